@@ -1,1 +1,54 @@
+"""The machine: the only package of perfpy that talks to the kernel.
 
+`Kernel` is what the capture half needs of perf events. The module
+perfpy.kernel.syscalls is the real one (a module fits a protocol as an object
+does); tests bring one of their own, in memory.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from perfpy.abi.attr import EventAttr
+
+
+class Kernel(Protocol):
+    """perf_event_open(2) and what can be done with its file descriptors; see perfpy.kernel.syscalls for each."""
+
+    def perf_event_open(
+        self, attr: EventAttr, pid: int, cpu: int, group_fd: int = ..., flags: int = ..., *, event: str = ...
+    ) -> int: ...
+
+    def enable(self, fd: int, *, group: bool = ...) -> None: ...
+
+    def disable(self, fd: int, *, group: bool = ...) -> None: ...
+
+    def reset(self, fd: int, *, group: bool = ...) -> None: ...
+
+    def refresh(self, fd: int, overflows: int) -> None: ...
+
+    def set_period(self, fd: int, period: int) -> None: ...
+
+    def set_output(self, fd: int, target_fd: int) -> None: ...
+
+    def set_filter(self, fd: int, text: str) -> None: ...
+
+    def event_id(self, fd: int) -> int: ...
+
+    def set_bpf(self, fd: int, program_fd: int) -> None: ...
+
+    def pause_output(self, fd: int, paused: bool) -> None: ...
+
+    def modify_attributes(self, fd: int, attr: EventAttr) -> None: ...
+
+    def read(self, fd: int, size: int) -> bytes: ...
+
+    def close(self, fd: int) -> None: ...
+
+
+def this_machine() -> Kernel:
+    """The kernel that perfpy runs on."""
+    from perfpy.kernel import syscalls  # loads ctypes, which reading a file never needs
+
+    return syscalls

@@ -1,0 +1,167 @@
+"""Why the kernel said no: an errno, the request and the machine's settings -> KernelRefused.
+
+What enters: the errno of a refused call and what was asked. What is looked
+at: /proc/sys/kernel/perf_event_*, /proc/self/status, the limits. What leaves:
+a KernelRefused with one cause and a remedy that fits it.
+"""
+
+from __future__ import annotations
+
+import errno as E
+import os
+from typing import Final
+
+from perfpy.abi.attr import EventAttr
+from perfpy.abi.flags import ATTR_SIZE_VER0, PerfType
+from perfpy.errors import KernelRefused
+
+_CAP_SYS_PTRACE: Final = 19
+_CAP_SYS_ADMIN: Final = 21
+_CAP_PERFMON: Final = 38
+_SECCOMP_FILTER: Final = 2
+
+_PARANOID: Final = "/proc/sys/kernel/perf_event_paranoid"
+_STATUS: Final = "/proc/self/status"
+
+
+def paranoid_level(path: str = _PARANOID) -> int | None:
+    """The sysctl kernel.perf_event_paranoid; None where the kernel has no perf events."""
+    try:
+        with open(path) as file:
+            return int(file.read())
+    except (OSError, ValueError):
+        return None
+
+
+def own_status(path: str = _STATUS) -> tuple[int, int]:
+    """The effective capabilities of this process as a bit mask, and its seccomp mode."""
+    capabilities = seccomp = 0
+    try:
+        with open(path) as file:
+            for line in file:
+                name, _, value = line.partition(":")
+                if name == "CapEff":
+                    capabilities = int(value, 16)
+                elif name == "Seccomp":
+                    seccomp = int(value)
+    except OSError:
+        pass
+    return capabilities, seccomp
+
+
+def open_refused(
+    errno: int,
+    attr: EventAttr,
+    pid: int,
+    cpu: int,
+    *,
+    event: str = "",
+    cgroup: bool = False,
+    known_size: int = 0,
+) -> KernelRefused:
+    """The error for a refused perf_event_open; known_size: what the kernel wrote into attr.size."""
+    if errno in (E.EACCES, E.EPERM):
+        cause, remedy = _no_permission(errno, attr, pid, cgroup)
+    elif errno == E.E2BIG:
+        cause, remedy = _attr_too_new(attr, known_size), "leave out what this kernel is too old for"
+    elif errno == E.EINVAL:
+        cause, remedy = _invalid(attr, cpu)
+    else:
+        cause, remedy = _by_errno(errno, attr, pid, cpu)
+    return KernelRefused("perf_event_open", errno, event=event, cause=cause, remedy=remedy)
+
+
+def ioctl_refused(action: str, errno: int) -> KernelRefused:
+    """The error for a refused ioctl; action: what it should have done, in words."""
+    cause = os.strerror(errno)
+    remedy = ""
+    if action.startswith("set the filter") and errno == E.EINVAL:
+        cause = "the kernel does not accept the expression"
+        remedy = "check the names of the fields in the tracepoint's format file"
+    return KernelRefused(f"cannot {action}: ioctl", errno, cause=cause, remedy=remedy)
+
+
+def _no_permission(errno: int, attr: EventAttr, pid: int, cgroup: bool) -> tuple[str, str]:
+    capabilities, seccomp = own_status()
+    level = paranoid_level()
+    trusted = bool(capabilities & (1 << _CAP_PERFMON | 1 << _CAP_SYS_ADMIN))
+    if not trusted and level is not None:
+        reason = _paranoid_reason(level, attr, pid, cgroup)
+        if reason:
+            return reason
+    if seccomp == _SECCOMP_FILTER and (trusted or errno == E.EPERM):
+        return (
+            "a seccomp filter forbids perf_event_open here, as in most containers",
+            "start the container with a seccomp profile that allows perf_event_open",
+        )
+    if pid > 0 and not capabilities & 1 << _CAP_SYS_PTRACE:
+        return f"process {pid} belongs to somebody else", "run as its user, or with CAP_PERFMON or CAP_SYS_PTRACE"
+    return "the kernel does not permit it", "run as root, or with CAP_PERFMON (a security module may forbid it, too)"
+
+
+def _paranoid_reason(level: int, attr: EventAttr, pid: int, cgroup: bool) -> tuple[str, str] | None:
+    """Which rule of perf_event_paranoid forbids this request to a user without capabilities."""
+    setting = f"kernel.perf_event_paranoid is {level}"
+    if level > 2:
+        return f"{setting}: nothing is open to users", "run with CAP_PERFMON, or sysctl kernel.perf_event_paranoid=2"
+    if level > 0 and (pid == -1 or cgroup):
+        return (
+            f"{setting}: users may not count whole CPUs",
+            "run with CAP_PERFMON, or sysctl kernel.perf_event_paranoid=0, or measure one command",
+        )
+    if level > 1 and not attr.exclude_kernel:
+        return (
+            f"{setting}: users may not look into the kernel",
+            "count user space only (modifier :u), run with CAP_PERFMON, or sysctl kernel.perf_event_paranoid=1",
+        )
+    if level > -1 and attr.type == PerfType.TRACEPOINT:
+        return f"{setting}: tracepoints need more", "run with CAP_PERFMON, or sysctl kernel.perf_event_paranoid=-1"
+    return None
+
+
+def _attr_too_new(attr: EventAttr, known_size: int) -> str:
+    from perfpy.abi.attr import FIELDS
+
+    newer = [name for name, offset, _ in FIELDS if offset >= max(known_size, ATTR_SIZE_VER0) and getattr(attr, name, 0)]
+    return f"this kernel's perf_event_attr has {known_size} bytes and lacks {', '.join(newer) or 'a field'}"
+
+
+def _invalid(attr: EventAttr, cpu: int) -> tuple[str, str]:
+    if cpu >= 0 and not os.path.exists(f"/sys/devices/system/cpu/cpu{cpu}"):
+        return f"there is no CPU {cpu}", "choose CPUs of /sys/devices/system/cpu/online"
+    if attr.branch_sample_type:
+        return "the PMU cannot sample branches", "leave out -b and branch filters"
+    if attr.precise_ip:
+        return f"the PMU cannot sample with precision {attr.precise_ip}", "use fewer p modifiers"
+    if attr.type == PerfType.BREAKPOINT:
+        return "the CPU cannot watch that address with that length and access", "align the address to its length"
+    return "the kernel takes an argument for invalid", "check the event's terms and modifiers (perfpy list)"
+
+
+def _by_errno(errno: int, attr: EventAttr, pid: int, cpu: int) -> tuple[str, str]:
+    no_pmu = "no PMU of this machine counts it (virtual machines often have none)"
+    hardware = attr.type in (PerfType.HARDWARE, PerfType.HW_CACHE, PerfType.RAW)
+    where = f"CPU {cpu}" if cpu >= 0 else "this CPU"
+    if errno == E.ENOENT and hardware or errno in (E.ENXIO, E.EOPNOTSUPP) and hardware:
+        return no_pmu, "count a software event such as cpu-clock or task-clock"
+    known: dict[int, tuple[str, str]] = {
+        E.ENOENT: ("the kernel does not know this event", "perfpy list shows those that it knows"),
+        E.EOPNOTSUPP: ("the PMU cannot do this", "count instead of sampling, or use a software event"),
+        E.ENXIO: ("the kernel does not know this event's PMU", "perfpy list shows those that it knows"),
+        E.ESRCH: (f"there is no process or thread {pid}", "perhaps it has ended"),
+        E.ENODEV: (f"{where} is offline, or has no PMU for it", "choose CPUs of /sys/devices/system/cpu/online"),
+        E.EMFILE: (f"too many open files ({_open_files()} allowed)", "raise ulimit -n, or count fewer events or CPUs"),
+        E.ENFILE: ("the whole system has too many open files", "raise sysctl fs.file-max"),
+        E.EBUSY: ("another user holds the PMU for itself", "stop it, or leave out exclusive events"),
+        E.ENOSPC: ("no free slot", "breakpoints have few (often 4): watch fewer addresses"),
+        E.ENOMEM: ("the kernel has no memory for it", "count fewer events or CPUs"),
+        E.ENOSYS: ("this kernel has no perf events", "CONFIG_PERF_EVENTS is off, or a sandbox hides it"),
+        E.EOVERFLOW: ("too many callchain entries asked for", "see sysctl kernel.perf_event_max_stack"),
+    }
+    return known.get(errno, ("", ""))
+
+
+def _open_files() -> int:
+    import resource
+
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]

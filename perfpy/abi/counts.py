@@ -1,0 +1,88 @@
+"""read() of a counter -> Reading values, with the scaling of multiplexed counts.
+
+What enters: the bytes that read(2) returns for an event, or that a READ
+record or a sample carries. What leaves: one Reading a counter.
+Layout: struct read_format in include/uapi/linux/perf_event.h.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from perfpy.abi.flags import ReadFormat
+
+
+class Reading(NamedTuple):
+    """One counter's reading; times are nanoseconds, None where the read_format leaves a field out."""
+
+    value: int
+    enabled: int | None = None
+    running: int | None = None
+    id: int | None = None
+    lost: int | None = None
+
+    @property
+    def scaled(self) -> float:
+        """The count for the whole time enabled, estimated from the time it was on the PMU; 0 when it never was."""
+        if self.enabled is None or self.running is None or self.running >= self.enabled:
+            return float(self.value)
+        return self.value * self.enabled / self.running if self.running else 0.0
+
+    @property
+    def share(self) -> float:
+        """The part of its enabled time, 0 to 1, in which the counter was on the PMU."""
+        if not self.enabled or self.running is None:
+            return 1.0 if self.enabled is None else 0.0
+        return min(1.0, self.running / self.enabled)
+
+
+def read_size(read_format: int, members: int = 1) -> int:
+    """Bytes that a read returns: `members` is the number of events in the group (with GROUP)."""
+    times = bool(read_format & ReadFormat.TOTAL_TIME_ENABLED) + bool(read_format & ReadFormat.TOTAL_TIME_RUNNING)
+    each = 1 + bool(read_format & ReadFormat.ID) + bool(read_format & ReadFormat.LOST)
+    return 8 * (1 + times + members * each) if read_format & ReadFormat.GROUP else 8 * (times + each)
+
+
+def decode_read(data: bytes, read_format: int, endian: str = "<") -> list[Reading]:
+    """All readings in `data`: one, or with GROUP one a member, leader first.
+
+    Raises ValueError when `data` is shorter than read_format says (a pinned
+    counter that is not on the PMU reads as 0 bytes).
+    """
+    group = bool(read_format & ReadFormat.GROUP)
+    if len(data) < read_size(read_format, 0 if group else 1):
+        raise ValueError(f"read of {len(data)} bytes, read_format {int(read_format):#x} needs {read_size(read_format)}")
+    values = iter(struct.unpack(f"{endian}{len(data) // 8}Q", data[: len(data) // 8 * 8]))
+    count = next(values) if group else 1
+    if len(data) < read_size(read_format, count):
+        raise ValueError(f"read of {len(data)} bytes, a group of {count} needs {read_size(read_format, count)}")
+    value = None if group else next(values)
+    enabled = next(values) if read_format & ReadFormat.TOTAL_TIME_ENABLED else None
+    running = next(values) if read_format & ReadFormat.TOTAL_TIME_RUNNING else None
+    readings = []
+    for _ in range(count):
+        counted = next(values) if value is None else value
+        ident = next(values) if read_format & ReadFormat.ID else None
+        lost = next(values) if read_format & ReadFormat.LOST else None
+        readings.append(Reading(counted, enabled, running, ident, lost))
+    return readings
+
+
+def encode_read(readings: list[Reading], read_format: int, endian: str = "<") -> bytes:
+    """The mirror of decode_read()."""
+    first = readings[0]
+    times = [
+        t or 0
+        for t, bit in ((first.enabled, ReadFormat.TOTAL_TIME_ENABLED), (first.running, ReadFormat.TOTAL_TIME_RUNNING))
+        if read_format & bit
+    ]
+    each = [
+        [r.value, *([r.id or 0] if read_format & ReadFormat.ID else []), *([r.lost or 0] if read_format & ReadFormat.LOST else [])]
+        for r in readings
+    ]
+    if read_format & ReadFormat.GROUP:
+        words = [len(readings), *times, *(v for member in each for v in member)]
+    else:
+        words = [each[0][0], *times, *each[0][1:]]
+    return struct.pack(f"{endian}{len(words)}Q", *words)

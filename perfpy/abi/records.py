@@ -1,0 +1,488 @@
+"""The kernel's side-band records (all but SAMPLE) <-> frozen values.
+
+What enters: a record's type, misc and body (the bytes behind its 8-byte
+header), and the IdLayout of the event that it belongs to. What leaves: one of
+the named tuples below, or with encode() the record's bytes again.
+Layouts: include/uapi/linux/perf_event.h, enum perf_event_type; each stands
+above its class. Strings are UTF-8 with surrogate escapes, as os.fsdecode has.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from perfpy.abi.flags import MISC_MMAP_BUILD_ID, RecordType, SampleType
+
+HEADER: Final = {"<": struct.Struct("<IHH"), ">": struct.Struct(">IHH")}  # type, misc, size
+
+
+class SampleId(NamedTuple):
+    """struct sample_id: who and when of a side-band record; None where the event does not say."""
+
+    pid: int | None = None
+    tid: int | None = None
+    time: int | None = None
+    id: int | None = None
+    stream_id: int | None = None
+    cpu: int | None = None
+    identifier: int | None = None
+
+
+class IdLayout:
+    """Where the sample_id trailer's fields are, for one sample_type; `size` is its length in bytes.
+
+    Build it with sample_type 0 for events without sample_id_all: no trailer.
+    """
+
+    def __init__(self, sample_type: int, endian: str = "<") -> None:
+        code = endian
+        names: list[str] = []
+        for bit, kind, fields in (
+            (SampleType.TID, "II", ("pid", "tid")),
+            (SampleType.TIME, "Q", ("time",)),
+            (SampleType.ID, "Q", ("id",)),
+            (SampleType.STREAM_ID, "Q", ("stream_id",)),
+            (SampleType.CPU, "II", ("cpu", "")),
+            (SampleType.IDENTIFIER, "Q", ("identifier",)),
+        ):
+            if sample_type & bit:
+                code += kind
+                names.extend(fields)
+        self._struct = struct.Struct(code)
+        self._names = tuple(names)
+        self.size = self._struct.size
+
+    def decode(self, body: bytes) -> SampleId | None:
+        """The trailer at the end of a record's body; None when the event has none."""
+        if not self.size:
+            return None
+        values = self._struct.unpack_from(body, len(body) - self.size)
+        return SampleId(**{name: value for name, value in zip(self._names, values, strict=True) if name})
+
+    def encode(self, sample_id: SampleId | None) -> bytes:
+        """The mirror of decode(); missing values become 0."""
+        given = sample_id or SampleId()
+        return self._struct.pack(*(((getattr(given, name) or 0) if name else 0) for name in self._names))
+
+
+NO_ID: Final = IdLayout(0)
+
+
+class Mmap(NamedTuple):
+    """{ u32 pid, tid; u64 addr, len, pgoff; char filename[]; }"""
+
+    misc: int
+    pid: int
+    tid: int
+    addr: int
+    len: int
+    pgoff: int
+    filename: str
+    sample_id: SampleId | None = None
+
+
+class Mmap2(NamedTuple):
+    """{ u32 pid, tid; u64 addr, len, pgoff; u32 maj, min; u64 ino, ino_generation; u32 prot, flags; char filename[]; }
+
+    With MISC_MMAP_BUILD_ID the 24 bytes of maj..ino_generation hold { u8 build_id_size, 3 bytes reserved, u8 build_id[20] }.
+    """
+
+    misc: int
+    pid: int
+    tid: int
+    addr: int
+    len: int
+    pgoff: int
+    maj: int
+    min: int
+    ino: int
+    ino_generation: int
+    prot: int
+    flags: int
+    filename: str
+    build_id: bytes = b""
+    sample_id: SampleId | None = None
+
+
+class Comm(NamedTuple):
+    """{ u32 pid, tid; char comm[]; }"""
+
+    misc: int
+    pid: int
+    tid: int
+    comm: str
+    sample_id: SampleId | None = None
+
+
+class Fork(NamedTuple):
+    """{ u32 pid, ppid, tid, ptid; u64 time; }"""
+
+    misc: int
+    pid: int
+    ppid: int
+    tid: int
+    ptid: int
+    time: int
+    sample_id: SampleId | None = None
+
+
+class Exit(NamedTuple):
+    """{ u32 pid, ppid, tid, ptid; u64 time; }"""
+
+    misc: int
+    pid: int
+    ppid: int
+    tid: int
+    ptid: int
+    time: int
+    sample_id: SampleId | None = None
+
+
+class Lost(NamedTuple):
+    """{ u64 id, lost; }"""
+
+    misc: int
+    id: int
+    lost: int
+    sample_id: SampleId | None = None
+
+
+class LostSamples(NamedTuple):
+    """{ u64 lost; }"""
+
+    misc: int
+    lost: int
+    sample_id: SampleId | None = None
+
+
+class Throttle(NamedTuple):
+    """{ u64 time, id, stream_id; }"""
+
+    misc: int
+    time: int
+    id: int
+    stream_id: int
+    sample_id: SampleId | None = None
+
+
+class Unthrottle(NamedTuple):
+    """{ u64 time, id, stream_id; }"""
+
+    misc: int
+    time: int
+    id: int
+    stream_id: int
+    sample_id: SampleId | None = None
+
+
+class Read(NamedTuple):
+    """{ u32 pid, tid; struct read_format values; } with the values as bytes for abi.counts"""
+
+    misc: int
+    pid: int
+    tid: int
+    values: bytes
+    sample_id: SampleId | None = None
+
+
+class Aux(NamedTuple):
+    """{ u64 aux_offset, aux_size, flags; }"""
+
+    misc: int
+    aux_offset: int
+    aux_size: int
+    flags: int
+    sample_id: SampleId | None = None
+
+
+class ItraceStart(NamedTuple):
+    """{ u32 pid, tid; }"""
+
+    misc: int
+    pid: int
+    tid: int
+    sample_id: SampleId | None = None
+
+
+class Switch(NamedTuple):
+    """{ } : a context switch of a task; misc says in or out"""
+
+    misc: int
+    sample_id: SampleId | None = None
+
+
+class SwitchCpuWide(NamedTuple):
+    """{ u32 next_prev_pid, next_prev_tid; }"""
+
+    misc: int
+    next_prev_pid: int
+    next_prev_tid: int
+    sample_id: SampleId | None = None
+
+
+class Namespaces(NamedTuple):
+    """{ u32 pid, tid; u64 nr_namespaces; { u64 dev, inode } [nr]; } : net uts ipc pid user mnt cgroup"""
+
+    misc: int
+    pid: int
+    tid: int
+    namespaces: tuple[tuple[int, int], ...]
+    sample_id: SampleId | None = None
+
+
+class Ksymbol(NamedTuple):
+    """{ u64 addr; u32 len; u16 ksym_type, flags; char name[]; }"""
+
+    misc: int
+    addr: int
+    len: int
+    ksym_type: int
+    flags: int
+    name: str
+    sample_id: SampleId | None = None
+
+
+class BpfEvent(NamedTuple):
+    """{ u16 type, flags; u32 id; u8 tag[8]; }"""
+
+    misc: int
+    type: int
+    flags: int
+    id: int
+    tag: bytes
+    sample_id: SampleId | None = None
+
+
+class Cgroup(NamedTuple):
+    """{ u64 id; char path[]; }"""
+
+    misc: int
+    id: int
+    path: str
+    sample_id: SampleId | None = None
+
+
+class TextPoke(NamedTuple):
+    """{ u64 addr; u16 old_len, new_len; u8 bytes[old_len + new_len]; }"""
+
+    misc: int
+    addr: int
+    old: bytes
+    new: bytes
+    sample_id: SampleId | None = None
+
+
+class AuxOutputHwId(NamedTuple):
+    """{ u64 hw_id; }"""
+
+    misc: int
+    hw_id: int
+    sample_id: SampleId | None = None
+
+
+class CallchainDeferred(NamedTuple):
+    """{ u64 cookie, nr; u64 ips[nr]; }"""
+
+    misc: int
+    cookie: int
+    ips: tuple[int, ...]
+    sample_id: SampleId | None = None
+
+
+class Unknown(NamedTuple):
+    """A record of a type that this version does not know, kept as it is."""
+
+    misc: int
+    type: int
+    body: bytes
+    sample_id: SampleId | None = None
+
+
+KernelRecord: TypeAlias = (
+    Mmap | Mmap2 | Comm | Fork | Exit | Lost | LostSamples | Throttle | Unthrottle | Read | Aux | ItraceStart | Switch | SwitchCpuWide
+    | Namespaces | Ksymbol | BpfEvent | Cgroup | TextPoke | AuxOutputHwId | CallchainDeferred | Unknown
+)  # fmt: skip
+
+
+def text(data: bytes) -> str:
+    """A C string: up to the first NUL, UTF-8 with surrogate escapes."""
+    return data.split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
+
+
+def padded(string: str) -> bytes:
+    """A C string with its NUL, padded to a multiple of 8 bytes."""
+    data = string.encode("utf-8", "surrogateescape")
+    return data + bytes(8 - len(data) % 8)
+
+
+def aligned(data: bytes) -> bytes:
+    """Bytes padded with NULs to a multiple of 8."""
+    return data + bytes(-len(data) % 8)
+
+
+# A tail is what follows a record's fixed fields: functions from its bytes to
+# field values and back. `fixed` holds the fixed fields already decoded.
+_Decode: TypeAlias = "Callable[[tuple[Any, ...], bytes, str], tuple[Any, ...]]"
+_Encode: TypeAlias = "Callable[[Any, str], bytes]"
+
+
+def _no_tail(fixed: tuple[Any, ...], _tail: bytes, _endian: str) -> tuple[Any, ...]:
+    return fixed
+
+
+def _text_tail(fixed: tuple[Any, ...], tail: bytes, _endian: str) -> tuple[Any, ...]:
+    return (*fixed, text(tail))
+
+
+def _raw_tail(fixed: tuple[Any, ...], tail: bytes, _endian: str) -> tuple[Any, ...]:
+    return (*fixed, tail)
+
+
+def _namespaces_tail(fixed: tuple[Any, ...], tail: bytes, endian: str) -> tuple[Any, ...]:
+    pid, tid, count = fixed
+    values = _u64s(tail, 2 * count, endian)
+    return pid, tid, tuple(zip(values[::2], values[1::2], strict=True))
+
+
+def _text_poke_tail(fixed: tuple[Any, ...], tail: bytes, _endian: str) -> tuple[Any, ...]:
+    addr, old, new = fixed
+    if old + new > len(tail):
+        raise ValueError(f"text poke of {old} + {new} bytes in a record with room for {len(tail)}")
+    return addr, tail[:old], tail[old : old + new]
+
+
+def _deferred_tail(fixed: tuple[Any, ...], tail: bytes, endian: str) -> tuple[Any, ...]:
+    cookie, count = fixed
+    return cookie, _u64s(tail, count, endian)
+
+
+def _u64s(tail: bytes, count: int, endian: str) -> tuple[int, ...]:
+    if count * 8 > len(tail):
+        raise ValueError(f"{count} values in a record with room for {len(tail) // 8}")
+    return struct.unpack_from(f"{endian}{count}Q", tail)
+
+
+def _pack_u64s(values: tuple[int, ...], endian: str) -> bytes:
+    return struct.pack(f"{endian}{len(values)}Q", *values)
+
+
+# record type -> class, codes of the fixed fields, tail decoder
+_LAYOUTS: Final[dict[int, tuple[Any, str, _Decode]]] = {
+    RecordType.MMAP: (Mmap, "IIQQQ", _text_tail),
+    RecordType.LOST: (Lost, "QQ", _no_tail),
+    RecordType.COMM: (Comm, "II", _text_tail),
+    RecordType.EXIT: (Exit, "IIIIQ", _no_tail),
+    RecordType.THROTTLE: (Throttle, "QQQ", _no_tail),
+    RecordType.UNTHROTTLE: (Unthrottle, "QQQ", _no_tail),
+    RecordType.FORK: (Fork, "IIIIQ", _no_tail),
+    RecordType.READ: (Read, "II", _raw_tail),
+    RecordType.MMAP2: (Mmap2, "IIQQQIIQQII", _text_tail),
+    RecordType.AUX: (Aux, "QQQ", _no_tail),
+    RecordType.ITRACE_START: (ItraceStart, "II", _no_tail),
+    RecordType.LOST_SAMPLES: (LostSamples, "Q", _no_tail),
+    RecordType.SWITCH: (Switch, "", _no_tail),
+    RecordType.SWITCH_CPU_WIDE: (SwitchCpuWide, "II", _no_tail),
+    RecordType.NAMESPACES: (Namespaces, "IIQ", _namespaces_tail),
+    RecordType.KSYMBOL: (Ksymbol, "QIHH", _text_tail),
+    RecordType.BPF_EVENT: (BpfEvent, "HHI8s", _no_tail),
+    RecordType.CGROUP: (Cgroup, "Q", _text_tail),
+    RecordType.TEXT_POKE: (TextPoke, "QHH", _text_poke_tail),
+    RecordType.AUX_OUTPUT_HW_ID: (AuxOutputHwId, "Q", _no_tail),
+    RecordType.CALLCHAIN_DEFERRED: (CallchainDeferred, "QQ", _deferred_tail),
+}
+_STRUCTS: Final[dict[tuple[int, str], struct.Struct]] = {
+    (number, endian): struct.Struct(endian + codes) for number, (_, codes, _) in _LAYOUTS.items() for endian in "<>"
+}
+_TYPE_OF: Final[dict[type, int]] = {cls: number for number, (cls, _, _) in _LAYOUTS.items()}
+
+# class -> encoder of what follows the fixed fields, where there is something
+_TAILS: Final[dict[type, _Encode]] = {
+    Mmap: lambda r, _e: padded(r.filename),
+    Mmap2: lambda r, _e: padded(r.filename),
+    Comm: lambda r, _e: padded(r.comm),
+    Read: lambda r, _e: aligned(r.values),
+    Namespaces: lambda r, e: _pack_u64s(tuple(v for pair in r.namespaces for v in pair), e),
+    Ksymbol: lambda r, _e: padded(r.name),
+    Cgroup: lambda r, _e: padded(r.path),
+    TextPoke: lambda r, _e: (r.old + r.new) + bytes(-(12 + len(r.old) + len(r.new)) % 8),
+    CallchainDeferred: lambda r, e: _pack_u64s(r.ips, e),
+}
+
+
+def type_of(record: KernelRecord) -> int:
+    """The RecordType of a value of this module."""
+    return record.type if isinstance(record, Unknown) else _TYPE_OF[type(record)]
+
+
+def decode(type: int, misc: int, body: bytes, id_layout: IdLayout = NO_ID, endian: str = "<") -> KernelRecord:
+    """One side-band record.
+
+    body: the bytes behind the header; id_layout: the sample_id trailer of the
+    event it belongs to. A type that is not known comes back as Unknown.
+    Raises ValueError when the body is too short for its layout.
+    """
+    known = _LAYOUTS.get(type)
+    if known is None:
+        return Unknown(misc, type, body)
+    cls, _, tail = known
+    layout = _STRUCTS[type, endian]
+    end = len(body) - id_layout.size
+    if end < layout.size:
+        raise ValueError(f"{RecordType(type).name} record with a body of {len(body)} bytes, needs {layout.size + id_layout.size}")
+    values = tail(layout.unpack_from(body), body[layout.size : end], endian)
+    sample_id = id_layout.decode(body)
+    if cls is Mmap2:
+        return _mmap2(misc, values, body, sample_id)
+    record: KernelRecord = cls(misc, *values, sample_id=sample_id)
+    return record
+
+
+def _mmap2(misc: int, values: tuple[Any, ...], body: bytes, sample_id: SampleId | None) -> Mmap2:
+    """Tell the two meanings of an MMAP2's bytes 32-56 apart."""
+    pid, tid, addr, length, pgoff, *file, prot, flags, filename = values
+    build_id = b""
+    if misc & MISC_MMAP_BUILD_ID:
+        file = [0, 0, 0, 0]
+        build_id = body[36 : 36 + min(body[32], 20)]
+    maj, minor, ino, generation = file
+    return Mmap2(misc, pid, tid, addr, length, pgoff, maj, minor, ino, generation, prot, flags, filename, build_id, sample_id)
+
+
+def encode(record: KernelRecord, id_layout: IdLayout = NO_ID, endian: str = "<") -> bytes:
+    """The whole record, header and sample_id trailer included: the mirror of decode()."""
+    if isinstance(record, Unknown):
+        return with_header(record.type, record.misc, record.body, endian)
+    number = _TYPE_OF[type(record)]
+    tail = _TAILS.get(type(record))
+    fixed = _STRUCTS[number, endian].pack(*_fixed_fields(record, number))
+    if isinstance(record, Mmap2) and record.build_id:
+        ids = bytes((len(record.build_id), 0, 0, 0)) + record.build_id.ljust(20, b"\0")
+        fixed = fixed[:32] + ids + fixed[56:]
+    body = fixed + (tail(record, endian) if tail else b"") + id_layout.encode(record.sample_id)
+    return with_header(number, record.misc, body, endian)
+
+
+def _fixed_fields(record: KernelRecord, number: int) -> tuple[Any, ...]:
+    if isinstance(record, Namespaces):
+        return record.pid, record.tid, len(record.namespaces)
+    if isinstance(record, TextPoke):
+        return record.addr, len(record.old), len(record.new)
+    if isinstance(record, CallchainDeferred):
+        return record.cookie, len(record.ips)
+    if isinstance(record, BpfEvent):
+        return record.type, record.flags, record.id, record.tag
+    count = len(_LAYOUTS[number][1])
+    return tuple(record[1 : 1 + count])
+
+
+def with_header(type: int, misc: int, body: bytes, endian: str = "<") -> bytes:
+    """A record: perf_event_header and body.
+
+    Raises ValueError when it does not fit the header's 16-bit size.
+    """
+    size = 8 + len(body)
+    if size > 0xFFFF:
+        raise ValueError(f"record of {size} bytes, a record holds at most 65535")
+    return HEADER[endian].pack(type, misc, size) + body

@@ -2,16 +2,10 @@
 
 import pytest
 
+from perfpy.abi import flags
 from perfpy.abi.attr import FIELDS, FLAG_BITS, EventAttr
-from perfpy.abi.flags import (
-    ATTR_SIZE_VER0, ATTR_SIZE_VER1, ATTR_SIZE_VER2, ATTR_SIZE_VER3, ATTR_SIZE_VER4,
-    ATTR_SIZE_VER5, ATTR_SIZE_VER6, ATTR_SIZE_VER7, ATTR_SIZE_VER8, ATTR_SIZE_VER9,
-)  # fmt: skip
 
-SIZES = (
-    ATTR_SIZE_VER0, ATTR_SIZE_VER1, ATTR_SIZE_VER2, ATTR_SIZE_VER3, ATTR_SIZE_VER4,
-    ATTR_SIZE_VER5, ATTR_SIZE_VER6, ATTR_SIZE_VER7, ATTR_SIZE_VER8, ATTR_SIZE_VER9,
-)  # fmt: skip
+SIZES = sorted(value for name, value in vars(flags).items() if name.startswith("ATTR_SIZE_"))
 WIDTH = {"I": 32, "Q": 64, "i": 31, "H": 16}
 
 
@@ -29,7 +23,7 @@ def full() -> EventAttr:
 @pytest.mark.parametrize("endian", "<>")
 def test_every_field_survives_a_round_trip(endian: str) -> None:
     attr = full()
-    assert EventAttr.unpack(attr.pack(endian, ATTR_SIZE_VER9), endian) == attr
+    assert EventAttr.unpack(attr.pack(endian, flags.ATTR_SIZE_VER9), endian) == attr
 
 
 @pytest.mark.parametrize("endian", "<>")
@@ -57,14 +51,14 @@ def test_big_endian_bit_fields_start_at_the_highest_bit() -> None:
     assert EventAttr(disabled=1, inherit=1).pack(">")[40:48] == bytes((0xC0, 0, 0, 0, 0, 0, 0, 0))
 
 
-@pytest.mark.parametrize("length", range(ATTR_SIZE_VER0))
+@pytest.mark.parametrize("length", range(flags.ATTR_SIZE_VER0))
 def test_a_cut_struct_is_refused(length: int) -> None:
     with pytest.raises(ValueError, match="64"):
         EventAttr.unpack(bytes(length))
 
 
 def test_bytes_of_a_newer_abi_are_kept() -> None:
-    data = EventAttr(type=4).pack(size=ATTR_SIZE_VER9) + b"newer..."
+    data = EventAttr(type=4).pack(size=flags.ATTR_SIZE_VER9) + b"newer..."
     attr = EventAttr.unpack(data)
     assert attr.unknown == b"newer..."
     assert attr.pack()[8:] == data[8:]

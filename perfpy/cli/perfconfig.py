@@ -1,0 +1,148 @@
+"""perf's configuration files -> settings.
+
+What enters: /etc/perfconfig and ~/.perfconfig, or only the file that
+PERF_CONFIG names; PERF_CONFIG_NOSYSTEM and PERF_CONFIG_NOGLOBAL leave one
+out. What leaves: a Config, one flat mapping "section.key" -> text, later files
+over earlier ones. The format is git's, described in perf-config(1):
+`[section]` or `[section "sub"]`, then `key = value` lines; `#` and `;` start
+comments, values may be quoted, hold backslash escapes, and go on after a
+backslash at the end of the line; a key alone means true.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from perfpy.errors import UsageError
+
+_ESCAPES: Final = {"n": "\n", "t": "\t", "b": "\b", '"': '"', "\\": "\\"}
+_TRUE: Final = frozenset(("true", "yes", "on"))
+_FALSE: Final = frozenset(("false", "no", "off", ""))
+
+
+class Config(dict[str, str]):
+    """Settings by their full lower-case name, such as "report.percent-limit"."""
+
+    def flag(self, name: str, default: bool) -> bool:
+        """A yes/no setting. Raises UsageError when it is neither, nor a number."""
+        text = self.get(name)
+        if text is None:
+            return default
+        word = text.lower()
+        if word in _TRUE or word in _FALSE:
+            return word in _TRUE
+        return self.number(name, 0) != 0
+
+    def number(self, name: str, default: float) -> float:
+        """A number; k, m and g multiply by 1024. Raises UsageError when it is none."""
+        text = self.get(name)
+        if text is None:
+            return default
+        unit = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}.get(text[-1:].lower(), 1)
+        try:
+            return float(text if unit == 1 else text[:-1]) * unit
+        except ValueError:
+            raise UsageError(f"configuration: {name} = {text!r} is not a number; mend it or unset it") from None
+
+
+def files(environ: Mapping[str, str]) -> list[str]:
+    """The configuration files to read, in order."""
+    own = environ.get("PERF_CONFIG")
+    if own:
+        return [own]
+    names = []
+    if environ.get("PERF_CONFIG_NOSYSTEM", "") in ("", "0"):
+        names.append("/etc/perfconfig")
+    if environ.get("HOME") and environ.get("PERF_CONFIG_NOGLOBAL", "") in ("", "0"):
+        names.append(os.path.join(environ["HOME"], ".perfconfig"))
+    return names
+
+
+def load(environ: Mapping[str, str] = os.environ) -> Config:
+    """All settings; a file that is not there or may not be read counts as empty.
+
+    Raises UsageError naming file and line when one cannot be parsed.
+    """
+    config = Config()
+    for name in files(environ):
+        try:
+            with open(name, encoding="utf-8", errors="surrogateescape") as file:
+                text = file.read()
+        except OSError:
+            continue
+        config.update(parse(text, name))
+    return config
+
+
+def parse(text: str, name: str = "perfconfig") -> Iterator[tuple[str, str]]:
+    """The settings of one file's text, as (name, value) pairs. Raises UsageError(file, line)."""
+    section = ""
+    lines = enumerate(text.splitlines(), 1)
+    for number, line in lines:
+        line = line.strip().removeprefix("\ufeff")
+        if line.startswith("["):
+            section, line = _section(line, name, number)
+        if not line or line[0] in "#;":
+            continue
+        key, equals, value = line.partition("=")
+        key = key.strip().lower()
+        if not section or not key or not (key[0].isalpha() and key.replace("-", "").replace("_", "").isalnum()):
+            raise _bad(name, number)
+        if not equals:
+            yield f"{section}.{key}", "true"
+            continue
+        parts = [value]
+        while _continues(parts[-1]):
+            number, following = next(lines, (number, ""))
+            parts[-1] = parts[-1][:-1]
+            parts.append(following)
+        yield f"{section}.{key}", _value("".join(parts), name, number)
+
+
+def _continues(text: str) -> bool:
+    """True when a line ends in an unescaped backslash."""
+    return (len(text) - len(text.rstrip("\\"))) % 2 == 1
+
+
+def _bad(name: str, number: int) -> UsageError:
+    return UsageError(f"bad configuration: {name}, line {number}; expected [section] or key = value")
+
+
+def _section(line: str, name: str, number: int) -> tuple[str, str]:
+    """The section of a `[...]` line, and what follows on the same line."""
+    head, closed, rest = line[1:].partition("]")
+    words = head.split(None, 1)
+    if not closed or not words:
+        raise _bad(name, number)
+    section = words[0].lower()
+    if len(words) == 2:
+        section += "." + words[1].strip().strip('"')
+    return section, rest.strip()
+
+
+def _value(text: str, name: str, number: int) -> str:
+    """A value without its quotes, escapes and comment."""
+    out: list[str] = []
+    quoted, keep = False, 0
+    chars = iter(text.strip())
+    for char in chars:
+        if char in "#;" and not quoted:
+            break
+        if char == '"':
+            quoted = not quoted
+            keep = len(out)
+        elif char == "\\":
+            escaped = _ESCAPES.get(next(chars, ""))
+            if escaped is None:
+                raise _bad(name, number)
+            out.append(escaped)
+            keep = len(out)
+        else:
+            out.append(char)
+            if quoted or not char.isspace():
+                keep = len(out)
+    if quoted:
+        raise _bad(name, number)
+    return "".join(out[:keep])

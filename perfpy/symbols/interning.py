@@ -1,0 +1,111 @@
+"""Dense ids for 64-bit keys: the one hash table behind every group-by.
+
+What enters: arrays of uint64 keys, batch after batch. What leaves: for each
+key a small int32 id; equal keys get equal ids, new keys get the next ids in
+the order in which they are first seen. `IdTable.keys` turns ids back to keys.
+
+np.unique sorts; this probes an open table, which for a million keys of which
+most were seen before takes a tenth of the time, and memory for the unique
+keys only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Keys = NDArray[np.uint64]
+Ids = NDArray[np.int32]
+
+# 2^64 divided by the golden ratio: multiplying by it spreads keys that differ in few bits
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+_FIRST_BITS = 12
+_EMPTY = -1
+
+
+class IdTable:
+    """Hands out dense int32 ids for uint64 keys, in order of first appearance."""
+
+    def __init__(self) -> None:
+        self._bits = _FIRST_BITS
+        self._slot_keys = np.zeros(1 << self._bits, np.uint64)
+        self._slot_ids = np.full(1 << self._bits, _EMPTY, np.int32)
+        self._found: list[Keys] = []
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def keys(self) -> Keys:
+        """The key of every id, as one uint64 array."""
+        if len(self._found) != 1:
+            self._found = [np.concatenate(self._found) if self._found else np.zeros(0, np.uint64)]
+        return self._found[0]
+
+    def ids(self, keys: NDArray[Any]) -> Ids:
+        """Return the id of every key (uint64, any length), adding the ones not seen before."""
+        return self.ids_and_new(keys)[0]
+
+    def ids_and_new(self, keys: NDArray[Any]) -> tuple[Ids, NDArray[np.int64]]:
+        """As `ids`, with the positions in `keys` at which each new id was first seen, in order of the new ids."""
+        keys = np.ascontiguousarray(keys, np.uint64)
+        ids, missing = self._find(keys)
+        if not len(missing):
+            return ids, missing
+        fresh, first, where = np.unique(keys[missing], return_index=True, return_inverse=True)
+        order = np.argsort(first, kind="stable")
+        rank = np.empty(len(order), np.int32)
+        rank[order] = np.arange(self._count, self._count + len(order), dtype=np.int32)
+        self._add(fresh[order])
+        ids[missing] = rank[where.ravel()]
+        return ids, missing[first[order]]
+
+    def _slots(self, keys: Keys) -> NDArray[np.int64]:
+        return ((keys * _SPREAD) >> np.uint64(64 - self._bits)).astype(np.int64)
+
+    def _find(self, keys: Keys) -> tuple[Ids, NDArray[np.int64]]:
+        """Ids of the known keys, and the positions of the unknown ones."""
+        slots = self._slots(keys)
+        ids = self._slot_ids[slots]
+        pending = np.flatnonzero((self._slot_keys[slots] != keys) & (ids != _EMPTY))
+        slots = slots[pending]
+        mask = len(self._slot_ids) - 1
+        # linear probing: few keys collide, and each round looks only at those that still do
+        while len(pending):
+            slots = slots + 1 & mask
+            probed = self._slot_ids[slots]
+            ids[pending] = probed
+            still = (self._slot_keys[slots] != keys[pending]) & (probed != _EMPTY)
+            pending, slots = pending[still], slots[still]
+        return ids, np.flatnonzero(ids == _EMPTY)
+
+    def _add(self, fresh: Keys) -> None:
+        self._found.append(fresh)
+        self._count += len(fresh)
+        if self._count * 4 > len(self._slot_ids):
+            self._grow()
+        else:
+            self._place(fresh, np.arange(self._count - len(fresh), self._count, dtype=np.int32))
+
+    def _grow(self) -> None:
+        while self._count * 8 > 1 << self._bits:
+            self._bits += 1
+        self._slot_keys = np.zeros(1 << self._bits, np.uint64)
+        self._slot_ids = np.full(1 << self._bits, _EMPTY, np.int32)
+        self._place(self.keys, np.arange(self._count, dtype=np.int32))
+
+    def _place(self, keys: Keys, ids: Ids) -> None:
+        """Put distinct keys that are not in the table into free slots."""
+        slots = self._slots(keys)
+        mask = len(self._slot_ids) - 1
+        while len(keys):
+            free = self._slot_ids[slots] == _EMPTY
+            # of several keys for one slot the last write wins; the others see it taken and move on
+            self._slot_ids[slots[free]] = ids[free]
+            placed = self._slot_ids[slots] == ids
+            self._slot_keys[slots[placed]] = keys[placed]
+            rest = ~placed
+            keys, ids, slots = keys[rest], ids[rest], slots[rest] + 1 & mask

@@ -1,0 +1,226 @@
+"""The mmap ring of a sampling counter: one control page, then 2^n pages of records.
+
+What enters: a counter's file descriptor and a size, or any buffer with the
+same layout. What leaves: memoryview slices of the records that the kernel has
+written, without a copy.
+Layout: struct perf_event_mmap_page in include/uapi/linux/perf_event.h.
+
+A forward ring is read from tail to head, and the kernel stops writing where
+it meets the tail (it counts what is lost). A backward ring (attr.write_backward,
+mapped read-only) is never full: the kernel writes each record in front of the
+last one and runs over the oldest.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import sys
+from errno import EINVAL, ENOMEM, EPERM
+from typing import Final, NamedTuple
+
+from perfpy.errors import KernelRefused
+
+PAGE_SIZE: Final = mmap.PAGESIZE
+
+# offsets in struct perf_event_mmap_page
+_CAPABILITIES: Final = 40  # u64; bit 3 cap_user_time, bit 4 cap_user_time_zero, bit 5 cap_user_time_short
+_CLOCK: Final = struct.Struct("=HIQQ")  # time_shift, time_mult, time_offset, time_zero at 50
+_CLOCK_AT: Final = 50
+_CYCLES: Final = struct.Struct("=QQ")  # time_cycles, time_mask at 80
+_CYCLES_AT: Final = 80
+_DATA_HEAD: Final = 1024
+_DATA_TAIL: Final = 1032
+_AUX_HEAD: Final = 1056
+_AUX_TAIL: Final = 1064
+_AUX_OFFSET: Final = 1072
+_AUX_SIZE: Final = 1080
+
+_CAP_USER_TIME_ZERO: Final = 1 << 4
+_CAP_USER_TIME_SHORT: Final = 1 << 5
+
+_RECORD_SIZE_AT: Final = 6  # in perf_event_header
+
+_MLOCK_SETTING: Final = "/proc/sys/kernel/perf_event_mlock_kb"
+
+
+class Clock(NamedTuple):
+    """How the CPU's cycle counter becomes perf's time, as the control page tells it."""
+
+    time_shift: int
+    time_mult: int
+    time_zero: int
+    time_cycles: int
+    time_mask: int
+    zero: bool
+    short: bool
+
+
+class Ring:
+    """The records of one mapped counter.
+
+    buffer: the mapping, control page first; its length is (1 + 2^n) pages.
+    backward: whether the counter was opened with write_backward.
+    """
+
+    def __init__(self, buffer: mmap.mmap | bytearray, *, backward: bool = False, page_size: int = PAGE_SIZE) -> None:
+        view = memoryview(buffer)
+        if len(view) <= page_size or (len(view) - page_size) & (len(view) - page_size - 1):
+            raise ValueError(f"a ring of {len(view) - page_size} bytes of data, must be a power of two")
+        self._buffer = buffer
+        self._control = view[:page_size]
+        self._data = view[page_size:]
+        self._head = self._control[_DATA_HEAD : _DATA_HEAD + 8].cast("Q")
+        self._tail = self._control[_DATA_TAIL : _DATA_TAIL + 8].cast("Q")
+        self._mask = len(self._data) - 1
+        self._backward = backward
+        self._seen = 0  # the head when it was last read
+
+    @classmethod
+    def map(cls, fd: int, pages: int, *, backward: bool = False) -> Ring:
+        """Map the ring of counter `fd` with `pages` pages of data (a power of two).
+
+        Raises KernelRefused with perf_event_mlock_kb as the remedy when it is
+        more locked memory than the user may have.
+        """
+        prot = mmap.PROT_READ if backward else mmap.PROT_READ | mmap.PROT_WRITE
+        try:
+            return cls(mmap.mmap(fd, (pages + 1) * PAGE_SIZE, mmap.MAP_SHARED, prot), backward=backward)
+        except OSError as error:
+            raise _refused(error.errno or 0, pages) from None
+
+    @property
+    def size(self) -> int:
+        """Bytes of data."""
+        return self._mask + 1
+
+    def pending(self) -> tuple[memoryview, ...]:
+        """The unread records as one slice, or two where they wrap; () when there are none.
+
+        The slices stay valid until consume(). Each is in the ring itself:
+        write it out or copy it.
+        """
+        if self._backward:
+            return self._pending_backward()
+        # The load of the head is ordered before the loads of the data by the
+        # system call (or the interpreter's own loop) that stands between them.
+        start, end = self._tail[0], self._head[0]
+        self._seen = end
+        return _slices(self._data, start, end) if start != end else ()
+
+    def consume(self) -> None:
+        """Give the space of what the last pending() has handed out back to the kernel."""
+        if not self._backward:
+            self._tail[0] = self._seen
+
+    def _pending_backward(self) -> tuple[memoryview, ...]:
+        """From the newest record (at the head) back to the oldest that is whole and was not handed out before."""
+        head = self._head[0]
+        if head == self._seen:
+            return ()
+        limit = min((self._seen - head) & 0xFFFFFFFFFFFFFFFF, self.size)
+        end = 0
+        while end < limit:
+            size = self._u16((head + end + _RECORD_SIZE_AT) & self._mask)
+            if not size or end + size > limit:  # never written, or half run over
+                break
+            end += size
+        self._seen = head
+        return _slices(self._data, head, head + end) if end else ()
+
+    def _u16(self, at: int) -> int:
+        return int.from_bytes(self._data[at : at + 2], sys.byteorder)
+
+    def clock(self) -> Clock:
+        """The time conversion that the control page holds."""
+        (capabilities,) = struct.unpack_from("=Q", self._control, _CAPABILITIES)
+        shift, mult, _, zero = _CLOCK.unpack_from(self._control, _CLOCK_AT)
+        cycles, mask = _CYCLES.unpack_from(self._control, _CYCLES_AT)
+        return Clock(
+            shift,
+            mult,
+            zero,
+            cycles,
+            mask,
+            zero=bool(capabilities & _CAP_USER_TIME_ZERO),
+            short=bool(capabilities & _CAP_USER_TIME_SHORT),
+        )
+
+    def close(self) -> None:
+        """Unmap."""
+        for view in (self._head, self._tail, self._control, self._data):
+            view.release()
+        if isinstance(self._buffer, mmap.mmap):
+            self._buffer.close()
+
+
+class AuxArea:
+    """The AUX area of a counter: bytes that hardware writes, read between aux_tail and aux_head.
+
+    ring: the counter's data ring, whose control page says where the area is.
+    """
+
+    def __init__(self, ring: Ring, buffer: mmap.mmap | bytearray) -> None:
+        control = ring._control
+        self._buffer = buffer
+        self._data = memoryview(buffer)
+        self._head = control[_AUX_HEAD : _AUX_HEAD + 8].cast("Q")
+        self._tail = control[_AUX_TAIL : _AUX_TAIL + 8].cast("Q")
+        self._seen = 0
+
+    @classmethod
+    def map(cls, fd: int, ring: Ring, pages: int) -> AuxArea:
+        """Map `pages` pages (a power of two) behind the data ring; raises KernelRefused."""
+        offset = ring.size + PAGE_SIZE
+        struct.pack_into("=QQ", ring._control, _AUX_OFFSET, offset, pages * PAGE_SIZE)
+        try:
+            area = mmap.mmap(fd, pages * PAGE_SIZE, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE, offset=offset)
+        except OSError as error:
+            raise _refused(error.errno or 0, pages) from None
+        return cls(ring, area)
+
+    def pending(self) -> tuple[memoryview, ...]:
+        """The unread trace as one slice, or two where it wraps; () when there is none."""
+        start, end = self._tail[0], self._head[0]
+        self._seen = end
+        return _slices(self._data, start, end) if start != end else ()
+
+    def consume(self) -> None:
+        """Give the space of what the last pending() has handed out back to the kernel."""
+        self._tail[0] = self._seen
+
+    def close(self) -> None:
+        """Unmap."""
+        for view in (self._head, self._tail, self._data):
+            view.release()
+        if isinstance(self._buffer, mmap.mmap):
+            self._buffer.close()
+
+
+def _slices(data: memoryview, start: int, end: int) -> tuple[memoryview, ...]:
+    """The bytes from counter `start` to counter `end` of a ring whose size is a power of two."""
+    mask = len(data) - 1
+    first, last = start & mask, end & mask
+    if first < last:
+        return (data[first:last],)
+    return (data[first:], data[:last]) if last else (data[first:],)
+
+
+def _refused(errno: int, pages: int) -> KernelRefused:
+    """Why a ring could not be mapped: for users, mostly the limit on locked memory."""
+    if errno in (EPERM, ENOMEM):
+        try:
+            with open(_MLOCK_SETTING) as file:
+                allowed = file.read().strip()
+        except OSError:
+            allowed = "?"
+        return KernelRefused(
+            "mmap",
+            errno,
+            cause=f"a ring of {pages} pages per counter is more memory than this user may lock ({allowed} KiB per CPU)",
+            remedy="use fewer pages (-m), raise sysctl kernel.perf_event_mlock_kb, or run with CAP_IPC_LOCK",
+        )
+    if errno == EINVAL:
+        return KernelRefused("mmap", errno, cause=f"the kernel does not map a ring of {pages} pages", remedy="use a power of two")
+    return KernelRefused("mmap", errno, cause=os.strerror(errno))

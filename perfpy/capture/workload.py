@@ -1,0 +1,144 @@
+"""A program to measure: forked at once, held at a pipe until its counters are open, then executed.
+
+What enters: the command line. What leaves: its pid (to open counters on),
+and when it has ended its wait status and rusage. The program keeps its own
+standard streams, signals and exit status; perfpy only waits for it.
+"""
+
+from __future__ import annotations
+
+import errno as E
+import os
+import signal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from perfpy.errors import WorkloadFailed
+
+if TYPE_CHECKING:
+    import resource
+
+_SHELL = "/bin/sh"
+_ERRNO_BYTES = 4
+
+
+class Ended:
+    """How a program ended: status as of wait(2), and what it used.
+
+    exit_code: its exit status, or 128 + n when signal n killed it;
+    signal: that n, or 0; rusage: the kernel's account of it and its children.
+    """
+
+    __slots__ = ("rusage", "status")
+
+    def __init__(self, status: int, rusage: resource.struct_rusage) -> None:
+        self.status = status
+        self.rusage = rusage
+
+    @property
+    def signal(self) -> int:
+        return os.WTERMSIG(self.status) if os.WIFSIGNALED(self.status) else 0
+
+    @property
+    def exit_code(self) -> int:
+        return 128 + self.signal if self.signal else os.WEXITSTATUS(self.status)
+
+
+class Workload:
+    """One run of a command.
+
+    The child exists from the constructor on, but executes the command only
+    at start(): counters opened on `.pid` with enable_on_exec count the
+    program and nothing of perfpy. Use it as a context manager, so that an
+    error in between does not leave the child behind.
+    """
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self.command = tuple(command)
+        self.ended: Ended | None = None
+        go_read, self._go = os.pipe()
+        self._failure, failure_write = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(self._go)
+            _run_child(self.command, go_read, failure_write)
+        os.close(go_read)
+        os.close(failure_write)
+
+    def start(self) -> None:
+        """Let the child execute the command; returns when it does. Raises WorkloadFailed when it cannot."""
+        os.write(self._go, b"g")
+        self._close_go()
+        answer = os.read(self._failure, _ERRNO_BYTES)  # the pipe closes at exec
+        os.close(self._failure)
+        self._failure = -1
+        if answer:
+            self.wait()
+            raise WorkloadFailed(self.command[0], os.strerror(int.from_bytes(answer, "little")))
+
+    def wait(self) -> Ended:
+        """Wait for the program's end."""
+        while self.ended is None:
+            self._collect(0)
+        return self.ended
+
+    def poll(self) -> Ended | None:
+        """How the program ended, or None while it runs."""
+        if self.ended is None:
+            self._collect(os.WNOHANG)
+        return self.ended
+
+    def kill(self, signum: int = signal.SIGTERM) -> None:
+        """Send the program a signal, unless it has ended."""
+        if self.ended is None:
+            os.kill(self.pid, signum)
+
+    def _collect(self, options: int) -> None:
+        pid, status, rusage = os.wait4(self.pid, options)
+        if pid:
+            self.ended = Ended(status, rusage)
+
+    def _close_go(self) -> None:
+        if self._go >= 0:
+            os.close(self._go)
+            self._go = -1
+
+    def __enter__(self) -> Workload:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """End a child that was never started; one that runs is told to stop and waited for."""
+        self._close_go()  # a held child reads the end of file, and exits
+        if self.ended is None:
+            if self._failure < 0:
+                self.kill()
+            self.wait()
+        if self._failure >= 0:
+            os.close(self._failure)
+            self._failure = -1
+
+
+def _run_child(command: tuple[str, ...], go: int, failure: int) -> None:
+    """The child's side: wait for the word, execute, or report the errno. Never returns."""
+    try:
+        # Python ignores these; programs expect the default
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+        if os.read(go, 1):
+            _execute(command)
+    except OSError as error:
+        os.write(failure, (error.errno or E.EINVAL).to_bytes(_ERRNO_BYTES, "little"))
+    finally:
+        os._exit(127)
+
+
+def _execute(command: tuple[str, ...]) -> None:
+    """execvp(3): a file that the kernel cannot execute is a script for the shell."""
+    try:
+        os.execvp(command[0], command)
+    except OSError as error:
+        if error.errno != E.ENOEXEC:
+            raise
+    import shutil
+
+    os.execv(_SHELL, (_SHELL, shutil.which(command[0]) or command[0], *command[1:]))

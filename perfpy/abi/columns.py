@@ -1,0 +1,125 @@
+"""Columns and Ragged: how decoded samples are held.
+
+What enters: numpy arrays made by perfpy.abi.samples. What leaves: a mapping
+from field name to array, one element (or one row of a Ragged) per sample, with
+the few whole-table operations that putting samples in order needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Index: TypeAlias = "NDArray[np.intp] | NDArray[np.bool_] | slice"
+
+
+def spans_index(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(index, offsets): the elements of the spans one behind the other, and where each span begins in that (n + 1 values)."""
+    offsets = np.zeros(len(starts) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    index = np.arange(offsets[-1], dtype=np.int64)
+    index += np.repeat(starts - offsets[:-1], lengths)
+    return index, offsets
+
+
+class Ragged:
+    """A column whose elements are arrays of different lengths.
+
+    values: all rows one behind the other; offsets: int64, n + 1 values, row i
+    is values[offsets[i]:offsets[i + 1]].
+
+    >>> column = Ragged(np.array([7, 8, 9]), np.array([0, 2, 2, 3]))
+    >>> column[0].tolist(), column.lengths.tolist()
+    ([7, 8], [2, 0, 1])
+    """
+
+    __slots__ = ("offsets", "values")
+
+    def __init__(self, values: NDArray[Any], offsets: NDArray[np.int64]) -> None:
+        self.values = values
+        self.offsets = offsets
+
+    @classmethod
+    def empty(cls, rows: int, dtype: Any) -> Ragged:
+        """`rows` rows of no elements."""
+        return cls(np.zeros(0, dtype), np.zeros(rows + 1, np.int64))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, row: int) -> NDArray[Any]:
+        if row < 0:
+            row += len(self)
+        if not 0 <= row < len(self):
+            raise IndexError(row)
+        return self.values[self.offsets[row] : self.offsets[row + 1]]
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        return (self[row] for row in range(len(self)))
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """The number of elements of each row."""
+        return np.diff(self.offsets)
+
+    def take(self, rows: Index) -> Ragged:
+        """The rows at the given indexes (or under a mask, or of a slice), in that order."""
+        starts = self.offsets[:-1][rows]
+        index, offsets = spans_index(starts, self.offsets[1:][rows] - starts)
+        return Ragged(self.values[index], offsets)
+
+    @classmethod
+    def concat(cls, parts: Sequence[Ragged]) -> Ragged:
+        """The rows of all parts, one part behind the other."""
+        ends = np.cumsum([0] + [len(part.values) for part in parts])
+        offsets = [part.offsets[:-1] + end for part, end in zip(parts, ends[:-1], strict=True)]
+        return cls(np.concatenate([part.values for part in parts]), np.concatenate([*offsets, ends[-1:]]))
+
+
+Column: TypeAlias = "NDArray[Any] | Ragged"
+
+
+class Columns(dict[str, Any]):
+    """Field name -> array, all of one length: `rows`.
+
+    damaged: a mask of the samples whose record is too short for what it says
+    it holds (their values are zeros from there on), or None when all are whole.
+
+    >>> table = Columns(2, {"ip": np.array([1, 2]), "cpu": np.array([0, 3])})
+    >>> table.take(np.array([1]))["cpu"].tolist()
+    [3]
+    """
+
+    def __init__(self, rows: int, arrays: dict[str, Column] | None = None, damaged: NDArray[np.bool_] | None = None) -> None:
+        super().__init__(arrays or {})
+        self.rows = rows
+        self.damaged = damaged
+
+    def take(self, rows: Index) -> Columns:
+        """The given samples (indexes, mask or slice) of every column, in that order."""
+        taken = {name: column.take(rows) if isinstance(column, Ragged) else column[rows] for name, column in self.items()}
+        if isinstance(rows, slice):
+            count = len(range(*rows.indices(self.rows)))
+        else:
+            count = int(np.count_nonzero(rows)) if rows.dtype == np.bool_ else len(rows)
+        return Columns(count, taken, None if self.damaged is None else self.damaged[rows])
+
+    @classmethod
+    def concat(cls, parts: Sequence[Columns]) -> Columns:
+        """All parts below each other; a column that a part lacks is zeros (or empty rows) there."""
+        if len(parts) == 1:
+            return parts[0]
+        samples = {name: column for part in parts for name, column in part.items()}
+        arrays: dict[str, Column] = {}
+        for name, sample in samples.items():
+            if isinstance(sample, Ragged):
+                arrays[name] = Ragged.concat([part[name] if name in part else Ragged.empty(part.rows, sample.values.dtype) for part in parts])
+            else:
+                arrays[name] = np.concatenate([part[name] if name in part else np.zeros(part.rows, sample.dtype) for part in parts])
+        damaged = None
+        if any(part.damaged is not None for part in parts):
+            damaged = np.concatenate([np.zeros(part.rows, bool) if part.damaged is None else part.damaged for part in parts])
+        return cls(sum(part.rows for part in parts), arrays, damaged)

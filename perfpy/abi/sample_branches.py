@@ -1,0 +1,77 @@
+"""The BRANCH_STACK field of samples, and the meaning of its flag words.
+
+What enters: a cursor at the field (perfpy.abi.samples). What leaves: the
+columns branch_stack, branch_hw_index and branch_counters. Layout: struct
+perf_branch_stack and struct perf_branch_entry in
+include/uapi/linux/perf_event.h:
+
+    u64 nr; u64 hw_idx (HW_INDEX); struct { u64 from, to, flags; } entries[nr]; u64 counters[nr] (COUNTERS)
+    flags: mispred 1, predicted 1, in_tx 1, abort 1, cycles 16, type 4, spec 2, new_type 4, priv 3, reserved 31
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfpy.abi.columns import Columns, Ragged
+from perfpy.abi.flags import BranchSample
+from perfpy.abi.sample_cursor import Cursor, Step, gather
+
+BRANCH_DTYPE: Final = np.dtype([("from", "u8"), ("to", "u8"), ("flags", "u8")])
+
+#: name and width of the parts of a branch's flags, from the lowest bit on (from the highest on a big-endian machine)
+BRANCH_FLAGS: Final = (
+    ("mispred", 1),
+    ("predicted", 1),
+    ("in_tx", 1),
+    ("abort", 1),
+    ("cycles", 16),
+    ("type", 4),
+    ("spec", 2),
+    ("new_type", 4),
+    ("priv", 3),
+)
+
+
+def branch_step(sampled: BranchSample, endian: str) -> tuple[tuple[str, ...], Step]:
+    """(column names, step) for one branch_sample_type."""
+    has_index = bool(sampled & BranchSample.HW_INDEX)
+    has_counters = bool(sampled & BranchSample.COUNTERS)
+
+    def step(cursor: Cursor, columns: Columns, wanted: bool) -> None:
+        counts = cursor.count()
+        index = cursor.word() if has_index else None
+        starts, lengths = cursor.skip(3 * counts)
+        if wanted:
+            rows = gather(cursor.words, starts, lengths)
+            columns["branch_stack"] = Ragged(_entries(rows.values, endian), rows.offsets // 3)
+            if index is not None:
+                columns["branch_hw_index"] = index
+        if has_counters:
+            starts, lengths = cursor.skip(lengths // 3)
+            if wanted:
+                columns["branch_counters"] = gather(cursor.words, starts, lengths)
+
+    names = ("branch_stack", *(("branch_hw_index",) if has_index else ()), *(("branch_counters",) if has_counters else ()))
+    return names, step
+
+
+def _entries(words: NDArray[np.uint64], endian: str) -> NDArray[Any]:
+    entries = np.ascontiguousarray(words).view(BRANCH_DTYPE)
+    if endian == ">":
+        entries["flags"] = _little_endian_flags(entries["flags"])
+    return entries
+
+
+def _little_endian_flags(flags: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """A big-endian machine's bit fields, which fill the word from its highest bit on, in little-endian order."""
+    out = np.zeros_like(flags)
+    shift = 0
+    for _, width in BRANCH_FLAGS:
+        part = flags >> np.uint64(64 - shift - width) & np.uint64((1 << width) - 1)
+        out |= part << np.uint64(shift)
+        shift += width
+    return out

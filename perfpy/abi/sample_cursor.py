@@ -1,0 +1,89 @@
+"""A cursor over many samples at once: the next field of each of them.
+
+What enters: a buffer and where the samples in it begin and end. What leaves:
+numpy columns of words, and spans of words or bytes gathered into Ragged. No
+field is read from behind its record's end: such samples are marked damaged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfpy.abi.columns import Columns, Ragged, spans_index
+
+_LONG_ROW: Final = 256  # bytes: longer rows are copied one by one, shorter ones by one index over all
+
+
+class Cursor:
+    """Where the next field of each sample begins, in 8-byte words of the buffer; goes no further than the records' ends."""
+
+    def __init__(self, buffer: NDArray[np.uint8], endian: str, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
+        self.bytes = buffer
+        self.words = buffer.view(endian + "u8")
+        self.halves = buffer.view(endian + "u4")
+        self.at = starts
+        self.ends = ends
+        self.damaged: NDArray[np.bool_] | None = None
+
+    def _mark(self, bad: NDArray[np.bool_]) -> None:
+        self.damaged = bad if self.damaged is None else self.damaged | bad
+
+    def word(self) -> NDArray[np.uint64]:
+        """The next word of each sample; 0 where its record has ended."""
+        over = self.at >= self.ends
+        if not over.any():
+            values = self.words[self.at].astype(np.uint64, copy=False)
+            self.at = self.at + 1
+            return values
+        self._mark(over)
+        values = self.words[np.where(over, 0, self.at)].astype(np.uint64, copy=False)
+        self.at = np.minimum(self.at + 1, self.ends)
+        return np.where(over, np.uint64(0), values)
+
+    def skip(self, counts: NDArray[np.int64] | int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """(starts, lengths) of the next `counts` words; where fewer are left, the sample is damaged and the length 0."""
+        starts = self.at
+        lengths = np.broadcast_to(np.asarray(counts, np.int64), starts.shape)
+        ends = starts + lengths
+        over = (ends > self.ends) | (lengths < 0)
+        if over.any():
+            self._mark(over)
+            lengths = np.where(over, 0, lengths)
+            ends = np.where(over, self.ends, ends)
+        self.at = ends
+        return starts, lengths
+
+    def count(self) -> NDArray[np.int64]:
+        """The next word as a number of things; what no record can hold becomes -1, which skip() refuses."""
+        values = self.word()
+        return np.where(values > 0xFFFF, np.uint64(0xFFFFFFFFFFFFFFFF), values).astype(np.int64)
+
+
+def gather(words: NDArray[Any], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Ragged:
+    """The spans as rows; starts and lengths count elements of `words`, whose byte order becomes this machine's."""
+    index, offsets = spans_index(starts, lengths)
+    return Ragged(words[index].astype(words.dtype.newbyteorder("="), copy=False), offsets)
+
+
+def gather_bytes(buffer: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Ragged:
+    """Byte rows; starts and lengths in bytes."""
+    total = int(lengths.sum())
+    if total > _LONG_ROW * len(starts):
+        offsets = np.zeros(len(starts) + 1, np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        values = np.empty(total, np.uint8)
+        for start, length, to in zip(starts.tolist(), lengths.tolist(), offsets.tolist(), strict=False):
+            values[to : to + length] = buffer[start : start + length]
+        return Ragged(values, offsets)
+    if not ((starts & 3).any() or (lengths & 3).any()):
+        words = gather(buffer.view(np.uint32), starts >> 2, lengths >> 2)
+        return Ragged(words.values.view(np.uint8), words.offsets << 2)
+    return gather(buffer, starts, lengths)
+
+
+#: decodes one variable field at the cursor into `columns`, or only steps over it
+Step = Callable[[Cursor, Columns, bool], None]

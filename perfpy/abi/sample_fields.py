@@ -1,0 +1,142 @@
+"""The fields of samples that have no fixed place: one step per field, in layout order.
+
+What enters: a Cursor that stands at the field. What leaves: the field's
+columns, and the cursor behind the field. Layout: PERF_RECORD_SAMPLE in
+include/uapi/linux/perf_event.h (drawn in perfpy.abi.samples).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from perfpy.abi.attr import EventAttr
+from perfpy.abi.columns import Columns, Ragged
+from perfpy.abi.flags import BranchSample, ReadFormat, SampleType
+from perfpy.abi.sample_branches import branch_step
+from perfpy.abi.sample_cursor import Cursor, Step, gather, gather_bytes
+
+READ_DTYPE: Final = np.dtype([("value", "u8"), ("enabled", "u8"), ("running", "u8"), ("id", "u8"), ("lost", "u8")])
+
+
+def variable_steps(attr: EventAttr, endian: str) -> list[tuple[tuple[str, ...], Step]]:
+    """(names of the columns, step) for every field behind the fixed ones, in layout order."""
+    makers: tuple[tuple[int, Callable[[], tuple[tuple[str, ...], Step]]], ...] = (
+        (SampleType.READ, lambda: (("read",), _read_step(attr.read_format))),
+        (SampleType.CALLCHAIN, lambda: (("callchain",), _callchain)),
+        (SampleType.RAW, lambda: (("raw",), _raw)),
+        (SampleType.BRANCH_STACK, lambda: branch_step(BranchSample(attr.branch_sample_type), endian)),
+        (SampleType.REGS_USER, lambda: _registers_step("user_regs", attr.sample_regs_user)),
+        (SampleType.STACK_USER, lambda: (("user_stack",), _user_stack)),
+        (SampleType.WEIGHT | SampleType.WEIGHT_STRUCT, lambda: _weight_step(attr.sample_type)),
+        (SampleType.DATA_SRC, lambda: _word_step("data_src")),
+        (SampleType.TRANSACTION, lambda: _word_step("transaction")),
+        (SampleType.REGS_INTR, lambda: _registers_step("intr_regs", attr.sample_regs_intr)),
+        (SampleType.PHYS_ADDR, lambda: _word_step("phys_addr")),
+        (SampleType.CGROUP, lambda: _word_step("cgroup")),
+        (SampleType.DATA_PAGE_SIZE, lambda: _word_step("data_page_size")),
+        (SampleType.CODE_PAGE_SIZE, lambda: _word_step("code_page_size")),
+        (SampleType.AUX, lambda: (("aux",), _aux)),
+    )
+    return [make() for bits, make in makers if attr.sample_type & bits]
+
+
+def _word_step(name: str) -> tuple[tuple[str, ...], Step]:
+    def step(cursor: Cursor, columns: Columns, wanted: bool) -> None:
+        if wanted:
+            columns[name] = cursor.word()
+        else:
+            cursor.skip(1)
+
+    return (name,), step
+
+
+def _weight_step(sample_type: int) -> tuple[tuple[str, ...], Step]:
+    """WEIGHT is one number; WEIGHT_STRUCT is three in one word: u32 weight, u16 ins_lat, u16 retire_lat from the low end."""
+    if not sample_type & SampleType.WEIGHT_STRUCT:
+        return _word_step("weight")
+
+    def step(cursor: Cursor, columns: Columns, wanted: bool) -> None:
+        word = cursor.word()
+        if not wanted:
+            return
+        columns["weight"] = word & np.uint64(0xFFFFFFFF)
+        columns["ins_lat"] = word >> np.uint64(32) & np.uint64(0xFFFF)
+        columns["retire_lat"] = word >> np.uint64(48)
+
+    return ("weight", "ins_lat", "retire_lat"), step
+
+
+def _read_step(read_format: int) -> Step:
+    """struct read_format: with GROUP { u64 nr; times; { u64 value; id; lost } [nr] }, else { u64 value; times; id; lost }."""
+    times = [n for n, bit in (("enabled", ReadFormat.TOTAL_TIME_ENABLED), ("running", ReadFormat.TOTAL_TIME_RUNNING)) if read_format & bit]
+    member = ["value"] + [name for name, bit in (("id", ReadFormat.ID), ("lost", ReadFormat.LOST)) if read_format & bit]
+
+    def group(cursor: Cursor, columns: Columns, wanted: bool) -> None:
+        counts = cursor.count()
+        columns_of_times = {name: cursor.word() for name in times}
+        starts, lengths = cursor.skip(counts * len(member))
+        if wanted:
+            rows = gather(cursor.words, starts, lengths)
+            values = np.zeros(len(rows.values) // len(member), READ_DTYPE)
+            for i, name in enumerate(member):
+                values[name] = rows.values[i :: len(member)]
+            for name, column in columns_of_times.items():
+                values[name] = np.repeat(column, lengths // len(member))
+            columns["read"] = Ragged(values, rows.offsets // len(member))
+
+    def single(cursor: Cursor, columns: Columns, wanted: bool) -> None:
+        values = np.zeros(columns.rows, READ_DTYPE)
+        for name in ("value", *times, *member[1:]):
+            values[name] = cursor.word()
+        if wanted:
+            columns["read"] = Ragged(values, np.arange(columns.rows + 1, dtype=np.int64))
+
+    return group if read_format & ReadFormat.GROUP else single
+
+
+def _callchain(cursor: Cursor, columns: Columns, wanted: bool) -> None:
+    starts, lengths = cursor.skip(cursor.count())
+    if wanted:
+        columns["callchain"] = gather(cursor.words, starts, lengths)
+
+
+def _raw(cursor: Cursor, columns: Columns, wanted: bool) -> None:
+    over = cursor.at >= cursor.ends
+    sizes = cursor.halves[2 * np.where(over, 0, cursor.at)].astype(np.int64)
+    starts, words = cursor.skip(np.where(over, -1, (sizes + 11) >> 3))
+    if wanted:
+        columns["raw"] = gather_bytes(cursor.bytes, (starts << 3) + 4, np.where(words > 0, sizes, 0))
+
+
+def _registers_step(name: str, mask: int) -> tuple[tuple[str, ...], Step]:
+    count = mask.bit_count()
+
+    def step(cursor: Cursor, columns: Columns, wanted: bool) -> None:
+        abi = cursor.word()
+        starts, lengths = cursor.skip(np.where(abi != 0, count, 0))
+        if wanted:
+            columns[name] = gather(cursor.words, starts, lengths)
+            columns[name + "_abi"] = abi
+
+    return (name, name + "_abi"), step
+
+
+def _user_stack(cursor: Cursor, columns: Columns, wanted: bool) -> None:
+    """{ u64 size; char data[size]; u64 dyn_size } : only dyn_size bytes are valid; no dyn_size when size is 0."""
+    sizes = cursor.count()
+    dumped = sizes != 0
+    starts, words = cursor.skip(np.where(sizes < 0, -1, ((sizes + 7) >> 3) + dumped))
+    if wanted:
+        last = np.where(words > 0, starts + words - 1, 0)
+        valid = np.minimum(cursor.words[last].astype(np.uint64), sizes.astype(np.uint64)).astype(np.int64)
+        columns["user_stack"] = gather_bytes(cursor.bytes, starts << 3, np.where(words > 0, valid, 0))
+
+
+def _aux(cursor: Cursor, columns: Columns, wanted: bool) -> None:
+    sizes = cursor.count()
+    starts, words = cursor.skip(np.where(sizes < 0, -1, (sizes + 7) >> 3))
+    if wanted:
+        columns["aux"] = gather_bytes(cursor.bytes, starts << 3, np.where(words > 0, sizes, 0))

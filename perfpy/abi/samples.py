@@ -1,0 +1,179 @@
+"""SAMPLE records <-> columns: the only decoder of samples.
+
+What enters: an EventAttr (what each sample carries), a buffer and the places
+of the SAMPLE records in it. What leaves: Columns, one array per field. Layout:
+PERF_RECORD_SAMPLE in include/uapi/linux/perf_event.h:
+
+    struct { struct perf_event_header header;
+      u64 identifier        (IDENTIFIER)      u64 addr       (ADDR)
+      u64 ip                (IP)              u64 id         (ID)
+      u32 pid, tid          (TID)             u64 stream_id  (STREAM_ID)
+      u64 time              (TIME)            u32 cpu, res   (CPU)
+                                              u64 period     (PERIOD)
+      struct read_format    (READ)
+      u64 nr, ips[nr]       (CALLCHAIN)
+      u32 size; char data[] (RAW)
+      u64 nr; u64 hw_idx (HW_INDEX); { u64 from, to, flags } [nr]; u64 counters[nr] (COUNTERS)   (BRANCH_STACK)
+      u64 abi, regs[]       (REGS_USER)
+      u64 size; char data[size]; u64 dyn_size (STACK_USER)
+      u64 weight (WEIGHT or WEIGHT_STRUCT), data_src (DATA_SRC), transaction (TRANSACTION)
+      u64 abi, regs[]       (REGS_INTR)
+      u64 phys_addr (PHYS_ADDR), cgroup (CGROUP), data_page_size, code_page_size
+      u64 size; char data[] (AUX) }
+
+The columns are named after these; see SampleLayout.decode. `encode` (in
+perfpy.abi.sample_encoding) is the mirror for one sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfpy.abi.attr import EventAttr
+from perfpy.abi.columns import Columns
+from perfpy.abi.flags import MISC_CPUMODE_MASK, SampleType
+from perfpy.abi.sample_branches import BRANCH_DTYPE
+from perfpy.abi.sample_cursor import Cursor
+from perfpy.abi.sample_fields import READ_DTYPE, variable_steps
+
+__all__ = ["BRANCH_DTYPE", "READ_DTYPE", "SampleLayout"]
+
+
+_INT: Final = np.int32
+
+#: the fields of fixed place, in layout order: bit, then name and dtype of the word or of its two halves
+_FIXED: Final[tuple[tuple[SampleType, tuple[str, ...]], ...]] = (
+    (SampleType.IDENTIFIER, ("identifier",)),
+    (SampleType.IP, ("ip",)),
+    (SampleType.TID, ("pid", "tid")),
+    (SampleType.TIME, ("time",)),
+    (SampleType.ADDR, ("addr",)),
+    (SampleType.ID, ("id",)),
+    (SampleType.STREAM_ID, ("stream_id",)),
+    (SampleType.CPU, ("cpu", "")),
+    (SampleType.PERIOD, ("period",)),
+)
+
+
+class SampleLayout:
+    """How the samples of one attr are laid out; built once, used for all of them.
+
+    names: the columns that decode() can give, in layout order.
+    """
+
+    def __init__(self, attr: EventAttr, endian: str = "<") -> None:
+        self.endian = endian
+        sample_type = attr.sample_type
+        self._fixed: list[tuple[str, int, int]] = []  # name, word from the record's start, half (-1: the whole word)
+        word = 1
+        for bit, names in _FIXED:
+            if sample_type & bit:
+                if len(names) == 1:
+                    self._fixed.append((names[0], word, -1))
+                else:
+                    self._fixed.extend((name, word, half) for half, name in enumerate(names) if name)
+                word += 1
+        self._fixed_words = word
+        self._steps = variable_steps(attr, endian)
+        self.names: tuple[str, ...] = (
+            "misc",
+            "cpumode",
+            *(name for name, _, _ in self._fixed),
+            *(name for names, _ in self._steps for name in names),
+        )
+
+    def word_of(self, name: str) -> int | None:
+        """The 8-byte word, counted from the record's start, that a fixed field begins in; None if samples lack it."""
+        return next((word for field, word, _ in self._fixed if field == name), None)
+
+    def decode(self, buf: NDArray[np.uint8], offsets: NDArray[np.int64], fields: Collection[str] | None = None) -> Columns:
+        """The columns of the SAMPLE records that start at `offsets` (bytes) in `buf`.
+
+        fields: names of the columns wanted (default: all; those that samples
+        of this attr do not have are left out without a word). Numbers come as
+        uint64, but pid, tid and cpu int32, misc uint16, cpumode (the low bits
+        of misc) uint8. Ragged: callchain (uint64), raw, user_stack, aux
+        (uint8), branch_stack (BRANCH_DTYPE, flags in little-endian bit order),
+        branch_counters, user_regs, intr_regs (uint64, set bits of the mask from
+        the lowest up), read (READ_DTYPE: one row a counter). Samples whose
+        record is too short are marked in `damaged`. Raises ValueError when a
+        record does not lie within `buf`.
+
+        >>> attr = EventAttr(sample_type=SampleType.IP | SampleType.TID)
+        >>> record = np.array([9 | 2 << 32 | 24 << 48, 0x1000, 7 | 8 << 32], "<u8").view(np.uint8)
+        >>> columns = SampleLayout(attr).decode(record, np.array([0]))
+        >>> int(columns["ip"][0]), int(columns["tid"][0]), int(columns["cpumode"][0])
+        (4096, 8, 2)
+        """
+        if len(offsets) and ((offsets & 7).any() or buf.ctypes.data & 7):
+            buf, offsets = _realigned(buf, offsets, self.endian)
+        buf = buf[: len(buf) & ~7]
+        headers = buf.view(self.endian + "u2")
+        starts = offsets >> 3
+        sizes = headers[4 * starts + 3].astype(np.int64)
+        ends = starts + (sizes >> 3)
+        if len(ends) and (int(ends.max()) << 3 > len(buf) or int(offsets.min()) < 0):
+            raise ValueError("a sample record reaches beyond the buffer")
+        wanted = None if fields is None else frozenset(fields)
+        columns = Columns(len(starts))
+        if wanted is None or wanted & {"misc", "cpumode"}:
+            misc = headers[4 * starts + 2].astype(np.uint16, copy=False)
+            if wanted is None or "misc" in wanted:
+                columns["misc"] = misc
+            if wanted is None or "cpumode" in wanted:
+                columns["cpumode"] = (misc & MISC_CPUMODE_MASK).astype(np.uint8)
+        cursor = Cursor(buf, self.endian, starts, ends)
+        self._decode_fixed(cursor, columns, wanted)
+        self._decode_variable(cursor, columns, wanted)
+        columns.damaged = cursor.damaged
+        return columns
+
+    def _decode_fixed(self, cursor: Cursor, columns: Columns, wanted: frozenset[str] | None) -> None:
+        starts, lengths = cursor.skip(self._fixed_words)
+        if cursor.damaged is not None:
+            starts = np.where(lengths > 0, starts, 0)
+            if not len(cursor.words) >= self._fixed_words:
+                return self._zeros(columns, wanted)
+        for name, word, half in self._fixed:
+            if wanted is not None and name not in wanted:
+                continue
+            if half < 0:
+                column = cursor.words[starts + word].astype(np.uint64, copy=False)
+            else:
+                column = cursor.halves[2 * (starts + word) + half].astype(np.uint32, copy=False).view(_INT)
+            if cursor.damaged is not None:
+                column[cursor.damaged] = 0
+            columns[name] = column
+        return None
+
+    def _zeros(self, columns: Columns, wanted: frozenset[str] | None) -> None:
+        for name, _, half in self._fixed:
+            if wanted is None or name in wanted:
+                columns[name] = np.zeros(columns.rows, np.uint64 if half < 0 else _INT)
+
+    def _decode_variable(self, cursor: Cursor, columns: Columns, wanted: frozenset[str] | None) -> None:
+        needed = [wanted is None or not wanted.isdisjoint(names) for names, _ in self._steps]
+        last = max((i for i, need in enumerate(needed) if need), default=-1)
+        for need, (_, step) in zip(needed[: last + 1], self._steps, strict=False):
+            step(cursor, columns, need)
+
+
+def _realigned(buf: NDArray[np.uint8], offsets: NDArray[np.int64], endian: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """A copy of the records, each at a multiple of 8; records that are no multiple of 8 long get the rest as zeros."""
+    order: Literal["little", "big"] = "little" if endian == "<" else "big"
+    parts, places, at = [], [], 0
+    for start in offsets.tolist():
+        if not 0 <= start <= len(buf) - 8:
+            raise ValueError("a sample record reaches beyond the buffer")
+        size = int.from_bytes(buf[start + 6 : start + 8].tobytes(), order)
+        if start + size > len(buf):
+            raise ValueError("a sample record reaches beyond the buffer")
+        record = buf[start : start + size].tobytes()
+        parts.append(record.ljust((size + 7) & ~7, b"\0"))
+        places.append(at)
+        at += len(parts[-1])
+    return np.frombuffer(b"".join(parts), np.uint8), np.array(places, np.int64)

@@ -1,0 +1,543 @@
+"""The feature sections behind the data: bytes <-> values, one decode/encode pair per feature.
+
+What enters: a feature's number and its section's bytes. What leaves: one
+value per feature (its type stands in FEATURES), and with encode_feature() the
+bytes again. Layouts: tools/perf/Documentation/perf.data-file-format.txt
+(HEADER_*), each above its class or pair. Pipes carry the same bytes in
+HEADER_FEATURE records.
+
+TRACING_DATA is left as bytes here (perfdata.tracing reads it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from perfpy.abi.attr import EventAttr
+from perfpy.abi.flags import ATTR_SIZE_VER0, RecordType
+from perfpy.abi.records import HEADER
+from perfpy.abi.user_records import HeaderBuildId
+from perfpy.abi.user_records import decode as decode_record
+from perfpy.abi.user_records import encode as encode_record
+from perfpy.perfdata.fields import FieldReader, FieldWriter
+
+
+class Feature(IntEnum):
+    """The number of a feature: its bit in the file header (HEADER_*)."""
+
+    TRACING_DATA = 1
+    BUILD_ID = 2
+    HOSTNAME = 3
+    OSRELEASE = 4
+    VERSION = 5
+    ARCH = 6
+    NRCPUS = 7
+    CPUDESC = 8
+    CPUID = 9
+    TOTAL_MEM = 10
+    CMDLINE = 11
+    EVENT_DESC = 12
+    CPU_TOPOLOGY = 13
+    NUMA_TOPOLOGY = 14
+    BRANCH_STACK = 15
+    PMU_MAPPINGS = 16
+    GROUP_DESC = 17
+    AUXTRACE = 18
+    STAT = 19
+    CACHE = 20
+    SAMPLE_TIME = 21
+    MEM_TOPOLOGY = 22
+    CLOCKID = 23
+    DIR_FORMAT = 24
+    BPF_PROG_INFO = 25
+    BPF_BTF = 26
+    COMPRESSED = 27
+    CPU_PMU_CAPS = 28
+    CLOCK_DATA = 29
+    HYBRID_TOPOLOGY = 30
+    PMU_CAPS = 31
+
+    @property
+    def key(self) -> str:
+        """Its name in PerfData.features: "hostname", "build_id" ..."""
+        return self.name.lower()
+
+
+class CpuCount(NamedTuple):
+    """NRCPUS: { u32 available, online; }"""
+
+    available: int
+    online: int
+
+
+class EventDesc(NamedTuple):
+    """One event of EVENT_DESC: { attr; u32 nr_ids; string name; u64 ids[]; }"""
+
+    attr: EventAttr
+    name: str
+    ids: tuple[int, ...]
+
+
+class CpuLocation(NamedTuple):
+    """Where one CPU of CPU_TOPOLOGY sits; die is None in files that do not say."""
+
+    core: int
+    socket: int
+    die: int | None = None
+
+
+class CpuTopology(NamedTuple):
+    """CPU_TOPOLOGY: CPU lists that share a socket, a core and a die, and each CPU's place.
+
+    { u32 nr; string cores[nr]; u32 nr; string threads[nr]; { u32 core, socket; } cpu[]; u32 nr; string dies[nr]; u32 die[]; }
+    """
+
+    cores: tuple[str, ...]
+    threads: tuple[str, ...]
+    cpus: tuple[CpuLocation, ...] = ()
+    dies: tuple[str, ...] = ()
+
+
+class NumaNode(NamedTuple):
+    """One node of NUMA_TOPOLOGY: { u32 node; u64 total, free; string cpus; } in kB"""
+
+    node: int
+    total: int
+    free: int
+    cpus: str
+
+
+class PmuMapping(NamedTuple):
+    """One PMU of PMU_MAPPINGS: { u32 type; string name; }"""
+
+    type: int
+    name: str
+
+
+class EventGroup(NamedTuple):
+    """One group of GROUP_DESC: { string name; u32 leader, members; } : the leader's index and how many events it has"""
+
+    name: str
+    leader: int
+    members: int
+
+
+class AuxtraceIndexEntry(NamedTuple):
+    """One AUXTRACE record's place: { u64 offset, size; }"""
+
+    offset: int
+    size: int
+
+
+class CacheLevel(NamedTuple):
+    """One CPU cache of CACHE: { u32 level, line_size, sets, ways; string type, size, map; }"""
+
+    level: int
+    line_size: int
+    sets: int
+    ways: int
+    type: str
+    size: str
+    map: str
+
+
+class SampleTime(NamedTuple):
+    """SAMPLE_TIME: { u64 first, last; } in ns"""
+
+    first: int
+    last: int
+
+
+class MemNode(NamedTuple):
+    """One node of MEM_TOPOLOGY: { u64 node, bits; u64 bitmap[]; } : which memory blocks it has"""
+
+    node: int
+    bits: int
+    bitmap: tuple[int, ...]
+
+
+class MemTopology(NamedTuple):
+    """MEM_TOPOLOGY: { u64 version, block_size, nr; node[nr]; }"""
+
+    version: int
+    block_size: int
+    nodes: tuple[MemNode, ...]
+
+
+class BpfProgram(NamedTuple):
+    """One program of BPF_PROG_INFO: { u32 info_len, data_len; u64 arrays; u8 info[], data[]; } : struct bpf_prog_info and its arrays"""
+
+    arrays: int
+    info: bytes
+    data: bytes
+
+
+class BpfTypes(NamedTuple):
+    """One entry of BPF_BTF: { u32 id, size; u8 data[]; }"""
+
+    id: int
+    data: bytes
+
+
+class Compression(NamedTuple):
+    """COMPRESSED: { u32 version, type, level, ratio, mmap_len; }"""
+
+    version: int
+    type: int
+    level: int
+    ratio: int
+    mmap_len: int
+
+
+class ClockData(NamedTuple):
+    """CLOCK_DATA: { u32 version, clockid; u64 wall_clock_ns, clockid_ns; } : both clocks read at one moment"""
+
+    version: int
+    clockid: int
+    wall_clock_ns: int
+    clockid_ns: int
+
+
+class HybridPmu(NamedTuple):
+    """One PMU of HYBRID_TOPOLOGY: { string name, cpus; }"""
+
+    name: str
+    cpus: str
+
+
+Caps: TypeAlias = "tuple[tuple[str, str], ...]"
+
+
+class PmuCaps(NamedTuple):
+    """One PMU of PMU_CAPS: { u32 nr; { string name, value; } [nr]; string pmu; }"""
+
+    pmu: str
+    caps: Caps
+
+
+class Codec(NamedTuple):
+    """What turns a feature's bytes into its value and back."""
+
+    decode: Callable[[FieldReader], Any]
+    encode: Callable[[FieldWriter, Any], None]
+
+
+_BUILD_ID_RECORD: Final = 8 + 4 + 24  # header, pid, build-id: what stands before the file name
+_QUIRK_NAME: Final = "nel.kallsyms]"  # what is left of "[kernel.kallsyms]" when a pid is read that is not there
+
+
+def _read_build_ids(r: FieldReader) -> tuple[HeaderBuildId, ...]:
+    data = r.raw(r.left)
+    ids = _build_id_records(data, r.endian)
+    if any(record.filename == _QUIRK_NAME for record in ids):
+        # files of 2.6.3x: the entries have no pid
+        ids = _build_id_records(data, r.endian, has_pid=False)
+    return ids
+
+
+def _build_id_records(data: bytes, endian: str, has_pid: bool = True) -> tuple[HeaderBuildId, ...]:
+    records = []
+    at = 0
+    while at + 8 <= len(data):
+        _, misc, size = HEADER[endian].unpack_from(data, at)
+        if size < _BUILD_ID_RECORD - (0 if has_pid else 4) or at + size > len(data):
+            raise ValueError(f"build-id entry of {size} bytes where {len(data) - at} are left")
+        body = data[at + 8 : at + size]
+        if not has_pid:
+            body = b"\xff\xff\xff\xff" + body
+        record = decode_record(RecordType.HEADER_BUILD_ID, misc, body, endian)
+        assert isinstance(record, HeaderBuildId)
+        records.append(record)
+        at += size
+    return tuple(records)
+
+
+def _write_build_ids(w: FieldWriter, ids: tuple[HeaderBuildId, ...]) -> None:
+    for record in ids:
+        w.raw(encode_record(record, w.endian))
+
+
+def _read_event_desc(r: FieldReader) -> tuple[EventDesc, ...]:
+    count, size = r.u32(), r.u32()
+    if size < ATTR_SIZE_VER0:
+        raise ValueError(f"event attrs of {size} bytes, the smallest has {ATTR_SIZE_VER0}")
+
+    def one() -> EventDesc:
+        attr = EventAttr.unpack(r.raw(size), r.endian)
+        ids = r.u32()
+        return EventDesc(attr, r.string(), r.u64s(ids))
+
+    return r.list(count, one, size + 8)
+
+
+def _write_event_desc(w: FieldWriter, events: tuple[EventDesc, ...]) -> None:
+    size = max((event.attr.size for event in events), default=ATTR_SIZE_VER0)
+    w.u32(len(events), size)
+    for event in events:
+        w.raw(event.attr.pack(w.endian, event.attr.size).ljust(size, b"\0"))
+        w.u32(len(event.ids))
+        w.string(event.name)
+        w.u64(*event.ids)
+
+
+def _read_cpu_topology(r: FieldReader) -> CpuTopology:
+    cores, threads = r.strings(), r.strings()
+    words = memoryview(r.raw(r.left))
+    count, dies, die_of = _split_topology(bytes(words), r.endian)
+    places = FieldReader(bytes(words), r.endian)
+    pairs = [(places.u32(), places.u32()) for _ in range(count)]
+    return CpuTopology(cores, threads, tuple(CpuLocation(c, s, die_of[i] if die_of else None) for i, (c, s) in enumerate(pairs)), dies)
+
+
+def _split_topology(data: bytes, endian: str) -> tuple[int, tuple[str, ...], tuple[int, ...]]:
+    """(number of CPUs, die lists, die of each CPU) of what follows the CPU lists; nothing in it says how many CPUs there are.
+
+    The number is the one with which the die part fills the section exactly.
+    """
+    for count in range(len(data) // 8, -1, -1):
+        r = FieldReader(data[8 * count :], endian)
+        try:
+            dies = r.strings()
+            if dies and r.left == 4 * count:
+                return count, dies, tuple(r.u32() for _ in range(count))
+        except ValueError:
+            continue
+    return len(data) // 8, (), ()
+
+
+def _write_cpu_topology(w: FieldWriter, value: CpuTopology) -> None:
+    w.strings(value.cores)
+    w.strings(value.threads)
+    for cpu in value.cpus:
+        w.u32(cpu.core, cpu.socket)
+    if value.dies:
+        w.strings(value.dies)
+        w.u32(*(cpu.die or 0 for cpu in value.cpus))
+
+
+def _read_numa(r: FieldReader) -> tuple[NumaNode, ...]:
+    return r.list(r.u32(), lambda: NumaNode(r.u32(), r.u64(), r.u64(), r.string()), 24)
+
+
+def _write_numa(w: FieldWriter, nodes: tuple[NumaNode, ...]) -> None:
+    w.u32(len(nodes))
+    for node in nodes:
+        w.u32(node.node)
+        w.u64(node.total, node.free)
+        w.string(node.cpus)
+
+
+def _read_pmu_mappings(r: FieldReader) -> tuple[PmuMapping, ...]:
+    return r.list(r.u32(), lambda: PmuMapping(r.u32(), r.string()), 8)
+
+
+def _write_pmu_mappings(w: FieldWriter, pmus: tuple[PmuMapping, ...]) -> None:
+    w.u32(len(pmus))
+    for pmu in pmus:
+        w.u32(pmu.type)
+        w.string(pmu.name)
+
+
+def _read_groups(r: FieldReader) -> tuple[EventGroup, ...]:
+    return r.list(r.u32(), lambda: EventGroup(r.string(), r.u32(), r.u32()), 12)
+
+
+def _write_groups(w: FieldWriter, groups: tuple[EventGroup, ...]) -> None:
+    w.u32(len(groups))
+    for group in groups:
+        w.string(group.name)
+        w.u32(group.leader, group.members)
+
+
+def _read_auxtrace(r: FieldReader) -> tuple[AuxtraceIndexEntry, ...]:
+    return r.list(r.u64(), lambda: AuxtraceIndexEntry(r.u64(), r.u64()), 16)
+
+
+def _write_auxtrace(w: FieldWriter, entries: tuple[AuxtraceIndexEntry, ...]) -> None:
+    w.u64(len(entries))
+    for entry in entries:
+        w.u64(*entry)
+
+
+def _read_caches(r: FieldReader) -> tuple[CacheLevel, ...]:
+    version, count = r.u32(), r.u32()
+    if version != 1:
+        raise ValueError(f"CPU cache section of version {version}, known is 1")
+    return r.list(count, lambda: CacheLevel(r.u32(), r.u32(), r.u32(), r.u32(), r.string(), r.string(), r.string()), 28)
+
+
+def _write_caches(w: FieldWriter, caches: tuple[CacheLevel, ...]) -> None:
+    w.u32(1, len(caches))
+    for cache in caches:
+        w.u32(*cache[:4])
+        for string in cache[4:]:
+            w.string(string)
+
+
+def _read_mem_topology(r: FieldReader) -> MemTopology:
+    version, block_size, count = r.u64s(3)
+    if version != 1:
+        raise ValueError(f"memory topology of version {version}, known is 1")
+
+    def node() -> MemNode:
+        number, bits = r.u64s(2)
+        return MemNode(number, bits, r.u64s((bits + 63) // 64))
+
+    return MemTopology(version, block_size, r.list(count, node, 16))
+
+
+def _write_mem_topology(w: FieldWriter, value: MemTopology) -> None:
+    w.u64(value.version, value.block_size, len(value.nodes))
+    for node in value.nodes:
+        w.u64(node.node, node.bits, *node.bitmap)
+
+
+def _read_bpf_programs(r: FieldReader) -> tuple[BpfProgram, ...]:
+    def one() -> BpfProgram:
+        info_len, data_len = r.u32(), r.u32()
+        return BpfProgram(r.u64(), r.raw(info_len), r.raw(data_len))
+
+    return r.list(r.u32(), one, 16)
+
+
+def _write_bpf_programs(w: FieldWriter, programs: tuple[BpfProgram, ...]) -> None:
+    w.u32(len(programs))
+    for program in programs:
+        w.u32(len(program.info), len(program.data))
+        w.u64(program.arrays)
+        w.raw(program.info)
+        w.raw(program.data)
+
+
+def _read_bpf_types(r: FieldReader) -> tuple[BpfTypes, ...]:
+    return r.list(r.u32(), lambda: BpfTypes(r.u32(), r.raw(r.u32())), 8)
+
+
+def _write_bpf_types(w: FieldWriter, entries: tuple[BpfTypes, ...]) -> None:
+    w.u32(len(entries))
+    for entry in entries:
+        w.u32(entry.id, len(entry.data))
+        w.raw(entry.data)
+
+
+def _read_caps(r: FieldReader) -> Caps:
+    return r.list(r.u32(), lambda: (r.string(), r.string()), 8)
+
+
+def _write_caps(w: FieldWriter, caps: Caps) -> None:
+    w.u32(len(caps))
+    for name, value in caps:
+        w.string(name)
+        w.string(value)
+
+
+def _read_pmu_caps(r: FieldReader) -> tuple[PmuCaps, ...]:
+    def one() -> PmuCaps:
+        caps = _read_caps(r)
+        return PmuCaps(r.string(), caps)
+
+    return r.list(r.u32(), one, 8)
+
+
+def _write_pmu_caps(w: FieldWriter, pmus: tuple[PmuCaps, ...]) -> None:
+    w.u32(len(pmus))
+    for pmu in pmus:
+        _write_caps(w, pmu.caps)
+        w.string(pmu.pmu)
+
+
+def _read_hybrid(r: FieldReader) -> tuple[HybridPmu, ...]:
+    return r.list(r.u32(), lambda: HybridPmu(r.string(), r.string()), 8)
+
+
+def _write_hybrid(w: FieldWriter, pmus: tuple[HybridPmu, ...]) -> None:
+    w.u32(len(pmus))
+    for pmu in pmus:
+        w.string(pmu.name)
+        w.string(pmu.cpus)
+
+
+def _read_clock_data(r: FieldReader) -> ClockData:
+    return ClockData(r.u32(), r.u32(), r.u64(), r.u64())
+
+
+def _write_clock_data(w: FieldWriter, value: ClockData) -> None:
+    w.u32(value.version, value.clockid)
+    w.u64(value.wall_clock_ns, value.clockid_ns)
+
+
+def _read_cpu_count(r: FieldReader) -> CpuCount:
+    return CpuCount(r.u32(), r.u32())
+
+
+def _read_compression(r: FieldReader) -> Compression:
+    return Compression(r.u32(), r.u32(), r.u32(), r.u32(), r.u32())
+
+
+def _read_sample_time(r: FieldReader) -> SampleTime:
+    return SampleTime(r.u64(), r.u64())
+
+
+_STRING: Final = Codec(FieldReader.string, FieldWriter.string)
+_STRINGS: Final = Codec(FieldReader.strings, FieldWriter.strings)
+_NUMBER: Final = Codec(FieldReader.u64, FieldWriter.u64)
+_RAW: Final = Codec(lambda r: r.raw(r.left), FieldWriter.raw)
+_MARK: Final = Codec(lambda r: True, lambda w, value: None)  # the section's being there is all it says
+
+FEATURES: Final[dict[Feature, Codec]] = {
+    Feature.TRACING_DATA: _RAW,
+    Feature.BUILD_ID: Codec(_read_build_ids, _write_build_ids),
+    Feature.HOSTNAME: _STRING,
+    Feature.OSRELEASE: _STRING,
+    Feature.VERSION: _STRING,
+    Feature.ARCH: _STRING,
+    Feature.NRCPUS: Codec(_read_cpu_count, lambda w, value: w.u32(*value)),
+    Feature.CPUDESC: _STRING,
+    Feature.CPUID: _STRING,
+    Feature.TOTAL_MEM: _NUMBER,  # kB
+    Feature.CMDLINE: _STRINGS,
+    Feature.EVENT_DESC: Codec(_read_event_desc, _write_event_desc),
+    Feature.CPU_TOPOLOGY: Codec(_read_cpu_topology, _write_cpu_topology),
+    Feature.NUMA_TOPOLOGY: Codec(_read_numa, _write_numa),
+    Feature.BRANCH_STACK: _MARK,
+    Feature.PMU_MAPPINGS: Codec(_read_pmu_mappings, _write_pmu_mappings),
+    Feature.GROUP_DESC: Codec(_read_groups, _write_groups),
+    Feature.AUXTRACE: Codec(_read_auxtrace, _write_auxtrace),
+    Feature.STAT: _MARK,
+    Feature.CACHE: Codec(_read_caches, _write_caches),
+    Feature.SAMPLE_TIME: Codec(_read_sample_time, lambda w, value: w.u64(*value)),
+    Feature.MEM_TOPOLOGY: Codec(_read_mem_topology, _write_mem_topology),
+    Feature.CLOCKID: _NUMBER,  # resolution in ns
+    Feature.DIR_FORMAT: _NUMBER,  # version
+    Feature.BPF_PROG_INFO: Codec(_read_bpf_programs, _write_bpf_programs),
+    Feature.BPF_BTF: Codec(_read_bpf_types, _write_bpf_types),
+    Feature.COMPRESSED: Codec(_read_compression, lambda w, value: w.u32(*value)),
+    Feature.CPU_PMU_CAPS: Codec(_read_caps, _write_caps),
+    Feature.CLOCK_DATA: Codec(_read_clock_data, _write_clock_data),
+    Feature.HYBRID_TOPOLOGY: Codec(_read_hybrid, _write_hybrid),
+    Feature.PMU_CAPS: Codec(_read_pmu_caps, _write_pmu_caps),
+}
+
+
+def decode_feature(feature: Feature, data: bytes, endian: str = "<") -> Any:
+    """The value of a feature section.
+
+    Raises ValueError when the bytes do not hold it.
+
+    >>> decode_feature(Feature.NRCPUS, bytes((8, 0, 0, 0, 4, 0, 0, 0)))
+    CpuCount(available=8, online=4)
+    """
+    return FEATURES[feature].decode(FieldReader(data, endian))
+
+
+def encode_feature(feature: Feature, value: Any, endian: str = "<") -> bytes:
+    """The section's bytes: the mirror of decode_feature().
+
+    >>> len(encode_feature(Feature.HOSTNAME, "vm"))
+    68
+    """
+    writer = FieldWriter(endian)
+    FEATURES[feature].encode(writer, value)
+    return writer.getvalue()

@@ -1,0 +1,144 @@
+"""A tracepoint's `format` file <-> EventFormat: the fields of its raw data.
+
+What enters: the text of events/SYSTEM/NAME/format, from tracefs or from the
+TRACING_DATA section of a file. What leaves: an EventFormat. Layout: one line
+`field:TYPE NAME; offset:N; size:N; signed:N;` a field (Documentation/trace/events.rst),
+then the `print fmt`, which perfdata.printfmt takes apart.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+_FIELD: Final = re.compile(r"^\s*field:(?:special\s*:?\s*)?(?P<declaration>[^;]+);\s*offset:(?P<offset>\w+);\s*size:(?P<size>\w+);(?:\s*signed:(?P<signed>\w+);)?")
+_DECLARATION: Final = re.compile(r"^(?P<type>.*?)\s*(?P<name>\w+)\s*(?P<brackets>\[.*\])?$", re.S)
+_MIDDLE_BRACKETS: Final = re.compile(r"\[([^\]]*)\]\s*\w+$")
+_LOC: Final = re.compile(r"__(?:data|rel)_loc")
+_ELEMENT_SIZES: Final = {"u8": 1, "u16": 2, "u32": 4, "u64": 8, "s8": 1, "s16": 2, "s32": 4, "s64": 8, "char": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class TraceField:
+    """One field of a tracepoint's raw data.
+
+    type: as declared, with the brackets of an array; offset and size in
+    bytes (size 0: the rest of the data); length: elements of a fixed array;
+    element_size: bytes, 0 where the format does not tell; is_dynamic: holds
+    u16 offset and u16 length of data further behind (is_relative: counted
+    from the field's own end).
+    """
+
+    name: str
+    type: str
+    offset: int
+    size: int
+    is_signed: bool = False
+    is_array: bool = False
+    length: int = 0
+    element_size: int = 0
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether the field only says where its data are."""
+        return _LOC.match(self.type) is not None
+
+    @property
+    def is_relative(self) -> bool:
+        """Whether the data's offset counts from the end of the field."""
+        return self.type.startswith("__rel_loc")
+
+    @property
+    def is_string(self) -> bool:
+        """Whether it is an array of characters, or an old dynamic string."""
+        return (self.is_array and any(word in self.type for word in ("char", "u8", "s8"))) or (self.is_dynamic and self.size == 2)
+
+    @property
+    def is_pointer(self) -> bool:
+        """Whether it is declared with a star."""
+        return "*" in self.type
+
+    @property
+    def is_long(self) -> bool:
+        """Whether its type has the word long in it."""
+        return "long" in self.type
+
+
+@dataclass(frozen=True, slots=True)
+class EventFormat:
+    """One tracepoint: its common fields, its own, and the text of its print format."""
+
+    system: str
+    name: str
+    id: int
+    common_fields: tuple[TraceField, ...]
+    fields: tuple[TraceField, ...]
+    print_fmt: str
+
+    def field(self, name: str) -> TraceField | None:
+        """The field of that name, the common ones first; None when there is none."""
+        for field in (*self.common_fields, *self.fields):
+            if field.name == name:
+                return field
+        return None
+
+
+def parse_format(text: str, system: str, long_size: int = 8) -> EventFormat:
+    """The format file of one tracepoint.
+
+    system: the folder it came from (a format does not name it); long_size: of
+    the kernel that recorded. Raises ValueError when the name, the ID or a
+    field cannot be read.
+    """
+    head, _, print_fmt = text.partition("print fmt:")
+    name = re.search(r"^name:\s*(\S+)", head, re.M)
+    number = re.search(r"^ID:\s*(\d+)", head, re.M)
+    if name is None or number is None:
+        raise ValueError("a tracepoint format without name or ID")
+    common, own = _field_blocks(head[number.end() :], long_size)
+    return EventFormat(system, name[1], int(number[1]), common, own, print_fmt.strip())
+
+
+def _field_blocks(text: str, long_size: int) -> tuple[tuple[TraceField, ...], tuple[TraceField, ...]]:
+    """The two runs of field lines: common fields, an empty line, the event's own."""
+    blocks: list[list[TraceField]] = [[]]
+    for line in text.splitlines():
+        if "field:" in line:
+            blocks[-1].append(_parse_field(line, long_size))
+        elif not line.strip() and blocks[-1]:
+            blocks.append([])
+    own = [field for block in blocks[1:] for field in block]
+    return tuple(blocks[0]), tuple(own)
+
+
+def _parse_field(line: str, long_size: int) -> TraceField:
+    match = _FIELD.match(line)
+    declared = _DECLARATION.match(match["declaration"].strip()) if match else None
+    if match is None or declared is None:
+        raise ValueError(f"a tracepoint field that cannot be read: {line.strip()!r}")
+    offset, size = int(match["offset"], 0), int(match["size"], 0)
+    kind, name, brackets = declared["type"], declared["name"], declared["brackets"]
+    middle = _MIDDLE_BRACKETS.search(match["declaration"].strip())
+    element = 0
+    inside = None
+    if brackets is not None:
+        kind, inside = kind + brackets, brackets[1:-1]
+    elif middle is not None:
+        inside = middle[1]
+        element = _ELEMENT_SIZES.get(re.split(r"\W+", kind[: kind.rindex("[")].strip())[-1], 0)
+    field = TraceField(name, kind, offset, size, (match["signed"] or "0") != "0", inside is not None)
+    if inside is None and not field.is_dynamic:
+        return TraceField(name, kind, offset, size, field.is_signed, False, 0, size)
+    length = _array_length(inside or "")
+    if length:
+        element = size // length
+    elif not field.is_dynamic:
+        element = 1 if field.is_string else long_size if field.is_long else 0
+    return TraceField(name, kind, offset, size, field.is_signed, field.is_array, length, element)
+
+
+def _array_length(inside: str) -> int:
+    """The number that ends an array's brackets; 0 for a name or nothing."""
+    match = re.search(r"(0[xX][0-9a-fA-F]+|\d+)\s*$", inside)
+    return int(match[1], 0) if match else 0

@@ -1,0 +1,239 @@
+"""Counts of counters -> counts of events: aggregation over CPUs, threads and the places they belong to.
+
+What enters: the readings of single counters (`Cell`: one event on one CPU and
+thread) and where those CPUs sit. What leaves: a `Row` an event and place.
+Live counting and files of recorded counts meet here; nothing is text yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from perfpy.abi.attr import EventAttr
+
+
+class Aggregation(Enum):
+    """Over what counts are summed. The values are those of STAT_CONFIG records (tools/perf/util/stat.h)."""
+
+    NONE = 0
+    GLOBAL = 1
+    SOCKET = 2
+    DIE = 3
+    CLUSTER = 4
+    CACHE = 5
+    CORE = 6
+    THREAD = 7
+    NODE = 9
+
+
+class CountedEvent:
+    """An event as it is counted: what it is called, how its counts are shown, and whether it could be opened.
+
+    unit and scale: a count times `scale` is in `unit`; leader: the event that
+    leads its group (itself, when alone); cgroup: its path or None; cpus: the
+    CPUs that its PMU can be opened on, None when on any; tool: which of
+    perf's own clocks it is ("duration_time", ...) or "".
+    """
+
+    __slots__ = (
+        "attr", "cgroup", "cpus", "failed", "group_size", "ids", "leader", "name",
+        "optional", "per_pkg", "percore", "pmu", "scale", "snapshot", "supported", "tool", "unit", "why_not",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        name: str,
+        attr: EventAttr,
+        *,
+        unit: str = "",
+        scale: float = 1.0,
+        pmu: str = "",
+        tool: str = "",
+        cpus: tuple[int, ...] | None = None,
+    ) -> None:
+        self.name = name
+        self.attr = attr
+        self.unit = unit
+        self.scale = scale
+        self.pmu = pmu
+        self.tool = tool
+        self.cpus = cpus
+        self.cgroup: str | None = None
+        self.leader: CountedEvent = self
+        self.group_size = 1
+        self.per_pkg = False
+        self.percore = False
+        self.snapshot = False
+        self.optional = False
+        self.supported = True
+        self.failed = False  # a read failed: a pinned counter that lost its place
+        self.why_not: Exception | None = None
+        self.ids: list[int] = []
+
+    def __repr__(self) -> str:
+        return f"<CountedEvent {self.name}>"
+
+
+class Cell(NamedTuple):
+    """One counter's reading since it was enabled, or since the last round; times in ns."""
+
+    cpu: int
+    thread: int  # index into the threads measured
+    value: int
+    enabled: int
+    running: int
+
+    def scaled(self) -> int:
+        """The count, estimated for the time that the counter waited for the PMU."""
+        if self.running == 0:
+            return 0
+        if self.running < self.enabled:
+            return int(float(self.value) * self.enabled / self.running)
+        return self.value
+
+
+class Place(NamedTuple):
+    """What a count belongs to: all, one CPU, one thread, or one part of the topology.
+
+    label: as perf names it ("S0-D0-C1", "CPU3"); "" for everything together.
+    """
+
+    label: str = ""
+    cpu: int = -1
+    comm: str = ""
+    pid: int = -1
+
+
+class Row(NamedTuple):
+    """An event's count at a place. cells: how many counters it is the sum of."""
+
+    event: CountedEvent
+    place: Place
+    value: int
+    enabled: int
+    running: int
+    cells: int
+
+    @property
+    def counted(self) -> bool:
+        """Whether there is a count: it ran, and could be read."""
+        return self.enabled != 0 and self.running != 0 and not self.event.failed
+
+    @property
+    def amount(self) -> float:
+        """The count in the event's unit."""
+        return self.value * self.event.scale
+
+
+EVERYWHERE = Place()
+
+
+class Grouping:
+    """Which place each counter belongs to, for one way of aggregating.
+
+    places: all of them, in the order of printing; place_of: from a cell to an
+    index into `places`.
+    """
+
+    def __init__(self, mode: Aggregation, places: Sequence[Place], place_of: Callable[[Cell], int]) -> None:
+        self.mode = mode
+        self.places = tuple(places)
+        self.place_of = place_of
+
+    @classmethod
+    def everything(cls) -> Grouping:
+        """All counters summed."""
+        return cls(Aggregation.GLOBAL, (EVERYWHERE,), lambda cell: 0)
+
+    @classmethod
+    def by_thread(cls, threads: Sequence[tuple[str, int]]) -> Grouping:
+        """threads: (comm, tid) in the order of the cells' thread index."""
+        places = [Place(f"{comm}-{tid}", -1, comm, tid) for comm, tid in threads]
+        return cls(Aggregation.THREAD, places, lambda cell: cell.thread)
+
+    @classmethod
+    def by_cpu(cls, cpus: Iterable[int]) -> Grouping:
+        """Each CPU for itself."""
+        places = [Place(f"CPU{cpu}", cpu) for cpu in cpus]
+        index = {place.cpu: i for i, place in enumerate(places)}
+        return cls(Aggregation.NONE, places, lambda cell: index[cell.cpu])
+
+    @classmethod
+    def by_part(cls, mode: Aggregation, parts: dict[int, tuple[int, ...]]) -> Grouping:
+        """parts: CPU -> the numbers that name its part of the topology (as topology.part_numbers gives them)."""
+        numbers = sorted(set(parts.values()))
+        index = {number: i for i, number in enumerate(numbers)}
+        places = [Place(part_label(mode, number)) for number in numbers]
+        return cls(mode, places, lambda cell: index[parts[cell.cpu]])
+
+
+def part_label(mode: Aggregation, numbers: tuple[int, ...]) -> str:
+    """The name of a part of the topology: S0-D0-C1 for core 1 of die 0 of socket 0.
+
+    numbers: socket, die, then what the mode adds (core: cluster and core;
+    cache: level and id); for a node its number alone.
+    """
+    if mode is Aggregation.NODE:
+        return f"N{numbers[0]}"
+    socket, *rest = numbers
+    if mode is Aggregation.SOCKET:
+        return f"S{socket}"
+    die, *rest = rest
+    if mode is Aggregation.DIE:
+        return f"S{socket}-D{die}"
+    if mode is Aggregation.CLUSTER:
+        return f"S{socket}-D{die}-CLS{rest[0]}"
+    if mode is Aggregation.CACHE:
+        return f"S{socket}-D{die}-L{rest[0]}-ID{rest[1]}"
+    return f"S{socket}-D{die}-C{rest[1]}"
+
+
+class _Sum:
+    __slots__ = ("cells", "enabled", "failed", "running", "value")
+
+    def __init__(self) -> None:
+        self.value = self.enabled = self.running = self.cells = 0
+        self.failed = False
+
+
+def aggregate(event: CountedEvent, cells: Iterable[Cell], grouping: Grouping, *, scale: bool = True) -> list[Row]:
+    """An event's rows, one for each of the grouping's places, in their order.
+
+    scale: estimate the counts of counters that had to share the PMU. Where
+    some counters of a part of the machine did not run at all, the part has no
+    count (a sum over the others would mislead).
+    """
+    sums = [_Sum() for _ in grouping.places]
+    strict = grouping.mode not in (Aggregation.GLOBAL, Aggregation.THREAD)
+    for cell in cells:
+        total = sums[grouping.place_of(cell)]
+        total.cells += 1
+        if event.failed or strict and not (cell.enabled and cell.running):
+            total.failed = True
+        total.value += cell.scaled() if scale else cell.value
+        total.enabled += cell.enabled
+        total.running += cell.running
+    return [
+        Row(event, place, 0, 0, 0, s.cells) if s.failed else Row(event, place, s.value, s.enabled, s.running, s.cells)
+        for place, s in zip(grouping.places, sums, strict=True)
+    ]
+
+
+def one_cell_a_package(cells: Iterable[Cell], package_of: Callable[[int], int]) -> list[Cell]:
+    """For events that count per package: only the first CPU's cell of each, the others would count it again.
+
+    A first cell that did not run does not stand for its package.
+    """
+    seen: set[int] = set()
+    kept = []
+    for cell in cells:
+        package = package_of(cell.cpu)
+        if package in seen:
+            continue
+        if cell.enabled and cell.running:
+            seen.add(package)
+        kept.append(cell)
+    return kept

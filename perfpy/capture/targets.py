@@ -1,0 +1,191 @@
+"""What to measure: option texts (pids, tids, users, CPU lists) -> tasks and CPUs to open counters on.
+
+What enters: the lists as the user wrote them, and /proc. What leaves: a
+`Target`; how its tasks and CPUs are combined is the recorder's or the
+counter's own affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from perfpy.errors import UsageError
+
+if TYPE_CHECKING:
+    from perfpy.kernel.procfs import ProcFs
+
+#: stands for "every CPU" or "every task" in perf_event_open's arguments
+ANY = -1
+
+_ONLINE = "/sys/devices/system/cpu/online"
+
+
+class Target(NamedTuple):
+    """Whose events are counted, and where.
+
+    kind: "command", "pid", "tid", "user", "cpu" (some CPUs), "system" (all of
+    them) or "threads" (every thread there is); tids: the tasks to open
+    counters on, empty for "command" (its pid is known when it is forked) and
+    for "cpu" and "system" (all tasks); cpus: the CPUs asked for, or all that
+    are online; text: the option's value, for headings.
+    """
+
+    kind: str
+    tids: tuple[int, ...]
+    cpus: tuple[int, ...]
+    text: str = ""
+
+    @property
+    def has_tasks(self) -> bool:
+        """Whether counters follow tasks (on any CPU) rather than CPUs."""
+        return self.kind not in ("cpu", "system")
+
+
+def resolve(
+    *,
+    pid: str = "",
+    tid: str = "",
+    user: str = "",
+    cpu: str = "",
+    system_wide: bool = False,
+    every_thread: bool = False,
+    procfs: ProcFs | None = None,
+) -> tuple[Target, list[str]]:
+    """The target that the options name, and a warning for each option that another one overrides.
+
+    pid, tid: numbers separated by commas; user: a name or a number; cpu: a
+    list such as 0-2,5; every_thread: with system_wide, each thread for
+    itself. Nothing given: a command. Raises UsageError for texts that are
+    not such lists and for tasks that do not exist.
+    """
+    warnings = _overridden(pid, tid, user, cpu, system_wide)
+    cpus = parse_cpu_list(cpu) if cpu and not (pid or tid or user) else online_cpus()
+    if pid:
+        return Target("pid", _threads(parse_ids(pid, "pid"), procfs), cpus, pid), warnings
+    if tid:
+        return Target("tid", _existing(parse_ids(tid, "tid"), procfs), cpus, tid), warnings
+    if user:
+        return Target("user", user_threads(user, procfs), cpus, user), warnings
+    if every_thread:
+        return Target("threads", all_threads(procfs), cpus), warnings
+    if system_wide:
+        return Target("system", (), cpus), warnings
+    if cpu:
+        return Target("cpu", (), cpus, cpu), warnings
+    return Target("command", (), cpus), warnings
+
+
+def _overridden(pid: str, tid: str, user: str, cpu: str, system_wide: bool) -> list[str]:
+    found = []
+    if pid and tid:
+        found.append("PID switch overriding TID")
+    if user and (pid or tid):
+        found.append("PID/TID switch overriding UID")
+    if user and cpu and not (pid or tid):
+        found.append("UID switch overriding CPU")
+    if cpu and (pid or tid):
+        found.append("PID/TID switch overriding CPU")
+    if system_wide and (pid or tid):
+        found.append("PID/TID switch overriding SYSTEM")
+    if system_wide and user and not (pid or tid):
+        found.append("UID switch overriding SYSTEM")
+    return found
+
+
+def parse_ids(text: str, what: str) -> tuple[int, ...]:
+    """Numbers separated by commas, in order, each once."""
+    found: dict[int, None] = {}
+    for item in text.split(","):
+        if not item.strip().isdecimal():
+            raise UsageError(f"--{what} {text}: '{item}' is not a number; give numbers separated by commas")
+        found[int(item)] = None
+    return tuple(found)
+
+
+def parse_cpu_list(text: str) -> tuple[int, ...]:
+    """A list such as 0-2,5 in ascending order. Raises UsageError."""
+    found: set[int] = set()
+    for item in text.strip().split(","):
+        first, dash, last = item.partition("-")
+        if not first.isdecimal() or dash and not last.isdecimal():
+            raise UsageError(f"--cpu {text}: '{item}' is neither a CPU nor a range of CPUs such as 0-3")
+        low, high = int(first), int(last) if dash else int(first)
+        if high < low:
+            raise UsageError(f"--cpu {text}: the range '{item}' runs backwards")
+        if high >= _MAX_CPUS:
+            raise UsageError(f"--cpu {text}: no machine has a CPU {high}")
+        found.update(range(low, high + 1))
+    return tuple(sorted(found))
+
+
+_MAX_CPUS = 1 << 16
+
+
+def online_cpus() -> tuple[int, ...]:
+    """The CPUs that are online."""
+    with open(_ONLINE) as file:
+        return parse_cpu_list(file.read())
+
+
+def all_threads(procfs: ProcFs | None = None) -> tuple[int, ...]:
+    """Every thread of every process."""
+    procfs = procfs or _procfs()
+    return tuple(tid for pid in procfs.processes() for tid in procfs.threads(pid))
+
+
+def user_threads(user: str, procfs: ProcFs | None = None) -> tuple[int, ...]:
+    """Every thread of a user, given by name or number. Raises UsageError for a user who does not exist."""
+    import pwd
+
+    if user.isdecimal():
+        uid = int(user)
+    else:
+        try:
+            uid = pwd.getpwnam(user).pw_uid
+        except KeyError:
+            raise UsageError(f"--uid {user}: there is no such user") from None
+    procfs = procfs or _procfs()
+    found = []
+    for pid in procfs.processes():
+        status = procfs.status(pid)
+        if status is not None and status.uid == uid:
+            found += procfs.threads(pid)
+    if not found:
+        raise UsageError(f"--uid {user}: no process belongs to this user")
+    return tuple(found)
+
+
+def comms(tids: Iterable[int], procfs: ProcFs | None = None) -> list[tuple[str, int]]:
+    """(comm, tid) of each thread; a thread that is gone has the comm "<unknown>"."""
+    procfs = procfs or _procfs()
+    found = []
+    for tid in tids:
+        status = procfs.status(tid)
+        found.append((status.comm if status else "<unknown>", tid))
+    return found
+
+
+def _threads(pids: Sequence[int], procfs: ProcFs | None) -> tuple[int, ...]:
+    procfs = procfs or _procfs()
+    found: list[int] = []
+    for pid in pids:
+        threads = procfs.threads(pid)
+        if not threads:
+            raise UsageError(f"--pid {pid}: there is no such process")
+        found += threads
+    return tuple(found)
+
+
+def _existing(tids: Sequence[int], procfs: ProcFs | None) -> tuple[int, ...]:
+    procfs = procfs or _procfs()
+    for tid in tids:
+        if procfs.status(tid) is None:
+            raise UsageError(f"--tid {tid}: there is no such thread")
+    return tuple(tids)
+
+
+def _procfs() -> ProcFs:
+    from perfpy.kernel.procfs import ProcFs  # a command needs none of it
+
+    return ProcFs()

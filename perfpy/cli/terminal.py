@@ -1,0 +1,46 @@
+"""What the output may look like: colour, width, plain text or a view for people.
+
+What enters: the options `--stdio` and `--stdio-color`, the environment
+(NO_COLOR, TERM, COLUMNS) and where standard output leads. What leaves: yes,
+no, or a number of columns. This is the only place that asks.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def is_terminal() -> bool:
+    """Whether a person reads standard output (TERM=dumb counts as not)."""
+    return sys.stdout is not None and sys.stdout.isatty() and os.environ.get("TERM", "") != "dumb"
+
+
+def wants_plain(*, stdio: bool) -> bool:
+    """Whether to print perf's plain text: asked for by --stdio, or standard output is no terminal."""
+    return stdio or not is_terminal()
+
+
+def wants_colour(mode: str = "auto") -> bool:
+    """Whether to colour: mode is `--stdio-color`'s "always", "never" or "auto" (a terminal, and NO_COLOR unset or empty)."""
+    if mode in ("always", "never"):
+        return mode == "always"
+    return is_terminal() and not os.environ.get("NO_COLOR")
+
+
+def width(default: int = 80) -> int:
+    """Columns of the terminal (COLUMNS wins); `default` where there is none."""
+    import shutil  # click has it loaded
+
+    return shutil.get_terminal_size((default, 24)).columns
+
+
+def console() -> Console:
+    """A rich console for standard output: no markup, no guessing at numbers to highlight."""
+    from rich.console import Console  # 30 ms: only for the views on a terminal
+
+    return Console(markup=False, highlight=False, emoji=False, no_color=not wants_colour(), soft_wrap=True)

@@ -1,0 +1,50 @@
+"""`perfpy version [--build-options]`: the version, and which parts are there."""
+
+from __future__ import annotations
+
+import click
+
+from perfpy.cli.options import PerfCommand, option
+
+
+@click.command(cls=PerfCommand)
+@option("--build-options", is_flag=True, help="show which libraries are there, and what they are for")
+@option("-v", "--verbose", count=True, help="the same as --build-options")
+def command(build_options: bool, verbose: int) -> None:
+    """Show the version of perfpy."""
+    from perfpy import __version__
+
+    click.echo(f"perfpy version {__version__}")
+    if build_options or verbose:
+        for line in _parts():
+            click.echo(line)
+
+
+_LIBRARIES = {
+    "click": "the command line",
+    "rich": "views on a terminal",
+    "numpy": "report and script: samples as columns",
+    "pyelftools": "report and script: symbols of programs",
+    "pycxxfilt": "report and script: C++ and Rust names",
+    "backports.zstd": "compressed recordings",
+    "textual": "the interactive report",
+    "capstone": "annotate without objdump",
+}
+
+
+def _parts() -> list[str]:
+    """One line a library, in the layout of perf's own: name, on or OFF, what it is for."""
+    import platform
+    import sys
+    from importlib.metadata import PackageNotFoundError, version
+
+    lines = [f"{'python':>22}: [ on  ]  # {platform.python_version()}, {platform.machine()}"]
+    for name, purpose in _LIBRARIES.items():
+        try:
+            state, found = "on ", version(name)
+        except PackageNotFoundError:
+            state, found = "OFF", "not installed"
+            if name == "backports.zstd" and sys.version_info >= (3, 14):
+                state, found = "on ", "in the standard library"
+        lines.append(f"{name:>22}: [ {state} ]  # {found}: {purpose}")
+    return lines

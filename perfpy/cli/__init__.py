@@ -152,7 +152,7 @@ def _failed(context: click.Context | None, error: Exception) -> int:
         return _reader_gone()
     if isinstance(error, OSError) and error.errno in _FULL and not error.filename:
         _discard_output()
-        error = OutputFailed("standard output", error.strerror)
+        error = OutputFailed("standard output", os.strerror(error.errno))
     text, status = _explain(error)
     if os.environ.get("PERFPY_DEBUG", "0") not in ("", "0"):
         import traceback

@@ -88,8 +88,8 @@ class PerfCommand(click.Command):
     belongs to the program to run.
     """
 
-    def __init__(self, *args: Any, runs_workload: bool = False, **attrs: Any) -> None:
-        super().__init__(*args, add_help_option=False, **attrs)
+    def __init__(self, name: str | None, *, runs_workload: bool = False, **attrs: Any) -> None:
+        super().__init__(name, **(attrs | {"add_help_option": False}))
         self.runs_workload = runs_workload
         self.params += [
             PerfOption(["-h", "usage"], is_flag=True, is_eager=True, expose_value=False, hidden=True, callback=_show_help),

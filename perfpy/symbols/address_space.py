@@ -1,0 +1,242 @@
+"""Tasks over time: the command of every thread and the address space of every process.
+
+What enters: a recording's side-band records in delivery order, each with its
+key (the delivery key of perfdata.reader). What leaves: `TaskTimeline`, which
+answers for whole columns of samples: which comm, and which view.
+
+A view is an address space during a span in which nothing that was mapped went
+away; so (view, address) names a mapping but for moments before the mapping
+came, which the symbolizer checks. A process has a new address space after
+fork (a copy of its parent's) and after exec (empty).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfpy.abi import records
+from perfpy.abi.flags import MISC_COMM_EXEC, MISC_CPUMODE_MASK, MISC_FORK_EXEC, MISC_KERNEL, MISC_MMAP_DATA
+from perfpy.symbols.dso import KERNEL_NAME, DsoKind, DsoTable, has_no_file, is_anonymous, user_kind
+from perfpy.symbols.intervals import FOREVER, AddressSpaces, Mapping, SpaceBuilder
+
+Ranks = NDArray[np.int32]
+_PROT_EXEC: Final = 4
+_ADDRESSES: Final = 1 << 64
+_KSYMBOL_UNREGISTER: Final = 1
+_KERNEL_SPACE: Final = 0
+_KERNEL_PREFIX: Final = KERNEL_NAME[:-1]
+_WIDTH: Final = np.uint64(32)
+
+NO_SPACE: Final = 0  # a view without mappings: the process is not known
+_FIRST_VIEW: Final = 1
+
+
+class Delivered(Protocol):
+    """What perfdata.reader's SideRecord offers."""
+
+    @property
+    def record(self) -> Any: ...
+
+    @property
+    def key(self) -> int: ...
+
+
+class _Spans:
+    """Who has which value from which rank on: (id, rank) -> value, for columns."""
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[int, int, int]] = []
+        self._latest: dict[int, int] = {}
+
+    def set(self, owner: int, rank: int, value: int) -> None:
+        """From `rank` on, `owner` (a pid or tid) has `value`."""
+        self._rows.append((owner & 0xFFFFFFFF, rank, value))
+        self._latest[owner] = value
+
+    def latest(self, owner: int) -> int | None:
+        """The value set last."""
+        return self._latest.get(owner)
+
+    def freeze(self) -> None:
+        """Sort what was set; afterwards `find` works."""
+        rows = np.array(self._rows, np.int64).reshape(-1, 3)
+        keys = rows[:, 0].astype(np.uint64) << _WIDTH | rows[:, 1].astype(np.uint64)
+        order = np.argsort(keys, kind="stable")
+        self._keys, self._values = keys[order], rows[order, 2].astype(np.int32)
+
+    def find(self, owner: NDArray[Any], rank: Ranks, default: int) -> NDArray[np.int32]:
+        """The value of each owner at each rank."""
+        if not len(self._keys):
+            return np.full(len(owner), default, np.int32)
+        wanted = owner.astype(np.uint32).astype(np.uint64)
+        at = np.searchsorted(self._keys, wanted << _WIDTH | rank.astype(np.uint64), side="right") - 1
+        known = (at >= 0) & (self._keys[at] >> _WIDTH == wanted)
+        return np.where(known, self._values[at], np.int32(default))
+
+
+class TaskTimeline:
+    """Commands and address spaces of all tasks of a recording, over time.
+
+    records: the side-band in delivery order. build_ids: file name -> hex, of the
+    recording's BUILD_ID feature. kernel_maps: whether the recording's kernel has
+    maps of modules (perf's --no-modules... turns them off).
+    """
+
+    def __init__(self, side_records: Iterable[Delivered], *, build_ids: dict[str, str] | None = None) -> None:
+        self.dso_table = DsoTable(build_ids)
+        self.comms: list[str] = ["swapper"]
+        self.kernel_reference: tuple[str, int] | None = None
+        self.kernel_dso = -1
+        self._comm_numbers = {"swapper": 0}
+        self._comm_spans = _Spans()
+        self._comm_spans.set(0, 0, 0)
+        self._space_spans = _Spans()
+        self._builder = SpaceBuilder()
+        self._builder.new_space()
+        self._space_since: list[tuple[int, int]] = [(-1, 0)]  # of each space: its pid, and the rank at which it began
+        self._keys = self._replay(side_records)
+        self._comm_spans.freeze()
+        self.spaces: AddressSpaces = self._builder.build()
+        self._make_views()
+
+    def ranks(self, key: NDArray[np.uint64]) -> Ranks:
+        """How many of the records that matter here had happened at each key."""
+        return np.searchsorted(self._keys, key, side="right").astype(np.int32)
+
+    def comm_ids(self, tid: NDArray[Any], key: NDArray[np.uint64]) -> NDArray[np.int32]:
+        """The comm of each thread at each key, as numbers into `comms`; a thread that nothing named is ":TID"."""
+        found = self._comm_spans.find(tid, self.ranks(key), -1)
+        unknown = np.flatnonzero(found < 0)
+        if len(unknown):
+            strangers, which = np.unique(tid[unknown].astype(np.int32), return_inverse=True)
+            numbers = [self._comm_number(f":{stranger}") for stranger in strangers.tolist()]
+            found[unknown] = np.array(numbers, np.int32)[which.ravel()]
+        return found
+
+    def views(self, pid: NDArray[Any], rank: Ranks) -> NDArray[np.int32]:
+        """The view of each process at each rank; NO_SPACE for processes without any mapping."""
+        return self._view_spans.find(pid, rank, NO_SPACE)
+
+    def kernel_views(self, rank: Ranks) -> NDArray[np.int32]:
+        """The view of the kernel's own address space at each rank."""
+        return self._view_spans.find(np.full(len(rank), -1), rank, NO_SPACE)
+
+    def _comm_number(self, comm: str) -> int:
+        number = self._comm_numbers.get(comm)
+        if number is None:
+            number = self._comm_numbers[comm] = len(self.comms)
+            self.comms.append(comm)
+        return number
+
+    def _replay(self, side_records: Iterable[Delivered]) -> NDArray[np.uint64]:
+        """Apply the records in order; return the keys of those that had an effect here."""
+        handlers = {
+            records.Mmap: self._mmap,
+            records.Mmap2: self._mmap,
+            records.Comm: self._comm,
+            records.Fork: self._fork,
+            records.Ksymbol: self._ksymbol,
+        }
+        keys: list[int] = []
+        for side in side_records:
+            handler = handlers.get(type(side.record))
+            if handler:
+                keys.append(side.key)
+                handler(side.record, len(keys))
+        return np.maximum.accumulate(np.array(keys, np.uint64))
+
+    def _space_of(self, pid: int, rank: int) -> int:
+        space = self._space_spans.latest(pid)
+        return self._start_space(pid, rank) if space is None else space
+
+    def _start_space(self, pid: int, rank: int, parent: int = -1) -> int:
+        space = self._builder.new_space(parent, rank)
+        self._space_since.append((pid, rank))
+        self._space_spans.set(pid, rank, space)
+        return space
+
+    def _comm(self, record: records.Comm, rank: int) -> None:
+        self._comm_spans.set(record.tid, rank, self._comm_number(record.comm))
+        if record.misc & MISC_COMM_EXEC:
+            self._start_space(record.pid, rank)
+
+    def _fork(self, record: records.Fork, rank: int) -> None:
+        comm = self._comm_spans.latest(record.ptid)
+        self._comm_spans.set(record.tid, rank, self._comm_number(f":{record.tid}") if comm is None else comm)
+        if record.pid != record.ppid:
+            # a FORK that perf made up for a running process is followed by that process's own mappings
+            made_up = bool(record.misc & MISC_FORK_EXEC)
+            parent = None if made_up else self._space_spans.latest(record.ppid)
+            self._start_space(record.pid, rank, -1 if parent is None else parent)
+
+    def _mmap(self, record: records.Mmap | records.Mmap2, rank: int) -> None:
+        mode = record.misc & MISC_CPUMODE_MASK
+        if mode == MISC_KERNEL:
+            self._kernel_mmap(record, rank)
+        elif mode <= MISC_KERNEL + 1:  # user, or unknown in the oldest files
+            self._user_mmap(record, rank)
+
+    def _user_mmap(self, record: records.Mmap | records.Mmap2, rank: int) -> None:
+        if isinstance(record, records.Mmap2):
+            prot, flags, build_id = record.prot, record.flags, record.build_id.hex()
+        else:
+            prot, flags, build_id = (0 if record.misc & MISC_MMAP_DATA else _PROT_EXEC), 0, ""
+        name, kind = record.filename, user_kind(record.filename)
+        bias = (record.pgoff - record.addr) % _ADDRESSES
+        if is_anonymous(name, flags) or has_no_file(name):
+            bias, kind = 0, DsoKind.NONE
+            if prot & _PROT_EXEC:
+                name, kind = f"/tmp/perf-{record.pid}.map", DsoKind.JIT
+        dso = self.dso_table.id_of(name, kind, build_id, record.pid)
+        space = self._space_of(record.pid, rank)
+        self._builder.insert(space, Mapping(record.addr, record.addr + record.len, bias, dso), rank)
+
+    def _kernel_mmap(self, record: records.Mmap | records.Mmap2, rank: int) -> None:
+        name, start, end = record.filename, record.addr, record.addr + record.len
+        build_id = record.build_id.hex() if isinstance(record, records.Mmap2) else ""
+        if name.startswith(_KERNEL_PREFIX):
+            dso, bias = self._kernel_number(build_id), 0
+            if start == end == 0:
+                end = _ADDRESSES - 1
+            if record.pgoff:
+                self.kernel_reference = (name[len(KERNEL_NAME) :], record.pgoff)
+        elif name.startswith(("/", "[")):
+            dso, bias = self.dso_table.id_of(name, DsoKind.MODULE, build_id), -start % _ADDRESSES
+        else:
+            return
+        self._builder.insert(_KERNEL_SPACE, Mapping(start, min(end, _ADDRESSES - 1), bias, dso), rank)
+
+    def _kernel_number(self, build_id: str) -> int:
+        if self.kernel_dso < 0:
+            self.kernel_dso = self.dso_table.id_of(KERNEL_NAME, DsoKind.KERNEL, build_id)
+        return self.kernel_dso
+
+    def _ksymbol(self, record: records.Ksymbol, rank: int) -> None:
+        if record.flags & _KSYMBOL_UNREGISTER:
+            held = self._builder.holder(_KERNEL_SPACE, record.addr)
+            if held and held.dso != self.kernel_dso:
+                self._builder.remove(_KERNEL_SPACE, record.addr, rank)
+        elif self._builder.holder(_KERNEL_SPACE, record.addr) is None:
+            dso = self.dso_table.id_of(record.name, DsoKind.BPF)
+            mapping = Mapping(record.addr, record.addr + record.len, -record.addr % _ADDRESSES, dso)
+            self._builder.insert(_KERNEL_SPACE, mapping, rank)
+
+    def _make_views(self) -> None:
+        """Cut every space at its conflicts, and every process's time at its spaces and their cuts."""
+        spans = self._view_spans = _Spans()
+        space_of_view, first_rank, last_rank = [-1], [0], [FOREVER]
+        for space, (pid, since) in enumerate(self._space_since):
+            cuts = [since, *(rank for rank in self.spaces.conflicts[space] if rank > since)]
+            for at, rank in enumerate(cuts):
+                spans.set(pid, rank, len(space_of_view))
+                space_of_view.append(space)
+                first_rank.append(rank)
+                last_rank.append(cuts[at + 1] - 1 if at + 1 < len(cuts) else FOREVER)
+        spans.freeze()
+        self.view_space = np.array(space_of_view, np.int32)
+        self.view_first_rank = np.array(first_rank, np.int32)
+        self.view_last_rank = np.array(last_rank, np.int32)

@@ -1,0 +1,152 @@
+"""Where the files with symbols are.
+
+What enters: a Dso of a recording (path, build-id, pids) and SymbolOptions. What
+leaves: the ELF file with its symbols and the one that ran, checked by build-id,
+or the list of places that were searched in vain. The order of places is perf's;
+those that perf does not know come last.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from perfpy.symbols.dso import Dso, DsoKind
+from perfpy.symbols.elf import BadElf, ElfFile
+from perfpy.symbols.elf_symbols import has_dynsym, has_symtab
+
+_DEBUG_ROOT: Final = "/usr/lib/debug"
+_DELETED: Final = " (deleted)"
+NO_FILES: Final = "-"
+
+
+@dataclass(frozen=True)
+class SymbolOptions:
+    """How and where to look for symbols; the names are those of perf's options.
+
+    symfs: a folder that stands for /; kallsyms: a file in place of /proc/kallsyms; vmlinux: the kernel's ELF file;
+    ignore_vmlinux: do not look for one; modules: load symbols of modules; demangle, demangle_kernel: names for people;
+    buildid_dir: the build-id cache ("": perf's default, ~/.debug, or under symfs); debuginfod: ask the servers of
+    DEBUGINFOD_URLS; os_release: of the recorded kernel, for the usual places of vmlinux; cache: keep parsed symbols
+    under XDG_CACHE_HOME.
+    """
+
+    symfs: str = ""
+    kallsyms: str = ""
+    vmlinux: str = ""
+    ignore_vmlinux: bool = False
+    modules: bool = True
+    demangle: bool = True
+    demangle_kernel: bool = False
+    buildid_dir: str = ""
+    debuginfod: bool = False
+    os_release: str = ""
+    cache: bool = True
+
+    @property
+    def root(self) -> str:
+        """symfs, or "" where it is / itself."""
+        return "" if not self.symfs or os.path.realpath(self.symfs) == "/" else self.symfs.rstrip("/")
+
+    @property
+    def build_id_cache(self) -> str:
+        """The folder of perf's build-id cache."""
+        if self.buildid_dir:
+            return self.buildid_dir
+        if self.root:
+            return self.root + "/.debug"
+        return os.environ.get("PERF_BUILDID_DIR") or os.path.expanduser("~/.debug")
+
+
+@dataclass
+class Found:
+    """The result of a search. symbols and runtime are None where nothing fits; looked: every place that was tried."""
+
+    symbols: ElfFile | None = None
+    runtime: ElfFile | None = None
+    looked: list[str] = field(default_factory=list)
+
+
+def find(dso: Dso, options: SymbolOptions) -> Found:
+    """The files of a Dso of user space."""
+    found = Found()
+    build_id = dso.build_id or _own_build_id(dso, options)
+    for path in _places(dso, build_id, options):
+        file = _open(path, build_id, found)
+        if file is None:
+            continue
+        if found.symbols is None and has_symtab(file):
+            found.symbols = file
+        if found.runtime is None and has_dynsym(file):
+            found.runtime = file
+        if found.symbols and found.runtime:
+            break
+    found.symbols = found.symbols or found.runtime
+    found.runtime = found.runtime or found.symbols
+    return found
+
+
+def cached_elf(build_id: str, cache: str, name: str = "elf") -> str:
+    """Where perf's build-id cache keeps a file (name: elf, debug, kallsyms, vdso)."""
+    return f"{cache}/.build-id/{build_id[:2]}/{build_id[2:]}/{name}"
+
+
+def _own_build_id(dso: Dso, options: SymbolOptions) -> str:
+    """The build-id of the file at the recorded path; without one in the recording it is the only clue."""
+    try:
+        return ElfFile(options.root + dso.name).build_id if os.path.isfile(options.root + dso.name) else ""
+    except (OSError, BadElf):
+        return ""
+
+
+def _open(path: str, build_id: str, found: Found) -> ElfFile | None:
+    """The file, if it is ELF and has the build-id that was recorded."""
+    if path in found.looked:
+        return None
+    found.looked.append(path)
+    if not os.path.isfile(path):
+        return None
+    try:
+        file = ElfFile(path)
+    except (OSError, BadElf):
+        return None
+    return file if not build_id or same_build_id(file.build_id, build_id) else None
+
+
+def same_build_id(one: str, other: str) -> bool:
+    """Build-ids are equal when they are, but for zeros at the end (recordings keep 20 bytes)."""
+    return one.ljust(40, "0") == other.ljust(40, "0")
+
+
+def _places(dso: Dso, build_id: str, options: SymbolOptions) -> Iterator[str]:
+    """Paths to try, in perf's order."""
+    root, path = options.root, dso.name
+    if dso.kind is DsoKind.FILE and path.startswith("/"):
+        yield from _debuglinks(path, root)
+    if build_id:
+        yield from (cached_elf(build_id, options.build_id_cache, name) for name in ("elf", "debug"))
+    if dso.kind is not DsoKind.FILE or not path.startswith("/"):
+        return
+    yield f"{root}{_DEBUG_ROOT}{path}.debug"
+    yield f"{root}{_DEBUG_ROOT}{path}"
+    yield f"{root}{_DEBUG_ROOT}/lib{path}"
+    if build_id:
+        yield f"{root}{_DEBUG_ROOT}/.build-id/{build_id[:2]}/{build_id[2:]}.debug"
+    yield root + path
+    folder, name = os.path.split(path)
+    yield f"{root}{folder}/.debug/{name}"
+
+
+def _debuglinks(path: str, root: str) -> Iterator[str]:
+    """Where the file that .gnu_debuglink names can be."""
+    try:
+        link = ElfFile(root + path).debuglink() if os.path.isfile(root + path) else ""
+    except (OSError, BadElf):
+        return
+    if link:
+        folder = os.path.dirname(path)
+        yield f"{root}{folder}/{link}"
+        yield f"{root}{folder}/.debug/{link}"
+        yield f"{root}{_DEBUG_ROOT}{folder}/{link}"

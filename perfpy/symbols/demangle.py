@@ -1,0 +1,139 @@
+"""Mangled names -> names for people: C++ and Rust, as perf prints them.
+
+What enters: a symbol's name as it stands in its file. What leaves: the name to
+print; names that are not mangled, or malformed, come back as they are, and
+nothing ever raises.
+
+perf 6.12 as distributions build it demangles with libstdc++'s __cxa_demangle,
+which prints parameters and spells closures and clones in GNU's way. The same
+function is used here where that library is; otherwise LLVM's demangler, with
+its few differences in spelling undone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Callable
+from functools import cache, lru_cache
+from typing import Final, TypeAlias
+
+Demangle: TypeAlias = Callable[[bytes], str]
+
+_PLT: Final = b"@plt"
+# the end of a legacy Rust name: ::h and 16 hex digits
+_RUST_HASH = re.compile(r"::h[0-9a-f]{16}\Z")
+_RUST_ESCAPES: Final = {
+    "$SP$": "@", "$BP$": "*", "$RF$": "&", "$LT$": "<", "$GT$": ">", "$LP$": "(", "$RP$": ")", "$C$": ",",
+}  # fmt: skip
+_RUST_ESCAPE = re.compile(r"\$(?:SP|BP|RF|LT|GT|LP|RP|C|u[0-9a-f]{1,6})\$|\.\.|\.")
+_CLONE = re.compile(r"(?:\.[A-Za-z_][A-Za-z_0-9]*(?:\.\d+)*|\.\d+)+\Z")
+_LLVM_SUFFIX = re.compile(r" \((\.[^()]*)\)\Z")
+_LLVM_LAMBDA = re.compile(r"'lambda(\d*)'(\((?:[^()]|\([^()]*\))*\))")
+_LLVM_UNNAMED = re.compile(r"'unnamed(\d*)'")
+
+
+def plain(name: bytes) -> str:
+    """No demangling (--no-demangle)."""
+    return name.decode("utf-8", "surrogateescape")
+
+
+@lru_cache(maxsize=1 << 16)
+def demangle(name: bytes) -> str:
+    """The name to print; `foo@plt` keeps its ending."""
+    if name.endswith(_PLT):
+        return demangle(name[: -len(_PLT)]) + "@plt"
+    text = plain(name)
+    if text.startswith(("_Z", "___Z")):
+        return _rust_legacy(_cxx(text) or text)
+    if text.startswith("_R"):
+        return _rust_v0(text) or text
+    return text
+
+
+def _cxx(name: str) -> str | None:
+    native = _libstdcxx()
+    return native(name) if native else _llvm(name)
+
+
+@cache
+def _libstdcxx() -> Callable[[str], str | None] | None:
+    """__cxa_demangle of the machine's libstdc++, None where there is none."""
+    try:
+        function = ctypes.CDLL("libstdc++.so.6").__cxa_demangle
+        free = ctypes.CDLL(None).free
+    except (OSError, AttributeError):
+        return None
+    function.restype = ctypes.c_void_p
+    function.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int)]
+    free.argtypes = [ctypes.c_void_p]
+
+    def call(name: str) -> str | None:
+        status = ctypes.c_int()
+        address = function(name.encode("utf-8", "surrogateescape"), None, None, ctypes.byref(status))
+        if not address:
+            return None
+        try:
+            return (ctypes.c_char_p(address).value or b"").decode("utf-8", "surrogateescape")
+        finally:
+            free(address)
+
+    return call
+
+
+def _llvm(name: str) -> str | None:
+    """LLVM's demangler, respelt as libstdc++ spells."""
+    import pycxxfilt  # a native extension: not loaded before a name needs it
+
+    try:
+        text = pycxxfilt.itanium_demangle(name)
+    except (ValueError, UnicodeError):
+        return None
+    if text is None:
+        return None
+    text = _LLVM_SUFFIX.sub(lambda match: f" [clone {match[1]}]", text)
+    text = _LLVM_LAMBDA.sub(lambda match: f"{{lambda{match[2]}#{_ordinal(match[1])}}}", text)
+    text = _LLVM_UNNAMED.sub(lambda match: f"{{unnamed type#{_ordinal(match[1])}}}", text)
+    while ">>" in text and "operator>>" not in text:
+        text = text.replace(">>", "> >")
+    return text
+
+
+def _ordinal(digits: str) -> int:
+    """LLVM counts '', 0, 1 ...; GNU 1, 2, 3 ..."""
+    return int(digits) + 2 if digits else 1
+
+
+def _rust_legacy(text: str) -> str:
+    """A demangled C++ name that is Rust's: without the hash, escapes undone; any other as it is."""
+    if not _RUST_HASH.search(text):
+        return text
+    body = _RUST_HASH.sub("", text)
+    return "::".join(_rust_part(part) for part in body.split("::"))
+
+
+def _rust_part(part: str) -> str:
+    if part.startswith("_$"):
+        part = part[1:]
+    return _RUST_ESCAPE.sub(_rust_escape, part)
+
+
+def _rust_escape(match: re.Match[str]) -> str:
+    token = match[0]
+    if token == "..":
+        return "::"
+    if token == ".":
+        return "."
+    if token.startswith("$u"):
+        code = int(token[2:-1], 16)
+        return chr(code) if 0x20 <= code < 0xD800 or 0xE000 <= code < 0x110000 else token
+    return _RUST_ESCAPES[token]
+
+
+def _rust_v0(name: str) -> str | None:
+    import pycxxfilt  # as in _llvm
+
+    try:
+        return pycxxfilt.rust_demangle(name)
+    except (ValueError, UnicodeError):
+        return None

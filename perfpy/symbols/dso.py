@@ -1,0 +1,121 @@
+"""Files that code was mapped from (perf's "dso"): their names as perf prints them, and their kinds.
+
+What enters: the file name of an MMAP or KSYMBOL record. What leaves: Dso
+values, one per (name, build-id), numbered in the order in which they appear.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+KERNEL_NAME: Final = "[kernel.kallsyms]"
+GUEST_KERNEL_NAME: Final = "[guest.kernel.kallsyms]"
+UNKNOWN_NAME: Final = "[unknown]"
+_VDSO_NAMES: Final = frozenset({"[vdso]", "[vdso32]", "[vdsox32]"})
+_PERF_MAP = re.compile(r"/tmp/perf-(\d+)\.map\Z")
+_MODULE_FILE = re.compile(r"(?P<stem>.+)\.ko(?:\.(?:gz|xz|zst))?\Z")
+MAP_HUGETLB: Final = 0x40000  # asm-generic/mman-common.h
+
+
+class DsoKind(Enum):
+    """Where the symbols of a Dso come from."""
+
+    FILE = "file"
+    KERNEL = "kernel"
+    MODULE = "module"
+    BPF = "bpf"
+    JIT = "jit"  # /tmp/perf-PID.map
+    VDSO = "vdso"
+    NONE = "none"  # memory without a file: //anon, [heap], [stack]
+
+
+@dataclass
+class Dso:
+    """One mapped file.
+
+    name: as recorded, and as `perf script` prints it; short_name: as `perf report` prints it; long_name: the path
+    (after symbols were loaded: of the kernel, where they came from); build_id: lower-case hex, or "" where unknown.
+    """
+
+    name: str
+    kind: DsoKind = DsoKind.FILE
+    build_id: str = ""
+    long_name: str = ""
+    short_name: str = ""
+    pids: set[int] = field(default_factory=set, repr=False)
+
+    def __post_init__(self) -> None:
+        self.long_name = self.long_name or self.name
+        self.short_name = self.short_name or short_name(self.name, self.kind)
+
+    @property
+    def kernel(self) -> bool:
+        """Whether it is the kernel, a module, or code that the kernel made."""
+        return self.kind in (DsoKind.KERNEL, DsoKind.MODULE, DsoKind.BPF)
+
+
+def short_name(name: str, kind: DsoKind) -> str:
+    """The name that `perf report` prints: the last part of a path, [module], or [JIT] tid N."""
+    if kind is DsoKind.MODULE:
+        return module_name(name)
+    jit = _PERF_MAP.match(name)
+    if jit:
+        return f"[JIT] tid {jit[1]}"
+    return name.rsplit("/", 1)[-1] if name.startswith("/") else name
+
+
+def module_name(name: str) -> str:
+    """[nf_tables] for /lib/modules/.../nf-tables.ko.xz; names in brackets stay."""
+    if name.startswith("["):
+        return name
+    file = _MODULE_FILE.match(os.path.basename(name))
+    return f"[{(file['stem'] if file else os.path.basename(name)).replace('-', '_')}]"
+
+
+def perf_map_pid(name: str) -> int | None:
+    """N of /tmp/perf-N.map, None for any other name."""
+    jit = _PERF_MAP.match(name)
+    return int(jit[1]) if jit else None
+
+
+def is_anonymous(name: str, flags: int = 0) -> bool:
+    """Memory that no file backs: //anon, /dev/zero, huge pages."""
+    return bool(flags & MAP_HUGETLB) or name == "//anon" or name.startswith(("/dev/zero", "/anon_hugepage"))
+
+
+def has_no_file(name: str) -> bool:
+    """[heap], [stack...], System V shared memory."""
+    return name == "[heap]" or name.startswith(("[stack", "/SYSV"))
+
+
+def user_kind(name: str) -> DsoKind:
+    """The kind of a Dso of user space by its name."""
+    if name in _VDSO_NAMES:
+        return DsoKind.VDSO
+    if is_anonymous(name) or has_no_file(name):
+        return DsoKind.NONE
+    return DsoKind.JIT if perf_map_pid(name) is not None else DsoKind.FILE
+
+
+class DsoTable:
+    """All Dsos of a recording, numbered as they appear; the kernel, if there is one, is number 0."""
+
+    def __init__(self, build_ids: dict[str, str] | None = None) -> None:
+        self.dsos: list[Dso] = []
+        self._ids: dict[tuple[str, str], int] = {}
+        self._build_ids = build_ids or {}
+
+    def id_of(self, name: str, kind: DsoKind, build_id: str = "", pid: int | None = None) -> int:
+        """The number of the Dso with this name and build-id; the build-id table of the file fills in what the record lacks."""
+        build_id = build_id or self._build_ids.get(name, "")
+        number = self._ids.get((name, build_id))
+        if number is None:
+            number = self._ids[name, build_id] = len(self.dsos)
+            self.dsos.append(Dso(name, kind, build_id))
+        if pid is not None:
+            self.dsos[number].pids.add(pid)
+        return number

@@ -1,0 +1,123 @@
+"""/proc/kallsyms and copies of it -> symbols of the kernel and of each module.
+
+What enters: the text, lines of `ADDRESS TYPE NAME[\\t[MODULE]]` (kernel/kallsyms.c).
+What leaves: `Kallsyms`, columns of what is code or data, in the file's order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfpy.symbols.symbol_table import STB_GLOBAL, STB_LOCAL, STB_WEAK, STT_FUNC, Symbols
+
+_STT_OBJECT: Final = 1
+_NEWLINE, _TAB, _BRACKET, _DOLLAR = (ord(character) for character in "\n\t]$")
+_LOWER: Final = 0x20
+_PAGE: Final = np.uint64(4096)
+_CODE_OR_DATA: Final = np.frombuffer(b"TWDB", np.uint8)
+_CODE: Final = np.frombuffer(b"TW", np.uint8)
+
+
+@dataclass(frozen=True)
+class Kallsyms:
+    """The symbols in the file's order; `module` is the offset of "[name]" in the text, -1 in the kernel itself."""
+
+    symbols: Symbols
+    module: NDArray[np.int64]
+
+    @property
+    def restricted(self) -> bool:
+        """Whether the kernel hid all addresses (kptr_restrict, or no CAP_SYSLOG)."""
+        return not self.symbols.start.any()
+
+    def address_of(self, name: str) -> int | None:
+        """The address of the first function of that name in the kernel itself."""
+        text = bytes(self.symbols.sources[0])
+        wanted = b"\0" + name.encode() + b"\0"
+        code = self.symbols.type == STT_FUNC
+        at = text.find(b" " + wanted[1:])
+        while at >= 0:
+            row = np.flatnonzero((self.symbols.name == at + 1) & code)
+            if len(row):
+                return int(self.symbols.start[row[0]])
+            at = text.find(b" " + wanted[1:], at + 1)
+        return None
+
+    def closed(self) -> tuple[Symbols, NDArray[np.int64]]:
+        """Sorted, each symbol up to the next; the last before another module (or the kernel) to the page behind it."""
+        order = np.argsort(self.symbols.start, kind="stable")
+        module = self.module_numbers()[order]
+        closed = self.symbols.closed()
+        border = np.flatnonzero(module[1:] != module[:-1])
+        closed.end[border] = (closed.start[border] + _PAGE + _PAGE - np.uint64(1)) // _PAGE * _PAGE
+        return closed, module
+
+    def module_numbers(self) -> NDArray[np.int64]:
+        """Which of `module_names` each symbol belongs to, -1: the kernel."""
+        names = {name: number for number, name in enumerate(self.module_names())}
+        offsets = np.unique(self.module)
+        text = self.symbols.sources[0]
+        number = np.array([names.get(_module_at(text, offset), -1) for offset in offsets.tolist()], np.int64)
+        return number[np.searchsorted(offsets, self.module)] if len(offsets) else self.module
+
+    def module_names(self) -> list[str]:
+        """The modules' names in brackets, in the order of the file."""
+        text = self.symbols.sources[0]
+        return list(dict.fromkeys(_module_at(text, offset) for offset in self.module[self.module >= 0].tolist()))
+
+
+def parse(text: bytes) -> Kallsyms:
+    """Parse the whole text. Lines that are not as described are skipped."""
+    data = np.frombuffer(text + b"\n" if text and text[-1] != _NEWLINE else text, np.uint8)
+    line_end = np.flatnonzero(data == _NEWLINE)
+    line = np.append(0, line_end[:-1] + 1) if len(line_end) else line_end
+    digits = max(text.find(b" "), 0)
+    regular = line_end - line > digits + 3
+    line, line_end = line[regular], line_end[regular]
+    letter = data[line + digits + 1]
+    name = line + digits + 3
+    wanted = np.isin(letter & ~np.uint8(_LOWER), _CODE_OR_DATA) & (data[name] != _DOLLAR)
+    wanted &= (data[line + digits] == ord(" ")) & (data[name - 1] == ord(" "))
+    line, line_end, letter, name = line[wanted], line_end[wanted], letter[wanted], name[wanted]
+    start = _hexadecimal(data, line, digits)
+    upper = letter & ~np.uint8(_LOWER)
+    binding = np.where(upper == ord("W"), STB_WEAK, np.where(letter == upper, STB_GLOBAL, STB_LOCAL)).astype(np.uint8)
+    symbols = Symbols(
+        start=start,
+        end=start,
+        binding=binding,
+        type=np.where(np.isin(upper, _CODE), STT_FUNC, _STT_OBJECT).astype(np.uint8),
+        name=name,
+        source=np.zeros(len(name), np.uint8),
+        sources=(data.tobytes().replace(b"\n", b"\0").replace(b"\t", b"\0"),),
+    )
+    return Kallsyms(symbols, _modules(data, name, line_end))
+
+
+def _hexadecimal(data: NDArray[np.uint8], line: NDArray[np.int64], digits: int) -> NDArray[np.uint64]:
+    value = np.zeros(len(line), np.uint64)
+    for column in range(digits):
+        character = data[line + column]
+        digit = np.where(character > ord("9"), (character & ~np.uint8(_LOWER)) - np.uint8(ord("A") - 10), character - np.uint8(ord("0")))
+        value = value << np.uint64(4) | digit.astype(np.uint64)
+    return value
+
+
+def _modules(data: NDArray[np.uint8], name: NDArray[np.int64], line_end: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The offset of the module's "[" on each line that ends with "]", -1 on the others."""
+    module = np.full(len(name), -1, np.int64)
+    rows = np.flatnonzero(data[line_end - 1] == _BRACKET)
+    tabs = np.flatnonzero(data == _TAB)
+    if len(rows) and len(tabs):
+        tab = tabs[np.maximum(np.searchsorted(tabs, line_end[rows]) - 1, 0)]
+        inside = (tab > name[rows]) & (tab < line_end[rows])
+        module[rows[inside]] = tab[inside] + 1
+    return module
+
+
+def _module_at(text: Any, offset: int) -> str:
+    return "" if offset < 0 else bytes(text[offset : text.find(b"\0", offset)]).decode("utf-8", "surrogateescape")

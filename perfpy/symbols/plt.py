@@ -1,0 +1,151 @@
+"""Names for the procedure linkage table: `foo@plt` for the stub through which foo is called.
+
+What enters: the file that runs, and its other symbols (an IFUNC's stub is known
+by the address of its resolver only). What leaves: symbols by file offset.
+Sizes of entries: the processor supplements of the System V ABI.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfpy.symbols import elf
+from perfpy.symbols.elf import ElfFile, Section
+from perfpy.symbols.symbol_table import STT_GNU_IFUNC, Symbols, SymbolTable, named
+
+_X86: Final = (elf.EM_386, elf.EM_X86_64)
+_R_X86_64_IRELATIVE: Final = 37
+# machine -> size of the header, of an entry
+_SIZES: Final = {
+    elf.EM_ARM: (20, 12),
+    elf.EM_AARCH64: (32, 16),
+    258: (32, 16),  # LoongArch
+    2: (48, 12),  # SPARC
+    43: (128, 32),  # SPARC V9
+}
+_REL = {32: [("offset", "u4"), ("info", "u4")], 64: [("offset", "u8"), ("info", "u8")]}
+_ADDEND = {32: ("addend", "i4"), 64: ("addend", "i8")}
+
+
+def plt_symbols(file: ElfFile, plt: Section, known: SymbolTable) -> Symbols:
+    """The header of .plt as `.plt`, and every entry of .plt, .plt.sec and .plt.got by the symbol that it calls."""
+    header, entry = _sizes(file, plt)
+    if not entry:
+        return _columns([])
+    rows = _got_entries(file) if file.machine in _X86 else []
+    second = file.section(".plt.sec") if file.machine in _X86 else None
+    names = _relocated_names(file, known)
+    if second:
+        _, entry = _sizes(file, second)
+        rows.append((plt.offset, plt.size, b".plt"))
+        start = second.offset
+    elif names is not None and len(names) * entry == plt.size:
+        start = plt.offset  # as many stubs as relocations: not lazy, so without a header
+    else:
+        rows.append((plt.offset, header, b".plt"))
+        start = plt.offset + header
+    for number, name in enumerate(names or []):
+        place = start + number * entry
+        rows.append((place, entry, (name or b"offset_%#x" % place) + b"@plt"))
+    return _columns(rows)
+
+
+def _columns(rows: list[tuple[int, int, bytes]]) -> Symbols:
+    start = np.array([row[0] for row in rows], np.uint64)
+    return named(start, start + np.array([row[1] for row in rows], np.uint64), [row[2] for row in rows])
+
+
+def _sizes(file: ElfFile, section: Section) -> tuple[int, int]:
+    if file.machine in _SIZES:
+        return _SIZES[file.machine]
+    size = section.entsize
+    if file.machine in _X86 and size not in (8, 16):
+        size = 8 if section.addralign == 8 else 16
+    return size, size
+
+
+def _relocations(file: ElfFile, section: Section) -> NDArray[Any]:
+    fields = _REL[file.bits] + ([_ADDEND[file.bits]] if section.type == elf.SHT_RELA else [])
+    return file.entries(section, fields)
+
+
+def _symbol_index(file: ElfFile, relocations: NDArray[Any]) -> NDArray[np.int64]:
+    return (relocations["info"] >> (32 if file.bits == 64 else 8)).astype(np.int64)
+
+
+def _dynamic_names(file: ElfFile, table: Section, index: NDArray[np.int64]) -> list[bytes]:
+    """The names of symbols by number; b"" for number 0 and numbers out of range."""
+    symbols, strings = file.symbols(table), bytes(file.strings(table))
+    known = (index > 0) & (index < len(symbols))
+    offsets = np.where(known, symbols["name"][np.where(known, index, 0)], 0).tolist()
+    return [strings[offset : strings.find(b"\0", offset)] for offset in offsets]
+
+
+def _relocated_names(file: ElfFile, known: SymbolTable) -> list[bytes] | None:
+    """For each entry of the table, in its order, the name of the function behind it; None without relocations."""
+    section = file.section(".rela.plt", elf.SHT_RELA) or file.section(".rel.plt", elf.SHT_REL)
+    # a static program has a table for its IFUNCs, which are linked to .symtab
+    tables = (file.section(".dynsym", elf.SHT_DYNSYM), file.section(".symtab", elf.SHT_SYMTAB))
+    table = next((table for table in tables if section and table and section.link == table.index), None)
+    if section is None or table is None:
+        return None
+    relocations = _relocations(file, section)
+    if file.machine in _X86:  # the linker puts IFUNCs out of order
+        relocations = relocations[np.argsort(relocations["offset"], kind="stable")]
+    names = _dynamic_names(file, table, _symbol_index(file, relocations))
+    if file.machine == elf.EM_X86_64 and section.type == elf.SHT_RELA:
+        for number, relocation in enumerate(relocations):
+            if not names[number] and int(relocation["info"]) & 0xFFFFFFFF == _R_X86_64_IRELATIVE:
+                names[number] = _ifunc_name(file, int(relocation["addend"]), known)
+    return names
+
+
+def _ifunc_name(file: ElfFile, address: int, known: SymbolTable) -> bytes:
+    """The IFUNC whose resolver is at an address."""
+    for segment in file.segments:
+        if segment["vaddr"] <= address < segment["vaddr"] + max(segment["memsz"], segment["filesz"]):
+            offset = address - int(segment["vaddr"]) + int(segment["offset"])
+            row = int(known.find(np.array([offset], np.uint64))[0])
+            if row >= 0 and known.symbols.start[row] == offset and known.is_ifunc(row):
+                return known.raw_name(row)
+            break
+    return b""
+
+
+def _got_entries(file: ElfFile) -> list[tuple[int, int, bytes]]:
+    """Stubs of .plt.got: each jumps through a slot that .rela.dyn fills."""
+    section = file.section(".plt.got")
+    if section is None or not section.entsize:
+        return []
+    slots = _got_slots(file)
+    code = bytes(file.data(section))
+    rows = []
+    for at in range(0, section.size, section.entsize):
+        place = section.offset + at
+        name = slots.get(place + _displacement(code[at : at + section.entsize]), b"") if file.machine == elf.EM_X86_64 else b""
+        rows.append((place, section.entsize, (name or b"offset_%#x" % place) + b"@plt"))
+    return rows
+
+
+def _got_slots(file: ElfFile) -> dict[int, bytes]:
+    """Address of a slot -> name of the symbol put there."""
+    section = file.section(".rela.dyn", elf.SHT_RELA)
+    table = file.sections[section.link] if section and 0 < section.link < len(file.sections) else None
+    if section is None or table is None:
+        return {}
+    relocations = _relocations(file, section)
+    index = _symbol_index(file, relocations)
+    used = np.flatnonzero(index)
+    return dict(zip(relocations["offset"][used].tolist(), _dynamic_names(file, table, index[used]), strict=True))
+
+
+def _displacement(code: bytes) -> int:
+    """From the start of a stub to the slot through which it jumps; -1 if it is no such stub."""
+    at = 4 if code[:4] == b"\xf3\x0f\x1e\xfa" else 0  # endbr64
+    at += code[at : at + 1] == b"\xf2"  # bnd
+    if code[at : at + 2] != b"\xff\x25":  # jmp *disp(%rip)
+        return -1
+    return at + 6 + int.from_bytes(code[at + 2 : at + 6], "little")

@@ -1,0 +1,189 @@
+"""Columns of addresses -> frames, and frames -> symbols.
+
+What enters: (pid, ip, key, cpumode) of samples or of callchain entries, batch
+after batch. What leaves: an int32 id per address into `frames`, a table of the
+unique frames, whose columns (dso, address, symbol ...) are valid after
+`resolve()`. Symbol tables are loaded, and names are made, for what is asked only.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfpy.abi.flags import MISC_KERNEL, MISC_USER
+from perfpy.symbols.address_space import NO_SPACE, TaskTimeline
+from perfpy.symbols.debugfiles import SymbolOptions
+from perfpy.symbols.dso import Dso
+from perfpy.symbols.interning import IdTable
+from perfpy.symbols.loader import SymbolLoader
+from perfpy.symbols.symbol_table import SymbolTable
+
+Ids = NDArray[np.int32]
+_WIDTH: Final = np.uint64(32)
+_LOW: Final = np.uint64(0xFFFFFFFF)
+_KERNEL_LEVEL, _USER_LEVEL, _OTHER_LEVEL = (np.uint8(ord(letter)) for letter in "k.H")
+
+
+class FrameTable:
+    """The unique frames, as columns of one row a frame.
+
+    ip u64; level u8, the letter that perf prints; after `Symbolizer.resolve()` also dso (index into
+    Symbolizer.dsos, -1: none), address (u64 within the dso; the ip where there is no mapping), symbol (id of
+    Symbolizer.symbols, -1: none), symbol_offset (u64), map_start and map_end (u64, 0 without a mapping).
+    """
+
+    def __init__(self) -> None:
+        self.ip = np.zeros(0, np.uint64)
+        self.level = np.zeros(0, np.uint8)
+        self.dso = np.zeros(0, np.int32)
+        self.address = np.zeros(0, np.uint64)
+        self.symbol = np.zeros(0, np.int32)
+        self.symbol_offset = np.zeros(0, np.uint64)
+        self.map_start = np.zeros(0, np.uint64)
+        self.map_end = np.zeros(0, np.uint64)
+
+    def __len__(self) -> int:
+        return len(self.ip)
+
+    def extend(self, **columns: NDArray[Any]) -> None:
+        """Append rows: every column of the class by name."""
+        for name, values in columns.items():
+            setattr(self, name, np.concatenate([getattr(self, name), values]).astype(getattr(self, name).dtype, copy=False))
+
+
+class SymbolNames:
+    """The symbols that frames hit, by the ids of FrameTable.symbol."""
+
+    def __init__(self) -> None:
+        self._tables: list[SymbolTable] = []
+        self._dso: list[int] = []
+        self._row: list[int] = []
+        self._names: list[str | None] = []
+
+    def __len__(self) -> int:
+        return len(self._row)
+
+    def name(self, symbol: int) -> str:
+        """The name, demangled as perf prints it."""
+        name = self._names[symbol]
+        if name is None:
+            name = self._names[symbol] = self._tables[symbol].name(self._row[symbol])
+        return name
+
+    def start(self, symbol: int) -> int:
+        """Where it starts, as an address within its dso."""
+        return int(self._tables[symbol].symbols.start[self._row[symbol]])
+
+    def end(self, symbol: int) -> int:
+        """Where it ends (exclusive), as an address within its dso."""
+        return int(self._tables[symbol].symbols.end[self._row[symbol]])
+
+    def binding(self, symbol: int) -> int:
+        """0 local, 1 global, 2 weak."""
+        return int(self._tables[symbol].symbols.binding[self._row[symbol]])
+
+    def dso(self, symbol: int) -> int:
+        """Its dso, as an index into Symbolizer.dsos."""
+        return self._dso[symbol]
+
+    def add(self, table: SymbolTable, dso: int, row: int) -> None:
+        """Append one; its id is the length before."""
+        self._tables.append(table)
+        self._dso.append(dso)
+        self._row.append(row)
+        self._names.append(None)
+
+
+class Symbolizer:
+    """Names addresses of a recording.
+
+    timeline: its tasks and address spaces. options: where to look for symbols.
+    """
+
+    def __init__(self, timeline: TaskTimeline, options: SymbolOptions | None = None) -> None:
+        self._timeline = timeline
+        self._loader = SymbolLoader(timeline, options or SymbolOptions())
+        self.dsos: list[Dso] = timeline.dso_table.dsos
+        self.frames = FrameTable()
+        self.symbols = SymbolNames()
+        self._addresses = IdTable()
+        self._places = IdTable()  # (scene, address id): a scene is a view, before or after a mapping came, and a level
+        self._born = np.zeros(0, np.int32)
+        self._mapping = np.zeros(0, np.int32)
+        self._symbol_ids = IdTable()
+
+    def frame_ids(self, pid: NDArray[Any], ip: NDArray[np.uint64], key: NDArray[np.uint64], cpumode: NDArray[np.uint8]) -> Ids:
+        """The frame of each address: columns of equal length in, ids into `frames` out.
+
+        cpumode: the low bits of misc (1 kernel, 2 user); key: the delivery key of the sample.
+        """
+        rank = self._timeline.ranks(key)
+        scene = self._scenes(pid, rank, cpumode)
+        ids = self._intern(scene, ip)
+        early = np.flatnonzero(rank < self._born[ids])
+        if len(early):  # the mapping came later than the sample: what was there before it?
+            ids[early] = self._intern(scene[early] | np.uint64(1), ip[early])
+        return ids
+
+    def resolve(self) -> FrameTable:
+        """Find the symbols of the frames seen since the last call; loads what is needed for them."""
+        frames, done = self.frames, len(self.frames.symbol)
+        self._loader.prepare(frames.dso[done:])
+        symbol = np.full(len(frames) - done, -1, np.int32)
+        offset = np.zeros(len(symbol), np.uint64)
+        for dso in np.unique(frames.dso[done:]).tolist():
+            table = self._loader.table(dso) if dso >= 0 else None
+            if table is not None and len(table):
+                rows = np.flatnonzero(frames.dso[done:] == dso)
+                address = frames.address[done:][rows]
+                row = table.find(address)
+                hit = row >= 0
+                symbol[rows[hit]] = self._symbol_numbers(table, dso, row[hit])
+                offset[rows[hit]] = address[hit] - table.symbols.start[row[hit]]
+        frames.extend(symbol=symbol, symbol_offset=offset)
+        return frames
+
+    def _scenes(self, pid: NDArray[Any], rank: NDArray[np.int32], cpumode: NDArray[np.uint8]) -> NDArray[np.uint64]:
+        """What an address can mean at each sample, as a number: view * 8 + level * 2 (+ 1: before its mapping came)."""
+        user, kernel = cpumode == MISC_USER, cpumode == MISC_KERNEL
+        view = np.full(len(rank), NO_SPACE, np.int32)
+        if user.any():
+            view = np.where(user, self._timeline.views(pid, rank), view)
+        if kernel.any():
+            view = np.where(kernel, self._timeline.kernel_views(rank), view)
+        level = np.where(kernel, 0, np.where(user, 1, 2))
+        return (view.astype(np.uint64) << np.uint64(3)) | (level.astype(np.uint64) << np.uint64(1))
+
+    def _intern(self, scene: NDArray[np.uint64], ip: NDArray[np.uint64]) -> Ids:
+        address = self._addresses.ids(ip).astype(np.uint64)
+        ids, new = self._places.ids_and_new(scene << _WIDTH | address)
+        if len(new):
+            self._add_frames(scene[new], ip[new])
+        return ids
+
+    def _add_frames(self, scene: NDArray[np.uint64], ip: NDArray[np.uint64]) -> None:
+        timeline, spaces = self._timeline, self._timeline.spaces
+        view = (scene >> np.uint64(3)).astype(np.int64)
+        early = (scene & np.uint64(1)).astype(bool)
+        moment = np.where(early, timeline.view_first_rank[view], timeline.view_last_rank[view])
+        mapping, born = spaces.find(timeline.view_space[view], ip, moment.astype(np.int32))
+        mapped = mapping >= 0
+        place = np.where(mapped, mapping, 0)
+        none = np.uint64(0)
+        if not len(spaces.bias):
+            dso, bias, start, end = np.full(len(ip), -1, np.int32), none, none, none
+        else:
+            dso = np.where(mapped, spaces.dso[place], -1)
+            bias, start, end = (np.where(mapped, column[place], none) for column in (spaces.bias, spaces.map_start, spaces.map_end))
+        self._born = np.concatenate([self._born, np.where(early, 0, born).astype(np.int32)])
+        level = np.array([_KERNEL_LEVEL, _USER_LEVEL, _OTHER_LEVEL])[(scene >> np.uint64(1) & np.uint64(3)).astype(np.int64)]
+        self.frames.extend(ip=ip, level=level, dso=dso, address=ip + bias, map_start=start + np.zeros_like(ip), map_end=end + np.zeros_like(ip))
+
+    def _symbol_numbers(self, table: SymbolTable, dso: int, row: NDArray[np.int64]) -> Ids:
+        ids, new = self._symbol_ids.ids_and_new(np.uint64(dso) << _WIDTH | row.astype(np.uint64))
+        for at in row[new].tolist():
+            self.symbols.add(table, dso, at)
+        return ids

@@ -57,8 +57,13 @@ class _Spans:
         self._rows.append((owner & 0xFFFFFFFF, rank, value))
         self._latest[owner] = value
 
+    def forget(self, owner: int, rank: int, value: int) -> None:
+        """From `rank` on the owner is gone: it has `value`, which counts as none for `latest`."""
+        self.set(owner, rank, value)
+        del self._latest[owner]
+
     def latest(self, owner: int) -> int | None:
-        """The value set last."""
+        """The value set last, None before the first."""
         return self._latest.get(owner)
 
     def freeze(self) -> None:
@@ -82,8 +87,7 @@ class TaskTimeline:
     """Commands and address spaces of all tasks of a recording, over time.
 
     records: the side-band in delivery order. build_ids: file name -> hex, of the
-    recording's BUILD_ID feature. kernel_maps: whether the recording's kernel has
-    maps of modules (perf's --no-modules... turns them off).
+    recording's BUILD_ID feature.
     """
 
     def __init__(self, side_records: Iterable[Delivered], *, build_ids: dict[str, str] | None = None) -> None:
@@ -139,6 +143,7 @@ class TaskTimeline:
             records.Mmap2: self._mmap,
             records.Comm: self._comm,
             records.Fork: self._fork,
+            records.Exit: self._exit,
             records.Ksymbol: self._ksymbol,
         }
         keys: list[int] = []
@@ -172,6 +177,10 @@ class TaskTimeline:
             made_up = bool(record.misc & MISC_FORK_EXEC)
             parent = None if made_up else self._space_spans.latest(record.ppid)
             self._start_space(record.pid, rank, -1 if parent is None else parent)
+
+    def _exit(self, record: records.Exit, rank: int) -> None:
+        # perf forgets the name; the mappings stay, for what the process's other threads still do
+        self._comm_spans.forget(record.tid, rank, self._comm_number(f":{record.tid}"))
 
     def _mmap(self, record: records.Mmap | records.Mmap2, rank: int) -> None:
         mode = record.misc & MISC_CPUMODE_MASK
@@ -228,14 +237,14 @@ class TaskTimeline:
     def _make_views(self) -> None:
         """Cut every space at its conflicts, and every process's time at its spaces and their cuts."""
         spans = self._view_spans = _Spans()
-        space_of_view, first_rank, last_rank = [-1], [0], [FOREVER]
+        space_of_view, first_rank, last_rank = [-1], [0], [FOREVER - 1]
         for space, (pid, since) in enumerate(self._space_since):
             cuts = [since, *(rank for rank in self.spaces.conflicts[space] if rank > since)]
             for at, rank in enumerate(cuts):
                 spans.set(pid, rank, len(space_of_view))
                 space_of_view.append(space)
                 first_rank.append(rank)
-                last_rank.append(cuts[at + 1] - 1 if at + 1 < len(cuts) else FOREVER)
+                last_rank.append(cuts[at + 1] - 1 if at + 1 < len(cuts) else FOREVER - 1)
         spans.freeze()
         self.view_space = np.array(space_of_view, np.int32)
         self.view_first_rank = np.array(first_rank, np.int32)

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-FOREVER: Final = (1 << 31) - 1  # ranks are 31-bit
+FOREVER: Final = (1 << 31) - 1  # the rank at which what is never removed ends: ranks are below it
 _SHIFT: Final = np.uint64(32)
 
 

@@ -14,12 +14,14 @@ import importlib
 import io
 import os
 import sys
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from perfpy.errors import OutputFailed, PerfError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class Entry(NamedTuple):
@@ -126,7 +128,7 @@ def run(args: Sequence[str]) -> int:
             return _status(root.invoke(context))
     except click.exceptions.Exit as stop:
         return stop.exit_code
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  # the last resort: one line instead of a traceback
         return _failed(context, error)
     except KeyboardInterrupt:
         return 130

@@ -91,10 +91,9 @@ class PerfCommand(click.Command):
     def __init__(self, name: str | None, *, runs_workload: bool = False, **attrs: Any) -> None:
         super().__init__(name, **(attrs | {"add_help_option": False}))
         self.runs_workload = runs_workload
-        self.params += [
-            PerfOption(["-h", "usage"], is_flag=True, is_eager=True, expose_value=False, hidden=True, callback=_show_help),
-            PerfOption(["--help", "show_help"], is_flag=True, is_eager=True, expose_value=False, callback=_show_help, help="show this text"),
-        ]
+        show = {"is_flag": True, "is_eager": True, "expose_value": False, "callback": _show_help}
+        self.params.append(PerfOption(["-h", "usage"], hidden=True, **show))
+        self.params.append(PerfOption(["--help", "show_help"], help="show this text", **show))
 
     def make_parser(self, ctx: click.Context) -> Parser:  # type: ignore[override]  # click only calls parse_args
         """perf's conventions in place of click's."""

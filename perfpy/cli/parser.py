@@ -16,12 +16,13 @@ those of perf's own commands (seen from outside):
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perfpy.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from click import Parameter
 
     from perfpy.cli.options import PerfOption

@@ -1,0 +1,101 @@
+"""What the tests need of the machine, and what happens where it is not there.
+
+A test that needs perf_event_open is marked `live`, one that compares with the
+real perf `versus_perf`. Where the machine lacks it, the test is skipped and the
+summary says why. With PERFPY_LIVE=1 (or CI set), such a skip is a failure, so
+that a broken runner cannot pass. A test marked `pmu` may be skipped everywhere.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+OLDEST_PERF = (6, 12)
+
+
+@pytest.fixture(scope="session")
+def corpus() -> Path:
+    """The folder of recordings made elsewhere: PERFPY_CORPUS, or ../shared/corpus beside the checkout."""
+    named = os.environ.get("PERFPY_CORPUS")
+    folder = Path(named) if named else CHECKOUT.parent / "shared" / "corpus"
+    if not (folder / "INDEX.tsv").exists():
+        pytest.skip(f"no corpus of recordings in {folder}: set PERFPY_CORPUS")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def perf() -> str:
+    """The path of a real perf, 6.12 or newer."""
+    reason = _no_perf()
+    if reason:
+        pytest.skip(reason)
+    return shutil.which("perf") or ""
+
+
+@functools.cache
+def _no_perf() -> str:
+    """Why there is no perf to compare with, or ""."""
+    path = shutil.which("perf")
+    if path is None:
+        return "no perf in PATH (Debian: linux-perf)"
+    answer = subprocess.run([path, "--version"], capture_output=True, text=True, check=False, timeout=20).stdout
+    found = re.search(r"(\d+)\.(\d+)", answer)
+    if found is None or (int(found[1]), int(found[2])) < OLDEST_PERF:
+        return f"{path} is {answer.strip() or 'not a perf'}; its text is compared from 6.12 on"
+    return ""
+
+
+@functools.cache
+def _no_perf_events() -> str:
+    """Why this machine lets us count and sample nothing, or ""."""
+    if not sys.platform.startswith("linux"):
+        return f"perf_event_open is Linux's; this is {sys.platform}"
+    from perfpy.abi.attr import EventAttr
+    from perfpy.abi.flags import PerfType, SoftwareId
+    from perfpy.errors import KernelRefused
+    from perfpy.kernel.syscalls import perf_event_open
+
+    attr = EventAttr()
+    attr.type, attr.config, attr.disabled, attr.exclude_kernel = PerfType.SOFTWARE, SoftwareId.TASK_CLOCK, 1, 1
+    try:
+        os.close(perf_event_open(attr, pid=0, cpu=-1, group_fd=-1, flags=0))
+    except KernelRefused as error:
+        return str(error)
+    return ""
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what this machine cannot run."""
+    if item.get_closest_marker("live") and _no_perf_events():
+        pytest.skip(_no_perf_events())
+    if item.get_closest_marker("versus_perf") and _no_perf():
+        pytest.skip(_no_perf())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Turn a skip of a live or versus_perf test into a failure where nothing may be missing."""
+    report = yield
+    needed = any(item.get_closest_marker(name) for name in ("live", "versus_perf")) and not item.get_closest_marker("pmu")
+    if report.skipped and needed and _nothing_may_be_missing() and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome = "failed"
+        report.longrepr = f"{reason} (a failure, because PERFPY_LIVE or CI is set)"
+    return report
+
+
+def _nothing_may_be_missing() -> bool:
+    return any(os.environ.get(name, "").lower() in ("1", "true", "yes") for name in ("PERFPY_LIVE", "CI"))

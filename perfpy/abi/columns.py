@@ -7,11 +7,14 @@ the few whole-table operations that putting samples in order needs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
 
 Index: TypeAlias = "NDArray[np.intp] | NDArray[np.bool_] | slice"
 
@@ -116,7 +119,9 @@ class Columns(dict[str, Any]):
         arrays: dict[str, Column] = {}
         for name, sample in samples.items():
             if isinstance(sample, Ragged):
-                arrays[name] = Ragged.concat([part[name] if name in part else Ragged.empty(part.rows, sample.values.dtype) for part in parts])
+                arrays[name] = Ragged.concat(
+                    [part[name] if name in part else Ragged.empty(part.rows, sample.values.dtype) for part in parts]
+                )
             else:
                 arrays[name] = np.concatenate([part[name] if name in part else np.zeros(part.rows, sample.dtype) for part in parts])
         damaged = None

@@ -11,14 +11,16 @@ include/uapi/linux/perf_event.h:
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perfpy.abi.columns import Columns, Ragged
 from perfpy.abi.flags import BranchSample
 from perfpy.abi.sample_cursor import Cursor, Step, gather
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 BRANCH_DTYPE: Final = np.dtype([("from", "u8"), ("to", "u8"), ("flags", "u8")])
 

@@ -8,12 +8,14 @@ field is read from behind its record's end: such samples are marked damaged.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perfpy.abi.columns import Columns, Ragged, spans_index
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _LONG_ROW: Final = 256  # bytes: longer rows are copied one by one, shorter ones by one index over all
 
@@ -87,3 +89,20 @@ def gather_bytes(buffer: NDArray[np.uint8], starts: NDArray[np.int64], lengths: 
 
 #: decodes one variable field at the cursor into `columns`, or only steps over it
 Step = Callable[[Cursor, Columns, bool], None]
+
+
+def realigned(buf: NDArray[np.uint8], offsets: NDArray[np.int64], endian: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """A copy of the records, each at a multiple of 8; records that are no multiple of 8 long get the rest as zeros."""
+    order: Literal["little", "big"] = "little" if endian == "<" else "big"
+    parts, places, at = [], [], 0
+    for start in offsets.tolist():
+        if not 0 <= start <= len(buf) - 8:
+            raise ValueError("a record reaches beyond the buffer")
+        size = int.from_bytes(buf[start + 6 : start + 8].tobytes(), order)
+        if start + size > len(buf):
+            raise ValueError("a record reaches beyond the buffer")
+        record = buf[start : start + size].tobytes()
+        parts.append(record.ljust((size + 7) & ~7, b"\0"))
+        places.append(at)
+        at += len(parts[-1])
+    return np.frombuffer(b"".join(parts), np.uint8), np.array(places, np.int64)

@@ -7,16 +7,19 @@ include/uapi/linux/perf_event.h (drawn in perfpy.abi.samples).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfpy.abi.attr import EventAttr
 from perfpy.abi.columns import Columns, Ragged
 from perfpy.abi.flags import BranchSample, ReadFormat, SampleType
 from perfpy.abi.sample_branches import branch_step
 from perfpy.abi.sample_cursor import Cursor, Step, gather, gather_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perfpy.abi.attr import EventAttr
 
 READ_DTYPE: Final = np.dtype([("value", "u8"), ("enabled", "u8"), ("running", "u8"), ("id", "u8"), ("lost", "u8")])
 

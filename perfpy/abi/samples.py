@@ -27,18 +27,22 @@ perfpy.abi.sample_encoding) is the mirror for one sample.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from perfpy.abi.attr import EventAttr
 from perfpy.abi.columns import Columns
 from perfpy.abi.flags import MISC_CPUMODE_MASK, SampleType
 from perfpy.abi.sample_branches import BRANCH_DTYPE
-from perfpy.abi.sample_cursor import Cursor
+from perfpy.abi.sample_cursor import Cursor, realigned
 from perfpy.abi.sample_fields import READ_DTYPE, variable_steps
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from numpy.typing import NDArray
+
+    from perfpy.abi.attr import EventAttr
 
 __all__ = ["BRANCH_DTYPE", "READ_DTYPE", "SampleLayout"]
 
@@ -103,6 +107,7 @@ class SampleLayout:
         record is too short are marked in `damaged`. Raises ValueError when a
         record does not lie within `buf`.
 
+        >>> from perfpy.abi.attr import EventAttr
         >>> attr = EventAttr(sample_type=SampleType.IP | SampleType.TID)
         >>> record = np.array([9 | 2 << 32 | 24 << 48, 0x1000, 7 | 8 << 32], "<u8").view(np.uint8)
         >>> columns = SampleLayout(attr).decode(record, np.array([0]))
@@ -110,7 +115,7 @@ class SampleLayout:
         (4096, 8, 2)
         """
         if len(offsets) and ((offsets & 7).any() or buf.ctypes.data & 7):
-            buf, offsets = _realigned(buf, offsets, self.endian)
+            buf, offsets = realigned(buf, offsets, self.endian)
         buf = buf[: len(buf) & ~7]
         headers = buf.view(self.endian + "u2")
         starts = offsets >> 3
@@ -160,20 +165,3 @@ class SampleLayout:
         last = max((i for i, need in enumerate(needed) if need), default=-1)
         for need, (_, step) in zip(needed[: last + 1], self._steps, strict=False):
             step(cursor, columns, need)
-
-
-def _realigned(buf: NDArray[np.uint8], offsets: NDArray[np.int64], endian: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """A copy of the records, each at a multiple of 8; records that are no multiple of 8 long get the rest as zeros."""
-    order: Literal["little", "big"] = "little" if endian == "<" else "big"
-    parts, places, at = [], [], 0
-    for start in offsets.tolist():
-        if not 0 <= start <= len(buf) - 8:
-            raise ValueError("a sample record reaches beyond the buffer")
-        size = int.from_bytes(buf[start + 6 : start + 8].tobytes(), order)
-        if start + size > len(buf):
-            raise ValueError("a sample record reaches beyond the buffer")
-        record = buf[start : start + size].tobytes()
-        parts.append(record.ljust((size + 7) & ~7, b"\0"))
-        places.append(at)
-        at += len(parts[-1])
-    return np.frombuffer(b"".join(parts), np.uint8), np.array(places, np.int64)

@@ -11,9 +11,8 @@ TRACING_DATA is left as bytes here (perfdata.tracing reads it).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import IntEnum
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import ATTR_SIZE_VER0, RecordType
@@ -22,6 +21,9 @@ from perfpy.abi.user_records import HeaderBuildId
 from perfpy.abi.user_records import decode as decode_record
 from perfpy.abi.user_records import encode as encode_record
 from perfpy.perfdata.fields import FieldReader, FieldWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Feature(IntEnum):
@@ -484,7 +486,7 @@ _STRING: Final = Codec(FieldReader.string, FieldWriter.string)
 _STRINGS: Final = Codec(FieldReader.strings, FieldWriter.strings)
 _NUMBER: Final = Codec(FieldReader.u64, FieldWriter.u64)
 _RAW: Final = Codec(lambda r: r.raw(r.left), FieldWriter.raw)
-_MARK: Final = Codec(lambda r: True, lambda w, value: None)  # the section's being there is all it says
+_MARK: Final = Codec(lambda _reader: True, lambda _writer, _value: None)  # the section's being there is all it says
 
 FEATURES: Final[dict[Feature, Codec]] = {
     Feature.TRACING_DATA: _RAW,

@@ -9,8 +9,10 @@ of 64 that includes the terminating NUL.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 _T = TypeVar("_T")
 _NAME_ALIGN = 64

@@ -1,0 +1,106 @@
+"""Where a perf.data's bytes come from: a file, or a pipe spooled to a temporary file.
+
+What enters: a path ("-" is standard input), a file descriptor or a binary
+file object. What leaves: Source, which reads any range of it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import tempfile
+from typing import BinaryIO, TypeAlias
+
+from perfpy.errors import BadPerfData
+
+SPOOL_PIECE = 1 << 20
+
+#: what open_source() takes
+Origin: TypeAlias = "str | os.PathLike[str] | int | BinaryIO"
+
+
+class Source:
+    """Random access to the bytes of one file; `path` names it in messages."""
+
+    def __init__(self, fd: int, path: str, *, owned: bool = True) -> None:
+        self.path = path
+        self._fd = fd
+        self._owned = owned
+        self.size = os.fstat(fd).st_size
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Up to `size` bytes from `offset` on; fewer only at the end of the file."""
+        if offset < 0 or offset >= self.size or size <= 0:
+            return b""
+        size = min(size, self.size - offset)
+        parts = []
+        while size:
+            part = os.pread(self._fd, size, offset)
+            if not part:
+                break
+            parts.append(part)
+            offset += len(part)
+            size -= len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def read_into(self, view: memoryview, offset: int) -> int:
+        """Fill `view` from `offset` on; returns how many bytes there were."""
+        done = 0
+        while done < len(view):
+            count = os.preadv(self._fd, [view[done:]], offset + done)
+            if not count:
+                break
+            done += count
+        return done
+
+    def modified(self) -> float:
+        """The file's time of last change, in seconds since the epoch."""
+        return os.fstat(self._fd).st_mtime
+
+    def close(self) -> None:
+        """Close the file; a second call does nothing."""
+        if self._owned and self._fd >= 0:
+            os.close(self._fd)
+        self._fd = -1
+
+
+def open_source(origin: Origin) -> Source:
+    """The bytes of a file, or of a pipe once it has been read to its end.
+
+    Raises BadPerfData when the file cannot be opened.
+    """
+    if isinstance(origin, int):
+        return _from_fd(origin, f"file descriptor {origin}", owned=False)
+    if not isinstance(origin, (str, os.PathLike)):
+        return _from_fd(origin.fileno(), str(getattr(origin, "name", "stream")), owned=False)
+    path = os.fspath(origin)
+    if path == "-":
+        return _from_fd(sys.stdin.fileno(), "standard input", owned=False)
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        remedy = "record one first, or name it with -i" if isinstance(error, FileNotFoundError) else ""
+        raise BadPerfData(path, f"cannot open: {os.strerror(error.errno or 0)}", remedy=remedy) from None
+    return _from_fd(fd, path, owned=True)
+
+
+def _from_fd(fd: int, path: str, *, owned: bool) -> Source:
+    mode = os.fstat(fd).st_mode
+    if stat.S_ISREG(mode):
+        return Source(fd, path, owned=owned)
+    if stat.S_ISDIR(mode):
+        raise BadPerfData(path, "a folder without a perf.data file in it")
+    spool = _spool(fd)
+    if owned:
+        os.close(fd)
+    return Source(spool, path)
+
+
+def _spool(fd: int) -> int:
+    """Copy a pipe to an unnamed temporary file; the caller closes it."""
+    with tempfile.TemporaryFile(prefix="perfpy-") as file:
+        while piece := os.read(fd, SPOOL_PIECE):
+            file.write(piece)
+        file.flush()
+        return os.dup(file.fileno())

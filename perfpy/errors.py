@@ -19,7 +19,10 @@ its facts as attributes, so that programs need not parse the text.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class PerfError(Exception):

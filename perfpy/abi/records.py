@@ -10,10 +10,12 @@ above its class. Strings are UTF-8 with surrogate escapes, as os.fsdecode has.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from perfpy.abi.flags import MISC_MMAP_BUILD_ID, RecordType, SampleType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 HEADER: Final = {"<": struct.Struct("<IHH"), ">": struct.Struct(">IHH")}  # type, misc, size
 

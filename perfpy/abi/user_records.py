@@ -11,12 +11,14 @@ sample_id trailer. Data that follows a record in the stream outside its size
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import ATTR_SIZE_VER0, RecordType
 from perfpy.abi.records import Unknown, aligned, padded, text, with_header
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MISC_BUILD_ID_SIZE: Final = 1 << 15  # HEADER_BUILD_ID: the 21st byte of build_id holds its length
 
@@ -275,10 +277,7 @@ def encode(record: UserRecord, endian: str = "<") -> bytes:
     if isinstance(record, Unknown):
         return with_header(record.type, record.misc, record.body, endian)
     number = _TYPE_OF[type(record)]
-    if number in _FIXED:
-        body = struct.pack(endian + _FIXED[number][1], *record[1:])
-    else:
-        body = _ENCODERS[type(record)](record, endian)
+    body = struct.pack(endian + _FIXED[number][1], *record[1:]) if number in _FIXED else _ENCODERS[type(record)](record, endian)
     # a piece of a zstd stream ends where it ends; every other record is a multiple of 8 bytes long
     return with_header(number, record.misc, body if isinstance(record, Compressed) else aligned(body), endian)
 

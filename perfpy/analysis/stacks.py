@@ -8,12 +8,15 @@ Knows no files and no text but the names it is given.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
 
 class Function(NamedTuple):
@@ -28,14 +31,14 @@ class Function(NamedTuple):
 class TimedSamples:
     """Single samples, in time order, for formats that have a time line. All arrays have one entry a sample.
 
-    chain: index into the chains; pid, tid; time in nanoseconds; weight as in Stacks.
+    chain: index into the chains; comm: index into comms; pid, tid; time in nanoseconds.
     """
 
     chain: NDArray[np.int32]
+    comm: NDArray[np.int32]
     pid: NDArray[np.int32]
     tid: NDArray[np.int32]
     time: NDArray[np.uint64]
-    weight: NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,3 +189,33 @@ def _subtree_sizes(levels: list[_Level]) -> list[NDArray[np.int64]]:
             size += np.bincount(levels[depth + 1].parent, sizes[0], len(size)).astype(np.int64)
         sizes.insert(0, size)
     return sizes
+
+
+def prefix_table(stacks: Stacks, chains: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+    """Distinct prefixes, outermost function first, of the given chains (indices without repeats).
+
+    Returns (prefix, function) of every node: the node before it (-1: none)
+    and its function id, parents before children; and the node of each
+    chain's innermost function (-1 for an empty chain).
+    """
+    width = max(1, len(stacks.functions))
+    lengths = np.diff(stacks.offsets)[chains]
+    ends = stacks.offsets[chains.astype(np.int64) + 1]
+    last = np.full(len(chains), -1, np.int64)
+    prefixes: list[NDArray[np.int64]] = []
+    functions: list[NDArray[np.int64]] = []
+    alive, first = np.flatnonzero(lengths), 0
+    while len(alive):
+        depth = len(prefixes)
+        keys, node = np.unique((last[alive] + 1) * width + stacks.frames[ends[alive] - 1 - depth], return_inverse=True)
+        prefixes.append(keys // width - 1)
+        functions.append(keys % width)
+        last[alive] = first + node
+        first += len(keys)
+        alive = alive[lengths[alive] > depth + 1]
+    none = np.zeros(0, np.int64)
+    return (
+        np.concatenate([none, *prefixes]).astype(np.int32),
+        np.concatenate([none, *functions]).astype(np.int32),
+        last.astype(np.int32),
+    )

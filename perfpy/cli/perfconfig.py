@@ -12,10 +12,12 @@ backslash at the end of the line; a key alone means true.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from perfpy.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 _ESCAPES: Final = {"n": "\n", "t": "\t", "b": "\b", '"': '"', "\\": "\\"}
 _TRUE: Final = frozenset(("true", "yes", "on"))

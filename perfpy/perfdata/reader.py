@@ -15,6 +15,9 @@ import os
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from perfpy.abi.columns import Columns
 from perfpy.errors import BadPerfData
 from perfpy.perfdata.batches import Batch, ordered_batches
 from perfpy.perfdata.event_names import default_name
@@ -175,6 +178,16 @@ class PerfData:
     @cached_property
     def _table(self) -> EventTable:
         return EventTable(self.events, self.endian)
+
+    @property
+    def column_names(self) -> list[str]:
+        """The columns that the samples of any event have, in layout order."""
+        return list(dict.fromkeys(name for layout in self._table.layouts for name in layout.names))
+
+    def no_samples(self) -> Columns:
+        """Every column, without a row."""
+        empty = np.zeros(8, np.uint8), np.zeros(0, np.int64)
+        return Columns.concat([layout.decode(*empty) for layout in self._table.layouts])
 
     @cached_property
     def _stream(self) -> RecordStream:

@@ -1,0 +1,156 @@
+"""Recording: what perfpy.open() returns, and the one place where the reading half is joined.
+
+What enters: a perf.data (path, "-", file descriptor, binary file). What
+leaves: its events, features, records and samples, as values and as numpy
+columns. The layers below know nothing of each other's users; the commands
+above call nothing but this.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from perfpy.perfdata.reader import PerfData
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+    from types import TracebackType
+
+    from perfpy.perfdata.batches import Batch
+    from perfpy.perfdata.event_table import FileEvent
+    from perfpy.perfdata.source import Origin
+    from perfpy.perfdata.survey import SideRecord
+
+
+class Sample(NamedTuple):
+    """One sample as a value: its event, and field name -> number (or array, for callchain, raw and the like)."""
+
+    event: FileEvent
+    fields: Mapping[str, Any]
+
+
+class Samples:
+    """All samples of a recording as columns: a read-only mapping from field name to one array over the whole file.
+
+    A column is read from the file when it is asked for and kept. Besides the
+    fields there is "event": indexes into Recording.events. A recording that
+    is larger than memory is read with Recording.batches() instead.
+    """
+
+    def __init__(self, data: PerfData) -> None:
+        self._data = data
+        self._columns: dict[str, Any] = {}
+
+    def keys(self) -> list[str]:
+        """The names of the columns that this recording has."""
+        return ["event", *self._data.column_names]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.keys()
+
+    def __len__(self) -> int:
+        return len(self.keys())
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._columns:
+            self.load([name])
+        return self._columns[name]
+
+    def load(self, names: Collection[str]) -> None:
+        """Read several columns at once: one pass over the file instead of one for each.
+
+        Raises KeyError for a name that is not in keys().
+        """
+        # numpy is loaded when the first column is asked for, not by opening a file
+        import numpy as np
+
+        from perfpy.abi.columns import Columns
+
+        missing = [name for name in names if name not in self._columns]
+        for name in missing:
+            if name not in self:
+                raise KeyError(f"no column {name!r}; this recording has {', '.join(self.keys())}")
+        batches = list(self._data.batches([name for name in missing if name != "event"]))
+        fields = Columns.concat([batch.columns for batch in batches]) if batches else self._data.no_samples()
+        if "event" in missing:
+            self._columns["event"] = np.concatenate([batch.event for batch in batches] or [np.zeros(0, np.int32)])
+        self._columns.update({name: fields[name] for name in missing if name != "event"})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every column: name -> array."""
+        self.load(self.keys())
+        return {name: self[name] for name in self}
+
+
+class Recording:
+    """A perf.data file, open.
+
+    >>> import perfpy
+    >>> with perfpy.open("perf.data") as recording:  # doctest: +SKIP
+    ...     print([event.name for event in recording.events], recording.header["hostname"])
+    ...     slow = recording.samples["period"].sum()
+    """
+
+    def __init__(self, origin: Origin) -> None:
+        self.data = PerfData(origin)
+        self.samples = Samples(self.data)
+
+    def __enter__(self) -> Recording:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; arrays and records already handed out stay valid."""
+        self.data.close()
+
+    @property
+    def path(self) -> str:
+        """The file, as messages name it."""
+        return self.data.path
+
+    @property
+    def events(self) -> list[FileEvent]:
+        """The events recorded, with their attrs and names."""
+        return self.data.events
+
+    @property
+    def header(self) -> Mapping[str, Any]:
+        """What the recorder wrote about the machine and itself: "hostname", "cmdline" ... (perfpy.perfdata.features)."""
+        return self.data.features
+
+    @property
+    def warnings(self) -> list[str]:
+        """What could not be read and was left out, a line each; grows while the file is read."""
+        return self.data.warnings
+
+    def batches(self, fields: Collection[str] | None = None) -> Iterator[Batch]:
+        """The samples in order of delivery, some thousands at a time, as columns.
+
+        fields: names of the columns wanted; None: all. Memory stays bounded
+        however large the file is.
+        """
+        return self.data.batches(fields)
+
+    def side_band(self) -> list[SideRecord]:
+        """Every record that is no sample, in order of delivery."""
+        return self.data.side_band()
+
+    def records(self) -> Iterator[Any]:
+        """Everything in order of delivery: samples as Sample, other records as values of perfpy.abi.records and user_records."""
+        others = iter(self.data.side_band())
+        other = next(others, None)
+        for batch in self.data.batches():
+            for row, key in enumerate(batch.key.tolist()):
+                while other is not None and other.key <= key:
+                    yield other.record
+                    other = next(others, None)
+                fields = {name: column[row] for name, column in batch.columns.items()}
+                yield Sample(self.events[batch.event[row]], fields)
+        while other is not None:
+            yield other.record
+            other = next(others, None)

@@ -91,7 +91,7 @@ class PerfCommand(click.Command):
     def __init__(self, name: str | None, *, runs_workload: bool = False, **attrs: Any) -> None:
         super().__init__(name, **(attrs | {"add_help_option": False}))
         self.runs_workload = runs_workload
-        show = {"is_flag": True, "is_eager": True, "expose_value": False, "callback": _show_help}
+        show: dict[str, Any] = {"is_flag": True, "is_eager": True, "expose_value": False, "callback": _show_help}
         self.params.append(PerfOption(["-h", "usage"], hidden=True, **show))
         self.params.append(PerfOption(["--help", "show_help"], help="show this text", **show))
 

@@ -161,7 +161,8 @@ class Parser:
     def _suggestion(self, word: str) -> str:
         import difflib  # only a mistyped option pays for it
 
-        close = difflib.get_close_matches(word, self._words, n=2, cutoff=0.7)
+        likely = [spelling for spelling, (_, negated) in self._words.items() if not negated or word.startswith("no-")]
+        close = difflib.get_close_matches(word, likely, n=2, cutoff=0.7)
         return f"; did you mean {' or '.join('--' + name for name in close)}?" if close else "; -h lists the options"
 
     def _take_arguments(self, words: list[str]) -> list[str]:

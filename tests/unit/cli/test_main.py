@@ -1,0 +1,162 @@
+"""The group finds commands without importing them, and errors become one line and perf's exit status."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import subprocess
+import sys
+
+import click
+import pytest
+
+import perfpy
+from perfpy import cli
+from perfpy.cli.options import PerfCommand
+from perfpy.errors import BadPerfData, UnknownEvent
+
+
+def perfpy_process(*args: str, **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "perfpy", *args], text=True, timeout=60, check=False, **options)
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """A function that makes `perfpy version` raise something."""
+
+    def install(error: BaseException) -> None:
+        @click.command(cls=PerfCommand)
+        def command() -> None:
+            """Fail."""
+            raise error
+
+        monkeypatch.setattr(cli.LazyGroup, "get_command", lambda *_: command)
+
+    return install
+
+
+def test_help_lists_every_command(capsys):
+    assert cli.run(["--help"]) == 0
+    text = capsys.readouterr().out
+    assert all(f"  {name} " in text for name in cli.COMMANDS)
+
+
+def test_a_line_without_a_command_shows_the_help_and_fails_as_perf_does(capsys):
+    assert cli.run([]) == 1
+    assert "Commands:" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("args", [["--version"], ["-v"], ["version"]])
+def test_the_version_is_the_package_s(args, capsys):
+    assert cli.run(args) == 0
+    assert capsys.readouterr().out == f"perfpy version {perfpy.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        (["recrod"], "perfpy: 'recrod' is not a perfpy command; did you mean 'record'?\n"),
+        (["xyzzy"], "perfpy: 'xyzzy' is not a perfpy command; perfpy --help lists them\n"),
+        (["kvm"], "perfpy: 'kvm' is a command of perf that perfpy does not have; perfpy --help lists those it has\n"),
+        (["--frobnicate"], "perfpy: unknown option --frobnicate; perfpy --help lists what there is\n"),
+        (["version", "--bulid-options"], "perfpy version: unknown option --bulid-options; did you mean --build-options?\n"),
+        (["version", "now"], "perfpy version: got unexpected extra argument (now)\n"),
+        (["help", "recrod"], "perfpy help: 'recrod' is not a perfpy command; did you mean 'record'?\n"),
+    ],
+)
+def test_a_wrong_line_exits_129_with_one_line(args, text, capsys):
+    assert cli.run(args) == 129
+    assert capsys.readouterr().err == text
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "text"),
+    [
+        (BadPerfData("x.data", "not a perf.data"), 255, "x.data: not a perf.data"),
+        (UnknownEvent("cyclse", near=["cycles"]), 129, "unknown event 'cyclse'; did you mean 'cycles'?"),
+        (OSError(errno.EACCES, "Permission denied", "/root/x"), 255, "/root/x: Permission denied"),
+        (OSError(errno.ENOSPC, "No space left on device"), 255, "cannot write standard output: No space left on device"),
+        (MemoryError(), 255, "out of memory"),
+        (KeyError("lost"), 255, "internal error: KeyError: 'lost'; PERFPY_DEBUG=1 shows where"),
+    ],
+)
+def test_a_failure_is_one_line_without_a_traceback(error, status, text, failing, capfd, monkeypatch):
+    monkeypatch.setattr(cli, "_discard_output", lambda: None)  # it would close pytest's own output
+    monkeypatch.delenv("PERFPY_DEBUG", raising=False)
+    failing(error)
+    assert cli.run(["version"]) == status
+    assert capfd.readouterr().err == f"perfpy version: {text}\n"
+
+
+def test_the_debug_variable_shows_the_traceback(failing, capsys, monkeypatch):
+    monkeypatch.setenv("PERFPY_DEBUG", "1")
+    failing(KeyError("lost"))
+    assert cli.run(["version"]) == 255
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_ctrl_c_exits_130_in_silence(failing, capsys):
+    failing(KeyboardInterrupt())
+    assert cli.run(["version"]) == 130
+    assert capsys.readouterr().err == ""
+
+
+def test_the_command_s_return_value_is_the_exit_status(monkeypatch):
+    @click.command(cls=PerfCommand)
+    def command() -> int:
+        """Return what a workload might."""
+        return 42
+
+    monkeypatch.setattr(cli.LazyGroup, "get_command", lambda *_: command)
+    assert cli.run(["version"]) == 42
+
+
+def test_a_reader_that_went_away_ends_quietly():
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = perfpy_process("--help", stdout=writer, stderr=subprocess.PIPE)
+    os.close(writer)
+    assert (process.returncode, process.stderr) == (141, "")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+def test_a_full_disk_is_told():
+    with open("/dev/full", "w") as full:
+        process = perfpy_process("version", stdout=full, stderr=subprocess.PIPE)
+    assert (process.returncode, process.stderr) == (255, "perfpy version: cannot write standard output: No space left on device\n")
+
+
+def test_closed_output_is_no_error():
+    process = subprocess.run(["sh", "-c", f"{sys.executable} -m perfpy version >&-"], capture_output=True, check=False, timeout=60)
+    assert (process.returncode, process.stderr) == (0, b"")
+
+
+def test_names_that_are_not_text_are_printed_as_they_are(failing, monkeypatch):
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="utf-8"))
+
+    @click.command(cls=PerfCommand)
+    def command() -> None:
+        """Print a file name that is not UTF-8."""
+        sys.stdout.write(os.fsdecode(b"/tmp/\xff\n"))
+
+    monkeypatch.setattr(cli.LazyGroup, "get_command", lambda *_: command)
+    assert cli.run(["version"]) == 0
+    sys.stdout.flush()
+    assert raw.getvalue() == b"/tmp/\xff\n"
+
+
+def test_help_of_a_command_is_its_own_help(capsys):
+    assert cli.run(["help", "version"]) == 0
+    through_help = capsys.readouterr().out
+    assert cli.run(["version", "--help"]) == 0
+    assert capsys.readouterr().out == through_help
+    assert "--build-options" in through_help
+
+
+def test_build_options_say_which_libraries_are_there(capsys):
+    assert cli.run(["version", "--build-options"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any("click: [ on  ]" in line for line in lines)
+    assert any(line.strip().startswith("python: [ on  ]") for line in lines)

@@ -1,0 +1,183 @@
+"""Command lines are read as perf reads them."""
+
+from __future__ import annotations
+
+import click
+import pytest
+
+from perfpy.cli.options import PerfCommand, fail, given, lacking_options, option, workload
+from perfpy.errors import UsageError
+
+
+@click.command(cls=PerfCommand, runs_workload=True)
+@option("-a", "--all-cpus", is_flag=True)
+@option("-B", "--big-num", is_flag=True, default=True)
+@option("-c", "--count", type=int)
+@option("-e", "--event", multiple=True)
+@option("--filter", "filters", multiple=True)
+@option("-g", "call_graph", is_flag=True)
+@option("-i", "--no-inherit", is_flag=True)
+@option("-m", "--mmap-pages", default="auto", negated="none")
+@option("-r", "--repeat", type=int, default=1)
+@option("--realtime", type=int)
+@option("-v", "--verbose", count=True)
+@option("-z", "--compression-level", bare="1", type=int)
+@option("--control", negatable=False)
+@lacking_options({"-b,--branch-any": "it needs branch records", "--aio": "Python has threads"})
+@workload
+@click.pass_context
+def sample(ctx: click.Context, **values: object) -> dict[str, object]:
+    """A command with an option of every kind."""
+    return values | {"given": list(given(ctx, "event", "filters"))}
+
+
+@click.command(cls=PerfCommand)
+@option("-g", "--call-graph", bare="graph")
+@option("-n", "--show-nr-samples", is_flag=True)
+@click.argument("words", nargs=-1)
+def reading(**values: object) -> dict[str, object]:
+    """A command without a workload: options may follow words."""
+    return values
+
+
+def run(command: click.Command, *args: str) -> dict[str, object]:
+    with command.make_context("sample", list(args)) as ctx:
+        return command.invoke(ctx)
+
+
+@pytest.mark.parametrize("spelling", [["-c", "99"], ["-c99"], ["--count", "99"], ["--count=99"], ["--coun", "99"], ["--coun=99"]])
+def test_a_required_value_is_attached_or_follows(spelling):
+    assert run(sample, *spelling)["count"] == 99
+
+
+def test_a_required_value_may_look_like_an_option():
+    assert run(sample, "-c", "-1", "--mmap-pages", "--")["count"] == -1
+
+
+@pytest.mark.parametrize(
+    ("args", "level", "program"),
+    [
+        (["-z", "22"], 1, ("22",)),
+        (["-z22"], 22, ()),
+        (["--compression-level", "22"], 1, ("22",)),
+        (["--compression-level=22"], 22, ()),
+    ],
+)
+def test_an_optional_value_is_only_ever_attached(args, level, program):
+    values = run(sample, *args)
+    assert (values["compression_level"], values["workload"]) == (level, program)
+
+
+def test_flags_bundle_and_a_value_may_end_the_bundle():
+    values = run(sample, "-agvvc1000", "true")
+    assert (values["all_cpus"], values["call_graph"], values["verbose"], values["count"]) == (True, True, 2, 1000)
+    assert values["workload"] == ("true",)
+
+
+def test_an_optional_value_ends_a_bundle():
+    assert run(reading, "-ng") == {"call_graph": "graph", "show_nr_samples": True, "words": ()}
+    assert run(reading, "-gcaller")["call_graph"] == "caller"
+
+
+@pytest.mark.parametrize("args", [["prog", "-a", "--", "-x"], ["--", "prog", "-a", "--", "-x"]])
+def test_the_workload_is_untouched(args):
+    values = run(sample, "-v", *args)
+    assert values["workload"] == ("prog", "-a", "--", "-x")
+    assert not values["all_cpus"]
+
+
+def test_a_workload_may_begin_with_a_dash_after_two_dashes():
+    assert run(sample, "--", "-odd")["workload"] == ("-odd",)
+
+
+def test_options_may_follow_words_where_there_is_no_workload():
+    assert run(reading, "one", "-n", "two", "-", "--", "-n") == {
+        "call_graph": None,
+        "show_nr_samples": True,
+        "words": ("one", "two", "-", "-n"),
+    }
+
+
+def test_flags_are_negated_by_no():
+    assert run(sample)["big_num"] is True
+    assert run(sample, "--no-big-num")["big_num"] is False
+    assert run(sample, "--no-big", "--big")["big_num"] is True
+    assert run(sample, "-vv", "--no-verbose", "-v")["verbose"] == 1
+
+
+def test_an_option_called_no_something_is_undone_by_its_opposite():
+    assert run(sample, "--no-inherit")["no_inherit"] is True
+    assert run(sample, "-i", "--inherit")["no_inherit"] is False
+    assert run(sample, "-i", "--inh")["no_inherit"] is False
+
+
+def test_a_negated_value_is_its_default_again_or_what_the_option_says():
+    assert run(sample, "-r5", "--no-repeat")["repeat"] == 1
+    assert run(sample, "-m8", "--no-mmap-pages")["mmap_pages"] == "none"
+    assert run(sample, "-ea", "--no-event", "-eb")["event"] == ("b",)
+
+
+def test_order_is_kept_for_options_that_depend_on_it():
+    given_in_order = run(sample, "-e", "a", "--filter", "f1", "-eb", "--event=c", "--filter=f2")["given"]
+    assert given_in_order == [("event", "a"), ("filters", "f1"), ("event", "b"), ("event", "c"), ("filters", "f2")]
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        (["--re", "1"], "option --re is ambiguous: it may be --repeat or --realtime"),
+        (["--evnt=x"], "unknown option --evnt; did you mean --event?"),
+        (["--zzz"], "unknown option --zzz; -h lists the options"),
+        (["-aX"], "unknown option -X; -h lists the options"),
+        (["-e"], "option -e requires a value <str>"),
+        (["--count"], "option --count requires a value <n>"),
+        (["--all-cpus=3"], "option --all-cpus takes no value"),
+        (["--no-count=3"], "option --no-count takes no value"),
+        (["--no-control"], "option --no-control cannot be negated"),
+        (["-b"], "option -b is perf's, but not perfpy's: it needs branch records"),
+        (["-ab"], "option -b is perf's, but not perfpy's: it needs branch records"),
+        (["--branch"], "option --branch is perf's, but not perfpy's: it needs branch records"),
+        (["--aio=4"], "option --aio is perf's, but not perfpy's: Python has threads"),
+    ],
+)
+def test_a_wrong_line_is_told_in_one(args, text):
+    with pytest.raises(UsageError) as caught:
+        run(sample, *args)
+    assert str(caught.value) == text
+
+
+def test_a_value_of_the_wrong_type_names_the_option():
+    with pytest.raises(click.UsageError) as caught:
+        run(sample, "-cx")
+    assert caught.value.format_message() == "Invalid value for '-c' / '--count': 'x' is not a valid integer."
+
+
+def test_a_word_too_many_is_refused():
+    @click.command(cls=PerfCommand)
+    def narrow() -> None:
+        """Takes no word."""
+
+    with pytest.raises(click.UsageError, match="unexpected extra argument"):
+        run(narrow, "word")
+
+
+def test_help_wins_over_what_follows_it(capsys):
+    with pytest.raises(click.exceptions.Exit) as short:
+        run(sample, "-ah", "--zzz")
+    with pytest.raises(click.exceptions.Exit) as long:
+        run(sample, "--help", "--zzz")
+    assert (short.value.exit_code, long.value.exit_code) == (129, 0)
+    assert capsys.readouterr().out.count("-z, --compression-level[=<n>]") == 2
+
+
+def test_help_hides_what_is_lacking(capsys):
+    with pytest.raises(click.exceptions.Exit):
+        run(sample, "--help")
+    text = capsys.readouterr().out
+    assert "--branch-any" not in text
+    assert "[OPTIONS] [--] [COMMAND [ARGS]...]" in text
+
+
+def test_a_command_may_refuse_its_line_itself():
+    with pytest.raises(UsageError, match="both"):
+        fail("cannot have both")

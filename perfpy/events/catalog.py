@@ -1,0 +1,171 @@
+"""The names that every kernel knows: generic hardware, software and cache events, and perf's tool events.
+
+What enters: a name. What leaves: (type, config) of perf_event_attr, and back.
+Numbers: include/uapi/linux/perf_event.h; names and aliases: perf-list(1).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from perfpy.abi.flags import CacheId, CacheOp, CacheResult, HardwareId, PerfType, SoftwareId
+
+#: (name, alias or "", config); `cycles` prints as the alias of cpu-cycles, so perf lists it second
+HARDWARE: Final[tuple[tuple[str, str, int], ...]] = (
+    ("branch-instructions", "branches", HardwareId.BRANCH_INSTRUCTIONS),
+    ("branch-misses", "", HardwareId.BRANCH_MISSES),
+    ("bus-cycles", "", HardwareId.BUS_CYCLES),
+    ("cache-misses", "", HardwareId.CACHE_MISSES),
+    ("cache-references", "", HardwareId.CACHE_REFERENCES),
+    ("cpu-cycles", "cycles", HardwareId.CPU_CYCLES),
+    ("instructions", "", HardwareId.INSTRUCTIONS),
+    ("ref-cycles", "", HardwareId.REF_CPU_CYCLES),
+    ("stalled-cycles-backend", "idle-cycles-backend", HardwareId.STALLED_CYCLES_BACKEND),
+    ("stalled-cycles-frontend", "idle-cycles-frontend", HardwareId.STALLED_CYCLES_FRONTEND),
+)
+
+SOFTWARE: Final[tuple[tuple[str, str, int], ...]] = (
+    ("alignment-faults", "", SoftwareId.ALIGNMENT_FAULTS),
+    ("bpf-output", "", SoftwareId.BPF_OUTPUT),
+    ("cgroup-switches", "", SoftwareId.CGROUP_SWITCHES),
+    ("context-switches", "cs", SoftwareId.CONTEXT_SWITCHES),
+    ("cpu-clock", "", SoftwareId.CPU_CLOCK),
+    ("cpu-migrations", "migrations", SoftwareId.CPU_MIGRATIONS),
+    ("dummy", "", SoftwareId.DUMMY),
+    ("emulation-faults", "", SoftwareId.EMULATION_FAULTS),
+    ("major-faults", "", SoftwareId.PAGE_FAULTS_MAJ),
+    ("minor-faults", "", SoftwareId.PAGE_FAULTS_MIN),
+    ("page-faults", "faults", SoftwareId.PAGE_FAULTS),
+    ("task-clock", "", SoftwareId.TASK_CLOCK),
+)
+
+#: measured by the tool itself, never opened
+TOOL: Final = ("duration_time", "user_time", "system_time")
+
+# Names of each cache, operation and result; the first is the one that perf prints (an operation's
+# second name is its plural, which stands alone: L1-dcache-loads).
+_CACHES: Final[dict[int, tuple[str, ...]]] = {
+    CacheId.L1D: ("L1-dcache", "l1-d", "l1d", "L1-data"),
+    CacheId.L1I: ("L1-icache", "l1-i", "l1i", "L1-instruction"),
+    CacheId.LL: ("LLC", "L2"),
+    CacheId.DTLB: ("dTLB", "d-tlb", "Data-TLB"),
+    CacheId.ITLB: ("iTLB", "i-tlb", "Instruction-TLB"),
+    CacheId.BPU: ("branch", "branches", "bpu", "btb", "bpc"),
+    CacheId.NODE: ("node",),
+}
+_OPS: Final[dict[int, tuple[str, ...]]] = {
+    CacheOp.READ: ("load", "loads", "read"),
+    CacheOp.WRITE: ("store", "stores", "write"),
+    CacheOp.PREFETCH: ("prefetch", "prefetches", "speculative-read", "speculative-load"),
+}
+_RESULTS: Final[dict[int, tuple[str, ...]]] = {
+    CacheResult.ACCESS: ("refs", "Reference", "ops", "access"),
+    CacheResult.MISS: ("misses", "miss"),
+}
+_READ_ONLY: Final = (CacheId.ITLB, CacheId.BPU)
+
+
+def _by_length(names: dict[int, tuple[str, ...]]) -> list[tuple[str, int]]:
+    """(name, number), longest names first: `prefetches` is to be tried before `prefetch`."""
+    return sorted(((name, number) for number, all_names in names.items() for name in all_names), key=lambda pair: -len(pair[0]))
+
+
+def _names(table: tuple[tuple[str, str, int], ...]) -> dict[str, int]:
+    return {name: config for primary, alias, config in table for name in (primary, alias) if name}
+
+
+_HARDWARE_CONFIGS: Final = _names(HARDWARE)
+_SOFTWARE_CONFIGS: Final = _names(SOFTWARE)
+
+
+def generic_event(name: str) -> tuple[int, int] | None:
+    """(type, config) of a hardware or software event, by its name or alias; None when it is neither."""
+    if name in _SOFTWARE_CONFIGS:
+        return PerfType.SOFTWARE, _SOFTWARE_CONFIGS[name]
+    if name in _HARDWARE_CONFIGS:
+        return PerfType.HARDWARE, _HARDWARE_CONFIGS[name]
+    return None
+
+
+def is_cache_operation_valid(cache: int, operation: int) -> bool:
+    """False for what no kernel counts: stores to an instruction cache, writes of a branch predictor."""
+    if cache in _READ_ONLY:
+        return operation == CacheOp.READ
+    return cache != CacheId.L1I or operation != CacheOp.WRITE
+
+
+def cache_event(name: str) -> int | None:
+    """config of the cache event `CACHE[-OP][-RESULT]`, in any of its spellings; None when it is none.
+
+    Either of OP and RESULT may be left out (loads, accesses) and their order does not matter.
+    """
+    cache, rest = _take(name, _by_length(_CACHES))
+    if cache is None:
+        return None
+    operation: int | None = None
+    result: int | None = None
+    while rest:
+        if not rest.startswith("-"):
+            return None
+        found, after = _take(rest[1:], _by_length(_OPS))
+        if found is not None:
+            operation = found if operation is None else operation
+        else:
+            found, after = _take(rest[1:], _by_length(_RESULTS))
+            if found is None:
+                return None
+            result = found if result is None else result
+        rest = after
+    operation = CacheOp.READ if operation is None else operation
+    result = CacheResult.ACCESS if result is None else result
+    if not is_cache_operation_valid(cache, operation):
+        return None
+    return cache | operation << 8 | result << 16
+
+
+def _take(text: str, names: list[tuple[str, int]]) -> tuple[int | None, str]:
+    """The number of the longest name that `text` begins with, up to a `-` or the end; and what follows it."""
+    for name, number in names:
+        if text.startswith(name) and text[len(name) : len(name) + 1] in ("", "-"):
+            return number, text[len(name) :]
+    return None, text
+
+
+def cache_event_name(config: int) -> str:
+    """The name that perf prints for a cache event's config, or "" when it is none."""
+    cache, operation, result = config & 0xFF, config >> 8 & 0xFF, config >> 16 & 0xFF
+    if cache not in _CACHES or operation not in _OPS or result not in _RESULTS or config >> 24:
+        return ""
+    if not is_cache_operation_valid(cache, operation):
+        return ""
+    if result == CacheResult.MISS:
+        return f"{_CACHES[cache][0]}-{_OPS[operation][0]}-{_RESULTS[result][0]}"
+    return f"{_CACHES[cache][0]}-{_OPS[operation][1]}"
+
+
+def cache_configs() -> list[int]:
+    """Every valid config of a cache event, in the order of the kernel's numbers."""
+    return [
+        cache | operation << 8 | result << 16
+        for cache in _CACHES
+        for operation in _OPS
+        for result in _RESULTS
+        if is_cache_operation_valid(cache, operation)
+    ]
+
+
+def generic_names() -> list[str]:
+    """All names and aliases of this module but the odd spellings of cache events, for suggestions."""
+    names = [*_SOFTWARE_CONFIGS, *_HARDWARE_CONFIGS, *TOOL]
+    return names + [cache_event_name(config) for config in cache_configs()]
+
+
+def generic_name(event_type: int, config: int) -> str:
+    """The name that perf shows for a generic event without a text of its own; "" when the numbers name none."""
+    if event_type == PerfType.HW_CACHE:
+        return cache_event_name(config)
+    tables = {PerfType.HARDWARE: HARDWARE, PerfType.SOFTWARE: SOFTWARE}
+    for name, alias, number in tables.get(PerfType(event_type), ()) if event_type in (0, 1) else ():
+        if number == config:
+            return alias if alias in ("cycles", "branches") else name
+    return ""

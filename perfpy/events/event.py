@@ -1,0 +1,163 @@
+"""Event: one counter to open, as the event text asked for it; EventTerms: what its terms say about sampling.
+
+What enters: resolve.py fills them. What leaves: the capture half reads them,
+sets sample_type, read_format and period in `Event.attr`, and opens it. Names
+of the terms: perf-record(1), "event attributes".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from perfpy.abi.attr import EventAttr
+
+
+class EventTerms:
+    """The per-event terms of `event/term=value,.../`; None (or the class's default) = not given.
+
+    period, freq: numbers (at most one is set); time, inherit, overwrite:
+    True or False; call_graph: "fp", "dwarf", "lbr" or "no"; stack_size (bytes),
+    max_stack (frames), nr (wake up every nr events), max_events: numbers;
+    branch_type: tuple of names (any, u, k, call ...); percore: True;
+    aux_output: True; aux_sample_size: bytes; aux_action: tuple of "pause",
+    "resume", "start-paused"; driver: `@name=value` settings for a hardware tracer.
+    """
+
+    NAMES: Final = (
+        "period",
+        "freq",
+        "time",
+        "call_graph",
+        "stack_size",
+        "max_stack",
+        "inherit",
+        "overwrite",
+        "nr",
+        "max_events",
+        "percore",
+        "branch_type",
+        "aux_output",
+        "aux_sample_size",
+        "aux_action",
+        "metric_id",
+        "driver",
+    )
+    __slots__ = NAMES
+
+    period: int | None
+    freq: int | None
+    time: bool | None
+    call_graph: str | None
+    stack_size: int | None
+    max_stack: int | None
+    inherit: bool | None
+    overwrite: bool | None
+    nr: int | None
+    max_events: int | None
+    percore: bool | None
+    branch_type: tuple[str, ...] | None
+    aux_output: bool | None
+    aux_sample_size: int | None
+    aux_action: tuple[str, ...] | None
+    metric_id: str | None
+    driver: tuple[str, ...] | None
+
+    def __init__(self, **values: Any) -> None:
+        for name in self.NAMES:
+            setattr(self, name, None)
+        for name, value in values.items():
+            setattr(self, name, value)
+
+    def given(self) -> dict[str, Any]:
+        """The terms that were given, by name."""
+        return {name: getattr(self, name) for name in self.NAMES if getattr(self, name) is not None}
+
+    def copy(self) -> EventTerms:
+        """A copy of its own."""
+        return EventTerms(**self.given())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, EventTerms) and self.given() == other.given()
+
+    __hash__ = None  # type: ignore[assignment]  # mutable
+
+    def __repr__(self) -> str:
+        return "EventTerms(" + ", ".join(f"{k}={v!r}" for k, v in self.given().items()) + ")"
+
+
+class Event:
+    """One event, resolved for a machine.
+
+    name: as perf prints it; attr: type, config*, exclude_*, precise_ip,
+    pinned, exclusive ...: the bits that the text asks for. pmu: the PMU's name
+    in sysfs, or "" for the kernel's generic events; unit, scale: what a count
+    times `scale` is in; per_pkg: counted once a package; snapshot: the last
+    reading counts, not the difference; cpus: the CPUs that the PMU is to be
+    opened on (an uncore PMU: one a package; a core PMU of a hybrid CPU: its
+    cores), None = any. leader: the event that leads its group, itself when
+    alone; group_name: NAME of `NAME{...}`; weak: the group may fall apart (:W);
+    sample_read: the leader samples, members are read (:S); precise_max: the
+    highest precise level that the kernel takes (:P). tool: "duration_time",
+    "user_time" or "system_time": not a counter, perfpy takes the time itself;
+    filter: a tracepoint's filter expression; tracepoint: (system, name).
+    terms: an EventTerms. option: the number of the -e it came from.
+    """
+
+    __slots__ = (
+        "attr",
+        "cpus",
+        "filter",
+        "group_name",
+        "host_or_guest",
+        "keepalive",
+        "leader",
+        "name",
+        "option",
+        "per_pkg",
+        "pmu",
+        "precise_max",
+        "sample_read",
+        "scale",
+        "snapshot",
+        "terms",
+        "tool",
+        "tracepoint",
+        "unit",
+        "weak",
+    )
+
+    def __init__(self, name: str, attr: EventAttr, *, pmu: str = "", terms: EventTerms | None = None) -> None:
+        self.name = name
+        self.attr = attr
+        self.pmu = pmu
+        self.terms = terms or EventTerms()
+        self.unit = ""
+        self.scale = 1.0
+        self.per_pkg = False
+        self.snapshot = False
+        self.cpus: tuple[int, ...] | None = None
+        self.leader: Event = self
+        self.group_name = ""
+        self.weak = False
+        self.sample_read = False
+        self.precise_max = False
+        self.tool = ""
+        self.filter = ""
+        self.tracepoint: tuple[str, str] | None = None
+        self.option = 0
+        self.host_or_guest = False  # G or H was given for the event itself: a group's `u` leaves it alone
+        self.keepalive: object = None  # memory that attr points into (the path of a uprobe)
+
+    @property
+    def is_leader(self) -> bool:
+        """True for the first event of a group, and for one that is in none."""
+        return self.leader is self
+
+    def append_filter(self, expression: str) -> None:
+        """Narrow a tracepoint's filter: both the old expression and this one must hold."""
+        self.filter = f"({self.filter}) && ({expression})" if self.filter else expression
+
+    def __repr__(self) -> str:
+        group = "" if self.is_leader else f" in the group of {self.leader.name!r}"
+        return f"<Event {self.name!r} {self.attr!r}{group}>"

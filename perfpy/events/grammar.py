@@ -1,0 +1,301 @@
+"""The event language: text -> EventSpec and GroupSpec values. Pure: no machine is looked at.
+
+What enters: the argument of one -e. What leaves: an EventText (spec.py), or
+an EventSyntaxError that names the column and what was expected there.
+
+    list      = entry {"," entry}
+    entry     = event | [NAME] "{" event {"," event} "}" [":" modifiers]
+    event     = target ["/" terms "/" [modifiers]] [":" modifiers]
+    target    = word | system ":" tracepoint | TYPE ":" CONFIG | "mem:" ADDRESS ["/" LENGTH] [":" rwx]
+    terms     = term {"," term}
+    term      = name ["=" (number | word | quoted string)]
+
+Blanks and newlines may stand around every list separator. The syntax is that
+of perf-list(1) and perf-record(1); where those leave it open, perf's behaviour.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NoReturn
+
+from perfpy.errors import EventSyntaxError
+from perfpy.events.catalog import cache_event, generic_event
+from perfpy.events.spec import (
+    Breakpoint,
+    EventSpec,
+    EventText,
+    GroupSpec,
+    Modifiers,
+    Numeric,
+    Target,
+    Term,
+    TracepointName,
+    Word,
+)
+
+MODIFIER_LETTERS: Final = "ukhGHpPSDIeW"
+
+_BLANK: Final = " \t\r\n"
+_WORD: Final = re.compile(r"[A-Za-z0-9_*?\[\]][A-Za-z0-9_*?.\[\]!\-]*")
+_NUMBER: Final = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]+")
+_RAW: Final = re.compile(r"r(?:0[xX])?([0-9a-fA-F]{1,16})")
+_TERM_NAME: Final = re.compile(r"@?[A-Za-z0-9_*?][A-Za-z0-9_.:*?\-]*")
+_TERM_VALUE: Final = re.compile(r"[^\s,/'\"{}]+")
+_LETTERS: Final = re.compile(r"[A-Za-z]*")
+_ACCESS: Final = re.compile(r"[rwx]+")
+_ENTRY_ENDS: Final = "',' or the end"
+_UNSUPPORTED_MODIFIERS: Final = {
+    "b": "modifier 'b' (counting by BPF programs) is not supported",
+    "R": "modifier 'R' (retirement latency) is not supported",
+    "X": "modifier 'X' (no regrouping) is not supported",
+}
+
+
+def parse(text: str) -> EventText:
+    """Read one -e argument; raises EventSyntaxError."""
+    return _Parser(text).event_list()
+
+
+def parse_terms(text: str) -> tuple[Term, ...]:
+    """Read `name=value,...` without slashes, as sysfs has it in a PMU's events/; raises EventSyntaxError."""
+    parser = _Parser(text)
+    terms = parser.terms("")
+    parser.blanks()
+    if parser.position < len(text):
+        parser.fail("unexpected character", "',' or the end")
+    return terms
+
+
+def raw_config(word: str) -> int | None:
+    """The config of a raw event `rNNN` (hexadecimal), None when the word is none."""
+    match = _RAW.fullmatch(word)
+    return int(match[1], 16) if match else None
+
+
+class _Parser:
+    """A position in a text; every method reads on from it, and fails with its column."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.position = 0
+
+    def fail(self, reason: str, expected: str = "", column: int | None = None) -> NoReturn:
+        column = self.position if column is None else column
+        if column >= len(self.text) and reason == "unexpected character":
+            reason = "the text ends here"
+        raise EventSyntaxError(self.text, column, reason, expected=expected)
+
+    def peek(self, ahead: int = 0) -> str:
+        """The character there, "" at the end."""
+        return self.text[self.position + ahead : self.position + ahead + 1]
+
+    def take(self, character: str) -> bool:
+        if self.peek() != character:
+            return False
+        self.position += 1
+        return True
+
+    def blanks(self) -> None:
+        while self.peek() and self.peek() in _BLANK:
+            self.position += 1
+
+    def match(self, pattern: re.Pattern[str]) -> str:
+        found = pattern.match(self.text, self.position)
+        if found is None:
+            return ""
+        self.position = found.end()
+        return found[0]
+
+    # lists and groups
+
+    def event_list(self) -> EventText:
+        entries: list[EventSpec | GroupSpec] = []
+        while True:
+            entries.append(self.entry())
+            self.blanks()
+            if not self.peek():
+                return EventText(self.text, tuple(entries))
+            if not self.take(","):
+                self.fail("unexpected character", _ENTRY_ENDS)
+
+    def entry(self) -> EventSpec | GroupSpec:
+        self.blanks()
+        start = self.position
+        name = self.match(_WORD)
+        if self.peek() == "{":
+            return self.group(name, start)
+        self.position = start
+        return self.event()
+
+    def group(self, name: str, start: int) -> GroupSpec:
+        opened = self.position
+        self.take("{")
+        events = []
+        while True:
+            self.blanks()
+            if self.peek() == "{":
+                self.fail("a group inside a group", "an event")
+            events.append(self.event())
+            self.blanks()
+            if self.take("}"):
+                break
+            if not self.peek():
+                self.fail(f"the group opened at column {opened + 1} is not closed", "',' or '}'")
+            if not self.take(","):
+                self.fail("unexpected character", "',' or '}'")
+        modifiers = self.modifiers(after_colon=True) if self.take(":") else Modifiers()
+        return GroupSpec(tuple(events), name, modifiers, start)
+
+    # one event
+
+    def event(self) -> EventSpec:
+        self.blanks()
+        start = self.position
+        target, name_end = self.target()
+        terms: tuple[Term, ...] | None = None
+        modifiers = Modifiers()
+        if self.take("/"):
+            name_end = None
+            opened = self.position - 1
+            terms = self.terms("/")
+            self.blanks()
+            if not self.take("/"):
+                if self.peek():
+                    self.fail("unexpected character", "',' or '/'")
+                self.fail(f"the terms opened at column {opened + 1} are not closed", "'/'")
+            if self.peek().isalpha():
+                modifiers = self.modifiers(after_colon=False)
+        if not modifiers.text and self.take(":"):
+            modifiers = self.modifiers(after_colon=True)
+        if "W" in modifiers:
+            self.fail("modifier 'W' (weak) is for groups", column=modifiers.column + modifiers.text.index("W"))
+        if self.peek() and self.peek() not in _BLANK + ",}":
+            self.fail("unexpected character", "'/', ':', ',' or the end" if terms is None else _ENTRY_ENDS)
+        text = self.text[start : self.position]
+        return EventSpec(target, terms, modifiers, text, text if name_end is None else self.text[start:name_end], start)
+
+    def target(self) -> tuple[Target, int | None]:
+        """The target, and where its printed name ends (None: with the event)."""
+        if self.text.startswith("mem:", self.position):
+            return self.breakpoint()
+        start = self.position
+        word = self.match(_WORD)
+        if not word:
+            self.fail("unexpected character", "an event name")
+        if _NUMBER.fullmatch(word):
+            return self.numeric(word, start), None
+        if self.peek() == ":":
+            tracepoint = self.tracepoint(word)
+            if tracepoint:
+                return tracepoint, None
+        return Word(word), None
+
+    def numeric(self, word: str, start: int) -> Numeric:
+        event_type = self.number(word, start, bits=32)
+        if not self.take(":"):
+            self.fail("unexpected character", "':' and the event's config after the number of a PMU type")
+        column = self.position
+        config = self.match(_NUMBER)
+        if not config:
+            self.fail("unexpected character", "a number, the event's config")
+        return Numeric(event_type, self.number(config, column))
+
+    def tracepoint(self, system: str) -> TracepointName | None:
+        """system:event when that is what stands there, None when the colon begins modifiers."""
+        colon = self.position
+        self.position += 1
+        column = self.position
+        event = self.match(_WORD)
+        self.position = colon
+        if not event or not event.strip(MODIFIER_LETTERS + "".join(_UNSUPPORTED_MODIFIERS)):
+            return None
+        if generic_event(system) or raw_config(system) is not None or cache_event(system) is not None:
+            return None  # what follows are meant to be modifiers, so that a wrong letter is told as such
+        self.position = column + len(event)
+        return TracepointName(system, event, column)
+
+    def breakpoint(self) -> tuple[Breakpoint, int | None]:
+        self.position += len("mem:")
+        column = self.position
+        digits = self.match(_NUMBER)
+        if not digits:
+            self.fail("unexpected character", "an address")
+        address, length, name_end = self.number(digits, column), 0, None
+        if self.peek() == "/" and self.peek(1).isdigit():
+            name_end = self.position  # perf names it up to here
+            self.take("/")
+            column = self.position
+            length = self.number(self.match(_NUMBER), column)
+        access = ""
+        if self.peek() == ":" and self.peek(1) and self.peek(1) in "rwx":
+            self.take(":")
+            column = self.position
+            access = self.match(_ACCESS)
+            if len(set(access)) < len(access):
+                self.fail("the access is given twice", "any of r, w and x, once each", column)
+        return Breakpoint(address, length, access), name_end
+
+    # parts of an event
+
+    def number(self, digits: str, column: int, bits: int = 64) -> int:
+        value = int(digits, 16) if digits[:2] in ("0x", "0X") else int(digits) if len(digits) < 25 else 1 << bits
+        if value >> bits:
+            self.fail(f"number does not fit in {bits} bits", column=column)
+        return value
+
+    def terms(self, end: str) -> tuple[Term, ...]:
+        """Terms up to (not with) the character `end`."""
+        found: list[Term] = []
+        self.blanks()
+        while self.peek() and self.peek() != end:
+            found.append(self.term())
+            self.blanks()
+            if not self.take(","):
+                break
+            self.blanks()
+            if not self.peek() or self.peek() == end:
+                self.fail("unexpected character", "a term")
+        return tuple(found)
+
+    def term(self) -> Term:
+        column = self.position
+        name = self.match(_TERM_NAME)
+        if not name:
+            self.fail("unexpected character", "a term (name or name=value)")
+        if not self.take("="):
+            return Term(name, None, column, self.position)
+        value_column = self.position
+        if self.peek() and self.peek() in "'\"":
+            return Term(name, self.quoted(), column, value_column, quoted=True)
+        value = self.match(_TERM_VALUE)
+        if not value:
+            self.fail("unexpected character", f"a value for '{name}'")
+        if _NUMBER.fullmatch(value):
+            return Term(name, self.number(value, value_column), column, value_column, literal=value)
+        return Term(name, value, column, value_column)
+
+    def quoted(self) -> str:
+        quote = self.peek()
+        end = self.text.find(quote, self.position + 1)
+        if end < 0:
+            self.fail("the quoted string is not closed", f"a closing {quote}")
+        value = self.text[self.position + 1 : end]
+        self.position = end + 1
+        return value
+
+    def modifiers(self, *, after_colon: bool) -> Modifiers:
+        column = self.position
+        letters = self.match(_LETTERS)
+        for offset, letter in enumerate(letters):
+            if letter in _UNSUPPORTED_MODIFIERS:
+                self.fail(_UNSUPPORTED_MODIFIERS[letter], column=column + offset)
+            if letter not in MODIFIER_LETTERS:
+                self.fail(f"unknown modifier '{letter}'", f"one of {' '.join(MODIFIER_LETTERS)}", column + offset)
+            if letter == "p" and letters.count("p", 0, offset + 1) > 3:
+                self.fail("more than three p modifiers", "p, pp or ppp", column + offset)
+            if letter != "p" and letter in letters[:offset]:
+                self.fail(f"modifier '{letter}' stands twice", column=column + offset)
+        if not letters and after_colon and self.peek() and self.peek() not in _BLANK + ",}":
+            self.fail("unexpected character", f"modifiers ({' '.join(MODIFIER_LETTERS)})")
+        return Modifiers(letters, column)

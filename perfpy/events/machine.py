@@ -1,0 +1,132 @@
+"""Machine: where events come from, in one place: sysfs, tracefs, JSON event files.
+
+What enters: roots of the file systems (tests bring their own). What leaves:
+the PMUs with all their named events, and the tracepoints. Nothing is read
+before it is asked for.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from perfpy.abi.flags import PerfType
+from perfpy.kernel.sysfs import Alias, Pmu, Sysfs, split_number
+from perfpy.kernel.tracefs import Tracefs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from perfpy.events.eventfiles import EventFiles
+
+_UNCORE: Final = "uncore_"
+
+
+class Machine:
+    """One machine's events.
+
+    sysfs, tracefs: where to look; event_files: named events from JSON files,
+    or None; can_open: tells whether (type, config) can be opened here, asked
+    only on machines with several core PMUs (None: taken for granted).
+    """
+
+    def __init__(
+        self,
+        sysfs: Sysfs | None = None,
+        tracefs: Tracefs | None = None,
+        event_files: EventFiles | None = None,
+        can_open: Callable[[int, int], bool] | None = None,
+    ) -> None:
+        self.sysfs = sysfs or Sysfs()
+        self.tracefs = tracefs or Tracefs()
+        self.event_files = event_files
+        self._can_open = can_open
+
+    @cached_property
+    def core_pmus(self) -> list[Pmu]:
+        """The CPUs' own PMUs; a stand-in named `cpu` for raw events where sysfs shows none."""
+        return self.sysfs.core_pmus or [Pmu("cpu", "", PerfType.RAW)]
+
+    @cached_property
+    def pmus(self) -> list[Pmu]:
+        """Every PMU, the stand-in included."""
+        return self.sysfs.pmus if self.sysfs.core_pmus else self.core_pmus + self.sysfs.pmus
+
+    @property
+    def is_hybrid(self) -> bool:
+        """True when the CPUs are of several kinds, each with a PMU of its own."""
+        return len(self.core_pmus) > 1
+
+    @cached_property
+    def has_extended_types(self) -> bool:
+        """True when the kernel takes a core PMU's type in the high half of a generic event's config."""
+        if not self.is_hybrid:
+            return False
+        return self._can_open is None or all(self._can_open(PerfType.HARDWARE, (pmu.type or 0) << 32) for pmu in self.core_pmus)
+
+    def matching_pmus(self, name: str) -> list[Pmu]:
+        """The PMUs that a user means by `name`.
+
+        Its very name; a pattern (* ? [...]); the name without its number
+        (uncore_imc for uncore_imc_0, ...); each also without `uncore_`.
+        """
+        exact = [pmu for pmu in self.pmus if pmu.name == name]
+        return exact or [pmu for pmu in self.pmus if _is_meant(pmu.name, name)]
+
+    def alias(self, pmu: Pmu, name: str) -> Alias | None:
+        """The PMU's named event, whatever the case of its letters; sysfs goes before JSON files."""
+        found = pmu.alias(name)
+        if found is None:
+            folded = name.casefold()
+            for other in pmu.alias_names:
+                if other.casefold() == folded:
+                    return pmu.alias(other)
+            if self.event_files is not None:
+                found = self.event_files.alias(pmu, name)
+        return found
+
+    def alias_names(self, pmu: Pmu) -> list[str]:
+        """The names of all of the PMU's events, sorted."""
+        names = set(pmu.alias_names)
+        if self.event_files is not None:
+            names.update(self.event_files.names(pmu))
+        return sorted(names)
+
+    def pmus_with_event(self, name: str) -> Iterator[Pmu]:
+        """The PMUs that have an event of that name."""
+        return (pmu for pmu in self.pmus if self.alias(pmu, name) is not None)
+
+
+def _is_meant(pmu_name: str, asked: str) -> bool:
+    names = [pmu_name]
+    if pmu_name.startswith(_UNCORE):
+        names.append(pmu_name[len(_UNCORE) :])
+    asked = asked.removeprefix(_UNCORE)
+    return any(fnmatchcase(name, asked) or split_number(name)[0] == asked for name in names)
+
+
+def this_machine(event_files: str = "") -> Machine:
+    """The machine that perfpy runs on; event_files: a folder of JSON event files, or ""."""
+    files = None
+    if event_files:
+        from perfpy.events.eventfiles import EventFiles  # json and its files only for those who have some
+
+        files = EventFiles(event_files)
+    return Machine(event_files=files, can_open=_can_open)
+
+
+def _can_open(event_type: int, config: int) -> bool:
+    """Try to open a disabled event on the calling task."""
+    from perfpy.abi.attr import EventAttr
+    from perfpy.errors import KernelRefused
+    from perfpy.kernel import this_machine as kernel
+
+    attr = EventAttr(type=event_type, config=config, disabled=1)
+    for attempt in (attr, attr.copy(exclude_kernel=1, exclude_hv=1)):
+        try:
+            kernel().close(kernel().perf_event_open(attempt, 0, -1))
+            return True
+        except KernelRefused:
+            continue
+    return False

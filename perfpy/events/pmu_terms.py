@@ -1,0 +1,136 @@
+"""Terms of a PMU's event -> the config words of its attr, by the PMU's own description.
+
+What enters: a PMU, the terms between the slashes, a Machine for named events.
+What leaves: an EventAttr with type and config*, and the named event's unit,
+scale and marks on the Event. Raises EventSyntaxError with the column of the
+term that does not fit. Bit fields: the PMU's format/ in sysfs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from perfpy.abi.flags import PerfType
+from perfpy.errors import EventSyntaxError
+from perfpy.events.catalog import cache_event, generic_event
+from perfpy.events.event_terms import apply_event_term, is_event_term, term_names
+from perfpy.events.grammar import parse_terms, raw_config
+
+if TYPE_CHECKING:
+    from perfpy.events.event import Event
+    from perfpy.events.machine import Machine
+    from perfpy.events.spec import Term
+    from perfpy.kernel.sysfs import Alias, Pmu
+
+
+class TermContext(NamedTuple):
+    """What every error about a term has to tell, and who asks."""
+
+    text: str
+    machine: Machine
+    counting: bool
+
+    def error(self, column: int, reason: str, expected: str = "", near: list[str] | None = None) -> EventSyntaxError:
+        """An error at a column of the event's text."""
+        return EventSyntaxError(self.text, column, reason, expected=expected, near=near or ())
+
+
+def configure(event: Event, pmu: Pmu, terms: tuple[Term, ...], context: TermContext) -> None:
+    """Set the event's attr, terms, unit and scale from `terms`."""
+    attr = event.attr
+    if pmu.type is None:
+        raise context.error(0, f"PMU '{pmu.name}' has no type in sysfs")
+    attr.type = pmu.type
+    event.pmu = pmu.name
+    event.cpus = pmu.cpus
+    parameters = {term.name: term for term in terms if isinstance(term.value, int)}
+    alias: Alias | None = None
+    for term in terms:
+        found = _alias_of(pmu, term, context)
+        if found is None:
+            _set_term(event, pmu, term, context)
+            continue
+        if alias and found.unit and alias.unit and (alias.unit, alias.scale) != (found.unit, found.scale):
+            raise context.error(term.column, f"'{term.name}' counts in {found.unit}, '{alias.name}' in {alias.unit}")
+        alias = found
+        _take_alias(event, pmu, found, context, parameters)
+
+
+def _alias_of(pmu: Pmu, term: Term, context: TermContext) -> Alias | None:
+    """The named event that a term without a value stands for."""
+    if term.value is not None or term.name in pmu.formats or is_event_term(term.name):
+        return None
+    return context.machine.alias(pmu, term.name)
+
+
+def _take_alias(event: Event, pmu: Pmu, alias: Alias, context: TermContext, parameters: dict[str, Term]) -> None:
+    event.unit = alias.unit or event.unit
+    event.scale = alias.scale
+    event.per_pkg = alias.per_pkg
+    event.snapshot = alias.snapshot
+    inner = context._replace(text=f"{pmu.name}/{alias.name}/ = {alias.terms}", counting=False)
+    for term in parse_terms(alias.terms):
+        if term.value != "?":
+            _set_term(event, pmu, term, inner)
+        elif term.name not in parameters:
+            reason = f"event '{alias.name}' needs a value for '{term.name}'"
+            raise context.error(len(context.text), reason, f"'{term.name}=' and a number among the terms")
+        # the given parameter sets its bits when its own turn comes
+
+
+def _set_term(event: Event, pmu: Pmu, term: Term, context: TermContext) -> None:
+    """One term that is no named event."""
+    if term.name in pmu.formats:
+        _set_format(event, pmu, term, context)
+    elif is_event_term(term.name):
+        apply_event_term(event, term, context.text, counting=context.counting)
+    elif not _set_generic(event, pmu, term, context):
+        raise _unknown_term(pmu, term, context)
+
+
+def _set_format(event: Event, pmu: Pmu, term: Term, context: TermContext) -> None:
+    layout = pmu.formats[term.name]
+    value = term.value
+    if value is None:
+        if layout.width > 1:
+            raise context.error(term.value_column, f"term '{term.name}' has no value", "'=' and a number")
+        value = 1
+    if not isinstance(value, int):
+        raise context.error(term.value_column, f"term '{term.name}' takes no word", "a number")
+    if value >> layout.width:
+        highest = (1 << layout.width) - 1
+        raise context.error(term.value_column, f"{term.literal or value} does not fit '{term.name}'", f"at most {highest:#x}")
+    setattr(event.attr, layout.field, getattr(event.attr, layout.field) | layout.place(value))
+
+
+def _set_generic(event: Event, pmu: Pmu, term: Term, context: TermContext) -> bool:
+    """rNNN, and the generic names inside a core PMU (cpu/cycles/, cpu/L1-dcache-loads/)."""
+    if term.value is not None:
+        return False
+    raw = raw_config(term.name)
+    if raw is not None:
+        event.attr.config = raw
+        return True
+    if not pmu.is_core and pmu.path:
+        return False
+    generic = generic_event(term.name)
+    cache = cache_event(term.name)
+    if generic and generic[0] == PerfType.HARDWARE:
+        event.attr.type, event.attr.config = generic
+    elif cache is not None:
+        event.attr.type, event.attr.config = PerfType.HW_CACHE, cache
+    else:
+        return False
+    if context.machine.has_extended_types:
+        event.attr.config |= (pmu.type or 0) << 32
+    return True
+
+
+def _unknown_term(pmu: Pmu, term: Term, context: TermContext) -> EventSyntaxError:
+    from perfpy.events.suggestions import nearest
+
+    general = term_names(counting=context.counting)
+    near = nearest(term.name, [*pmu.formats, *general, *context.machine.alias_names(pmu)])
+    reason = f"PMU '{pmu.name}' has no term or event '{term.name}'"
+    own = "a term of its format (" + ", ".join(pmu.formats) + "), " if pmu.formats else ""
+    return context.error(term.column, reason, f"{own}one of its events, or one of {', '.join(general)}", near)

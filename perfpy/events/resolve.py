@@ -1,0 +1,246 @@
+"""EventSpec + Machine -> Event: which attr an event text means on this machine.
+
+What enters: what grammar.py read, and a Machine. What leaves: Events with
+their own attr bits, names and groups, in the order of the text. Raises
+EventSyntaxError for what does not fit, UnknownEvent for a name that nothing
+here bears, KernelRefused for tracepoints that cannot be looked at.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perfpy.abi.attr import EventAttr
+from perfpy.abi.flags import BREAKPOINT_R, BREAKPOINT_W, BREAKPOINT_X, PerfType, SoftwareId
+from perfpy.errors import EventSyntaxError, UnknownEvent, UsageError
+from perfpy.events.catalog import TOOL, cache_event, generic_event
+from perfpy.events.event import Event
+from perfpy.events.event_terms import apply_event_terms
+from perfpy.events.grammar import parse, raw_config
+from perfpy.events.grouping import join_group, regroup_by_pmu
+from perfpy.events.machine import Machine, this_machine
+from perfpy.events.modifiers import apply_modifiers
+from perfpy.events.pmu_terms import TermContext, configure
+from perfpy.events.spec import Breakpoint, EventSpec, GroupSpec, Numeric, Term, TracepointName, Word
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from perfpy.kernel.sysfs import Pmu
+
+_ACCESS_BITS: Final = {"r": BREAKPOINT_R, "w": BREAKPOINT_W, "x": BREAKPOINT_X}
+_DATA_LENGTH: Final = 4
+_CODE_LENGTH: Final = 8  # sizeof(long), what the kernel wants for an execution breakpoint
+
+
+class EventList(list[Event]):
+    """The events of all -e options in order; warnings: lines that the user ought to read."""
+
+    def __init__(self, events: Sequence[Event] = (), warnings: Sequence[str] = ()) -> None:
+        super().__init__(events)
+        self.warnings = list(warnings)
+
+
+def parse_events(
+    texts: str | Sequence[str],
+    filters: Sequence[tuple[int, str]] = (),
+    machine: Machine | None = None,
+    *,
+    counting: bool = False,
+) -> EventList:
+    """The events that one or several -e arguments ask for.
+
+    filters: (number of texts in front of it, expression): each narrows the
+    tracepoints of the last of those texts. machine: where to look events up
+    (default: here). counting: nothing will be sampled, so that terms about
+    samples are errors. Raises EventSyntaxError, UnknownEvent, KernelRefused,
+    and UsageError for a filter that has no event to act on.
+    """
+    machine = machine or this_machine()
+    result = EventList()
+    for number, text in enumerate([texts] if isinstance(texts, str) else texts):
+        events, warnings = _Resolver(machine, text, counting).events()
+        for event in events:
+            event.option = number
+        result.extend(events)
+        result.warnings += warnings
+    for count, expression in filters:
+        _apply_filter([event for event in result if event.option == count - 1], expression, machine)
+    if machine.is_hybrid:
+        _name_core_pmus(result, machine)
+    return result
+
+
+def _apply_filter(events: list[Event], expression: str, machine: Machine) -> None:
+    if not events:
+        raise UsageError(f"--filter '{expression}' acts on the -e in front of it, and there is none")
+    for event in events:
+        pmu = machine.sysfs.pmu(event.pmu) if event.pmu else None
+        if event.tracepoint is None and not (pmu and pmu.address_filters):
+            raise UsageError(f"--filter needs a tracepoint or a hardware tracer, and '{event.name}' is neither")
+        event.append_filter(expression)
+
+
+def _name_core_pmus(events: list[Event], machine: Machine) -> None:
+    """On a hybrid machine a core event's name tells its PMU: cpu_core/cycles/u."""
+    cores = {pmu.name for pmu in machine.core_pmus}
+    for event in events:
+        if event.pmu in cores and "/" not in event.name:
+            name, _, modifiers = event.name.partition(":")
+            event.name = f"{event.pmu}/{name}/{modifiers}"
+
+
+class _Resolver:
+    """One -e text on one machine."""
+
+    def __init__(self, machine: Machine, text: str, counting: bool) -> None:
+        self.machine = machine
+        self.text = text
+        self.context = TermContext(text, machine, counting)
+        self.counting = counting
+        self.several_pmus = False
+
+    def events(self) -> tuple[list[Event], list[str]]:
+        events: list[Event] = []
+        for entry in parse(self.text).entries:
+            events += self.group(entry) if isinstance(entry, GroupSpec) else self.event(entry)
+        events, changed = regroup_by_pmu(events, self.machine)
+        warnings = ["events were regrouped to match PMUs"] if changed and not self.several_pmus else []
+        return events, warnings
+
+    def group(self, group: GroupSpec) -> list[Event]:
+        events = [event for spec in group.events for event in self.event(spec)]
+        join_group(events, group.name)
+        for event in events:
+            apply_modifiers(event, group.modifiers, self.text, of_group=True)
+        return events
+
+    def event(self, spec: EventSpec) -> list[Event]:
+        target = spec.target
+        if isinstance(target, Word):
+            events = self.word(target.name, spec)
+        elif isinstance(target, TracepointName):
+            events = self.tracepoints(target, spec)
+        elif isinstance(target, Numeric):
+            events = [self.plain(spec.name, spec, target.type, target.config)]
+        else:
+            events = [self.breakpoint(target, spec)]
+        for event in events:
+            apply_modifiers(event, spec.modifiers, self.text)
+        return events
+
+    def plain(self, name: str, spec: EventSpec, event_type: int, config: int) -> Event:
+        """An event with numbers of its own and no PMU to look up."""
+        event = new_event(name, event_type, config)
+        apply_event_terms(event, spec.terms or (), self.text, counting=self.counting)
+        return event
+
+    def word(self, name: str, spec: EventSpec) -> list[Event]:
+        if name in TOOL and spec.terms is None:
+            event = new_event(spec.name, PerfType.SOFTWARE, SoftwareId.DUMMY)
+            event.tool = name
+            return [event]
+        generic = generic_event(name)
+        if generic and generic[0] == PerfType.SOFTWARE:
+            return [self.plain(spec.name, spec, *generic)]
+        if generic:
+            return self.on_core_pmus(lambda: self.plain(spec.name, spec, *generic))
+        raw = raw_config(name)
+        if raw is not None:
+            return [self.plain(spec.name, spec, PerfType.RAW, raw)]
+        cache = cache_event(name)
+        if cache is not None:
+            return self.cache_events(name, cache, spec)
+        return self.pmu_events(name, spec)
+
+    def on_core_pmus(self, make: Callable[[], Event]) -> list[Event]:
+        """A generic hardware event: one for each kind of core where the kernel tells them apart."""
+        if not self.machine.has_extended_types:
+            return [make()]
+        self.several_pmus = True
+        events = []
+        for pmu in self.machine.core_pmus:
+            event = make()
+            event.attr.config |= (pmu.type or 0) << 32
+            event.pmu, event.cpus = pmu.name, pmu.cpus
+            events.append(event)
+        return events
+
+    def cache_events(self, name: str, config: int, spec: EventSpec) -> list[Event]:
+        """A core PMU that names the event itself knows better than the generic code."""
+        own = [pmu for pmu in self.machine.core_pmus if self.machine.alias(pmu, name)]
+        if own:
+            return self.on_pmus(own, (Term(name, None, spec.column, spec.column), *(spec.terms or ())), name)
+        return self.on_core_pmus(lambda: self.plain(name, spec, PerfType.HW_CACHE, config))
+
+    def pmu_events(self, name: str, spec: EventSpec) -> list[Event]:
+        """pmu/terms/, or the name of an event that some PMU has."""
+        if spec.terms is not None:
+            pmus = self.machine.matching_pmus(name)
+            if pmus:
+                return self.on_pmus(pmus, spec.terms, spec.name)
+        pmus = list(self.machine.pmus_with_event(name))
+        if not pmus:
+            raise self.unknown(name, spec)
+        return self.on_pmus(pmus, (Term(name, None, spec.column, spec.column), *(spec.terms or ())), spec.name)
+
+    def on_pmus(self, pmus: list[Pmu], terms: tuple[Term, ...], name: str) -> list[Event]:
+        """The same terms on each PMU; where several are meant, one that lacks a term is passed over."""
+        self.several_pmus |= len(pmus) > 1
+        events: list[Event] = []
+        failed: EventSyntaxError | None = None
+        for pmu in pmus:
+            event = new_event(name, 0, 0)
+            try:
+                configure(event, pmu, self.with_probe(event, pmu, terms), self.context)
+            except EventSyntaxError as error:
+                failed = failed or error
+                continue
+            events.append(event)
+        if not events and failed:
+            raise failed
+        return events
+
+    def with_probe(self, event: Event, pmu: Pmu, terms: tuple[Term, ...]) -> tuple[Term, ...]:
+        """The terms without those that say where a kprobe or uprobe goes."""
+        if pmu.name not in ("kprobe", "uprobe"):
+            return terms
+        from perfpy.events.dynamic_probes import place_probe  # loads ctypes
+
+        return place_probe(event, pmu.name, terms, self.text)
+
+    def tracepoints(self, target: TracepointName, spec: EventSpec) -> list[Event]:
+        from perfpy.events.tracepoints import find_tracepoints
+
+        events = []
+        for system, name, number in find_tracepoints(target, self.machine.tracefs):
+            event = self.plain(f"{system}:{name}", spec, PerfType.TRACEPOINT, number)
+            event.tracepoint = (system, name)
+            events.append(event)
+        return events
+
+    def breakpoint(self, target: Breakpoint, spec: EventSpec) -> Event:
+        event = self.plain(spec.name, spec, PerfType.BREAKPOINT, 0)
+        attr = event.attr
+        for letter in target.access or "rw":
+            attr.bp_type |= _ACCESS_BITS[letter]
+        attr.bp_addr = target.address
+        attr.bp_len = target.length or (_CODE_LENGTH if attr.bp_type == BREAKPOINT_X else _DATA_LENGTH)
+        return event
+
+    def unknown(self, name: str, spec: EventSpec) -> UnknownEvent:
+        from perfpy.events.suggestions import nearest_events
+
+        near = nearest_events(name, self.machine, as_pmu=spec.terms is not None)
+        if spec.terms is not None:
+            hint = f"there is no PMU '{name}' here, and no PMU has an event of that name"
+        elif self.machine.matching_pmus(name):
+            hint = f"'{name}' is a PMU; its events are written {name}/.../ (perfpy list {name})"
+        else:
+            hint = "neither the kernel nor a PMU of this machine has it (perfpy list shows those there are)"
+        return UnknownEvent(name, near=near, hint=hint)
+
+
+def new_event(name: str, event_type: int, config: int) -> Event:
+    """An event as perf begins it: of this machine, not of the guests that it may run."""
+    return Event(name, EventAttr(type=event_type, config=config, exclude_guest=1))

@@ -1,0 +1,62 @@
+"""system:event, with wildcards -> the tracepoints that tracefs has.
+
+What enters: the two names, a Tracefs. What leaves: (system, event, id) of
+each match, in the order of the names. Raises UnknownEvent with near matches
+when there is none, KernelRefused when tracefs may not be read or is not there.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from perfpy.errors import UnknownEvent
+
+if TYPE_CHECKING:
+    from perfpy.events.spec import TracepointName
+    from perfpy.kernel.tracefs import Tracefs
+
+# ftrace's own records: they have ids and formats, but cannot be opened as events
+_NOT_EVENTS = ("ftrace",)
+
+
+def is_pattern(name: str) -> bool:
+    """True when the name holds wildcards."""
+    return any(character in name for character in "*?[")
+
+
+def find_tracepoints(target: TracepointName, tracefs: Tracefs) -> list[tuple[str, str, int]]:
+    """(system, event, id) of each tracepoint that the target names."""
+    systems = [target.system]
+    if is_pattern(target.system):
+        systems = [name for name in tracefs.systems if fnmatchcase(name, target.system)]
+    found = []
+    for system in systems:
+        events = [target.event]
+        if is_pattern(target.event):
+            events = [name for name in tracefs.events(system) if fnmatchcase(name, target.event)]
+        for event in events:
+            number = None if system in _NOT_EVENTS and is_pattern(target.system) else tracefs.event_id(system, event)
+            if number is not None:
+                found.append((system, event, number))
+    if not found:
+        raise _unknown(target, tracefs)
+    return found
+
+
+def _unknown(target: TracepointName, tracefs: Tracefs) -> UnknownEvent:
+    from perfpy.events.suggestions import nearest
+
+    name = f"{target.system}:{target.event}"
+    if is_pattern(name):
+        return UnknownEvent(name, hint="no tracepoint matches it")
+    systems = [target.system] if target.system in tracefs.systems else nearest(target.system, tracefs.systems)
+    near = []
+    for system in systems:
+        events = tracefs.events(system)
+        same = [target.event] if target.event in events else nearest(target.event, events)
+        near += [f"{system}:{event}" for event in same]
+    if not near:
+        near = [f"{system}:*" for system in systems]
+    where = f"there is no system '{target.system}'" if target.system not in tracefs.systems else f"'{target.system}' lacks it"
+    return UnknownEvent(name, near=near[:3], hint=f"no such tracepoint, {where} in {tracefs.root}/events")

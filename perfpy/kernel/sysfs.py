@@ -1,0 +1,232 @@
+"""PMUs as sysfs describes them: type numbers, format fields, named events, the CPUs to open them on.
+
+What enters: the path where sysfs is mounted (tests bring trees of their own).
+What leaves: `Sysfs` and `Pmu`, which read a file when it is first asked for.
+Layout: Documentation/ABI/testing/sysfs-bus-event_source-devices*.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from typing import Final, NamedTuple
+
+_DEVICES: Final = "bus/event_source/devices"
+_CORE_NAMES: Final = ("cpu", "cpum_cf")
+#: PMUs of the kernel that count software events, so that they may join any group
+_SOFTWARE_NAMES: Final = ("software", "tracepoint", "breakpoint", "kprobe", "uprobe", "msr")
+_ALIAS_FILES: Final = (".scale", ".unit", ".per-pkg", ".snapshot")
+
+
+class Format(NamedTuple):
+    """Where the value of a format term goes: bits `ranges` (low, high; lowest first) of the attr field `field`."""
+
+    field: str
+    ranges: tuple[tuple[int, int], ...]
+
+    @property
+    def width(self) -> int:
+        """The number of bits of the value."""
+        return sum(high - low + 1 for low, high in self.ranges)
+
+    def place(self, value: int) -> int:
+        """The value's bits at their places in the field; a value wider than `width` loses its high bits."""
+        word = 0
+        for low, high in self.ranges:
+            bits = high - low + 1
+            word |= (value & ((1 << bits) - 1)) << low
+            value >>= bits
+        return word
+
+
+class Alias(NamedTuple):
+    """A named event of a PMU: its terms as text, and how its count is to be read."""
+
+    name: str
+    terms: str
+    scale: float = 1.0
+    unit: str = ""
+    per_pkg: bool = False
+    snapshot: bool = False
+    description: str = ""
+    long_description: str = ""
+    topic: str = ""
+    deprecated: bool = False
+
+
+def parse_cpu_list(text: str) -> tuple[int, ...]:
+    """The numbers of a list such as "0-3,8,10-11", in ascending order; raises ValueError."""
+    cpus: set[int] = set()
+    for part in text.replace("\n", ",").replace(" ", "").split(","):
+        if not part:
+            continue
+        first, dash, last = part.partition("-")
+        low, high = int(first), int(last) if dash else int(first)
+        if high - low > 1 << 16:
+            raise ValueError(f"a range of {high - low + 1} CPUs")
+        cpus.update(range(low, high + 1))
+    return tuple(sorted(cpus))
+
+
+def parse_format(text: str) -> Format:
+    """One file of format/: "config1:0-7,32-35"; raises ValueError."""
+    field, _, bits = text.strip().partition(":")
+    if field not in ("config", "config1", "config2", "config3", "config4"):
+        raise ValueError(f"format in the unknown field '{field}'")
+    ranges = []
+    for part in bits.split(",") if bits else ["0-63"]:
+        low, dash, high = part.partition("-")
+        ranges.append((int(low), int(high) if dash else int(low)))
+    return Format(field, tuple(ranges))
+
+
+def read_text(path: str) -> str | None:
+    """A small file's text without the newline at its end, None when it is not there or not readable."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read().rstrip("\n")
+    except OSError:
+        return None
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+class Pmu:
+    """One folder of /sys/bus/event_source/devices.
+
+    name; type: perf_event_attr.type, None when sysfs does not tell.
+    """
+
+    def __init__(self, name: str, path: str, type_number: int | None = None) -> None:
+        self.name = name
+        self.path = path
+        self._type = type_number
+
+    @cached_property
+    def type(self) -> int | None:
+        """perf_event_attr.type of its events."""
+        if self._type is not None:
+            return self._type
+        try:
+            return int(read_text(f"{self.path}/type") or "")
+        except ValueError:
+            return None
+
+    @cached_property
+    def formats(self) -> dict[str, Format]:
+        """The terms of its events by name; files that make no sense are left out."""
+        found = {}
+        for name in _names(f"{self.path}/format"):
+            try:
+                found[name] = parse_format(read_text(f"{self.path}/format/{name}") or "")
+            except ValueError:
+                continue
+        return found
+
+    @cached_property
+    def alias_names(self) -> list[str]:
+        """The names of its events, sorted."""
+        return [name for name in _names(f"{self.path}/events") if not name.endswith(_ALIAS_FILES)]
+
+    def alias(self, name: str) -> Alias | None:
+        """The named event, None when sysfs has none of that name."""
+        if name not in self.alias_names:
+            return None
+        base = f"{self.path}/events/{name}"
+        terms = read_text(base)
+        if terms is None:
+            return None
+        try:
+            scale = float(read_text(base + ".scale") or "1")
+        except ValueError:
+            scale = 1.0
+        return Alias(
+            name,
+            terms,
+            scale,
+            read_text(base + ".unit") or "",
+            os.path.exists(base + ".per-pkg"),
+            os.path.exists(base + ".snapshot"),
+        )
+
+    @cached_property
+    def cpus(self) -> tuple[int, ...] | None:
+        """The CPUs that its events are opened on: `cpumask` of an uncore PMU, `cpus` of a core PMU; None = any."""
+        for name in ("cpumask", "cpus"):
+            text = read_text(f"{self.path}/{name}")
+            if text:
+                try:
+                    return parse_cpu_list(text)
+                except ValueError:
+                    return None
+        return None
+
+    @cached_property
+    def is_core(self) -> bool:
+        """True for a CPU's own PMU: what counts cycles (hybrid machines have several)."""
+        return self.name in _CORE_NAMES or os.path.exists(f"{self.path}/cpus")
+
+    @property
+    def is_software(self) -> bool:
+        """True for the kernel's own counters, which have no hardware to run out of."""
+        return self.name in _SOFTWARE_NAMES
+
+    @cached_property
+    def identifier(self) -> str:
+        """The hardware's identifier, which event files go by; "" when there is none."""
+        return read_text(f"{self.path}/identifier") or ""
+
+    @cached_property
+    def caps(self) -> dict[str, str]:
+        """Its capabilities (caps/max_precise, caps/branches ...) as text."""
+        return {name: read_text(f"{self.path}/caps/{name}") or "" for name in _names(f"{self.path}/caps")}
+
+    @property
+    def address_filters(self) -> int:
+        """How many address filters it takes (hardware tracers), 0 for none."""
+        text = read_text(f"{self.path}/nr_addr_filters") or "0"
+        return int(text) if text.isdigit() else 0
+
+    def __repr__(self) -> str:
+        return f"<Pmu {self.name}>"
+
+
+class Sysfs:
+    """The PMUs of one machine."""
+
+    def __init__(self, root: str = "/sys") -> None:
+        self.root = root
+
+    @cached_property
+    def pmus(self) -> list[Pmu]:
+        """All PMUs: the CPUs' own first, then by name, numbered ones in the order of their numbers."""
+        folder = os.path.join(self.root, _DEVICES)
+        pmus = [Pmu(name, os.path.join(folder, name)) for name in _names(folder)]
+        return sorted(pmus, key=lambda pmu: (not pmu.is_core, *split_number(pmu.name)))
+
+    @cached_property
+    def core_pmus(self) -> list[Pmu]:
+        """The CPUs' own PMUs: none in most virtual machines, two on hybrid CPUs."""
+        return [pmu for pmu in self.pmus if pmu.is_core]
+
+    def pmu(self, name: str) -> Pmu | None:
+        """The PMU of that very name."""
+        for pmu in self.pmus:
+            if pmu.name == name:
+                return pmu
+        return None
+
+
+def split_number(name: str) -> tuple[str, int]:
+    """A PMU's name without the number of its instance, and the number: uncore_imc_3 -> (uncore_imc, 3); -1 = none."""
+    base, underscore, suffix = name.rpartition("_")
+    if underscore and suffix.isdigit():
+        return base, int(suffix)
+    if underscore and len(suffix) > 2 and all(c in "0123456789abcdef" for c in suffix):
+        return base, int(suffix, 16)
+    return name, -1

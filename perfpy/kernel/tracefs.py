@@ -1,0 +1,113 @@
+"""Tracepoints as tracefs describes them: systems, events, their ids and formats.
+
+What enters: where tracefs may be mounted. What leaves: names, numbers and
+format texts; a KernelRefused when the folder exists and may not be read,
+which is something else than a tracepoint that does not exist.
+Layout: Documentation/trace/events.rst.
+"""
+
+from __future__ import annotations
+
+import os
+from errno import EACCES, ENOENT
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from perfpy.errors import KernelRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: where tracefs is mounted, the better place first
+MOUNT_POINTS: Final = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
+
+
+class Tracefs:
+    """The tracepoints of one machine; `mount_points`: the places to look, the first with events/ is taken."""
+
+    def __init__(self, mount_points: Sequence[str] = MOUNT_POINTS) -> None:
+        self.mount_points = tuple(mount_points)
+
+    @cached_property
+    def root(self) -> str:
+        """Where tracefs is mounted; raises KernelRefused when it is not, or may not be entered."""
+        refused = None
+        for path in self.mount_points:
+            try:
+                os.stat(f"{path}/events")
+                return path
+            except PermissionError:
+                refused = refused or path
+            except OSError:
+                continue
+        if refused:
+            raise _no_permission(refused)
+        raise KernelRefused(
+            "tracefs",
+            ENOENT,
+            cause="tracefs is not mounted, so no tracepoint can be found",
+            remedy=f"mount -t tracefs nodev {self.mount_points[0]}",
+        )
+
+    @cached_property
+    def systems(self) -> list[str]:
+        """The systems (sched, block, syscalls ...), sorted; raises KernelRefused."""
+        return self._folders(f"{self.root}/events")
+
+    def events(self, system: str) -> list[str]:
+        """The names of a system's tracepoints, sorted; [] when there is no such system; raises KernelRefused."""
+        try:
+            return self._folders(f"{self.root}/events/{system}")
+        except FileNotFoundError:
+            return []
+
+    def exists(self, system: str, event: str) -> bool:
+        """True when there is such a tracepoint; raises KernelRefused when that cannot be told."""
+        return os.path.isdir(f"{self.root}/events/{system}/{event}") or self._is_hidden(system, event)
+
+    def _is_hidden(self, system: str, event: str) -> bool:
+        path = f"{self.root}/events/{system}/{event}"
+        try:
+            os.stat(path)
+            return False
+        except PermissionError:
+            raise _no_permission(path) from None
+        except OSError:
+            return False
+
+    def event_id(self, system: str, event: str) -> int | None:
+        """The tracepoint's id (attr.config), None when there is no such tracepoint; raises KernelRefused."""
+        text = self._read(f"{self.root}/events/{system}/{event}/id")
+        try:
+            return None if text is None else int(text)
+        except ValueError:
+            return None
+
+    def format(self, system: str, event: str) -> str | None:
+        """The text of the tracepoint's format file, None when there is no such tracepoint; raises KernelRefused."""
+        return self._read(f"{self.root}/events/{system}/{event}/format")
+
+    def _read(self, path: str) -> str | None:
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                return file.read()
+        except PermissionError:
+            raise _no_permission(path) from None
+        except OSError:
+            return None
+
+    def _folders(self, path: str) -> list[str]:
+        try:
+            with os.scandir(path) as entries:
+                return sorted(entry.name for entry in entries if entry.is_dir())
+        except PermissionError:
+            raise _no_permission(path) from None
+
+
+def _no_permission(path: str) -> KernelRefused:
+    return KernelRefused(
+        "tracefs",
+        EACCES,
+        cause=f"no permission to read {path}",
+        remedy="run as root, or let your group read tracefs: mount -o remount,mode=755,gid=GROUP " + MOUNT_POINTS[0],
+    )

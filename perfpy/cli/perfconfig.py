@@ -83,12 +83,12 @@ def parse(text: str, name: str = "perfconfig") -> Iterator[tuple[str, str]]:
     section = ""
     lines = enumerate(text.splitlines(), 1)
     for number, line in lines:
-        line = line.strip().removeprefix("\ufeff")
-        if line.startswith("["):
-            section, line = _section(line, name, number)
-        if not line or line[0] in "#;":
+        setting = line.strip().removeprefix("\ufeff")
+        if setting.startswith("["):
+            section, setting = _section(setting, name, number)
+        if not setting or setting[0] in "#;":
             continue
-        key, equals, value = line.partition("=")
+        key, equals, value = setting.partition("=")
         key = key.strip().lower()
         if not section or not key or not (key[0].isalpha() and key.replace("-", "").replace("_", "").isalnum()):
             raise _bad(name, number)
@@ -97,9 +97,8 @@ def parse(text: str, name: str = "perfconfig") -> Iterator[tuple[str, str]]:
             continue
         parts = [value]
         while _continues(parts[-1]):
-            number, following = next(lines, (number, ""))
             parts[-1] = parts[-1][:-1]
-            parts.append(following)
+            parts.append(next(lines, (number, ""))[1])
         yield f"{section}.{key}", _value("".join(parts), name, number)
 
 

@@ -21,8 +21,32 @@ Ids = NDArray[np.int32]
 
 # 2^64 divided by the golden ratio: multiplying by it spreads keys that differ in few bits
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
+_NEXT_SPREAD = 0xD1342543DE82EF95  # makes the next multiplier of the last; both odd
 _FIRST_BITS = 12
 _EMPTY = -1
+
+
+def first_occurrences(keys: Keys) -> NDArray[np.bool_]:
+    """Mark each key that no equal key stands before.
+
+    Keys are scattered into a table, the first of equal ones written last;
+    what does not find itself there is a repetition, or was pushed out by
+    another key and tries again with another multiplier.
+    """
+    first = np.zeros(len(keys), np.bool_)
+    bits = max(4, (2 * len(keys)).bit_length())
+    holder = np.empty(1 << bits, np.int32)
+    pending = np.arange(len(keys), dtype=np.int32)
+    spread = _SPREAD
+    while len(pending):
+        trying = keys[pending]
+        slots = ((trying * spread) >> np.uint64(64 - bits)).astype(np.int64)
+        holder[slots[::-1]] = pending[::-1]
+        winner = holder[slots]
+        first[pending[winner == pending]] = True
+        pending = pending[keys[winner] != trying]
+        spread = np.uint64((int(spread) * _NEXT_SPREAD + 2) % (1 << 64))
+    return first
 
 
 class IdTable:
@@ -55,13 +79,11 @@ class IdTable:
         ids, missing = self._find(keys)
         if not len(missing):
             return ids, missing
-        fresh, first, where = np.unique(keys[missing], return_index=True, return_inverse=True)
-        order = np.argsort(first, kind="stable")
-        rank = np.empty(len(order), np.int32)
-        rank[order] = np.arange(self._count, self._count + len(order), dtype=np.int32)
-        self._add(fresh[order])
-        ids[missing] = rank[where.ravel()]
-        return ids, missing[first[order]]
+        unknown = keys[missing]
+        first = np.flatnonzero(first_occurrences(unknown))
+        self._add(unknown[first])
+        ids[missing] = self._find(unknown)[0]
+        return ids, missing[first]
 
     def _slots(self, keys: Keys) -> NDArray[np.int64]:
         return ((keys * _SPREAD) >> np.uint64(64 - self._bits)).astype(np.int64)

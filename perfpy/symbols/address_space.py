@@ -12,8 +12,7 @@ fork (a copy of its parent's) and after exec (empty).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +21,9 @@ from perfpy.abi import records
 from perfpy.abi.flags import MISC_COMM_EXEC, MISC_CPUMODE_MASK, MISC_FORK_EXEC, MISC_KERNEL, MISC_MMAP_DATA
 from perfpy.symbols.dso import KERNEL_NAME, DsoKind, DsoTable, has_no_file, is_anonymous, user_kind
 from perfpy.symbols.intervals import FOREVER, AddressSpaces, Mapping, SpaceBuilder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 Ranks = NDArray[np.int32]
 _PROT_EXEC: Final = 4
@@ -39,10 +41,12 @@ class Delivered(Protocol):
     """What perfdata.reader's SideRecord offers."""
 
     @property
-    def record(self) -> Any: ...
+    def record(self) -> Any:
+        """A record of abi.records."""
 
     @property
-    def key(self) -> int: ...
+    def key(self) -> int:
+        """Its delivery key."""
 
 
 class _Spans:
@@ -138,7 +142,7 @@ class TaskTimeline:
 
     def _replay(self, side_records: Iterable[Delivered]) -> NDArray[np.uint64]:
         """Apply the records in order; return the keys of those that had an effect here."""
-        handlers = {
+        handlers: dict[type, Callable[[Any, int], None]] = {
             records.Mmap: self._mmap,
             records.Mmap2: self._mmap,
             records.Comm: self._comm,

@@ -9,13 +9,15 @@ those that perf does not know come last.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from perfpy.symbols.dso import Dso, DsoKind
 from perfpy.symbols.elf import BadElf, ElfFile
 from perfpy.symbols.elf_symbols import has_dynsym, has_symtab
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _DEBUG_ROOT: Final = "/usr/lib/debug"
 _DELETED: Final = " (deleted)"

@@ -60,7 +60,7 @@ def _cxx(name: str) -> str | None:
 def _libstdcxx() -> Callable[[str], str | None] | None:
     """__cxa_demangle of the machine's libstdc++, None where there is none."""
     try:
-        function = ctypes.CDLL("libstdc++.so.6").__cxa_demangle
+        function = ctypes.CDLL("libstdc++.so.6")["__cxa_demangle"]
         free = ctypes.CDLL(None).free
     except (OSError, AttributeError):
         return None

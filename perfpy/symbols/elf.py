@@ -11,15 +11,18 @@ from __future__ import annotations
 
 import mmap
 import os
+import sys
 import zlib
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perfpy.errors import PerfError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 SHT_SYMTAB: Final = 2
 SHT_RELA: Final = 4
@@ -41,28 +44,35 @@ EM_X86_64: Final = 62
 EM_AARCH64: Final = 183
 EM_RISCV: Final = 243
 
-# Elf32_Ehdr / Elf64_Ehdr behind e_ident
-_EHDR = {
-    32: [("type", "u2"), ("machine", "u2"), ("version", "u4"), ("entry", "u4"), ("phoff", "u4"), ("shoff", "u4")],
-    64: [("type", "u2"), ("machine", "u2"), ("version", "u4"), ("entry", "u8"), ("phoff", "u8"), ("shoff", "u8")],
+Fields: TypeAlias = "list[tuple[str, str]]"
+
+
+def fields(layout: str) -> Fields:
+    """A layout like "name u4, info u1" -> fields of a numpy dtype, in the order of the C struct."""
+    return [(name, code) for name, code in (field.split() for field in layout.split(","))]
+
+
+_EHDR_TAIL: Final = "flags u4, ehsize u2, phentsize u2, phnum u2, shentsize u2, shnum u2, shstrndx u2"
+# Elf32_Ehdr, Elf64_Ehdr behind e_ident; Elf32_Shdr, ...
+_EHDR: Final = {
+    32: fields("type u2, machine u2, version u4, entry u4, phoff u4, shoff u4," + _EHDR_TAIL),
+    64: fields("type u2, machine u2, version u4, entry u8, phoff u8, shoff u8," + _EHDR_TAIL),
 }
-_EHDR_TAIL = [("flags", "u4"), ("ehsize", "u2"), ("phentsize", "u2"), ("phnum", "u2"), ("shentsize", "u2"), ("shnum", "u2"), ("shstrndx", "u2")]
-_SHDR = {
-    bits: [("name", "u4"), ("type", "u4"), ("flags", word), ("addr", word), ("offset", word), ("size", word)]
-    + [("link", "u4"), ("info", "u4"), ("addralign", word), ("entsize", word)]
-    for bits, word in ((32, "u4"), (64, "u8"))
+_SHDR: Final = {
+    32: fields("name u4, type u4, flags u4, addr u4, offset u4, size u4, link u4, info u4, addralign u4, entsize u4"),
+    64: fields("name u4, type u4, flags u8, addr u8, offset u8, size u8, link u4, info u4, addralign u8, entsize u8"),
 }
-_PHDR = {
-    32: [("type", "u4"), ("offset", "u4"), ("vaddr", "u4"), ("paddr", "u4"), ("filesz", "u4"), ("memsz", "u4"), ("flags", "u4"), ("align", "u4")],
-    64: [("type", "u4"), ("flags", "u4"), ("offset", "u8"), ("vaddr", "u8"), ("paddr", "u8"), ("filesz", "u8"), ("memsz", "u8"), ("align", "u8")],
+_PHDR: Final = {
+    32: fields("type u4, offset u4, vaddr u4, paddr u4, filesz u4, memsz u4, flags u4, align u4"),
+    64: fields("type u4, flags u4, offset u8, vaddr u8, paddr u8, filesz u8, memsz u8, align u8"),
 }
-_SYM = {
-    32: [("name", "u4"), ("value", "u4"), ("size", "u4"), ("info", "u1"), ("other", "u1"), ("shndx", "u2")],
-    64: [("name", "u4"), ("info", "u1"), ("other", "u1"), ("shndx", "u2"), ("value", "u8"), ("size", "u8")],
+_SYM: Final = {
+    32: fields("name u4, value u4, size u4, info u1, other u1, shndx u2"),
+    64: fields("name u4, info u1, other u1, shndx u2, value u8, size u8"),
 }
-_CHDR = {
-    32: [("type", "u4"), ("size", "u4"), ("addralign", "u4")],
-    64: [("type", "u4"), ("reserved", "u4"), ("size", "u8"), ("addralign", "u8")],
+_CHDR: Final = {
+    32: fields("type u4, size u4, addralign u4"),
+    64: fields("type u4, reserved u4, size u8, addralign u8"),
 }
 
 
@@ -102,7 +112,7 @@ class ElfFile:
             raise BadElf(path, "not an ELF file")
         self.bits = 32 * ident[4]
         self.endian = "<>"[ident[5] - 1]
-        header = self._table(_EHDR[self.bits] + _EHDR_TAIL, 16, 1)[0]
+        header = self._table(_EHDR[self.bits], 16, 1)[0]
         self.type, self.machine = int(header["type"]), int(header["machine"])
         try:
             self.sections = self._read_sections(int(header["shoff"]), int(header["shnum"]), int(header["shstrndx"]))
@@ -114,9 +124,9 @@ class ElfFile:
         for section in self.sections[1:]:
             self._by_name.setdefault(section.name, section)
 
-    def dtype(self, fields: list[tuple[str, str]]) -> np.dtype[Any]:
+    def dtype(self, layout: Fields) -> np.dtype[Any]:
         """Fields in this file's byte order."""
-        return np.dtype([(name, self.endian + code) for name, code in fields])
+        return np.dtype([(name, self.endian + code) for name, code in layout])
 
     def section(self, name: str, *types: int) -> Section | None:
         """The first section of that name; with types, only when it is of one of them."""
@@ -130,9 +140,9 @@ class ElfFile:
         raw = memoryview(self._buffer)[section.offset : section.offset + section.size]
         return self._uncompressed(raw) if section.flags & _SHF_COMPRESSED else raw
 
-    def entries(self, section: Section, fields: list[tuple[str, str]]) -> NDArray[Any]:
+    def entries(self, section: Section, layout: Fields) -> NDArray[Any]:
         """A section's content as records of the given fields (whole ones only)."""
-        kind = self.dtype(fields)
+        kind = self.dtype(layout)
         data = self.data(section)
         return np.frombuffer(data, kind, len(data) // kind.itemsize)
 
@@ -150,7 +160,7 @@ class ElfFile:
         for name in _BUILD_ID_SECTIONS:
             section = self.section(name)
             if section:
-                return self._build_id_note(bytes(self.data(section)))
+                return note_build_id(bytes(self.data(section)), self.endian)
         return ""
 
     def debuglink(self, name: str = ".gnu_debuglink") -> str:
@@ -158,8 +168,8 @@ class ElfFile:
         section = self.section(name)
         return bytes(self.data(section)).split(b"\0", 1)[0].decode("utf-8", "surrogateescape") if section else ""
 
-    def _table(self, fields: list[tuple[str, str]], offset: int, count: int) -> NDArray[Any]:
-        return np.frombuffer(self._buffer, self.dtype(fields), count, offset) if count else np.zeros(0, self.dtype(fields))
+    def _table(self, layout: Fields, offset: int, count: int) -> NDArray[Any]:
+        return np.frombuffer(self._buffer, self.dtype(layout), count, offset) if count else np.zeros(0, self.dtype(layout))
 
     def _read_sections(self, offset: int, count: int, names_index: int) -> list[Section]:
         if not offset:
@@ -172,31 +182,34 @@ class ElfFile:
         strings = self._buffer[names[4] : names[4] + names[5]] if names else b""
         return [Section(index, _string(strings, row[0]), *row[1:]) for index, row in enumerate(headers)]
 
-    def _build_id_note(self, data: bytes) -> str:
-        at = 0
-        while at + 12 <= len(data):
-            name_size, size, kind = np.frombuffer(data, self.endian + "u4", 3, at).tolist()
-            name, at = data[at + 12 : at + 12 + name_size], at + 12 + (name_size + 3 & ~3)
-            if kind == _NT_GNU_BUILD_ID and name == b"GNU\0":
-                return data[at : at + min(size, 20)].hex()
-            at += size + 3 & ~3
-        return ""
-
     def _uncompressed(self, raw: memoryview) -> bytes:
         header = self.dtype(_CHDR[self.bits])
         kind = int(np.frombuffer(raw, header, 1)[0]["type"])
         body = bytes(raw[header.itemsize :])
         try:
-            return zlib.decompress(body) if kind == 1 else _zstd(body)
+            return zlib.decompress(body) if kind == 1 else zstd_decompress(body)
         except Exception as damage:
             raise BadElf(self.path, f"cannot decompress a section: {damage}") from damage
 
 
-def _zstd(data: bytes) -> bytes:
-    try:
-        from compression import zstd  # Python 3.14
-    except ImportError:
-        from backports import zstd  # type: ignore[no-redef]
+def note_build_id(data: bytes, endian: str = "<") -> str:
+    """The GNU build-id in a section of notes (or in /sys/kernel/notes), in hex; "" if there is none."""
+    at = 0
+    while at + 12 <= len(data):
+        name_size, size, kind = np.frombuffer(data, endian + "u4", 3, at).tolist()
+        name, at = data[at + 12 : at + 12 + name_size], at + 12 + (name_size + 3 & ~3)
+        if kind == _NT_GNU_BUILD_ID and name == b"GNU\0":
+            return data[at : at + min(size, 20)].hex()
+        at += size + 3 & ~3
+    return ""
+
+
+def zstd_decompress(data: bytes) -> bytes:
+    """Decompress with the standard library (3.14) or its backport."""
+    if sys.version_info >= (3, 14):
+        from compression import zstd  # only for the rare file that needs it
+    else:
+        from backports import zstd
     return bytes(zstd.decompress(data))
 
 

@@ -7,16 +7,22 @@ mappings name their place in the file. The choice of entries is perf's.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perfpy.symbols import elf
 from perfpy.symbols.demangle import Demangle, plain
-from perfpy.symbols.elf import ElfFile, Section
 from perfpy.symbols.plt import plt_symbols
 from perfpy.symbols.symbol_table import EMPTY, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, Symbols, SymbolTable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfpy.symbols.elf import ElfFile, Section
+
+AddressOf: TypeAlias = Callable[[str], int | None]  # a symbol's name -> its address
 
 _STT_OBJECT: Final = 1
 _SHN_UNDEF: Final = 0
@@ -63,17 +69,20 @@ def read(symbol_file: ElfFile, runtime: ElfFile, section: Section) -> Symbols:
     index = entries["shndx"].astype(np.int64)
     if symbol_file.machine == elf.EM_ARM:  # bit 0 of a function's address marks Thumb code
         value &= ~((entries["info"] & 15 == STT_FUNC).astype(np.uint64))
-    value, index = _through_descriptors(symbol_file, runtime, value, index)
+    value, index = _through_descriptors(runtime, value, index)
     start = _file_offset(symbol_file, runtime, value, index)
-    return Symbols(
-        start=start,
-        end=start + entries["size"].astype(np.uint64),
-        binding=entries["info"] >> 4,
-        type=entries["info"] & 15,
-        name=entries["name"].astype(np.int64),
-        source=np.zeros(len(entries), np.uint8),
-        sources=(strings,),
-    )
+    return _columns(entries, start, strings)
+
+
+def by_address(file: ElfFile, demangle: Demangle = plain) -> SymbolTable:
+    """The symbols of .symtab at their addresses, not file offsets: for a kernel, which is not mapped from a file."""
+    section = file.section(".symtab", elf.SHT_SYMTAB)
+    if section is None:
+        return SymbolTable(EMPTY, demangle)
+    entries = file.symbols(section)
+    strings = file.strings(section)
+    entries = entries[_wanted(file, entries, strings)]
+    return SymbolTable(_columns(entries, entries["value"].astype(np.uint64), strings).closed(), demangle)
 
 
 def with_plt(symbols: Symbols, runtime: ElfFile) -> Symbols:
@@ -88,6 +97,18 @@ def with_plt(symbols: Symbols, runtime: ElfFile) -> Symbols:
     more = plt_symbols(runtime, plt, SymbolTable(trimmed))
     joined = trimmed.joined(more)
     return joined.pick(np.argsort(joined.start, kind="stable"))
+
+
+def _columns(entries: NDArray[Any], start: NDArray[np.uint64], strings: bytes | memoryview) -> Symbols:
+    return Symbols(
+        start=start,
+        end=start + entries["size"].astype(np.uint64),
+        binding=(entries["info"] >> 4).astype(np.uint8),
+        type=(entries["info"] & 15).astype(np.uint8),
+        name=entries["name"].astype(np.int64),
+        source=np.zeros(len(entries), np.uint8),
+        sources=(strings,),
+    )
 
 
 def _wanted(file: ElfFile, entries: NDArray[Any], strings: bytes | memoryview) -> NDArray[np.int64]:
@@ -110,18 +131,19 @@ def _mapping_symbols(name: NDArray[Any], strings: bytes | memoryview, letters: b
     text = np.frombuffer(bytes(strings) + b"\0\0\0", np.uint8)
     at = np.minimum(name.astype(np.int64), len(text) - 3)
     ends = (text[at + 2] == 0) | (text[at + 2] == ord("."))
-    return (text[at] == ord("$")) & np.isin(text[at + 1], np.frombuffer(letters, np.uint8)) & ends
+    matches: NDArray[np.bool_] = (text[at] == ord("$")) & np.isin(text[at + 1], np.frombuffer(letters, np.uint8)) & ends
+    return matches
 
 
 def _through_descriptors(
-    symbol_file: ElfFile, runtime: ElfFile, value: NDArray[np.uint64], index: NDArray[np.int64]
+    runtime: ElfFile, value: NDArray[np.uint64], index: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """64-bit big-endian PowerPC: a function's symbol points at its descriptor in .opd, whose first word is the code."""
     opd = runtime.section(".opd")
     rows = np.flatnonzero(index == opd.index) if opd else np.zeros(0, np.int64)
     if opd is None or not len(rows):
         return value, index
-    words = runtime.entries(opd, [("code", "u8")])["code"]
+    words = runtime.entries(opd, elf.fields("code u8"))["code"]
     place = ((value[rows] - np.uint64(opd.addr)) // np.uint64(8)).astype(np.int64)
     ok = (place >= 0) & (place < len(words))
     value, index = value.copy(), index.copy()

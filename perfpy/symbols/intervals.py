@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import bisect
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 FOREVER: Final = (1 << 31) - 1  # the rank at which what is never removed ends: ranks are below it
 _SHIFT: Final = np.uint64(32)
@@ -224,7 +226,9 @@ class AddressSpaces:
         self._entries = entries[order]
         self._entry_piece = rows[order]
 
-    def find(self, space: NDArray[np.int32], address: NDArray[np.uint64], rank: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    def find(
+        self, space: NDArray[np.int32], address: NDArray[np.uint64], rank: NDArray[np.int32]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """The mapping (-1: none) that holds each address after the record of that rank, and the rank since when."""
         found = np.full(len(space), -1, np.int32)
         born = np.zeros(len(space), np.int32)

@@ -1,18 +1,20 @@
-"""/proc/kallsyms and copies of it -> symbols of the kernel and of each module.
+r"""/proc/kallsyms and copies of it -> symbols of the kernel and of each module.
 
-What enters: the text, lines of `ADDRESS TYPE NAME[\\t[MODULE]]` (kernel/kallsyms.c).
+What enters: the text, lines of `ADDRESS TYPE NAME[\t[MODULE]]` (kernel/kallsyms.c).
 What leaves: `Kallsyms`, columns of what is code or data, in the file's order.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perfpy.symbols.symbol_table import STB_GLOBAL, STB_LOCAL, STB_WEAK, STT_FUNC, Symbols
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _STT_OBJECT: Final = 1
 _NEWLINE, _TAB, _BRACKET, _DOLLAR = (ord(character) for character in "\n\t]$")

@@ -7,14 +7,18 @@ Sizes of entries: the processor supplements of the System V ABI.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perfpy.symbols import elf
-from perfpy.symbols.elf import ElfFile, Section
-from perfpy.symbols.symbol_table import STT_GNU_IFUNC, Symbols, SymbolTable, named
+from perfpy.symbols.elf import fields
+from perfpy.symbols.symbol_table import Symbols, SymbolTable, named
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfpy.symbols.elf import ElfFile, Section
 
 _X86: Final = (elf.EM_386, elf.EM_X86_64)
 _R_X86_64_IRELATIVE: Final = 37
@@ -26,8 +30,8 @@ _SIZES: Final = {
     2: (48, 12),  # SPARC
     43: (128, 32),  # SPARC V9
 }
-_REL = {32: [("offset", "u4"), ("info", "u4")], 64: [("offset", "u8"), ("info", "u8")]}
-_ADDEND = {32: ("addend", "i4"), 64: ("addend", "i8")}
+_REL: Final = {32: fields("offset u4, info u4"), 64: fields("offset u8, info u8")}
+_RELA: Final = {32: fields("offset u4, info u4, addend i4"), 64: fields("offset u8, info u8, addend i8")}
 
 
 def plt_symbols(file: ElfFile, plt: Section, known: SymbolTable) -> Symbols:
@@ -68,8 +72,7 @@ def _sizes(file: ElfFile, section: Section) -> tuple[int, int]:
 
 
 def _relocations(file: ElfFile, section: Section) -> NDArray[Any]:
-    fields = _REL[file.bits] + ([_ADDEND[file.bits]] if section.type == elf.SHT_RELA else [])
-    return file.entries(section, fields)
+    return file.entries(section, (_RELA if section.type == elf.SHT_RELA else _REL)[file.bits])
 
 
 def _symbol_index(file: ElfFile, relocations: NDArray[Any]) -> NDArray[np.int64]:

@@ -9,12 +9,14 @@ the last of them compare names, and are applied only to addresses asked for.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perfpy.symbols.demangle import Demangle, plain
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 STB_LOCAL: Final = 0
 STB_GLOBAL: Final = 1
@@ -67,7 +69,9 @@ class Symbols:
 _COLUMNS: Final = ("start", "end", "binding", "type", "name", "source")
 
 
-def named(start: NDArray[np.uint64], end: NDArray[np.uint64], names: list[bytes], binding: int = STB_GLOBAL, type: int = STT_FUNC) -> Symbols:
+def named(
+    start: NDArray[np.uint64], end: NDArray[np.uint64], names: list[bytes], binding: int = STB_GLOBAL, type: int = STT_FUNC
+) -> Symbols:
     """Symbols whose names are given as a list."""
     lengths = np.fromiter((len(name) + 1 for name in names), np.int64, len(names))
     count = len(names)
@@ -86,8 +90,7 @@ EMPTY: Final = named(np.zeros(0, np.uint64), np.zeros(0, np.uint64), [])
 
 
 class SymbolTable:
-    """Closed symbols, ready for questions. `demangle` turns a raw name into the one to print.
-    """
+    """Closed symbols, ready for questions. `demangle` turns a raw name into the one to print."""
 
     def __init__(self, symbols: Symbols, demangle: Demangle = plain) -> None:
         self.symbols = symbols
@@ -112,6 +115,11 @@ class SymbolTable:
         offset = int(self.symbols.name[row])
         return _c_string(source, offset)
 
+    def address_of(self, name: str) -> int | None:
+        """The start of the first symbol of that (raw) name; looks at every name."""
+        wanted = name.encode("utf-8", "surrogateescape")
+        return next((int(self.symbols.start[row]) for row in range(len(self)) if self.raw_name(row) == wanted), None)
+
     def is_ifunc(self, row: int) -> bool:
         """Whether a symbol at this one's address is an IFUNC."""
         group = int(np.searchsorted(self._starts, self.symbols.start[row]))
@@ -131,7 +139,8 @@ class SymbolTable:
 
     def _holds(self, row: NDArray[np.int64], address: NDArray[np.uint64]) -> NDArray[np.bool_]:
         start, end = self.symbols.start[row], self.symbols.end[row]
-        return (address < end) | ((address == start) & (start == end))
+        holds: NDArray[np.bool_] = (address < end) | ((address == start) & (start == end))
+        return holds
 
     def _enclosing(self, group: int, address: int) -> int:
         """The nearest symbol before that still holds the address (a function around others)."""
@@ -182,5 +191,3 @@ def _c_string(source: bytes | memoryview, offset: int) -> bytes:
         if end >= 0 or len(piece) < size:
             return piece[:end] if end >= 0 else piece
         size *= 8
-
-

@@ -8,7 +8,7 @@ unique frames, whose columns (dso, address, symbol ...) are valid after
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
 from perfpy.symbols.address_space import NO_SPACE, TaskTimeline
 from perfpy.symbols.debugfiles import SymbolOptions
-from perfpy.symbols.dso import Dso
 from perfpy.symbols.interning import IdTable
 from perfpy.symbols.loader import SymbolLoader
-from perfpy.symbols.symbol_table import SymbolTable
+
+if TYPE_CHECKING:
+    from perfpy.symbols.dso import Dso
+    from perfpy.symbols.symbol_table import SymbolTable
 
 Ids = NDArray[np.int32]
 _WIDTH: Final = np.uint64(32)
@@ -131,7 +133,7 @@ class Symbolizer:
     def resolve(self) -> FrameTable:
         """Find the symbols of the frames seen since the last call; loads what is needed for them."""
         frames, done = self.frames, len(self.frames.symbol)
-        self._loader.prepare(frames.dso[done:])
+        self._bound_kernel(done)
         symbol = np.full(len(frames) - done, -1, np.int32)
         offset = np.zeros(len(symbol), np.uint64)
         for dso in np.unique(frames.dso[done:]).tolist():
@@ -145,6 +147,19 @@ class Symbolizer:
                 offset[rows[hit]] = address[hit] - table.symbols.start[row[hit]]
         frames.extend(symbol=symbol, symbol_offset=offset)
         return frames
+
+    def _bound_kernel(self, done: int) -> None:
+        """The kernel's mapping, as recorded, ends anywhere; once kallsyms is read it is what kallsyms covers."""
+        frames, kernel = self.frames, self._timeline.kernel_dso
+        dso = frames.dso[done:]  # a view of the column
+        if kernel < 0 or not (dso == kernel).any() or not self._loader.kernel.extent:
+            return
+        start, end = self._loader.kernel.extent
+        candidate = (frames.level[done:] == _KERNEL_LEVEL) & ((dso == kernel) | (dso < 0))
+        inside = (frames.ip[done:] >= start) & (frames.ip[done:] < end)
+        dso[candidate] = np.where(inside[candidate], kernel, -1)
+        for column, bound in ((frames.map_start[done:], start), (frames.map_end[done:], end)):
+            column[candidate] = np.where(inside[candidate], np.uint64(bound), np.uint64(0))
 
     def _scenes(self, pid: NDArray[Any], rank: NDArray[np.int32], cpumode: NDArray[np.uint8]) -> NDArray[np.uint64]:
         """What an address can mean at each sample, as a number: view * 8 + level * 2 (+ 1: before its mapping came)."""
@@ -171,16 +186,13 @@ class Symbolizer:
         moment = np.where(early, timeline.view_first_rank[view], timeline.view_last_rank[view])
         mapping, born = spaces.find(timeline.view_space[view], ip, moment.astype(np.int32))
         mapped = mapping >= 0
-        place = np.where(mapped, mapping, 0)
-        none = np.uint64(0)
-        if not len(spaces.bias):
-            dso, bias, start, end = np.full(len(ip), -1, np.int32), none, none, none
-        else:
-            dso = np.where(mapped, spaces.dso[place], -1)
-            bias, start, end = (np.where(mapped, column[place], none) for column in (spaces.bias, spaces.map_start, spaces.map_end))
+        dso = np.full(len(ip), -1, np.int32)
+        bias, start, end = (np.zeros(len(ip), np.uint64) for _ in range(3))
+        for column, source in ((dso, spaces.dso), (bias, spaces.bias), (start, spaces.map_start), (end, spaces.map_end)):
+            column[mapped] = source[mapping[mapped]]
         self._born = np.concatenate([self._born, np.where(early, 0, born).astype(np.int32)])
         level = np.array([_KERNEL_LEVEL, _USER_LEVEL, _OTHER_LEVEL])[(scene >> np.uint64(1) & np.uint64(3)).astype(np.int64)]
-        self.frames.extend(ip=ip, level=level, dso=dso, address=ip + bias, map_start=start + np.zeros_like(ip), map_end=end + np.zeros_like(ip))
+        self.frames.extend(ip=ip, level=level, dso=dso, address=ip + bias, map_start=start, map_end=end)
 
     def _symbol_numbers(self, table: SymbolTable, dso: int, row: NDArray[np.int64]) -> Ids:
         ids, new = self._symbol_ids.ids_and_new(np.uint64(dso) << _WIDTH | row.astype(np.uint64))

@@ -1,0 +1,173 @@
+"""Symbols of the recorded kernel and its modules.
+
+What enters: the timeline's kernel (build-id, the address that its reference
+symbol had) and SymbolOptions. What leaves: a SymbolTable per Dso of the kernel.
+Sources, in perf's order: --kallsyms, --vmlinux, the build-id cache, the usual
+places of vmlinux, and /proc/kallsyms if this very kernel runs.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfpy.symbols import elf_symbols, kallsyms
+from perfpy.symbols.compressed_files import read_module
+from perfpy.symbols.debugfiles import SymbolOptions, cached_elf, same_build_id
+from perfpy.symbols.demangle import Demangle, demangle, plain
+from perfpy.symbols.dso import KERNEL_NAME, Dso, DsoKind
+from perfpy.symbols.elf import BadElf, ElfFile, note_build_id
+from perfpy.symbols.symbol_table import Symbols, SymbolTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfpy.symbols.address_space import TaskTimeline
+    from perfpy.symbols.kallsyms import Kallsyms
+
+_PROC_KALLSYMS: Final = "/proc/kallsyms"
+_KERNEL_NOTES: Final = "/sys/kernel/notes"
+_VMLINUX: Final = ("vmlinux", "/boot/vmlinux")
+_VMLINUX_OF_RELEASE: Final = (
+    "/boot/vmlinux-{}",
+    "/usr/lib/debug/boot/vmlinux-{}",
+    "/lib/modules/{}/build/vmlinux",
+    "/usr/lib/debug/lib/modules/{}/vmlinux",
+    "/usr/lib/debug/boot/vmlinux-{}.debug",
+)
+
+
+class KernelSymbols:
+    """Loads the kernel's symbols once; `tables` has them by the numbers of Dsos."""
+
+    def __init__(self, timeline: TaskTimeline, options: SymbolOptions) -> None:
+        self._timeline = timeline
+        self._options = options
+        self._dsos = timeline.dso_table.dsos
+        self._demangle: Demangle = demangle if options.demangle_kernel else plain
+        self.tables: dict[int, SymbolTable] = {}
+        self.looked: list[str] = []
+        self.restricted = False  # /proc/kallsyms was there, but shows no addresses (kptr_restrict)
+        self.extent: tuple[int, int] | None = None  # what kallsyms covers: then the kernel's mapping has no other bounds
+
+    def load(self) -> None:
+        """Try the sources until one has symbols."""
+        kernel = self._timeline.kernel_dso
+        if kernel >= 0:
+            if self._options.kallsyms:
+                self._from_kallsyms(self._options.kallsyms)
+            elif not self._from_vmlinux(self._dsos[kernel]) and not self._options.root:
+                path = self._kallsyms_path(self._dsos[kernel])
+                if path:
+                    self._from_kallsyms(path)
+        for number, dso in enumerate(self._dsos):
+            if dso.kind is DsoKind.MODULE and self._options.modules and number not in self.tables:
+                self._from_module_file(number, dso)
+
+    def _kallsyms_path(self, kernel: Dso) -> str:
+        if not kernel.build_id or same_build_id(_running_build_id(), kernel.build_id):
+            return _PROC_KALLSYMS
+        path = cached_elf(kernel.build_id, self._options.build_id_cache, "kallsyms")
+        self.looked.append(path)
+        return path if os.path.exists(path) else ""
+
+    def _from_kallsyms(self, path: str) -> None:
+        self.looked.append(path)
+        try:
+            with open(path, "rb") as file:
+                table = kallsyms.parse(file.read())
+        except OSError:
+            return
+        self.restricted = table.restricted
+        distance = self._relocation(table.address_of)
+        if distance is not None and not table.restricted:
+            self._dsos[self._timeline.kernel_dso].long_name = KERNEL_NAME
+            self._share(table, distance)
+
+    def _relocation(self, address_of: elf_symbols.AddressOf) -> int | None:
+        """How far the recorded kernel lies above the file's; None where the file lacks the reference symbol."""
+        if not self._timeline.kernel_reference:
+            return 0
+        name, recorded = self._timeline.kernel_reference
+        address = address_of(name)
+        return None if address is None else recorded - address
+
+    def _share(self, table: Kallsyms, distance: int) -> None:
+        """Give the kernel and each module the symbols that kallsyms has for them."""
+        symbols, module = table.closed()
+        kernel = symbols.pick(module == -1)
+        if len(kernel):
+            kernel = _moved(kernel, distance)
+            self.extent = int(kernel.start[0]), int(kernel.end[-1])
+            self.tables[self._timeline.kernel_dso] = SymbolTable(kernel, self._demangle)
+        numbers = {name: number for number, name in enumerate(table.module_names())}
+        spaces = self._timeline.spaces
+        for number, dso in enumerate(self._dsos):
+            if dso.kind is DsoKind.MODULE and self._options.modules and dso.short_name in numbers:
+                mine = symbols.pick(module == numbers[dso.short_name])
+                bias = int(spaces.bias[np.flatnonzero(spaces.dso == number)[0]])
+                self.tables[number] = SymbolTable(_moved(mine, bias), self._demangle)
+
+    def _from_vmlinux(self, kernel: Dso) -> bool:
+        for path in self._vmlinux_places(kernel):
+            self.looked.append(path)
+            try:
+                file = ElfFile(path)
+            except (OSError, BadElf):
+                continue
+            if kernel.build_id and not same_build_id(file.build_id, kernel.build_id):
+                continue
+            table = elf_symbols.by_address(file, self._demangle)
+            distance = self._relocation(table.address_of)
+            if len(table) and distance is not None:
+                kernel.long_name = path
+                self.tables[self._timeline.kernel_dso] = SymbolTable(_moved(table.symbols, distance), self._demangle)
+                return True
+        return False
+
+    def _vmlinux_places(self, kernel: Dso) -> Iterator[str]:
+        options = self._options
+        if options.vmlinux and not options.ignore_vmlinux:
+            yield options.vmlinux
+            return
+        if kernel.build_id:
+            yield cached_elf(kernel.build_id, options.build_id_cache, "elf")
+        if options.ignore_vmlinux:
+            return
+        for path in _VMLINUX:
+            yield path if path.startswith("/") or not options.root else f"{options.root}/{path}"
+        if options.os_release and not options.root:
+            for pattern in _VMLINUX_OF_RELEASE:
+                yield pattern.format(options.os_release)
+
+    def _from_module_file(self, number: int, dso: Dso) -> None:
+        """A module that kallsyms does not have: its .ko; its mapping starts at .text."""
+        path = self._options.root + dso.name
+        if not dso.name.startswith("/") or not os.path.isfile(path):
+            return
+        self.looked.append(path)
+        try:
+            file = read_module(path)
+        except (OSError, BadElf):
+            return
+        text = file.section(".text")
+        if text and (not dso.build_id or same_build_id(file.build_id, dso.build_id)):
+            table = elf_symbols.load(file, file, self._demangle)
+            self.tables[number] = SymbolTable(_moved(table.symbols, -text.offset), self._demangle)
+
+
+def _running_build_id() -> str:
+    """The build-id of the kernel that runs here, "" where it does not tell."""
+    try:
+        with open(_KERNEL_NOTES, "rb") as file:
+            return note_build_id(file.read())
+    except OSError:
+        return ""
+
+
+def _moved(symbols: Symbols, distance: int) -> Symbols:
+    step = np.uint64(distance % (1 << 64))
+    return replace(symbols, start=symbols.start + step, end=symbols.end + step)

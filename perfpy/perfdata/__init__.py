@@ -1,1 +1,1 @@
-
+"""The perf.data file: header, features, records, their order; reading and writing."""

@@ -1,1 +1,1 @@
-
+"""Numbers to what a person or a program reads: tables, lines, exports."""

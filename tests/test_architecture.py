@@ -1,0 +1,197 @@
+"""The house keeps its plan: imports point one way, files stay short, the quick commands stay quick."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+PACKAGE = CHECKOUT / "perfpy"
+LONGEST_FILE = 550
+FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "manager", "misc", "lib", "tools"}
+HEAVY = {"numpy", "rich", "elftools", "pycxxfilt", "backports", "compression", "pandas", "pyarrow", "dataclasses", "unittest", "asyncio"}
+
+FOUNDATION = {"abi", "errors"}
+MAY_IMPORT = {
+    "errors": set(),
+    "abi": {"errors"},
+    "kernel": FOUNDATION,
+    "perfdata": FOUNDATION,
+    "symbols": FOUNDATION | {"perfdata"},
+    "events": FOUNDATION | {"kernel"},
+    "analysis": FOUNDATION | {"symbols", "perfdata"},
+    "auxtrace": FOUNDATION | {"perfdata"},
+    "capture": FOUNDATION | {"analysis", "events", "kernel", "perfdata", "symbols"},
+    "views": FOUNDATION | {"analysis", "symbols", "perfdata"},
+    "recording": FOUNDATION | {"views", "analysis", "auxtrace", "symbols", "perfdata"},
+    "perfpy": FOUNDATION | {"recording", "capture", "events", "views", "analysis", "kernel", "symbols", "perfdata"},
+    "cli": FOUNDATION | {"perfpy", "recording", "views", "capture", "analysis", "events", "symbols", "perfdata", "kernel"},
+    "__main__": {"cli"},
+}
+READING_HALF = ("recording", "views", "analysis", "auxtrace", "symbols", "perfdata", "abi")
+
+
+class Import(NamedTuple):
+    """One import of a perfpy module, or of another package: where it stands and whether at the top of the file."""
+
+    target: str
+    line: int
+    at_top: bool
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(CHECKOUT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+@cache
+def imports_of(module: str) -> list[Import]:
+    """Every import of a module; `if TYPE_CHECKING:` blocks are not at the top, for they never run."""
+    return list(_walk(ast.parse(MODULES[module].read_text()), at_top=True))
+
+
+def _walk(node: ast.AST, *, at_top: bool) -> Iterator[Import]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import):
+            yield from (Import(alias.name, child.lineno, at_top) for alias in child.names)
+        elif isinstance(child, ast.ImportFrom):
+            yield from _from_import(child, at_top)
+        elif isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING":
+            yield from _walk(child, at_top=False)
+        else:
+            lazy = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+            yield from _walk(child, at_top=at_top and not lazy)
+
+
+def _from_import(node: ast.ImportFrom, at_top: bool) -> Iterator[Import]:
+    origin = node.module or ""
+    for alias in node.names:
+        inner = f"{origin}.{alias.name}"
+        yield Import(inner if inner in MODULES else origin, node.lineno, at_top)
+
+
+def room(module: str) -> str:
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else "perfpy"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_point_down(module):
+    allowed = MAY_IMPORT[room(module)] | {room(module)}
+    wrong = [
+        f"line {item.line}: {item.target}"
+        for item in imports_of(module)
+        if item.target.split(".")[0] == "perfpy" and room(item.target) not in allowed
+    ]
+    assert not wrong, f"{module} may import only {sorted(allowed)}: {wrong}"
+
+
+def test_the_rooms_have_no_circle():
+    """Repeatedly take away the rooms that import nothing that is left."""
+    left = {name: set(below) for name, below in MAY_IMPORT.items()}
+    while left:
+        bottom = {name for name, below in left.items() if not below & left.keys()}
+        assert bottom, f"a circle among {sorted(left)}"
+        left = {name: below for name, below in left.items() if name not in bottom}
+
+
+@pytest.mark.parametrize("name", READING_HALF)
+def test_the_reading_half_never_reaches_the_machine(name):
+    reached, waiting = set(), [name]
+    while waiting:
+        current = waiting.pop()
+        reached.add(current)
+        waiting += MAY_IMPORT[current] - reached
+    assert not reached & {"kernel", "events", "capture"}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_files_are_short_enough_to_read(module):
+    assert len(MODULES[module].read_text().splitlines()) <= LONGEST_FILE
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_files_say_what_they_are_for(module):
+    assert ast.get_docstring(ast.parse(MODULES[module].read_text()))
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_names_say_what_is_inside(module):
+    assert not set(module.split(".")) & FORBIDDEN_NAMES
+
+
+def test_no_module_hides_a_public_function():
+    import perfpy
+
+    beside = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or path.is_dir()}
+    assert beside & set(perfpy.__all__) <= {"errors"}  # which is the module itself
+
+
+def imported_at_start(module: str) -> set[str]:
+    """The modules of perfpy that importing this one imports."""
+    reached: set[str] = set()
+    waiting = [module]
+    while waiting:
+        current = waiting.pop()
+        if current in reached:
+            continue
+        reached.add(current)
+        above = [current.rsplit(".", depth)[0] for depth in range(1, current.count(".") + 1)]
+        waiting += [item.target for item in imports_of(current) if item.at_top and item.target in MODULES] + above
+    return reached
+
+
+@pytest.mark.parametrize("command", ["__init__", "stat", "record", "list", "version", "help"])
+def test_the_quick_commands_import_nothing_heavy_at_the_top(command):
+    start = "perfpy.cli" if command == "__init__" else f"perfpy.cli.{command}"
+    heavy = [
+        f"{module}, line {item.line}: {item.target}"
+        for module in sorted(imported_at_start(start))
+        for item in imports_of(module)
+        if item.at_top and item.target.split(".")[0] in HEAVY
+    ]
+    assert not heavy
+
+
+def loaded_by(*args: str, cwd: Path) -> tuple[set[str], subprocess.CompletedProcess[str]]:
+    """The top-level packages that a perfpy process loads."""
+    process = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "perfpy", *args], capture_output=True, text=True, cwd=cwd, timeout=60, check=False
+    )
+    lines = re.findall(r"^import time:.*\| +([\w.]+)$", process.stderr, re.MULTILINE)
+    return {name.split(".")[0] for name in lines}, process
+
+
+@pytest.mark.parametrize("args", [["--help"], ["--version"], ["list", "sw"], ["stat", "--help"], ["record", "--help"]], ids=" ".join)
+def test_the_quick_commands_load_nothing_heavy(args, tmp_path):
+    loaded, process = loaded_by(*args, cwd=tmp_path)
+    assert process.returncode == 0, process.stderr[-500:]
+    assert "click" in loaded
+    assert not loaded & HEAVY
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("args", [["stat", "--", "true"], ["record", "-e", "cpu-clock", "--", "true"]], ids=" ".join)
+def test_measuring_loads_nothing_heavy(args, tmp_path):
+    loaded, process = loaded_by(*args, cwd=tmp_path)
+    assert process.returncode == 0, process.stderr[-500:]
+    assert not loaded & HEAVY
+
+
+def test_importing_the_package_is_nearly_free(tmp_path):
+    script = "import sys; before = set(sys.modules); import perfpy; print(*sorted(set(sys.modules) - before))"
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=CHECKOUT, timeout=60, check=True)
+    assert set(process.stdout.split()) <= {"perfpy", "perfpy.errors", "__future__", "importlib", "typing", "collections.abc"}

@@ -1,0 +1,94 @@
+"""The flame graph page: self-contained, safe, and working in a real browser."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from perfpy.views import flamegraph
+from tests.builders.stacks import stacks
+
+BEFORE = "sh;main;run;sys_read_[k] 30\nsh;main;run 20\nls;main;list 50"
+AFTER = "sh;main;run;sys_read_[k] 10\nsh;main;run 40\nls;main;list 50"
+
+#: does what a user does, and writes what the page then says into the document
+ACTIONS = """
+<script>
+async function act() {
+  while (!document.body.dataset.ready) await new Promise(done => setTimeout(done, 20));
+  const said = [], about = () => document.getElementById("about").textContent, canvas = document.getElementById("graph");
+  const key = name => canvas.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true }));
+  key("ArrowUp"); said.push("up: " + about());
+  key("ArrowUp"); key("ArrowUp"); said.push("top: " + about());
+  key("Enter"); said.push("zoomed: " + view.names[view.name[zoom]][0]);
+  key("Escape"); said.push("reset: " + about());
+  const search = document.getElementById("search");
+  search.value = "^run$"; search.oninput();
+  said.push("search: " + document.getElementById("matched").textContent);
+  search.value = ""; search.oninput();
+  const root = document.getElementById("root");
+  root.value = "inner"; root.onchange();
+  key("ArrowUp"); said.push("inverted: " + about());
+  const wide = canvas.height; document.getElementById("layout").value = "icicle"; document.getElementById("layout").onchange();
+  said.push("icicle: " + (canvas.height === wide));
+  said.push("first row: " + [...document.querySelectorAll("#flat tbody tr:first-child td")].map(td => td.textContent).join(" | "));
+  const out = document.createElement("pre"); out.id = "said"; out.textContent = said.join("\\n"); document.body.append(out);
+}
+act();
+</script>
+"""
+
+
+def browse(page: str, tmp_path: Path) -> list[str]:
+    """What the page says after ACTIONS, in headless Chromium."""
+    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if browser is None:
+        pytest.skip("no Chromium on this machine to look at the page with")
+    file = tmp_path / "flame.html"
+    file.write_text(page + ACTIONS, encoding="utf-8")
+    quiet = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+             "--disable-component-update", "--disable-sync", "--disable-quic", f"--user-data-dir={tmp_path / 'profile'}"]  # fmt: skip
+    command = [browser, *quiet, "--virtual-time-budget=5000", "--dump-dom", file.as_uri()]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    found = re.search(r'<pre id="said">(.*?)</pre>', run.stdout, re.DOTALL)
+    assert found, run.stdout[-2000:] + run.stderr[-2000:]
+    return found[1].splitlines()
+
+
+def test_keys_search_layouts_and_table_work_in_a_browser(tmp_path: Path) -> None:
+    said = browse(flamegraph.render([stacks(BEFORE)], title="a test"), tmp_path)
+    assert said == [
+        "up: ls: 50.00%, 50 periods",
+        "top: list (app): 50.00%, 50 periods",
+        "zoomed: list",
+        "reset: all: 100.00%, 100 periods",
+        "search: 50.00% matched",
+        "inverted: list (app): 50.00%, 50 periods",
+        "icicle: true",
+        "first row: 50.00% | 50.00% | list | app",
+    ]
+
+
+def test_two_recordings_show_what_changed(tmp_path: Path) -> None:
+    said = browse(flamegraph.render([stacks(BEFORE)], title="a test", after=[stacks(AFTER)]), tmp_path)
+    assert said[0] == "up: ls: 50.00% before, 50.00% after, 0.00%"
+    assert said[-1] == "first row: 20.00% | 40.00% | +20.00% | 50.00% | run | app"
+
+
+def test_the_page_fetches_nothing() -> None:
+    page = flamegraph.render([stacks(BEFORE)], title="x")
+    assert not re.search(r"""(src|href)\s*=|https?://|@import|url\(""", page)
+
+
+def test_names_cannot_end_the_script_that_holds_them() -> None:
+    page = flamegraph.render([stacks("sh;</script><script>alert(1)</script> 1")], title="</script><b>")
+    assert page.count("</script>") == 2
+    assert "<b>" not in page
+
+
+def test_an_event_of_only_one_recording_is_left_out() -> None:
+    page = flamegraph.render([stacks(BEFORE, "a"), stacks(BEFORE, "b")], title="x", after=[stacks(AFTER, "b")])
+    assert '"event":"b"' in page
+    assert '"event":"a"' not in page

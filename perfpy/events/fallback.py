@@ -1,0 +1,209 @@
+"""What to try next when the kernel refuses an event: one rule for counting and for recording.
+
+What enters: an attr that was refused and the errno. What leaves: another attr
+to try, or None. Nothing is opened here. Two layers, as in perf 6.12:
+
+1. `next_attempt`: the same event with less of what an older kernel or a simple
+   PMU lacks (precision; then one feature after the other, newest first);
+2. `replacement`: another event in its place (a clock for `cycles`; user space
+   only for those who may not look into the kernel), under a name that says so.
+
+What was found missing stays missing for the rest of the run: pass the last
+attempt's `missing` on to the next event.
+"""
+
+from __future__ import annotations
+
+from errno import EACCES, EINVAL, ENODEV, ENOENT, ENXIO, EOPNOTSUPP
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfpy.abi.flags import (
+    FLAG_FD_CLOEXEC,
+    BranchSample,
+    HardwareId,
+    PerfType,
+    ReadFormat,
+    SampleType,
+    SoftwareId,
+)
+from perfpy.events.naming import attr_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perfpy.abi.attr import EventAttr
+
+_CLOCK_MONOTONIC: Final = 1
+_NO_PMU: Final = (ENOENT, ENXIO, ENODEV, EOPNOTSUPP)
+_BRANCH_FLAGS: Final = BranchSample.NO_CYCLES | BranchSample.NO_FLAGS
+
+
+class Attempt(NamedTuple):
+    """One call of perf_event_open to make.
+
+    attr; flags: its last argument; missing: the features that this kernel
+    lacks, as far as known; leads: the event leads its group or is alone;
+    asked_precise: the precise_ip before it was lowered.
+    """
+
+    attr: EventAttr
+    flags: int
+    missing: frozenset[str]
+    leads: bool = True
+    asked_precise: int = 0
+
+
+class Replacement(NamedTuple):
+    """Another event in the place of a refused one; message: a line that says why."""
+
+    attr: EventAttr
+    name: str
+    message: str
+
+
+def first_attempt(attr: EventAttr, missing: frozenset[str] = frozenset(), *, leads: bool = True) -> Attempt:
+    """The call to begin with, given what earlier events of this run found missing."""
+    return _without_missing(Attempt(attr.copy(), FLAG_FD_CLOEXEC, missing, leads))
+
+
+def next_attempt(attempt: Attempt, errno: int, *, precise_max: bool = False, first: bool = True) -> Attempt | None:
+    """The call to try after a refused one, None when there is nothing left.
+
+    precise_max: the event says :P, so its precision may be lowered; first:
+    this is the event's first CPU and thread (later ones must be like it).
+    """
+    attr = attempt.attr
+    if precise_max and attr.precise_ip:
+        lower = attr.copy(precise_ip=attr.precise_ip - 1)
+        return attempt._replace(attr=lower, asked_precise=attempt.asked_precise or attr.precise_ip)
+    if precise_max and attempt.asked_precise:
+        attempt = attempt._replace(attr=attr.copy(precise_ip=attempt.asked_precise))
+    if errno != EINVAL or not first:
+        return None
+    for feature in _FEATURES:
+        key = feature.key(attempt.attr)
+        if key in attempt.missing or not feature.used(attempt):
+            continue
+        if feature.remove is None:
+            return None  # it was asked for by name: better no event than one without it
+        return _without_missing(attempt._replace(missing=attempt.missing | {key}))
+    return None
+
+
+def replacement(name: str, attr: EventAttr, errno: int, *, on_cpus: bool, paranoid: int | None) -> Replacement | None:
+    """Another event for one that was refused for good, None when there is none.
+
+    name: the event's; on_cpus: whole CPUs are measured, not a task; paranoid:
+    the sysctl kernel.perf_event_paranoid (perfpy.kernel.refusals.paranoid_level).
+    """
+    if errno in _NO_PMU and attr.type == PerfType.HARDWARE and attr.config & 0xFFFFFFFF == HardwareId.CPU_CYCLES:
+        clock = SoftwareId.CPU_CLOCK if on_cpus else SoftwareId.TASK_CLOCK
+        other = attr.copy(type=PerfType.SOFTWARE, config=clock)
+        words = "cpu-clock" if on_cpus else "task-clock"
+        return Replacement(other, attr_name(other), f"The {name} event is not supported, trying to fall back to {words}")
+    if errno == EACCES and not attr.exclude_kernel and not attr.exclude_user and (paranoid or 0) > 1:
+        other = attr.copy(exclude_kernel=1, exclude_hv=1)
+        separator = "" if "/" in name or ":" in name else ":"
+        message = f"kernel.perf_event_paranoid={paranoid}, trying to fall back to excluding kernel and hypervisor  samples"
+        return Replacement(other, f"{name}{separator}u", message)
+    return None
+
+
+class _Feature(NamedTuple):
+    """A part of the ABI that came later: is it in use, and how to do without (None: not at all)."""
+
+    name: str
+    used: Callable[[Attempt], object]
+    remove: Callable[[EventAttr], None] | None = None
+    per_type: bool = False
+
+    def key(self, attr: EventAttr) -> str:
+        """Its name in `missing`; a PMU that lacks it says nothing about other PMUs."""
+        is_one_pmu = self.per_type and attr.type not in (PerfType.HARDWARE, PerfType.HW_CACHE)
+        return f"{self.name}:{attr.type}" if is_one_pmu else self.name
+
+
+def _clear(field: str, bits: int) -> Callable[[EventAttr], None]:
+    def remove(attr: EventAttr) -> None:
+        setattr(attr, field, getattr(attr, field) & ~bits)
+
+    return remove
+
+
+def _zero(*fields: str) -> Callable[[EventAttr], None]:
+    def remove(attr: EventAttr) -> None:
+        for field in fields:
+            setattr(attr, field, 0)
+
+    return remove
+
+
+def _old_weight(attr: EventAttr) -> None:
+    attr.sample_type = attr.sample_type & ~SampleType.WEIGHT_STRUCT | SampleType.WEIGHT
+
+
+def _monotonic_clock(attr: EventAttr) -> None:
+    if attr.use_clockid:
+        attr.clockid = _CLOCK_MONOTONIC
+
+
+def _nothing(attr: EventAttr) -> None:
+    """The feature is in the call's flags, see _without_missing."""
+
+
+def _always(attempt: Attempt) -> bool:
+    """perf tries once more in the end, whether the bit is set or not."""
+    return True
+
+
+_CLOEXEC: Final = "cloexec"
+
+#: newest first: the order in which perf gives them up
+_FEATURES: Final[tuple[_Feature, ...]] = (
+    _Feature(
+        "branch counters",
+        lambda a: a.attr.branch_sample_type & BranchSample.COUNTERS,
+        _clear("branch_sample_type", BranchSample.COUNTERS),
+    ),
+    _Feature("lost count", lambda a: a.attr.read_format & ReadFormat.LOST, _clear("read_format", ReadFormat.LOST)),
+    _Feature("weight struct", lambda a: a.attr.sample_type & SampleType.WEIGHT_STRUCT, _old_weight),
+    _Feature("code page size", lambda a: a.attr.sample_type & SampleType.CODE_PAGE_SIZE),
+    _Feature("data page size", lambda a: a.attr.sample_type & SampleType.DATA_PAGE_SIZE),
+    _Feature("cgroup", lambda a: a.attr.cgroup),
+    _Feature(
+        "branch hardware index",
+        lambda a: a.attr.branch_sample_type & BranchSample.HW_INDEX,
+        _clear("branch_sample_type", BranchSample.HW_INDEX),
+    ),
+    _Feature("aux output", lambda a: a.attr.aux_output),
+    _Feature("bpf", lambda a: a.attr.bpf_event, _zero("bpf_event")),
+    _Feature("ksymbol", lambda a: a.attr.ksymbol, _zero("ksymbol")),
+    _Feature("write backward", lambda a: a.attr.write_backward),
+    _Feature("other clocks", lambda a: a.attr.use_clockid, _monotonic_clock),
+    _Feature("clock id", lambda a: a.attr.use_clockid, _zero("use_clockid", "clockid")),
+    _Feature(_CLOEXEC, lambda a: a.flags & FLAG_FD_CLOEXEC, _nothing),
+    _Feature("mmap2", lambda a: a.attr.mmap2, _zero("mmap2")),
+    _Feature(
+        "exclude guest",
+        lambda a: a.attr.exclude_guest or a.attr.exclude_host,
+        _zero("exclude_guest", "exclude_host"),
+        per_type=True,
+    ),
+    _Feature("sample id all", _always, _zero("sample_id_all")),
+    _Feature("branch flags", lambda a: a.attr.branch_sample_type & _BRANCH_FLAGS, _clear("branch_sample_type", _BRANCH_FLAGS)),
+    _Feature(
+        "group read",
+        lambda a: a.leads and a.attr.inherit and a.attr.read_format & ReadFormat.GROUP,
+        _clear("read_format", ReadFormat.GROUP | ReadFormat.ID),
+    ),
+)
+
+
+def _without_missing(attempt: Attempt) -> Attempt:
+    attr, flags = attempt.attr.copy(), attempt.flags
+    for feature in _FEATURES:
+        if feature.remove and feature.key(attr) in attempt.missing and feature.used(attempt):
+            feature.remove(attr)
+            if feature.name == _CLOEXEC:
+                flags &= ~FLAG_FD_CLOEXEC
+    return attempt._replace(attr=attr, flags=flags)

@@ -6,8 +6,9 @@ answers for whole columns of samples: which comm, and which view.
 
 A view is an address space during a span in which nothing that was mapped went
 away; so (view, address) names a mapping but for moments before the mapping
-came, which the symbolizer checks. A process has a new address space after
-fork (a copy of its parent's) and after exec (empty).
+came, which the symbolizer checks. A forked process has a copy of its parent's
+address space. After exec, the mappings of the new program cover the old ones:
+those that they leave are still asked for, by callchains out of execve itself.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfpy.abi import records
-from perfpy.abi.flags import MISC_COMM_EXEC, MISC_CPUMODE_MASK, MISC_FORK_EXEC, MISC_KERNEL, MISC_MMAP_DATA
+from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_FORK_EXEC, MISC_KERNEL, MISC_MMAP_DATA
 from perfpy.symbols.dso import KERNEL_NAME, DsoKind, DsoTable, has_no_file, is_anonymous, user_kind
 from perfpy.symbols.intervals import FOREVER, AddressSpaces, Mapping, SpaceBuilder
 
@@ -170,8 +171,6 @@ class TaskTimeline:
 
     def _comm(self, record: records.Comm, rank: int) -> None:
         self._comm_spans.set(record.tid, rank, self._comm_number(record.comm))
-        if record.misc & MISC_COMM_EXEC:
-            self._start_space(record.pid, rank)
 
     def _fork(self, record: records.Fork, rank: int) -> None:
         comm = self._comm_spans.latest(record.ptid)

@@ -1,0 +1,186 @@
+"""The texts of record's options -> values: sizes, times, callchains, clocks, registers, branch filters.
+
+What enters: what the user wrote behind an option. What leaves: numbers and
+small values, or a UsageError that names the option. The forms are those of
+perf-record(1).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from typing import Final, NamedTuple
+
+from perfpy.abi.flags import BranchSample
+from perfpy.abi.registers import sampled_registers
+from perfpy.errors import UsageError
+from perfpy.kernel.ring import PAGE_SIZE
+
+DEFAULT_STACK_SIZE: Final = 8192
+MAX_STACK_SIZE: Final = 65528  # the size of a record is a u16, and a multiple of 8
+
+_SIZE_UNITS: Final = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_TIME_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+_CLOCKS: Final = {
+    "monotonic": time.CLOCK_MONOTONIC,
+    "monotonic_raw": time.CLOCK_MONOTONIC_RAW,
+    "realtime": time.CLOCK_REALTIME,
+    "boottime": time.CLOCK_BOOTTIME,
+    "tai": time.CLOCK_TAI,
+    "mono": time.CLOCK_MONOTONIC,
+    "raw": time.CLOCK_MONOTONIC_RAW,
+    "real": time.CLOCK_REALTIME,
+    "boot": time.CLOCK_BOOTTIME,
+}
+
+_BRANCH_FILTERS: Final = {
+    "u": BranchSample.USER,
+    "k": BranchSample.KERNEL,
+    "hv": BranchSample.HV,
+    "any": BranchSample.ANY,
+    "any_call": BranchSample.ANY_CALL,
+    "any_ret": BranchSample.ANY_RETURN,
+    "ind_call": BranchSample.IND_CALL,
+    "abort_tx": BranchSample.ABORT_TX,
+    "in_tx": BranchSample.IN_TX,
+    "no_tx": BranchSample.NO_TX,
+    "cond": BranchSample.COND,
+    "ind_jmp": BranchSample.IND_JUMP,
+    "call": BranchSample.CALL,
+    "no_flags": BranchSample.NO_FLAGS,
+    "no_cycles": BranchSample.NO_CYCLES,
+    "save_type": BranchSample.TYPE_SAVE,
+    "stack": BranchSample.CALL_STACK,
+    "hw_index": BranchSample.HW_INDEX,
+    "priv": BranchSample.PRIV_SAVE,
+    "counter": BranchSample.COUNTERS,
+}
+_PRIVILEGES: Final = BranchSample.USER | BranchSample.KERNEL | BranchSample.HV
+
+
+class Callchain(NamedTuple):
+    """How stacks are taken. mode: "fp" (the kernel walks frame pointers) or "dwarf" (a copy of the user stack).
+
+    stack_size: bytes of the copy; max_stack: frames at most, 0 = the kernel's limit.
+    """
+
+    mode: str
+    stack_size: int = DEFAULT_STACK_SIZE
+    max_stack: int = 0
+
+
+def parse_callchain(text: str) -> Callchain:
+    """`fp[,FRAMES]` or `dwarf[,BYTES]`.
+
+    >>> parse_callchain("dwarf,4096")
+    Callchain(mode='dwarf', stack_size=4096, max_stack=0)
+    """
+    mode, _, number = text.partition(",")
+    if mode == "lbr":
+        raise UsageError("--call-graph lbr needs a hardware PMU with branch records, which perfpy cannot use; try fp or dwarf")
+    if mode not in ("fp", "dwarf"):
+        raise UsageError(f"--call-graph {text}: unknown mode '{mode}'; there are fp and dwarf")
+    if not number:
+        return Callchain(mode)
+    if not re.fullmatch(r"0[xX][0-9a-fA-F]+|\d+", number):
+        raise UsageError(f"--call-graph {text}: '{number}' is not a number")
+    value = int(number, 0) if number[:2].lower() == "0x" else int(number)
+    return Callchain(mode, stack_size=stack_size(value, text)) if mode == "dwarf" else Callchain(mode, max_stack=value)
+
+
+def stack_size(value: int, text: str = "") -> int:
+    """A stack copy's size rounded up as the kernel wants it; raises UsageError when no record holds it."""
+    size = (value + 7) & ~7
+    if not 0 < size <= MAX_STACK_SIZE:
+        raise UsageError(f"--call-graph {text or value}: a stack copy has 1 to {MAX_STACK_SIZE} bytes")
+    return size
+
+
+def parse_clock(text: str) -> int:
+    """A clock of clock_gettime(2): its number, or its name with or without CLOCK_."""
+    if re.fullmatch(r"-?\d+", text):
+        return int(text)
+    name = text.lower().removeprefix("clock_")
+    if name not in _CLOCKS:
+        raise UsageError(f"--clockid {text}: unknown clock; there are {', '.join(_CLOCKS)}")
+    return _CLOCKS[name]
+
+
+def clock_name(clock: int) -> str:
+    """The first name of a clock's number, or the number."""
+    return next((name for name, number in _CLOCKS.items() if number == clock), str(clock))
+
+
+def parse_registers(text: str, option: str) -> int:
+    """A list of register names -> mask; "" = all of them."""
+    known = sampled_registers(os.uname().machine)
+    mask = 0
+    for name in text.split(",") if text else known:
+        bit = next((bit for known_name, bit in known.items() if known_name.lower() == name.lower()), None)
+        if bit is None:
+            raise UsageError(f"{option}={text}: unknown register '{name}'; there are {' '.join(known)}")
+        mask |= 1 << bit
+    return mask
+
+
+def parse_branch_filter(text: str) -> int:
+    """A list of branch filters -> mask; without a kind of branch: any."""
+    mask = BranchSample(0)
+    for name in text.split(","):
+        if name not in _BRANCH_FILTERS:
+            raise UsageError(f"--branch-filter {text}: unknown filter '{name}'; there are {', '.join(_BRANCH_FILTERS)}")
+        mask |= _BRANCH_FILTERS[name]
+    return int(mask if mask & ~_PRIVILEGES else mask | BranchSample.ANY)
+
+
+def parse_size(text: str, option: str) -> int:
+    """Bytes, as `64M`; the unit is B, K, M or G."""
+    found = re.fullmatch(r"(\d+)([BKMG])", text, re.IGNORECASE)
+    if not found:
+        raise UsageError(f"{option} {text}: not a size; write a number with B, K, M or G")
+    return int(found[1]) * _SIZE_UNITS[found[2].upper()]
+
+
+def parse_pages(text: str) -> int:
+    """A ring's size in pages: a number of pages, or a size with its unit; rounded up to a power of two."""
+    pages = int(text) if text.isdecimal() else -(-parse_size(text, "--mmap-pages") // PAGE_SIZE)
+    if pages < 1:
+        raise UsageError(f"--mmap-pages {text}: a ring has at least one page")
+    return 1 << (pages - 1).bit_length()
+
+
+def parse_delay(text: str) -> int | tuple[tuple[int, int], ...]:
+    """-D: milliseconds (-1: start disabled), or ranges of them such as `10-20,30-40`."""
+    if re.fullmatch(r"-?\d+", text):
+        value = int(text)
+        if value < -1:
+            raise UsageError(f"--delay {text}: milliseconds, or -1 to start with the events disabled")
+        return value
+    ranges = []
+    end = -1
+    for item in text.split(","):
+        found = re.fullmatch(r"(\d+)-(\d+)", item)
+        if not found or int(found[1]) >= int(found[2]) or int(found[1]) <= end:
+            raise UsageError(f"--delay {text}: '{item}' is no range of milliseconds that goes on behind the last, such as 10-20,30-40")
+        end = int(found[2])
+        ranges.append((int(found[1]), end))
+    return tuple(ranges)
+
+
+class SwitchOutput(NamedTuple):
+    """When the output goes on in a new file: at a signal only, or also after `size` bytes or `seconds`."""
+
+    size: int = 0
+    seconds: int = 0
+
+
+def parse_switch_output(text: str) -> SwitchOutput:
+    """`signal`, a size such as `100M`, or a time such as `30s`."""
+    if text == "signal":
+        return SwitchOutput()
+    found = re.fullmatch(r"(\d+)([smhd])", text)
+    if found:  # a lower-case m is minutes, as in perf
+        return SwitchOutput(seconds=int(found[1]) * _TIME_UNITS[found[2]])
+    return SwitchOutput(size=parse_size(text, "--switch-output"))

@@ -1,0 +1,145 @@
+"""RecordOptions: everything that can be asked of a recording, as values.
+
+What enters: the command line's options (already parsed) or the keyword
+arguments of perfpy.record(). What leaves: one frozen value that the recorder
+and its parts read. Names are those of perf-record(1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from perfpy.errors import UsageError
+
+if TYPE_CHECKING:
+    from perfpy.capture.option_values import Callchain, SwitchOutput
+
+DEFAULT_FREQ: Final = 4000
+MAX_FREQ: Final = -1  # --freq max
+
+SYNTH_TASK: Final = "task"
+SYNTH_MMAP: Final = "mmap"
+SYNTH_CGROUP: Final = "cgroup"
+SYNTH_ALL: Final = frozenset((SYNTH_TASK, SYNTH_MMAP, SYNTH_CGROUP))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordOptions:
+    """What to record and how; the defaults are perf's.
+
+    Whose: pid, tid, user, cpu (texts as -p -t -u -C take them), all_cpus,
+    per_thread, cgroups (names), inherit, exclude_perf.
+
+    How often: freq (Hz, MAX_FREQ = as often as the kernel allows) or period
+    (events); None = 4000 Hz. strict_freq: refuse what the kernel lowers.
+    no_samples: side-band only.
+
+    What a sample carries: callchain, data (addresses), phys_data,
+    data_page_size, code_page_size, raw, cpu_field, period_field and time
+    (None = perf's rule), weight, identifier, inherit_stat (READ records),
+    running_time, user_regs, intr_regs, branch_filter (masks), clockid,
+    kernel_callchains / user_callchains (only those), all_user, all_kernel.
+
+    Side-band: switch_events, namespaces, all_cgroups, bpf_events,
+    buildid_mmap, synth (what of /proc is written first), tail_synthesize.
+
+    Buffers: mmap_pages (0 = perf's), mmap_flush (bytes), no_buffering,
+    overwrite, delay (ms, -1 = start disabled, or ranges of ms), control
+    (text of --control), realtime (priority).
+
+    File: output ("-" = standard output), compression_level (0 = none),
+    buildids / buildid_cache / buildid_all, buildid_dir, max_size (bytes),
+    switch_output, switch_max_files, timestamp_filename, timestamp_boundary.
+
+    command_line: what stands in the file as the command line. verbose, quiet.
+    """
+
+    pid: str = ""
+    tid: str = ""
+    user: str = ""
+    cpu: str = ""
+    all_cpus: bool = False
+    per_thread: bool = False
+    cgroups: tuple[str, ...] = ()
+    inherit: bool = True
+    exclude_perf: bool = False
+
+    freq: int | None = None
+    period: int | None = None
+    strict_freq: bool = False
+    no_samples: bool = False
+
+    callchain: Callchain | None = None
+    data: bool = False
+    phys_data: bool = False
+    data_page_size: bool = False
+    code_page_size: bool = False
+    raw: bool = False
+    cpu_field: bool = False
+    period_field: bool | None = None
+    time: bool | None = None
+    weight: bool = False
+    identifier: bool = False
+    inherit_stat: bool = False
+    running_time: bool = False
+    user_regs: int = 0
+    intr_regs: int = 0
+    branch_filter: int = 0
+    clockid: int | None = None
+    kernel_callchains: bool = False
+    user_callchains: bool = False
+    all_user: bool = False
+    all_kernel: bool = False
+
+    switch_events: bool = False
+    namespaces: bool = False
+    all_cgroups: bool = False
+    bpf_events: bool = True
+    buildid_mmap: bool = False
+    synth: frozenset[str] = SYNTH_ALL
+    tail_synthesize: bool = False
+
+    mmap_pages: int = 0
+    mmap_flush: int = 1
+    no_buffering: bool = False
+    overwrite: bool = False
+    delay: int | tuple[tuple[int, int], ...] = 0
+    control: str = ""
+    realtime: int = 0
+
+    output: str = "perf.data"
+    compression_level: int = 0
+    buildids: bool = True
+    buildid_cache: bool = True
+    buildid_all: bool = False
+    buildid_dir: str = ""
+    max_size: int = 0
+    switch_output: SwitchOutput | None = None
+    switch_max_files: int = 0
+    timestamp_filename: bool = False
+    timestamp_boundary: bool = False
+
+    command_line: tuple[str, ...] = ()
+    verbose: int = 0
+    quiet: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be together."""
+        if self.freq is not None and self.period is not None:
+            raise UsageError("cannot set frequency and period at the same time; give either -F or -c")
+        if self.freq == 0:
+            raise UsageError("frequency and count are zero, aborting; -F needs at least 1 Hz")
+        if self.all_user and self.all_kernel:
+            raise UsageError("--all-user cannot be used with --all-kernel")
+        if self.per_thread and (self.all_cpus or self.cpu):
+            raise UsageError("--per-thread cannot be used with -a or -C: it follows threads, not CPUs")
+        if self.switch_output is not None and self.output == "-":
+            raise UsageError("--switch-output needs a file, and -o - is a pipe")
+        if self.cgroups and not self.all_cpus:
+            raise UsageError("cgroup monitoring only available in system-wide mode: add -a")
+
+    @property
+    def starts_disabled(self) -> bool:
+        """Whether the events wait for --delay or --control instead of starting with the program."""
+        return self.delay != 0

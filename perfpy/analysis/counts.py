@@ -35,12 +35,13 @@ class CountedEvent:
     unit and scale: a count times `scale` is in `unit`; leader: the event that
     leads its group (itself, when alone); cgroup: its path or None; cpus: the
     CPUs that its PMU can be opened on, None when on any; tool: which of
-    perf's own clocks it is ("duration_time", ...) or "".
+    perf's own clocks it is ("duration_time", ...) or "". why_not: the
+    refusal of an unsupported one.
     """
 
     __slots__ = (
-        "attr", "cgroup", "cpus", "failed", "group_size", "ids", "leader", "name",
-        "optional", "per_pkg", "percore", "pmu", "scale", "snapshot", "supported", "tool", "unit", "why_not",
+        "attr", "cgroup", "cpus", "failed", "filter", "group_size", "keepalive", "leader", "name",
+        "per_pkg", "percore", "pmu", "scale", "snapshot", "supported", "tool", "unit", "weak", "why_not",
     )  # fmt: skip
 
     def __init__(
@@ -67,11 +68,20 @@ class CountedEvent:
         self.per_pkg = False
         self.percore = False
         self.snapshot = False
-        self.optional = False
+        self.weak = False
+        self.filter = ""
+        self.keepalive: object = None
         self.supported = True
         self.failed = False  # a read failed: a pinned counter that lost its place
         self.why_not: Exception | None = None
-        self.ids: list[int] = []
+
+    def copy(self) -> CountedEvent:
+        """One more of the same, with an attr of its own and the same leader."""
+        other = CountedEvent(self.name, self.attr.copy())
+        for field in self.__slots__:
+            if field != "attr":
+                setattr(other, field, getattr(self, field))
+        return other
 
     def __repr__(self) -> str:
         return f"<CountedEvent {self.name}>"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno as E
 import os
 import signal
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -56,6 +57,7 @@ class Workload:
     def __init__(self, command: Sequence[str]) -> None:
         self.command = tuple(command)
         self.ended: Ended | None = None
+        self.started_ns = 0
         go_read, self._go = os.pipe()
         self._failure, failure_write = os.pipe()
         self.pid = os.fork()
@@ -68,6 +70,7 @@ class Workload:
     def start(self) -> None:
         """Let the child execute the command; returns when it does. Raises WorkloadFailed when it cannot."""
         os.write(self._go, b"g")
+        self.started_ns = time.monotonic_ns()
         self._close_go()
         answer = os.read(self._failure, _ERRNO_BYTES)  # the pipe closes at exec
         os.close(self._failure)

@@ -1,0 +1,102 @@
+"""Cgroups as targets: names -> folders below the mount -> file descriptors for perf_event_open.
+
+What enters: the lists of -G and --for-each-cgroup, and the events. What
+leaves: events with their cgroup set, and an open folder for each cgroup.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+
+from perfpy.analysis.counts import CountedEvent
+from perfpy.errors import UsageError
+
+_PATTERN = re.compile(r"[\^$*+?()\[\]{}|\\]")
+
+
+def mount_point(mounts: str = "/proc/mounts") -> str:
+    """Where the hierarchy is mounted that perf events follow: perf_event's own of version 1, or version 2's."""
+    second = ""
+    with open(mounts) as file:
+        for line in file:
+            _, path, kind, options, *_ = line.split()
+            if kind == "cgroup" and "perf_event" in options.split(","):
+                return path
+            if kind == "cgroup2":
+                second = second or path
+    if not second:
+        raise UsageError("cgroup: no cgroup file system is mounted")
+    return second
+
+
+def assign(events: Sequence[CountedEvent], names: str) -> None:
+    """-G NAME,...: the n-th name belongs to the n-th event, an empty one to none; one name alone belongs to all.
+
+    Raises UsageError when there are more names than events.
+    """
+    listed = names.split(",")
+    if not events:
+        raise UsageError("must define events before cgroups")
+    if len(listed) > len(events):
+        raise UsageError(f"--cgroup {names}: there are {len(listed)} cgroups for {len(events)} events")
+    if len(listed) == 1:
+        listed *= len(events)
+    for event, name in zip(events, listed, strict=False):
+        event.cgroup = name or None
+
+
+def expand(events: Sequence[CountedEvent], names: str, root: str | None = None) -> list[CountedEvent]:
+    """--for-each-cgroup NAME,...: every event once for every cgroup; a name with pattern characters matches paths.
+
+    Raises UsageError when a pattern matches no cgroup.
+    """
+    if _PATTERN.search(names):
+        found = matching(names, root or mount_point())
+    else:
+        found = names.split(",")
+    return [clone for name in found for clone in _clones(events, name)]
+
+
+def _clones(events: Sequence[CountedEvent], cgroup: str) -> list[CountedEvent]:
+    clones = {id(event): event.copy() for event in events}
+    for event in events:
+        clone = clones[id(event)]
+        clone.cgroup = cgroup or None
+        clone.leader = clones[id(event.leader)]
+    return list(clones.values())
+
+
+def matching(pattern: str, root: str) -> list[str]:
+    """The paths of the cgroups below `root` that the regular expression matches, sorted."""
+    try:
+        expression = re.compile(pattern)
+    except re.error as error:
+        raise UsageError(f"--for-each-cgroup {pattern}: {error}") from None
+    found = []
+    for folder, _, _ in os.walk(root):
+        path = os.path.relpath(folder, root)
+        if path != "." and expression.search(path):
+            found.append(path)
+    if not found:
+        raise UsageError(f"--for-each-cgroup {pattern}: no cgroup below {root} matches")
+    return sorted(found)
+
+
+def open_folders(events: Iterable[CountedEvent], root: str | None = None) -> dict[str, int]:
+    """name -> descriptor for each cgroup among the events. Raises UsageError for one that is not there."""
+    fds: dict[str, int] = {}
+    for event in events:
+        name = event.cgroup
+        if name is None or name in fds:
+            continue
+        root = root or mount_point()
+        path = os.path.join(root, name.lstrip("/"))
+        try:
+            fds[name] = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            for fd in fds.values():
+                os.close(fd)
+            raise UsageError(f"no access to cgroup {path}: {os.strerror(error.errno or 0)}") from None
+    return fds

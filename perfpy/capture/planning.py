@@ -1,0 +1,102 @@
+"""A request, as the command line or a caller makes it -> a Plan that can be carried out.
+
+What enters: event texts, a target, a way of aggregating. What leaves: the
+Plan with everything looked up: default events, cgroups, threads' names, the
+machine's topology. Raises UsageError for combinations that make no sense.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from perfpy.analysis.counts import Aggregation, CountedEvent, Grouping
+from perfpy.capture.counting import counted_events
+from perfpy.capture.measurement import Plan
+from perfpy.errors import UsageError
+from perfpy.events import parse_events
+
+if TYPE_CHECKING:
+    from perfpy.capture.targets import Target
+
+_FRONTEND: Final = "stalled-cycles-frontend"
+_BACKEND: Final = "stalled-cycles-backend"
+_DETAILS: Final = (
+    ("L1-dcache-loads", "L1-dcache-load-misses", "LLC-loads", "LLC-load-misses"),
+    (
+        "L1-icache-loads",
+        "L1-icache-load-misses",
+        "dTLB-loads",
+        "dTLB-load-misses",
+        "iTLB-loads",
+        "iTLB-load-misses",
+    ),
+    ("L1-dcache-prefetches", "L1-dcache-prefetch-misses"),
+)
+_CORE_PMU: Final = "/sys/bus/event_source/devices/cpu/events"
+
+
+def default_events(target: Target) -> list[str]:
+    """perf's own choice, when nothing else is asked for."""
+    import os
+
+    clock = "task-clock" if target.has_tasks else "cpu-clock"
+    stalled = [name for name in (_FRONTEND, _BACKEND) if os.path.exists(f"{_CORE_PMU}/{name}")]
+    software = [clock, "context-switches", "cpu-migrations", "page-faults"]
+    return [*software, "cycles", *stalled, "instructions", "branches", "branch-misses"]
+
+
+def detail_events(level: int) -> list[str]:
+    """What each -d adds."""
+    return [name for names in _DETAILS[:level] for name in names]
+
+
+def choose_events(
+    texts: Sequence[str], filters: Sequence[tuple[int, str]], target: Target, *, detailed: int = 0, null_run: bool = False
+) -> tuple[list[CountedEvent], list[str]]:
+    """The events to count, and warnings. filters: (number of texts before it, expression)."""
+    if null_run:
+        return [], []
+    if not texts:
+        texts = [",".join(default_events(target))]
+    if detailed:
+        texts = [*texts, ",".join(detail_events(detailed))]
+    parsed = parse_events(texts, filters=filters, counting=True)
+    return counted_events(parsed), parsed.warnings
+
+
+def group_by(plan: Plan, mode: Aggregation, *, cache_level: int | None = None) -> None:
+    """Set how the plan's counts are summed. Raises UsageError where the target does not fit."""
+    if mode is Aggregation.THREAD:
+        plan.grouping = _by_thread(plan.target)
+        return
+    if any(event.per_pkg for event in plan.events):
+        from perfpy.kernel.topology import Topology
+
+        plan.package_of = Topology().socket
+    if mode is Aggregation.GLOBAL:
+        return
+    if plan.target.has_tasks:
+        raise UsageError("both cgroup and no-aggregation modes only available in system-wide mode")
+    cpus = {cpu for event in plan.events for cpu in event.cpus or ()} | set(plan.target.cpus)
+    plan.grouping = by_topology(mode, sorted(cpus), cache_level)
+
+
+def _by_thread(target: Target) -> Grouping:
+    from perfpy.capture.targets import comms
+
+    if target.kind in ("command", "cpu", "system"):
+        raise UsageError(
+            "The --per-thread option is only available when monitoring via -p -t -a options or only --per-thread."
+        )
+    return Grouping.by_thread(comms(target.tids))
+
+
+def by_topology(mode: Aggregation, cpus: Sequence[int], cache_level: int | None = None) -> Grouping:
+    """CPUs summed by the part of this machine that they belong to."""
+    if mode is Aggregation.NONE:
+        return Grouping.by_cpu(cpus)
+    from perfpy.kernel.topology import Topology
+
+    topology = Topology()
+    return Grouping.by_part(mode, {cpu: topology.part(mode.name, cpu, cache_level) for cpu in cpus})

@@ -1,0 +1,240 @@
+"""`perfpy stat`: run a program, or watch tasks or CPUs, and count events.
+
+What enters: perf stat's options. What leaves: counts on stderr (or -o,
+--log-fd) in perf's text, CSV or JSON; the exit status is the program's.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from perfpy.cli.options import PerfCommand, fail, given, lacking_options, option, verbose_option, workload
+
+if TYPE_CHECKING:
+    from perfpy.analysis.counts import Aggregation
+    from perfpy.capture.measurement import Plan
+
+_SUBCOMMANDS: Final = ("record", "report")
+
+#: the options that choose an aggregation, later ones win over earlier ones when several are given
+_AGGREGATIONS: Final = (
+    "per_node",
+    "per_socket",
+    "per_die",
+    "per_cluster",
+    "per_cache",
+    "per_core",
+    "per_thread",
+    "no_aggr",
+)
+
+_LACKING: Final = {
+    "-T,--transaction": "it needs a CPU with transactional memory",
+    "-b,--bpf-prog": "it needs BPF programs of perf's own",
+    "--bpf-counters": "it needs BPF programs of perf's own",
+    "--bpf-attr-map": "it needs BPF programs of perf's own",
+    "--smi-cost": "it needs Intel's SMI counters",
+    "--pfm-events": "it needs libpfm4; name events as perfpy list does",
+    "--iostat": "it needs Intel's IIO counters",
+    "--record-tpebs": "it needs Intel's timed PEBS",
+}
+
+
+@click.command(cls=PerfCommand, runs_workload=True, short_help="run a program and count events")
+@option("-e", "--event", multiple=True, negatable=False, metavar="<event>", help="event selector; perfpy list shows the events")
+@option("--filter", multiple=True, negatable=False, metavar="<filter>", help="filter of the tracepoints before it")
+@option("-i", "--no-inherit", is_flag=True, help="child tasks do not inherit counters")
+@option("-p", "--pid", default="", metavar="<pid>", help="count on these processes")
+@option("-t", "--tid", default="", metavar="<tid>", help="count on these threads")
+@option("-a", "--all-cpus", is_flag=True, help="count on all CPUs (default without a command)")
+@option("--scale", is_flag=True, default=True, help="estimate what multiplexed counters missed (default)")
+@verbose_option
+@option("-r", "--repeat", type=int, default=1, metavar="<n>", help="run the command n times, print mean and spread; 0: for ever")
+@option("--table", is_flag=True, help="show each of the repeats")
+@option("-n", "--null", is_flag=True, help="count nothing, only take the time")
+@option("-d", "--detailed", count=True, help="add cache events; -dd and -ddd add more")
+@option("-S", "--sync", is_flag=True, help="sync file systems before each run")
+@option("-B", "--big-num", "big_num", is_flag=True, default=None, help="thousands' separators (the locale's)")
+@option("-C", "--cpu", default="", metavar="<cpu>", help="count on these CPUs, such as 0-2,5")
+@option("-A", "--no-aggr", "--no-merge", "no_aggr", is_flag=True, help="a line for each CPU")
+@option("-x", "--field-separator", "separator", default=None, metavar="<separator>", help="fields with this separator")
+@option("-j", "--json-output", "json", is_flag=True, help="JSON, an object a line")
+@option("-G", "--cgroup", default="", negatable=False, metavar="<name>", help="a cgroup for each event before it")
+@option("--for-each-cgroup", default="", metavar="<name>", help="each event in each of these cgroups")
+@option("-o", "--output", default="", metavar="<file>", help="write to this file")
+@option("--append", is_flag=True, help="append to the file of -o")
+@option("--log-fd", type=int, default=0, metavar="<n>", help="write to this file descriptor instead of stderr")
+@option("--pre", default="", metavar="<command>", help="run this before each run")
+@option("--post", default="", metavar="<command>", help="run this after each run")
+@option("-I", "--interval-print", "interval", type=int, default=0, metavar="<n>", help="print counts every n ms")
+@option("--interval-count", type=int, default=0, metavar="<n>", help="stop after n intervals")
+@option("--interval-clear", is_flag=True, help="clear the screen before each interval")
+@option("--timeout", type=int, default=0, metavar="<n>", help="stop after n ms (at least 10)")
+@option("--per-socket", is_flag=True, help="a line for each socket")
+@option("--per-die", is_flag=True, help="a line for each die")
+@option("--per-cluster", is_flag=True, help="a line for each cluster")
+@option("--per-cache", bare="", default=None, metavar="<level>", help="a line for each cache (of this level: L1, L2; default: the last)")
+@option("--per-core", is_flag=True, help="a line for each core")
+@option("--per-thread", is_flag=True, help="a line for each thread")
+@option("--per-node", is_flag=True, help="a line for each NUMA node")
+@option("-D", "--delay", type=int, default=0, metavar="<n>", help="count from n ms after the start on (-1: until --control enables)")
+@option("--metric-only", is_flag=True, help="print only ratios and metrics")
+@option("--all-kernel", is_flag=True, help="count in the kernel only")
+@option("--all-user", is_flag=True, help="count in user space only")
+@option("--summary", is_flag=True, help="with -I: print the sums at the end")
+@option("--no-csv-summary", is_flag=True, help="no 'summary' before the lines of --summary with -x")
+@option("--quiet", is_flag=True, help="print nothing (with record)")
+@option("--control", default="", metavar="<fd:N[,M]|fifo:PATH[,PATH]>", help="take enable and disable from there, answer ack")
+@lacking_options(_LACKING)
+@workload
+@click.pass_context
+def command(ctx: click.Context, **options: Any) -> int:
+    """Run a program and count events."""
+    return Stat(ctx, options).run()
+
+
+class Stat:
+    """One call of the command."""
+
+    def __init__(self, ctx: click.Context, options: dict[str, Any]) -> None:
+        self._ctx = ctx
+        self._options = options
+
+    def __getattr__(self, name: str) -> Any:
+        """The options by their parameters' names."""
+        try:
+            return self._options[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def run(self) -> int:
+        self._check()
+        from perfpy.cli.stat_output import Output
+        from perfpy.cli.stat_session import Session
+
+        plan = self._plan()
+        with Output(self._options) as output:
+            return Session(plan, output, self._options).run()
+
+    # -- what does not go together ---------------------------------------------
+
+    def _check(self) -> None:
+        if self.separator is not None and self.big_num:
+            fail("-B option not supported with -x")
+        if self.output and self.log_fd:
+            fail("cannot use both --output and --log-fd")
+        if self.log_fd < 0:
+            fail("argument to --log-fd must be a > 0")
+        if self.metric_only and self.per_thread:
+            fail("--metric-only is not supported with --per-thread")
+        if self.metric_only and self.repeat > 1:
+            fail("--metric-only is not supported with -r")
+        if self.table and self.repeat <= 1:
+            fail("--table is only supported with -r")
+        if self.repeat < 0:
+            fail("Run count must be a positive number")
+        if self.all_kernel and self.all_user:
+            fail("--all-kernel and --all-user exclude each other")
+        self._check_times()
+
+    def _check_times(self) -> None:
+        if self.interval_count and not self.interval:
+            fail("interval-count option should be used together with interval-print.")
+        if self.interval < 0 or self.interval_count < 0:
+            fail("--interval-print and --interval-count take positive numbers")
+        if self.timeout and self.timeout < 10:
+            fail("timeout must be >= 10ms.")
+        if self.timeout and self.interval:
+            fail("timeout option is not supported with interval-print.")
+        if self.timeout and self.timeout < 100:
+            self._tell("timeout < 100ms. The overhead percentage could be high in some cases. Please proceed with caution.")
+
+    def _tell(self, text: str) -> None:
+        if not self.quiet:
+            print(text, file=sys.stderr)
+
+    # -- what to do --------------------------------------------------------------
+
+    def _plan(self) -> Plan:
+        from perfpy.capture import planning
+        from perfpy.capture.measurement import Plan
+        from perfpy.capture.targets import resolve
+
+        mode = self._aggregation()
+        tasks = self.pid or self.tid
+        system_wide = self.all_cpus or not (self.workload or tasks or self.cpu)
+        every_thread = mode.name == "THREAD" and system_wide and not tasks
+        target, warnings = resolve(
+            pid=self.pid, tid=self.tid, cpu=self.cpu, system_wide=system_wide, every_thread=every_thread
+        )
+        texts, filters = self._event_texts()
+        events, more = planning.choose_events(texts, filters, target, detailed=self.detailed, null_run=self.null)
+        for warning in (*warnings, *more):
+            self._tell(warning)
+        plan = Plan(events, target, self.workload)
+        plan.default_set = not texts
+        self._add_cgroups(plan)
+        planning.group_by(plan, mode, cache_level=self._cache_level())
+        self._set(plan)
+        return plan
+
+    def _event_texts(self) -> tuple[list[str], list[tuple[int, str]]]:
+        """The -e texts, and each filter with the number of texts before it."""
+        texts: list[str] = []
+        filters: list[tuple[int, str]] = []
+        for item in given(self._ctx, "event", "filter"):
+            if item.name == "event":
+                texts.append(item.value)
+            else:
+                filters.append((len(texts), item.value))
+        return texts, filters
+
+    def _aggregation(self) -> Aggregation:
+        from perfpy.analysis.counts import Aggregation
+
+        chosen = Aggregation.GLOBAL
+        for name in _AGGREGATIONS:
+            if self._options[name] not in (False, None):
+                chosen = Aggregation.NONE if name == "no_aggr" else Aggregation[name.removeprefix("per_").upper()]
+        return chosen
+
+    def _cache_level(self) -> int | None:
+        text = self.per_cache
+        if not text:
+            return None
+        if len(text) != 2 or text[0] not in "lL" or text[1] not in "1234":
+            fail("Cache level must be of form L[1-4], or l[1-4]")
+        return int(text[1])
+
+    def _add_cgroups(self, plan: Plan) -> None:
+        if not (self.cgroup or self.for_each_cgroup):
+            return
+        from perfpy.capture import cgroups
+
+        if self.cgroup and self.for_each_cgroup:
+            fail("--cgroup and --for-each-cgroup cannot be used together")
+        if self.cgroup:
+            cgroups.assign(plan.events if self.event else [], self.cgroup)
+        if plan.target.has_tasks:
+            fail("both cgroup and no-aggregation modes only available in system-wide mode")
+        if self.for_each_cgroup:
+            plan.events = cgroups.expand(plan.events, self.for_each_cgroup)
+        plan.cgroup_fds = cgroups.open_folders(plan.events)
+
+    def _set(self, plan: Plan) -> None:
+        plan.options.inherit = not self.no_inherit
+        plan.options.all_user = self.all_user
+        plan.options.all_kernel = self.all_kernel
+        plan.repeat = self.repeat
+        plan.delay = self.delay
+        plan.interval = self.interval
+        plan.interval_count = self.interval_count
+        plan.timeout = self.timeout
+        plan.summary = self.summary
+        plan.scale = self.scale
+        plan.before = self.pre
+        plan.after = self.post
+        plan.sync = self.sync

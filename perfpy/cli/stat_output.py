@@ -1,0 +1,125 @@
+"""Where the counts of `perfpy stat` go, and in which form: text, CSV, JSON; stderr, a file, a descriptor.
+
+What enters: the command's options and tallies. What leaves: what the chosen
+view makes of them, written at once, so that a reader of a pipe sees each interval.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
+
+from perfpy.errors import OutputFailed
+
+if TYPE_CHECKING:
+    from perfpy.analysis.tally import Tally
+
+_CLEAR = "\033[H\033[2J"
+
+
+class View(Protocol):
+    """What writes a tally down."""
+
+    def render(self, tally: Tally) -> Iterator[str]: ...
+
+
+class Output:
+    """The stream and the view; a context manager."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._options = options
+        self._name = options["output"]
+        self.stream = self._open()
+        self.title = ""
+        self._view: View | None = None
+
+    def _open(self) -> TextIO:
+        mode = "a" if self._options["append"] else "w"
+        if self._options["quiet"]:
+            return open(os.devnull, "w")
+        try:
+            if self._options["log_fd"]:
+                return os.fdopen(self._options["log_fd"], mode, closefd=False)
+            if not self._name or self._name == "-":
+                return sys.stderr
+            stream = open(self._name, mode, encoding="utf-8", errors="surrogateescape")
+        except OSError as error:
+            where = self._name or f"descriptor {self._options['log_fd']}"
+            raise OutputFailed(where, os.strerror(error.errno or 0)) from None
+        if not self._options["json"]:
+            stream.write(f"# started on {time.ctime()}\n\n")
+        return stream
+
+    def show(self, tally: Tally) -> None:
+        """Write one printing."""
+        if self._view is None:
+            self._view = self._choose_view()
+        text = "".join(self._view.render(tally))
+        if self._options["interval_clear"] and tally.timestamp is not None:
+            text = _CLEAR + text
+        self.write(text)
+
+    def write(self, text: str) -> None:
+        """Write text as it is. Raises OutputFailed."""
+        try:
+            self.stream.write(text)
+            self.stream.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise OutputFailed(self._name or "the counts", os.strerror(error.errno or 0)) from None
+
+    def _choose_view(self) -> View:
+        options = self._options
+        if options["json"]:
+            from perfpy.views.stat_json import JsonView
+
+            return JsonView(metric_only=options["metric_only"])
+        if options["separator"] is not None:
+            from perfpy.views.stat_csv import CsvView
+
+            separator = options["separator"].replace("\\t", "\t")
+            return CsvView(separator, metric_only=options["metric_only"], mark_summary=not options["no_csv_summary"])
+        from perfpy.views.stat_text import TextView
+
+        return TextView(
+            self.title,
+            separators="" if options["big_num"] is False else _thousands_separator(),
+            repeat_table=options["table"],
+            metric_only=options["metric_only"],
+        )
+
+    def __enter__(self) -> Output:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self.stream is not sys.stderr:
+            try:
+                self.stream.close()
+            except OSError as failure:
+                raise OutputFailed(self._name or "the counts", os.strerror(failure.errno or 0)) from None
+
+
+def _thousands_separator() -> str:
+    """The locale's; "" in the C locale, which most machines have in scripts."""
+    for name in ("LC_ALL", "LC_NUMERIC", "LANG"):
+        value = os.environ.get(name)
+        if value:
+            break
+    else:
+        return ""
+    if value.split(".")[0] in ("C", "POSIX"):
+        return ""
+    import locale
+
+    try:
+        locale.setlocale(locale.LC_NUMERIC, "")
+    except locale.Error:
+        return ""
+    separator = str(locale.localeconv()["thousands_sep"])
+    locale.setlocale(locale.LC_NUMERIC, "C")
+    return separator

@@ -151,11 +151,6 @@ def _nothing(attr: EventAttr) -> None:
     """The feature is in the call's flags, see _without_missing."""
 
 
-def _always(attempt: Attempt) -> bool:
-    """perf tries once more in the end, whether the bit is set or not."""
-    return True
-
-
 _CLOEXEC: Final = "cloexec"
 
 #: newest first: the order in which perf gives them up
@@ -189,7 +184,7 @@ _FEATURES: Final[tuple[_Feature, ...]] = (
         _zero("exclude_guest", "exclude_host"),
         per_type=True,
     ),
-    _Feature("sample id all", _always, _zero("sample_id_all")),
+    _Feature("sample id all", bool, _zero("sample_id_all")),  # bool: tried in any case, as perf does
     _Feature("branch flags", lambda a: a.attr.branch_sample_type & _BRANCH_FLAGS, _clear("branch_sample_type", _BRANCH_FLAGS)),
     _Feature(
         "group read",

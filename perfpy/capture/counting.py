@@ -8,7 +8,6 @@ event the `Cell`s of its counters. What the attr of a counting event holds
 from __future__ import annotations
 
 import errno as E
-import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -130,7 +129,7 @@ class Counting:
         self._kernel = kernel or this_machine()
         self._warn = warn or (lambda text: None)
         self._columns = {event: _Column(event) for event in self.events}
-        self._enabled_at = 0
+        self._flags = FLAG_FD_CLOEXEC
 
     # -- opening ---------------------------------------------------------------
 
@@ -195,7 +194,7 @@ class Counting:
                         return
 
     def _open_counter(self, event: CountedEvent, cpu: int, thread: int, tid: int) -> Counter:
-        flags = FLAG_FD_CLOEXEC
+        flags = self._flags
         if event.cgroup is not None:
             tid = self._cgroup_fds[event.cgroup]
             flags |= FLAG_PID_CGROUP
@@ -209,12 +208,24 @@ class Counting:
         if event.weak and event.leader is not event and refused.errno in (E.EINVAL, E.EBADF):
             self._dissolve(event.leader)
             return False
+        if refused.errno == E.EINVAL and self._ask_for_less(event):
+            return True
         if refused.errno in _UNSUPPORTED:
             self._unsupported(event, refused)
             return False
         if self._exclude_kernel(event, refused):
             return True
         raise refused
+
+    def _ask_for_less(self, event: CountedEvent) -> bool:
+        """Leave out what an old kernel, or a simple PMU such as msr, takes for invalid; False when nothing is left."""
+        if self._flags & FLAG_FD_CLOEXEC:
+            self._flags &= ~FLAG_FD_CLOEXEC
+        elif event.attr.exclude_guest or event.attr.exclude_host:
+            event.attr.exclude_guest = event.attr.exclude_host = 0
+        else:
+            return False
+        return True
 
     def _unsupported(self, event: CountedEvent, refused: KernelRefused) -> None:
         if event.leader is event and event.group_size > 1:
@@ -260,10 +271,6 @@ class Counting:
                     counter.set_filter(event.filter)
 
     # -- running ---------------------------------------------------------------
-
-    def start_clock(self) -> None:
-        """Note the moment from which the tool events' times count."""
-        self._enabled_at = time.monotonic_ns()
 
     def enable(self) -> None:
         """Let all groups count (not needed where a task's exec enables them)."""

@@ -65,6 +65,13 @@ def choose_events(
     return counted_events(parsed), parsed.warnings
 
 
+def widened(target: Target, events: Sequence[CountedEvent]) -> Target:
+    """The whole system instead of a command, where every event counts for CPUs, not for tasks (uncore PMUs)."""
+    if target.kind == "command" and events and all(event.cpus is not None for event in events):
+        return target._replace(kind="system")
+    return target
+
+
 def group_by(plan: Plan, mode: Aggregation, *, cache_level: int | None = None) -> None:
     """Set how the plan's counts are summed. Raises UsageError where the target does not fit."""
     if mode is Aggregation.THREAD:

@@ -174,7 +174,7 @@ class Stat:
         events, more = planning.choose_events(texts, filters, target, detailed=self.detailed, null_run=self.null)
         for warning in (*warnings, *more):
             self._tell(warning)
-        plan = Plan(events, target, self.workload)
+        plan = Plan(events, planning.widened(target, events), self.workload)
         plan.default_set = not texts
         self._add_cgroups(plan)
         planning.group_by(plan, mode, cache_level=self._cache_level())

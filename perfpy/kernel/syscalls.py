@@ -89,7 +89,9 @@ def perf_event_open(
     shorter struct, as long as the rest is zero. pid: a task, 0 for the caller
     itself, -1 for all (with FLAG_PID_CGROUP: the fd of a cgroup's folder);
     cpu: its number, or -1 for any; group_fd: the group's leader or -1;
-    flags: FLAG_*; event: the name for messages.
+    flags: FLAG_*; event: the name for messages. Programs that are executed
+    never inherit the descriptor, with or without FLAG_FD_CLOEXEC (which
+    kernels before 3.14 do not know).
 
     Returns the file descriptor. Raises KernelRefused, and UsageError for
     pid -1 with cpu -1, which the kernel has no meaning for.
@@ -108,6 +110,8 @@ def perf_event_open(
             ctypes.c_ulong(flags),
         )
         if fd >= 0:
+            if not flags & FLAG_FD_CLOEXEC:
+                os.set_inheritable(fd, False)
             return fd
         error = ctypes.get_errno()
         if error == EINTR:

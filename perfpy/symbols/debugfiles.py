@@ -12,16 +12,16 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from perfpy.symbols import debuginfod
 from perfpy.symbols.dso import Dso, DsoKind
 from perfpy.symbols.elf import BadElf, ElfFile
 from perfpy.symbols.elf_symbols import has_dynsym, has_symtab
+from perfpy.symbols.live_process import DELETED, own_vdso, places_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _DEBUG_ROOT: Final = "/usr/lib/debug"
-_DELETED: Final = " (deleted)"
-NO_FILES: Final = "-"
 
 
 @dataclass(frozen=True)
@@ -75,24 +75,49 @@ def find(dso: Dso, options: SymbolOptions) -> Found:
     """The files of a Dso of user space."""
     found = Found()
     build_id = dso.build_id or _own_build_id(dso, options)
-    for path in _places(dso, build_id, options):
-        file = _open(path, build_id, found)
-        if file is None:
-            continue
-        if found.symbols is None and has_symtab(file):
-            found.symbols = file
-        if found.runtime is None and has_dynsym(file):
-            found.runtime = file
-        if found.symbols and found.runtime:
-            break
+    if dso.kind is DsoKind.VDSO:
+        found.runtime = found.symbols = _vdso(build_id, options)
+    for places in (_places(dso, build_id, options), _last_resorts(dso, options)):
+        if found.runtime is None and found.symbols is None:
+            _search(places, build_id, found)
+    if found.symbols is None and options.debuginfod:
+        _ask_servers(build_id, found)
     found.symbols = found.symbols or found.runtime
     found.runtime = found.runtime or found.symbols
     return found
 
 
-def cached_elf(build_id: str, cache: str, name: str = "elf") -> str:
-    """Where perf's build-id cache keeps a file (name: elf, debug, kallsyms, vdso)."""
-    return f"{cache}/.build-id/{build_id[:2]}/{build_id[2:]}/{name}"
+def _search(places: Iterator[str], build_id: str, found: Found) -> None:
+    """Try places until both the symbols and the file that ran are there."""
+    for path in places:
+        _take(_open(path, build_id, found), found)
+        if found.symbols and found.runtime:
+            return
+
+
+def _take(file: ElfFile | None, found: Found) -> None:
+    if file and found.symbols is None and has_symtab(file):
+        found.symbols = file
+    if file and found.runtime is None and has_dynsym(file):
+        found.runtime = file
+
+
+def _ask_servers(build_id: str, found: Found) -> None:
+    """Fetch what no place here has: the symbols, and the program itself if that is missing as well."""
+    for kind in ("debuginfo", "executable"):
+        if kind == "debuginfo" or not found.runtime:
+            path = debuginfod.fetch(build_id, kind)
+            found.looked.extend(f"{server}/buildid/{build_id}/{kind}" for server in debuginfod.servers() if build_id)
+            _take(_open(path, build_id, found) if path else None, found)
+
+
+def _vdso(build_id: str, options: SymbolOptions) -> ElfFile | None:
+    """This kernel's own, if it is the recorded one; with symfs that must be known, not assumed."""
+    try:
+        file = ElfFile("[vdso]", own_vdso())
+    except BadElf:
+        return None
+    return file if (same_build_id(file.build_id, build_id) if build_id else not options.root) else None
 
 
 def _own_build_id(dso: Dso, options: SymbolOptions) -> str:
@@ -128,7 +153,7 @@ def _places(dso: Dso, build_id: str, options: SymbolOptions) -> Iterator[str]:
     if dso.kind is DsoKind.FILE and path.startswith("/"):
         yield from _debuglinks(path, root)
     if build_id:
-        yield from (cached_elf(build_id, options.build_id_cache, name) for name in ("elf", "debug"))
+        yield from (cached_elf(build_id, options.build_id_cache, name) for name in ("elf", "debug", "vdso"))
     if dso.kind is not DsoKind.FILE or not path.startswith("/"):
         return
     yield f"{root}{_DEBUG_ROOT}{path}.debug"
@@ -139,6 +164,15 @@ def _places(dso: Dso, build_id: str, options: SymbolOptions) -> Iterator[str]:
     yield root + path
     folder, name = os.path.split(path)
     yield f"{root}{folder}/.debug/{name}"
+
+
+def _last_resorts(dso: Dso, options: SymbolOptions) -> Iterator[str]:
+    """Where a file can be that is not at its path any more, or never was: it was deleted, or it is a container's."""
+    if options.root or dso.kind is not DsoKind.FILE or not dso.name.startswith("/"):
+        return
+    if dso.name.endswith(DELETED) and dso.build_id:  # replaced by the same, as upgrades do
+        yield dso.name.removesuffix(DELETED)
+    yield from places_of(dso.name, dso.pids)
 
 
 def _debuglinks(path: str, root: str) -> Iterator[str]:

@@ -74,6 +74,17 @@ def read(symbol_file: ElfFile, runtime: ElfFile, section: Section) -> Symbols:
     return _columns(entries, start, strings)
 
 
+def supplemented(table: SymbolTable, more: ElfFile, runtime: ElfFile) -> SymbolTable:
+    """A table with what another file knows of the places where it has no symbol."""
+    section = more.section(".symtab", elf.SHT_SYMTAB)
+    if section is None:
+        return table
+    extra = read(more, runtime, section)
+    extra = extra.pick(table.find(extra.start) < 0)
+    joined = table.symbols.joined(extra)
+    return SymbolTable(joined.pick(np.argsort(joined.start, kind="stable")), table.demangle)
+
+
 def by_address(file: ElfFile, demangle: Demangle = plain) -> SymbolTable:
     """The symbols of .symtab at their addresses, not file offsets: for a kernel, which is not mapped from a file."""
     section = file.section(".symtab", elf.SHT_SYMTAB)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfpy.symbols import debugfiles, elf_symbols, jit
+from perfpy.symbols import debugfiles, elf_symbols, jit, live_process
+from perfpy.symbols.compressed_files import mini_debug_info
 from perfpy.symbols.demangle import Demangle, demangle, plain
-from perfpy.symbols.dso import Dso, DsoKind
+from perfpy.symbols.dso import Dso, DsoKind, perf_map_pid
 from perfpy.symbols.elf import BadElf
 from perfpy.symbols.kernel_symbols import KernelSymbols
 from perfpy.symbols.symbol_table import EMPTY, SymbolTable, named
@@ -73,16 +74,22 @@ class SymbolLoader:
         if found.symbols is None or found.runtime is None:
             return SymbolTable(EMPTY)
         try:
-            return elf_symbols.load(found.symbols, found.runtime, self._demangle)
+            table = elf_symbols.load(found.symbols, found.runtime, self._demangle)
+            mini = None if elf_symbols.has_symtab(found.symbols) else mini_debug_info(found.runtime)
+            return elf_symbols.supplemented(table, mini, found.runtime) if mini else table
         except (BadElf, ValueError, IndexError):  # damaged tables
             return SymbolTable(EMPTY)
 
     def _load_jit(self, number: int, dso: Dso) -> SymbolTable:
-        self._looked[number] = [dso.name]
-        try:
-            return jit.load(dso.name)
-        except OSError:
-            return SymbolTable(EMPTY)
+        pid = perf_map_pid(dso.name)
+        places = [dso.name] if pid is None else [*live_process.perf_map_places(pid)]
+        self._looked[number] = places + ([self._options.root + dso.name] if self._options.root else [])
+        for path in self._looked[number]:
+            try:
+                return jit.load(path)
+            except OSError:
+                continue
+        return SymbolTable(EMPTY)
 
     def _program(self, number: int, dso: Dso) -> SymbolTable:
         """A BPF program or trampoline is one symbol, named as its Dso."""

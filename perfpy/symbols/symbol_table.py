@@ -94,7 +94,7 @@ class SymbolTable:
 
     def __init__(self, symbols: Symbols, demangle: Demangle = plain) -> None:
         self.symbols = symbols
-        self._demangle = demangle
+        self.demangle = demangle
         start = symbols.start
         self._first = np.flatnonzero(np.append(True, start[1:] != start[:-1])) if len(start) else np.zeros(0, np.int64)
         self._starts = start[self._first]
@@ -107,7 +107,7 @@ class SymbolTable:
 
     def name(self, row: int) -> str:
         """The name to print."""
-        return self._demangle(self.raw_name(row))
+        return self.demangle(self.raw_name(row))
 
     def raw_name(self, row: int) -> bytes:
         """The name as it stands in the file."""

@@ -1,0 +1,132 @@
+"""Callchains as ids: from the raw column of a batch to a table of distinct chains.
+
+What enters: a ragged callchain column (u64 addresses and PERF_CONTEXT_*
+markers, innermost first; perf_event.h) with pid and key per sample. What
+leaves: one int32 chain id per sample; `ChainTable` holds each distinct chain
+once, as int32 frame ids of the symbolizer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfpy.abi import flags
+from perfpy.abi.columns import spans_index
+from perfpy.symbols.interning import IdTable
+
+if TYPE_CHECKING:
+    from perfpy.abi.columns import Ragged
+    from perfpy.symbols.symbolizer import Symbolizer
+
+_FIRST_MARKER = np.uint64(flags.CONTEXT_MAX)
+_CPUMODE_OF_MARKER = {
+    flags.CONTEXT_HV: flags.MISC_HYPERVISOR,
+    flags.CONTEXT_KERNEL: flags.MISC_KERNEL,
+    flags.CONTEXT_USER: flags.MISC_USER,
+    flags.CONTEXT_USER_DEFERRED: flags.MISC_USER,
+    flags.CONTEXT_GUEST: flags.MISC_GUEST_KERNEL,
+    flags.CONTEXT_GUEST_KERNEL: flags.MISC_GUEST_KERNEL,
+    flags.CONTEXT_GUEST_USER: flags.MISC_GUEST_USER,
+}
+
+
+def frames_of(
+    chains: Ragged, pid: NDArray[np.int32], key: NDArray[np.uint64], symbolizer: Symbolizer
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Frame ids of all chains of a batch, markers removed.
+
+    Returns (frame ids, one after the other; the number of frames of each
+    sample). Addresses before the first marker count as the user's; a chain
+    with a marker that nobody knows is corrupt and comes back empty.
+    """
+    values, starts = chains.values, chains.offsets
+    lengths = np.diff(starts)
+    is_marker = values >= _FIRST_MARKER
+    modes = _cpumodes(values, starts[:-1][lengths > 0], is_marker)
+    kept = ~is_marker & (modes != _CORRUPT)
+    bad = modes == _CORRUPT
+    if bad.any():
+        broken = np.unique(np.searchsorted(starts, np.flatnonzero(bad), side="right") - 1)
+        kept &= ~np.repeat(np.isin(np.arange(len(lengths)), broken), lengths)
+    before = np.concatenate([[0], np.cumsum(kept)])
+    counts = np.diff(before[starts])
+    ids = symbolizer.frame_ids(np.repeat(pid, counts), values[kept], np.repeat(key, counts), modes[kept])
+    return ids, counts
+
+
+_CORRUPT = 255
+
+
+def _cpumodes(values: NDArray[np.uint64], starts: NDArray[np.int64], is_marker: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    """The cpumode of every entry: that of the last marker before it within its chain."""
+    if not len(values):
+        return np.zeros(0, np.uint8)
+    breaks = is_marker.copy()
+    breaks[starts] = True
+    where = np.flatnonzero(breaks)
+    known, of_break = np.unique(values[where], return_inverse=True)
+    mode_of = np.array([_mode(value) for value in known.tolist()], np.uint8)
+    runs = np.diff(np.append(where, len(values)))
+    return np.repeat(mode_of[of_break.ravel()], runs)
+
+
+def _mode(value: int) -> int:
+    if value < flags.CONTEXT_MAX:
+        return flags.MISC_USER  # a chain that begins without a marker
+    return _CPUMODE_OF_MARKER.get(value, _CORRUPT)
+
+
+class ChainTable:
+    """Distinct callchains: chain id -> int32 frame ids, innermost first."""
+
+    def __init__(self) -> None:
+        self._table = IdTable()
+        self._frames: list[NDArray[np.int32]] = []
+        self._lengths: list[NDArray[np.int64]] = []
+        # two tables of odd random numbers, by frame id and by position, grown as needed
+        self._random = np.random.default_rng(0x706572)
+        self._by_frame = self._odd(1 << 10)
+        self._by_position = self._odd(1 << 7)
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def _odd(self, count: int) -> NDArray[np.uint64]:
+        return self._random.integers(0, 1 << 63, count, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+
+    def add(self, frames: NDArray[np.int32], counts: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the chain id of each sample; frames lie one chain after the other, `counts` frames each."""
+        ends = np.cumsum(counts)
+        starts = ends - counts
+        ids, new = self._table.ids_and_new(self._hashes(frames, starts, ends, counts))
+        if len(new):
+            lengths = counts[new]
+            self._lengths.append(lengths)
+            self._frames.append(frames[spans_index(starts[new], lengths)[0]])
+        return ids
+
+    def _hashes(
+        self, frames: NDArray[np.int32], starts: NDArray[np.int64], ends: NDArray[np.int64], counts: NDArray[np.int64]
+    ) -> NDArray[np.uint64]:
+        """A 64-bit hash of each whole chain: the sum of mixed frame ids times a number for their position."""
+        if not len(frames):
+            return np.zeros(len(counts), np.uint64)
+        while int(frames.max()) >= len(self._by_frame):
+            self._by_frame = np.concatenate([self._by_frame, self._odd(len(self._by_frame))])
+        while int(counts.max()) >= len(self._by_position):
+            self._by_position = np.concatenate([self._by_position, self._odd(len(self._by_position))])
+        positions = np.arange(len(frames)) - np.repeat(starts, counts)
+        terms = self._by_frame[frames] * self._by_position[positions]
+        sums = np.zeros(len(terms) + 1, np.uint64)
+        np.cumsum(terms, out=sums[1:])  # wraps around, and the differences are right all the same
+        return sums[ends] - sums[starts] + counts.astype(np.uint64)
+
+    def chains(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """All distinct chains: (frame ids one after the other, offsets with one more entry than chains)."""
+        frames = np.concatenate(self._frames) if self._frames else np.zeros(0, np.int32)
+        lengths = np.concatenate(self._lengths) if self._lengths else np.zeros(0, np.int64)
+        return frames, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+

@@ -1,0 +1,247 @@
+"""Histograms: the tables of a report, one per event or event group, sorted as perf sorts them.
+
+What enters: folded samples, chains, places, and what was asked for. What
+leaves: `Histogram` values: rows with their sums, the text of each key, and
+their call trees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfpy.analysis.calltree import CallForest, CallNode, Int64, Pruning, grow, minimum_period
+from perfpy.analysis.sortkeys import Metric, SortKey
+
+if TYPE_CHECKING:
+    from perfpy.analysis.entries import Entries, EntryBuilder
+    from perfpy.analysis.keycolumns import Facts, KeyColumn
+    from perfpy.analysis.layout import Layout
+    from perfpy.analysis.options import CallGraph, ReportOptions
+    from perfpy.analysis.places import Places
+    from perfpy.perfdata.event_table import FileEvent
+
+
+@dataclass(frozen=True)
+class KeyValues:
+    """One sort key over all entries: its column, and the number (in that column) of each entry."""
+
+    key: SortKey
+    column: KeyColumn
+    number: Int64
+
+    @cached_property
+    def same(self) -> Int64:
+        return self.column.same[self.number]
+
+    @cached_property
+    def order(self) -> Int64:
+        return self.column.order[self.number]
+
+
+@dataclass(frozen=True)
+class EventTotals:
+    """All samples of one event: how many, and their periods' sum; shown_*: without those that filters exclude."""
+
+    event: FileEvent
+    samples: int
+    period: int
+    shown_samples: int
+    shown_period: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a histogram.
+
+    values: metric's sum name -> the number of each member of the event group;
+    texts: key's name -> text.
+    """
+
+    index: int
+    values: dict[str, list[int]]
+    texts: dict[str, str]
+
+
+@dataclass
+class Histogram:
+    """One table.
+
+    events: totals of the event, or of each member of the group; order: entry
+    numbers in the order of rows; filtered: entries that are not shown.
+    """
+
+    events: list[EventTotals]
+    layout: Layout
+    entries: Entries
+    keys: dict[str, KeyValues]
+    order: Int64
+    filtered: NDArray[np.bool_]
+    tids: Int64
+    options: ReportOptions
+    trees: Trees | None
+    facts: Facts = field(repr=False)
+    group_name: str = ""
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    @property
+    def leader(self) -> EventTotals:
+        return self.events[0]
+
+    def total(self, member: int = 0) -> int:
+        """What 100 % is."""
+        totals = self.events[member]
+        return totals.shown_period if self.options.relative_percentages else totals.period
+
+    def shown(self) -> Int64:
+        """Entry numbers of the rows that filters leave, in order."""
+        return self.order[~self.filtered[self.order]]
+
+    def value(self, metric: str, entry: int, member: int = 0) -> int:
+        """A sum of an entry."""
+        return int(self.entries.sums[metric][entry, member])
+
+    def text(self, key: str, entry: int) -> str:
+        """The text of a key in an entry's row."""
+        values = self.keys[key]
+        return values.column.text(int(values.number[entry]), self.value("samples", entry))
+
+    def percent(self, metric: str, entry: int, member: int = 0) -> float:
+        """A sum of an entry in percent of the total."""
+        total = self.total(member)
+        return 100.0 * self.value(metric, entry, member) / total if total else 0.0
+
+    def weight(self, entry: int) -> int:
+        """What an entry's call tree adds up to: with callers, its own and theirs."""
+        return self.value("children" if "children" in self.entries.sums else "period", entry)
+
+    def place(self, entry: int) -> int:
+        """The place of the sample that made the entry."""
+        return int(self.entries.place[entry])
+
+    def mean(self, metric: str, entry: int, member: int = 0) -> float:
+        """A sum of an entry per sample."""
+        samples = self.value("samples", entry, member)
+        return self.value(metric, entry, member) / samples if samples else 0.0
+
+    def last_comms(self) -> set[str]:
+        """The final comms of the threads that made the rows shown."""
+        return {self.facts.last_comm(tid) for tid in np.unique(self.tids[self.shown()]).tolist()}
+
+    def has_unnamed(self) -> bool:
+        """Whether a row shown is of a place without a symbol."""
+        return bool((self.facts.places.symbol[self.entries.place[self.shown()] >> 1] < 0).any())
+
+    def rows(self) -> Iterator[Row]:
+        """All rows that are shown."""
+        for index, entry in enumerate(self.shown().tolist()):
+            values = {name: sums[entry].tolist() for name, sums in self.entries.sums.items()}
+            yield Row(index, values, {name: self.text(name, entry) for name in self.keys})
+
+    def calls(self, entry: int) -> list[CallNode]:
+        """The top nodes of an entry's call tree."""
+        return self.trees.calls(entry) if self.trees else []
+
+
+class Trees:
+    """The call trees of one histogram's entries, grown when the first is asked for."""
+
+    def __init__(
+        self,
+        builder: EntryBuilder,
+        entries: Int64,
+        weights: Int64,
+        total: int,
+        graph: CallGraph,
+        classes: NDArray[Any],
+        frames: NDArray[np.int32],
+        places: Places,
+    ) -> None:
+        self._builder = builder
+        self._entries = entries
+        self._weights = weights
+        self._minimum = minimum_period(total, graph.percent)
+        self._graph = graph
+        self._classes = classes  # of each position in the flat chains
+        self._frames = frames  # the frame at each position
+        self._places = places
+
+    @cached_property
+    def _root_of(self) -> Int64:
+        roots = np.full(int(self._entries.max()) + 1 if len(self._entries) else 0, -1, np.int64)
+        roots[self._entries] = np.arange(len(self._entries))
+        return roots
+
+    @cached_property
+    def _forest(self) -> CallForest:
+        graph, count = self._graph, len(self._entries)
+        # below the threshold nothing of a tree is shown; fractal trees are measured by themselves
+        kept = self._entries if graph.relative else self._entries[self._weights >= self._minimum]
+        wanted = np.zeros(self._builder.size, np.bool_)
+        wanted[kept] = True
+        padded = np.full(self._builder.size, -1, np.int64)
+        padded[: len(self._root_of)] = self._root_of
+        walkers = self._builder.walkers(wanted, padded)
+        pruning = Pruning(relative=graph.percent / 100) if graph.relative else Pruning(self._minimum)
+        return grow(self._classes, walkers, count, pruning, by_period=graph.style in ("graph", "fractal"))
+
+    def calls(self, entry: int) -> list[CallNode]:
+        return self._forest.children_of_root(int(self._root_of[entry]))
+
+    def frame_name(self, position: int) -> str:
+        """What a frame of a call tree is called: its function, or its address."""
+        frame = int(self._frames[position])
+        return self._places.name(frame) or _hex(int(self._places.ip[frame]))
+
+    def under(self, entry: int) -> tuple[int, int]:
+        """Period and samples of all chains of an entry."""
+        root = int(self._root_of[entry])
+        return self._forest.child_period(root), self._forest.child_count(root)
+
+
+def _hex(number: int) -> str:
+    """As C's %#x has it: no prefix for 0."""
+    return hex(number) if number else "0"
+
+
+def sort_entries(entries: Entries, chosen: Int64, layout: Layout, keys: dict[str, KeyValues], depth: Int64 | None, tids: Int64, sort_member: int) -> Int64:
+    """The chosen entries in perf's order: by the layout's columns, equal rows by perf's tree of entries.
+
+    depth: a number for each entry by which perf puts callers above callees of
+    equal weight, smaller first; None without callers.
+    """
+    columns: list[NDArray[Any]] = []
+    for entry in layout.sorts:
+        if isinstance(entry, Metric):
+            sums = entries.sums.get(entry.value)
+            if sums is None:
+                continue
+            members = [sort_member, *(m for m in range(sums.shape[1]) if m != sort_member)]
+            columns.extend(-sums[chosen, member] for member in members)
+            if entry.value == "children" and depth is not None:
+                columns.append(_depth_column(sums[chosen, 0], depth[chosen], tids[chosen]))
+        else:
+            columns.append(keys[entry.name].order[chosen])
+    columns.extend(keys[key.name].same[chosen] for key in layout.keys)
+    return chosen[np.lexsort(columns[::-1])]
+
+
+def _depth_column(weights: Int64, depth: Int64, tids: Int64) -> Int64:
+    """The depths of entries of one thread with equal weight, else 0: perf does not compare those of different threads."""
+    order = np.argsort(weights, kind="stable")
+    ordered, threads = weights[order], tids[order]
+    begins = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(order) else np.zeros(0, np.int64)
+    if not len(begins):
+        return np.zeros(0, np.int64)
+    mixed = np.maximum.reduceat(threads, begins) != np.minimum.reduceat(threads, begins)
+    group = np.repeat(np.arange(len(begins)), np.diff(np.append(begins, len(order))))
+    column = np.empty(len(order), np.int64)
+    column[order] = np.where(mixed[group], 0, depth[order])
+    return column

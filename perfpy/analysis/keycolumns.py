@@ -1,0 +1,295 @@
+"""How each sort key groups, orders and words the numbers of its source.
+
+What enters: the distinct numbers of one source (see perfpy.analysis.sources)
+and what is known of the recording (`Facts`). What leaves: a `KeyColumn`: for
+every number a rank that is equal for numbers of one row, a rank that orders
+rows, and the text. Ranks ascend in the order in which perf shows rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfpy.analysis.places import Int64, Places, name_ranks, ranks
+
+Text = Callable[[int, int], str]
+
+
+@dataclass
+class KeyColumn:
+    """One sort key over the distinct numbers of its source.
+
+    same: equal ranks are one row; their order is that of perf's tree of
+    entries, which decides between rows that are equal in everything shown.
+    order: the order of rows. text(i, samples): what is printed for number i in
+    a row of that many samples. wide(i): the width that number asks for its column.
+    """
+
+    same: Int64
+    order: Int64
+    text: Text
+    wide: Callable[[int], int]
+
+
+class LineNumbers(Protocol):
+    """Where source lines of places come from."""
+
+    def line(self, frame: int) -> str: ...
+    def file(self, frame: int) -> str: ...
+
+
+class Payloads(Protocol):
+    """Where the text of a tracepoint's payload comes from."""
+
+    def text(self, payload: int) -> str: ...
+
+
+@dataclass
+class Facts:
+    """What sort keys know of the recording beside the numbers.
+
+    last_comm: the comm that a thread had at the end. verbose: perf's -v.
+    nanoseconds, quantum: how times are written, and their grain in ns.
+    socket_of: CPU -> socket. cgroup_name: id -> path, or None.
+    """
+
+    places: Places
+    comms: Sequence[str]
+    last_comm: Callable[[int], str]
+    lines: LineNumbers | None = None
+    payloads: Payloads | None = None
+    verbose: bool = False
+    nanoseconds: bool = False
+    quantum: int = 100_000_000
+    socket_of: Callable[[int], int] = lambda cpu: -1
+    cgroup_name: Callable[[int], str | None] = lambda number: None
+    parents: list[str] = field(default_factory=list)
+
+
+def byte_width(text: str) -> int:
+    """The length of a text as C's strlen has it."""
+    return len(text) if text.isascii() else len(text.encode(errors="surrogateescape"))
+
+
+def _numbers(values: Int64, text: Text, *, falling: bool = False) -> KeyColumn:
+    """A key that compares the numbers themselves; falling: the larger first."""
+    rank = ranks(-values if falling else values)
+    return KeyColumn(rank, rank, text, lambda i: 0)
+
+
+def _strings(texts: list[str], *, wide: bool = True) -> KeyColumn:
+    rank = name_ranks(texts)
+    return KeyColumn(rank, rank, lambda i, samples: texts[i], (lambda i: byte_width(texts[i])) if wide else lambda i: 0)
+
+
+def comm(facts: Facts, values: Int64) -> KeyColumn:
+    return _strings([facts.comms[number] for number in values.tolist()], wide=False)
+
+
+def thread(facts: Facts, values: Int64) -> KeyColumn:
+    tids = values.tolist()
+    return _numbers(values, lambda i, samples: f"{tids[i]:7d}:{facts.last_comm(tids[i])}")
+
+
+def dso(facts: Facts, places: Int64) -> KeyColumn:
+    rank, frames = facts.places.dso_ranks(places), (places >> 1).tolist()
+
+    def wide(i: int) -> int:
+        return byte_width(facts.places.dso_name(frames[i])) if facts.places.dso[frames[i]] >= 0 else 0
+
+    return KeyColumn(rank, rank, lambda i, samples: facts.places.dso_name(frames[i]), wide)
+
+
+_ADDRESS_DIGITS = 16
+_LEVEL_WIDTH = len("[k] ")
+_UNNAMED_WIDTH = _LEVEL_WIDTH + len("0x") + _ADDRESS_DIGITS
+_VERBOSE_WIDTH = _ADDRESS_DIGITS + len("0x") + len(" y ")
+
+
+def symbol(facts: Facts, places: Int64) -> KeyColumn:
+    known = facts.places
+    frames, addresses = (places >> 1).tolist(), known.shown_address(places).tolist()
+
+    def text(i: int, samples: int) -> str:
+        return _verbose(facts, frames[i], addresses[i]) + _symbol_text(known, frames[i], addresses[i])
+
+    def wide(i: int) -> int:
+        if known.symbol[frames[i]] < 0:
+            return _UNNAMED_WIDTH
+        return byte_width(known.name(frames[i])) + _LEVEL_WIDTH + (_VERBOSE_WIDTH if facts.verbose else 0)
+
+    return KeyColumn(known.symbol_ranks(places), known.symbol_name_ranks(places), text, wide)
+
+
+def _verbose(facts: Facts, frame: int, address: int) -> str:
+    if not facts.verbose:
+        return ""
+    number = int(facts.places.dso[frame])
+    origin = facts.places.dsos[number].origin if number >= 0 else "!"
+    return f"{hex(address) if address else '0':<{_ADDRESS_DIGITS + 2}} {origin} "
+
+
+def _symbol_text(known: Places, frame: int, address: int) -> str:
+    name = known.name(frame) if known.symbol[frame] >= 0 else f"{'0x' if address else ''}{address:016x}"
+    return f"[{chr(known.level[frame])}] {name}"
+
+
+def symbol_offset(facts: Facts, places: Int64) -> KeyColumn:
+    known = facts.places
+    frames, addresses = (places >> 1).tolist(), known.shown_address(places).tolist()
+    offset = np.where(known.symbol[places >> 1] >= 0, known.shown_address(places).view(np.int64), 0)
+    rank = ranks(known.symbol_ranks(places), offset)
+
+    def text(i: int, samples: int) -> str:
+        start = known.symbol_start(int(known.symbol[frames[i]])) if known.symbol[frames[i]] >= 0 else None
+        return _symbol_text(known, frames[i], addresses[i]) + ("" if start is None else f"+{hex(addresses[i] - start)}")
+
+    return KeyColumn(rank, rank, text, lambda i: 0)
+
+
+def address(facts: Facts, places: Int64) -> KeyColumn:
+    addresses = [facts.places.memory_address(place) for place in places.tolist()]
+    return _numbers(np.array(addresses, np.uint64).view(np.int64), lambda i, samples: hex(addresses[i]) if addresses[i] else "0")
+
+
+def symbol_size(facts: Facts, places: Int64) -> KeyColumn:
+    known = facts.places
+    symbols = known.symbol[places >> 1].tolist()
+    sizes = [known.size(number) if number >= 0 else 0 for number in symbols]
+    return _numbers(np.array(sizes, np.int64), lambda i, samples: str(sizes[i]) if symbols[i] >= 0 else "unknown", falling=False)
+
+
+def dso_size(facts: Facts, places: Int64) -> KeyColumn:
+    known = facts.places
+    frames = places >> 1
+    sizes = (known.map_end[frames] - known.map_start[frames]).astype(np.int64)
+    mapped = (known.dso[frames] >= 0).tolist()
+    return _numbers(sizes, lambda i, samples: str(int(sizes[i])) if mapped[i] else "unknown")
+
+
+def source_line(facts: Facts, places: Int64) -> KeyColumn:
+    lines = _required(facts.lines)
+    column = _strings([lines.line(frame) for frame in (places >> 1).tolist()])
+    return column
+
+
+def source_file(facts: Facts, places: Int64) -> KeyColumn:
+    lines = _required(facts.lines)
+    return _strings([lines.file(frame) for frame in (places >> 1).tolist()])
+
+
+def _required(lines: LineNumbers | None) -> LineNumbers:
+    if lines is None:
+        raise LookupError("no line numbers")
+    return lines
+
+
+def parent(facts: Facts, values: Int64) -> KeyColumn:
+    """-1: no parent; else a number into facts.parents."""
+    names = [facts.parents[number] if number >= 0 else "[other]" for number in values.tolist()]
+    known = values >= 0
+    rank = ranks(~known, name_ranks(names))
+    return KeyColumn(rank, rank, lambda i, samples: names[i], lambda i: byte_width(names[i]) if known[i] else 0)
+
+
+def cpu(facts: Facts, values: Int64) -> KeyColumn:
+    cpus = values.tolist()
+    return _numbers(values, lambda i, samples: _padded(cpus[i], 3))
+
+
+def _padded(number: int, digits: int) -> str:
+    return f"-{-number:0{digits}d}" if number < 0 else f"{number:0{digits}d}"
+
+
+def socket(facts: Facts, values: Int64) -> KeyColumn:
+    sockets = np.array([facts.socket_of(number) for number in values.tolist()], np.int64)
+    return _numbers(sockets, lambda i, samples: _padded(int(sockets[i]), 3))
+
+
+def time(facts: Facts, values: Int64) -> KeyColumn:
+    raw = values.view(np.uint64)
+    grain = np.uint64(facts.quantum or 1)
+    rounded = raw // grain * grain
+
+    def text(i: int, samples: int) -> str:
+        seconds, rest = divmod(int(rounded[i]), 1_000_000_000)
+        return f"{seconds:5d}.{rest:09d}" if facts.nanoseconds else f"{seconds}.{rest // 1000:06d}"
+
+    return _numbers(rounded.view(np.int64), text)
+
+
+def number(facts: Facts, values: Int64) -> KeyColumn:
+    return _numbers(values, lambda i, samples: str(int(values[i])), falling=True)
+
+
+def summed_number(facts: Facts, values: Int64) -> KeyColumn:
+    return _numbers(values, lambda i, samples: str(int(values[i]) * samples), falling=True)
+
+
+def cgroup(facts: Facts, values: Int64) -> KeyColumn:
+    names = ["N/A" if not number else facts.cgroup_name(number) or "unknown" for number in values.tolist()]
+    rank = ranks(values)
+    return KeyColumn(rank, rank, lambda i, samples: names[i], lambda i: byte_width(names[i]) if values[i] else 0)
+
+
+def trace(facts: Facts, values: Int64) -> KeyColumn:
+    if facts.payloads is None:
+        return _strings(["N/A"] * len(values), wide=False)
+    return _strings([facts.payloads.text(number) if number >= 0 else "N/A" for number in values.tolist()])
+
+
+def nothing(facts: Facts, values: Int64) -> KeyColumn:
+    """perf's column of instructions per cycle for recordings that cannot have any."""
+    rank = np.zeros(len(values), np.int64)
+    return KeyColumn(rank, rank, lambda i, samples: f"{'-':<5s} {'-':>2s}", lambda i: 0)
+
+
+_PAGE_UNITS = ((1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K"))
+
+
+def page_size(facts: Facts, values: Int64) -> KeyColumn:
+    def text(i: int, samples: int) -> str:
+        size = int(values[i])
+        if not size:
+            return "N/A"
+        return next((f"{size // unit}{letter}" for unit, letter in _PAGE_UNITS if size >= unit), str(size))
+
+    return _numbers(values, text)
+
+
+_TRANSACTION_BITS = (
+    (1 << 0, "EL "),
+    (1 << 1, "TX "),
+    (1 << 2, "SYNC "),
+    (1 << 3, "ASYNC "),
+    (1 << 4, "RETRY "),
+    (1 << 5, "CON "),
+    (1 << 6, "CAP-WRITE "),
+    (1 << 7, "CAP-READ "),
+)
+_TRANSACTION_EITHER = 1 << 2 | 1 << 3
+_ABORT_SHIFT = 32
+
+
+def transaction(facts: Facts, values: Int64) -> KeyColumn:
+    def text(i: int, samples: int) -> str:
+        bits = int(values.view(np.uint64)[i])
+        said = "".join(name for bit, name in _TRANSACTION_BITS if bits & bit)
+        if bits and not bits & _TRANSACTION_EITHER:
+            said += "NEITHER "
+        return said + (f":{bits >> _ABORT_SHIFT:x}" if bits >> _ABORT_SHIFT else "")
+
+    return _numbers(values, text, falling=True)
+
+
+def simd(facts: Facts, values: Int64) -> KeyColumn:
+    rank = np.zeros(len(values), np.int64)
+    return KeyColumn(rank, rank, lambda i, samples: "", lambda i: 0)
+
+
+Column = Callable[[Facts, NDArray[np.int64]], KeyColumn]

@@ -1,0 +1,57 @@
+"""What a report is asked for, apart from its columns: callchains, filters, how rows are joined."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from perfpy.analysis.layout import Wanted
+from perfpy.analysis.selection import Selection
+
+
+@dataclass(frozen=True)
+class CallGraph:
+    """How callchains are shown: perf's --call-graph.
+
+    style: graph, fractal, flat, folded or none; percent: nodes below it are
+    left out; limit: the most entries per tree (0: all); order: caller or
+    callee; key: what makes frames the same: function, address or srcline;
+    value: percent, period or count.
+    """
+
+    style: str = "graph"
+    percent: float = 0.5
+    limit: int = 0
+    order: str = "callee"
+    key: str = "function"
+    value: str = "percent"
+
+    @property
+    def relative(self) -> bool:
+        """Whether shares are of the parent node's."""
+        return self.style == "fractal"
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    """Everything that decides which rows a report has.
+
+    call_graph: None for a report without callchains. children: whether
+    callers are rows, too. max_stack: frames of a chain that are looked at.
+    ignore_callees, parent: regular expressions. group: whether events of a
+    group share a table; sort_member: by which member it is sorted.
+    """
+
+    wanted: Wanted = field(default_factory=Wanted)
+    selection: Selection = field(default_factory=Selection)
+    call_graph: CallGraph | None = None
+    children: bool = False
+    max_stack: int = 127
+    ignore_callees: str = ""
+    parent: str = "^sys_|^do_page_fault"
+    hide_unresolved: bool = False
+    group: bool = True
+    sort_member: int = 0
+    relative_percentages: bool = False
+    verbose: bool = False
+    nanoseconds: bool = False
+    time_quantum: int = 100_000_000

@@ -1,0 +1,146 @@
+"""Places in code as arrays: what the symbolizer knows of each frame, in the order in which perf sorts.
+
+What enters: a resolved Symbolizer. What leaves: `Places`, columns over its
+frames. A frame can be met in two roles: as the place of a sample, and as an
+entry of a callchain; they differ where there is no symbol (perf shows the
+address within the file for the one and the address in memory for the other),
+so a place is a frame id times two, plus one for callchains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from perfpy.symbols.symbolizer import Symbolizer
+
+Int64 = NDArray[np.int64]
+NOWHERE = -1
+
+
+def sample_places(frames: NDArray[Any]) -> Int64:
+    """Frames as the places of samples."""
+    return frames.astype(np.int64) * 2
+
+
+def chain_places(frames: NDArray[Any]) -> Int64:
+    """Frames as entries of callchains."""
+    return frames.astype(np.int64) * 2 + 1
+
+
+def ranks(*columns: NDArray[Any]) -> Int64:
+    """Dense ranks (from 0) of rows by several columns, the first the most important; equal rows share one."""
+    if not len(columns[0]):
+        return np.zeros(0, np.int64)
+    order = np.lexsort(columns[::-1])
+    fresh = np.zeros(len(order), np.bool_)
+    for column in columns:
+        ordered = column[order]
+        fresh[1:] |= ordered[1:] != ordered[:-1]
+    found = np.empty(len(order), np.int64)
+    found[order] = np.cumsum(fresh)
+    return found
+
+
+def name_ranks(names: Sequence[str]) -> Int64:
+    """Dense ranks of strings by their bytes, as strcmp has it."""
+    keys = [name.encode(errors="surrogateescape") for name in names]
+    rank = {key: number for number, key in enumerate(sorted(set(keys)))}
+    return np.array([rank[key] for key in keys], np.int64)
+
+
+class Places:
+    """The frames of a symbolizer as arrays indexed by frame id.
+
+    ip: address in memory; address: as perf keeps it for a sample, relative to
+    the file; dso, symbol: ids, NOWHERE where there is none; level: 'k', '.' ...
+    long_names: whether DSOs go by their paths (perf report -v).
+    """
+
+    def __init__(self, symbolizer: Symbolizer, *, long_names: bool = False) -> None:
+        symbolizer.resolve()
+        table = symbolizer.frames
+        self.ip: NDArray[np.uint64] = table.ip
+        self.address: NDArray[np.uint64] = table.address
+        self.dso: NDArray[np.int32] = table.dso
+        self.symbol: NDArray[np.int32] = table.symbol
+        self.level: NDArray[np.uint8] = table.level
+        self.map_start: NDArray[np.uint64] = table.map_start
+        self.map_end: NDArray[np.uint64] = table.map_end
+        self.dsos = symbolizer.dsos
+        self.symbols = symbolizer.symbols
+        self.dso_names = [dso.long_name if long_names else dso.short_name for dso in self.dsos]
+        self._dso_rank = np.append(name_ranks(self.dso_names), len(self.dso_names))
+        count = len(self.symbols)
+        self._symbol_start = np.array([self.symbols.start(number) for number in range(count)] + [0], np.uint64)
+        self._symbol_end = np.array([self.symbols.end(number) for number in range(count)] + [0], np.uint64)
+
+    def dso_ranks(self, places: Int64) -> Int64:
+        """Ranks of the DSOs by name, files without a name last."""
+        return self._dso_rank[self.dso[places >> 1]]
+
+    def shown_address(self, places: Int64) -> NDArray[np.uint64]:
+        """What perf keeps as the place's address: relative to the file for samples, in memory for callchains."""
+        frames = places >> 1
+        return np.where(places & 1 == 1, self.ip[frames], self.address[frames])
+
+    def symbol_ranks(self, places: Int64) -> Int64:
+        """Ranks by which two places are the same function: DSO name, then symbol start and end, or the bare address."""
+        symbol = self.symbol[places >> 1]
+        named = symbol >= 0
+        return ranks(
+            np.where(named, self.dso_ranks(places), -1),
+            ~named,
+            np.where(named, self._symbol_start[symbol].view(np.int64), self.shown_address(places).view(np.int64)),
+            np.where(named, self._symbol_end[symbol], 0),
+        )
+
+    def symbol_name_ranks(self, places: Int64) -> Int64:
+        """Ranks by symbol name, places without one last (and equal)."""
+        symbols, which = np.unique(self.symbol[places >> 1], return_inverse=True)
+        names = [self.symbols.name(number) for number in symbols.tolist() if number >= 0]
+        of_symbol = name_ranks(names)
+        if len(names) < len(symbols):
+            of_symbol = np.insert(of_symbol, 0, len(names))
+        return of_symbol[which.ravel()]
+
+    def chain_ranks(self, *, by_address: bool = False) -> Int64:
+        """For every frame: its class as an entry of a callchain.
+
+        Frames of one function share a class (with by_address: frames of one
+        address). Smaller numbers come first among equal siblings in a tree:
+        perf's order there is that of its objects in memory, which grows with
+        the order in which DSOs were met, and is shown backwards.
+        """
+        symbol = self.symbol
+        named = (symbol >= 0) & (not by_address)
+        start = np.where(named, self._symbol_start[symbol], self.ip)
+        return ranks(-self.dso.astype(np.int64), ~start, ~named)
+
+    def size(self, symbol: int) -> int:
+        """The length of a symbol in bytes."""
+        return int(self._symbol_end[symbol] - self._symbol_start[symbol])
+
+    def symbol_start(self, symbol: int) -> int:
+        """The first address of a symbol, relative to its file."""
+        return int(self._symbol_start[symbol])
+
+    def name(self, frame: int) -> str:
+        """The symbol's name, or "" where there is none."""
+        symbol = int(self.symbol[frame])
+        return self.symbols.name(symbol) if symbol >= 0 else ""
+
+    def dso_name(self, frame: int) -> str:
+        """The name of the frame's DSO as perf report prints it."""
+        dso = int(self.dso[frame])
+        return self.dso_names[dso] if dso >= 0 else "[unknown]"
+
+    def memory_address(self, place: int) -> int:
+        """The address in memory of a place, as perf computes it back from the address that it keeps."""
+        frame = place >> 1
+        bias = int(self.ip[frame]) - int(self.address[frame])
+        return (int(self.shown_address(np.array([place]))[0]) + bias) % (1 << 64)

@@ -1,0 +1,280 @@
+"""A report of a recording: batches in, histograms out.
+
+What enters: a recording's batches, its tasks and symbolizer, and ReportOptions.
+What leaves: `Report`. This is the one place that knows the order of the steps:
+fold the samples, name the places, look at the chains, join rows to entries,
+sort each table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfpy.abi.columns import spans_index
+from perfpy.abi.flags import SampleType
+from perfpy.analysis.entries import Chains, Entries, EntryBuilder, Tables
+from perfpy.analysis.histogram import EventTotals, Histogram, KeyValues, Trees, sort_entries
+from perfpy.analysis.keycolumns import Facts, KeyColumn
+from perfpy.analysis.places import Int64, Places, sample_places
+from perfpy.analysis.profile import Folded, Profile
+from perfpy.analysis.sources import SampleView, TupleTable
+from perfpy.analysis.sums import sum_by
+
+if TYPE_CHECKING:
+    from perfpy.analysis.layout import Layout
+    from perfpy.analysis.options import ReportOptions
+    from perfpy.perfdata.batches import Batch
+    from perfpy.perfdata.event_table import FileEvent
+    from perfpy.symbols.address_space import TaskTimeline
+    from perfpy.symbols.symbolizer import Symbolizer
+
+
+@dataclass(frozen=True)
+class EventGroups:
+    """Which events share a table: for each event the index of its leader, and its place in the group."""
+
+    leader: tuple[int, ...]
+    member: tuple[int, ...]
+
+    @classmethod
+    def single(cls, count: int) -> EventGroups:
+        """Every event by itself."""
+        return cls(tuple(range(count)), (0,) * count)
+
+
+@dataclass
+class Report:
+    """The histograms of a recording, in the order of its events."""
+
+    histograms: list[Histogram]
+    options: ReportOptions
+    layout: Layout
+
+
+class Reporter:
+    """Makes the report of one recording: feed it the batches, then ask for the report."""
+
+    def __init__(
+        self,
+        events: Sequence[FileEvent],
+        timeline: TaskTimeline,
+        symbolizer: Symbolizer,
+        options: ReportOptions,
+        layout: Layout,
+        groups: EventGroups,
+    ) -> None:
+        self.events = events
+        self.timeline = timeline
+        self.symbolizer = symbolizer
+        self.options = options
+        self.layout = layout
+        self.groups = groups
+        self._attrs = [event.attr for event in events]
+        self._with_chains = options.call_graph is not None or options.children or layout.has("parent") or bool(options.ignore_callees)
+        self.profile = Profile(self._sources(), self._sums(), chains=self._with_chains)
+
+    def _sources(self) -> list[str]:
+        named = [key.source for key in self.layout.keys if key.source not in ("place", "parent")]
+        needs_place = self._with_chains or self.options.selection.by_place or self.options.hide_unresolved
+        if needs_place or any(key.of_place for key in self.layout.keys):
+            named.append("frame")
+        return list(dict.fromkeys(named))
+
+    def _sums(self) -> list[str]:
+        known = {"period", "samples", "children"}
+        return [entry.value for entry in self.layout.fields if not hasattr(entry, "source") and entry.value not in known]
+
+    def fields(self) -> set[str]:
+        """The sample columns that batches must have."""
+        return self.profile.fields() | self.options.selection.fields()
+
+    def add(self, batches: Iterable[Batch]) -> None:
+        """Fold batches."""
+        selection = self.options.selection
+        for batch in batches:
+            samples = SampleView(batch.columns, batch.event, batch.key, self._attrs, self.timeline, self.symbolizer)
+            kept = selection.keep(samples)
+            known = batch.event >= 0
+            if not known.all():
+                kept = known if kept is None else kept & known
+            if kept is not None:
+                samples = samples.take(np.flatnonzero(kept))
+            self.profile.add(samples, selection.mark(samples))
+
+    def report(self, facts: Facts) -> Report:
+        """Make the tables of everything added so far."""
+        return Report(_Tables(self, facts).histograms(), self.options, self.layout)
+
+
+class _Tables:
+    """One pass from folded rows to sorted tables."""
+
+    def __init__(self, reporter: Reporter, facts: Facts) -> None:
+        self._events = reporter.events
+        self._options = reporter.options
+        self._layout = reporter.layout
+        self._groups = reporter.groups
+        self._profile = reporter.profile
+        self._facts = facts
+        self._known = facts.places
+        folded = reporter.profile.folded()
+        frame = folded.sources.get("frame")
+        self._has_places = frame is not None
+        places = sample_places(frame) if frame is not None else np.zeros(len(folded), np.int64)
+        if self._options.hide_unresolved:
+            kept = np.flatnonzero(self._known.symbol[places >> 1] >= 0)
+            folded, places = folded.take(kept), places[kept]
+        if self._options.selection.by_place:
+            folded = replace(folded, filtered=folded.filtered | self._options.selection.mark_frames(self._known)[places >> 1])
+        self._chains = self._oriented() if reporter.profile.chains is not None else None
+        if self._options.ignore_callees and self._chains:
+            places = self._cut_callees(folded, places)
+        self._folded = folded
+        self._places = places
+
+    def _oriented(self) -> Chains:
+        """The distinct chains in the order in which trees are read, cut to the greatest depth."""
+        assert self._profile.chains is not None
+        frames, offsets = self._profile.chains.chains()
+        graph = self._options.call_graph
+        if self._options.hide_unresolved:
+            frames, offsets = _without(frames, offsets, self._known.symbol[frames] < 0)
+        if graph is not None and graph.order == "caller":
+            frames = _reversed(frames, offsets)
+        lengths = np.diff(offsets)
+        if len(lengths) and int(lengths.max()) > self._options.max_stack:
+            index, offsets = spans_index(offsets[:-1], np.minimum(lengths, self._options.max_stack))
+            frames = frames[index]
+        return Chains(frames, offsets)
+
+    def _matching(self, pattern: str) -> NDArray[np.bool_]:
+        """Which frames have a symbol that matches a regular expression."""
+        search = re.compile(pattern).search
+        names = self._known.symbols
+        matching = np.array([bool(search(names.name(number))) for number in range(len(names))] + [False], np.bool_)
+        return matching[self._known.symbol]
+
+    def _cut_callees(self, folded: Folded, places: Int64) -> Int64:
+        """Forget what ignored functions call: the last of them in reading order becomes the place of the sample."""
+        assert self._chains is not None
+        frames, offsets = self._chains.frames, self._chains.offsets
+        chain_of = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+        hits = np.flatnonzero(self._matching(self._options.ignore_callees)[frames])
+        last = np.full(len(offsets) - 1, -1, np.int64)
+        last[chain_of[hits]] = hits
+        cut = last >= 0
+        starts = np.where(cut, last, offsets[:-1])
+        index, shorter = spans_index(starts, offsets[1:] - starts)
+        self._chains = Chains(frames[index], shorter)
+        return np.where(cut[folded.chain], sample_places(frames[last[folded.chain]]), places)
+
+    def _parents(self) -> Int64:
+        """The parent of each row: the first function of its chain that matches, as a number into facts.parents; -1: none."""
+        if self._chains is None:
+            return np.full(len(self._folded), -1, np.int64)
+        frames, offsets = self._chains.frames, self._chains.offsets
+        hits = np.flatnonzero(self._matching(self._options.parent)[frames])
+        first = np.full(len(offsets) - 1, -1, np.int64)
+        first[np.searchsorted(offsets, hits[::-1], side="right") - 1] = self._known.symbol[frames[hits[::-1]]]
+        found = first[self._folded.chain]
+        symbols, number = np.unique(found[found >= 0], return_inverse=True)
+        self._facts.parents[:] = [self._known.symbols.name(symbol) for symbol in symbols.tolist()]
+        found[found >= 0] = number.ravel()
+        return found
+
+    def _tables(self) -> Tables:
+        leader, member = np.array(self._groups.leader, np.int64), np.array(self._groups.member, np.int64)
+        return Tables(leader, member, int(member.max()) + 1 if len(member) else 1)
+
+    def histograms(self) -> list[Histogram]:
+        tables = self._tables()
+        place_keys, sample_keys = {}, {}
+        for key in self._layout.keys:
+            if key.of_place:
+                place_keys[key.name] = key.column(self._facts, np.arange(2 * len(self._known.ip)))
+            else:
+                values = self._parents() if key.source == "parent" else self._folded.sources[key.source]
+                distinct, number = np.unique(values, return_inverse=True)
+                sample_keys[key.name] = (key.column(self._facts, distinct), number.ravel())
+        builder = EntryBuilder(
+            self._folded,
+            tables,
+            self._places,
+            [column.same[number] for column, number in sample_keys.values()],
+            _class_of([column.same for column in place_keys.values()], 2 * len(self._known.ip)),
+            self._chains,
+            callers=self._options.children,
+        )
+        entries = builder.build()
+        keys: dict[str, KeyValues] = {}
+        for key in self._layout.keys:
+            if key.of_place:
+                keys[key.name] = KeyValues(key, place_keys[key.name], entries.place)
+            else:
+                column, number = sample_keys[key.name]
+                keys[key.name] = KeyValues(key, column, number[entries.row])
+        totals = self._totals()
+        return [
+            self._histogram(leader, builder, entries, keys, totals)
+            for leader in sorted(set(self._groups.leader))
+        ]
+
+    def _totals(self) -> list[EventTotals]:
+        folded, count = self._folded, len(self._events)
+        shown = ~folded.filtered
+        sums = [
+            sum_by(folded.event, folded.count, count),
+            sum_by(folded.event, folded.period, count),
+            sum_by(folded.event[shown], folded.count[shown], count),
+            sum_by(folded.event[shown], folded.period[shown], count),
+        ]
+        return [EventTotals(event, *(int(column[event.index]) for column in sums)) for event in self._events]
+
+    def _histogram(
+        self, leader: int, builder: EntryBuilder, entries: Entries, keys: dict[str, KeyValues], totals: list[EventTotals]
+    ) -> Histogram:
+        options = self._options
+        chosen = np.flatnonzero(entries.table == leader)
+        tids = self._folded.tid[entries.row]
+        depth = entries.depth
+        if depth is not None and options.call_graph is not None and options.call_graph.order == "caller":
+            depth = -depth
+        members = [number for number, owner in enumerate(self._groups.leader) if owner == leader]
+        member = min(options.sort_member, len(members) - 1)
+        order = sort_entries(entries, chosen, self._layout, keys, depth, tids, member)
+        events = [totals[number] for number in members]
+        total = events[0].shown_period if options.relative_percentages else events[0].period
+        trees = None
+        graph = options.call_graph
+        if graph is not None and graph.style != "none" and self._events[leader].attr.sample_type & SampleType.CALLCHAIN:
+            weights = entries.sums["children" if options.children else "period"][chosen, 0]
+            assert self._chains is not None
+            classes = self._known.chain_ranks(by_address=graph.key == "address")[self._chains.frames]
+            trees = Trees(builder, chosen, weights, total, graph, classes, self._chains.frames, self._known)
+        filtered = self._folded.filtered[entries.row]
+        return Histogram(events, self._layout, entries, keys, order, filtered, tids, options, trees, self._facts)
+
+
+def _class_of(ranks: list[Int64], size: int) -> Int64:
+    """One class id per place from the ranks of several keys."""
+    if not ranks:
+        return np.zeros(size, np.int64)
+    return TupleTable([True] * len(ranks)).ids_and_new(ranks)[0].astype(np.int64) if size else np.zeros(0, np.int64)
+
+
+def _without(frames: NDArray[np.int32], offsets: Int64, dropped: NDArray[np.bool_]) -> tuple[NDArray[np.int32], Int64]:
+    before = np.concatenate([[0], np.cumsum(~dropped)]).astype(np.int64)
+    return frames[~dropped], before[offsets]
+
+
+def _reversed(frames: NDArray[np.int32], offsets: Int64) -> NDArray[np.int32]:
+    """Every chain turned round."""
+    lengths = np.diff(offsets)
+    mirror = np.repeat(offsets[:-1] + offsets[1:] - 1, lengths) - np.arange(len(frames))
+    return frames[mirror]

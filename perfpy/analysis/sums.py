@@ -1,0 +1,55 @@
+"""Exact sums of 64-bit counts by group."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+# float64, in which bincount adds, holds every integer up to here
+_EXACT = 1 << 53
+_LOW_HALF = np.uint64(0xFFFFFFFF)
+_HALF_BITS = np.uint64(32)
+
+
+def sum_by(groups: NDArray[Any], values: NDArray[Any], size: int) -> NDArray[np.int64]:
+    """Sum `values` (integers, not negative) by `groups` (ids below `size`): int64[size], exact."""
+    if not len(values):
+        return np.zeros(size, np.int64)
+    if int(values.max()) * len(values) < _EXACT:
+        return np.bincount(groups, weights=values, minlength=size).astype(np.int64)
+    wide = values.astype(np.uint64)
+    low = np.bincount(groups, weights=wide & _LOW_HALF, minlength=size).astype(np.int64)
+    high = np.bincount(groups, weights=wide >> _HALF_BITS, minlength=size).astype(np.int64)
+    return (high << 32) + low
+
+
+def count_by(groups: NDArray[Any], size: int) -> NDArray[np.int64]:
+    """How many times each id below `size` occurs."""
+    return np.bincount(groups, minlength=size).astype(np.int64)
+
+
+# a batch is added in place when there are this many times more groups than it has values
+_SPARSE = 4
+
+
+class GroupSums:
+    """Running sums for groups whose number grows: add batches, read the totals."""
+
+    def __init__(self) -> None:
+        self._totals = np.zeros(0, np.int64)
+
+    def add(self, groups: NDArray[Any], values: NDArray[Any] | None, size: int) -> None:
+        """Add one batch; `values` None counts. `size` is the number of groups known by now."""
+        if size > len(self._totals):
+            self._totals = np.concatenate([self._totals, np.zeros(max(size, 2 * len(self._totals)) - len(self._totals), np.int64)])
+        if size > _SPARSE * len(groups):
+            np.add.at(self._totals, groups, 1 if values is None else values.astype(np.int64))
+        else:
+            self._totals[:size] += count_by(groups, size) if values is None else sum_by(groups, values, size)
+
+    def totals(self, size: int) -> NDArray[np.int64]:
+        """The sums of all groups, `size` of them."""
+        short = size - len(self._totals)
+        return np.concatenate([self._totals, np.zeros(short, np.int64)]) if short > 0 else self._totals[:size]

@@ -111,6 +111,11 @@ def _ask_servers(build_id: str, found: Found) -> None:
             _take(_open(path, build_id, found) if path else None, found)
 
 
+def cached_elf(build_id: str, cache: str, name: str = "elf") -> str:
+    """Where perf's build-id cache keeps a file (name: elf, debug, kallsyms, vdso)."""
+    return f"{cache}/.build-id/{build_id[:2]}/{build_id[2:]}/{name}"
+
+
 def _vdso(build_id: str, options: SymbolOptions) -> ElfFile | None:
     """This kernel's own, if it is the recorded one; with symfs that must be known, not assumed."""
     try:

@@ -20,6 +20,8 @@ _STT_OBJECT: Final = 1
 _NEWLINE, _TAB, _BRACKET, _DOLLAR = (ord(character) for character in "\n\t]$")
 _LOWER: Final = 0x20
 _PAGE: Final = np.uint64(4096)
+_DIGITS: Final = np.full(256, 255, np.uint8)  # character -> the value of a hexadecimal digit
+_DIGITS[np.frombuffer(b"0123456789abcdefABCDEF", np.uint8)] = [*range(16), *range(10, 16)]
 _CODE_OR_DATA: Final = np.frombuffer(b"TWDB", np.uint8)
 _CODE: Final = np.frombuffer(b"TW", np.uint8)
 
@@ -85,7 +87,8 @@ def parse(text: bytes) -> Kallsyms:
     wanted = np.isin(letter & ~np.uint8(_LOWER), _CODE_OR_DATA) & (data[name] != _DOLLAR)
     wanted &= (data[line + digits] == ord(" ")) & (data[name - 1] == ord(" "))
     line, line_end, letter, name = line[wanted], line_end[wanted], letter[wanted], name[wanted]
-    start = _hexadecimal(data, line, digits)
+    start, valid = _hexadecimal(data, line, digits)
+    line_end, letter, name, start = line_end[valid], letter[valid], name[valid], start[valid]
     upper = letter & ~np.uint8(_LOWER)
     binding = np.where(upper == ord("W"), STB_WEAK, np.where(letter == upper, STB_GLOBAL, STB_LOCAL)).astype(np.uint8)
     symbols = Symbols(
@@ -100,13 +103,14 @@ def parse(text: bytes) -> Kallsyms:
     return Kallsyms(symbols, _modules(data, name, line_end))
 
 
-def _hexadecimal(data: NDArray[np.uint8], line: NDArray[np.int64], digits: int) -> NDArray[np.uint64]:
-    value = np.zeros(len(line), np.uint64)
+def _hexadecimal(data: NDArray[np.uint8], line: NDArray[np.int64], digits: int) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+    """The numbers at the start of lines, and which of them are numbers."""
+    value, valid = np.zeros(len(line), np.uint64), np.ones(len(line), np.bool_)
     for column in range(digits):
-        character = data[line + column]
-        digit = np.where(character > ord("9"), (character & ~np.uint8(_LOWER)) - np.uint8(ord("A") - 10), character - np.uint8(ord("0")))
+        digit = _DIGITS[data[line + column]]
+        valid &= digit < 16
         value = value << np.uint64(4) | digit.astype(np.uint64)
-    return value
+    return value, valid
 
 
 def _modules(data: NDArray[np.uint8], name: NDArray[np.int64], line_end: NDArray[np.int64]) -> NDArray[np.int64]:

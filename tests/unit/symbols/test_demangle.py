@@ -1,0 +1,68 @@
+"""Names for people."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfpy.symbols import demangle as module
+from perfpy.symbols.demangle import demangle, plain
+
+CXX = [
+    (b"_ZN3foo3barEv", "foo::bar()"),
+    (b"_Z3addii", "add(int, int)"),
+    (b"_ZN2ns3FooIiEC1El", "ns::Foo<int>::Foo(long)"),
+    (b"_ZTV3Foo", "vtable for Foo"),
+    (b"_ZN3foo3barEv.isra.0", "foo::bar() [clone .isra.0]"),
+    (b"_ZNSt6vectorISsSaISsEE4sizeEv", "std::vector<std::string, std::allocator<std::string> >::size()"),
+    (b"_Z2mkIZ4mainEUllE_Evv", "void mk<main::{lambda(long)#1}>()"),
+    (b"_ZN12_GLOBAL__N_11fEv", "(anonymous namespace)::f()"),
+]
+
+
+@pytest.mark.parametrize(("name", "text"), CXX)
+def test_cxx_names_have_their_parameters(name: bytes, text: str):
+    assert demangle(name) == text
+
+
+@pytest.mark.parametrize(("name", "text"), [pair for pair in CXX if b"SaISs" not in pair[0]])
+def test_llvms_spelling_is_turned_into_gnus(name: bytes, text: str):
+    assert module._llvm(name.decode()) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (b"_ZN4core3fmt9Formatter3pad17h0123456789abcdefE", "core::fmt::Formatter::pad"),
+        (b"_ZN60_$LT$alloc..string..String$u20$as$u20$core..fmt..Display$GT$3fmt17h0123456789abcdefE",
+         "<alloc::string::String as core::fmt::Display>::fmt"),
+        (b"_ZN3foo28_$u7b$$u7b$closure$u7d$$u7d$17h0123456789abcdefE", "foo::{{closure}}"),
+    ],
+)  # fmt: skip
+def test_legacy_rust_names_lose_their_hash(name: bytes, text: str):
+    assert demangle(name) == text
+
+
+def test_rust_v0_names_are_demangled():
+    assert demangle(b"_RNvNtCs1234_7mycrate3foo3bar") == "mycrate::foo::bar"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [b"main", b"f", b"_Z", b"_ZN", b"_Zqq", b"_R", b"_R0", b"$s4main3fooyyF", b"_D4main3fooFZv", b"", b"caf\xe9", b"_ZN\xff"],
+)
+def test_what_is_not_mangled_or_malformed_stays(name: bytes):
+    assert demangle(name) == plain(name)
+
+
+def test_the_ending_of_a_plt_stub_is_kept():
+    assert demangle(b"_Z3addii@plt") == "add(int, int)@plt"
+    assert demangle(b"puts@plt") == "puts@plt"
+
+
+@given(st.one_of(st.binary(), st.binary().map(lambda tail: b"_Z" + tail), st.binary().map(lambda tail: b"_R" + tail)))
+def test_no_name_raises(name: bytes):
+    name = name.replace(b"\0", b"")
+    demangle(name)
+    module._llvm(plain(name))

@@ -1,0 +1,90 @@
+"""/proc/kallsyms: which lines count, where symbols end, and who owns them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from perfpy.symbols import kallsyms
+from perfpy.symbols.symbol_table import SymbolTable
+
+TEXT = b"""\
+ffffffff81000000 T _stext
+ffffffff81000000 T _text
+ffffffff81000100 t helper
+ffffffff81000200 W weak_one
+ffffffff81000200 t strong_local
+ffffffff81000300 D a_table
+ffffffff81000400 B a_bss
+ffffffff81000500 r read_only
+ffffffff81000600 A absolute
+ffffffff81000700 t $d.7
+ffffffffc0000000 t mod_start\t[nf_tables]
+ffffffffc0000020 T mod_next\t[nf_tables]
+ffffffffc0010000 t other\t[xfs]
+"""
+
+
+def kernel(text: bytes = TEXT) -> SymbolTable:
+    symbols, module = kallsyms.parse(text).closed()
+    return SymbolTable(symbols.pick(module == -1))
+
+
+def name(table: SymbolTable, address: int) -> str:
+    row = int(table.find(np.array([address], np.uint64))[0])
+    return table.name(row) if row >= 0 else "-"
+
+
+def test_code_and_data_count_other_types_do_not():
+    table = kernel()
+    assert [name(table, 0xFFFFFFFF81000000 + at) for at in (0x100, 0x300, 0x400, 0x500, 0x600, 0x700)] == [
+        *("helper", "a_table", "a_bss", "a_bss", "a_bss", "a_bss"),
+    ]
+
+
+def test_of_symbols_at_one_address_the_last_wins_whatever_it_is():
+    # none has a size, so each but the last ends where it starts
+    table = kernel()
+    assert name(table, 0xFFFFFFFF81000000) == "_text"
+    assert name(table, 0xFFFFFFFF81000250) == "strong_local"
+
+
+def test_the_last_before_a_module_ends_with_the_page_behind_it():
+    symbols, _ = kallsyms.parse(TEXT).closed()
+    ends = {SymbolTable(symbols).name(row): int(symbols.end[row]) for row in range(len(symbols))}
+    assert ends["a_bss"] == 0xFFFFFFFF81002000
+    assert ends["mod_start"] == 0xFFFFFFFFC0000020
+    assert ends["mod_next"] == 0xFFFFFFFFC0002000
+    assert ends["other"] == 0xFFFFFFFFC0011000
+
+
+def test_modules_are_told_apart():
+    table = kallsyms.parse(TEXT)
+    assert table.module_names() == ["[nf_tables]", "[xfs]"]
+    assert table.module_numbers().tolist() == [-1] * 7 + [0, 0, 1]
+
+
+def test_the_address_of_a_function_is_that_of_its_first_line():
+    table = kallsyms.parse(TEXT + b"ffffffff82000000 T _text\n")
+    assert table.address_of("_text") == 0xFFFFFFFF81000000
+    assert table.address_of("text") is None
+    assert table.address_of("a_table") is None  # data
+
+
+def test_addresses_that_the_kernel_hides_are_recognised():
+    assert kallsyms.parse(b"0000000000000000 T _text\n0000000000000000 t helper\n").restricted
+    assert not kallsyms.parse(TEXT).restricted
+
+
+def test_addresses_of_32_bit_kernels_are_shorter():
+    table = kernel(b"c0100000 T _text\nc0100010 t helper\n")
+    assert name(table, 0xC0100015) == "helper"
+
+
+@pytest.mark.parametrize("text", [b"", b"\n", b"garbage\n", b"ffffffff81000000\n", b"xx T y\n\n\n", b"ffffffff81000000 T"])
+def test_what_is_no_symbol_is_skipped(text: bytes):
+    assert len(kallsyms.parse(text).symbols) == 0
+
+
+def test_the_last_line_may_lack_its_end():
+    assert name(kernel(b"ffffffff81000000 T _text"), 0xFFFFFFFF81000000) == "_text"

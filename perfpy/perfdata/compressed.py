@@ -10,23 +10,22 @@ char data[size]; } (tools/lib/perf/include/perf/event.h).
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from perfpy.abi.flags import RecordType
-from perfpy.abi.sample_cursor import realigned
-from perfpy.perfdata.walk import record_types, walk
+from perfpy.abi.records import HEADER
+from perfpy.perfdata.chunk import make_chunk
+from perfpy.perfdata.walk import walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
+    from perfpy.perfdata.chunk import Chunk
+
 
 COMPRESSED_TYPES: Final = (RecordType.COMPRESSED, RecordType.COMPRESSED2)
-
-#: data, starts, types, offsets: the parts of a stream.Chunk
-Parts: TypeAlias = "tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint32], NDArray[np.int64]]"
 
 
 def zstd_decompressor() -> Any:
@@ -37,10 +36,6 @@ def zstd_decompressor() -> Any:
     else:
         from backports.zstd import ZstdDecompressor
     return ZstdDecompressor()
-
-
-def _aligned(data: NDArray[np.uint8], starts: NDArray[np.int64], endian: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    return realigned(data, starts, endian) if (starts & 7).any() else (data, starts)
 
 
 class Unpacker:
@@ -57,30 +52,26 @@ class Unpacker:
         self.left_over = b""
         self.failure: tuple[int, str] | None = None
 
-    def unpack(
-        self, data: NDArray[np.uint8], starts: NDArray[np.int64], types: NDArray[np.uint32], offsets: NDArray[np.int64]
-    ) -> Iterator[Parts]:
+    def unpack(self, chunk: Chunk) -> Iterator[Chunk]:
         """The records of one chunk with the compressed ones unpacked, in pieces of bounded size."""
-        packed = np.isin(types, COMPRESSED_TYPES)
+        packed = np.isin(chunk.types, COMPRESSED_TYPES)
         borders = np.flatnonzero(np.diff(packed)) + 1
-        for run in np.split(np.arange(len(starts)), borders):
+        for run in np.split(np.arange(len(packed)), borders):
             if not packed[run[0]]:
-                yield data, starts[run], types[run], offsets[run]
+                yield chunk.rows(run)
                 continue
-            yield from self._unpack_run(data, starts[run], types[run], offsets[run])
+            yield from self._unpack_run(chunk.rows(run))
             if self.failure:
                 return
 
-    def _unpack_run(
-        self, data: NDArray[np.uint8], starts: NDArray[np.int64], types: NDArray[np.uint32], offsets: NDArray[np.int64]
-    ) -> Iterator[Parts]:
+    def _unpack_run(self, run: Chunk) -> Iterator[Chunk]:
         """Compressed records that follow each other: their contents are joined while they stay below the chunk size."""
         pieces: list[bytes] = []
         ends: list[int] = []  # of each piece, in the joined bytes
         homes: list[int] = []  # offset of the compressed record of each piece
         total = len(self.left_over)
-        for start, kind, offset in zip(starts.tolist(), types.tolist(), offsets.tolist(), strict=True):
-            for piece in self._pieces(self._payload(data, start, kind), offset):
+        for row, offset in enumerate(run.offsets.tolist()):
+            for piece in self._pieces(self._payload(run.record(row)), offset):
                 pieces.append(piece)
                 total += len(piece)
                 ends.append(total)
@@ -93,13 +84,12 @@ class Unpacker:
         if pieces:
             yield from self._joined(pieces, ends, homes)
 
-    def _payload(self, data: NDArray[np.uint8], start: int, kind: int) -> bytes:
-        order: Any = "little" if self._endian == "<" else "big"
-        end = start + int.from_bytes(data[start + 6 : start + 8].tobytes(), order)
+    def _payload(self, record: bytes) -> bytes:
+        kind, _, _ = HEADER[self._endian].unpack_from(record)
         if kind == RecordType.COMPRESSED:
-            return data[start + 8 : end].tobytes()
-        size = int.from_bytes(data[start + 8 : min(start + 16, end)].tobytes(), order)
-        return data[start + 16 : min(start + 16 + size, end)].tobytes()
+            return record[8:]
+        size = int.from_bytes(record[8:16], "little" if self._endian == "<" else "big")
+        return record[16 : 16 + size]
 
     def _pieces(self, payload: bytes, offset: int) -> Iterator[bytes]:
         """What the payload unpacks to, never more at once than a chunk."""
@@ -123,7 +113,7 @@ class Unpacker:
                 raise
             self.failure = offset, f"compressed record cannot be unpacked: {error}"
 
-    def _joined(self, pieces: list[bytes], ends: list[int], homes: list[int]) -> Iterator[Parts]:
+    def _joined(self, pieces: list[bytes], ends: list[int], homes: list[int]) -> Iterator[Chunk]:
         joined = b"".join([self.left_over, *pieces])
         data = np.zeros((len(joined) + 7) & ~7, np.uint8)[: len(joined)]
         data[:] = np.frombuffer(joined, np.uint8)
@@ -134,5 +124,4 @@ class Unpacker:
         if len(found.starts):
             last_bytes = np.append(found.starts[1:], found.end) - 1
             offsets = np.array(homes, np.int64)[np.searchsorted(np.array(ends), last_bytes, side="right")]
-            types = record_types(data, found.starts, self._endian)
-            yield *_aligned(data, found.starts, self._endian), types, offsets
+            yield make_chunk(data, found.starts, offsets, self._endian)

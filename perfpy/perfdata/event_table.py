@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.abi.attr import EventAttr
+    from perfpy.perfdata.chunk import Chunk
 
 UNKNOWN_EVENT: Final = -1
-NEVER: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
+_NEVER: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
 _TRAILER: Final = (
     SampleType.TID,
     SampleType.TIME,
@@ -98,38 +99,48 @@ class EventTable:
         found = np.where(self._ids[places] == ids, self._indexes[places], UNKNOWN_EVENT)
         return np.where(ids == 0, 0, found).astype(np.int32, copy=False)
 
-    def of_samples(self, words: NDArray[np.uint64], starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int32]:
-        """The event of each sample. words: the buffer; starts, ends: of the records, in words."""
+    def of_samples(self, chunk: Chunk) -> NDArray[np.int32]:
+        """The event of each record of a chunk, which are taken for samples."""
         word = _id_word(self.events[0].attr.sample_type) if len(self.events) > 1 else None
         if word is None:
-            return np.zeros(len(starts), np.int32)
-        whole = starts + word < ends
-        ids = words[np.where(whole, starts + word, 0)].astype(np.uint64, copy=False)
-        return np.where(whole, self.index_of(ids), UNKNOWN_EVENT)
+            return np.zeros(len(chunk.starts), np.int32)
+        ids, inside = _words_at(chunk, self.endian, word)
+        events = self.index_of(ids)
+        return events if inside is None else np.where(inside, events, np.int32(UNKNOWN_EVENT))
 
-    def sample_times(
-        self, words: NDArray[np.uint64], starts: NDArray[np.int64], ends: NDArray[np.int64], events: NDArray[np.int32]
-    ) -> NDArray[np.uint64]:
-        """The time stamp of each sample; 0 where it has none."""
-        return _words_at(words, starts, ends, self._time_words, events)
+    def sample_times(self, chunk: Chunk, events: NDArray[np.int32]) -> NDArray[np.uint64]:
+        """The time stamp of each record of a chunk, which are taken for samples; 0 where there is none."""
+        return self._times(chunk, self._time_words, events)
 
-    def of_side_band(self, words: NDArray[np.uint64], ends: NDArray[np.int64]) -> NDArray[np.int32]:
-        """The event of each of the kernel's other records. ends: behind each record, in words."""
+    def of_side_band(self, chunk: Chunk) -> NDArray[np.int32]:
+        """The event of each record of a chunk, none of which is a sample."""
         first = self.events[0].attr
-        if len(self.events) == 1 or not first.sample_id_all:
-            return np.zeros(len(ends), np.int32)
-        back = _words_from_end(first.sample_type, SampleType.IDENTIFIER) or _words_from_end(first.sample_type, SampleType.ID)
-        if not back:
-            return np.zeros(len(ends), np.int32)
-        return self.index_of(words[ends - back].astype(np.uint64, copy=False))
+        from_end = _words_from_end(first.sample_type, SampleType.IDENTIFIER) or _words_from_end(first.sample_type, SampleType.ID)
+        if len(self.events) == 1 or not first.sample_id_all or not from_end:
+            return np.zeros(len(chunk.starts), np.int32)
+        return self.index_of(_words_at(chunk, self.endian, (chunk.sizes >> 3) - from_end)[0])
 
-    def side_band_times(
-        self, words: NDArray[np.uint64], starts: NDArray[np.int64], ends: NDArray[np.int64], events: NDArray[np.int32]
+    def side_band_times(self, chunk: Chunk, events: NDArray[np.int32]) -> NDArray[np.uint64]:
+        """The time stamp of each record of a chunk, none of which is a sample; 0 where there is none."""
+        from_end = [_words_from_end(e.attr.sample_type, SampleType.TIME) if e.attr.sample_id_all else None for e in self.events]
+        return self._times(chunk, [None if words is None else -words for words in from_end], events, chunk.sizes >> 3)
+
+    def _times(
+        self, chunk: Chunk, words: Sequence[int | None], events: NDArray[np.int32], base: NDArray[np.int64] | int = 0
     ) -> NDArray[np.uint64]:
-        """The time stamp of each of the kernel's other records; 0 where it has none."""
-        backs = [_words_from_end(e.attr.sample_type, SampleType.TIME) if e.attr.sample_id_all else None for e in self.events]
-        negative = [None if back is None else -back for back in backs]
-        return _words_at(words, ends, ends, negative, events, starts)
+        """The word at `base` plus what `words` has for the event of each record; 0 where the record ends before or it says "none"."""
+        if all(word is None for word in words):
+            return np.zeros(len(chunk.starts), np.uint64)
+        if len(set(words)) == 1:
+            times, inside = _words_at(chunk, self.endian, base + int(words[0] or 0))
+        else:
+            times, inside = _words_at(chunk, self.endian, base + np.array([word or 0 for word in words], np.int64)[events])
+            has_time = np.array([word is not None for word in words])[events]
+            inside = has_time if inside is None else inside & has_time
+        if inside is not None:
+            times = np.where(inside, times, np.uint64(0))
+        times[times == _NEVER] = 0
+        return times
 
     def trailer(self, event: int) -> IdLayout:
         """The sample_id trailer of the records of an event."""
@@ -141,33 +152,17 @@ class EventTable:
         return any(event.attr.sample_type & SampleType.TIME for event in self.events)
 
 
-def _words_at(
-    words: NDArray[np.uint64],
-    anchors: NDArray[np.int64],
-    ends: NDArray[np.int64],
-    distances: Sequence[int | None],
-    events: NDArray[np.int32],
-    starts: NDArray[np.int64] | None = None,
-) -> NDArray[np.uint64]:
-    """The word at each record's anchor plus its event's distance; 0 where there is none or it lies outside of the record."""
-    starts = anchors if starts is None else starts
-    known = set(distances)
-    if len(known) == 1:
-        (distance,) = known
-        if distance is None:
-            return np.zeros(len(anchors), np.uint64)
-        places = anchors + distance
-    else:
-        table = np.array([0 if distance is None else distance for distance in distances], np.int64)
-        places = anchors + table[events]
-    inside = (places > starts) & (places < ends)
-    if len(known) > 1:
-        inside &= np.array([distance is not None for distance in distances])[events]
-    if inside.all():
-        values = words[places].astype(np.uint64, copy=False)
-    else:
-        values = np.where(inside, words[np.where(inside, places, 0)], np.uint64(0)).astype(np.uint64, copy=False)
-    return np.where(values == NEVER, np.uint64(0), values)
+def _words_at(chunk: Chunk, endian: str, words: NDArray[np.int64] | int) -> tuple[NDArray[np.uint64], NDArray[np.bool_] | None]:
+    """(a word of each record, counted from its start; whether it lies inside of the record, None when all do)."""
+    inside = (chunk.sizes >> 3) > words
+    if not isinstance(words, int):
+        inside &= words > 0
+    places = (chunk.starts >> 3) + words
+    everywhere = bool(inside.all())
+    if not everywhere:
+        places[~inside] = 0
+    values = chunk.data[: len(chunk.data) & ~7].view(endian + "u8")[places].astype(np.uint64, copy=False)
+    return values, None if everywhere else inside
 
 
 def _id_word(sample_type: int) -> int | None:

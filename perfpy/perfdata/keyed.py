@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from perfpy.abi.flags import RecordType
+from perfpy.perfdata.event_table import UNKNOWN_EVENT
 from perfpy.perfdata.ordering import Rounds
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfpy.perfdata.chunk import Chunk
     from perfpy.perfdata.event_table import EventTable
-    from perfpy.perfdata.stream import Chunk
 
 
 class KeyedChunk(NamedTuple):
@@ -38,8 +39,7 @@ def keyed_chunks(chunks: Iterable[Chunk], table: EventTable, *, by_time: bool) -
     rounds = Rounds()
     number = 1
     for chunk in chunks:
-        samples = np.flatnonzero(chunk.types == RecordType.SAMPLE)
-        events, times = _times(chunk, samples, table)
+        samples, events, times = _times(chunk, table)
         if by_time:
             keys = rounds.keys(times, np.flatnonzero(chunk.types == RecordType.FINISHED_ROUND))
         else:
@@ -48,23 +48,21 @@ def keyed_chunks(chunks: Iterable[Chunk], table: EventTable, *, by_time: bool) -
         yield KeyedChunk(chunk, keys, times, samples, events)
 
 
-def _times(chunk: Chunk, samples: NDArray[np.intp], table: EventTable) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
-    """(event of each sample, time of each record)."""
-    times = np.zeros(len(chunk.starts), np.uint64)
+def _times(chunk: Chunk, table: EventTable) -> tuple[NDArray[np.intp], NDArray[np.int32], NDArray[np.uint64]]:
+    """(indexes of the samples, the event of each of them, the time of each record)."""
     if not table.events:
-        return np.full(len(samples), -1, np.int32), times
-    data = chunk.data[: len(chunk.data) & ~7]
-    words = data.view(table.endian + "u8")
-    sizes = data.view(table.endian + "u2")[(chunk.starts >> 1) + 3]
-    starts = chunk.starts >> 3
-    ends = starts + (sizes >> 3)
-    if len(samples) == len(starts):
-        events = table.of_samples(words, starts, ends)
-        return events, table.sample_times(words, starts, ends, events)
-    events = table.of_samples(words, starts[samples], ends[samples])
-    times[samples] = table.sample_times(words, starts[samples], ends[samples], events)
-    others = np.flatnonzero((chunk.types != RecordType.SAMPLE) & (chunk.types < RecordType.HEADER_ATTR))
+        samples = np.flatnonzero(chunk.types == RecordType.SAMPLE)
+        return samples, np.full(len(samples), UNKNOWN_EVENT, np.int32), np.zeros(len(chunk.starts), np.uint64)
+    # all records are looked at as if they were samples: that is faster than picking these out, for they are nearly all
+    events = table.of_samples(chunk)
+    times = table.sample_times(chunk, events)
+    others = np.flatnonzero(chunk.types != RecordType.SAMPLE)
+    if not len(others):
+        return np.arange(len(times)), events, times
+    times[others] = 0
+    others = others[chunk.types[others] < RecordType.HEADER_ATTR]
     if len(others):
-        their_events = table.of_side_band(words, ends[others])
-        times[others] = table.side_band_times(words, starts[others], ends[others], their_events)
-    return events, times
+        side_band = chunk.rows(others)
+        times[others] = table.side_band_times(side_band, table.of_side_band(side_band))
+    samples = np.flatnonzero(chunk.types == RecordType.SAMPLE)
+    return samples, events[samples], times

@@ -12,33 +12,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.flags import RecordType
-from perfpy.abi.sample_cursor import realigned
+from perfpy.perfdata.chunk import Chunk, holds_types, make_chunk
 from perfpy.perfdata.compressed import COMPRESSED_TYPES, Unpacker
-from perfpy.perfdata.walk import Walk, record_types, walk
+from perfpy.perfdata.walk import PAYLOAD_TYPES, walk, walk_over_payloads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from perfpy.perfdata.source import Source
 
 CHUNK_SIZE: Final = 4 << 20
-
-
-class Chunk(NamedTuple):
-    """Some records in a row.
-
-    data: a buffer, valid until the next chunk is asked for; starts: where each
-    record begins in it, always a multiple of 8; types: their types; offsets: where they are in the
-    file (a record that was compressed: where the compressed one is).
-    """
-
-    data: NDArray[np.uint8]
-    starts: NDArray[np.int64]
-    types: NDArray[np.uint32]
-    offsets: NDArray[np.int64]
 
 
 class Damage(NamedTuple):
@@ -61,19 +44,17 @@ class RecordStream:
         self.endian = endian
         self.damage: Damage | None = None
         self._chunk_size = chunk_size
-        self._buffer: NDArray[np.uint8] | None = None
 
     def chunks(self) -> Iterator[Chunk]:
         """Every record from the first to the last whole one; may be called again."""
         self.damage = None
         unpacker: Unpacker | None = None
         for chunk in self._plain_chunks():
-            if not np.isin(chunk.types, COMPRESSED_TYPES).any():
+            if not holds_types(chunk.types, COMPRESSED_TYPES):
                 yield chunk
                 continue
             unpacker = unpacker or Unpacker(self.endian, self._chunk_size)
-            for unpacked in unpacker.unpack(chunk.data, chunk.starts, chunk.types, chunk.offsets):
-                yield Chunk(*unpacked)
+            yield from unpacker.unpack(chunk)
             if unpacker.failure:
                 self.damage = Damage(*unpacker.failure)
                 return
@@ -82,63 +63,31 @@ class RecordStream:
 
     def _plain_chunks(self) -> Iterator[Chunk]:
         """The records as they stand in the file."""
-        if self._buffer is None:
-            # of at least one record of the largest size there is
-            self._buffer = np.empty(min(self._chunk_size, max(1 << 16, (self.end - self.begin + 7) & ~7)), np.uint8)
-        buffer = self._buffer
+        # room for at least one record of the largest size there is
+        buffer = np.empty(min(self._chunk_size, max(1 << 16, (self.end - self.begin + 7) & ~7)), np.uint8)
         at = self.begin
         while at < self.end:
             wanted = min(len(buffer), self.end - at)
-            have = self.source.read_into(buffer.data[:wanted], at)
-            found, skip = self._walk_over_payloads(buffer[:have])
-            types = record_types(buffer[:have], found.starts, self.endian)
+            data = buffer[: self.source.read_into(buffer.data[:wanted], at)]
+            found = walk(data, self.endian)
+            chunk = make_chunk(data, found.starts, found.starts + at, self.endian)
+            if holds_types(chunk.types, PAYLOAD_TYPES):
+                found = walk_over_payloads(data, self.endian)
+                chunk = make_chunk(data, found.starts, found.starts + at, self.endian)
             if len(found.starts):
-                data, starts = buffer[:have], found.starts
-                if (starts & 7).any():
-                    data, starts = realigned(data, starts, self.endian)
-                yield Chunk(data, starts, types, found.starts + at)
+                yield chunk
             if found.bad_size is not None:
                 self.damage = Damage(at + found.end, f"record of {found.bad_size} bytes")
                 return
-            if have < wanted or at + have >= self.end:
-                self._check_end(at + found.end + skip, at + have)
+            if len(data) < wanted or at + len(data) >= self.end:
+                self._check_end(at + found.end, at + len(data))
                 return
-            at += found.end + skip
+            at += found.end
 
     def _check_end(self, stopped: int, available: int) -> None:
-        if available < self.end or stopped > available:
-            self.damage = Damage(
-                min(stopped, available), f"the file is cut: {self.end - available or stopped - available} bytes are missing"
-            )
+        """Note what is missing when the records end at `stopped` and the bytes at `available`."""
+        missing = max(self.end, stopped) - available
+        if missing > 0:
+            self.damage = Damage(min(stopped, available), f"the file is cut, {missing} bytes are missing")
         elif stopped < available:
             self.damage = Damage(stopped, "the last record is cut")
-
-    def _walk_over_payloads(self, data: NDArray[np.uint8]) -> tuple[Walk, int]:
-        """The records of a buffer, and how many bytes to skip behind them because of a payload that reaches beyond it."""
-        parts = []
-        at = 0
-        while True:
-            found = walk(data, self.endian, at)
-            payload = self._first_payload(data, found.starts)
-            if payload is None:
-                parts.append(found.starts)
-                return Walk(np.concatenate(parts), found.end, found.bad_size), 0
-            last, size = payload
-            parts.append(found.starts[: last + 1])
-            start = int(found.starts[last])
-            end = start + int.from_bytes(data[start + 6 : start + 8].tobytes(), "little" if self.endian == "<" else "big")
-            at = end + size
-            if at >= len(data):
-                return Walk(np.concatenate(parts), end), size
-
-    def _first_payload(self, data: NDArray[np.uint8], starts: NDArray[np.int64]) -> tuple[int, int] | None:
-        """(index, size) of the first record that is followed by data outside of it."""
-        types = record_types(data, starts, self.endian)
-        carriers = np.flatnonzero((types == RecordType.AUXTRACE) | (types == RecordType.HEADER_TRACING_DATA))
-        for index in carriers.tolist():
-            start = int(starts[index])
-            width = 8 if types[index] == RecordType.AUXTRACE else 4
-            size = int.from_bytes(data[start + 8 : start + 8 + width].tobytes(), "little" if self.endian == "<" else "big")
-            if size:
-                return index, size
-        return None

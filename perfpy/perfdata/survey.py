@@ -19,10 +19,10 @@ from perfpy.abi.flags import RecordType
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from numpy.typing import NDArray
+
     from perfpy.perfdata.event_table import EventTable
     from perfpy.perfdata.keyed import KeyedChunk
-
-_NOT_KEPT = (RecordType.SAMPLE, RecordType.FINISHED_ROUND)
 
 
 class SideRecord(NamedTuple):
@@ -70,8 +70,7 @@ def survey(chunks: Iterable[KeyedChunk], table: EventTable) -> Survey:
     found = Survey()
     lowest: list[int] = []
     for keyed in chunks:
-        types, counts = np.unique(keyed.chunk.types, return_counts=True)
-        found.types.update(dict(zip(types.tolist(), counts.tolist(), strict=True)))
+        found.types.update(_counted(keyed.chunk.types))
         _keep_side_band(keyed, table, found.raw)
         lowest.append(_see_samples(keyed, found))
     found.later_keys = _lowest_behind(lowest)
@@ -86,17 +85,26 @@ def _see_samples(keyed: KeyedChunk, found: Survey) -> int:
     """Count a chunk's samples; returns the lowest of their keys."""
     if not len(keyed.samples):
         return _NO_SAMPLES
-    events, counts = np.unique(keyed.events, return_counts=True)
-    found.events.update(dict(zip(events.tolist(), counts.tolist(), strict=True)))
-    all_samples = len(keyed.samples) == len(keyed.keys)
-    times = keyed.times if all_samples else keyed.times[keyed.samples]
-    keys = keyed.keys if all_samples else keyed.keys[keyed.samples]
-    timed = times if times.all() else times[times > 0]
-    if len(timed):
-        earliest = int(timed.min())
+    found.events.update(_counted(keyed.events))
+    times = keyed.times[keyed.samples]
+    latest, earliest = int(times.max()), int(times.min())
+    if latest and not earliest:
+        earliest = int(times[times > 0].min())
+    if latest:
         found.first = min(found.first, earliest) if found.first else earliest
-        found.last = max(found.last, int(timed.max()))
-    return int(keys.min())
+        found.last = max(found.last, latest)
+    return int(keyed.keys[keyed.samples].min())
+
+
+def _counted(values: NDArray[Any]) -> dict[int, int]:
+    """value -> how often; nearly all are the same in most chunks."""
+    first = values[:1]
+    rest = values[values != first]
+    numbers, counts = np.unique(rest, return_counts=True)
+    found = dict(zip(numbers.tolist(), counts.tolist(), strict=True))
+    if len(values) > len(rest):
+        found[int(first[0])] = len(values) - len(rest)
+    return found
 
 
 def _lowest_behind(lowest: list[int]) -> list[int]:
@@ -110,27 +118,18 @@ def _lowest_behind(lowest: list[int]) -> list[int]:
 
 
 def _keep_side_band(keyed: KeyedChunk, table: EventTable, kept: list[_Raw]) -> None:
-    chunk = keyed.chunk
-    others = np.flatnonzero(~np.isin(chunk.types, _NOT_KEPT))
+    types = keyed.chunk.types
+    others = np.flatnonzero((types != RecordType.SAMPLE) & (types != RecordType.FINISHED_ROUND))
     if not len(others):
         return
-    view = chunk.data.data
-    header = records.HEADER[table.endian]
-    events = _side_events(keyed, table, others)
-    columns = (chunk.starts[others], keyed.keys[others], keyed.times[others], chunk.offsets[others])
-    for event, start, key, time, offset in zip(events, *(column.tolist() for column in columns), strict=True):
-        kind, misc, size = header.unpack_from(view, start)
-        kept.append(_Raw(key, time, kind, misc, event, offset, bytes(view[start + 8 : start + size])))
-
-
-def _side_events(keyed: KeyedChunk, table: EventTable, others: Any) -> list[int]:
-    if len(table.events) < 2:
-        return [0] * len(others)
-    data = keyed.chunk.data[: len(keyed.chunk.data) & ~7]
-    starts = keyed.chunk.starts[others]
-    ends = (starts >> 3) + (data.view(table.endian + "u2")[(starts >> 1) + 3] >> 3)
-    events: list[int] = table.of_side_band(data.view(table.endian + "u8"), ends).tolist()
-    return events
+    chunk = keyed.chunk.rows(others)
+    events = table.of_side_band(chunk).tolist() if table.events else [0] * len(others)
+    columns = (keyed.keys[others], keyed.times[others], chunk.offsets)
+    unpack = records.HEADER[table.endian].unpack_from
+    for row, (event, key, time, offset) in enumerate(zip(events, *(column.tolist() for column in columns), strict=True)):
+        record = chunk.record(row)
+        kind, misc, _ = unpack(record)
+        kept.append(_Raw(key, time, kind, misc, event, offset, record[8:]))
 
 
 def decode_side_band(raw: Iterable[_Raw], table: EventTable, warn: Callable[[str], None]) -> list[SideRecord]:

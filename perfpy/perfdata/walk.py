@@ -4,9 +4,11 @@ What enters: a buffer that starts at a record. What leaves: where each whole
 record begins, and why the walk ended. Layout: struct perf_event_header
 { u32 type; u16 misc; u16 size; }; a record's size leads to the next one.
 
-Three ways, tried in this order; all give the same result: galloping over runs
-of records of equal size (9 ms per million), lanes that start at guessed
-records in many places and prove each other right (lanes.py), and a plain loop.
+All words that look like the header of a SAMPLE are found at once. Where one's
+size leads exactly to the next one, the two are linked; whoever is reached by
+links from a true record is true, whatever else looks like a header. So long
+runs of samples are proved by one comparison of arrays (8 to 40 ns a record),
+and only what breaks them is walked record by record (110 ns each).
 """
 
 from __future__ import annotations
@@ -15,13 +17,19 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfpy.abi.flags import RecordType
+from perfpy.abi.records import HEADER
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 HEADER_SIZE: Final = 8
-_FIRST_RUN: Final = 64  # records looked at together at first, then ever more while they are of equal size
-_GROWTH: Final = 8
-_MAX_RUNS: Final = 48  # after so many runs the records vary too much for galloping
+
+#: record type -> bytes of the number behind its header that says how much data follows the record
+PAYLOAD_TYPES: Final[dict[int, int]] = {RecordType.AUXTRACE: 8, RecordType.HEADER_TRACING_DATA: 4}
+
+_SAMPLE: Final = int(RecordType.SAMPLE)
+_WORTH: Final = 8  # samples in a run, on average, from which on linking is faster than walking
 
 
 class Walk(NamedTuple):
@@ -43,11 +51,7 @@ def walk(data: NDArray[np.uint8], endian: str, begin: int = 0) -> Walk:
     words = (len(data) & ~7) >> 3
     sizes = data[: words << 3].view(endian + "u2")[3::4]
     first = begin >> 3
-    parts: list[NDArray[np.int64]] = []
-    at = _gallop(sizes, first, words, parts)
-    if at < words and not _stops(sizes, at, words):
-        loop, at = _loop(sizes, at, words)
-        parts.append(loop)
+    parts, at = _linked(data, sizes, endian, first)
     starts = np.concatenate(parts) << 3 if parts else np.zeros(0, np.int64)
     end = at << 3
     if end + HEADER_SIZE > len(data):
@@ -61,41 +65,45 @@ def walk(data: NDArray[np.uint8], endian: str, begin: int = 0) -> Walk:
     return Walk(np.concatenate([starts, rest.starts]), rest.end, rest.bad_size)
 
 
-def _stops(sizes: NDArray[np.uint16], at: int, words: int) -> bool:
-    """Whether the record at word `at` is no whole record of whole words."""
-    size = int(sizes[at])
-    return size < HEADER_SIZE or bool(size & 7) or at + (size >> 3) > words
-
-
-def _gallop(sizes: NDArray[np.uint16], at: int, words: int, parts: list[NDArray[np.int64]]) -> int:
-    """Runs of records of equal size, as ranges; gives up (and returns where) when there are too many runs."""
-    for runs in range(1 << 62):
-        if at >= words or _stops(sizes, at, words):
+def _linked(data: NDArray[np.uint8], sizes: NDArray[np.uint16], endian: str, at: int) -> tuple[list[NDArray[np.int64]], int]:
+    """(runs of records, where they end) from word `at` on, all in words."""
+    words = len(sizes)
+    types = data[: words << 3].view(endian + "u4")[0::2]
+    samples = np.flatnonzero(types[at:] == _SAMPLE) + at
+    lengths = sizes[samples]
+    plausible = lengths >= HEADER_SIZE  # the number 9 in a word of its own is no header
+    samples, lengths = samples[plausible], lengths[plausible]
+    ends = samples + (lengths >> 3)
+    # the last sample of each run: its end is not the beginning of the next one
+    lasts = np.append(np.flatnonzero((ends[:-1] != samples[1:]) | (lengths[:-1] & 7 != 0)), len(samples) - 1)
+    if len(lasts) * _WORTH > len(samples):
+        found, at = _loop(sizes, at, words)
+        return [found], at
+    parts: list[NDArray[np.int64]] = []
+    while at < words:
+        found, at = _loop(sizes, at, words, types)
+        parts.append(found)
+        first = int(samples.searchsorted(at))
+        if first == len(samples) or samples[first] != at:
             break
-        if runs >= _MAX_RUNS and at < (words >> 3) * (runs // _MAX_RUNS):
-            break
-        start, size = at, int(sizes[at])
-        step = size >> 3
-        ahead = _FIRST_RUN
-        while True:
-            count = min(ahead, (words - at) // step)
-            same = sizes[at : at + count * step : step] == size
-            equal = count if same.all() else int(same.argmin())
-            at += equal * step
-            if equal < count or words - at < step:
-                break
-            ahead *= _GROWTH
-        parts.append(np.arange(start, at, step, dtype=np.int64))
-    return at
+        last = int(lasts[lasts.searchsorted(first)])
+        if ends[last] > words or lengths[last] & 7:
+            parts.append(samples[first:last])
+            return parts, int(samples[last])
+        parts.append(samples[first : last + 1])
+        at = int(ends[last])
+    return parts, at
 
 
-def _loop(sizes: NDArray[np.uint16], at: int, words: int) -> tuple[NDArray[np.int64], int]:
-    """One record after the other, in words."""
-    native = (sizes if sizes.dtype.isnative else sizes.astype(np.uint16)).data
+def _loop(sizes: NDArray[np.uint16], at: int, words: int, types: NDArray[np.uint32] | None = None) -> tuple[NDArray[np.int64], int]:
+    """One record after the other, in words; with `types`, only up to the next sample."""
+    native = (sizes if sizes.dtype.isnative else sizes.astype(np.uint16)).data if types is None else None
     found: list[int] = []
     append = found.append
     while at < words:
-        size = native[at]
+        if types is not None and types[at] == _SAMPLE:
+            break
+        size = native[at] if native is not None else int(sizes[at])
         following = at + (size >> 3)
         if size < HEADER_SIZE or size & 7 or following > words:
             break
@@ -122,11 +130,22 @@ def _walk_bytes(data: NDArray[np.uint8], endian: str, at: int) -> Walk:
     return Walk(np.array(found, np.int64), at, bad_size)
 
 
-def record_types(data: NDArray[np.uint8], starts: NDArray[np.int64], endian: str) -> NDArray[np.uint32]:
-    """The types of the records at `starts`."""
-    if not (starts & 7).any():
-        aligned: NDArray[np.uint32] = data[: len(data) & ~7].view(endian + "u4")[starts >> 2].astype(np.uint32, copy=False)
-        return aligned
-    places = starts[:, None] + np.arange(4)
-    types: NDArray[np.uint32] = data[places].view(endian + "u4").ravel().astype(np.uint32, copy=False)
-    return types
+def walk_over_payloads(data: NDArray[np.uint8], endian: str) -> Walk:
+    """As walk(), but steps over the data that follows AUXTRACE and HEADER_TRACING_DATA records outside of their size.
+
+    `end` lies behind the buffer when such data reaches beyond it.
+    """
+    header = HEADER[endian].unpack_from
+    found: list[int] = []
+    at = 0
+    while at + HEADER_SIZE <= len(data):
+        kind, _, size = header(data.data, at)
+        if size < HEADER_SIZE:
+            return Walk(np.array(found, np.int64), at, size)
+        if at + size > len(data):
+            break
+        found.append(at)
+        width = PAYLOAD_TYPES.get(kind, 0)
+        payload = int.from_bytes(data[at + 8 : at + min(size, 8 + width)].tobytes(), "little" if endian == "<" else "big")
+        at += size + payload
+    return Walk(np.array(found, np.int64), at)

@@ -1,3 +1,131 @@
-"""perfpy: Linux perf for everyone who has Python."""
+"""perfpy: Linux perf for everyone who has Python.
+
+    counts = perfpy.stat(["make"], events="cycles,instructions")
+    with perfpy.count("task-clock", "page-faults") as counts: ...
+    perfpy.record(["make"], output="perf.data", call_graph=True)
+    with perfpy.open("perf.data") as recording: ...
+    for event in perfpy.list_events("cache*"): ...
+
+What enters: plain values. What leaves: values, mappings and numpy columns, or
+a `perfpy.errors.PerfError`. Importing this imports next to nothing; each
+function loads its room when it is called.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from perfpy import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from perfpy.analysis.named_counts import Count, Counts, ProgramCounts
+    from perfpy.capture.region import Region
+    from perfpy.perfdata.source import Origin
+    from perfpy.recording import Recording
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Count",
+    "Counts",
+    "ProgramCounts",
+    "Recording",
+    "Region",
+    "__version__",
+    "count",
+    "errors",
+    "open",
+    "stat",
+]
+
+_TYPES = {
+    "Count": "perfpy.analysis.named_counts",
+    "Counts": "perfpy.analysis.named_counts",
+    "ProgramCounts": "perfpy.analysis.named_counts",
+    "Recording": "perfpy.recording",
+    "Region": "perfpy.capture.region",
+}
+
+
+def open(origin: Origin = "perf.data") -> Recording:  # noqa: A001  # perfpy.open, as gzip.open
+    """Open a recording.
+
+    origin: the path of a perf.data, "-" for standard input, a file descriptor
+    or a binary file. Raises BadPerfData when it is not there or not perf.data.
+
+    >>> import perfpy
+    >>> perfpy.open("nowhere.data")
+    Traceback (most recent call last):
+    ...
+    perfpy.errors.BadPerfData: nowhere.data: cannot open: No such file or directory; record one first, or name it with -i
+    """
+    from perfpy.recording import Recording
+
+    return Recording(origin)
+
+
+def stat(
+    command: Sequence[str] = (),
+    *,
+    events: str | Iterable[str] | None = None,
+    pid: int | None = None,
+    tid: int | None = None,
+    cpus: Iterable[int] | None = None,
+    system_wide: bool = False,
+    repeat: int = 1,
+    duration: float | None = None,
+) -> ProgramCounts:
+    """Run a program and count events, or count those of a process, a thread or CPUs.
+
+    command: the program and its arguments; events: as -e of perfpy stat takes
+    them (None: its default set); pid, tid: count there instead, until they
+    end or for `duration` seconds; cpus, system_wide: count on these or on all
+    CPUs. repeat: run the program so often; counts are means then. Without a
+    command and a target, all CPUs are counted for `duration`.
+
+    Returns the counts by event name. Raises UsageError, UnknownEvent,
+    EventSyntaxError, KernelRefused, WorkloadFailed.
+
+    >>> import perfpy
+    >>> counts = perfpy.stat(["true"], events="page-faults:u")  # doctest: +SKIP
+    >>> counts["page-faults:u"].value, counts.exit_code  # doctest: +SKIP
+    (49, 0)
+    """
+    from perfpy.capture.programs import count_program
+
+    return count_program(
+        command, events=events, pid=pid, tid=tid, cpus=cpus, system_wide=system_wide, repeat=repeat, duration=duration
+    )
+
+
+def count(*events: str) -> Region:
+    """Count what a stretch of the calling program does: a context manager.
+
+    events: event texts, as -e of perfpy stat takes them. Afterwards the
+    result is a mapping from event name to Count. Counts the calling thread, and
+    threads and processes that it starts inside the block.
+
+    >>> import perfpy
+    >>> with perfpy.count("task-clock:u") as counts:  # doctest: +SKIP
+    ...     total = sum(range(1000))
+    >>> counts["task-clock:u"].unit  # doctest: +SKIP
+    'msec'
+    """
+    from perfpy.capture.region import Region
+
+    return Region(*events)
+
+
+def __getattr__(name: str) -> Any:
+    """The public types, loaded when they are first asked for."""
+    if name in _TYPES:
+        import importlib
+
+        return getattr(importlib.import_module(_TYPES[name]), name)
+    raise AttributeError(f"module 'perfpy' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

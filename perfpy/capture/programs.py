@@ -1,0 +1,75 @@
+"""Counting in one call: a program, tasks or CPUs -> counts by name (perfpy.stat).
+
+What enters: a request in plain values. What leaves: ProgramCounts. The
+command line makes its own plans, for it has many more options.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfpy.analysis.named_counts import ProgramCounts, named
+from perfpy.capture import planning, targets
+from perfpy.capture.measurement import Measurement, Plan
+from perfpy.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from perfpy.kernel import Kernel
+
+SHORTEST_MS = 10
+
+
+def event_texts(events: str | Iterable[str] | None) -> list[str]:
+    """Events as the caller gave them, as texts of the event language."""
+    if events is None:
+        return []
+    return [events] if isinstance(events, str) else list(events)
+
+
+def count_program(
+    command: Sequence[str] = (),
+    *,
+    events: str | Iterable[str] | None = None,
+    pid: int | None = None,
+    tid: int | None = None,
+    cpus: Iterable[int] | None = None,
+    system_wide: bool = False,
+    repeat: int = 1,
+    duration: float | None = None,
+    kernel: Kernel | None = None,
+) -> ProgramCounts:
+    """See perfpy.stat, which has the same parameters; kernel: the machine to count on."""
+    if isinstance(command, str):
+        raise UsageError(f"a program is a list of its arguments: {command.split()!r}, not {command!r}")
+    if not command and pid is None and tid is None and duration is None:
+        raise UsageError("nothing says when to stop counting: give a command, a pid, a tid or a duration")
+    target, _ = targets.resolve(
+        pid="" if pid is None else str(pid),
+        tid="" if tid is None else str(tid),
+        cpu="" if cpus is None else ",".join(map(str, cpus)),
+        system_wide=system_wide or not (command or pid or tid or cpus),
+    )
+    texts = event_texts(events)
+    chosen, _ = planning.choose_events(texts, [], target)
+    plan = Plan(chosen, target, command)
+    plan.repeat = repeat
+    plan.timeout = 0 if duration is None else max(round(duration * 1000), SHORTEST_MS)
+    return _carried_out(plan, kernel)
+
+
+def _carried_out(plan: Plan, kernel: Kernel | None) -> ProgramCounts:
+    asked = [event.name for event in plan.events]
+    outcome = Measurement(plan, kernel=kernel).run()
+    tally = outcome.tally
+    assert tally is not None  # there are no commands around the runs that could have failed
+    times = tally.times
+    return ProgramCounts(
+        asked,
+        [named(line.row, line.noise) for line in tally.lines()],
+        exit_code=outcome.exit_code,
+        elapsed=[elapsed / 1e9 for elapsed in times.elapsed] if times else (),
+        user=times.user if times else None,
+        system=times.system if times else None,
+    )

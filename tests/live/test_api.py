@@ -1,0 +1,75 @@
+"""The Python API measures this machine."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+import perfpy
+from perfpy import errors
+
+pytestmark = pytest.mark.live
+
+
+def test_a_program_is_counted_by_event_name():
+    counts = perfpy.stat(["true"], events=["task-clock:u,page-faults:u", "duration_time"])
+    assert list(counts) == ["task-clock:u", "page-faults:u", "duration_time"]
+    assert counts["page-faults:u"].value > 0
+    assert counts["task-clock:u"].unit == "msec"
+    assert counts.exit_code == 0
+    assert counts["duration_time"].value / 1e9 == pytest.approx(counts.elapsed[0])
+
+
+def test_the_program_s_exit_status_is_kept():
+    assert perfpy.stat(["sh", "-c", "exit 3"], events="page-faults:u").exit_code == 3
+    assert perfpy.stat(["sh", "-c", "kill -TERM $$"], events="page-faults:u").exit_code == 128 + 15
+
+
+def test_repeats_give_means_and_their_spread():
+    counts = perfpy.stat(["true"], events="page-faults:u", repeat=4)
+    assert len(counts.elapsed) == 4
+    assert 0 <= counts["page-faults:u"].spread < 100
+
+
+def test_a_process_is_counted_for_a_while():
+    counts = perfpy.stat(pid=os.getpid(), events="duration_time", duration=0.02)
+    assert 0.02 <= counts.elapsed[0] < 5
+
+
+def test_a_stretch_of_code_is_counted():
+    with perfpy.count("page-faults:u", "task-clock:u") as counts:
+        fresh = bytearray(4096 * 500)
+    assert len(fresh) == 4096 * 500
+    assert counts["page-faults:u"].value >= 400
+    assert 0 < counts["task-clock:u"].amount < 1000
+
+
+def test_counts_may_be_read_inside_the_stretch():
+    with perfpy.count("task-clock:u") as counts:
+        first = counts.read()[0].value
+        second = counts.read()[0].value
+    assert 0 < first < second < counts["task-clock:u"].value
+
+
+def test_a_stretch_that_fails_leaves_no_counter_open():
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(ZeroDivisionError), perfpy.count("page-faults:u"):
+        _ = 1 // 0
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize(
+    ("request_", "error"),
+    [
+        (perfpy.stat, errors.UsageError),
+        (lambda: perfpy.stat("true"), errors.UsageError),
+        (lambda: perfpy.stat(["/nowhere/program"]), errors.WorkloadFailed),
+        (lambda: perfpy.stat(["true"], events="cyclse"), errors.UnknownEvent),
+        (lambda: perfpy.count("page-faults,,"), errors.EventSyntaxError),
+        (perfpy.count, errors.UsageError),
+    ],
+)
+def test_what_cannot_be_done_is_an_error_of_ours(request_, error):
+    with pytest.raises(error):
+        request_()

@@ -8,6 +8,7 @@ above call nothing but this.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perfpy.perfdata.reader import PerfData
@@ -16,10 +17,15 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
     from types import TracebackType
 
+    from perfpy.analysis.options import ReportOptions
+    from perfpy.analysis.reporting import Report
     from perfpy.perfdata.batches import Batch
     from perfpy.perfdata.event_table import FileEvent
     from perfpy.perfdata.source import Origin
     from perfpy.perfdata.survey import SideRecord
+    from perfpy.symbols.address_space import TaskTimeline
+    from perfpy.symbols.debugfiles import SymbolOptions
+    from perfpy.symbols.symbolizer import Symbolizer
 
 
 class Sample(NamedTuple):
@@ -154,3 +160,24 @@ class Recording:
         while other is not None:
             yield other.record
             other = next(others, None)
+
+    @cached_property
+    def timeline(self) -> TaskTimeline:
+        """Commands and address spaces of all tasks over time."""
+        from perfpy.symbols.address_space import TaskTimeline
+
+        listed = self.data.features.get("build_id", ())
+        return TaskTimeline(self.data.side_band(), build_ids={entry.filename: entry.build_id.hex() for entry in listed})
+
+    def symbolizer(self, options: SymbolOptions | None = None) -> Symbolizer:
+        """A new Symbolizer for the recording's addresses; options: where to look for symbols."""
+        from perfpy.symbols.symbolizer import Symbolizer
+
+        return Symbolizer(self.timeline, options)
+
+    def report(self, options: ReportOptions | None = None, symbols: SymbolOptions | None = None) -> Report:
+        """A histogram of the samples, for each event: by command, file and function where options do not say otherwise."""
+        from perfpy.analysis.options import ReportOptions
+        from perfpy.analysis.reporting import make_report
+
+        return make_report(self.data, self.timeline, self.symbolizer(symbols), options or ReportOptions())

@@ -9,18 +9,21 @@ sort each table.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perfpy.abi.columns import spans_index
-from perfpy.abi.flags import SampleType
+from perfpy.abi.flags import PerfType, SampleType
+from perfpy.abi.records import LostSamples
 from perfpy.analysis.entries import Chains, Entries, EntryBuilder, Tables
 from perfpy.analysis.histogram import EventTotals, Histogram, KeyValues, Trees, sort_entries
-from perfpy.analysis.keycolumns import Facts, KeyColumn
+from perfpy.analysis.keycolumns import Facts
+from perfpy.analysis.layout import make_layout
 from perfpy.analysis.places import Int64, Places, sample_places
 from perfpy.analysis.profile import Folded, Profile
 from perfpy.analysis.sources import SampleView, TupleTable
@@ -31,30 +34,91 @@ if TYPE_CHECKING:
     from perfpy.analysis.options import ReportOptions
     from perfpy.perfdata.batches import Batch
     from perfpy.perfdata.event_table import FileEvent
+    from perfpy.perfdata.features import EventGroup
+    from perfpy.perfdata.reader import PerfData
     from perfpy.symbols.address_space import TaskTimeline
     from perfpy.symbols.symbolizer import Symbolizer
 
 
 @dataclass(frozen=True)
 class EventGroups:
-    """Which events share a table: for each event the index of its leader, and its place in the group."""
+    """Which events share a table: for each event the index of its leader, and its place in the group; leader -> name."""
 
     leader: tuple[int, ...]
     member: tuple[int, ...]
+    names: Mapping[int, str]
 
     @classmethod
-    def single(cls, count: int) -> EventGroups:
-        """Every event by itself."""
-        return cls(tuple(range(count)), (0,) * count)
+    def of(cls, count: int, groups: Iterable[EventGroup]) -> EventGroups:
+        """`count` events, some of them grouped as the recording says."""
+        leader, member, names = list(range(count)), [0] * count, {}
+        for group in groups:
+            names[group.leader] = "" if group.name == "{anon_group}" else group.name
+            for place in range(1, min(group.members, count - group.leader)):
+                leader[group.leader + place], member[group.leader + place] = group.leader, place
+        return cls(tuple(leader), tuple(member), names)
 
 
 @dataclass
 class Report:
-    """The histograms of a recording, in the order of its events."""
+    """The histograms of a recording, in the order of its events; lost: samples that the kernel says it dropped."""
 
     histograms: list[Histogram]
     options: ReportOptions
     layout: Layout
+    lost: int
+
+    @property
+    def samples(self) -> int:
+        """How many samples all events have."""
+        return sum(event.samples for histogram in self.histograms for event in histogram.events)
+
+
+def make_report(data: PerfData, timeline: TaskTimeline, symbolizer: Symbolizer, options: ReportOptions) -> Report:
+    """The report of a recording.
+
+    Whether there are callchains at all is the recording's to say: asked for
+    callers, a recording without callchains gives a report without them.
+    Raises UsageError for keys that nobody knows.
+    """
+    events = data.events
+    options = _as_recorded(options, events)
+    layout = make_layout(options.wanted)
+    groups = EventGroups.of(len(events), data.features.get("group_desc", ()) if options.group else ())
+    reporter = Reporter(events, timeline, symbolizer, options, layout, groups)
+    reporter.add(data.batches(sorted(reporter.fields())))
+    lost = sum(side.record.lost for side in data.side_band() if isinstance(side.record, LostSamples))
+    places = Places(symbolizer, long_names=options.verbose)
+    facts = Facts(
+        places,
+        timeline.comms,
+        _last_comms(timeline),
+        verbose=options.verbose,
+        nanoseconds=options.nanoseconds,
+        quantum=options.time_quantum,
+    )
+    return Report(reporter.histograms(facts), options, layout, lost)
+
+
+def _as_recorded(options: ReportOptions, events: Sequence[FileEvent]) -> ReportOptions:
+    tracepoints = all(event.attr.type == PerfType.TRACEPOINT for event in events)
+    chains = any(event.attr.sample_type & SampleType.CALLCHAIN for event in events)
+    graph = options.call_graph if chains else None
+    children = options.children and chains
+    wanted = replace(options.wanted, tracepoints=tracepoints, children=children)
+    return replace(options, call_graph=graph, children=children, wanted=wanted)
+
+
+def _last_comms(timeline: TaskTimeline) -> Callable[[int], str]:
+    @cache
+    def last_comm(tid: int) -> str:
+        end = np.array([_END_OF_TIME], np.uint64)
+        return timeline.comms[timeline.comm_ids(np.array([tid], np.int32), end)[0]]
+
+    return last_comm
+
+
+_END_OF_TIME = (1 << 64) - 1
 
 
 class Reporter:
@@ -107,9 +171,9 @@ class Reporter:
                 samples = samples.take(np.flatnonzero(kept))
             self.profile.add(samples, selection.mark(samples))
 
-    def report(self, facts: Facts) -> Report:
+    def histograms(self, facts: Facts) -> list[Histogram]:
         """Make the tables of everything added so far."""
-        return Report(_Tables(self, facts).histograms(), self.options, self.layout)
+        return _Tables(self, facts).histograms()
 
 
 class _Tables:
@@ -258,7 +322,8 @@ class _Tables:
             classes = self._known.chain_ranks(by_address=graph.key == "address")[self._chains.frames]
             trees = Trees(builder, chosen, weights, total, graph, classes, self._chains.frames, self._known)
         filtered = self._folded.filtered[entries.row]
-        return Histogram(events, self._layout, entries, keys, order, filtered, tids, options, trees, self._facts)
+        name = self._groups.names.get(leader, "")
+        return Histogram(events, self._layout, entries, keys, order, filtered, tids, options, trees, self._facts, name)
 
 
 def _class_of(ranks: list[Int64], size: int) -> Int64:

@@ -1,0 +1,211 @@
+"""The machine that a recording is made on -> the values of the header's feature sections.
+
+What enters: /proc, /sys, uname. What leaves: {Feature: value} for
+perfpy.perfdata.features to encode. What a machine does not tell is left out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from perfpy.perfdata.features import (
+    CacheLevel,
+    CpuCount,
+    CpuLocation,
+    CpuTopology,
+    Feature,
+    MemNode,
+    MemTopology,
+    NumaNode,
+    PmuCaps,
+    PmuMapping,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_CPU: Final = "devices/system/cpu"
+_NODE: Final = "devices/system/node"
+_MEMORY: Final = "devices/system/memory"
+_PMUS: Final = "bus/event_source/devices"
+
+# /proc/cpuinfo's label of the model, by machine name
+_MODEL_LABELS: Final = {"ppc64": "cpu", "ppc64le": "cpu", "s390x": "vendor_id", "armv7l": "model name", "riscv64": "uarch"}
+_RAW_PMU: Final = PmuMapping(4, "cpu")  # PERF_TYPE_RAW: what perf calls the CPU's PMU where the kernel names none
+_CORE_PMUS: Final = re.compile(r"cpu|cpu_core|cpu_atom|armv\d.*")
+
+
+class Environment:
+    """The machine below `proc` and `sys`."""
+
+    def __init__(self, proc: str = "/proc", sys: str = "/sys") -> None:
+        self._proc = proc
+        self._sys = sys
+
+    def features(self) -> dict[Feature, Any]:
+        """Everything that does not depend on the recording."""
+        system = os.uname()
+        known: dict[Feature, Any] = {
+            Feature.HOSTNAME: system.nodename,
+            Feature.OSRELEASE: system.release,
+            Feature.ARCH: system.machine,
+            Feature.NRCPUS: CpuCount(os.sysconf("SC_NPROCESSORS_CONF"), os.sysconf("SC_NPROCESSORS_ONLN")),
+            Feature.CPUDESC: self.cpu_description(system.machine),
+            Feature.CPUID: self.cpu_id(system.machine),
+            Feature.TOTAL_MEM: self.total_memory(),
+            Feature.CPU_TOPOLOGY: self.cpu_topology(),
+            Feature.NUMA_TOPOLOGY: self.numa_nodes(),
+            Feature.PMU_MAPPINGS: self.pmus(),
+            Feature.CACHE: self.caches(),
+            Feature.MEM_TOPOLOGY: self.memory_blocks(),
+            Feature.CPU_PMU_CAPS: self._pmu_caps("cpu"),
+            Feature.PMU_CAPS: self.pmu_caps(),
+        }
+        return {number: value for number, value in known.items() if value is not None}
+
+    def cpu_description(self, machine: str) -> str | None:
+        """The CPU's name, spaces squeezed."""
+        names = self._cpuinfo(_MODEL_LABELS.get(machine, "model name"))
+        return " ".join(names[0].split()) if names else None
+
+    def cpu_id(self, machine: str) -> str | None:
+        """What identifies the CPU to perf: vendor,family,model,stepping on x86, MIDR on arm64."""
+        if machine in ("x86_64", "i686"):
+            parts = [self._cpuinfo(label) for label in ("vendor_id", "cpu family", "model", "stepping")]
+            return ",".join(part[0] for part in parts) if all(parts) else None
+        if machine == "aarch64":
+            midr = self._read(f"{_CPU}/cpu0/regs/identification/midr_el1")
+            return f"0x{int(midr, 16) & ~0xF0000F:016x}" if midr else None
+        return None
+
+    def _cpuinfo(self, label: str) -> list[str]:
+        """The values of /proc/cpuinfo's lines of this label, of the first CPU only."""
+        try:
+            with open(f"{self._proc}/cpuinfo", encoding="utf-8", errors="replace") as file:
+                for line in file:
+                    name, colon, value = line.partition(":")
+                    if colon and name.strip() == label:
+                        return [value.strip()]
+        except OSError:
+            pass
+        return []
+
+    def total_memory(self) -> int | None:
+        """MemTotal in kB."""
+        try:
+            with open(f"{self._proc}/meminfo") as file:
+                return int(file.readline().split()[1])
+        except (OSError, ValueError, IndexError):
+            return None
+
+    def cpu_topology(self) -> CpuTopology | None:
+        """Which CPUs share a socket, a die and a core, and where each one sits."""
+        cpus = range(os.sysconf("SC_NPROCESSORS_CONF"))
+
+        def lists(*names: str) -> tuple[str, ...]:
+            found = (self._first(f"{_CPU}/cpu{cpu}/topology", names) for cpu in cpus)
+            return tuple(dict.fromkeys(text for text in found if text))
+
+        cores = lists("package_cpus_list", "core_siblings_list")
+        threads = lists("core_cpus_list", "thread_siblings_list")
+        dies = lists("die_cpus_list") if os.uname().machine in ("x86_64", "s390x") else ()
+        places = tuple(
+            CpuLocation(
+                self._number(f"{_CPU}/cpu{cpu}/topology/core_id"),
+                self._number(f"{_CPU}/cpu{cpu}/topology/physical_package_id"),
+                self._number(f"{_CPU}/cpu{cpu}/topology/die_id") if dies else None,
+            )
+            for cpu in cpus
+        )
+        return CpuTopology(cores, threads, places, dies) if cores else None
+
+    def numa_nodes(self) -> tuple[NumaNode, ...] | None:
+        """Each node's memory in kB, and its CPUs."""
+        nodes = []
+        for number in self._numbered(_NODE, "node"):
+            meminfo = self._read(f"{_NODE}/node{number}/meminfo")
+            total, free = (re.search(rf"{label}:\s*(\d+)", meminfo) for label in ("MemTotal", "MemFree"))
+            if total and free:
+                nodes.append(NumaNode(number, int(total[1]), int(free[1]), self._read(f"{_NODE}/node{number}/cpulist")))
+        return tuple(nodes) or None
+
+    def pmus(self) -> tuple[PmuMapping, ...]:
+        """The kernel's PMUs: the CPU's own first, then by name."""
+        found = []
+        for name in self._entries(_PMUS):
+            number = self._read(f"{_PMUS}/{name}/type")
+            if number:
+                found.append(PmuMapping(int(number), name))
+        core = [pmu for pmu in found if _CORE_PMUS.fullmatch(pmu.name)]
+        others = [pmu for pmu in found if pmu not in core]
+        return (*sorted(core or [_RAW_PMU], key=lambda pmu: pmu.name), *sorted(others, key=lambda pmu: pmu.name))
+
+    def _pmu_caps(self, pmu: str) -> tuple[tuple[str, str], ...]:
+        folder = f"{_PMUS}/{pmu}/caps"
+        return tuple((name, self._read(f"{folder}/{name}")) for name in sorted(self._entries(folder)))
+
+    def pmu_caps(self) -> tuple[PmuCaps, ...]:
+        """What the PMUs besides the CPU's say they can do."""
+        names = (pmu.name for pmu in self.pmus() if pmu.name != "cpu")
+        return tuple(PmuCaps(name, caps) for name in names if (caps := self._pmu_caps(name)))
+
+    def caches(self) -> tuple[CacheLevel, ...] | None:
+        """Every cache once, by level."""
+        found: dict[CacheLevel, None] = {}
+        for cpu in self._numbered(_CPU, "cpu"):
+            for index in self._numbered(f"{_CPU}/cpu{cpu}/cache", "index"):
+                folder = f"{_CPU}/cpu{cpu}/cache/index{index}"
+                cache = CacheLevel(
+                    self._number(f"{folder}/level"),
+                    self._number(f"{folder}/coherency_line_size"),
+                    self._number(f"{folder}/number_of_sets"),
+                    self._number(f"{folder}/ways_of_associativity"),
+                    self._read(f"{folder}/type"),
+                    self._read(f"{folder}/size"),
+                    self._read(f"{folder}/shared_cpu_list"),
+                )
+                found[cache] = None
+        return tuple(sorted(found, key=lambda cache: cache.level)) or None
+
+    def memory_blocks(self) -> MemTopology | None:
+        """Which memory blocks each node has."""
+        size = self._read(f"{_MEMORY}/block_size_bytes")
+        if not size:
+            return None
+        nodes = []
+        for number in self._numbered(_NODE, "node"):
+            blocks = self._numbered(f"{_NODE}/node{number}", "memory")
+            bits = max(blocks, default=-1) + 1
+            words = [0] * ((bits + 63) // 64)
+            for block in blocks:
+                words[block // 64] |= 1 << block % 64
+            nodes.append(MemNode(number, bits, tuple(words)))
+        return MemTopology(1, int(size, 16), tuple(nodes))
+
+    def _entries(self, folder: str) -> list[str]:
+        try:
+            return os.listdir(f"{self._sys}/{folder}")
+        except OSError:
+            return []
+
+    def _numbered(self, folder: str, prefix: str) -> list[int]:
+        """The numbers of the entries PREFIXn, ascending."""
+        start = len(prefix)
+        return sorted(int(name[start:]) for name in self._entries(folder) if name.startswith(prefix) and name[start:].isdecimal())
+
+    def _read(self, path: str) -> str:
+        try:
+            with open(f"{self._sys}/{path}", encoding="utf-8", errors="replace") as file:
+                return file.read().strip()
+        except OSError:
+            return ""
+
+    def _first(self, folder: str, names: Iterable[str]) -> str:
+        return next((text for name in names if (text := self._read(f"{folder}/{name}"))), "")
+
+    def _number(self, path: str) -> int:
+        """A number below 2^32 (-1 as the kernel's "unknown" wraps); 0 where there is none."""
+        text = self._read(path)
+        return int(text) & 0xFFFFFFFF if text.lstrip("-").isdecimal() else 0

@@ -7,8 +7,7 @@ and its parts read. Names are those of perf-record(1).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.errors import UsageError
 
@@ -24,8 +23,7 @@ SYNTH_CGROUP: Final = "cgroup"
 SYNTH_ALL: Final = frozenset((SYNTH_TASK, SYNTH_MMAP, SYNTH_CGROUP))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordOptions:
+class RecordOptions(NamedTuple):
     """What to record and how; the defaults are perf's.
 
     Whose: pid, tid, user, cpu (texts as -p -t -u -C take them), all_cpus,
@@ -124,8 +122,8 @@ class RecordOptions:
     verbose: int = 0
     quiet: bool = False
 
-    def __post_init__(self) -> None:
-        """Refuse what cannot be together."""
+    def check(self) -> None:
+        """Refuse what cannot be together: raises UsageError."""
         if self.freq is not None and self.period is not None:
             raise UsageError("cannot set frequency and period at the same time; give either -F or -c")
         if self.freq == 0:

@@ -12,12 +12,12 @@ import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.counts import decode_read, read_size
-from perfpy.abi.flags import FLAG_FD_CLOEXEC, FLAG_PID_CGROUP, ReadFormat
+from perfpy.abi.flags import FLAG_PID_CGROUP, ReadFormat
 from perfpy.abi.user_records import IdIndexEntry
-from perfpy.capture.event_opening import Fallbacks
 from perfpy.capture.sample_attrs import is_dummy
 from perfpy.capture.targets import ANY, online_cpus
 from perfpy.errors import KernelRefused
+from perfpy.events.fallback import Attempt, first_attempt, next_attempt, replacement
 from perfpy.kernel.procfs import ProcFs, raise_open_files_limit
 from perfpy.kernel.ring import PAGE_SIZE, Ring
 
@@ -84,6 +84,7 @@ class SampleCounters:
         self._skip_missing = skip_missing
         self._missing: set[int] = set()
         self._tell = tell
+        self._lacking: frozenset[str] = frozenset()  # what this kernel does not know
         self._fds: dict[int, dict[Place, int]] = {}  # id(event) -> place -> fd
         self._rings: list[Ring] = []
         self.opened: list[Opened] = []
@@ -116,44 +117,59 @@ class SampleCounters:
                 yield from (Place(cpu, tid) for tid in self.tids)
 
     def _open_event(self, event: Event) -> None:
-        fallbacks = Fallbacks(event, by_cpu=ANY in self.tids)
+        """Open an event as asked, or with less where the kernel refuses, or another in its place."""
+        attempt = self._first_attempt(event)
         while True:
             try:
-                self._fds[id(event)] = {}
-                self._open_places(event)
+                self._open_places(event, attempt)
+                event.attr = attempt.attr
                 return
             except KernelRefused as refusal:
+                at_first = len(self._fds[id(event)]) == 0
                 self._close_event(event)
                 if refusal.errno == errno.EMFILE and raise_open_files_limit():
                     continue
-                text = self._ungroup(event) if event.weak and not event.is_leader else fallbacks.next(refusal)
-                if text is None:
-                    raise
-                if text:
-                    self._tell(text)
+                if event.weak and not event.is_leader:
+                    _ungroup(event)
+                    attempt = self._first_attempt(event)
+                    continue
+                following = next_attempt(attempt, refusal.errno, precise_max=event.precise_max, first=at_first)
+                if following is None:
+                    following = self._replace(event, refusal)
+                attempt = following
+                self._lacking = attempt.missing
 
-    def _open_places(self, event: Event) -> None:
-        own = self._fds[id(event)]
+    def _first_attempt(self, event: Event) -> Attempt:
+        return first_attempt(event.attr, self._lacking, leads=event.is_leader)
+
+    def _replace(self, event: Event, refusal: KernelRefused) -> Attempt:
+        """Another event in the place of a refused one; raises the refusal when there is none."""
+        from perfpy.kernel.refusals import paranoid_level  # only a refusal needs it
+
+        on_cpus = ANY in self.tids
+        other = replacement(event.name, event.attr, refusal.errno, on_cpus=on_cpus, paranoid=paranoid_level())
+        if other is None:
+            raise refusal
+        event.attr, event.name = other.attr, other.name
+        event.precise_max = False
+        self._tell(other.message)
+        return self._first_attempt(event)
+
+    def _open_places(self, event: Event, attempt: Attempt) -> None:
+        own = self._fds[id(event)] = {}
         for place in self._places(event):
             if place.tid in self._missing:
                 continue
             leader = -1 if event.is_leader else self._fds[id(event.leader)].get(place, -1)
-            flags = FLAG_FD_CLOEXEC | (FLAG_PID_CGROUP if place.cgroup else 0)
+            flags = attempt.flags | (FLAG_PID_CGROUP if place.cgroup else 0)
             try:
-                own[place] = self._kernel.perf_event_open(event.attr, place.tid, place.cpu, leader, flags, event=event.name)
+                own[place] = self._kernel.perf_event_open(attempt.attr, place.tid, place.cpu, leader, flags, event=event.name)
             except KernelRefused as refusal:
                 if refusal.errno != errno.ESRCH or not self._skip_missing:
                     raise
                 self._missing.add(place.tid)
                 if not set(self.tids) - self._missing:
                     raise
-
-    def _ungroup(self, event: Event) -> str:
-        """A weak group that does not fit falls apart: this member counts for itself."""
-        event.weak = False
-        event.leader = event
-        event.attr.disabled = 1
-        return ""
 
     def _set_filter(self, event: Event) -> None:
         if event.filter:
@@ -246,3 +262,10 @@ class SampleCounters:
     def _close_event(self, event: Event) -> None:
         for fd in self._fds.pop(id(event), {}).values():
             self._kernel.close(fd)
+
+
+def _ungroup(event: Event) -> None:
+    """A weak group that does not fit falls apart: this member counts for itself."""
+    event.weak = False
+    event.leader = event
+    event.attr.disabled = 1

@@ -43,10 +43,10 @@ class TextOptions:
     memory_order: str = ""
 
 
-def report_lines(report: Report, lost: int, options: TextOptions) -> Iterator[str]:
+def report_lines(report: Report, options: TextOptions) -> Iterator[str]:
     """All lines of the report, without line ends."""
     if not options.quiet:
-        yield from ("#", f"# Total Lost Samples: {lost}", "#")
+        yield from ("#", f"# Total Lost Samples: {report.lost}", "#")
     for histogram in report.histograms:
         if options.skip_empty and not histogram.leader.samples and len(histogram.events) == 1:
             continue

@@ -1,0 +1,151 @@
+"""perf report's option texts -> what the library is asked for.
+
+What enters: values of the command line and of the configuration. What leaves:
+CallGraph, Selection, Wanted. The syntax is that of perf-report(1).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from perfpy.analysis.layout import Wanted
+from perfpy.analysis.options import CallGraph
+from perfpy.analysis.selection import Selection
+from perfpy.cli.options import fail
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfpy.cli.perfconfig import Config
+
+#: -g without a value
+CALL_GRAPH_DEFAULT: Final = "graph,0.5,caller,function,percent"
+
+# every word of --call-graph, in perf's order of search: the first that begins with what is given is meant
+_WORDS: Final = (
+    ("none", "style"),
+    ("graph", "style"),
+    ("flat", "style"),
+    ("fractal", "style"),
+    ("folded", "style"),
+    ("caller", "order"),
+    ("callee", "order"),
+    ("function", "key"),
+    ("address", "key"),
+    ("srcline", "key"),
+    ("branch", "key"),
+    ("percent", "value"),
+    ("period", "value"),
+    ("count", "value"),
+)
+_CONFIGURED: Final = (("print-type", "style"), ("order", "order"), ("sort-key", "key"))
+
+
+def call_graph(text: str | None, *, children: bool, inverted: bool, config: Config) -> CallGraph:
+    """How callchains are shown: --call-graph's value (None if not given), the configuration, -G and --children."""
+    chosen: dict[str, Any] = {
+        "percent": config.number("call-graph.threshold", CallGraph.percent),
+        "limit": int(config.number("call-graph.print-limit", 0)),
+    }
+    for name, part in _CONFIGURED:
+        if f"call-graph.{name}" in config:
+            chosen[part] = _word(config[f"call-graph.{name}"], part)
+    numbers = 0
+    for token in (text or "").split(","):
+        if not token:
+            continue
+        found = next((entry for entry in _WORDS if entry[0].startswith(token)), None)
+        if found is not None:
+            chosen[found[1]] = found[0]
+            if found[0] == "none":
+                break
+        else:
+            chosen["limit" if numbers else "percent"] = _number(token, int if numbers else float)
+            numbers += 1
+    if chosen.get("key") == "branch":
+        fail("--call-graph=branch needs branch records in callchains, which perfpy does not join")
+    if inverted or (children and "order" not in chosen):
+        chosen["order"] = "caller"
+    return CallGraph(**chosen)
+
+
+def _word(text: str, part: str) -> str:
+    for word, kind in _WORDS:
+        if kind == part and word.startswith(text):
+            return word
+    fail(f"configuration: {text!r} is no {part} of call graphs")
+
+
+def _number(token: str, kind: type[int] | type[float]) -> float:
+    digits = re.match(r"\s*[0-9]*\.?[0-9]+", token)
+    if not digits:
+        fail(f"--call-graph: {token!r} is neither a word that it knows nor a number")
+    return kind(float(digits[0]))
+
+
+def words(text: str) -> tuple[str, ...] | None:
+    """A list of names, None if none is given."""
+    return tuple(name for name in text.split(",") if name) or None
+
+
+def numbers(text: str, option: str) -> tuple[int, ...] | None:
+    """A list of numbers, None if none is given."""
+    try:
+        return tuple(int(number) for number in text.split(",") if number) or None
+    except ValueError:
+        fail(f"{option} {text!r}: a list of numbers is needed, such as 1,2")
+
+
+def cpus(text: str) -> tuple[int, ...] | None:
+    """A list of CPUs such as 0-2,5, None if none is given."""
+    found: list[int] = []
+    for part in text.split(","):
+        bounds = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
+        if bounds:
+            found.extend(range(int(bounds[1]), int(bounds[2] or bounds[1]) + 1))
+        elif text:
+            fail(f"-C {text!r}: a list of CPUs is needed, such as 0-2,5")
+    return tuple(found) or None
+
+
+def selection(values: Mapping[str, Any], times: tuple[tuple[int, int], ...] | None) -> Selection:
+    """The filters of a command line."""
+    return Selection(
+        comms=words(values["comms"]),
+        pids=numbers(values["pid"], "--pid"),
+        tids=numbers(values["tid"], "--tid"),
+        dsos=words(values["dsos"]),
+        symbols=words(values["symbols"]),
+        symbol_part=values["symbol_filter"] or None,
+        cpus=cpus(values["cpu"]),
+        times=times,
+    )
+
+
+def hidden_keys(chosen: Selection) -> tuple[tuple[str, str, str], ...]:
+    """Keys that a filter leaves one value: (key, perf's name of the filter, the value)."""
+    lists = (("dso", "dso", chosen.dsos), ("comm", "comm", chosen.comms), ("symbol", "symbol", chosen.symbols))
+    return tuple((key, name, values[0]) for key, name, values in lists if values and len(values) == 1)
+
+
+def wanted(values: Mapping[str, Any], *, children: bool, config: Config) -> Wanted:
+    """The columns of a command line."""
+    sort = values["sort"] or config.get("report.sort_order")
+    if sort and "symbol" in sort:
+        sort += ",ipc_null"  # perf's own addition: instructions per cycle, a column of dashes without branch records
+    metrics = []
+    if values["show_cpu_utilization"]:
+        metrics += ["overhead_sys", "overhead_us"]
+    if values["show_nr_samples"]:
+        metrics.append("sample")
+    if values["show_total_period"]:
+        metrics.append("period")
+    return Wanted(
+        sort=sort,
+        fields=values["fields"],
+        children=children,
+        raw_trace=values["raw_trace"],
+        metrics=tuple(metrics),
+        parent=bool(values["parent"]),
+    )

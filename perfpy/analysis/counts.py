@@ -40,8 +40,8 @@ class CountedEvent:
     """
 
     __slots__ = (
-        "attr", "cgroup", "cpus", "failed", "filter", "group_size", "keepalive", "leader", "name",
-        "per_pkg", "percore", "pmu", "scale", "snapshot", "supported", "tool", "unit", "weak", "why_not",
+        "asked_precise", "attr", "cgroup", "cpus", "failed", "filter", "group_size", "keepalive", "leader", "name",
+        "per_pkg", "percore", "pmu", "precise_max", "scale", "snapshot", "supported", "tool", "unit", "weak", "why_not",
     )  # fmt: skip
 
     def __init__(
@@ -69,6 +69,8 @@ class CountedEvent:
         self.percore = False
         self.snapshot = False
         self.weak = False
+        self.precise_max = False
+        self.asked_precise = 0
         self.filter = ""
         self.keepalive: object = None
         self.supported = True

@@ -77,6 +77,7 @@ def counted_events(events: Iterable[Event]) -> list[CountedEvent]:
         counted.snapshot = event.snapshot
         counted.percore = bool(event.terms.percore)
         counted.weak = event.weak
+        counted.precise_max = event.precise_max
         counted.filter = event.filter
         counted.keepalive = event.keepalive
         made[id(event)] = counted
@@ -130,6 +131,7 @@ class Counting:
         self._warn = warn or (lambda text: None)
         self._columns = {event: _Column(event) for event in self.events}
         self._flags = FLAG_FD_CLOEXEC
+        self._missing: frozenset[str] = frozenset()
 
     # -- opening ---------------------------------------------------------------
 
@@ -190,7 +192,7 @@ class Counting:
                     column.counters[cpu, thread] = self._open_counter(event, cpu, thread, tid)
                     break
                 except KernelRefused as refused:
-                    if not self._retry(event, cpu, tid, refused):
+                    if not self._retry(event, refused, first=not column.counters):
                         return
 
     def _open_counter(self, event: CountedEvent, cpu: int, thread: int, tid: int) -> Counter:
@@ -201,14 +203,15 @@ class Counting:
         leader = self._columns[event.leader].counters.get((cpu, thread)) if event.leader is not event else None
         return Counter(event.attr, tid, cpu, leader, event=event.name, flags=flags, kernel=self._kernel)
 
-    def _retry(self, event: CountedEvent, cpu: int, tid: int, refused: KernelRefused) -> bool:
+    def _retry(self, event: CountedEvent, refused: KernelRefused, *, first: bool) -> bool:
         """What follows from a refusal: True to try again, False to go on without the event (or the task), or raise."""
         if refused.errno == E.EMFILE and _raise_open_files_limit():
             return True
         if event.weak and event.leader is not event and refused.errno in (E.EINVAL, E.EBADF):
             self._dissolve(event.leader)
             return False
-        if refused.errno == E.EINVAL and self._ask_for_less(event):
+        may_ask_less = refused.errno == E.EINVAL or event.precise_max and event.attr.precise_ip
+        if may_ask_less and self._ask_for_less(event, refused, first=first):
             return True
         if refused.errno in _UNSUPPORTED:
             self._unsupported(event, refused)
@@ -217,14 +220,16 @@ class Counting:
             return True
         raise refused
 
-    def _ask_for_less(self, event: CountedEvent) -> bool:
+    def _ask_for_less(self, event: CountedEvent, refused: KernelRefused, *, first: bool) -> bool:
         """Leave out what an old kernel, or a simple PMU such as msr, takes for invalid; False when nothing is left."""
-        if self._flags & FLAG_FD_CLOEXEC:
-            self._flags &= ~FLAG_FD_CLOEXEC
-        elif event.attr.exclude_guest or event.attr.exclude_host:
-            event.attr.exclude_guest = event.attr.exclude_host = 0
-        else:
+        from perfpy.events.fallback import Attempt, next_attempt
+
+        attempt = Attempt(event.attr, self._flags, self._missing, event.leader is event, event.asked_precise)
+        less = next_attempt(attempt, refused.errno, precise_max=event.precise_max, first=first)
+        if less is None:
             return False
+        event.attr, self._flags, self._missing = less.attr, less.flags, less.missing
+        event.asked_precise = less.asked_precise
         return True
 
     def _unsupported(self, event: CountedEvent, refused: KernelRefused) -> None:
@@ -237,18 +242,17 @@ class Counting:
 
     def _exclude_kernel(self, event: CountedEvent, refused: KernelRefused) -> bool:
         """A user who may not look into the kernel counts user space, and the event's name says so."""
+        if refused.errno != E.EACCES or event.cgroup is not None:
+            return False
+        from perfpy.events.fallback import replacement
         from perfpy.kernel.refusals import paranoid_level
 
-        attr = event.attr
-        level = paranoid_level()
-        if refused.errno != E.EACCES or attr.exclude_kernel or attr.exclude_user or level is None or level <= 1:
+        on_cpus = self.cpus != [ANY]
+        instead = replacement(event.name, event.attr, refused.errno, on_cpus=on_cpus, paranoid=paranoid_level())
+        if instead is None:
             return False
-        if event.cgroup is not None or self.cpus != [ANY]:
-            return False
-        attr.exclude_kernel = attr.exclude_hv = 1
-        separator = "" if event.name.endswith(("/", ":")) else ":" if ":" not in event.name else ""
-        event.name += f"{separator}u"
-        self._warn(f"kernel.perf_event_paranoid={level}, trying to fall back to excluding kernel and hypervisor samples")
+        event.attr, event.name = instead.attr, instead.name
+        self._warn(instead.message)
         return True
 
     def _dissolve(self, leader: CountedEvent) -> None:

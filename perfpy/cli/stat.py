@@ -2,24 +2,27 @@
 
 What enters: perf stat's options. What leaves: counts on stderr (or -o,
 --log-fd) in perf's text, CSV or JSON; the exit status is the program's.
+
+`quick` reads the options without click, because starting up is most of what
+counting a short program costs; `command` is the click command for the rest.
 """
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-import click
-
-from perfpy.cli.options import PerfCommand, fail, given, lacking_options, option, verbose_option, workload
+from perfpy.cli.declared import click_command, parse
+from perfpy.cli.stat_options import OPTIONS
+from perfpy.errors import UsageError
 
 if TYPE_CHECKING:
     from perfpy.analysis.counts import Aggregation
     from perfpy.capture.measurement import Plan
+    from perfpy.cli.parser import Given
 
-_SUBCOMMANDS: Final = ("record", "report")
-
-#: the options that choose an aggregation, later ones win over earlier ones when several are given
+#: the options that choose an aggregation; when several are given, the last of these wins
 _AGGREGATIONS: Final = (
     "per_node",
     "per_socket",
@@ -31,77 +34,30 @@ _AGGREGATIONS: Final = (
     "no_aggr",
 )
 
-_LACKING: Final = {
-    "-T,--transaction": "it needs a CPU with transactional memory",
-    "-b,--bpf-prog": "it needs BPF programs of perf's own",
-    "--bpf-counters": "it needs BPF programs of perf's own",
-    "--bpf-attr-map": "it needs BPF programs of perf's own",
-    "--smi-cost": "it needs Intel's SMI counters",
-    "--pfm-events": "it needs libpfm4; name events as perfpy list does",
-    "--iostat": "it needs Intel's IIO counters",
-    "--record-tpebs": "it needs Intel's timed PEBS",
-}
+
+def quick(args: Sequence[str]) -> int | None:
+    """Run the command; args: what follows "stat". None: help is asked for, which is click's business."""
+    parsed = parse(OPTIONS, args)
+    return None if parsed.wants_help else Stat(parsed.values, parsed.given).run()
 
 
-@click.command(cls=PerfCommand, runs_workload=True, short_help="run a program and count events")
-@option("-e", "--event", multiple=True, negatable=False, metavar="<event>", help="event selector; perfpy list shows the events")
-@option("--filter", multiple=True, negatable=False, metavar="<filter>", help="filter of the tracepoints before it")
-@option("-i", "--no-inherit", is_flag=True, help="child tasks do not inherit counters")
-@option("-p", "--pid", default="", metavar="<pid>", help="count on these processes")
-@option("-t", "--tid", default="", metavar="<tid>", help="count on these threads")
-@option("-a", "--all-cpus", is_flag=True, help="count on all CPUs (default without a command)")
-@option("--scale", is_flag=True, default=True, help="estimate what multiplexed counters missed (default)")
-@verbose_option
-@option("-r", "--repeat", type=int, default=1, metavar="<n>", help="run the command n times, print mean and spread; 0: for ever")
-@option("--table", is_flag=True, help="show each of the repeats")
-@option("-n", "--null", is_flag=True, help="count nothing, only take the time")
-@option("-d", "--detailed", count=True, help="add cache events; -dd and -ddd add more")
-@option("-S", "--sync", is_flag=True, help="sync file systems before each run")
-@option("-B", "--big-num", "big_num", is_flag=True, default=None, help="thousands' separators (the locale's)")
-@option("-C", "--cpu", default="", metavar="<cpu>", help="count on these CPUs, such as 0-2,5")
-@option("-A", "--no-aggr", "--no-merge", "no_aggr", is_flag=True, help="a line for each CPU")
-@option("-x", "--field-separator", "separator", default=None, metavar="<separator>", help="fields with this separator")
-@option("-j", "--json-output", "json", is_flag=True, help="JSON, an object a line")
-@option("-G", "--cgroup", default="", negatable=False, metavar="<name>", help="a cgroup for each event before it")
-@option("--for-each-cgroup", default="", metavar="<name>", help="each event in each of these cgroups")
-@option("-o", "--output", default="", metavar="<file>", help="write to this file")
-@option("--append", is_flag=True, help="append to the file of -o")
-@option("--log-fd", type=int, default=0, metavar="<n>", help="write to this file descriptor instead of stderr")
-@option("--pre", default="", metavar="<command>", help="run this before each run")
-@option("--post", default="", metavar="<command>", help="run this after each run")
-@option("-I", "--interval-print", "interval", type=int, default=0, metavar="<n>", help="print counts every n ms")
-@option("--interval-count", type=int, default=0, metavar="<n>", help="stop after n intervals")
-@option("--interval-clear", is_flag=True, help="clear the screen before each interval")
-@option("--timeout", type=int, default=0, metavar="<n>", help="stop after n ms (at least 10)")
-@option("--per-socket", is_flag=True, help="a line for each socket")
-@option("--per-die", is_flag=True, help="a line for each die")
-@option("--per-cluster", is_flag=True, help="a line for each cluster")
-@option("--per-cache", bare="", default=None, metavar="<level>", help="a line for each cache (of this level: L1, L2; default: the last)")
-@option("--per-core", is_flag=True, help="a line for each core")
-@option("--per-thread", is_flag=True, help="a line for each thread")
-@option("--per-node", is_flag=True, help="a line for each NUMA node")
-@option("-D", "--delay", type=int, default=0, metavar="<n>", help="count from n ms after the start on (-1: until --control enables)")
-@option("--metric-only", is_flag=True, help="print only ratios and metrics")
-@option("--all-kernel", is_flag=True, help="count in the kernel only")
-@option("--all-user", is_flag=True, help="count in user space only")
-@option("--summary", is_flag=True, help="with -I: print the sums at the end")
-@option("--no-csv-summary", is_flag=True, help="no 'summary' before the lines of --summary with -x")
-@option("--quiet", is_flag=True, help="print nothing (with record)")
-@option("--control", default="", metavar="<fd:N[,M]|fifo:PATH[,PATH]>", help="take enable and disable from there, answer ack")
-@lacking_options(_LACKING)
-@workload
-@click.pass_context
-def command(ctx: click.Context, **options: Any) -> int:
-    """Run a program and count events."""
-    return Stat(ctx, options).run()
+def __getattr__(name: str) -> Any:
+    """`command`, made when it is asked for."""
+    if name == "command":
+        return click_command("stat", OPTIONS, lambda values, given: Stat(values, given).run(), "Run a program and count events.")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _fail(text: str) -> NoReturn:
+    raise UsageError(text)
 
 
 class Stat:
     """One call of the command."""
 
-    def __init__(self, ctx: click.Context, options: dict[str, Any]) -> None:
-        self._ctx = ctx
+    def __init__(self, options: Mapping[str, Any], given: Sequence[Given]) -> None:
         self._options = options
+        self._given = given
 
     def __getattr__(self, name: str) -> Any:
         """The options by their parameters' names."""
@@ -123,32 +79,32 @@ class Stat:
 
     def _check(self) -> None:
         if self.separator is not None and self.big_num:
-            fail("-B option not supported with -x")
+            _fail("-B option not supported with -x")
         if self.output and self.log_fd:
-            fail("cannot use both --output and --log-fd")
+            _fail("cannot use both --output and --log-fd")
         if self.log_fd < 0:
-            fail("argument to --log-fd must be a > 0")
+            _fail("argument to --log-fd must be a > 0")
         if self.metric_only and self.per_thread:
-            fail("--metric-only is not supported with --per-thread")
+            _fail("--metric-only is not supported with --per-thread")
         if self.metric_only and self.repeat > 1:
-            fail("--metric-only is not supported with -r")
+            _fail("--metric-only is not supported with -r")
         if self.table and self.repeat <= 1:
-            fail("--table is only supported with -r")
+            _fail("--table is only supported with -r")
         if self.repeat < 0:
-            fail("Run count must be a positive number")
+            _fail("Run count must be a positive number")
         if self.all_kernel and self.all_user:
-            fail("--all-kernel and --all-user exclude each other")
+            _fail("--all-kernel and --all-user exclude each other")
         self._check_times()
 
     def _check_times(self) -> None:
         if self.interval_count and not self.interval:
-            fail("interval-count option should be used together with interval-print.")
+            _fail("interval-count option should be used together with interval-print.")
         if self.interval < 0 or self.interval_count < 0:
-            fail("--interval-print and --interval-count take positive numbers")
+            _fail("--interval-print and --interval-count take positive numbers")
         if self.timeout and self.timeout < 10:
-            fail("timeout must be >= 10ms.")
+            _fail("timeout must be >= 10ms.")
         if self.timeout and self.interval:
-            fail("timeout option is not supported with interval-print.")
+            _fail("timeout option is not supported with interval-print.")
         if self.timeout and self.timeout < 100:
             self._tell("timeout < 100ms. The overhead percentage could be high in some cases. Please proceed with caution.")
 
@@ -185,10 +141,10 @@ class Stat:
         """The -e texts, and each filter with the number of texts before it."""
         texts: list[str] = []
         filters: list[tuple[int, str]] = []
-        for item in given(self._ctx, "event", "filter"):
+        for item in self._given:
             if item.name == "event":
                 texts.append(item.value)
-            else:
+            elif item.name == "filter":
                 filters.append((len(texts), item.value))
         return texts, filters
 
@@ -206,7 +162,7 @@ class Stat:
         if not text:
             return None
         if len(text) != 2 or text[0] not in "lL" or text[1] not in "1234":
-            fail("Cache level must be of form L[1-4], or l[1-4]")
+            _fail("Cache level must be of form L[1-4], or l[1-4]")
         return int(text[1])
 
     def _add_cgroups(self, plan: Plan) -> None:
@@ -215,11 +171,11 @@ class Stat:
         from perfpy.capture import cgroups
 
         if self.cgroup and self.for_each_cgroup:
-            fail("--cgroup and --for-each-cgroup cannot be used together")
+            _fail("--cgroup and --for-each-cgroup cannot be used together")
         if self.cgroup:
             cgroups.assign(plan.events if self.event else [], self.cgroup)
         if plan.target.has_tasks:
-            fail("both cgroup and no-aggregation modes only available in system-wide mode")
+            _fail("both cgroup and no-aggregation modes only available in system-wide mode")
         if self.for_each_cgroup:
             plan.events = cgroups.expand(plan.events, self.for_each_cgroup)
         plan.cgroup_fds = cgroups.open_folders(plan.events)

@@ -1,0 +1,65 @@
+"""The options of `perfpy stat`, as data: perf stat's names, letters and defaults (perf-stat(1))."""
+
+from __future__ import annotations
+
+from perfpy.cli.declared import Declared
+
+_LACKING = {
+    "-T,--transaction": "it needs a CPU with transactional memory",
+    "-b,--bpf-prog": "it needs BPF programs of perf's own",
+    "--bpf-counters": "it needs BPF programs of perf's own",
+    "--bpf-attr-map": "it needs BPF programs of perf's own",
+    "--smi-cost": "it needs Intel's SMI counters",
+    "--pfm-events": "it needs libpfm4; name events as perfpy list does",
+    "--iostat": "it needs Intel's IIO counters",
+    "--record-tpebs": "it needs Intel's timed PEBS",
+}
+
+OPTIONS = (
+    Declared("-e", "--event", multiple=True, negatable=False, metavar="<event>", help="event selector; perfpy list shows the events"),
+    Declared("--filter", multiple=True, negatable=False, metavar="<filter>", help="filter of the tracepoints before it"),
+    Declared("-i", "--no-inherit", flag=True, help="child tasks do not inherit counters"),
+    Declared("-p", "--pid", default="", metavar="<pid>", help="count on these processes"),
+    Declared("-t", "--tid", default="", metavar="<tid>", help="count on these threads"),
+    Declared("-a", "--all-cpus", flag=True, help="count on all CPUs (default without a command)"),
+    Declared("--scale", flag=True, default=True, help="estimate what multiplexed counters missed (default)"),
+    Declared("-v", "--verbose", count=True, help="say more; may be repeated"),
+    Declared("-r", "--repeat", number=True, default=1, metavar="<n>", help="run the command n times, print mean and spread; 0: for ever"),
+    Declared("--table", flag=True, help="show each of the repeats"),
+    Declared("-n", "--null", flag=True, help="count nothing, only take the time"),
+    Declared("-d", "--detailed", count=True, help="add cache events; -dd and -ddd add more"),
+    Declared("-S", "--sync", flag=True, help="sync file systems before each run"),
+    Declared("-B", "--big-num", "big_num", flag=True, default=None, help="thousands' separators (the locale's)"),
+    Declared("-C", "--cpu", default="", metavar="<cpu>", help="count on these CPUs, such as 0-2,5"),
+    Declared("-A", "--no-aggr", "--no-merge", "no_aggr", flag=True, help="a line for each CPU"),
+    Declared("-x", "--field-separator", "separator", default=None, metavar="<separator>", help="fields with this separator"),
+    Declared("-j", "--json-output", "json", flag=True, help="JSON, an object a line"),
+    Declared("-G", "--cgroup", default="", negatable=False, metavar="<name>", help="a cgroup for each event before it"),
+    Declared("--for-each-cgroup", default="", metavar="<name>", help="each event in each of these cgroups"),
+    Declared("-o", "--output", default="", metavar="<file>", help="write to this file"),
+    Declared("--append", flag=True, help="append to the file of -o"),
+    Declared("--log-fd", number=True, default=0, metavar="<n>", help="write to this file descriptor instead of stderr"),
+    Declared("--pre", default="", metavar="<command>", help="run this before each run"),
+    Declared("--post", default="", metavar="<command>", help="run this after each run"),
+    Declared("-I", "--interval-print", "interval", number=True, default=0, metavar="<n>", help="print counts every n ms"),
+    Declared("--interval-count", number=True, default=0, metavar="<n>", help="stop after n intervals"),
+    Declared("--interval-clear", flag=True, help="clear the screen before each interval"),
+    Declared("--timeout", number=True, default=0, metavar="<n>", help="stop after n ms (at least 10)"),
+    Declared("--per-socket", flag=True, help="a line for each socket"),
+    Declared("--per-die", flag=True, help="a line for each die"),
+    Declared("--per-cluster", flag=True, help="a line for each cluster"),
+    Declared("--per-cache", bare="", default=None, metavar="<level>", help="a line for each cache (of this level: L1, L2; default: the last)"),
+    Declared("--per-core", flag=True, help="a line for each core"),
+    Declared("--per-thread", flag=True, help="a line for each thread"),
+    Declared("--per-node", flag=True, help="a line for each NUMA node"),
+    Declared("-D", "--delay", number=True, default=0, metavar="<n>", help="count from n ms after the start on (-1: until --control enables)"),
+    Declared("--metric-only", flag=True, help="print only ratios and metrics"),
+    Declared("--all-kernel", flag=True, help="count in the kernel only"),
+    Declared("--all-user", flag=True, help="count in user space only"),
+    Declared("--summary", flag=True, help="with -I: print the sums at the end"),
+    Declared("--no-csv-summary", flag=True, help="no 'summary' before the lines of --summary with -x"),
+    Declared("--quiet", flag=True, help="print nothing (with record)"),
+    Declared("--control", default="", metavar="<fd:N[,M]|fifo:PATH[,PATH]>", help="take enable and disable from there, answer ack"),
+    *(Declared(*names.split(","), flag=True, lacking=reason) for names, reason in _LACKING.items()),
+)
+"""All of them; help shows them in this order."""

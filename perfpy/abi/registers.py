@@ -43,3 +43,29 @@ def sampled_registers(machine: str) -> dict[str, int]:
     """name -> bit of the registers that may be asked for, in order."""
     mask = user_registers(machine)
     return {name: bit for bit, name in enumerate(REGISTERS.get(machine, ())) if mask >> bit & 1}
+
+
+def register_name(machine: str, number: int) -> str:
+    """perf's name of a register of samples of any machine; "unknown" for numbers and architectures without names.
+
+    machine: what uname said where it was recorded ("x86_64", "i586", "armv8l" ...).
+    """
+    names = REGISTERS.get(machine) or next((known for prefix, known in _FAMILIES if machine.startswith(prefix)), ())
+    if names is REGISTERS["i686"]:
+        names = REGISTERS["x86_64"]  # one table for both in perf
+    if names is REGISTERS["x86_64"] and number >= _FIRST_XMM:
+        return f"XMM{(number - _FIRST_XMM) // 2}"
+    return names[number] if number < len(names) else "unknown"
+
+
+_FIRST_XMM: Final = 32
+_FAMILIES: Final = (
+    ("x86", REGISTERS["x86_64"]),
+    ("i", REGISTERS["i686"]),
+    ("arm64", REGISTERS["aarch64"]),
+    ("arm", REGISTERS["armv7l"]),
+    ("ppc", REGISTERS["ppc64"]),
+    ("powerpc", REGISTERS["ppc64"]),
+    ("riscv", REGISTERS["riscv64"]),
+    ("s390", REGISTERS["s390x"]),
+)

@@ -31,8 +31,8 @@ class SymbolOptions:
     symfs: a folder that stands for /; kallsyms: a file in place of /proc/kallsyms; vmlinux: the kernel's ELF file;
     ignore_vmlinux: do not look for one; modules: load symbols of modules; demangle, demangle_kernel: names for people;
     buildid_dir: the build-id cache ("": perf's default, ~/.debug, or under symfs); debuginfod: ask the servers of
-    DEBUGINFOD_URLS; os_release: of the recorded kernel, for the usual places of vmlinux; cache: keep parsed symbols
-    under XDG_CACHE_HOME.
+    DEBUGINFOD_URLS; os_release: of the recorded kernel, for the usual places of vmlinux; cache: keep the
+    kernel's parsed symbols under XDG_CACHE_HOME.
     """
 
     symfs: str = ""

@@ -9,6 +9,7 @@ places of vmlinux, and /proc/kallsyms if this very kernel runs.
 from __future__ import annotations
 
 import os
+import zlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -20,13 +21,14 @@ from perfpy.symbols.debugfiles import SymbolOptions, cached_elf, same_build_id
 from perfpy.symbols.demangle import Demangle, demangle, plain
 from perfpy.symbols.dso import KERNEL_NAME, Dso, DsoKind
 from perfpy.symbols.elf import BadElf, ElfFile, note_build_id
+from perfpy.symbols.kallsyms import Kallsyms
 from perfpy.symbols.symbol_table import Symbols, SymbolTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perfpy.symbols.address_space import TaskTimeline
-    from perfpy.symbols.kallsyms import Kallsyms
+    from perfpy.symbols.cache import SymbolCache
 
 _PROC_KALLSYMS: Final = "/proc/kallsyms"
 _KERNEL_NOTES: Final = "/sys/kernel/notes"
@@ -43,10 +45,11 @@ _VMLINUX_OF_RELEASE: Final = (
 class KernelSymbols:
     """Loads the kernel's symbols once; `tables` has them by the numbers of Dsos."""
 
-    def __init__(self, timeline: TaskTimeline, options: SymbolOptions) -> None:
+    def __init__(self, timeline: TaskTimeline, options: SymbolOptions, cache: SymbolCache | None = None) -> None:
         self._timeline = timeline
         self._options = options
         self._dsos = timeline.dso_table.dsos
+        self._cache = cache
         self._demangle: Demangle = demangle if options.demangle_kernel else plain
         self.tables: dict[int, SymbolTable] = {}
         self.looked: list[str] = []
@@ -76,16 +79,29 @@ class KernelSymbols:
 
     def _from_kallsyms(self, path: str) -> None:
         self.looked.append(path)
-        try:
-            with open(path, "rb") as file:
-                table = kallsyms.parse(file.read())
-        except OSError:
+        table = self._read_kallsyms(path)
+        if table is None:
             return
         self.restricted = table.restricted
         distance = self._relocation(table.address_of)
         if distance is not None and not table.restricted:
             self._dsos[self._timeline.kernel_dso].long_name = KERNEL_NAME
             self._share(table, distance)
+
+    def _read_kallsyms(self, path: str) -> Kallsyms | None:
+        """Parse the file; what the kernel that runs said is kept until it boots or changes its modules."""
+        key = _boot_key() if path == _PROC_KALLSYMS and self._cache else ""
+        kept = self._cache.load(key) if key and self._cache else None
+        if kept:
+            return Kallsyms(kept[0], kept[1]["module"])
+        try:
+            with open(path, "rb") as file:
+                table = kallsyms.parse(file.read())
+        except OSError:
+            return None
+        if key and self._cache and not table.restricted:
+            self._cache.store(key, table.symbols, module=table.module)
+        return table
 
     def _relocation(self, address_of: elf_symbols.AddressOf) -> int | None:
         """How far the recorded kernel lies above the file's; None where the file lacks the reference symbol."""
@@ -164,6 +180,15 @@ def _running_build_id() -> str:
     try:
         with open(_KERNEL_NOTES, "rb") as file:
             return note_build_id(file.read())
+    except OSError:
+        return ""
+
+
+def _boot_key() -> str:
+    """What /proc/kallsyms depends on: this boot, and the modules; "" where the kernel does not tell."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", "rb") as boot, open("/proc/modules", "rb") as modules:
+            return f"kallsyms {boot.read().hex()} {zlib.crc32(modules.read())}"
     except OSError:
         return ""
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfpy.symbols import debugfiles, elf_symbols, jit, live_process
+from perfpy.symbols import cache, debugfiles, elf_symbols, jit, live_process
+from perfpy.symbols.cache import SymbolCache
 from perfpy.symbols.compressed_files import mini_debug_info
 from perfpy.symbols.demangle import Demangle, demangle, plain
 from perfpy.symbols.dso import Dso, DsoKind, perf_map_pid
@@ -33,13 +34,14 @@ class SymbolLoader:
         self._tables: dict[int, SymbolTable] = {}
         self._looked: dict[int, list[str]] = {}
         self._kernel: KernelSymbols | None = None
+        self._cache = SymbolCache(cache.folder()) if options.cache else None
         self._demangle: Demangle = demangle if options.demangle else plain
 
     @property
     def kernel(self) -> KernelSymbols:
         """The kernel's symbols, loaded by the first who asks."""
         if self._kernel is None:
-            self._kernel = KernelSymbols(self._timeline, self._options)
+            self._kernel = KernelSymbols(self._timeline, self._options, self._cache)
             self._kernel.load()
         return self._kernel
 

@@ -18,6 +18,7 @@ from perfpy.symbols.address_space import NO_SPACE, TaskTimeline
 from perfpy.symbols.debugfiles import SymbolOptions
 from perfpy.symbols.interning import IdTable
 from perfpy.symbols.loader import SymbolLoader
+from perfpy.symbols.missing import MissingSymbols, advice
 
 if TYPE_CHECKING:
     from perfpy.symbols.dso import Dso
@@ -147,6 +148,26 @@ class Symbolizer:
                 offset[rows[hit]] = address[hit] - table.symbols.start[row[hit]]
         frames.extend(symbol=symbol, symbol_offset=offset)
         return frames
+
+    def missing(self, samples: NDArray[Any]) -> list[MissingSymbols]:
+        """What has no symbol although a file is mapped there, most samples first.
+
+        samples: how many samples each frame stands for, by frame id (as np.bincount of the samples' ids makes it);
+        valid after `resolve()`.
+        """
+        frames = self.frames
+        counts = np.zeros(len(frames), np.int64)
+        counts[: len(samples)] = samples
+        lost = (frames.symbol < 0) & (frames.dso >= 0) & (counts > 0)
+        totals = np.bincount(frames.dso[lost], weights=counts[lost], minlength=len(self.dsos)).astype(np.int64)
+        order = np.argsort(-totals, kind="stable")
+        return [self._missing_of(number, int(totals[number])) for number in order[totals[order] > 0].tolist()]
+
+    def _missing_of(self, number: int, samples: int) -> MissingSymbols:
+        dso, loader = self.dsos[number], self._loader
+        restricted = dso.kernel and loader.kernel.restricted
+        text = advice(dso, restricted=restricted, partial=len(loader.table(number)) > 0)
+        return MissingSymbols(dso, samples, tuple(loader.looked(number)), text)
 
     def _bound_kernel(self, done: int) -> None:
         """The kernel's mapping, as recorded, ends anywhere; once kallsyms is read it is what kallsyms covers."""

@@ -1,0 +1,62 @@
+"""What a report lost for want of symbols, and what to do about it.
+
+What enters: Dsos, how many samples of each found no symbol, and where was
+looked. What leaves: lines for stderr.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfpy.symbols import debuginfod
+from perfpy.symbols.dso import Dso, DsoKind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_SHOWN: Final = 5
+
+
+class MissingSymbols(NamedTuple):
+    """samples of a Dso that no symbol was found for; looked: the places that were tried; advice: what would help."""
+
+    dso: Dso
+    samples: int
+    looked: tuple[str, ...]
+    advice: str
+
+
+def advice(dso: Dso, *, restricted: bool = False, partial: bool = False) -> str:
+    """What would bring the symbols of a Dso. restricted: the kernel hides addresses; partial: it has some symbols."""
+    match dso.kind:
+        case DsoKind.KERNEL | DsoKind.MODULE if restricted:
+            return "the kernel hides its addresses: sysctl kernel.kptr_restrict=0, or be root"
+        case DsoKind.KERNEL:
+            return "give --kallsyms or --vmlinux of the recorded kernel"
+        case DsoKind.MODULE:
+            return "load the module, or keep its .ko at the recorded path"
+        case DsoKind.JIT:
+            return "let the program write its perf map: node --perf-basic-prof, python -X perf, java with perf-map-agent"
+        case DsoKind.VDSO:
+            return "it is another kernel's: record its build-id cache (perf archive)"
+        case DsoKind.NONE | DsoKind.BPF:
+            return "memory without a file"
+    packages = (
+        "install its debug symbols" if not dso.build_id or debuginfod.servers() else "install its debug symbols, or set DEBUGINFOD_URLS"
+    )
+    return packages if partial else f"not found, or another build: give --symfs, or {packages}"
+
+
+def note(missing: Sequence[MissingSymbols], total: int) -> list[str]:
+    """The lines to print at the end of a report of `total` samples; none if nothing was lost."""
+    lost = sum(item.samples for item in missing)
+    if not lost:
+        return []
+    lines = [f"{lost} of {total} samples ({lost / max(total, 1):.1%}) have no symbol:"]
+    for item in missing[:_SHOWN]:
+        build_id = f" (build-id {item.dso.build_id})" if item.dso.build_id else ""
+        searched = f"; looked in {', '.join(item.looked[:3])}{' ...' if len(item.looked) > 3 else ''}" if item.looked else ""
+        lines.append(f"  {item.samples} in {item.dso.name}{build_id}: {item.advice}{searched}")
+    if len(missing) > _SHOWN:
+        lines.append(f"  and {len(missing) - _SHOWN} more files")
+    return lines

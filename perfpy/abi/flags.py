@@ -6,7 +6,11 @@ Nothing enters, nothing is computed; every other module of abi builds on it.
 
 from __future__ import annotations
 
+import sys
 from enum import IntEnum, IntFlag
+
+#: the byte order of this machine, as struct writes it
+NATIVE_ENDIAN = "<" if sys.byteorder == "little" else ">"
 
 
 class PerfType(IntEnum):

@@ -15,7 +15,7 @@ import os
 import struct
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from perfpy.abi.flags import RecordType
+from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
 from perfpy.abi.records import with_header
 from perfpy.abi.user_records import FinishedRound, HeaderAttr, HeaderTracingData, encode
 from perfpy.errors import OutputFailed
@@ -106,7 +106,7 @@ class FileWriter:
 
     def _header(self, data_size: int, features: tuple[int, ...]) -> bytes:
         data = Section(self._data_start, data_size)
-        return FileHeader(_ENDIAN, 2, self._attr_size, self._attrs, data, Section(0, 0), features).encode()
+        return FileHeader(NATIVE_ENDIAN, 2, self._attr_size, self._attrs, data, Section(0, 0), features).encode()
 
     def write(self, *slices: Slice) -> None:
         """Append whole records, given in any number of pieces."""
@@ -181,8 +181,8 @@ class PipeWriter:
 
     def begin(self, events: Sequence[WrittenEvent], features: Mapping[Feature, bytes]) -> None:
         """Write the pipe header, every event, every feature, and the tracepoints' formats."""
-        parts = [PipeHeader(_ENDIAN).encode()]
-        parts += (encode(HeaderAttr(0, event.attr, event.ids), _ENDIAN) for event in events)
+        parts = [PipeHeader(NATIVE_ENDIAN).encode()]
+        parts += (encode(HeaderAttr(0, event.attr, event.ids), NATIVE_ENDIAN) for event in events)
         for number in sorted(features):
             if number not in _NOT_IN_PIPES:
                 parts.append(_feature_record(number, features[number]))
@@ -190,7 +190,7 @@ class PipeWriter:
         tracing = features.get(Feature.TRACING_DATA)
         if tracing:
             padded = tracing + bytes(-len(tracing) % 8)
-            parts += (encode(HeaderTracingData(0, len(padded)), _ENDIAN), padded)
+            parts += (encode(HeaderTracingData(0, len(padded)), NATIVE_ENDIAN), padded)
         self.write(*parts)
 
     def write(self, *slices: Slice) -> None:
@@ -216,12 +216,11 @@ class PipeWriter:
 
 def _feature_record(number: int, data: bytes) -> bytes:
     """A HEADER_FEATURE record; perf does not pad it, so that the section's length stays known."""
-    return with_header(RecordType.HEADER_FEATURE, 0, struct.pack("=Q", number) + data, _ENDIAN)
+    return with_header(RecordType.HEADER_FEATURE, 0, struct.pack("=Q", number) + data, NATIVE_ENDIAN)
 
 
 _NOT_IN_PIPES: Final = (Feature.TRACING_DATA, Feature.BUILD_ID, Feature.CACHE)
 _LAST_FEATURE: Final = 32  # HEADER_LAST_FEATURE of perf 6.12: ends the features of a pipe
-_ENDIAN: Final = "<" if struct.pack("=H", 1) == b"\1\0" else ">"
 
 
 def _output_failed(path: str, error: OSError) -> OutputFailed:

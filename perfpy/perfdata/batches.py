@@ -8,20 +8,22 @@ and what is out of order, not the file.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from perfpy.abi.columns import Columns
 from perfpy.perfdata.ordering import delivery_order
+from perfpy.perfdata.survey import NO_SAMPLES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from perfpy.perfdata.event_table import EventTable
     from perfpy.perfdata.keyed import KeyedChunk
+    from perfpy.perfdata.survey import Turn
 
 
 class Batch(NamedTuple):
@@ -66,29 +68,27 @@ class _Waiting(NamedTuple):
         return Batch(ready.columns, ready.event, ready.key, ready.offset)
 
 
-_END: Final = 1 << 64
-
-
 def ordered_batches(
-    chunks: Iterable[KeyedChunk],
-    later_keys: Iterable[int],
+    streams: Sequence[Iterator[KeyedChunk]],
+    turns: Iterable[Turn],
     table: EventTable,
     fields: Collection[str] | None,
     warn: Callable[[str], None],
 ) -> Iterator[Batch]:
-    """All samples, sorted as perf delivers them.
+    """All samples of all streams, sorted as perf delivers them.
 
-    later_keys: for each chunk the lowest key behind it; fields: the columns
+    turns: whose chunk comes next, as the survey found it; fields: the columns
     wanted (None: all).
     """
     waiting: list[_Waiting] = []
-    for keyed, later in zip(chunks, later_keys, strict=False):
+    for stream, later in turns:
+        keyed = next(streams[stream])
         if len(keyed.samples):
             waiting.append(_decoded(keyed, table, fields, warn))
         if not waiting:
             continue
         samples = _Waiting.concat(waiting)
-        if later >= _END:
+        if later == NO_SAMPLES:
             ready, waiting = samples, []
         else:
             now = samples.key < np.uint64(later)

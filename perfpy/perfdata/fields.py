@@ -54,6 +54,13 @@ class FieldReader:
         """A counted string up to its first NUL, UTF-8 with surrogate escapes."""
         return self.raw(self.u32()).split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
 
+    def terminated(self) -> str:
+        """A string that ends with its NUL, UTF-8 with surrogate escapes."""
+        end = self._data.find(b"\0", self._at)
+        if end < 0:
+            raise ValueError("a string without an end")
+        return self.raw(end + 1 - self._at)[:-1].decode("utf-8", "surrogateescape")
+
     def list(self, count: int, read: Callable[[], _T], at_least: int) -> tuple[_T, ...]:
         """`count` entries of at least `at_least` bytes each; a count that cannot fit is refused before any is read."""
         if count * at_least > self.left:

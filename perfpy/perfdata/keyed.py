@@ -7,7 +7,7 @@ that both see the same keys.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from perfpy.perfdata.event_table import EventTable
 
 
+_NO_ROUNDS: Final = np.zeros(0, np.int64)
+
+
 class KeyedChunk(NamedTuple):
     """chunk; keys and times (0: none): one per record; samples: indexes of the SAMPLE records; events: of each of those."""
 
@@ -34,14 +37,20 @@ class KeyedChunk(NamedTuple):
     events: NDArray[np.int32]
 
 
-def keyed_chunks(chunks: Iterable[Chunk], table: EventTable, *, by_time: bool) -> Iterator[KeyedChunk]:
-    """The chunks with keys. by_time: False for files that are delivered as they stand: the keys number the records."""
+def keyed_chunks(chunks: Iterable[Chunk], table: EventTable, *, by_time: bool, in_rounds: bool = True) -> Iterator[KeyedChunk]:
+    """The chunks with keys.
+
+    by_time: False for files that are delivered as they stand: the keys number
+    the records; in_rounds: False where the FINISHED_ROUND records are to be
+    ignored: all records are delivered in order of time.
+    """
     rounds = Rounds()
     number = 1
     for chunk in chunks:
         samples, events, times = _times(chunk, table)
         if by_time:
-            keys = rounds.keys(times, np.flatnonzero(chunk.types == RecordType.FINISHED_ROUND))
+            ends = np.flatnonzero(chunk.types == RecordType.FINISHED_ROUND) if in_rounds else _NO_ROUNDS
+            keys = rounds.keys(times, ends)
         else:
             keys = np.arange(number, number + len(times), dtype=np.uint64)
             number += len(times)

@@ -1,9 +1,9 @@
 """PerfData: a perf.data file of any kind, read.
 
-What enters: a path, "-", a file descriptor or a binary file. What leaves: the
-header, the events, the features, the side-band records and the samples as
-batches of columns. Layout: perfpy.perfdata.header and
-tools/perf/Documentation/perf.data-file-format.txt.
+What enters: a path (of a file or of a `perf record --threads` folder), "-", a
+file descriptor or a binary file. What leaves: the header, the events, the
+features, the side-band records and the samples as batches of columns. Layout:
+perfpy.perfdata.header and tools/perf/Documentation/perf.data-file-format.txt.
 
 The file is passed over once for the side-band (on first need) and once for
 each iteration over the samples, a chunk at a time.
@@ -12,64 +12,67 @@ each iteration over the samples, a chunk at a time.
 from __future__ import annotations
 
 import os
+import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perfpy.abi import user_records
 from perfpy.abi.columns import Columns
+from perfpy.abi.flags import PerfType
 from perfpy.errors import BadPerfData
 from perfpy.perfdata.batches import Batch, ordered_batches
 from perfpy.perfdata.event_names import default_name
 from perfpy.perfdata.event_table import EventTable, FileEvent
-from perfpy.perfdata.features import EventDesc, Feature, decode_feature
-from perfpy.perfdata.header import (
-    HEADER_SIZE,
-    SECTION_SIZE,
-    FileHeader,
-    PipeHeader,
-    Section,
-    decode_attr_table,
-    decode_header,
-)
+from perfpy.perfdata.features import Feature
+from perfpy.perfdata.header import HEADER_SIZE, FileHeader, PipeHeader, decode_header
 from perfpy.perfdata.keyed import KeyedChunk, keyed_chunks
-from perfpy.perfdata.source import Origin, open_source
+from perfpy.perfdata.preamble import Preamble, read_preamble
+from perfpy.perfdata.source import Origin, Source, open_source
 from perfpy.perfdata.stream import RecordStream
 from perfpy.perfdata.survey import SideRecord, Survey, decode_side_band, survey
+from perfpy.perfdata.tracing import Tracing, decode_tracing
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from types import TracebackType
+
+    from perfpy.abi.attr import EventAttr
+
+_MAIN_FILE = "data"
+_THREAD_FILE = re.compile(r"data\.\d+")
+_FIRST_FOREIGN_TYPE = 0x8000  # simpleperf's own records begin here
 
 
 class PerfData:
     """A perf.data file.
 
     path: as it is named in messages; endian: "<" or ">"; header: FileHeader or
-    PipeHeader; events: FileEvent values in the file's order; features: name of
-    the feature ("hostname", "build_id" ...) -> its value (perfdata.features);
-    feature_sections: number -> Section, also of features that are not known
-    here; is_pipe; warnings: what was left out and why, in one line each; grows
-    while the file is read.
+    PipeHeader; data: the Section of its records; events: FileEvent values in
+    the file's order; features: name of the feature ("hostname", "build_id"
+    ...) -> its value (perfdata.features); feature_sections: number -> Section,
+    also of features that are not known here; warnings: what was left out and
+    why, in one line each; grows while the file is read.
 
     Raises BadPerfData when there is nothing to read.
     """
 
     def __init__(self, origin: Origin) -> None:
-        if isinstance(origin, (str, os.PathLike)) and os.path.isdir(origin):
-            origin = os.path.join(os.fspath(origin), "data")
-        self._source = open_source(origin)
-        self.path = self._source.path
         self.warnings: list[str] = []
-        self.features: dict[str, Any] = {}
-        self.feature_sections: dict[int, Section] = {}
-        self.events: list[FileEvent] = []
+        self._sources: list[Source] = []
         try:
+            self._source = self._open(origin)
+            self.path = self._source.path
             self.header = self._decode_header()
             self.endian = self.header.endian
-            self._open()
+            preamble = read_preamble(self._source, self.header, self._warn)
+            self.data = preamble.data
+            self.features = preamble.features
+            self.feature_sections = preamble.feature_sections
+            self.events = self._make_events(preamble)
         except BaseException:
-            self._source.close()
+            self.close()
             raise
 
     def __enter__(self) -> PerfData:
@@ -78,9 +81,18 @@ class PerfData:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
+    def _open(self, origin: Origin) -> Source:
+        """The file itself; of a folder the main file, and beside it those of the recording threads."""
+        folder = os.fspath(origin) if isinstance(origin, (str, os.PathLike)) and os.path.isdir(origin) else ""
+        names = sorted(filter(_THREAD_FILE.fullmatch, os.listdir(folder)), key=lambda name: int(name[5:])) if folder else []
+        self._sources.append(open_source(os.path.join(folder, _MAIN_FILE) if folder else origin))
+        self._sources += [open_source(os.path.join(folder, name)) for name in names]
+        return self._sources[0]
+
     def close(self) -> None:
         """Close the file. Batches and records already handed out stay valid."""
-        self._source.close()
+        for source in self._sources:
+            source.close()
 
     @property
     def is_pipe(self) -> bool:
@@ -92,8 +104,10 @@ class PerfData:
         """The file's size in bytes."""
         return self._source.size
 
-    def _fail(self, reason: str, offset: int | None = None) -> BadPerfData:
-        return BadPerfData(self.path, reason, offset=offset)
+    @property
+    def modified(self) -> float:
+        """When the file was last changed, in seconds since the epoch."""
+        return self._source.modified()
 
     def _warn(self, text: str) -> None:
         if text not in self.warnings:
@@ -103,81 +117,38 @@ class PerfData:
         try:
             return decode_header(self._source.read(0, HEADER_SIZE))
         except ValueError as error:
-            raise self._fail(str(error)) from None
+            raise BadPerfData(self.path, str(error)) from None
 
-    def _open(self) -> None:
-        header = self.header
-        if isinstance(header, PipeHeader):
-            raise self._fail("pipe recordings are not read yet")
-        self.data = self._data_section(header)
-        attrs = self._read_attrs(header)
-        if header.data.size:
-            self._read_features(header)
-        self.events = self._name_events(attrs)
-
-    def _data_section(self, header: FileHeader) -> Section:
-        """Where the records are; a killed recording left its size 0."""
-        if header.data.offset > self._source.size:
-            raise self._fail(f"the data should begin at {header.data.offset:#x}, the file has {self._source.size} bytes")
-        if header.data.size:
-            return header.data
-        self._warn("data size 0: the recording was not ended properly; read to its last whole record")
-        return Section(header.data.offset, self._source.size - header.data.offset)
-
-    def _read_attrs(self, header: FileHeader) -> list[tuple[Any, tuple[int, ...]]]:
-        if header.attrs.end > self._source.size:
-            raise self._fail("the file ends within its table of events", header.attrs.offset)
-        try:
-            entries = decode_attr_table(self._source.read(*header.attrs), header.attr_size, self.endian)
-        except ValueError as error:
-            raise self._fail(str(error), header.attrs.offset) from None
-        if not entries:
-            raise self._fail("it has no events", header.attrs.offset)
-        return [(entry.attr, self._read_ids(entry.ids)) for entry in entries]
-
-    def _read_ids(self, section: Section) -> tuple[int, ...]:
-        data = self._source.read(section.offset, section.size)
-        if len(data) < section.size or section.size % 8:
-            raise self._fail(f"event ids of {section.size} bytes, {len(data)} are there", section.offset)
-        order: Any = "little" if self.endian == "<" else "big"
-        return tuple(int.from_bytes(data[i : i + 8], order) for i in range(0, len(data), 8))
-
-    def _read_features(self, header: FileHeader) -> None:
-        table = self._source.read(header.data.end, SECTION_SIZE * len(header.features))
-        order: Any = "little" if self.endian == "<" else "big"
-        for index, number in enumerate(header.features):
-            entry = table[index * SECTION_SIZE : (index + 1) * SECTION_SIZE]
-            if len(entry) < SECTION_SIZE:
-                self._warn(f"offset {header.data.end:#x}: the table of features is cut")
-                return
-            section = Section(int.from_bytes(entry[:8], order), int.from_bytes(entry[8:], order))
-            self.feature_sections[number] = section
-            if section.end > self._source.size:
-                self._warn(f"offset {section.offset:#x}: feature {number} of {section.size} bytes reaches beyond the file; left out")
-            else:
-                self._read_feature(number, self._source.read(*section))
-
-    def _read_feature(self, number: int, data: bytes) -> None:
-        try:
-            feature = Feature(number)
-        except ValueError:
-            return  # listed in feature_sections
-        try:
-            self.features[feature.key] = decode_feature(feature, data, self.endian)
-        except ValueError as error:
-            self._warn(f"feature {feature.name}: {error}; left out")
-
-    def _name_events(self, attrs: list[tuple[Any, tuple[int, ...]]]) -> list[FileEvent]:
-        described: tuple[EventDesc, ...] = self.features.get("event_desc", ())
+    def _make_events(self, preamble: Preamble) -> list[FileEvent]:
+        described = preamble.features.get(Feature.EVENT_DESC.key, ())
         events = []
-        for index, (attr, ids) in enumerate(attrs):
-            name = described[index].name if index < len(described) else default_name(attr)
-            events.append(FileEvent(attr, ids, name, index))
+        for index, (attr, ids) in enumerate(preamble.events):
+            point = self._tracepoint(attr)
+            name = described[index].name if index < len(described) else ""
+            events.append(FileEvent(attr, ids, name or (":".join(point) if point else default_name(attr)), index, tracepoint=point))
+        for update in preamble.updates:
+            for event in events:
+                if update.id in event.ids:
+                    _apply_update(event, update)
         return events
 
+    def _tracepoint(self, attr: EventAttr) -> tuple[str, str] | None:
+        if attr.type != PerfType.TRACEPOINT or not self.tracing:
+            return None
+        point = self.tracing.tracepoints.get(attr.config)
+        return (point.system, point.name) if point else None
+
     @cached_property
-    def _table(self) -> EventTable:
-        return EventTable(self.events, self.endian)
+    def tracing(self) -> Tracing | None:
+        """What the file knows of its tracepoints; None when it says nothing."""
+        section = self.features.get(Feature.TRACING_DATA.key)
+        if section is None:
+            return None
+        try:
+            return Tracing(decode_tracing(section))
+        except ValueError as error:
+            self._warn(f"feature TRACING_DATA: {error}; left out")
+            return None
 
     @property
     def column_names(self) -> list[str]:
@@ -187,23 +158,41 @@ class PerfData:
     def no_samples(self) -> Columns:
         """Every column, without a row."""
         empty = np.zeros(8, np.uint8), np.zeros(0, np.int64)
-        return Columns.concat([layout.decode(*empty) for layout in self._table.layouts])
+        return Columns.concat([Columns(0), *(layout.decode(*empty) for layout in self._table.layouts)])
 
     @cached_property
-    def _stream(self) -> RecordStream:
-        return RecordStream(self._source, self.data.offset, self.data.end, self.endian)
+    def _table(self) -> EventTable:
+        table = EventTable(self.events, self.endian)
+        if not table.tells_apart:
+            self._warn("its samples do not say which event they belong to; all are taken for the first one's")
+        return table
 
-    def _keyed(self) -> Iterator[KeyedChunk]:
+    @cached_property
+    def _streams(self) -> list[RecordStream]:
+        """The records of the file, and those of the threads' files, which have no header."""
+        main = RecordStream(self._source, self.data.offset, self.data.end, self.endian)
+        return [main, *(RecordStream(source, 0, source.size, self.endian) for source in self._sources[1:])]
+
+    def _keyed(self) -> list[Iterator[KeyedChunk]]:
+        """The keyed chunks of each stream. The rounds of the main file say nothing of those of the others."""
         by_time = self._table.has_times and (self.is_pipe or bool(self.events[0].attr.sample_id_all))
-        yield from keyed_chunks(self._stream.chunks(), self._table, by_time=by_time)
-        if self._stream.damage:
-            offset, reason = self._stream.damage
+        in_rounds = len(self._streams) == 1
+        return [keyed_chunks(self._chunks(stream), self._table, by_time=by_time, in_rounds=in_rounds) for stream in self._streams]
+
+    def _chunks(self, stream: RecordStream) -> Iterator[Any]:
+        yield from stream.chunks()
+        if stream.damage:
+            offset, reason = stream.damage
             self._warn(f"offset {offset:#x}: {reason}; what is before it was read")
 
     @cached_property
     def survey(self) -> Survey:
         """What the first pass over the file found: counts, times, raw side-band."""
-        return survey(self._keyed(), self._table)
+        found = survey(self._keyed(), self._table)
+        for kind, count in sorted(found.types.items()):
+            if kind >= _FIRST_FOREIGN_TYPE:
+                self._warn(f"{count} records of type {kind}, which perf does not have, skipped")
+        return found
 
     def side_band(self) -> list[SideRecord]:
         """Every record that is neither a SAMPLE nor a FINISHED_ROUND, in order of delivery."""
@@ -216,4 +205,17 @@ class PerfData:
         column that only some events' samples have is zeros, or empty rows, for
         the others. Memory is bounded by the disorder of the file, not by its size.
         """
-        yield from ordered_batches(self._keyed(), self.survey.later_keys, self._table, fields, self._warn)
+        turns = self.survey.turns
+        yield from ordered_batches(self._keyed(), turns, self._table, fields, self._warn)
+
+
+def _apply_update(event: FileEvent, update: user_records.EventUpdate) -> None:
+    """Take over what an EVENT_UPDATE record says of an event."""
+    if isinstance(update.value, tuple):
+        event.cpus = update.value
+    elif isinstance(update.value, float):
+        event.scale = update.value
+    elif update.type == user_records.EVENT_UPDATE_UNIT:
+        event.unit = update.value
+    else:
+        event.name = update.value

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,16 @@ if TYPE_CHECKING:
 
     from perfpy.perfdata.event_table import EventTable
     from perfpy.perfdata.keyed import KeyedChunk
+
+
+NO_SAMPLES: Final = 1 << 64  # higher than any key
+
+
+class Turn(NamedTuple):
+    """stream: whose next chunk is read now; later: the lowest key of any sample that is read after that."""
+
+    stream: int
+    later: int
 
 
 class SideRecord(NamedTuple):
@@ -53,38 +63,36 @@ class Survey:
 
     types: record type -> count; events: samples of each event; unknown: samples
     of no known event; first, last: the earliest and latest time of a sample
-    (0 without); floors: for each chunk the lowest key of the samples that come
-    in later chunks.
+    (0 without); turns: how the chunks are to be read for the samples.
     """
 
     types: Counter[int] = field(default_factory=Counter)
     events: Counter[int] = field(default_factory=Counter)
     first: int = 0
     last: int = 0
-    later_keys: list[int] = field(default_factory=list)
+    turns: list[Turn] = field(default_factory=list)
     raw: list[_Raw] = field(default_factory=list)
 
 
-def survey(chunks: Iterable[KeyedChunk], table: EventTable) -> Survey:
-    """Go once over all records."""
+def survey(streams: Iterable[Iterable[KeyedChunk]], table: EventTable) -> Survey:
+    """Go once over all records of all streams."""
     found = Survey()
-    lowest: list[int] = []
-    for keyed in chunks:
-        found.types.update(_counted(keyed.chunk.types))
-        _keep_side_band(keyed, table, found.raw)
-        lowest.append(_see_samples(keyed, found))
-    found.later_keys = _lowest_behind(lowest)
+    lowest: list[list[int]] = []
+    for stream in streams:
+        lowest.append([])
+        for keyed in stream:
+            found.types.update(_counted(keyed.chunk.types))
+            _keep_side_band(keyed, table, found.raw)
+            lowest[-1].append(_see_samples(keyed, found))
+    found.turns = _turns(lowest)
     found.raw.sort(key=lambda raw: (raw.key, raw.time))
     return found
-
-
-_NO_SAMPLES = 1 << 64
 
 
 def _see_samples(keyed: KeyedChunk, found: Survey) -> int:
     """Count a chunk's samples; returns the lowest of their keys."""
     if not len(keyed.samples):
-        return _NO_SAMPLES
+        return NO_SAMPLES
     found.events.update(_counted(keyed.events))
     times = keyed.times[keyed.samples]
     latest, earliest = int(times.max()), int(times.min())
@@ -107,14 +115,24 @@ def _counted(values: NDArray[Any]) -> dict[int, int]:
     return found
 
 
-def _lowest_behind(lowest: list[int]) -> list[int]:
-    """For each chunk the lowest key in the chunks behind it."""
-    behind = []
-    least = _NO_SAMPLES
+def _turns(lowest: list[list[int]]) -> list[Turn]:
+    """Which stream's next chunk to read, one after the other: always the one with the earliest samples, here or behind it."""
+    behind = [_lowest_from(keys) for keys in lowest]
+    order = sorted((key, stream, chunk) for stream, keys in enumerate(behind) for chunk, key in enumerate(keys[:-1]))
+    places = [0] * len(lowest)
+    turns = []
+    for _, stream, _ in order:
+        places[stream] += 1
+        turns.append(Turn(stream, min(keys[place] for keys, place in zip(behind, places, strict=True))))
+    return turns
+
+
+def _lowest_from(lowest: list[int]) -> list[int]:
+    """For each chunk the lowest key in it or behind it; one more value, for the end."""
+    found = [NO_SAMPLES]
     for key in reversed(lowest):
-        behind.append(least)
-        least = min(least, key)
-    return behind[::-1]
+        found.append(min(found[-1], key))
+    return found[::-1]
 
 
 def _keep_side_band(keyed: KeyedChunk, table: EventTable, kept: list[_Raw]) -> None:

@@ -1,0 +1,183 @@
+"""What a recording says of itself before its records: events and features.
+
+What enters: a Source and the header it begins with. What leaves: a Preamble.
+A file says it in tables and sections, around its data
+(perfpy.perfdata.header); a pipe in records of perf's own types among the
+others (perfpy.abi.user_records).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from perfpy.abi import user_records
+from perfpy.abi.flags import RecordType
+from perfpy.errors import BadPerfData
+from perfpy.perfdata.features import Feature, decode_feature
+from perfpy.perfdata.header import PIPE_HEADER_SIZE, SECTION_SIZE, FileHeader, PipeHeader, Section, decode_attr_table
+from perfpy.perfdata.stream import RecordStream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perfpy.abi.attr import EventAttr
+    from perfpy.perfdata.chunk import Chunk
+    from perfpy.perfdata.source import Source
+
+    Warn = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Preamble:
+    """data: where the records are; events: attrs and their ids; features: name -> value.
+
+    feature_sections: the sections of all features present, also of those that
+    are not known here (a pipe's have no place in the file: offset 0);
+    updates: what a pipe's EVENT_UPDATE records say of the events.
+    """
+
+    data: Section
+    events: list[tuple[EventAttr, tuple[int, ...]]] = field(default_factory=list)
+    features: dict[str, Any] = field(default_factory=dict)
+    feature_sections: dict[int, Section] = field(default_factory=dict)
+    updates: list[user_records.EventUpdate] = field(default_factory=list)
+
+    def add_feature(self, number: int, data: bytes, endian: str, warn: Warn) -> None:
+        """Decode a feature; one that is not known here is only listed, one that is damaged left out with a warning."""
+        try:
+            feature = Feature(number)
+        except ValueError:
+            return
+        try:
+            self.features[feature.key] = decode_feature(feature, data, endian)
+        except ValueError as error:
+            warn(f"feature {feature.name}: {error}; left out")
+
+
+def read_preamble(source: Source, header: FileHeader | PipeHeader, warn: Warn) -> Preamble:
+    """All that stands around the records, or in a pipe before its first sample.
+
+    Raises BadPerfData when there is no way to tell what the records mean.
+    """
+    if isinstance(header, PipeHeader):
+        return _PipePreamble(source, header, warn).read()
+    return _FilePreamble(source, header, warn).read()
+
+
+class _FilePreamble:
+    """Reads the tables and sections of a file."""
+
+    def __init__(self, source: Source, header: FileHeader, warn: Warn) -> None:
+        self._source = source
+        self._header = header
+        self._warn = warn
+        self._order: Literal["little", "big"] = "little" if header.endian == "<" else "big"
+
+    def read(self) -> Preamble:
+        preamble = Preamble(self._data_section())
+        preamble.events = self._read_events()
+        if self._header.data.size:
+            self._read_features(preamble)
+        return preamble
+
+    def _fail(self, reason: str, offset: int) -> BadPerfData:
+        return BadPerfData(self._source.path, reason, offset=offset)
+
+    def _data_section(self) -> Section:
+        """Where the records are; a killed recording left its size 0."""
+        data, size = self._header.data, self._source.size
+        if data.offset > size:
+            raise self._fail(f"the data should begin here, the file has {size} bytes", data.offset)
+        if data.size:
+            return data
+        self._warn("data size 0: the recording was not ended properly; read to its last whole record")
+        return Section(data.offset, size - data.offset)
+
+    def _read_events(self) -> list[tuple[EventAttr, tuple[int, ...]]]:
+        section = self._header.attrs
+        if section.end > self._source.size:
+            raise self._fail("the file ends within its table of events", section.offset)
+        try:
+            entries = decode_attr_table(self._source.read(*section), self._header.attr_size, self._header.endian)
+        except ValueError as error:
+            raise self._fail(str(error), section.offset) from None
+        if not entries:
+            raise self._fail("it has no events", section.offset)
+        return [(entry.attr, self._read_ids(entry.ids)) for entry in entries]
+
+    def _read_ids(self, section: Section) -> tuple[int, ...]:
+        if section.end > self._source.size or section.size % 8:
+            raise self._fail(f"event ids of {section.size} bytes in a file of {self._source.size}", section.offset)
+        data = self._source.read(*section)
+        return tuple(int.from_bytes(data[i : i + 8], self._order) for i in range(0, len(data), 8))
+
+    def _read_features(self, preamble: Preamble) -> None:
+        header = self._header
+        table = self._source.read(header.data.end, SECTION_SIZE * len(header.features))
+        left = self._source.size  # sections do not overlap: together they are no longer than the file
+        for index, number in enumerate(header.features):
+            entry = table[index * SECTION_SIZE : (index + 1) * SECTION_SIZE]
+            if len(entry) < SECTION_SIZE:
+                self._warn(f"offset {header.data.end:#x}: the table of features is cut")
+                return
+            section = Section(int.from_bytes(entry[:8], self._order), int.from_bytes(entry[8:], self._order))
+            preamble.feature_sections[number] = section
+            left -= section.size
+            if section.end > self._source.size or left < 0:
+                self._warn(f"offset {section.offset:#x}: feature {number} of {section.size} bytes reaches beyond the file; left out")
+            else:
+                preamble.add_feature(number, self._source.read(*section), header.endian, self._warn)
+
+
+class _PipePreamble:
+    """Collects what a pipe's own records say, up to its first sample."""
+
+    def __init__(self, source: Source, header: PipeHeader, warn: Warn) -> None:
+        self._source = source
+        self._endian = header.endian
+        self._warn = warn
+        self._preamble = Preamble(Section(PIPE_HEADER_SIZE, source.size - PIPE_HEADER_SIZE))
+
+    def read(self) -> Preamble:
+        data = self._preamble.data
+        for chunk in RecordStream(self._source, data.offset, data.end, self._endian).chunks():
+            for row in np.flatnonzero(chunk.types >= RecordType.HEADER_ATTR).tolist():
+                self._see(chunk, row)
+            if (chunk.types == RecordType.SAMPLE).any():
+                break
+        return self._preamble
+
+    def _see(self, chunk: Chunk, row: int) -> None:
+        kind, offset = int(chunk.types[row]), int(chunk.offsets[row])
+        if kind not in _PIPE_RECORDS:
+            return
+        record = chunk.record(row)
+        misc = int.from_bytes(record[4:6], "little" if self._endian == "<" else "big")
+        try:
+            value = user_records.decode(kind, misc, record[8:], self._endian)
+            self._keep(value, offset + len(record))
+        except ValueError as error:
+            self._warn(f"offset {offset:#x}: {error}; left out")
+
+    def _keep(self, value: user_records.UserRecord, end: int) -> None:
+        preamble = self._preamble
+        if isinstance(value, user_records.HeaderAttr):
+            if value.attr.unknown.strip(b"\0"):
+                raise ValueError(f"event attr of {value.attr.size} bytes uses fields that are not known here; a newer version is needed")
+            preamble.events.append((value.attr, value.ids))
+        elif isinstance(value, user_records.EventUpdate):
+            preamble.updates.append(value)
+        elif isinstance(value, user_records.HeaderFeature):
+            preamble.feature_sections[value.feat_id] = Section(0, len(value.data))
+            preamble.add_feature(value.feat_id, value.data, self._endian, self._warn)
+        elif isinstance(value, user_records.HeaderTracingData):
+            preamble.feature_sections[Feature.TRACING_DATA] = Section(end, value.size)
+            preamble.add_feature(Feature.TRACING_DATA, self._source.read(end, value.size), self._endian, self._warn)
+
+
+_PIPE_RECORDS = frozenset(
+    (RecordType.HEADER_ATTR, RecordType.EVENT_UPDATE, RecordType.HEADER_FEATURE, RecordType.HEADER_TRACING_DATA),
+)

@@ -8,6 +8,7 @@ places of vmlinux, and /proc/kallsyms if this very kernel runs.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import zlib
 from dataclasses import replace
@@ -187,10 +188,14 @@ def _running_build_id() -> str:
 def _boot_key() -> str:
     """What /proc/kallsyms depends on: this boot, and the modules; "" where the kernel does not tell."""
     try:
-        with open("/proc/sys/kernel/random/boot_id", "rb") as boot, open("/proc/modules", "rb") as modules:
-            return f"kallsyms {boot.read().hex()} {zlib.crc32(modules.read())}"
+        with open("/proc/sys/kernel/random/boot_id", "rb") as file:
+            boot = file.read().hex()
     except OSError:
         return ""
+    modules = b""
+    with contextlib.suppress(FileNotFoundError), open("/proc/modules", "rb") as file:  # a kernel without modules
+        modules = file.read()
+    return f"kallsyms {boot} {zlib.crc32(modules)}"
 
 
 def _moved(symbols: Symbols, distance: int) -> Symbols:

@@ -41,9 +41,9 @@ def advice(dso: Dso, *, restricted: bool = False, partial: bool = False) -> str:
             return "it is another kernel's: record its build-id cache (perf archive)"
         case DsoKind.NONE | DsoKind.BPF:
             return "memory without a file"
-    packages = (
-        "install its debug symbols" if not dso.build_id or debuginfod.servers() else "install its debug symbols, or set DEBUGINFOD_URLS"
-    )
+    packages = "install its debug symbols"
+    if dso.build_id and not debuginfod.servers():
+        packages += ", or set DEBUGINFOD_URLS"
     return packages if partial else f"not found, or another build: give --symfs, or {packages}"
 
 

@@ -1,0 +1,319 @@
+"""Frames and symbols of whole recordings: files, kernel, JIT, what is missing."""
+
+from __future__ import annotations
+
+import gzip
+import http.server
+import os
+import threading
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from perfpy.abi.flags import MISC_KERNEL, MISC_USER
+from perfpy.symbols import missing
+from perfpy.symbols.debugfiles import SymbolOptions, cached_elf
+from perfpy.symbols.symbolizer import Symbolizer
+from tests.builders import elf as b
+from tests.builders.elf import Elf
+from tests.unit.symbols.timeline import comm, frames, kernel_mmap, ksymbol, mmap, timeline
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from perfpy.symbols.address_space import TaskTimeline
+
+ID, OTHER_ID = "ab" * 20, "cd" * 20
+KERNEL = 0xFFFFFFFF81000000
+
+
+def program(*names: str, build_id: str = "", table: str = ".symtab") -> Elf:
+    """Functions of 16 bytes from 0x1000 on."""
+    file = Elf().text().segment(0x1000, 0x1000, 0x1000)
+    for number, name in enumerate(names):
+        file.symbol(name, 0x1000 + 16 * number, 16, table=table)
+    return file.build_id(build_id) if build_id else file
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A folder for --symfs."""
+    return tmp_path / "root"
+
+
+def put(root: Path, name: str, data: bytes) -> None:
+    path = root / name.lstrip("/")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+
+
+def mapped(name: str = "/opt/prog", build_id: str = "") -> TaskTimeline:
+    return timeline((0, mmap(1, 0x401000, 0x1000, name, pgoff=0x1000, build_id=build_id)))
+
+
+def symbol(root: Path, source: TaskTimeline, offset: int = 4) -> str:
+    return frames(source, (1, 0x401000 + offset, 1), options=SymbolOptions(symfs=str(root)))[0].symbol
+
+
+def test_a_frame_has_symbol_offset_dso_and_address(root: Path):
+    put(root, "/opt/prog", program("f", "g").build())
+    assert frames(mapped(), (1, 0x401014, 1), options=SymbolOptions(symfs=str(root))) == [("g", 4, "/opt/prog", 0x1014, ".")]
+
+
+def test_columns_of_frames_and_symbols_describe_them(root: Path):
+    put(root, "/opt/prog", program("f", "g").build())
+    symbolizer = Symbolizer(mapped(), SymbolOptions(symfs=str(root)))
+    ids = symbolizer.frame_ids(np.array([1]), np.array([0x401014], np.uint64), np.array([1], np.uint64), np.array([MISC_USER], np.uint8))
+    table = symbolizer.resolve()
+    number, found = int(ids[0]), int(table.symbol[ids[0]])
+    assert (int(table.map_start[number]), int(table.map_end[number]), int(table.ip[number])) == (0x401000, 0x402000, 0x401014)
+    assert (symbolizer.symbols.start(found), symbolizer.symbols.end(found), symbolizer.symbols.binding(found)) == (0x1010, 0x1020, 1)
+    assert symbolizer.symbols.dso(found) == int(table.dso[number]) == 0
+
+
+def test_equal_addresses_share_a_frame_and_later_batches_go_on(root: Path):
+    put(root, "/opt/prog", program("f", "g").build())
+    symbolizer = Symbolizer(mapped(), SymbolOptions(symfs=str(root)))
+    assert [frame.symbol for frame in frames(symbolizer, (1, 0x401000, 1), (1, 0x401000, 2))] == ["f", "f"]
+    assert len(symbolizer.frames) == 1
+    assert [frame.symbol for frame in frames(symbolizer, (1, 0x401010, 1), (1, 0x401000, 9))] == ["g", "f"]
+    assert len(symbolizer.frames) == 2
+
+
+def test_a_file_of_another_build_gives_no_names(root: Path):
+    put(root, "/opt/prog", program("f", build_id=OTHER_ID).build())
+    assert symbol(root, mapped(build_id=ID)) == "-"
+    put(root, "/opt/prog", program("f").build())  # one without a build-id cannot be it either
+    assert symbol(root, mapped(build_id=ID)) == "-"
+    put(root, "/opt/prog", program("f", build_id=ID).build())
+    assert symbol(root, mapped(build_id=ID)) == "f"
+
+
+def test_the_build_id_table_of_the_file_counts_too(root: Path):
+    put(root, "/opt/prog", program("f", build_id=OTHER_ID).build())
+    source = timeline((0, mmap(1, 0x401000, 0x1000, "/opt/prog", pgoff=0x1000)), build_ids={"/opt/prog": ID})
+    assert symbol(root, source) == "-"
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "/opt/prog.sym",
+        "/opt/.debug/prog.sym",
+        "/usr/lib/debug/opt/prog.sym",
+        f"/.debug/.build-id/ab/{ID[2:]}/elf",
+        f"/.debug/.build-id/ab/{ID[2:]}/debug",
+        "/usr/lib/debug/opt/prog.debug",
+        "/usr/lib/debug/opt/prog",
+        "/usr/lib/debug/lib/opt/prog",
+        f"/usr/lib/debug/.build-id/ab/{ID[2:]}.debug",
+        "/opt/.debug/prog",
+    ],
+)
+def test_separate_symbols_are_found_in(root: Path, place: str):
+    stripped = program("exported", build_id=ID, table=".dynsym").section(".gnu_debuglink", b"prog.sym\0\0\0\0crc!", flags=0)
+    put(root, "/opt/prog", stripped.build())
+    put(root, place, program("internal", build_id=ID).build())
+    assert symbol(root, mapped(build_id=ID)) == "internal"
+
+
+def test_separate_symbols_of_another_build_are_passed_over(root: Path):
+    put(root, "/opt/prog", program("exported", build_id=ID, table=".dynsym").build())
+    put(root, "/usr/lib/debug/opt/prog.debug", program("internal", build_id=OTHER_ID).build())
+    assert symbol(root, mapped(build_id=ID)) == "exported"
+
+
+def test_a_file_in_the_build_id_cache_needs_no_original(root: Path):
+    put(root, f"/.debug/.build-id/ab/{ID[2:]}/elf", program("f", build_id=ID).build())
+    assert symbol(root, mapped(build_id=ID)) == "f"
+
+
+def test_the_build_id_cache_can_be_named(root: Path, tmp_path: Path):
+    put(tmp_path, cached_elf(ID, "/cache"), program("f", build_id=ID).build())
+    options = SymbolOptions(symfs=str(root), buildid_dir=str(tmp_path / "cache"))
+    assert frames(mapped(build_id=ID), (1, 0x401004, 1), options=options)[0].symbol == "f"
+
+
+def test_names_stay_mangled_when_asked(root: Path):
+    put(root, "/opt/prog", program("_Z1fv").build())
+    assert symbol(root, mapped()) == "f()"
+    assert frames(mapped(), (1, 0x401000, 1), options=SymbolOptions(symfs=str(root), demangle=False))[0].symbol == "_Z1fv"
+
+
+def test_a_damaged_file_gives_no_names(root: Path):
+    put(root, "/opt/prog", program("f").build()[:0x1080])
+    assert symbol(root, mapped()) == "-"
+
+
+def test_a_program_in_a_folder_of_tmp_that_looks_like_a_perf_map_is_a_program(root: Path):
+    put(root, "/tmp/perf-build/prog", program("f").build())
+    assert symbol(root, mapped("/tmp/perf-build/prog")) == "f"
+
+
+def test_mini_debug_info_fills_gaps_of_dynsym(root: Path):
+    import lzma
+
+    inside = lzma.compress(program("shadowed", "internal").build())
+    put(root, "/opt/prog", program("exported", table=".dynsym").section(".gnu_debugdata", inside, flags=0).build())
+    assert symbol(root, mapped(), 4) == "exported"
+    assert symbol(root, mapped(), 20) == "internal"
+
+
+def kallsyms(tmp_path: Path, base: int = KERNEL) -> SymbolOptions:
+    text = f"{base:x} T _text\n{base + 0x100:x} t helper\nffffffffc0000000 t hook\t[nf_tables]\n"
+    (tmp_path / "kallsyms").write_text(text)
+    return SymbolOptions(symfs=str(tmp_path), kallsyms=str(tmp_path / "kallsyms"))
+
+
+def test_the_kernel_and_its_modules_are_named_by_kallsyms(tmp_path: Path):
+    source = timeline((0, kernel_mmap(KERNEL, 0x10000, pgoff=KERNEL)), (0, kernel_mmap(0xFFFFFFFFC0000000, 0x1000, "[nf_tables]")))
+    found = frames(source, (1, KERNEL + 0x104, 1), (1, 0xFFFFFFFFC0000008, 1), mode=MISC_KERNEL, options=kallsyms(tmp_path))
+    assert found == [("helper", 4, "[kernel.kallsyms]", KERNEL + 0x104, "k"), ("hook", 8, "[nf_tables]", 8, "k")]
+
+
+def test_a_kernel_that_was_relocated_since_is_moved_back(tmp_path: Path):
+    source = timeline((0, kernel_mmap(KERNEL + 0x5000000, 0x10000, pgoff=KERNEL + 0x5000000)))
+    found = frames(source, (1, KERNEL + 0x5000104, 1), mode=MISC_KERNEL, options=kallsyms(tmp_path))
+    assert found[0].symbol == "helper"
+
+
+def test_kallsyms_without_the_reference_symbol_is_not_believed(tmp_path: Path):
+    source = timeline((0, kernel_mmap(KERNEL, 0x10000, "[kernel.kallsyms]_stext", pgoff=KERNEL)))
+    assert frames(source, (1, KERNEL + 0x104, 1), mode=MISC_KERNEL, options=kallsyms(tmp_path))[0].symbol == "-"
+
+
+def test_the_kernel_is_where_kallsyms_has_symbols(tmp_path: Path):
+    source = timeline((0, kernel_mmap(KERNEL - 0x1000, 0x1010, pgoff=KERNEL)))
+    end = KERNEL + 0x2000  # the last symbol ends with the page behind its own
+    found = frames(source, *((1, at, 1) for at in (KERNEL - 8, KERNEL, end - 1, end)), mode=MISC_KERNEL, options=kallsyms(tmp_path))
+    assert [frame.dso for frame in found] == ["-", "[kernel.kallsyms]", "[kernel.kallsyms]", "-"]
+
+
+def test_with_symfs_and_nothing_else_the_kernel_has_no_names(tmp_path: Path):
+    source = timeline((0, kernel_mmap(KERNEL, 0x10000, pgoff=KERNEL)))
+    assert frames(source, (1, KERNEL + 0x104, 1), mode=MISC_KERNEL, options=SymbolOptions(symfs=str(tmp_path)))[0].symbol == "-"
+
+
+def test_vmlinux_names_the_kernel_wherever_it_was_loaded(tmp_path: Path):
+    vmlinux = Elf(type=b.ET_EXEC).text(KERNEL, 0x1000).symbol("_text", KERNEL, 0, b.NOTYPE).symbol("start_kernel", KERNEL + 0x40, 32)
+    put(tmp_path, "vm", vmlinux.build())
+    source = timeline((0, kernel_mmap(KERNEL + 0x200000, 0x10000, pgoff=KERNEL + 0x200000)))
+    options = SymbolOptions(vmlinux=str(tmp_path / "vm"))
+    found = frames(source, (1, KERNEL + 0x200044, 1), mode=MISC_KERNEL, options=options)
+    assert found == [("start_kernel", 4, "[kernel.kallsyms]", KERNEL + 0x200044, "k")]
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_a_module_that_kallsyms_lacks_is_read_from_its_file(tmp_path: Path, ending: str):
+    module = Elf(type=b.ET_REL).text(0, 0x40, 0x100).symbol("probe", 0x20, 16).build()
+    name = f"/lib/modules/6.1/extra/my-mod.ko{ending}"
+    put(tmp_path, name, gzip.compress(module) if ending else module)
+    source = timeline((0, kernel_mmap(0xFFFFFFFFC0100000, 0x1000, name)))
+    found = frames(source, (1, 0xFFFFFFFFC0100024, 1), mode=MISC_KERNEL, options=SymbolOptions(symfs=str(tmp_path)))[0]
+    assert (found.symbol, found.offset, found.dso) == ("probe", 4, name)
+
+
+def test_a_perf_map_names_memory_without_a_file(tmp_path: Path):
+    put(tmp_path, "/tmp/perf-4242.map", b"7000 40 JS:fib\n")
+    source = timeline((0, comm(4242, "node")), (0, mmap(4242, 0x7000, 0x1000, "//anon")))
+    found = frames(source, (4242, 0x7010, 1), options=SymbolOptions(symfs=str(tmp_path)))
+    assert found == [("JS:fib", 0x10, "/tmp/perf-4242.map", 0x7010, ".")]
+
+
+def test_a_deleted_program_is_read_from_the_process_that_still_runs(root: Path):
+    # this process: its own interpreter, under the name that it has now
+    path = os.readlink("/proc/self/exe")
+    source = timeline((0, mmap(os.getpid(), 0x401000, 0x1000, path, pgoff=0x1000)))
+    symbolizer = Symbolizer(source, SymbolOptions())
+    frames(symbolizer, (os.getpid(), 0x401004, 1))
+    from perfpy.symbols.live_process import places_of
+
+    assert f"/proc/{os.getpid()}/exe" in list(places_of(path, {os.getpid()}))
+    assert list(places_of("/no/such/file", {os.getpid()})) == []
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[tuple[str, list[str]]]:
+    """A debuginfod of our own: its address, and the paths that were asked for."""
+    asked: list[str] = []
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *args: object) -> None:
+            super().__init__(*args, directory=str(tmp_path / "server"))  # type: ignore[arg-type]
+
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            super().do_GET()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as httpd:
+        thread = threading.Thread(target=httpd.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{httpd.server_port}", asked
+        httpd.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def debuginfod(server: tuple[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The environment points at the server; the list of what it was asked."""
+    monkeypatch.setenv("DEBUGINFOD_URLS", server[0])
+    monkeypatch.setenv("DEBUGINFOD_CACHE_PATH", str(tmp_path / "cache"))
+    return server[1]
+
+
+def fetched(debuginfod_on: bool, root: Path) -> str:
+    options = SymbolOptions(symfs=str(root), debuginfod=debuginfod_on)
+    return frames(mapped(build_id=ID), (1, 0x401004, 1), options=options)[0].symbol
+
+
+def test_a_debuginfod_server_has_the_symbols_once(root: Path, tmp_path: Path, debuginfod: list[str]):
+    put(tmp_path / "server", f"/buildid/{ID}/debuginfo", program("internal", build_id=ID).build())
+    put(root, "/opt/prog", program("exported", build_id=ID, table=".dynsym").build())
+    assert fetched(True, root) == "internal"
+    assert fetched(True, root) == "internal"
+    assert debuginfod == [f"/buildid/{ID}/debuginfo"]
+
+
+def test_a_server_is_not_asked_unless_told(root: Path, tmp_path: Path, debuginfod: list[str], monkeypatch: pytest.MonkeyPatch):
+    assert fetched(False, root) == "-"
+    monkeypatch.delenv("DEBUGINFOD_URLS")
+    assert fetched(True, root) == "-"
+    assert debuginfod == []
+
+
+def test_what_no_server_has_is_not_asked_for_again(root: Path, debuginfod: list[str]):
+    assert [fetched(True, root) for _ in range(2)] == ["-", "-"]
+    assert debuginfod == [f"/buildid/{ID}/debuginfo", f"/buildid/{ID}/executable"]
+
+
+def test_a_server_that_lies_about_the_build_is_not_believed(root: Path, tmp_path: Path, debuginfod: list[str]):
+    put(tmp_path / "server", f"/buildid/{ID}/debuginfo", program("f", build_id=OTHER_ID).build())
+    assert fetched(True, root) == "-"
+
+
+def test_a_server_that_is_down_is_passed_over(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("DEBUGINFOD_URLS", "http://127.0.0.1:9 nonsense://x http://[")
+    monkeypatch.setenv("DEBUGINFOD_CACHE_PATH", str(tmp_path / "cache"))
+    assert fetched(True, root) == "-"
+
+
+def test_what_is_missing_is_said_with_its_build_id_and_the_places(root: Path):
+    put(root, "/opt/known", program("f").build())
+    source = timeline(
+        (0, mmap(1, 0x401000, 0x1000, "/opt/gone", pgoff=0x1000, build_id=ID)), (0, mmap(1, 0x501000, 0x1000, "/opt/known", pgoff=0x1000)),
+        (0, ksymbol(0xC000, 16, "bpf_prog_x")),
+    )  # fmt: skip
+    symbolizer = Symbolizer(source, SymbolOptions(symfs=str(root)))
+    frames(symbolizer, (1, 0x401004, 1), (1, 0x501004, 1), (1, 0x501F00, 1), (1, 0x99, 1))
+    lost = symbolizer.missing(np.array([7, 100, 2, 5]))
+    assert [(item.dso.name, item.samples) for item in lost] == [("/opt/gone", 7), ("/opt/known", 2)]
+    assert str(root) + "/opt/gone" in lost[0].looked
+    lines = missing.note(lost, 114)
+    assert lines[0] == "9 of 114 samples (7.9%) have no symbol:"
+    assert lines[1].startswith(f"  7 in /opt/gone (build-id {ID}): not found, or another build: give --symfs")
+    assert missing.note([], 10) == []

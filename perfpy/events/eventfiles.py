@@ -17,6 +17,8 @@ from perfpy.errors import UsageError
 from perfpy.kernel.sysfs import Alias, split_number
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from perfpy.kernel.sysfs import Pmu
 
 #: key -> format term; `0` is what they are when nothing is said
@@ -147,11 +149,8 @@ def _read(path: str) -> list[tuple[str, dict[str, Any]]]:
     topic = os.path.basename(path).removesuffix(".json").replace("-", " ")
     if not isinstance(content, list):
         raise UsageError(f"the event file {path} holds no list of events")
-    entries = []
-    for entry in content:
-        if isinstance(entry, dict):
-            entries.append((topic, {key: str(value) for key, value in entry.items() if value is not None}))
-    return entries
+    objects = [entry for entry in content if isinstance(entry, dict)]
+    return [(topic, {key: str(value) for key, value in entry.items() if value is not None}) for entry in objects]
 
 
 def _unit(entry: dict[str, str]) -> str:
@@ -180,7 +179,7 @@ def _belongs(pmu: Pmu, unit: str) -> bool:
 
 def _number(text: str) -> int:
     """A number of the files: 0x3c, 60, or the first of "0xB7,0xBB"."""
-    text = text.split(",")[0].strip()
+    text = text.partition(",")[0].strip()
     try:
         return int(text, 0)
     except ValueError:
@@ -208,7 +207,7 @@ def _terms(entry: dict[str, str]) -> str:
     fixed = _FIXED.get(entry["EventName"].lower()) if not _number(entry.get("EventCode", "0")) else None
     if fixed:
         terms = [fixed]
-        keys = tuple(pair for pair in _TERMS if pair[0] == "SampleAfterValue")
+        keys: Sequence[tuple[str, str]] = [("SampleAfterValue", "period")]
     elif "ConfigCode" in entry:
         terms, keys = [f"config={_number(entry['ConfigCode']):#x}"], _TERMS
     elif "EventidCode" in entry:
@@ -231,7 +230,7 @@ def _terms(entry: dict[str, str]) -> str:
 
 
 def _scale_unit(text: str) -> tuple[float, str]:
-    """ "64Bytes" -> (64.0, "Bytes")."""
+    """The number and the unit: 64Bytes -> (64.0, "Bytes")."""
     end = len(text)
     while end:
         try:

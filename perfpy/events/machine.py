@@ -27,8 +27,8 @@ class Machine:
     """One machine's events.
 
     sysfs, tracefs: where to look; event_files: named events from JSON files,
-    or None; can_open: tells whether (type, config) can be opened here, asked
-    only on machines with several core PMUs (None: taken for granted).
+    or None; can_open: tells whether (type, config) can be opened here (None:
+    taken for granted).
     """
 
     def __init__(
@@ -63,7 +63,11 @@ class Machine:
         """True when the kernel takes a core PMU's type in the high half of a generic event's config."""
         if not self.is_hybrid:
             return False
-        return self._can_open is None or all(self._can_open(PerfType.HARDWARE, (pmu.type or 0) << 32) for pmu in self.core_pmus)
+        return all(self.can_open(PerfType.HARDWARE, (pmu.type or 0) << 32) for pmu in self.core_pmus)
+
+    def can_open(self, event_type: int, config: int) -> bool:
+        """Whether the kernel opens such an event; True where nobody can ask it."""
+        return self._can_open is None or self._can_open(event_type, config)
 
     def matching_pmus(self, name: str) -> list[Pmu]:
         """The PMUs that a user means by `name`.

@@ -1,0 +1,138 @@
+"""`perfpy list`: the events of this machine.
+
+What enters: words (sections, patterns, or anything to search for) and
+options, see perf-list(1). What leaves: perf's own text, its JSON, a row of
+names, or tables for a person at a terminal.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any, TextIO
+
+from perfpy.cli.options import argument, option, perf_command, stdio_option
+
+if TYPE_CHECKING:
+    from perfpy.events.inventory import Offer
+    from perfpy.events.machine import Machine
+    from perfpy.events.selection import Selection
+    from perfpy.views.event_listing import ListingView
+
+_DEFAULT_WIDTH = 78  # perf's, when COLUMNS is not set
+
+
+@perf_command()
+@option("-d", "--desc", "descriptions", is_flag=True, default=True, help="print extra event descriptions (default)")
+@option("-j", "--json", "as_json", is_flag=True, help="JSON encode events and metrics")
+@option("-o", "--output", metavar="<file>", default="", help="output file name")
+@option("-v", "--long-desc", "long_descriptions", is_flag=True, help="print longer event descriptions")
+@option("--details", is_flag=True, help="print how events are encoded, and the expressions of metrics")
+@option("--deprecated", is_flag=True, help="print deprecated events, too")
+@option("--unit", "--cputype", "unit", metavar="<PMU>", default="", help="limit PMU events to the PMUs of this name or pattern")
+@option("--raw-dump", is_flag=True, hidden=True, help="print the names only, in one row")
+@option("--check", is_flag=True, help="try to open each event, and say why not")
+@option("--event-files", metavar="<folder>", default="", help="take named events from these JSON files, too")
+@option("--debug", is_flag=True, help="say where events were looked for")
+@stdio_option
+@argument("words", nargs=-1)
+def command(words: tuple[str, ...], event_files: str, output: str, debug: bool, **options: Any) -> int:
+    """List the events of this machine: [hw|sw|cache|tracepoint|pmu|sdt|metric|metricgroup|TEXT]..."""
+    from perfpy.events.machine import this_machine
+
+    machine = this_machine(event_files)
+    if debug:
+        _say_where(machine)
+    if not output:
+        _list(words, machine, sys.stdout, options)
+        return 0
+    from perfpy.errors import OutputFailed
+
+    try:
+        with open(output, "w", encoding="utf-8", errors="surrogateescape") as file:
+            _list(words, machine, file, options)
+    except OSError as error:
+        raise OutputFailed(output, error.strerror or str(error)) from None
+    return 0
+
+
+def _list(words: tuple[str, ...], machine: Machine, file: TextIO, options: dict[str, Any]) -> None:
+    from perfpy.cli.terminal import wants_plain
+
+    plain = options["as_json"] or options["raw_dump"] or file is not sys.stdout or wants_plain(stdio=options["stdio"])
+    selections = _selections(words, machine, everything_known=not plain or options["check"])
+    if options["check"] or not plain:
+        _show_tables(selections, machine, file, options)
+        return
+    view = _view(file, options)
+    for selection in selections:
+        for offer in selection.offers:
+            if _is_wanted(offer, options):
+                view.offer(offer)
+        view.metrics(selection.metrics, selection.show)
+    view.close()
+
+
+def _show_tables(selections: list[Selection], machine: Machine, file: TextIO, options: dict[str, Any]) -> None:
+    from perfpy.cli.terminal import console
+    from perfpy.events.availability import Checker, known_reason
+    from perfpy.kernel import this_machine as kernel
+    from perfpy.views.event_tables import print_tables
+
+    checker = Checker(machine, kernel()) if options["check"] else None
+    offers = [offer for selection in selections for offer in selection.offers if _is_wanted(offer, options)]
+    rows = [(offer, checker.check(offer) if checker else known_reason(offer, machine)) for offer in offers]
+    target = console()
+    target.file = file
+    print_tables(rows, [metric for selection in selections for metric in selection.metrics], target, checked=options["check"])
+
+
+def _selections(words: tuple[str, ...], machine: Machine, *, everything_known: bool) -> list[Selection]:
+    from perfpy.events import selection as choose
+
+    cache = choose.default_cache_folder()
+    if not words:
+        return [choose.everything(machine, cache, unsupported=everything_known)]
+    found = []
+    for word in words:
+        chosen = choose.select(word, machine, cache, unsupported=everything_known)
+        offers = list(chosen.offers)
+        if not offers and not chosen.metrics and not choose.is_section(word):
+            offers = choose.forgiving(word, choose.everything(machine, cache, unsupported=True).offers)
+            if offers:
+                print(f"no event is called '{word}'; near it:", file=sys.stderr)
+        found.append(chosen._replace(offers=offers))
+    return found
+
+
+def _is_wanted(offer: Offer, options: dict[str, Any]) -> bool:
+    if offer.deprecated and not options["deprecated"]:
+        return False
+    if options["unit"] and offer.pmu:
+        from fnmatch import fnmatchcase
+
+        return fnmatchcase(offer.pmu, options["unit"])
+    return True
+
+
+def _view(file: TextIO, options: dict[str, Any]) -> ListingView:
+    from perfpy.views.event_listing import JsonListing, NameListing, TextListing
+
+    if options["as_json"]:
+        return JsonListing(file)
+    if options["raw_dump"]:
+        return NameListing(file)
+    columns = os.environ.get("COLUMNS", "")
+    return TextListing(
+        file,
+        int(columns) if columns.isdigit() else _DEFAULT_WIDTH,
+        descriptions=options["descriptions"],
+        long_descriptions=options["long_descriptions"],
+        encodings=options["details"],
+    )
+
+
+def _say_where(machine: Machine) -> None:
+    folder = machine.event_files.folder if machine.event_files else "none"
+    places = f"PMUs: {machine.sysfs.root}; tracepoints: {' or '.join(machine.tracefs.mount_points)}; event files: {folder}"
+    print(places, file=sys.stderr)

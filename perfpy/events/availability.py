@@ -1,0 +1,76 @@
+"""Can this event be opened here, and why not?
+
+What enters: an Offer of the inventory, a Machine, a Kernel. What leaves: ""
+for yes, or the reason in a few words. `known_reason` asks nobody; `Checker`
+opens the event, disabled, on the calling process or the CPU it belongs to.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perfpy.errors import PerfError
+from perfpy.events.resolve import parse_events
+
+if TYPE_CHECKING:
+    from perfpy.events.event import Event
+    from perfpy.events.inventory import Offer
+    from perfpy.events.machine import Machine
+    from perfpy.kernel import Kernel
+
+_NEEDS_PMU: Final = ("Hardware event", "Hardware cache event")
+_PATTERNS: Final = ("Raw event descriptor", "Hardware breakpoint", "Tool event", "SDT event")
+_TRACEPOINT: Final = "Tracepoint event"
+
+
+def known_reason(offer: Offer, machine: Machine) -> str:
+    """Why an offer cannot work here, as far as sysfs tells."""
+    if offer.kind in _NEEDS_PMU and not machine.sysfs.core_pmus:
+        return "no PMU here, as in most virtual machines"
+    if offer.kind in _NEEDS_PMU and offer.event and not machine.can_open(*offer.event):
+        return "the CPU does not count it"
+    if offer.kind == "SDT event":
+        return "needs a probe first: perf probe"
+    return ""
+
+
+class Checker:
+    """Opens events to see whether they can be.
+
+    Tracepoints share their permission, and each takes the kernel tens of
+    milliseconds to take down again: the first one's answer holds for all.
+    """
+
+    def __init__(self, machine: Machine, kernel: Kernel) -> None:
+        self._machine = machine
+        self._kernel = kernel
+        self._tracepoints: str | None = None
+
+    def check(self, offer: Offer) -> str:
+        """The reason why the kernel refuses the event, "" when it does not."""
+        if offer.kind in _PATTERNS:
+            return ""
+        if offer.kind == _TRACEPOINT:
+            if self._tracepoints is None:
+                self._tracepoints = self._open(offer)
+            return self._tracepoints
+        return known_reason(offer, self._machine) or self._open(offer)
+
+    def _open(self, offer: Offer) -> str:
+        try:
+            events = parse_events(offer.alias if "/" in offer.alias else offer.name, machine=self._machine)
+            for event in events:
+                self._open_one(event)
+        except PerfError as error:
+            return getattr(error, "cause", "") or str(error)
+        return ""
+
+    def _open_one(self, event: Event) -> None:
+        pid, cpu = (0, -1) if event.cpus is None else (-1, event.cpus[0])
+        attr = event.attr.copy(disabled=1)
+        try:
+            fd = self._kernel.perf_event_open(attr, pid, cpu, event=event.name)
+        except PerfError:
+            attr.exclude_guest = 0  # many PMUs cannot tell guests apart
+            fd = self._kernel.perf_event_open(attr, pid, cpu, event=event.name)
+        self._kernel.close(fd)

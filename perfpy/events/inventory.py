@@ -1,0 +1,210 @@
+"""What a machine offers: every event that could be named in -e, as one list of plain values.
+
+What enters: a Machine. What leaves: Offer and Metric values, section by
+section in perf list's order. Nothing here prints. Raises KernelRefused where
+tracefs cannot be looked at.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfpy.abi.flags import PerfType
+from perfpy.events.catalog import HARDWARE, SOFTWARE, TOOL, cache_configs, cache_event_name
+from perfpy.events.grammar import parse_terms
+from perfpy.kernel.sysfs import split_number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from perfpy.events.machine import Machine
+    from perfpy.kernel.sysfs import Alias, Pmu
+    from perfpy.kernel.tracefs import Tracefs
+
+_ENCODING_HELP: Final = "(see 'man perf-list' or 'man perf-record' on how to encode it)"
+_SHOWN_TERMS: Final = 3
+_ANY_NUMBER: Final = "0..0xffffffffffffffff"
+#: what a core PMU takes besides its format, as perf list spells it
+_GENERAL_TERMS: Final = (
+    *(f"{name}={_ANY_NUMBER}" for name in ("config", "config1", "config2", "config3")),
+    "name=string",
+    "period=number",
+    "freq=number",
+    "branch_type=(u|k|hv|any|...)",
+    "time",
+    "call-graph=(fp|dwarf|lbr)",
+    "stack-size=number",
+    "max-stack=number",
+    "nr=number",
+    "inherit",
+    "no-inherit",
+    "overwrite",
+    "no-overwrite",
+    "percore",
+    "aux-output",
+    "aux-sample-size=number",
+)
+
+
+class Offer(NamedTuple):
+    """One event, or one pattern of events (kind "Raw event descriptor").
+
+    kind: perf's words for it ("Software event" ...); encoding: a function that
+    gives the event in the words of its PMU, "" when there are none (finding
+    out may cost a file); event: (type, config) where it has numbers of its own.
+    """
+
+    name: str
+    kind: str
+    alias: str = ""
+    topic: str = ""
+    pmu: str = ""
+    description: str = ""
+    long_description: str = ""
+    scale_unit: str = ""
+    deprecated: bool = False
+    encoding: Callable[[], str] = str
+    event: tuple[int, int] | None = None
+
+
+def hardware(machine: Machine, *, all_of_them: bool = False) -> Iterator[Offer]:
+    """The generic hardware events that can be opened here (all_of_them: or not)."""
+    for name, alias, config in HARDWARE:
+        if all_of_them or _is_supported(machine, PerfType.HARDWARE, config):
+            yield Offer(name, "Hardware event", alias, event=(PerfType.HARDWARE, config))
+
+
+def software() -> Iterator[Offer]:
+    """The software events, which every kernel has."""
+    for name, alias, config in SOFTWARE:
+        yield Offer(name, "Software event", alias, event=(PerfType.SOFTWARE, config))
+
+
+def tool() -> Iterator[Offer]:
+    """What perfpy itself measures."""
+    for name in TOOL:
+        yield Offer(name, "Tool event", topic="tool")
+
+
+def cache(machine: Machine, *, all_of_them: bool = False) -> Iterator[Offer]:
+    """The hardware cache events of each core PMU that can be opened here (all_of_them: or not)."""
+    for pmu in machine.core_pmus:
+        extended = (pmu.type or 0) << 32 if machine.has_extended_types else 0
+        for config in cache_configs():
+            if all_of_them or _is_supported(machine, PerfType.HW_CACHE, config | extended):
+                name = cache_event_name(config)
+                alias = f"{pmu.name}/{name}/"
+                event = (PerfType.HW_CACHE, config | extended)
+                yield Offer(name, "Hardware cache event", alias, topic=pmu.name, pmu=pmu.name, event=event)
+
+
+def _is_supported(machine: Machine, event_type: int, config: int) -> bool:
+    return bool(machine.sysfs.core_pmus) and machine.can_open(event_type, config)
+
+
+def pmu_events(machine: Machine) -> list[Offer]:
+    """The named events of all PMUs; of PMUs that differ in their number only, once."""
+    found = []
+    for pmu in _without_twins(machine.pmus):
+        for name in machine.alias_names(pmu):
+            alias = machine.alias(pmu, name)
+            if alias:
+                found.append((pmu, alias))
+    found.sort(key=lambda pair: (bool(pair[1].description), pair[1].topic, not pair[0].is_core, pair[0].name, pair[1].name))
+    return [_pmu_offer(pmu, alias) for pmu, alias in found]
+
+
+def _pmu_offer(pmu: Pmu, alias: Alias) -> Offer:
+    base = _family(pmu)
+    with_pmu = f"{base}/{_with_parameters(alias)}/"
+    scale_unit = f"{alias.scale:g}{alias.unit}" if alias.unit or alias.scale != 1.0 else ""
+
+    def encoding() -> str:
+        return f"{base}/{_spelled(alias)}/"
+
+    bare = pmu.is_core or bool(alias.description)
+    return Offer(
+        alias.name if bare else with_pmu,
+        "Kernel PMU event",
+        with_pmu if pmu.is_core and not alias.description else "",
+        alias.topic,
+        base,
+        alias.description,
+        alias.long_description,
+        scale_unit,
+        alias.deprecated,
+        encoding,
+    )
+
+
+def _with_parameters(alias: Alias) -> str:
+    """The name and the terms that the user has to fill in: PM_CYC,chip=?"""
+    return ",".join([alias.name, *(term for term in alias.terms.split(",") if term.endswith("=?"))])
+
+
+def _spelled(alias: Alias) -> str:
+    """The terms with their numbers in perf's spelling."""
+    words = []
+    for term in parse_terms(alias.terms):
+        number = f"{term.value:#x}" if isinstance(term.value, int) and term.value else term.value
+        words.append(term.name if term.value is None else f"{term.name}={number}")
+    return ",".join(words)
+
+
+def _family(pmu: Pmu) -> str:
+    """The PMU's name without the number of its instance."""
+    return pmu.name if pmu.is_core else split_number(pmu.name)[0]
+
+
+def _without_twins(pmus: Iterable[Pmu]) -> list[Pmu]:
+    first: dict[str, Pmu] = {}
+    for pmu in pmus:
+        first.setdefault(_family(pmu), pmu)
+    return list(first.values())
+
+
+def raw_descriptors(machine: Machine) -> Iterator[Offer]:
+    """How raw events are written: rNNN, and the terms of each PMU."""
+    kind = "Raw event descriptor"
+    yield Offer("rNNN", kind)
+    for pmu in _without_twins(machine.pmus):
+        terms = [name if field.width == 1 else f"{name}=0..{(1 << field.width) - 1:#x}" for name, field in pmu.formats.items()]
+        if pmu.is_core or not pmu.path:
+            terms += _GENERAL_TERMS
+        more = ",..." if len(terms) > _SHOWN_TERMS else ""
+        name = f"{_family(pmu)}/{','.join(terms[:_SHOWN_TERMS])}{more}/modifier"
+        whole = f"{_family(pmu)}/{','.join(terms)}/modifier"
+        help_text = _ENCODING_HELP if pmu.is_core or not pmu.path else ""
+        yield Offer(name, kind, description=help_text, encoding=lambda text=whole: text)  # type: ignore[misc]
+
+
+def breakpoint_pattern() -> Iterator[Offer]:
+    """How a breakpoint is written."""
+    yield Offer("mem:<addr>[/len][:access]", "Hardware breakpoint")
+
+
+def tracepoints(tracefs: Tracefs, matches: Callable[[str], bool] | None = None) -> Iterator[Offer]:
+    """Every tracepoint by its name; raises KernelRefused."""
+    for system in tracefs.systems:
+        events = tracefs.events(system)
+        if system == "ftrace":  # its records have no ids, but for two
+            events = [event for event in events if tracefs.event_id(system, event) is not None]
+        for event in events:
+            name = f"{system}:{event}"
+            if matches is None or matches(name):
+                yield Offer(name, "Tracepoint event", encoding=_TracepointEncoding(tracefs, system, event))
+
+
+class _TracepointEncoding:
+    """Looks the tracepoint's id up when called."""
+
+    __slots__ = ("event", "system", "tracefs")
+
+    def __init__(self, tracefs: Tracefs, system: str, event: str) -> None:
+        self.tracefs = tracefs
+        self.system = system
+        self.event = event
+
+    def __call__(self) -> str:
+        number = self.tracefs.event_id(self.system, self.event)
+        return "" if number is None else f"tracepoint/config={number:#x}/"

@@ -1,0 +1,56 @@
+"""Markers (SDT) of programs that perf's build-id cache has looked at: sdt_PROVIDER:NAME.
+
+What enters: the cache's folder (~/.debug). What leaves: names; where several
+files have the same marker, each with its file. Layout: the cache's
+.build-id/XX/YYYY links, and beside each ELF file a text `probes` whose lines
+`%provider:name=...` are the markers.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+
+class Marker(NamedTuple):
+    """One marker of one file."""
+
+    name: str
+    path: str
+    build_id: str
+
+
+def markers(cache: str) -> list[Marker]:
+    """All markers of the cache, by name, then by build-id."""
+    base = os.path.join(cache, ".build-id")
+    found = []
+    for head in _names(base):
+        for tail in _names(f"{base}/{head}"):
+            folder = os.path.realpath(f"{base}/{head}/{tail}")
+            path = os.path.dirname(folder).removeprefix(os.path.realpath(cache))
+            found += [Marker(name, path, head + tail) for name in _marked(f"{folder}/probes")]
+    return sorted(found, key=lambda marker: (marker.name, marker.build_id))
+
+
+def marker_names(cache: str) -> list[str]:
+    """The names for -e; `name@file(build-id)` where the name alone would mean several."""
+    found = markers(cache)
+    count: dict[str, int] = {}
+    for marker in found:
+        count[marker.name] = count.get(marker.name, 0) + 1
+    return [m.name if count[m.name] == 1 else f"{m.name}@{m.path}({m.build_id[:12]})" for m in found]
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def _marked(path: str) -> list[str]:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return [line[1:].partition("=")[0] for line in file if line.startswith("%sdt_")]
+    except OSError:
+        return []

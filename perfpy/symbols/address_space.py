@@ -56,16 +56,21 @@ class _Spans:
     def __init__(self) -> None:
         self._rows: list[tuple[int, int, int]] = []
         self._latest: dict[int, int] = {}
+        self._final: dict[int, int] = {}
 
     def set(self, owner: int, rank: int, value: int) -> None:
         """From `rank` on, `owner` (a pid or tid) has `value`."""
         self._rows.append((owner & 0xFFFFFFFF, rank, value))
-        self._latest[owner] = value
+        self._latest[owner] = self._final[owner] = value
 
     def forget(self, owner: int, rank: int, value: int) -> None:
         """From `rank` on the owner is gone: it has `value`, which counts as none for `latest`."""
-        self.set(owner, rank, value)
-        del self._latest[owner]
+        self._rows.append((owner & 0xFFFFFFFF, rank, value))
+        self._latest.pop(owner, None)
+
+    def final(self, owner: int) -> int | None:
+        """The value that the owner had last, before it was gone."""
+        return self._final.get(owner)
 
     def latest(self, owner: int) -> int | None:
         """The value set last, None before the first."""
@@ -125,6 +130,11 @@ class TaskTimeline:
             numbers = [self._comm_number(f":{stranger}") for stranger in strangers.tolist()]
             found[unknown] = np.array(numbers, np.int32)[which.ravel()]
         return found
+
+    def last_comm(self, tid: int) -> str:
+        """The comm that a thread had last."""
+        number = self._comm_spans.final(tid)
+        return f":{tid}" if number is None else self.comms[number]
 
     def views(self, pid: NDArray[Any], rank: Ranks) -> NDArray[np.int32]:
         """The view of each process at each rank; NO_SPACE for processes without any mapping."""

@@ -1,9 +1,9 @@
 """A command line, read by perf's option conventions.
 
-What enters: the options of a command (`PerfOption`) and the arguments after
-its name. What leaves: the value given for every parameter, what is left over,
-and the options in the order in which they were given. The conventions are
-those of perf's own commands (seen from outside):
+What enters: the options of a command and the arguments after its name. What
+leaves: the value given for every parameter, the words left over, and the
+options in the order in which they were given. The conventions are those of
+perf's own commands (seen from outside):
 
     --event=X --event X -eX -e X    a required value, attached or the next argument
     -gcaller  -g                    an optional value: only ever attached
@@ -23,74 +23,65 @@ from perfpy.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from click import Parameter
-
-    from perfpy.cli.options import PerfOption
+    from perfpy.cli.options import Option
 
 
 class Given(NamedTuple):
-    """One option as it was given: the parameter's name and the text or flag value (None: negated)."""
+    """One option as it was given: the parameter's name and the text, or True for a flag (None: negated)."""
 
     name: str
     value: Any
 
 
 class Parser:
-    """Reads one command line. `make_parser` of a click command returns it, in place of click's own.
+    """Reads one command line.
 
-    options: what may be given; arguments: (name, how many: -1 for all) of the
-    positional parameters; stops_at_word: options end at the first argument
-    that is none (commands that run a workload).
+    options: what may be given; stops_at_word: options end at the first
+    argument that is none (commands that run a workload). After parse():
+    values: parameter name -> value, converted, only what was given; words: the
+    arguments that are no options; given: the options in order.
     """
 
-    def __init__(self, options: Sequence[PerfOption], arguments: Sequence[Parameter], *, stops_at_word: bool) -> None:
-        self._options = options
-        self._arguments = arguments
+    def __init__(self, options: Sequence[Option], *, stops_at_word: bool) -> None:
         self._stops_at_word = stops_at_word
         self._letters = {letter: option for option in options for letter in option.letters}
-        self._words = _long_spellings(options)
-        self._opt_prefixes = {"-", "--"}  # click asks its parsers for this
+        self._spellings = _long_spellings(options)
         self.values: dict[str, Any] = {}
+        self.words: list[str] = []
         self.given: list[Given] = []
-        self._order: list[Parameter] = []
 
-    def parse_args(self, args: list[str]) -> tuple[dict[str, Any], list[str], list[Parameter]]:
-        """The values by parameter name, the words that no parameter took, and the parameters in the order given."""
+    def parse(self, args: Sequence[str]) -> None:
+        """Read all arguments. Raises UsageError for the first that does not fit."""
         waiting = list(reversed(args))
-        words: list[str] = []
         while waiting:
             argument = waiting.pop()
             if argument == "--":
                 break
             if len(argument) < 2 or argument[0] != "-":
-                words.append(argument)
+                self.words.append(argument)
                 if self._stops_at_word:
                     break
             elif argument.startswith("--"):
                 self._long(argument[2:], waiting)
             else:
                 self._bundle(argument[1:], waiting)
-        words.extend(reversed(waiting))
-        return self.values, self._take_arguments(words), self._order
+        self.words.extend(reversed(waiting))
 
     def _long(self, text: str, waiting: list[str]) -> None:
         word, equals, attached = text.partition("=")
         option, negated = self._find(word)
         shown = f"--{word}"
-        if option.lacking:
-            raise UsageError(f"option {shown} is perf's, but not perfpy's: {option.lacking}")
+        _refuse_lacking(option, shown)
         if negated and not option.negatable:
             raise UsageError(f"option {shown} cannot be negated")
         if equals and (negated or not option.wants_value):
             raise UsageError(f"option {shown} takes no value")
         if negated:
             self._negate(option)
-        elif not option.wants_value:
-            self._give(option, option.when_given, waiting)
         elif equals:
-            self._give(option, attached, waiting)
+            self._give(option, shown, attached, waiting)
         else:
-            self._give(option, self._detached(option, shown, waiting), waiting)
+            self._give(option, shown, self._value_apart(option, shown, waiting), waiting)
 
     def _bundle(self, letters: str, waiting: list[str]) -> None:
         while letters:
@@ -99,57 +90,51 @@ class Parser:
             shown = f"-{letter}"
             if option is None:
                 raise UsageError(f"unknown option {shown}; -h lists the options")
-            if option.lacking:
-                raise UsageError(f"option {shown} is perf's, but not perfpy's: {option.lacking}")
-            if not option.wants_value:
-                self._give(option, option.when_given, waiting)
-            elif letters:
-                self._give(option, letters, waiting)
+            _refuse_lacking(option, shown)
+            if option.wants_value and letters:
+                self._give(option, shown, letters, waiting)
                 return
-            else:
-                self._give(option, self._detached(option, shown, waiting), waiting)
+            self._give(option, shown, self._value_apart(option, shown, waiting), waiting)
 
     @staticmethod
-    def _detached(option: PerfOption, shown: str, waiting: list[str]) -> Any:
+    def _value_apart(option: Option, shown: str, waiting: list[str]) -> Any:
         """The value of an option that has none attached."""
+        if not option.wants_value:
+            return option.flag_value
         if option.bare is not None:
             return option.bare
         if not waiting:
-            raise UsageError(f"option {shown} requires a value {option.make_value_name()}")
+            raise UsageError(f"option {shown} requires a value {option.metavar}")
         return waiting.pop()
 
-    def _give(self, option: PerfOption, value: Any, waiting: list[str]) -> None:
-        name = option.name or ""
+    def _give(self, option: Option, shown: str, text: Any, waiting: list[str]) -> None:
+        value = option.convert(text, shown)
         if option.count:
-            self.values[name] = self.values.get(name, 0) + 1
+            self.values[option.name] = self.values.get(option.name, 0) + 1
         elif option.multiple:
-            self.values.setdefault(name, []).append(value)
+            self.values.setdefault(option.name, []).append(value)
         else:
-            self.values[name] = value
-        self._order.append(option)
-        self.given.append(Given(name, value))
-        if option.is_eager:  # --help: whatever follows does not matter any more
+            self.values[option.name] = value
+        self.given.append(Given(option.name, text))
+        if option.ends_line:
             waiting.clear()
 
-    def _negate(self, option: PerfOption) -> None:
+    def _negate(self, option: Option) -> None:
         """`--no-X`: what was given before is forgotten; a flag becomes False, a value the option's `negated`."""
-        name = option.name or ""
-        self.given = [given for given in self.given if given.name != name]
-        self.given.append(Given(name, None))
-        if option.count:
-            self.values[name] = 0
-        elif option.is_bool_flag:
-            self.values[name] = False
+        self.given = [given for given in self.given if given.name != option.name]
+        self.given.append(Given(option.name, None))
+        if option.flag_value is True:
+            self.values[option.name] = False
         elif option.negated is not None:
-            self.values[name] = option.negated
+            self.values[option.name] = option.negated
         else:
-            self.values.pop(name, None)
+            self.values.pop(option.name, None)
 
-    def _find(self, word: str) -> tuple[PerfOption, bool]:
-        exact = self._words.get(word)
+    def _find(self, word: str) -> tuple[Option, bool]:
+        exact = self._spellings.get(word)
         if exact:
             return exact
-        near = {spelling: found for spelling, found in self._words.items() if spelling.startswith(word)}
+        near = {spelling: found for spelling, found in self._spellings.items() if spelling.startswith(word)}
         if len({(id(option), negated) for option, negated in near.values()}) == 1:
             return next(iter(near.values()))
         if near:
@@ -161,24 +146,17 @@ class Parser:
     def _suggestion(self, word: str) -> str:
         import difflib  # only a mistyped option pays for it
 
-        likely = [spelling for spelling, (_, negated) in self._words.items() if not negated or word.startswith("no-")]
+        likely = [spelling for spelling, (_, negated) in self._spellings.items() if not negated or word.startswith("no-")]
         close = difflib.get_close_matches(word, likely, n=2, cutoff=0.7)
         return f"; did you mean {' or '.join('--' + name for name in close)}?" if close else "; -h lists the options"
 
-    def _take_arguments(self, words: list[str]) -> list[str]:
-        for argument in self._arguments:
-            if not words:
-                break
-            name = argument.name or ""
-            if argument.nargs == -1:
-                self.values[name], words = tuple(words), []
-            else:
-                self.values[name] = words.pop(0)
-            self._order.append(argument)
-        return words
+
+def _refuse_lacking(option: Option, shown: str) -> None:
+    if option.lacking:
+        raise UsageError(f"option {shown} is perf's, but not perfpy's: {option.lacking}")
 
 
-def _long_spellings(options: Iterable[PerfOption]) -> dict[str, tuple[PerfOption, bool]]:
+def _long_spellings(options: Iterable[Option]) -> dict[str, tuple[Option, bool]]:
     """Every way to spell a long option -> (the option, whether that negates it). Its own name wins over a negation."""
     spellings = {word: (option, False) for option in options for word in option.words}
     for option in options:

@@ -9,15 +9,15 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-import click
-
 from perfpy.cli.options import (
-    PerfCommand,
+    argument,
+    choice,
     fail,
     header_options,
     input_options,
     lacking_options,
     option,
+    perf_command,
     quiet_option,
     stdio_option,
     symbol_options,
@@ -42,7 +42,7 @@ _LACKING: Final = {
 }
 
 
-@click.command(cls=PerfCommand, short_help="read perf.data and show the profile")
+@perf_command()
 @input_options
 @option("-s", "--sort", default=None, metavar="<key[,key2...]>", help="sort by these keys: comm, dso, symbol, pid, cpu ...")
 @option("-F", "--fields", default=None, metavar="<key[,keys...]>", help="columns; + adds to the usual ones")
@@ -65,7 +65,7 @@ _LACKING: Final = {
 @option("-C", "--cpu", default="", metavar="<cpu>", help="only these CPUs")
 @option("--time", default="", metavar="<str>", help="only this time: start,stop, 10%-20%, 10%/2")
 @option("--percent-limit", type=float, default=None, metavar="<percent>", help="leave out rows below it")
-@option("--percentage", type=click.Choice(["relative", "absolute"]), default=None, help="shares of what filters leave, or of all")
+@option("--percentage", type=choice("relative", "absolute"), default=None, help="shares of what filters leave, or of all")
 @option("-U", "--hide-unresolved", is_flag=True, help="leave out what has no symbol")
 @option("--group", is_flag=True, default=None, help="show events of a group side by side (default)")
 @option("--group-sort-idx", type=int, default=0, metavar="<n>", help="sort groups by this event")
@@ -84,7 +84,7 @@ _LACKING: Final = {
 @verbose_option
 @quiet_option
 @lacking_options(_LACKING)
-@click.argument("part", required=False)
+@argument("part", metavar="[<symbol part>]")
 def command(**values: Any) -> int:
     """Read a recording and show where its time went."""
     from perfpy.recording import Recording

@@ -2,22 +2,19 @@
 
 What enters: perf stat's options. What leaves: counts on stderr (or -o,
 --log-fd) in perf's text, CSV or JSON; the exit status is the program's.
-
-`quick` reads the options without click, because starting up is most of what
-counting a short program costs; `command` is the click command for the rest.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
-from perfpy.cli.declared import click_command, parse
-from perfpy.cli.stat_options import OPTIONS
-from perfpy.errors import UsageError
+from perfpy.cli.options import fail, perf_command, workload
+from perfpy.cli.stat_options import options_of_perf_only, stat_options
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from perfpy.analysis.counts import Aggregation
     from perfpy.capture.measurement import Plan
     from perfpy.cli.parser import Given
@@ -35,21 +32,13 @@ _AGGREGATIONS: Final = (
 )
 
 
-def quick(args: Sequence[str]) -> int | None:
-    """Run the command; args: what follows "stat". None: help is asked for, which is click's business."""
-    parsed = parse(OPTIONS, args)
-    return None if parsed.wants_help else Stat(parsed.values, parsed.given).run()
-
-
-def __getattr__(name: str) -> Any:
-    """`command`, made when it is asked for."""
-    if name == "command":
-        return click_command("stat", OPTIONS, lambda values, given: Stat(values, given).run(), "Run a program and count events.")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def _fail(text: str) -> NoReturn:
-    raise UsageError(text)
+@perf_command(runs_workload=True, ordered=("event", "filter"))
+@stat_options
+@options_of_perf_only
+@workload
+def command(ordered: Sequence[Given], **options: Any) -> int:
+    """Run a program and count events."""
+    return Stat(options, ordered).run()
 
 
 class Stat:
@@ -79,32 +68,32 @@ class Stat:
 
     def _check(self) -> None:
         if self.separator is not None and self.big_num:
-            _fail("-B option not supported with -x")
+            fail("-B option not supported with -x")
         if self.output and self.log_fd:
-            _fail("cannot use both --output and --log-fd")
+            fail("cannot use both --output and --log-fd")
         if self.log_fd < 0:
-            _fail("argument to --log-fd must be a > 0")
+            fail("argument to --log-fd must be a > 0")
         if self.metric_only and self.per_thread:
-            _fail("--metric-only is not supported with --per-thread")
+            fail("--metric-only is not supported with --per-thread")
         if self.metric_only and self.repeat > 1:
-            _fail("--metric-only is not supported with -r")
+            fail("--metric-only is not supported with -r")
         if self.table and self.repeat <= 1:
-            _fail("--table is only supported with -r")
+            fail("--table is only supported with -r")
         if self.repeat < 0:
-            _fail("Run count must be a positive number")
+            fail("Run count must be a positive number")
         if self.all_kernel and self.all_user:
-            _fail("--all-kernel and --all-user exclude each other")
+            fail("--all-kernel and --all-user exclude each other")
         self._check_times()
 
     def _check_times(self) -> None:
         if self.interval_count and not self.interval:
-            _fail("interval-count option should be used together with interval-print.")
+            fail("interval-count option should be used together with interval-print.")
         if self.interval < 0 or self.interval_count < 0:
-            _fail("--interval-print and --interval-count take positive numbers")
+            fail("--interval-print and --interval-count take positive numbers")
         if self.timeout and self.timeout < 10:
-            _fail("timeout must be >= 10ms.")
+            fail("timeout must be >= 10ms.")
         if self.timeout and self.interval:
-            _fail("timeout option is not supported with interval-print.")
+            fail("timeout option is not supported with interval-print.")
         if self.timeout and self.timeout < 100:
             self._tell("timeout < 100ms. The overhead percentage could be high in some cases. Please proceed with caution.")
 
@@ -162,7 +151,7 @@ class Stat:
         if not text:
             return None
         if len(text) != 2 or text[0] not in "lL" or text[1] not in "1234":
-            _fail("Cache level must be of form L[1-4], or l[1-4]")
+            fail("Cache level must be of form L[1-4], or l[1-4]")
         return int(text[1])
 
     def _add_cgroups(self, plan: Plan) -> None:
@@ -171,11 +160,11 @@ class Stat:
         from perfpy.capture import cgroups
 
         if self.cgroup and self.for_each_cgroup:
-            _fail("--cgroup and --for-each-cgroup cannot be used together")
+            fail("--cgroup and --for-each-cgroup cannot be used together")
         if self.cgroup:
             cgroups.assign(plan.events if self.event else [], self.cgroup)
         if plan.target.has_tasks:
-            _fail("both cgroup and no-aggregation modes only available in system-wide mode")
+            fail("both cgroup and no-aggregation modes only available in system-wide mode")
         if self.for_each_cgroup:
             plan.events = cgroups.expand(plan.events, self.for_each_cgroup)
         plan.cgroup_fds = cgroups.open_folders(plan.events)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import click
-
-from perfpy.cli.options import PerfCommand, option
+from perfpy.cli.options import option, perf_command
 
 
-@click.command(cls=PerfCommand)
+@perf_command()
 @option("--build-options", is_flag=True, help="show which libraries are there, and what they are for")
 @option("-v", "--verbose", count=True, help="the same as --build-options")
 def command(build_options: bool, verbose: int) -> None:
     """Show the version of perfpy."""
     from perfpy import __version__
 
-    click.echo(f"perfpy version {__version__}")
+    print(f"perfpy version {__version__}")
     if build_options or verbose:
         for line in _parts():
-            click.echo(line)
+            print(line)
 
 
 _LIBRARIES = {
@@ -27,8 +25,6 @@ _LIBRARIES = {
     "pyelftools": "report and script: symbols of programs",
     "pycxxfilt": "report and script: C++ and Rust names",
     "backports.zstd": "compressed recordings",
-    "textual": "the interactive report",
-    "capstone": "annotate without objdump",
 }
 
 

@@ -7,8 +7,8 @@ import io
 import os
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
-import click
 import pytest
 
 import perfpy
@@ -16,22 +16,33 @@ from perfpy import cli
 from perfpy.cli.options import PerfCommand
 from perfpy.errors import BadPerfData, UnknownEvent
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 def perfpy_process(*args: str, **options: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "perfpy", *args], text=True, timeout=60, check=False, **options)
 
 
 @pytest.fixture
-def failing(monkeypatch):
+def version_is(monkeypatch):
+    """A function that puts another one in the place of `perfpy version`."""
+
+    def install(function: Callable[[], int | None]) -> None:
+        monkeypatch.setattr(cli, "load", lambda name: PerfCommand(function))
+
+    return install
+
+
+@pytest.fixture
+def failing(version_is):
     """A function that makes `perfpy version` raise something."""
 
     def install(error: BaseException) -> None:
-        @click.command(cls=PerfCommand)
-        def command() -> None:
-            """Fail."""
+        def fail() -> None:
             raise error
 
-        monkeypatch.setattr(cli.LazyGroup, "get_command", lambda *_: command)
+        version_is(fail)
 
     return install
 
@@ -61,7 +72,7 @@ def test_the_version_is_the_package_s(args, capsys):
         (["kvm"], "perfpy: 'kvm' is a command of perf that perfpy does not have; perfpy --help lists those it has\n"),
         (["--frobnicate"], "perfpy: unknown option --frobnicate; perfpy --help lists what there is\n"),
         (["version", "--bulid-options"], "perfpy version: unknown option --bulid-options; did you mean --build-options?\n"),
-        (["version", "now"], "perfpy version: got unexpected extra argument (now)\n"),
+        (["version", "now"], "perfpy version: unexpected argument 'now'\n"),
         (["help", "recrod"], "perfpy help: 'recrod' is not a perfpy command; did you mean 'record'?\n"),
     ],
 )
@@ -102,13 +113,8 @@ def test_ctrl_c_exits_130_in_silence(failing, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_the_command_s_return_value_is_the_exit_status(monkeypatch):
-    @click.command(cls=PerfCommand)
-    def command() -> int:
-        """Return what a workload might."""
-        return 42
-
-    monkeypatch.setattr(cli.LazyGroup, "get_command", lambda *_: command)
+def test_the_command_s_return_value_is_the_exit_status(version_is):
+    version_is(lambda: 42)
     assert cli.run(["version"]) == 42
 
 
@@ -132,16 +138,10 @@ def test_closed_output_is_no_error():
     assert (process.returncode, process.stderr) == (0, b"")
 
 
-def test_names_that_are_not_text_are_printed_as_they_are(failing, monkeypatch):
+def test_names_that_are_not_text_are_printed_as_they_are(version_is, monkeypatch):
     raw = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="utf-8"))
-
-    @click.command(cls=PerfCommand)
-    def command() -> None:
-        """Print a file name that is not UTF-8."""
-        sys.stdout.write(os.fsdecode(b"/tmp/\xff\n"))
-
-    monkeypatch.setattr(cli.LazyGroup, "get_command", lambda *_: command)
+    version_is(lambda: print(os.fsdecode(b"/tmp/\xff")))
     assert cli.run(["version"]) == 0
     sys.stdout.flush()
     assert raw.getvalue() == b"/tmp/\xff\n"

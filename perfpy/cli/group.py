@@ -1,0 +1,117 @@
+"""The click group: help for perfpy and its commands, and lines that name no command.
+
+What enters: a command line that begins with no known command, or a command
+whose help is wanted. What leaves: text in click's layout, or a UsageError. The
+commands themselves read their arguments without click (see `perfpy.cli.options`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from perfpy.cli import COMMANDS, load
+from perfpy.errors import UsageError
+
+if TYPE_CHECKING:
+    from perfpy.cli.options import Option, PerfCommand
+
+_PERF_ONLY = frozenset(
+    "annotate archive bench buildid-cache buildid-list c2c config daemon data diff ftrace inject iostat kallsyms kmem"
+    " kvm kwork lock mem probe sched test timechart top trace".split()
+)
+
+
+class _ShownOption(click.Option):
+    """An option of ours, as a line in click's help."""
+
+    def __init__(self, option: Option) -> None:
+        super().__init__([*option.spellings, option.name], hidden=option.hidden, expose_value=False)
+        self._record = (option.help_names(), option.help)
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        return None if self.hidden else self._record
+
+
+def as_click(name: str, command: PerfCommand) -> click.Command:
+    """A command of ours as one of click's."""
+    params: list[click.Parameter] = [_ShownOption(option) for option in command.options if not option.hidden]
+    return click.Command(name, help=command.help, params=params, options_metavar=command.usage, add_help_option=False)
+
+
+def help_text(name: str, command: PerfCommand) -> str:
+    """What --help prints."""
+    shown = as_click(name, command)
+    return shown.get_help(click.Context(shown, info_name=f"perfpy {name}"))
+
+
+class LazyGroup(click.Group):
+    """`perfpy COMMAND ...`, from the table of commands; --help imports none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names, in the table's order."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of this name, imported now."""
+        return as_click(cmd_name, load(cmd_name)) if cmd_name in COMMANDS else None
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that the first argument names."""
+        if args[0] not in COMMANDS:
+            raise UsageError(unknown_command(args[0]))
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The table in the help."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+
+
+def unknown_command(name: str) -> str:
+    """What to say about a word that is no command."""
+    if name.startswith("-"):
+        return f"unknown option {name}; perfpy --help lists what there is"
+    if name in _PERF_ONLY:
+        return f"'{name}' is a command of perf that perfpy does not have; perfpy --help lists those it has"
+    import difflib  # only a mistyped command pays for it
+
+    close = difflib.get_close_matches(name, COMMANDS, n=2, cutoff=0.6)
+    hint = f"did you mean {' or '.join(map(repr, close))}?" if close else "perfpy --help lists them"
+    return f"'{name}' is not a perfpy command; {hint}"
+
+
+def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value:
+        from perfpy import __version__
+
+        click.echo(f"perfpy version {__version__}")
+        ctx.exit()
+
+
+@click.group(
+    cls=LazyGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "ignore_unknown_options": True},
+    epilog="See 'perfpy COMMAND --help' for the options of a command.",
+)
+@click.option("-v", "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="show the version")
+@click.pass_context
+def root(ctx: click.Context) -> int | None:
+    """Count, record and report what programs do on Linux: perf, in Python."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+        return 1  # perf's, for a line without a command
+    return None
+
+
+def run(args: list[str]) -> int:
+    """Run a line that begins with no command; the exit status."""
+    try:
+        with root.make_context("perfpy", args) as context:
+            return root.invoke(context) or 0
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.ClickException as error:
+        raise UsageError(error.format_message()) from None

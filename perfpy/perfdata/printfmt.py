@@ -153,7 +153,7 @@ class _Token(NamedTuple):
 _TOKEN: Final = re.compile(
     r"""\s*(?:
         (?P<item>[A-Za-z0-9_]+)
-      | (?P<string>"(?:[^"\\]|\\.)*"(?:\s*"(?:[^"\\]|\\.)*")*)
+      | (?P<string>"(?:[ !#-\[\]-~\n]|\\.)*"(?:\s*"(?:[ !#-\[\]-~\n]|\\.)*")*)  # an unprintable character ends perf's parsing
       | '(?P<character>(?:[^'\\]|\\.)*)'
       | (?P<delimiter>[(),])
       | (?P<operator>->|>>=?|<<=?|\|\||&&|\+\+|--|[-+|&<>!=]=|[!-/:-@\[-`{-~])

@@ -1,0 +1,240 @@
+"""`perfpy script`: every sample of a recording as a line of text.
+
+What enters: perf script's options. What leaves: perf's plain text.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from perfpy.cli.options import (
+    fail,
+    header_options,
+    input_options,
+    lacking_options,
+    option,
+    perf_command,
+    quiet_option,
+    symbol_options,
+    verbose_option,
+)
+
+if TYPE_CHECKING:
+    from perfpy.recording import Recording
+    from perfpy.views.fields import OutputFields
+    from perfpy.views.samplefilter import SampleFilter
+    from perfpy.views.script_run import ScriptOptions, ScriptRun
+
+_SHOW: Final = ("task", "mmap", "switch", "namespace", "cgroup", "lost", "bpf", "text-poke")
+_HARDWARE_TRACE: Final = "it needs decoders of hardware traces"
+_SCRIPTS: Final = "scripts are not run yet"
+_GUESTS: Final = "guests are not told apart yet"
+_LACKING: Final = {
+    "-s,--script": _SCRIPTS,
+    "-g,--gen-script": _SCRIPTS,
+    "-l,--list": _SCRIPTS,
+    "-a,--all-cpus": _SCRIPTS,
+    "--dlfilter": "filters written in C are not loaded",
+    "--dlarg": "filters written in C are not loaded",
+    "--list-dlfilters": "filters written in C are not loaded",
+    "-L,--Latency": "the latency format is not there",
+    "-d,--debug-mode": "use report --stats to see what was lost",
+    "--inline": "inlined calls are not read yet",
+    "--addr2line": "source lines are not read yet",
+    "--full-source-path": "source lines are not read yet",
+    "--show-round-events": "rounds are not shown among ordered samples; report -D shows them",
+    "--dump-unsorted-raw-trace": "use -D",
+    "--max-blocks": "it needs a disassembler",
+    "--itrace": _HARDWARE_TRACE,
+    "--insn-trace": _HARDWARE_TRACE,
+    "--xed": _HARDWARE_TRACE,
+    "--call-trace": _HARDWARE_TRACE,
+    "--call-ret-trace": _HARDWARE_TRACE,
+    "--graph-function": _HARDWARE_TRACE,
+    "--stitch-lbr": "it needs call stacks from last branch records",
+    "--guestmount": _GUESTS,
+    "--guestvmlinux": _GUESTS,
+    "--guestkallsyms": _GUESTS,
+    "--guestmodules": _GUESTS,
+    "--guest-code": _GUESTS,
+}
+
+
+def _show_options(function: Any) -> Any:
+    """--show-task-events and its kin, from the table."""
+    for name in reversed(_SHOW):
+        function = option(f"--show-{name}-events", is_flag=True, help=f"show {name} records among the samples")(function)
+    return function
+
+
+@perf_command()
+@input_options
+@option("-F", "--fields", multiple=True, metavar="<[type:]field,...>", help="fields to print; +field and -field change the usual ones")
+@option("-D", "--dump-raw-trace", is_flag=True, help="print every record as bytes and as text")
+@option("--time", default="", metavar="<str>", help="only this time: start,stop, 10%-20%, 10%/2")
+@option("--ns", is_flag=True, help="times with 9 decimal places")
+@option("--reltime", is_flag=True, help="times since the first sample")
+@option("--deltatime", is_flag=True, help="times since the sample before")
+@option("-G", "--hide-call-graph", is_flag=True, help="no callchains, only the sampled address")
+@option("--max-stack", type=int, default=127, metavar="<n>", help="this many frames of a callchain at most")
+@option("--stop-bt", default="", metavar="<symbol[,symbol...]>", help="end callchains at these functions")
+@option("--show-kernel-path", is_flag=True, help="the path of the kernel's symbols in place of [kernel.kallsyms]")
+@_show_options
+@option("--per-event-dump", is_flag=True, help="write each event's lines to a file, INPUT.EVENT.dump")
+@option("-C", "--cpu", default="", metavar="<cpu>", help="only these CPUs")
+@option("-c", "--comms", default="", metavar="<comm[,comm...]>", help="only these commands")
+@option("--pid", default="", metavar="<pid[,pid...]>", help="only these processes")
+@option("--tid", default="", metavar="<tid[,tid...]>", help="only these threads")
+@option("-S", "--symbols", default="", metavar="<symbol[,symbol...]>", help="only samples in these functions, or at 0xADDRESS")
+@option("--addr-range", type=int, default=0, metavar="<n>", help="with -S 0xADDRESS: so many bytes behind it, too")
+@option("--dsos", default="", metavar="<dso[,dso...]>", help="only samples in these files")
+@option("--switch-on", default="", metavar="<event>", help="only samples behind this event")
+@option("--switch-off", default="", metavar="<event>", help="only samples before this event")
+@option("--show-on-off-events", is_flag=True, help="print the events of --switch-on and --switch-off, too")
+@header_options
+@option("-I", "--show-info", is_flag=True, help="show more of the header")
+@symbol_options
+@verbose_option
+@quiet_option
+@lacking_options(_LACKING)
+def command(**values: Any) -> int:
+    """Read a recording and print every sample."""
+    from perfpy.recording import Recording
+
+    if values["reltime"] and values["deltatime"]:
+        fail("reltime and deltatime - the two don't get along well. Please limit to --reltime or --deltatime.")
+    fields = _fields(values["fields"])
+    with Recording(values["input"] or _default_input()) as recording:
+        return _Run(recording, values, fields).show()
+
+
+def _fields(texts: list[str]) -> OutputFields:
+    from perfpy.views.fields import OutputFields
+
+    fields = OutputFields()
+    for text in texts:
+        fields.apply(text)
+    for warning in fields.warnings:
+        print(warning, file=sys.stderr)
+    return fields
+
+
+def _default_input() -> str:
+    """perf.data, or a pipe on standard input."""
+    import os
+    import stat
+
+    return "-" if stat.S_ISFIFO(os.fstat(0).st_mode) else "perf.data"
+
+
+class _Run:
+    """One run of the command over an open recording."""
+
+    def __init__(self, recording: Recording, values: dict[str, Any], fields: OutputFields) -> None:
+        self._recording = recording
+        self._values = values
+        self._fields = fields
+
+    def show(self) -> int:
+        values, recording = self._values, self._recording
+        if values["header"] or values["header_only"]:
+            self._print_header()
+            if values["header_only"]:
+                return 0
+        if values["dump_raw_trace"]:
+            from perfpy.views.dump import write_dump
+
+            sys.stdout.flush()
+            write_dump(recording, sys.stdout.buffer)
+            return 0
+        from perfpy.views.script_run import ScriptRun
+
+        run = ScriptRun(recording, self._options())
+        sys.stdout.flush()  # what was printed goes before what is written past the text layer
+        if values["per_event_dump"]:
+            self._write_each(run)
+        else:
+            run.write(sys.stdout.buffer)
+        if not values["quiet"]:
+            for warning in recording.warnings:
+                print(f"WARNING: {warning}", file=sys.stderr)
+        return 0
+
+    def _print_header(self) -> None:
+        from perfpy.views.header_text import header_lines
+
+        for line in header_lines(self._recording, full=self._values["show_info"]):
+            print(line)
+
+    def _write_each(self, run: ScriptRun) -> None:
+        import os
+
+        for path, printed in run.write_each(lambda name: f"{self._recording.path}.{name}.dump"):
+            size = os.path.getsize(path) / 1024 / 1024
+            print(f"[ perf script: Wrote {size:.3f} MB {path} ({printed} samples) ]")
+
+    def _options(self) -> ScriptOptions:
+        from perfpy.symbols.debugfiles import SymbolOptions
+        from perfpy.views.script_run import ScriptOptions
+
+        values = self._values
+        names = ("symfs", "kallsyms", "vmlinux", "demangle", "demangle_kernel")
+        return ScriptOptions(
+            fields=self._fields,
+            shown=frozenset(name for name in _SHOW if values[f"show_{name.replace('-', '_')}_events"]),
+            callchains=not values["hide_call_graph"],
+            max_stack=values["max_stack"],
+            stop_at=_listed(values["stop_bt"]) or frozenset(),
+            kernel_path=values["show_kernel_path"],
+            ns=values["ns"],
+            reltime=values["reltime"],
+            deltatime=values["deltatime"],
+            time=values["time"],
+            keep=self._filter(),
+            switch_on=values["switch_on"],
+            switch_off=values["switch_off"],
+            show_switches=values["show_on_off_events"],
+            symbols=SymbolOptions(**{name: values[name] for name in names}),
+        )
+
+    def _filter(self) -> SampleFilter:
+        from perfpy.views.samplefilter import SampleFilter
+
+        values = self._values
+        return SampleFilter(
+            cpus=_cpus(values["cpu"]),
+            comms=_listed(values["comms"]),
+            pids=_numbers("--pid", values["pid"]),
+            tids=_numbers("--tid", values["tid"]),
+            symbols=_listed(values["symbols"]),
+            dsos=_listed(values["dsos"]),
+            address_range=values["addr_range"],
+        )
+
+
+def _listed(text: str) -> frozenset[str] | None:
+    """The words of a list; None for no list."""
+    return frozenset(word for word in text.split(",") if word) if text else None
+
+
+def _numbers(name: str, text: str) -> frozenset[int] | None:
+    words = _listed(text)
+    if words is None:
+        return None
+    try:
+        return frozenset(int(word) for word in words)
+    except ValueError:
+        fail(f"{name} {text!r}: a list of numbers is needed, such as 10,20")
+
+
+def _cpus(text: str) -> frozenset[int] | None:
+    """0-2,5"""
+    found: set[int] = set()
+    try:
+        for part in text.split(",") if text else ():
+            first, dash, last = part.partition("-")
+            found.update(range(int(first), int(last if dash else first) + 1))
+    except ValueError:
+        fail(f"-C {text!r}: a list of CPUs is needed, such as 0-2,5")
+    return frozenset(found) if text else None

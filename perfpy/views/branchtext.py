@@ -1,0 +1,76 @@
+"""Branch stacks of samples as text: brstack, brstacksym, brstackoff.
+
+What enters: the branch_stack column of a batch. What leaves: one piece, each
+branch as " FROM/TO/flags ".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfpy.abi.flags import MISC_KERNEL, MISC_USER
+from perfpy.views.fieldtext import branch_flags_text, column
+from perfpy.views.frametext import FrameStyle, FrameTexts
+from perfpy.views.pieces import Piece
+
+if TYPE_CHECKING:
+    from perfpy.perfdata.batches import Batch
+    from perfpy.symbols.symbolizer import Symbolizer
+
+
+def address_modes(addresses: NDArray[np.uint64], cpumode: NDArray[np.uint8], kernel_start: int) -> NDArray[np.uint8]:
+    """Kernel or user by the address itself, for addresses that need not be in the mode that the sample was taken in."""
+    by_address = np.where(addresses >= np.uint64(kernel_start), MISC_KERNEL, MISC_USER)
+    return np.where((cpumode == MISC_KERNEL) | (cpumode == MISC_USER), by_address, cpumode).astype(np.uint8)
+
+
+class BranchTexts:
+    """Makes the piece of one event's branch stacks; b"" when the fields do not ask for it."""
+
+    def __init__(self, symbolizer: Symbolizer, fields: set[str], kernel_start: int, *, kernel_path: bool) -> None:
+        self._symbolizer = symbolizer
+        self._kernel_start = kernel_start
+        self._kind = next((name for name in ("brstack", "brstacksym", "brstackoff") if name in fields), "")
+        self._with_dso = "dso" in fields
+        by_symbol = self._kind == "brstacksym"
+        style = FrameStyle(None, symbol=by_symbol, dso=self._with_dso, dso_offset="dsoff" in fields, kernel_path=kernel_path)
+        self._frames = FrameTexts(symbolizer, style)
+        self._flags: dict[int, bytes] = {}
+
+    def piece(self, batch: Batch) -> Piece:
+        """The text of the branches of each sample."""
+        stacks = batch.columns.get("branch_stack") if self._kind else None
+        if stacks is None:
+            return b""
+        counts = np.diff(stacks.offsets)
+        ends = [self._end(batch, stacks.values[name], counts) for name in ("from", "to")]
+        flags = map(self._flags_text, stacks.values["flags"].tolist())
+        branches = [b"%s/%s%s" % parts for parts in zip(*ends, flags, strict=True)]
+        bounds = stacks.offsets.tolist()
+        return [b"".join(branches[begin:end]) for begin, end in zip(bounds, bounds[1:], strict=False)]
+
+    def _flags_text(self, word: int) -> bytes:
+        text = self._flags.get(word)
+        if text is None:
+            text = self._flags[word] = branch_flags_text(word)
+        return text
+
+    def _end(self, batch: Batch, addresses: NDArray[np.uint64], counts: NDArray[np.int64]) -> list[bytes]:
+        """One end of every branch."""
+        is_from = self._kind != "brstacksym"
+        if not is_from or self._with_dso or self._kind == "brstackoff":
+            pid = np.repeat(column(batch.columns, "pid", len(batch), -1), counts)
+            modes = address_modes(addresses, np.repeat(batch.columns["cpumode"], counts), self._kernel_start)
+            ids = self._symbolizer.frame_ids(pid, addresses, np.repeat(batch.key, counts), modes)
+            texts = self._frames.update()
+            names = list(map(texts.__getitem__, ids.tolist()))
+            if self._kind == "brstacksym":
+                return names
+            if self._kind == "brstackoff":
+                addresses = self._symbolizer.frames.address[ids]
+        else:
+            names = [b""] * len(addresses)
+        return [b"0x%x%s" % pair for pair in zip(addresses.tolist(), names, strict=True)]

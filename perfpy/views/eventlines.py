@@ -1,0 +1,260 @@
+"""The lines of one event's samples: its fields, in perf's order, as pieces.
+
+What enters: the rows of a batch that are this event's. What leaves: a Flat of
+their text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfpy.abi.columns import Columns, Ragged
+from perfpy.abi.flags import HardwareId, PerfType, SampleType, SoftwareId
+from perfpy.views import fieldtext
+from perfpy.views.branchtext import BranchTexts, address_modes
+from perfpy.views.fields import has_callchain
+from perfpy.views.frametext import FrameStyle, FrameTexts, chain_texts, shortened
+from perfpy.views.pieces import Coded, Flat, Joiner, Piece
+from perfpy.views.timetext import time_piece
+
+if TYPE_CHECKING:
+    from perfpy.perfdata.batches import Batch
+    from perfpy.perfdata.event_table import FileEvent
+    from perfpy.symbols.address_space import TaskTimeline
+    from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.views.tracetext import TraceText
+
+_FAULTS: Final = (SoftwareId.PAGE_FAULTS, SoftwareId.PAGE_FAULTS_MIN, SoftwareId.PAGE_FAULTS_MAJ)
+#: columns that a field needs besides those named like it
+_COLUMNS: Final = {
+    "comm": ("tid",), "trace": ("raw",), "sym": (), "event": (), "ip": ("ip", "pid", "cpumode", "callchain"),
+    "addr": ("addr", "pid", "cpumode"), "iregs": ("intr_regs", "intr_regs_abi"), "uregs": ("user_regs", "user_regs_abi"),
+    "brstack": ("branch_stack", "pid", "cpumode"), "brstacksym": ("branch_stack", "pid", "cpumode"),
+    "brstackoff": ("branch_stack", "pid", "cpumode"), "bpf-output": ("raw",), "tod": ("time",),
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class LineContext:
+    """What the lines of all events of a recording share."""
+
+    timeline: TaskTimeline
+    symbolizer: Symbolizer
+    arch: str = ""
+    kernel_start: int = 1 << 63
+    name_width: int = 0
+    ns: bool = False
+    use_callchain: bool = True
+    max_stack: int = 127
+    kernel_path: bool = False
+    flags: bool = False
+    cgroups: dict[int, str] = field(default_factory=dict)
+    clock: Callable[[int], bytes] | None = None  # time of day of a time stamp
+    stop_at: frozenset[str] = frozenset()  # symbols behind which a callchain is not shown
+
+
+def columns_of(fields: set[str], *, filtered: bool) -> set[str]:
+    """The sample columns that a set of -F fields needs; filtered: samples are chosen by task or symbol too."""
+    needed = {"misc"} & fields
+    for name in fields:
+        needed.update(_COLUMNS.get(name, (name,)))
+    if filtered:
+        needed.update(("pid", "tid", "cpu", "ip", "cpumode", "time"))
+    return needed
+
+
+def names_data_address(event: FileEvent) -> bool:
+    """Whether the addr field of its samples is an address worth a name."""
+    return (event.attr.type == PerfType.SOFTWARE and event.attr.config in _FAULTS) or is_branch_trace(event)
+
+
+def is_branch_trace(event: FileEvent) -> bool:
+    """Whether it is a branch trace: branches counted one by one."""
+    attr = event.attr
+    return attr.type == PerfType.HARDWARE and bool(attr.config & HardwareId.BRANCH_INSTRUCTIONS) and attr.sample_period == 1
+
+
+class EventLines:
+    """Makes the lines of one event."""
+
+    def __init__(self, event: FileEvent, fields: set[str], chosen: bool, context: LineContext, trace: Callable[[int], TraceText | None] | None) -> None:
+        """chosen: the user chose the fields; trace: tracepoint id -> its compiled print format."""
+        self._event = event
+        self._fields = fields
+        self._chosen = chosen
+        self._context = context
+        self._trace = trace
+        self._joiner = Joiner()
+        self._with_chain = has_callchain(event) and context.use_callchain
+        self._tasks = fieldtext.TaskTexts(fields, context.timeline.comms, narrow="ip" in fields and self._with_chain)
+        self._numbers = {name: fieldtext.number_texts(name) for name in fieldtext.NUMBERS if name in fields}
+        self._name = b"%s: " % event.name.rjust(context.name_width).encode("utf-8", "surrogateescape")
+        style = FrameStyle.of(fields, kernel_path=context.kernel_path)
+        self._flat_frames = FrameTexts(context.symbolizer, style, b" ")
+        self._chain_frames = FrameTexts(context.symbolizer, style, b"\t", b"\n")
+        plain_address = FrameStyle(16, symbol=False, offset=False, dso=False)
+        self._data_frames = FrameTexts(context.symbolizer, style if names_data_address(event) else plain_address)
+        self._data_sources = fieldtext.DataSourceTexts()
+        self._branches = BranchTexts(context.symbolizer, fields, context.kernel_start, kernel_path=context.kernel_path)
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing is printed for the event."""
+        return not self._fields
+
+    def flat(self, batch: Batch, shown_times: NDArray[np.uint64]) -> Flat:
+        """The text of the rows of a batch, all of this event. shown_times: what stands in the time field."""
+        rows = len(batch)
+        pieces = [*self._start(batch, shown_times), self._number("period", batch.columns, rows)]
+        if "event" in self._fields:
+            pieces.append(self._name)
+        if self._context.flags:
+            pieces.append(b" " * 24)
+        if is_branch_trace(self._event):
+            pieces += self._branch_trace(batch)
+        else:
+            pieces += self._rest(batch)
+        pieces.append(b"\n")
+        return self._joiner.join(pieces, rows)
+
+    def _start(self, batch: Batch, shown_times: NDArray[np.uint64]) -> list[Piece]:
+        """Task, cpu, misc and time: what side-band lines begin with too."""
+        columns, rows, fields = batch.columns, len(batch), self._fields
+        pid, tid = (fieldtext.column(columns, name, rows, -1) for name in ("pid", "tid"))
+        comm = self._context.timeline.comm_ids(tid, batch.key) if "comm" in fields else np.zeros(rows, np.int32)
+        pieces = [self._tasks.piece(comm, pid, tid), self._number("cpu", columns, rows), self._number("misc", columns, rows)]
+        if "tod" in fields and self._context.clock is not None:
+            pieces.append(list(map(self._context.clock, fieldtext.times(columns, rows).tolist())))
+        if "time" in fields:
+            pieces.append(time_piece(shown_times, ns=self._context.ns))
+        return pieces
+
+    def _number(self, name: str, columns: Columns, rows: int) -> Piece:
+        texts = self._numbers.get(name)
+        if texts is None:
+            return b""
+        column, _, default = fieldtext.NUMBERS[name]
+        if name == "period":
+            default = self._event.attr.sample_period
+        # -1 as perf's %d shows it is known for cpu only
+        return texts.piece(fieldtext.column(columns, column, rows, default))
+
+    def _rest(self, batch: Batch) -> list[Piece]:
+        """Everything behind the event's name."""
+        columns, rows, fields = batch.columns, len(batch), self._fields
+        pieces: list[Piece] = []
+        if "trace" in fields and self._trace is not None:
+            pieces.append(self._traced(columns))
+        if "addr" in fields:
+            pieces.append(self._address(batch))
+        if "data_src" in fields:
+            pieces.append(self._data_sources.piece(fieldtext.data_source(columns, rows)))
+        pieces += [self._number(name, columns, rows) for name in ("weight", "ins_lat", "retire_lat")]
+        if "cgroup" in fields:
+            pieces.append([b" " + self._cgroup(ident) for ident in fieldtext.column(columns, "cgroup", rows, 0).tolist()])
+        if "ip" in fields:
+            pieces += self._instruction(batch)
+        pieces += self._registers(columns, rows)
+        pieces.append(self._branches.piece(batch))
+        if "bpf-output" in fields and self._is_bpf_output:
+            pieces.append([fieldtext.bpf_output_text(raw) for raw in _raw_bytes(columns)])
+        pieces += [self._number(name, columns, rows) for name in ("phys_addr", "data_page_size", "code_page_size")]
+        return pieces
+
+    def _branch_trace(self, batch: Batch) -> list[Piece]:
+        pieces: list[Piece] = self._instruction(batch) if "ip" in self._fields else []
+        if "addr" in self._fields or (self._event.attr.sample_type & SampleType.ADDR and not self._chosen):
+            pieces += [b" => ", self._address(batch)]
+        return pieces
+
+    @property
+    def _is_bpf_output(self) -> bool:
+        return self._event.attr.type == PerfType.SOFTWARE and self._event.attr.config == SoftwareId.BPF_OUTPUT
+
+    def _cgroup(self, ident: int) -> bytes:
+        return self._context.cgroups.get(ident, "unknown").encode("utf-8", "surrogateescape")
+
+    def _address(self, batch: Batch) -> Piece:
+        columns, rows = batch.columns, len(batch)
+        addresses = fieldtext.column(columns, "addr", rows, 0)
+        modes = address_modes(addresses, columns["cpumode"], self._context.kernel_start)
+        ids = self._context.symbolizer.frame_ids(fieldtext.column(columns, "pid", rows, -1), addresses, batch.key, modes)
+        return Coded(ids, self._data_frames.update())
+
+    def _instruction(self, batch: Batch) -> list[Piece]:
+        """The ip on the same line, or the callchain below it."""
+        columns, rows = batch.columns, len(batch)
+        pid = fieldtext.column(columns, "pid", rows, -1)
+        symbolizer = self._context.symbolizer
+        if not (self._with_chain and "callchain" in columns):
+            ids = symbolizer.frame_ids(pid, fieldtext.column(columns, "ip", rows, 0), batch.key, columns["cpumode"])
+            return [Coded(ids, self._flat_frames.update())]
+        from perfpy.analysis.callchains import frames_of
+
+        frames, counts = frames_of(columns["callchain"], pid, batch.key, symbolizer)
+        frames, counts = shortened(frames, counts, self._context.max_stack)
+        lines = self._chain_frames.update()
+        if self._context.stop_at:
+            frames, counts = self._stopped(frames, counts)
+        return [b"\n", chain_texts(frames, counts, lines)]
+
+    def _stopped(self, frames: NDArray[np.int32], counts: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """--stop-bt: the chains up to the first frame with one of the symbols."""
+        symbolizer = self._context.symbolizer
+        stops = np.array([symbolizer.symbols.name(i) in self._context.stop_at for i in range(len(symbolizer.symbols))] + [False])
+        is_stop = stops[symbolizer.frames.symbol[frames]]
+        starts = np.cumsum(counts) - counts
+        before = np.concatenate([[0], np.cumsum(is_stop)])
+        kept = before[:-1] - np.repeat(before[starts], counts) == 0
+        totals = np.concatenate([[0], np.cumsum(kept)])
+        return frames[kept], totals[starts + counts] - totals[starts]
+
+    def _registers(self, columns: Columns, rows: int) -> list[Piece]:
+        pieces: list[Piece] = []
+        for name, column, mask in (("iregs", "intr_regs", self._event.attr.sample_regs_intr), ("uregs", "user_regs", self._event.attr.sample_regs_user)):
+            if name in self._fields and column in columns:
+                abis = fieldtext.column(columns, column + "_abi", rows, 0)
+                pieces.append(fieldtext.register_texts(abis, columns[column], mask, self._context.arch))
+        return pieces
+
+    def _traced(self, columns: Columns) -> Piece:
+        """The trace field: by the type that the raw data begin with, which is nearly always the event's own."""
+        raw = columns["raw"]
+        starts, sizes = raw.offsets[:-1], np.diff(raw.offsets)
+        texts: list[bytes] = [b"[UNKNOWN EVENT]"] * len(starts)
+        types = _leading_types(raw, sizes, self._event.attr.config & 0xFFFF)
+        for kind in np.unique(types).tolist():
+            printer = self._trace(kind) if self._trace is not None else None
+            if printer is None:
+                continue
+            rows = np.flatnonzero(types == kind)
+            made = [text.encode("latin-1") for text in printer.texts(raw.values, starts[rows], sizes[rows])]
+            if len(rows) == len(texts):
+                texts = made
+            else:
+                for row, text in zip(rows.tolist(), made, strict=True):
+                    texts[row] = text
+        return [text if size else b"" for text, size in zip(texts, sizes.tolist(), strict=True)] if not sizes.all() else texts
+
+
+def _leading_types(raw: Ragged, sizes: NDArray[np.int64], own: int) -> NDArray[np.int64]:
+    """common_type of each raw datum, little-endian; `own` where there are too few bytes."""
+    values, starts = raw.values, raw.offsets[:-1]
+    whole = sizes >= 2
+    at = np.where(whole, starts, 0)
+    if len(values) < 2:
+        return np.full(len(sizes), own, np.int64)
+    types = values[at].astype(np.int64) | values[at + 1].astype(np.int64) << 8
+    return np.where(whole, types, own)
+
+
+def _raw_bytes(columns: Any) -> list[bytes]:
+    raw = columns["raw"]
+    data = raw.values.tobytes()
+    bounds = raw.offsets.tolist()
+    return [data[begin:end] for begin, end in zip(bounds, bounds[1:], strict=False)]

@@ -1,0 +1,266 @@
+"""The field language of `perf script -F`: which fields are printed for which kind of event.
+
+What enters: the texts of -F options in their order, then the events of a
+file. What leaves: for every event the set of fields to print. The language is
+perf-script(1)'s: `[type:]field,...`, `+field` and `-field`; types hw, sw,
+trace, raw, break, synth. What a sample does not carry leaves the default
+set, and is an error when it was asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from perfpy.abi.flags import BranchSample, PerfType, SampleType, SoftwareId
+from perfpy.errors import UsageError
+
+if TYPE_CHECKING:
+    from perfpy.perfdata.event_table import FileEvent
+
+FIELDS: Final = (
+    "comm", "tid", "pid", "time", "cpu", "event", "trace", "ip", "sym", "dso", "dsoff", "addr", "symoff", "srcline", "period", "iregs",
+    "uregs", "brstack", "brstacksym", "data_src", "weight", "bpf-output", "callindent", "insn", "disasm", "insnlen", "brstackinsn",
+    "brstackoff", "synth", "phys_addr", "metric", "misc", "srccode", "ipc", "tod", "data_page_size", "code_page_size", "ins_lat",
+    "brstackinsnlen", "machine_pid", "vcpu", "cgroup", "retire_lat", "brstackdisasm", "brcntr",
+)  # fmt: skip
+
+#: fields that need what is not here: a disassembler, AUX decoders, source files
+LACKING: Final = {
+    **dict.fromkeys(("insn", "disasm", "insnlen", "brstackinsn", "brstackinsnlen", "brstackdisasm"), "it needs a disassembler"),
+    **dict.fromkeys(("callindent", "synth", "ipc"), "it needs a decoder of hardware traces"),
+    **dict.fromkeys(("srcline", "srccode"), "source lines are not read yet"),
+    **dict.fromkeys(("machine_pid", "vcpu"), "guests are not told apart yet"),
+    "metric": "metrics of samples are not computed yet",
+    "brcntr": "branch counters are not printed yet",
+}
+
+SYNTH: Final = 6
+OTHER: Final = 7
+_SYNTH_TYPE: Final = 0x80000000  # PERF_TYPE_SYNTH
+_COMMON: Final = ("comm", "tid", "cpu", "time", "event")
+_ADDRESS: Final = ("ip", "sym", "symoff", "dso")
+_RAW_ONLY: Final = ("addr", "data_src", "weight", "phys_addr", "data_page_size", "code_page_size", "ins_lat", "retire_lat")
+_DEFAULTS: Final = {
+    PerfType.HARDWARE: (*_COMMON, *_ADDRESS, "period"),
+    PerfType.SOFTWARE: (*_COMMON, *_ADDRESS, "period", "bpf-output"),
+    PerfType.TRACEPOINT: (*_COMMON, "trace"),
+    PerfType.HW_CACHE: (*_COMMON, *_ADDRESS, "period"),
+    PerfType.RAW: (*_COMMON, *_ADDRESS, "period", *_RAW_ONLY),
+    PerfType.BREAKPOINT: (*_COMMON, *_ADDRESS, "period"),
+    SYNTH: (*_COMMON, *_ADDRESS, "synth"),
+    OTHER: (*_COMMON, *_ADDRESS, "period"),
+}  # fmt: skip
+_TYPE_NAMES: Final = {
+    "hw": PerfType.HARDWARE, "sw": PerfType.SOFTWARE, "trace": PerfType.TRACEPOINT, "raw": PerfType.RAW, "break": PerfType.BREAKPOINT, "synth": SYNTH,
+}  # fmt: skip
+_LONG_NAMES: Final = {PerfType.HARDWARE: "hardware", PerfType.SOFTWARE: "software", PerfType.TRACEPOINT: "tracepoint", PerfType.HW_CACHE: "hardware-cache"}
+
+#: a field, the sample_type bits one of which it needs, perf's name for them, and whether a file with AUX data may lack it
+_NEEDS: Final = (
+    ("ip", SampleType.IP, "IP", False),
+    ("addr", SampleType.ADDR, "ADDR", True),
+    ("data_src", SampleType.DATA_SRC, "DATA_SRC", True),
+    ("weight", SampleType.WEIGHT | SampleType.WEIGHT_STRUCT, "WEIGHT", True),
+    ("tid", SampleType.TID, "TID", False),
+    ("pid", SampleType.TID, "TID", False),
+    ("time", SampleType.TIME, "TIME", False),
+    ("cpu", SampleType.CPU, "CPU", True),
+    ("iregs", SampleType.REGS_INTR, "IREGS", True),
+    ("uregs", SampleType.REGS_USER, "UREGS", False),
+    ("phys_addr", SampleType.PHYS_ADDR, "PHYS_ADDR", True),
+    ("data_page_size", SampleType.DATA_PAGE_SIZE, "DATA_PAGE_SIZE", False),
+    ("code_page_size", SampleType.CODE_PAGE_SIZE, "CODE_PAGE_SIZE", False),
+    ("ins_lat", SampleType.WEIGHT_STRUCT, "WEIGHT_STRUCT", False),
+    ("cgroup", SampleType.CGROUP, "CGROUP", False),
+    ("retire_lat", SampleType.WEIGHT_STRUCT, "WEIGHT_STRUCT", False),
+)
+
+
+@dataclass(slots=True)
+class FieldSet:
+    """The fields of one kind of event.
+
+    chosen: -F named this kind (wildcard: only as one of all kinds); asked and
+    dropped: fields that -F added and took away by name.
+    """
+
+    fields: set[str] = field(default_factory=set)
+    invalid: frozenset[str] = frozenset()
+    chosen: bool = False
+    wildcard: bool = False
+    asked: set[str] = field(default_factory=set)
+    dropped: set[str] = field(default_factory=set)
+
+
+def kind_of(event: FileEvent) -> int:
+    """The kind of an event, an index into the field sets."""
+    if event.attr.type == _SYNTH_TYPE:
+        return SYNTH
+    return event.attr.type if event.attr.type <= PerfType.BREAKPOINT else OTHER
+
+
+def is_dummy(event: FileEvent) -> bool:
+    """Whether it is a dummy event, which only carries side-band."""
+    return event.attr.type == PerfType.SOFTWARE and event.attr.config == SoftwareId.DUMMY
+
+
+def has_callchain(event: FileEvent) -> bool:
+    """Whether its samples carry call chains."""
+    return bool(event.attr.sample_type & SampleType.CALLCHAIN)
+
+
+def long_kind_name(kind: int) -> str:
+    return _LONG_NAMES.get(PerfType(kind), "unknown") if kind <= PerfType.BREAKPOINT else "unknown"
+
+
+class OutputFields:
+    """The field sets of all kinds of events."""
+
+    def __init__(self) -> None:
+        self.sets = {int(kind): FieldSet(set(names), _invalid(kind)) for kind, names in _DEFAULTS.items()}
+        self.flags = False  # not of any kind: -F flags
+        self.warnings: list[str] = []
+
+    def apply(self, text: str) -> None:
+        """One -F option. Raises UsageError as perf refuses it."""
+        head, colon, rest = text.partition(":")
+        kind: int | None = None
+        if colon:
+            if head not in _TYPE_NAMES:
+                raise UsageError("Invalid event type in field string.")
+            kind = int(_TYPE_NAMES[head])
+            if self.sets[kind].chosen:
+                self.warnings.append(f"Overriding previous field request for {long_kind_name(kind)} events.")
+        else:
+            rest = text
+            if not text:
+                raise UsageError("Cannot set fields to 'none' for all event types.")
+        if "+" not in rest and "-" not in rest.replace("bpf-output", ""):
+            self._clear(kind)
+        self._change(kind, [word for word in rest.split(",") if word])
+
+    def _clear(self, kind: int | None) -> None:
+        if kind is None and any(one.chosen for one in self.sets.values()):
+            self.warnings.append("Overriding previous field request for all events.")
+        for one in self.sets.values() if kind is None else (self.sets[kind],):
+            one.fields = set()
+            one.chosen, one.wildcard = True, kind is None
+
+    def _change(self, kind: int | None, words: Sequence[str]) -> None:
+        signs = {word[0] if word[0] in "+-" else "" for word in words}
+        if "" in signs and len(signs) > 1:
+            raise UsageError("Cannot mix +-field with overridden fields")
+        for word in words:
+            removes, name = word[0] == "-", word.lstrip("+-")
+            if name == "flags":
+                self.flags = not removes
+            elif name not in FIELDS:
+                raise UsageError(f"Invalid field requested: '{name}'")
+            elif name in LACKING and not removes:
+                raise UsageError(f"field '{name}' is perf's, but not perfpy's: {LACKING[name]}")
+            else:
+                self._set(kind, name, removes)
+
+    def _set(self, kind: int | None, name: str, removes: bool) -> None:
+        for number, one in self.sets.items() if kind is None else ((kind, self.sets[kind]),):
+            if name in one.invalid:
+                text = f"'{name}' not valid for {long_kind_name(number)} events."
+                if kind is not None:
+                    raise UsageError(text)
+                self.warnings.append(text + " Ignoring.")
+                continue
+            _put(one, name, removes, by_name=kind is None)
+            one.chosen = one.wildcard = True
+
+    def settle(self, events: Sequence[FileEvent], *, is_pipe: bool, has_stat: bool, has_aux: bool, use_callchain: bool, has_clock: bool) -> bool:
+        """Fit the sets to the events of a file; returns whether call chains are printed.
+
+        Raises UsageError for a field that was asked for and that samples do
+        not have.
+        """
+        for kind, one in self.sets.items():
+            first = next((event for event in events if kind_of(event) == kind and not is_dummy(event)), None)
+            if first is None:
+                if one.chosen and not one.wildcard and kind != SYNTH:
+                    raise UsageError(f"{long_kind_name(kind)} events do not exist. Remove corresponding -F option to proceed.")
+                continue
+            if one.fields and not has_stat and not (is_pipe and (kind >= SYNTH or not first.attr.sample_type)):
+                self._fit(one, first, events, has_aux)
+            if "dsoff" in one.fields:
+                one.fields.add("dso")
+            if "tod" in one.fields and not has_clock:
+                raise UsageError("Can't provide 'tod' time, missing clock data. Please record with -k/--clockid option.")
+        if is_pipe:
+            if use_callchain:
+                self._add_pipe_chains(events)
+            return use_callchain
+        use_callchain = use_callchain and any(has_callchain(event) for event in events)
+        traced = [event for event in events if event.attr.type == PerfType.TRACEPOINT and has_callchain(event)]
+        if use_callchain and traced and not self.sets[PerfType.TRACEPOINT].chosen:
+            self.sets[PerfType.TRACEPOINT].fields.update(_ADDRESS)
+        return use_callchain
+
+    def _fit(self, one: FieldSet, event: FileEvent, events: Iterable[FileEvent], has_aux: bool) -> None:
+        """Check one kind by its first event."""
+        sample_type = event.attr.sample_type
+        if "trace" in one.fields and not any(other.attr.type == PerfType.TRACEPOINT for other in events):
+            raise UsageError("No trace sample to read. Did you call 'perf record -R'?")
+        for name, bits, label, aux_may_lack in _NEEDS:
+            if name not in one.fields or sample_type & bits:
+                continue
+            if name not in one.asked:
+                one.fields.discard(name)
+                if name == "tid":
+                    one.fields.discard("pid")
+            elif not (aux_may_lack and has_aux):
+                raise UsageError(f"Samples for '{event.name}' event do not have {label} attribute set. Cannot print '{name}' field.")
+            if name == "ip":
+                _check_symbols(one, sample_type)
+        _check_symbols(one, sample_type)
+
+    def _add_pipe_chains(self, events: Sequence[FileEvent]) -> None:
+        """perf gives the events of a pipe with stacks an ip and a symbol, whatever their kind prints."""
+        seen: set[int] = set()
+        combined = 0
+        for event in events:
+            combined |= event.attr.sample_type
+            kind = kind_of(event)
+            if kind in seen or kind == OTHER:
+                continue
+            seen.add(kind)
+            stacks = SampleType.REGS_USER | SampleType.STACK_USER
+            if combined & (SampleType.CALLCHAIN | SampleType.BRANCH_STACK) or combined & stacks == stacks:
+                one = self.sets[kind]
+                one.fields.update({"ip", "sym"} - one.dropped)
+
+
+def _check_symbols(one: FieldSet, sample_type: int) -> None:
+    if "sym" in one.fields and not sample_type & (SampleType.IP | SampleType.ADDR):
+        raise UsageError("Display of symbols requested but neither sample IP nor sample address available. Hence, no addresses to convert to symbols.")
+    if "symoff" in one.fields and "sym" not in one.fields:
+        raise UsageError("Display of offsets requested but symbol is not selected.")
+    if "dso" in one.fields and not sample_type & (SampleType.IP | SampleType.ADDR):
+        raise UsageError("Display of DSO requested but no address to convert.")
+
+
+def _invalid(kind: int) -> frozenset[str]:
+    if kind == PerfType.TRACEPOINT:
+        return frozenset()
+    return frozenset(("trace",)) if kind == PerfType.SOFTWARE else frozenset(("trace", "bpf-output"))
+
+
+def _put(one: FieldSet, name: str, removes: bool, *, by_name: bool) -> None:
+    if removes:
+        one.fields.discard(name)
+    else:
+        one.fields.add(name)
+    if by_name:  # perf notes the wish only for fields of all kinds
+        (one.dropped if removes else one.asked).add(name)
+        (one.asked if removes else one.dropped).discard(name)
+
+
+def branches_recorded(events: Iterable[FileEvent], bit: BranchSample = BranchSample.ANY) -> bool:
+    """Whether some event recorded branches of this kind."""
+    return any(event.attr.branch_sample_type & bit for event in events)

@@ -1,0 +1,214 @@
+"""`perf script`: a line a sample, with the side-band records between them.
+
+What enters: a Recording, the fields of each kind of event, and what to keep
+and to show. What leaves: bytes, written to a binary stream a batch at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfpy.perfdata.batches import Batch
+from perfpy.views import fieldtext
+from perfpy.views.eventlines import EventLines, LineContext, columns_of
+from perfpy.views.fields import OutputFields, kind_of
+from perfpy.views.pieces import Flat
+from perfpy.views.samplefilter import SampleFilter
+from perfpy.views.sideband import SideLine, whole
+from perfpy.views.timetext import RelativeTimes
+
+if TYPE_CHECKING:
+    from perfpy.perfdata.event_table import FileEvent
+    from perfpy.perfdata.traceformat import EventFormat
+    from perfpy.views.tracetext import Runtime, TraceText
+
+_ROWS: Final = 1 << 15  # samples formatted at a time: keeps the texts of a batch within a few MB
+
+
+@dataclass(slots=True)
+class ScriptLines:
+    """Writes the lines of a recording.
+
+    trace: tracepoint id -> compiled print format; relative: for --reltime and
+    --deltatime; side: the lines of side-band records, in order of delivery.
+    """
+
+    events: Sequence[FileEvent]
+    fields: OutputFields
+    context: LineContext
+    keep: SampleFilter
+    trace: TraceSource | None = None
+    relative: RelativeTimes | None = None
+    switch: EventSwitch | None = None
+
+    def columns(self) -> set[str]:
+        """The sample columns that are needed."""
+        needed = {"tid", "time", "cpumode"}
+        for event in self.events:
+            needed |= columns_of(self.fields.sets[kind_of(event)].fields, filtered=not self.keep.is_open)
+        return needed
+
+    def write(self, batches: Iterable[Batch], side: Iterable[SideLine], out: BinaryIO) -> int:
+        """All lines, in order; returns how many samples were printed."""
+        makers = self._makers()
+        waiting = _Waiting(side)
+        printed = 0
+        for batch in batches:
+            for part in _parts(batch):
+                chosen = self._chosen(part)
+                printed += len(chosen)
+                out.write(b"".join(self._texts(chosen, waiting.before(part), makers)))
+        out.write(b"".join(self._side_texts(list(waiting.rest()))))
+        return printed
+
+    def _makers(self) -> list[EventLines]:
+        sets = self.fields.sets
+        compiled = self.trace.printer if self.trace is not None else None
+        return [EventLines(event, sets[kind_of(event)].fields, sets[kind_of(event)].chosen, self.context, compiled) for event in self.events]
+
+    def _chosen(self, batch: Batch) -> Batch:
+        kept = None if self.keep.is_open else self.keep.mask(batch, self.context.timeline, self.context.symbolizer)
+        if self.switch is not None:
+            on = self.switch.mask(batch.event)
+            kept = on if kept is None else kept & on
+        return batch if kept is None or kept.all() else taken(batch, np.flatnonzero(kept))
+
+    def _texts(self, batch: Batch, side: list[SideLine], makers: Sequence[EventLines]) -> list[bytes]:
+        """The lines of a part of a batch, and of the records that belong before or among them."""
+        if not len(batch):
+            return self._side_texts(side)
+        places = places_among(side, batch)
+        times = fieldtext.times(batch.columns, len(batch))
+        shown, side_times = self._shown_times(times, side, places)
+        flat = self._flat(batch, shown, makers)
+        texts: list[bytes] = []
+        done = 0
+        for line, place, time in zip(side, places, side_times, strict=True):
+            texts += flat.slice(done, place)
+            texts.append(whole(line, time, ns=self.context.ns))
+            done = place
+        return [*texts, *flat.slice(done, len(batch))] if texts else flat.parts
+
+    def _side_texts(self, side: list[SideLine]) -> list[bytes]:
+        _, times = self._shown_times(np.zeros(0, np.uint64), side, [0] * len(side))
+        return [whole(line, time, ns=self.context.ns) for line, time in zip(side, times, strict=True)]
+
+    def _shown_times(self, times: NDArray[np.uint64], side: list[SideLine], places: Sequence[int]) -> tuple[NDArray[np.uint64], list[int]]:
+        """What stands in the time field of samples and of the records among them."""
+        side_times = [line.time for line in side]
+        if self.relative is None:
+            return times, side_times
+        merged = np.insert(times, places, np.array(side_times, np.uint64)) if side else times
+        shown = self.relative.shown(merged)
+        at = np.array(places, np.int64) + np.arange(len(side)) if side else np.zeros(0, np.int64)
+        return np.delete(shown, at), shown[at].tolist()
+
+    def _flat(self, batch: Batch, times: NDArray[np.uint64], makers: Sequence[EventLines]) -> Flat:
+        present = np.flatnonzero(np.bincount(batch.event, minlength=1)).tolist()
+        if len(present) == 1:
+            maker = makers[present[0]]
+            return Flat([], 0) if maker.is_silent else maker.flat(batch, times)
+        lines = np.full(len(batch), b"", object)
+        for number in present:
+            rows = np.flatnonzero(batch.event == number)
+            if not makers[number].is_silent:
+                made = makers[number].flat(taken(batch, rows), times[rows]).lines()
+                lines[rows] = np.fromiter(made, object, len(made))
+        return Flat(lines.tolist(), 1)
+
+
+class TraceSource:
+    """Compiled print formats of a recording's tracepoints, by id."""
+
+    def __init__(self, formats: Mapping[int, EventFormat], runtime: Runtime) -> None:
+        self._formats = formats
+        self._runtime = runtime
+        self._compiled: dict[int, TraceText | None] = {}
+
+    def printer(self, number: int) -> TraceText | None:
+        """The print format of a tracepoint; None for one that the recording does not describe."""
+        if number not in self._compiled:
+            from perfpy.views.tracetext import TraceText
+
+            known = number in self._formats
+            self._compiled[number] = TraceText(self._formats[number], self._runtime) if known else None
+        return self._compiled[number]
+
+
+class EventSwitch:
+    """--switch-on and --switch-off: samples count from one event on, and up to another."""
+
+    def __init__(self, on: int | None, off: int | None, *, show: bool) -> None:
+        """on, off: indexes of events; show: the switching samples count themselves."""
+        self._on, self._off, self._show = on, off, show
+        self._is_off = on is not None
+
+    def mask(self, events: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Which of the next samples count."""
+        kept = np.zeros(len(events), bool)
+        for row, event in enumerate(events.tolist()):
+            if self._is_off and event == self._on:
+                self._is_off = False
+                kept[row] = self._show
+            elif not self._is_off and event == self._off:
+                self._is_off = True
+                kept[row] = self._show
+            else:
+                kept[row] = not self._is_off
+        return kept
+
+
+def taken(batch: Batch, rows: NDArray[np.intp]) -> Batch:
+    """Some rows of a batch."""
+    return Batch(batch.columns.take(rows), batch.event[rows], batch.key[rows], batch.offset[rows])
+
+
+def _parts(batch: Batch) -> Iterator[Batch]:
+    """A batch in parts of a size that is formatted at a time."""
+    if len(batch) <= _ROWS:
+        yield batch
+        return
+    for begin in range(0, len(batch), _ROWS):
+        rows = slice(begin, begin + _ROWS)
+        yield Batch(batch.columns.take(rows), batch.event[rows], batch.key[rows], batch.offset[rows])
+
+
+def places_among(side: Sequence[SideLine], batch: Batch) -> list[int]:
+    """Before which row of the batch each record stands; of equal keys the place in the file decides."""
+    if not side:
+        return []
+    keys = np.array([line.key for line in side], np.uint64)
+    places = np.searchsorted(batch.key, keys, side="left")
+    ends = np.searchsorted(batch.key, keys, side="right")
+    for i in np.flatnonzero(places != ends).tolist():
+        places[i] += int(np.searchsorted(batch.offset[places[i] : ends[i]], side[i].offset))
+    found: list[int] = np.maximum.accumulate(places).tolist()
+    return found
+
+
+class _Waiting:
+    """Records that are still to be printed."""
+
+    def __init__(self, side: Iterable[SideLine]) -> None:
+        self._side = iter(side)
+        self._next = next(self._side, None)
+
+    def before(self, batch: Batch) -> list[SideLine]:
+        """Those that belong before the batch's last sample."""
+        found = []
+        last = (int(batch.key[-1]), int(batch.offset[-1])) if len(batch) else (0, 0)
+        while self._next is not None and (self._next.key, self._next.offset) < last:
+            found.append(self._next)
+            self._next = next(self._side, None)
+        return found
+
+    def rest(self) -> Iterator[SideLine]:
+        """All others."""
+        while self._next is not None:
+            yield self._next
+            self._next = next(self._side, None)

@@ -1,0 +1,175 @@
+"""Lines of text for thousands of samples at once, put together from pieces.
+
+What enters: for every part of a line one Piece, which has the text of that
+part for all samples. What leaves: a flat list of bytes in which every sample
+has the same number of entries, ready for b"".join. A text is made once for
+each distinct thing and then only referred to; what is joined before Python
+sees it costs least, so neighbours are fused: fixed-width columns by numpy,
+coded ones by pairing their codes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from perfpy.symbols.interning import IdTable
+
+_WIDEST: Final = 64  # bytes of a text that is still copied into a fixed-width column
+_MOST_PAIRS: Final = 1 << 18
+
+
+@dataclass(slots=True)
+class Coded:
+    """texts[codes[i]] is the text of sample i. A code means the same text in every batch; texts may only grow."""
+
+    codes: NDArray[Any]
+    texts: Sequence[bytes]
+
+
+#: the same text for all; a text by code; a text each (a list, or bytes of equal width without NULs at the end)
+Piece: TypeAlias = "bytes | Coded | list[bytes] | NDArray[np.bytes_]"
+
+
+@dataclass(slots=True)
+class Flat:
+    """parts: the texts of all samples, `stride` entries each."""
+
+    parts: list[bytes]
+    stride: int
+
+    def slice(self, begin: int, end: int) -> list[bytes]:
+        """The entries of some samples."""
+        return self.parts[begin * self.stride : end * self.stride]
+
+    def lines(self) -> list[bytes]:
+        """One entry a sample."""
+        if self.stride == 1:
+            return self.parts
+        columns = [self.parts[i :: self.stride] for i in range(self.stride)]
+        return list(map(b"".join, zip(*columns, strict=True)))
+
+
+class ValueTexts:
+    """The texts of numbers: made once a distinct number, as long as they repeat."""
+
+    def __init__(self, text: Callable[[int], bytes]) -> None:
+        from perfpy.symbols.interning import IdTable
+
+        self._text = text
+        self._table = IdTable()
+        self._texts: list[bytes] = []
+
+    def piece(self, values: NDArray[Any]) -> Piece:
+        """The piece of a column of integers."""
+        if len(self._texts) > _MOST_PAIRS:
+            return list(map(self._text, values.tolist()))
+        codes, new = self._table.ids_and_new(values.astype(np.int64).view(np.uint64) if values.dtype.kind == "i" else values.astype(np.uint64))
+        self._texts.extend(map(self._text, values[new].tolist()))
+        return Coded(codes, self._texts)
+
+
+class Joiner:
+    """Puts the pieces of one kind of line together, batch after batch; remembers the fused texts."""
+
+    def __init__(self) -> None:
+        self._pairs: dict[int, tuple[IdTable, list[bytes]]] = {}
+
+    def join(self, pieces: Sequence[Piece], count: int) -> Flat:
+        """All pieces in order, for `count` samples."""
+        columns = self._fused(list(pieces), count)
+        stride = len(columns)
+        if stride == 1:
+            return Flat(_as_list(columns[0], count), 1)
+        parts: list[bytes] = [b""] * (stride * count)
+        for at, column in enumerate(columns):
+            parts[at::stride] = _as_list(column, count)
+        return Flat(parts, stride)
+
+    def _fused(self, pieces: list[Piece], count: int) -> list[Piece]:
+        """Neighbours that go together, as one."""
+        if not pieces:
+            return [b""]
+        done: list[Piece] = []
+        for piece in pieces:
+            if isinstance(piece, bytes) and not piece:
+                continue
+            if done and isinstance(done[-1], bytes) and isinstance(piece, bytes):
+                done[-1] += piece
+            else:
+                done.append(piece)
+        return self._paired(_packed(done, count))
+
+    def _paired(self, pieces: list[Piece]) -> list[Piece]:
+        """Coded pieces with constants or nothing between them become one, while there are few distinct pairs."""
+        at = 0
+        while at < len(pieces) - 1:
+            between = pieces[at + 1]
+            far = at + 2 if isinstance(between, bytes) and at + 2 < len(pieces) else at + 1
+            first, second = pieces[at], pieces[far]
+            if isinstance(first, Coded) and isinstance(second, Coded):
+                pair = self._pair(at, first, between if far == at + 2 and isinstance(between, bytes) else b"", second)
+                if pair is not None:
+                    pieces[at : far + 1] = [pair]
+                    continue
+            at += 1
+        return pieces
+
+    def _pair(self, place: int, first: Coded, between: bytes, second: Coded) -> Coded | None:
+        from perfpy.symbols.interning import IdTable
+
+        table, texts = self._pairs.setdefault(place, (IdTable(), []))
+        if len(texts) > _MOST_PAIRS:
+            return None
+        keys = first.codes.astype(np.uint64) << np.uint64(32) | second.codes.astype(np.uint64)
+        codes, new = table.ids_and_new(keys)
+        pairs = zip(first.codes[new].tolist(), second.codes[new].tolist(), strict=True)
+        texts.extend(first.texts[a] + between + second.texts[b] for a, b in pairs)
+        return Coded(codes, texts)
+
+
+def _as_list(piece: Piece, count: int) -> list[bytes]:
+    if isinstance(piece, bytes):
+        return [piece] * count
+    if isinstance(piece, Coded):
+        return list(map(piece.texts.__getitem__, piece.codes.tolist()))
+    return piece if isinstance(piece, list) else piece.tolist()
+
+
+def _packed(pieces: list[Piece], count: int) -> list[Piece]:
+    """Fixed-width columns with their constant or equally wide neighbours as one column."""
+    packed: list[Piece] = []
+    run: list[Piece] = []
+    for piece in [*pieces, None]:
+        fixed = None if piece is None else _fixed(piece)
+        if fixed is not None:
+            run.append(fixed)
+            continue
+        packed.extend(_pack(run, count) if any(isinstance(one, np.ndarray) and one.ndim for one in run) else run)
+        run = []
+        if piece is not None:
+            packed.append(piece)
+    return packed
+
+
+def _fixed(piece: Piece) -> Piece | None:
+    """The piece if it may go into a fixed-width column."""
+    if isinstance(piece, np.ndarray):
+        return piece
+    if isinstance(piece, bytes):
+        return piece if len(piece) <= _WIDEST and piece[-1:] != b"\0" else None
+    return None
+
+
+def _pack(run: list[Piece], count: int) -> list[Piece]:
+    columns = [one if isinstance(one, np.ndarray) else np.bytes_(one) for one in run if not isinstance(one, (list, Coded))]
+    layout = np.dtype([(f"f{i}", column.dtype) for i, column in enumerate(columns)])
+    rows = np.empty(count, layout)
+    for i, column in enumerate(columns):
+        rows[f"f{i}"] = column
+    return [rows.view(f"S{layout.itemsize}")]

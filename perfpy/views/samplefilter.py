@@ -1,0 +1,88 @@
+"""Which samples are printed: by time, cpu, task, symbol and file.
+
+What enters: the lists of the options -C, -c, --pid, --tid, -S, --dsos, --time.
+What leaves: a mask over the rows of a batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfpy.views.fieldtext import column
+
+if TYPE_CHECKING:
+    from perfpy.perfdata.batches import Batch
+    from perfpy.symbols.address_space import TaskTimeline
+    from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.views.timeranges import TimeRanges
+
+
+@dataclass(frozen=True, slots=True)
+class SampleFilter:
+    """What to keep; None: no condition. symbols also holds start addresses as "0x..."."""
+
+    times: TimeRanges | None = None
+    cpus: frozenset[int] | None = None
+    comms: frozenset[str] | None = None
+    pids: frozenset[int] | None = None
+    tids: frozenset[int] | None = None
+    symbols: frozenset[str] | None = None
+    dsos: frozenset[str] | None = None
+    address_range: int = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether everything is kept."""
+        return all(condition is None for condition in (self.times, self.cpus, self.comms, self.pids, self.tids, self.symbols, self.dsos))
+
+    def mask(self, batch: Batch, timeline: TaskTimeline, symbolizer: Symbolizer) -> NDArray[np.bool_]:
+        """Which rows are kept."""
+        columns, rows = batch.columns, len(batch)
+        kept = np.ones(rows, bool)
+        if self.times is not None and "time" in columns:
+            kept &= self.times.mask(columns["time"])
+        if self.cpus is not None and "cpu" in columns:
+            kept &= np.isin(columns["cpu"], [*self.cpus, -1])
+        pid, tid = (column(columns, name, rows, -1) for name in ("pid", "tid"))
+        if self.pids is not None:
+            kept &= np.isin(pid, list(self.pids))
+        if self.tids is not None:
+            kept &= np.isin(tid, list(self.tids))
+        if self.comms is not None:
+            comms = timeline.comm_ids(tid, batch.key)
+            wanted = np.array([comm in self.comms for comm in timeline.comms])
+            kept &= wanted[comms]
+        if self.symbols is not None or self.dsos is not None:
+            kept &= self._of_places(batch, pid, symbolizer)
+        return kept
+
+    def _of_places(self, batch: Batch, pid: NDArray[np.int32], symbolizer: Symbolizer) -> NDArray[np.bool_]:
+        rows = len(batch)
+        ids = symbolizer.frame_ids(pid, column(batch.columns, "ip", rows, 0), batch.key, batch.columns["cpumode"])
+        frames = symbolizer.resolve()
+        kept = np.ones(rows, bool)
+        if self.dsos is not None:
+            names = [dso.short_name in self.dsos or dso.long_name in self.dsos or dso.name in self.dsos for dso in symbolizer.dsos]
+            kept &= np.array([*names, False])[frames.dso[ids]]
+        if self.symbols is not None:
+            known = [self._wants(symbolizer, symbol) for symbol in range(len(symbolizer.symbols))]
+            kept &= np.array([*known, False])[frames.symbol[ids]] | self._near(frames.address[ids])
+        return kept
+
+    def _wants(self, symbolizer: Symbolizer, symbol: int) -> bool:
+        assert self.symbols is not None
+        return symbolizer.symbols.name(symbol) in self.symbols
+
+    def _near(self, addresses: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Which addresses are one of those given as hexadecimal numbers, or within the range behind it."""
+        assert self.symbols is not None
+        near = np.zeros(len(addresses), bool)
+        for text in self.symbols:
+            if text.startswith("0x"):
+                start = int(text, 16)
+                near |= (addresses >= np.uint64(start)) & (addresses <= np.uint64(start + self.address_range))
+        return near

@@ -1,0 +1,235 @@
+"""One `perf script` over a Recording: its options, and everything the lines need of the recording.
+
+What enters: a Recording and ScriptOptions. What leaves: the text, on a binary
+stream (or, for --per-event-dump, in a file an event).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
+
+from perfpy.abi import records
+from perfpy.abi.flags import MISC_KERNEL
+from perfpy.errors import UsageError
+from perfpy.perfdata.group_reads import carries_readings, delivered
+from perfpy.symbols.dso import KERNEL_NAME
+from perfpy.views.fields import OutputFields
+from perfpy.views.samplefilter import SampleFilter
+
+if TYPE_CHECKING:
+    from perfpy.perfdata.batches import Batch
+    from perfpy.recording import Recording
+    from perfpy.symbols.debugfiles import SymbolOptions
+    from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.views.eventlines import LineContext
+    from perfpy.views.lines import EventSwitch, ScriptLines, TraceSource
+    from perfpy.views.timeranges import TimeRanges
+
+_SECOND: Final = 1_000_000_000
+_KERNEL_HALF: Final = 1 << 63
+
+
+@dataclass(slots=True)
+class ScriptOptions:
+    """What is printed, and how.
+
+    fields: what -F says, not yet fitted to a recording; shown: kinds of
+    side-band records (views.sideband.SHOWN); time: the text of --time;
+    switch_on, switch_off: event names.
+    """
+
+    fields: OutputFields = field(default_factory=OutputFields)
+    shown: frozenset[str] = frozenset()
+    callchains: bool = True
+    max_stack: int = 127
+    stop_at: frozenset[str] = frozenset()
+    kernel_path: bool = False
+    ns: bool = False
+    reltime: bool = False
+    deltatime: bool = False
+    time: str = ""
+    keep: SampleFilter = field(default_factory=SampleFilter)
+    switch_on: str = ""
+    switch_off: str = ""
+    show_switches: bool = False
+    symbols: SymbolOptions | None = None
+
+
+class ScriptRun:
+    """Prints a recording."""
+
+    def __init__(self, recording: Recording, options: ScriptOptions) -> None:
+        """Raises UsageError when the options do not go with the recording."""
+        self._recording = recording
+        self._options = options
+        features = recording.header
+        self._use_callchain = options.fields.settle(
+            recording.events,
+            is_pipe=recording.data.is_pipe,
+            has_stat="stat" in features,
+            has_aux="auxtrace" in features,
+            use_callchain=options.callchains,
+            has_clock="clock_data" in features,
+        )
+        self._symbolizer = recording.symbolizer(options.symbols)
+
+    def write(self, out: BinaryIO) -> None:
+        """All lines, to one stream."""
+        lines = self._lines(self._keep())
+        lines.write(self._batches(lines.columns()), self._side_lines(lines.context), out)
+
+    def write_each(self, name: Callable[[str], str]) -> Iterator[tuple[str, int]]:
+        """Every event's lines to a file of its own.
+
+        name: event name -> path. Yields (path, samples printed), an event
+        after the other.
+        """
+        for event in self._recording.events:
+            path = name(event.name)
+            lines = self._lines(self._keep())
+            with open(path, "wb") as out:
+                printed = lines.write(_only(self._batches(lines.columns()), event.index), (), out)
+            yield path, printed
+
+    def _keep(self) -> SampleFilter:
+        from dataclasses import replace
+
+        return replace(self._options.keep, times=self._times()) if self._options.time else self._options.keep
+
+    def _times(self) -> TimeRanges:
+        from perfpy.views.timeranges import parse_time_ranges
+
+        span = self._recording.header.get("sample_time")
+        survey = self._recording.data.survey
+        first, last = (span.first, span.last) if span is not None else (survey.first, survey.last)
+        return parse_time_ranges(self._options.time, first, last, relative=self._options.reltime)
+
+    def _lines(self, keep: SampleFilter) -> ScriptLines:
+        from perfpy.views.lines import ScriptLines
+        from perfpy.views.timetext import RelativeTimes
+
+        options = self._options
+        relative = RelativeTimes(delta=options.deltatime) if options.reltime or options.deltatime else None
+        events = self._recording.events
+        return ScriptLines(events, options.fields, self._context(), keep, self._tracepoints(), relative, self._switch())
+
+    def _context(self) -> LineContext:
+        from perfpy.views.eventlines import LineContext
+
+        recording, options = self._recording, self._options
+        return LineContext(
+            recording.timeline,
+            self._symbolizer,
+            arch=recording.header.get("arch", ""),
+            kernel_start=self._kernel_start(),
+            name_width=max((len(event.name.encode("utf-8", "surrogateescape")) for event in recording.events), default=0),
+            ns=options.ns,
+            use_callchain=self._use_callchain,
+            max_stack=options.max_stack,
+            kernel_path=options.kernel_path,
+            flags=options.fields.flags,
+            cgroups={side.record.id: side.record.path for side in recording.side_band() if isinstance(side.record, records.Cgroup)},
+            clock=_clock(recording.header.get("clock_data"), ns=options.ns),
+            stop_at=options.stop_at,
+        )
+
+    def _kernel_start(self) -> int:
+        """From where on addresses are the kernel's: half of the space, but where the kernel says otherwise."""
+        if self._recording.header.get("arch", "x86_64") == "x86_64":
+            return _KERNEL_HALF
+        for side in self._recording.side_band():
+            record = side.record
+            if isinstance(record, (records.Mmap, records.Mmap2)) and record.misc & 7 == MISC_KERNEL and record.filename.startswith(KERNEL_NAME[:-1]):
+                return record.addr or _KERNEL_HALF
+        return _KERNEL_HALF
+
+    def _batches(self, columns: set[str]) -> Iterable[Batch]:
+        events = self._recording.events
+        if any(carries_readings(event) for event in events):
+            columns = columns | {"read", "period"}
+        return delivered(self._recording.batches(columns), events)
+
+    def _tracepoints(self) -> TraceSource | None:
+        tracing = self._recording.data.tracing
+        if tracing is None:
+            return None
+        from perfpy.views.lines import TraceSource
+        from perfpy.views.tracetext import Runtime
+
+        runtime = Runtime(tracing.endian, tracing.long_size, self._kernel_function, tracing.printk_formats)
+        return TraceSource(tracing.formats, runtime)
+
+    def _kernel_function(self, address: int) -> tuple[str, int] | None:
+        """The kernel's function at an address: its name and start."""
+        found = _kernel_symbol(self._symbolizer, address)
+        return None if found is None else (found[0], address - found[1])
+
+    def _side_lines(self, context: LineContext) -> Iterable[Any]:
+        if not self._options.shown:
+            return ()
+        from perfpy.views.sideband import SHOWN, SideBandLines
+
+        types = frozenset(int(kind) for name in self._options.shown for kind in SHOWN[name])
+        maker = SideBandLines(
+            self._recording.events,
+            self._options.fields,
+            types,
+            use_callchain=self._use_callchain,
+            name_kernel=lambda address: _kernel_symbol(self._symbolizer, address),
+            clock=context.clock,
+            cpus=self._options.keep.cpus,
+        )
+        return maker.lines(self._recording.side_band())
+
+    def _switch(self) -> EventSwitch | None:
+        options = self._options
+        if not options.switch_on and not options.switch_off:
+            return None
+        from perfpy.views.lines import EventSwitch
+
+        return EventSwitch(self._index(options.switch_on), self._index(options.switch_off), show=options.show_switches)
+
+    def _index(self, name: str) -> int | None:
+        if not name:
+            return None
+        for event in self._recording.events:
+            if event.name == name:
+                return event.index
+        raise UsageError(f"switch event not found ({name})")
+
+
+def _only(batches: Iterable[Batch], event: int) -> Iterator[Batch]:
+    """The rows of one event."""
+    import numpy as np
+
+    from perfpy.views.lines import taken
+
+    for batch in batches:
+        yield taken(batch, np.flatnonzero(batch.event == event))
+
+
+def _kernel_symbol(symbolizer: Symbolizer, address: int) -> tuple[str, int] | None:
+    """The symbol at a kernel address, and the offset in it, at the end of the recording."""
+    import numpy as np
+
+    end = np.array([(1 << 64) - 1], np.uint64)
+    ids = symbolizer.frame_ids(np.array([-1], np.int32), np.array([address], np.uint64), end, np.array([MISC_KERNEL], np.uint8))
+    frames = symbolizer.resolve()
+    symbol = int(frames.symbol[ids[0]])
+    return None if symbol < 0 else (symbolizer.symbols.name(symbol), int(frames.symbol_offset[ids[0]]))
+
+
+def _clock(clock: Any, *, ns: bool) -> Callable[[int], bytes] | None:
+    """The time of day of a time stamp, from the CLOCK_DATA feature."""
+    if clock is None:
+        return None
+    import time as system_time
+
+    def text(stamp: int) -> bytes:
+        seconds, rest = divmod(clock.wall_clock_ns + stamp - clock.clockid_ns, _SECOND)
+        day = system_time.strftime("%Y-%m-%d %H:%M:%S", system_time.localtime(seconds))
+        return f"{day}.{rest:09d} ".encode() if ns else f"{day}.{rest // 1000:06d} ".encode()
+
+    return text

@@ -1,0 +1,180 @@
+"""Side-band records as lines among the samples: `perf script --show-task-events` and its kin.
+
+What enters: side-band records in order of delivery. What leaves: for each
+record to be shown its key, its place in the file and its line. The line begins
+like that of a sample of the event that the record belongs to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from perfpy.abi import records
+from perfpy.abi.flags import RecordType
+from perfpy.views.fields import OutputFields, has_callchain, kind_of
+from perfpy.views.fieldtext import misc_text, task_text
+from perfpy.views.recordtext import KernelNamer, record_text, signed
+from perfpy.views.timetext import time_text
+
+if TYPE_CHECKING:
+    from perfpy.perfdata.event_table import FileEvent
+    from perfpy.perfdata.survey import SideRecord
+
+#: what each --show option shows
+SHOWN: Final = {
+    "task": (RecordType.COMM, RecordType.FORK, RecordType.EXIT),
+    "mmap": (RecordType.MMAP, RecordType.MMAP2),
+    "switch": (RecordType.SWITCH, RecordType.SWITCH_CPU_WIDE),
+    "namespace": (RecordType.NAMESPACES,),
+    "cgroup": (RecordType.CGROUP,),
+    "lost": (RecordType.LOST,),
+    "bpf": (RecordType.KSYMBOL, RecordType.BPF_EVENT),
+    "text-poke": (RecordType.KSYMBOL, RecordType.TEXT_POKE),
+}
+_NEVER: Final = 0xFFFFFFFFFFFFFFFF
+#: records that name the task themselves; all others are about the task of their sample_id
+_OWN_TASK: Final = (records.Comm, records.Fork, records.Exit, records.Mmap, records.Mmap2, records.Namespaces)
+
+
+class SideLine(NamedTuple):
+    """A line before the samples that are delivered after it.
+
+    time: its time stamp, for times relative to others; start and rest: its text before and behind the time field,
+    which is left out here.
+    """
+
+    key: int
+    offset: int
+    time: int
+    start: bytes
+    rest: bytes
+    has_time: bool
+
+
+class _Who(NamedTuple):
+    pid: int
+    tid: int
+    cpu: int
+    time: int
+
+
+class TaskNames:
+    """Which thread has which command, record by record."""
+
+    def __init__(self) -> None:
+        self._comms = {0: "swapper"}
+        self._named = {0}
+
+    def name(self, tid: int) -> str:
+        """The command of a thread; ":TID" while nothing named it; ":-1" for no thread."""
+        return self._comms.get(tid, f":{tid}")
+
+    def apply(self, record: Any) -> None:
+        """What a record changes."""
+        if isinstance(record, records.Comm):
+            self._comms[signed(record.tid)] = record.comm
+        elif isinstance(record, records.Fork):
+            parent = self._comms.get(signed(record.ptid))
+            if parent is None:
+                self._comms.pop(signed(record.tid), None)
+            else:
+                self._comms[signed(record.tid)] = parent
+        elif isinstance(record, records.Exit):
+            self._comms.pop(signed(record.tid), None)
+
+
+class SideBandLines:
+    """Makes the lines of the records to be shown."""
+
+    def __init__(
+        self,
+        events: Sequence[FileEvent],
+        fields: OutputFields,
+        shown: frozenset[int],
+        *,
+        use_callchain: bool,
+        name_kernel: KernelNamer | None = None,
+        clock: Callable[[int], bytes] | None = None,
+        cpus: frozenset[int] | None = None,
+    ) -> None:
+        """shown: record types; clock: the time of day of a time stamp; cpus: only records of these (None: all)."""
+        self._events = events
+        self._fields = fields
+        self._shown = shown
+        self._use_callchain = use_callchain
+        self._name_kernel = name_kernel
+        self._clock = clock
+        self._cpus = cpus
+        self._event_of = {ident: event for event in events for ident in event.ids}
+
+    def lines(self, side_band: Sequence[SideRecord]) -> Iterator[SideLine]:
+        """The lines, in order of delivery."""
+        names = TaskNames()
+        for side in side_band:
+            record = side.record
+            is_exit = isinstance(record, records.Exit)
+            if not is_exit:
+                names.apply(record)
+            if self._is_shown(record):
+                line = self._line(side, names)
+                if line is not None:
+                    yield line
+            if is_exit:
+                names.apply(record)
+
+    def _is_shown(self, record: Any) -> bool:
+        return type(record).__module__ == records.__name__ and records.type_of(record) in self._shown
+
+    def _line(self, side: SideRecord, names: TaskNames) -> SideLine | None:
+        record = side.record
+        event = self._event(record)
+        who = _who(record, event)
+        if self._cpus is not None and who.cpu != -1 and who.cpu not in self._cpus:
+            return None
+        text = record_text(record, self._name_kernel).encode("utf-8", "surrogateescape")
+        if event is None:
+            return SideLine(side.key, side.offset, who.time, b"", text, False)
+        fields = self._fields.sets[kind_of(event)].fields
+        tid = signed(record.tid) if isinstance(record, _OWN_TASK) else who.tid
+        narrow = "ip" in fields and has_callchain(event) and self._use_callchain
+        start = task_text(names.name(tid).encode("utf-8", "surrogateescape"), who.pid, who.tid, fields, narrow=narrow)
+        if "cpu" in fields:
+            start += b"[%03d] " % who.cpu
+        if "misc" in fields:
+            start += misc_text(record.misc, records.type_of(record))
+        if "tod" in fields and self._clock is not None:
+            start += self._clock(who.time)
+        return SideLine(side.key, side.offset, who.time, start, text, "time" in fields)
+
+    def _event(self, record: Any) -> FileEvent | None:
+        """The event that a record belongs to; None when its id is nobody's."""
+        first = self._events[0] if self._events else None
+        sample_id = record.sample_id
+        if first is None or len(self._events) == 1 or sample_id is None:
+            return first
+        ident = sample_id.identifier if sample_id.identifier is not None else sample_id.id
+        if not ident:
+            return first
+        return self._event_of.get(ident) or (None if first.attr.sample_id_all else first)
+
+
+def _who(record: Any, event: FileEvent | None) -> _Who:
+    """Task, cpu and time of a record: of its sample_id; without one, what the record itself says."""
+    if event is not None and not event.attr.sample_id_all:
+        time = record.time if isinstance(record, (records.Fork, records.Exit)) else 0
+        if isinstance(record, _OWN_TASK):
+            return _Who(signed(record.pid), signed(record.tid), 0, time)
+        return _Who(-1, -1, 0, time)
+    given = record.sample_id or records.SampleId()
+    return _Who(
+        -1 if given.pid is None else signed(given.pid),
+        -1 if given.tid is None else signed(given.tid),
+        -1 if given.cpu is None else signed(given.cpu),
+        _NEVER if given.time is None else given.time,
+    )
+
+
+def whole(line: SideLine, shown_time: int, *, ns: bool) -> bytes:
+    """A line with its time field, if it has one."""
+    return line.start + (time_text(shown_time, ns=ns) if line.has_time else b"") + line.rest

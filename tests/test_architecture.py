@@ -59,7 +59,7 @@ MODULES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 @cache
 def imports_of(module: str) -> list[Import]:
-    """Every import of a module; `if TYPE_CHECKING:` blocks are not at the top, for they never run."""
+    """Every import of a module that may run; what only the type checker reads binds nothing to anything."""
     return list(_walk(ast.parse(MODULES[module].read_text()), at_top=True))
 
 
@@ -70,7 +70,7 @@ def _walk(node: ast.AST, *, at_top: bool) -> Iterator[Import]:
         elif isinstance(child, ast.ImportFrom):
             yield from _from_import(child, at_top)
         elif isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING":
-            yield from _walk(child, at_top=False)
+            continue
         else:
             lazy = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
             yield from _walk(child, at_top=at_top and not lazy)

@@ -16,7 +16,7 @@ from perfpy.cli.options import argument, option, perf_command, stdio_option
 if TYPE_CHECKING:
     from perfpy.events.inventory import Offer
     from perfpy.events.machine import Machine
-    from perfpy.events.selection import Selection
+    from perfpy.events.selection import Selection, Selector
     from perfpy.views.event_listing import ListingView
 
 _DEFAULT_WIDTH = 78  # perf's, when COLUMNS is not set
@@ -58,12 +58,34 @@ def command(words: tuple[str, ...], event_files: str, output: str, debug: bool, 
 
 def _list(words: tuple[str, ...], machine: Machine, file: TextIO, options: dict[str, Any]) -> None:
     from perfpy.cli.terminal import wants_plain
+    from perfpy.events.selection import Selector, default_cache_folder
 
     plain = options["as_json"] or options["raw_dump"] or file is not sys.stdout or wants_plain(stdio=options["stdio"])
-    selections = _selections(words, machine, everything_known=not plain or options["check"])
-    if options["check"] or not plain:
+    as_tables = options["check"] or not plain
+    selector = Selector(machine, default_cache_folder(), unsupported=as_tables)
+    selections = [_select(selector, word) for word in words] if words else [selector.everything()]
+    if as_tables:
         _show_tables(selections, machine, file, options)
-        return
+    else:
+        _show_text(selections, file, options)
+    if selector.refusals:
+        print(f"perfpy list: tracepoints are left out: {selector.refusals[0]}", file=sys.stderr)
+
+
+def _select(selector: Selector, word: str) -> Selection:
+    """What a word asks for; what it may mean when nothing is called so."""
+    from perfpy.events.selection import forgiving, is_section
+
+    chosen = selector.select(word)
+    if is_section(word) or list(chosen.offers) or chosen.metrics:
+        return chosen
+    near = forgiving(word, selector.everything().offers)
+    if near:
+        print(f"no event is called '{word}'; near it:", file=sys.stderr)
+    return chosen._replace(offers=near)
+
+
+def _show_text(selections: list[Selection], file: TextIO, options: dict[str, Any]) -> None:
     view = _view(file, options)
     for selection in selections:
         for offer in selection.offers:
@@ -85,24 +107,6 @@ def _show_tables(selections: list[Selection], machine: Machine, file: TextIO, op
     target = console()
     target.file = file
     print_tables(rows, [metric for selection in selections for metric in selection.metrics], target, checked=options["check"])
-
-
-def _selections(words: tuple[str, ...], machine: Machine, *, everything_known: bool) -> list[Selection]:
-    from perfpy.events import selection as choose
-
-    cache = choose.default_cache_folder()
-    if not words:
-        return [choose.everything(machine, cache, unsupported=everything_known)]
-    found = []
-    for word in words:
-        chosen = choose.select(word, machine, cache, unsupported=everything_known)
-        offers = list(chosen.offers)
-        if not offers and not chosen.metrics and not choose.is_section(word):
-            offers = choose.forgiving(word, choose.everything(machine, cache, unsupported=True).offers)
-            if offers:
-                print(f"no event is called '{word}'; near it:", file=sys.stderr)
-        found.append(chosen._replace(offers=offers))
-    return found
 
 
 def _is_wanted(offer: Offer, options: dict[str, Any]) -> bool:

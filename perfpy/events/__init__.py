@@ -1,6 +1,24 @@
 """The event language: what `-e` means on this machine, as values that the capture half opens."""
 
-from perfpy.events.event import Event, EventTerms
-from perfpy.events.resolve import EventList, parse_events
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from perfpy.events.event import Event, EventTerms
+    from perfpy.events.resolve import EventList, parse_events
 
 __all__ = ["Event", "EventList", "EventTerms", "parse_events"]
+
+_HOMES = {"Event": "event", "EventTerms": "event", "EventList": "resolve", "parse_events": "resolve"}
+
+
+def __getattr__(name: str) -> Any:
+    """Load on first use: `perfpy list` needs the tables of this package, and no parser."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'perfpy.events' has no attribute '{name}'")
+    from importlib import import_module
+
+    value = getattr(import_module(f"perfpy.events.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.flags import PerfType
 from perfpy.events.catalog import HARDWARE, SOFTWARE, TOOL, cache_configs, cache_event_name
-from perfpy.events.grammar import parse_terms
 from perfpy.kernel.sysfs import split_number
 
 if TYPE_CHECKING:
@@ -144,6 +143,8 @@ def _with_parameters(alias: Alias) -> str:
 
 def _spelled(alias: Alias) -> str:
     """The terms with their numbers in perf's spelling."""
+    from perfpy.events.grammar import parse_terms  # only --details and JSON look inside events
+
     words = []
     for term in parse_terms(alias.terms):
         number = f"{term.value:#x}" if isinstance(term.value, int) and term.value else term.value
@@ -183,16 +184,22 @@ def breakpoint_pattern() -> Iterator[Offer]:
     yield Offer("mem:<addr>[/len][:access]", "Hardware breakpoint")
 
 
-def tracepoints(tracefs: Tracefs, matches: Callable[[str], bool] | None = None) -> Iterator[Offer]:
+def tracepoints(tracefs: Tracefs) -> Iterator[Offer]:
     """Every tracepoint by its name; raises KernelRefused."""
     for system in tracefs.systems:
         events = tracefs.events(system)
         if system == "ftrace":  # its records have no ids, but for two
             events = [event for event in events if tracefs.event_id(system, event) is not None]
         for event in events:
-            name = f"{system}:{event}"
-            if matches is None or matches(name):
-                yield Offer(name, "Tracepoint event", encoding=_TracepointEncoding(tracefs, system, event))
+            yield Offer(f"{system}:{event}", "Tracepoint event", encoding=_TracepointEncoding(tracefs, system, event))
+
+
+def markers(cache_folder: str) -> Iterator[Offer]:
+    """The markers (SDT) of the programs in perf's build-id cache."""
+    from perfpy.events.sdt import marker_names
+
+    for name in marker_names(cache_folder):
+        yield Offer(name, "SDT event")
 
 
 class _TracepointEncoding:

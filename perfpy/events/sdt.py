@@ -26,9 +26,11 @@ def markers(cache: str) -> list[Marker]:
     found = []
     for head in _names(base):
         for tail in _names(f"{base}/{head}"):
-            folder = os.path.realpath(f"{base}/{head}/{tail}")
-            path = os.path.dirname(folder).removeprefix(os.path.realpath(cache))
-            found += [Marker(name, path, head + tail) for name in _marked(f"{folder}/probes")]
+            link = f"{base}/{head}/{tail}"
+            names = _marked(f"{link}/probes")
+            if names:
+                path = os.path.dirname(os.path.realpath(link)).removeprefix(os.path.realpath(cache))
+                found += [Marker(name, path, head + tail) for name in names]
     return sorted(found, key=lambda marker: (marker.name, marker.build_id))
 
 

@@ -13,6 +13,7 @@ import re
 from fnmatch import translate
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from perfpy.errors import KernelRefused
 from perfpy.events import inventory
 
 if TYPE_CHECKING:
@@ -53,69 +54,78 @@ def is_section(word: str) -> bool:
     return word in _SECTIONS
 
 
-def everything(machine: Machine, cache_folder: str, *, unsupported: bool = False) -> Selection:
-    """All sections; unsupported: generic events too that cannot be opened here."""
-    return Selection(_all_offers(machine, cache_folder, unsupported), _metrics(machine))
+class Selector:
+    """Finds offers on one machine.
 
+    cache_folder: perf's build-id cache; unsupported: generic events too that
+    cannot be opened here. `refusals`: why tracepoints could not be looked at,
+    once the offers have been read.
+    """
 
-def _all_offers(machine: Machine, cache_folder: str, unsupported: bool) -> Iterator[Offer]:
-    yield from inventory.hardware(machine, all_of_them=unsupported)
-    yield from inventory.software()
-    yield from inventory.tool()
-    yield from inventory.cache(machine, all_of_them=unsupported)
-    yield from inventory.pmu_events(machine)
-    yield from inventory.raw_descriptors(machine)
-    yield from inventory.breakpoint_pattern()
-    yield from inventory.tracepoints(machine.tracefs)
-    yield from sdt_offers(cache_folder)
+    def __init__(self, machine: Machine, cache_folder: str, *, unsupported: bool = False) -> None:
+        self._machine = machine
+        self._cache_folder = cache_folder
+        self._unsupported = unsupported
+        self.refusals: list[KernelRefused] = []
 
+    def everything(self) -> Selection:
+        """All sections."""
+        return Selection(self._all_offers(), self._metrics())
 
-def select(word: str, machine: Machine, cache_folder: str, *, unsupported: bool = False) -> Selection:
-    """What one word asks for."""
-    section = _SECTIONS.get(word)
-    if section == "metric":
-        return Selection((), _metrics(machine), "metrics")
-    if section == "metricgroup":
-        return Selection((), _metrics(machine), "groups")
-    if section:
-        return Selection(_section(section, machine, cache_folder, unsupported), [])
-    if ":" in word:
-        return _matching(word, machine, cache_folder, only_tracepoints=True)
-    return _matching(f"*{word}*", machine, cache_folder, only_tracepoints=False)
+    def select(self, word: str) -> Selection:
+        """What one word asks for."""
+        section = _SECTIONS.get(word)
+        if section == "metric":
+            return Selection((), self._metrics(), "metrics")
+        if section == "metricgroup":
+            return Selection((), self._metrics(), "groups")
+        if section:
+            return Selection(self._section(section), [])
+        if ":" in word:
+            return self._matching(word, ("tracepoint", "sdt"))
+        return self._matching(f"*{word}*", ("hw", "sw", "cache", "pmu", "tracepoint", "sdt"))
 
-
-def _section(section: str, machine: Machine, cache_folder: str, unsupported: bool) -> Iterator[Offer]:
-    if section == "hw":
-        yield from inventory.hardware(machine, all_of_them=unsupported)
-    elif section == "sw":
-        yield from inventory.software()
-        yield from inventory.tool()
-    elif section == "cache":
-        yield from inventory.cache(machine, all_of_them=unsupported)
-    elif section == "pmu":
-        yield from inventory.pmu_events(machine)
-    elif section == "tracepoint":
-        yield from inventory.tracepoints(machine.tracefs)
-    else:
-        yield from sdt_offers(cache_folder)
-
-
-def _matching(pattern: str, machine: Machine, cache_folder: str, *, only_tracepoints: bool) -> Selection:
-    """perf's own search: a pattern over names and aliases, and over topics in any case."""
-    named = _matcher(pattern)
-    topical = _matcher(pattern.lower())
-
-    def fits(offer: Offer) -> object:
-        return named(offer.name) or (offer.alias and named(offer.alias)) or (offer.topic and topical(offer.topic.lower()))
-
-    offers: list[Offer] = []
-    if not only_tracepoints:
+    def _all_offers(self) -> Iterator[Offer]:
         for section in ("hw", "sw", "cache", "pmu"):
-            offers += filter(fits, _section(section, machine, cache_folder, False))
-    offers += inventory.tracepoints(machine.tracefs, named)
-    offers += (offer for offer in sdt_offers(cache_folder) if named(offer.name))
-    found = [metric for metric in _metrics(machine) if named(metric.name) or any(map(named, metric.groups))]
-    return Selection(offers, found)
+            yield from self._section(section)
+        yield from inventory.raw_descriptors(self._machine)
+        yield from inventory.breakpoint_pattern()
+        for section in ("tracepoint", "sdt"):
+            yield from self._section(section)
+
+    def _section(self, section: str) -> Iterator[Offer]:
+        machine = self._machine
+        if section == "hw":
+            yield from inventory.hardware(machine, all_of_them=self._unsupported)
+        elif section == "sw":
+            yield from inventory.software()
+            yield from inventory.tool()
+        elif section == "cache":
+            yield from inventory.cache(machine, all_of_them=self._unsupported)
+        elif section == "pmu":
+            yield from inventory.pmu_events(machine)
+        elif section == "tracepoint":
+            try:
+                yield from inventory.tracepoints(machine.tracefs)
+            except KernelRefused as error:
+                self.refusals.append(error)
+        else:
+            yield from inventory.markers(self._cache_folder)
+
+    def _matching(self, pattern: str, sections: tuple[str, ...]) -> Selection:
+        """perf's own search: a pattern over names and aliases, and over topics in any case."""
+        named = _matcher(pattern)
+        topical = _matcher(pattern.lower())
+
+        def fits(offer: Offer) -> object:
+            return named(offer.name) or (offer.alias and named(offer.alias)) or (offer.topic and topical(offer.topic.lower()))
+
+        offers = [offer for section in sections for offer in self._section(section) if fits(offer)]
+        found = [metric for metric in self._metrics() if named(metric.name) or any(map(named, metric.groups))]
+        return Selection(offers, found)
+
+    def _metrics(self) -> list[Metric]:
+        return self._machine.event_files.metrics if self._machine.event_files is not None else []
 
 
 def _matcher(pattern: str) -> Callable[[str], bool]:
@@ -125,14 +135,6 @@ def _matcher(pattern: str) -> Callable[[str], bool]:
 
 def _metrics(machine: Machine) -> list[Metric]:
     return machine.event_files.metrics if machine.event_files is not None else []
-
-
-def sdt_offers(cache_folder: str) -> Iterator[Offer]:
-    """The markers of programs in perf's build-id cache."""
-    from perfpy.events.sdt import marker_names
-
-    for name in marker_names(cache_folder):
-        yield inventory.Offer(name, "SDT event")
 
 
 def default_cache_folder() -> str:

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 from perfpy import errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from perfpy.analysis.named_counts import Count, Counts, ProgramCounts
     from perfpy.capture.region import Region
+    from perfpy.events.inventory import Offer
     from perfpy.perfdata.source import Origin
     from perfpy.recording import Recording
 
@@ -30,12 +31,14 @@ __version__ = "0.1.0"
 __all__ = [
     "Count",
     "Counts",
+    "Offer",
     "ProgramCounts",
     "Recording",
     "Region",
     "__version__",
     "count",
     "errors",
+    "list_events",
     "open",
     "stat",
 ]
@@ -43,6 +46,7 @@ __all__ = [
 _TYPES = {
     "Count": "perfpy.analysis.named_counts",
     "Counts": "perfpy.analysis.named_counts",
+    "Offer": "perfpy.events.inventory",
     "ProgramCounts": "perfpy.analysis.named_counts",
     "Recording": "perfpy.recording",
     "Region": "perfpy.capture.region",
@@ -116,6 +120,24 @@ def count(*events: str) -> Region:
     from perfpy.capture.region import Region
 
     return Region(*events)
+
+
+def list_events(words: str = "", *, supported: bool = True) -> Iterator[Offer]:
+    """The events of this machine that -e takes.
+
+    words: a kind (hw, sw, cache, pmu, tracepoint), a part of a name, or a
+    pattern such as "sched:*"; "": everything. supported: without the hardware
+    and cache events that this machine cannot count.
+
+    >>> import perfpy
+    >>> [event.name for event in perfpy.list_events("clock")][:2]
+    ['cpu-clock', 'task-clock']
+    """
+    from perfpy.events.machine import this_machine
+    from perfpy.events.selection import Selector, default_cache_folder
+
+    selector = Selector(this_machine(), default_cache_folder(), unsupported=not supported)
+    yield from (selector.select(words) if words else selector.everything()).offers
 
 
 def __getattr__(name: str) -> Any:

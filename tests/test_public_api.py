@@ -11,12 +11,14 @@ import perfpy
 PUBLIC = [
     "Count",
     "Counts",
+    "Offer",
     "ProgramCounts",
     "Recording",
     "Region",
     "__version__",
     "count",
     "errors",
+    "list_events",
     "open",
     "stat",
 ]

@@ -163,11 +163,15 @@ class Recording:
 
     @cached_property
     def timeline(self) -> TaskTimeline:
-        """Commands and address spaces of all tasks over time."""
+        """Commands and address spaces of all tasks over time; threads lose their names when they exit."""
+        return self._make_timeline(keep_exited=False)
+
+    def _make_timeline(self, *, keep_exited: bool) -> TaskTimeline:
         from perfpy.symbols.address_space import TaskTimeline
 
         listed = self.data.features.get("build_id", ())
-        return TaskTimeline(self.data.side_band(), build_ids={entry.filename: entry.build_id.hex() for entry in listed})
+        build_ids = {entry.filename: entry.build_id.hex() for entry in listed}
+        return TaskTimeline(self.data.side_band(), build_ids=build_ids, keep_exited=keep_exited)
 
     def symbolizer(self, options: SymbolOptions | None = None) -> Symbolizer:
         """A new Symbolizer for the recording's addresses; options: where to look for symbols."""
@@ -179,5 +183,7 @@ class Recording:
         """A histogram of the samples, for each event: by command, file and function where options do not say otherwise."""
         from perfpy.analysis.options import ReportOptions
         from perfpy.analysis.reporting import make_report
+        from perfpy.symbols.symbolizer import Symbolizer
 
-        return make_report(self.data, self.timeline, self.symbolizer(symbols), options or ReportOptions())
+        timeline = self._make_timeline(keep_exited=True)
+        return make_report(self.data, timeline, Symbolizer(timeline, symbols), options or ReportOptions())

@@ -16,7 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfpy.analysis.calltree import CallForest, CallNode, Int64, Pruning, grow, minimum_period
-from perfpy.analysis.sortkeys import Metric, SortKey
+from perfpy.analysis.places import ranks
+from perfpy.analysis.sortkeys import SortKey
+from perfpy.analysis.treeorder import tree_order
 
 if TYPE_CHECKING:
     from perfpy.analysis.entries import Entries, EntryBuilder
@@ -211,37 +213,69 @@ def _hex(number: int) -> str:
     return hex(number) if number else "0"
 
 
-def sort_entries(entries: Entries, chosen: Int64, layout: Layout, keys: dict[str, KeyValues], depth: Int64 | None, tids: Int64, sort_member: int) -> Int64:
+def sort_entries(
+    entries: Entries, chosen: Int64, layout: Layout, keys: dict[str, KeyValues], depth: Int64 | None, tids: Int64, sort_member: int
+) -> Int64:
     """The chosen entries in perf's order: by the layout's columns, equal rows by perf's tree of entries.
 
     depth: a number for each entry by which perf puts callers above callees of
     equal weight, smaller first; None without callers.
     """
-    columns: list[NDArray[Any]] = []
+    # the columns behind the callers' weight; those before it, with it
+    before: list[NDArray[Any]] = []
+    after: list[NDArray[Any]] = []
+    current = before
+    by_depth = False
     for entry in layout.sorts:
-        if isinstance(entry, Metric):
-            sums = entries.sums.get(entry.value)
-            if sums is None:
-                continue
-            members = [sort_member, *(m for m in range(sums.shape[1]) if m != sort_member)]
-            columns.extend(-sums[chosen, member] for member in members)
-            if entry.value == "children" and depth is not None:
-                columns.append(_depth_column(sums[chosen, 0], depth[chosen], tids[chosen]))
-        else:
-            columns.append(keys[entry.name].order[chosen])
-    columns.extend(keys[key.name].same[chosen] for key in layout.keys)
-    return chosen[np.lexsort(columns[::-1])]
+        if isinstance(entry, SortKey):
+            current.append(keys[entry.name].order[chosen])
+            continue
+        sums = entries.sums.get(entry.value)
+        if sums is None:
+            continue
+        current.extend(-sums[chosen, member] for member in (sort_member, *(m for m in range(sums.shape[1]) if m != sort_member)))
+        if entry.value == "children":
+            by_depth, current = depth is not None, after
+    inserted = [keys[key.name].same[chosen] for key in layout.keys]
+    if not by_depth or depth is None:
+        return chosen[np.lexsort([*before, *after, *inserted][::-1])]
+    order = np.lexsort(inserted[::-1]) if inserted else np.arange(len(chosen))
+    weight, rest = ranks(*before), ranks(*after) if after else np.zeros(len(chosen), np.int64)
+    return chosen[_callers_first(order, weight, depth[chosen], tids[chosen], rest)]
 
 
-def _depth_column(weights: Int64, depth: Int64, tids: Int64) -> Int64:
-    """The depths of entries of one thread with equal weight, else 0: perf does not compare those of different threads."""
-    order = np.argsort(weights, kind="stable")
-    ordered, threads = weights[order], tids[order]
-    begins = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(order) else np.zeros(0, np.int64)
-    if not len(begins):
-        return np.zeros(0, np.int64)
-    mixed = np.maximum.reduceat(threads, begins) != np.minimum.reduceat(threads, begins)
-    group = np.repeat(np.arange(len(begins)), np.diff(np.append(begins, len(order))))
-    column = np.empty(len(order), np.int64)
-    column[order] = np.where(mixed[group], 0, depth[order])
-    return column
+# beyond so many rows the exact order of perf's tree is not worth its time
+_TREE_ROWS = 20_000
+
+
+def _callers_first(order: Int64, weight: Int64, depth: Int64, tids: Int64, rest: Int64) -> Int64:
+    """Sort rows by weight; equal ones by depth within a thread and by the rest otherwise, as perf's tree has it.
+
+    order: the rows in the order in which perf puts them into its tree.
+    """
+    mixed = _mixed(weight, tids)
+    if not mixed.any() or len(order) > _TREE_ROWS:
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(len(order))
+        return np.lexsort((rank, rest, np.where(mixed, 0, depth), weight))
+    weights, depths, threads, rests = weight.tolist(), depth.tolist(), tids.tolist(), rest.tolist()
+
+    def before(row: int, other: int) -> bool:
+        if weights[row] != weights[other]:
+            return bool(weights[row] < weights[other])
+        if threads[row] == threads[other] and depths[row] != depths[other]:
+            return bool(depths[row] < depths[other])
+        return bool(rests[row] < rests[other])
+
+    return np.array(tree_order(order.tolist(), before), np.int64)
+
+
+def _mixed(weight: Int64, tids: Int64) -> NDArray[np.bool_]:
+    """Which rows have the weight of a row of another thread."""
+    if not len(weight):
+        return np.zeros(0, np.bool_)
+    size = int(weight.max()) + 1
+    low, high = np.full(size, np.iinfo(np.int64).max), np.full(size, np.iinfo(np.int64).min)
+    np.minimum.at(low, weight, tids)
+    np.maximum.at(high, weight, tids)
+    return low[weight] != high[weight]

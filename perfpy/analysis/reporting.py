@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -92,7 +91,7 @@ def make_report(data: PerfData, timeline: TaskTimeline, symbolizer: Symbolizer, 
     facts = Facts(
         places,
         timeline.comms,
-        _last_comms(timeline),
+        timeline.last_comm,
         verbose=options.verbose,
         nanoseconds=options.nanoseconds,
         quantum=options.time_quantum,
@@ -107,18 +106,6 @@ def _as_recorded(options: ReportOptions, events: Sequence[FileEvent]) -> ReportO
     children = options.children and chains
     wanted = replace(options.wanted, tracepoints=tracepoints, children=children)
     return replace(options, call_graph=graph, children=children, wanted=wanted)
-
-
-def _last_comms(timeline: TaskTimeline) -> Callable[[int], str]:
-    @cache
-    def last_comm(tid: int) -> str:
-        end = np.array([_END_OF_TIME], np.uint64)
-        return timeline.comms[timeline.comm_ids(np.array([tid], np.int32), end)[0]]
-
-    return last_comm
-
-
-_END_OF_TIME = (1 << 64) - 1
 
 
 class Reporter:

@@ -97,12 +97,14 @@ class TaskTimeline:
     """Commands and address spaces of all tasks of a recording, over time.
 
     records: the side-band in delivery order. build_ids: file name -> hex, of the
-    recording's BUILD_ID feature.
+    recording's BUILD_ID feature. keep_exited: whether threads that exited
+    keep their names (perf report has it so, perf script not).
     """
 
-    def __init__(self, side_records: Iterable[Delivered], *, build_ids: dict[str, str] | None = None) -> None:
+    def __init__(self, side_records: Iterable[Delivered], *, build_ids: dict[str, str] | None = None, keep_exited: bool = False) -> None:
         self.dso_table = DsoTable(build_ids)
         self.comms: list[str] = ["swapper"]
+        self._keep_exited = keep_exited
         self.kernel_reference: tuple[str, int] | None = None
         self.kernel_dso = -1
         self._comm_numbers = {"swapper": 0}
@@ -192,7 +194,9 @@ class TaskTimeline:
             self._start_space(record.pid, rank, -1 if parent is None else parent)
 
     def _exit(self, record: records.Exit, rank: int) -> None:
-        # perf forgets the name; the mappings stay, for what the process's other threads still do
+        # perf script forgets the name, perf report does not; the mappings stay, for what the process's other threads still do
+        if self._keep_exited:
+            return
         self._comm_spans.forget(record.tid, rank, self._comm_number(f":{record.tid}"))
 
     def _mmap(self, record: records.Mmap | records.Mmap2, rank: int) -> None:

@@ -215,7 +215,11 @@ def _set(text: str, cell: Cell, width: int) -> str:
 
 
 def _filled(text: str, width: int) -> str:
-    return text[: max(width, 0)].ljust(width)
+    """Cut and filled to a width in bytes."""
+    if text.isascii():
+        return text[: max(width, 0)].ljust(width)
+    kept = text.encode(errors="surrogateescape")[: max(width, 0)].decode(errors="surrogateescape")
+    return kept + " " * (width - byte_width(kept))
 
 
 class _KeyWidths:

@@ -47,6 +47,7 @@ class Dso:
     long_name: str = ""
     short_name: str = ""
     pids: set[int] = field(default_factory=set, repr=False)
+    listed: bool = False  # in the file's table of build-ids
 
     def __post_init__(self) -> None:
         self.long_name = self.long_name or self.name
@@ -115,7 +116,7 @@ class DsoTable:
         number = self._ids.get((name, build_id))
         if number is None:
             number = self._ids[name, build_id] = len(self.dsos)
-            self.dsos.append(Dso(name, kind, build_id))
+            self.dsos.append(Dso(name, kind, build_id, listed=name in self._build_ids))
         if pid is not None:
             self.dsos[number].pids.add(pid)
         return number

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from perfpy.symbols.dso import UNKNOWN_NAME
+from perfpy.symbols.dso import UNKNOWN_NAME, Dso, DsoKind
 
 if TYPE_CHECKING:
     from perfpy.symbols.symbolizer import Symbolizer
@@ -91,13 +91,18 @@ class FrameTexts:
 
     def _dsos(self, done: int) -> list[bytes]:
         frames, dsos = self._symbolizer.frames, self._symbolizer.dsos
-        names = [b" (" + _encoded(dso.long_name if self._style.kernel_path else dso.name) for dso in dsos]
+        names = [b" (" + _encoded(dso.long_name if self._style.kernel_path else _plain_name(dso)) for dso in dsos]
         names.append(b" (" + UNKNOWN_NAME.encode())  # for -1
         if not self._style.dso_offset:
             return [names[dso] + b")" for dso in frames.dso[done:].tolist()]
         kernel = [dso.kernel for dso in dsos] + [True]
         pairs = zip(frames.dso[done:].tolist(), frames.address[done:].tolist(), strict=True)
         return [names[dso] + (b")" if kernel[dso] else b"+0x%x)" % address) for dso, address in pairs]
+
+
+def _plain_name(dso: Dso) -> str:
+    """The name of a file as it was mapped; of a kernel module [its name], but for those that the file lists with build-ids."""
+    return dso.short_name if dso.kind is DsoKind.MODULE and not dso.listed else dso.name
 
 
 def _encoded(name: str) -> bytes:

@@ -18,6 +18,7 @@ from perfpy.views.pieces import Piece
 
 if TYPE_CHECKING:
     from perfpy.perfdata.batches import Batch
+    from perfpy.perfdata.event_table import FileEvent
     from perfpy.symbols.symbolizer import Symbolizer
 
 
@@ -30,7 +31,8 @@ def address_modes(addresses: NDArray[np.uint64], cpumode: NDArray[np.uint8], ker
 class BranchTexts:
     """Makes the piece of one event's branch stacks; b"" when the fields do not ask for it."""
 
-    def __init__(self, symbolizer: Symbolizer, fields: set[str], kernel_start: int, *, kernel_path: bool) -> None:
+    def __init__(self, event: FileEvent, symbolizer: Symbolizer, fields: set[str], kernel_start: int, *, kernel_path: bool) -> None:
+        self._event = event
         self._symbolizer = symbolizer
         self._kernel_start = kernel_start
         self._kind = next((name for name in ("brstack", "brstacksym", "brstackoff") if name in fields), "")
@@ -62,7 +64,7 @@ class BranchTexts:
         """One end of every branch."""
         is_from = self._kind != "brstacksym"
         if not is_from or self._with_dso or self._kind == "brstackoff":
-            pid = np.repeat(column(batch.columns, "pid", len(batch), -1), counts)
+            pid = np.repeat(column(batch, self._event, "pid"), counts)
             modes = address_modes(addresses, np.repeat(batch.columns["cpumode"], counts), self._kernel_start)
             ids = self._symbolizer.frame_ids(pid, addresses, np.repeat(batch.key, counts), modes)
             texts = self._frames.update()

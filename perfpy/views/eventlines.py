@@ -100,7 +100,7 @@ class EventLines:
         plain_address = FrameStyle(16, symbol=False, offset=False, dso=False)
         self._data_frames = FrameTexts(context.symbolizer, style if names_data_address(event) else plain_address)
         self._data_sources = fieldtext.DataSourceTexts()
-        self._branches = BranchTexts(context.symbolizer, fields, context.kernel_start, kernel_path=context.kernel_path)
+        self._branches = BranchTexts(event, context.symbolizer, fields, context.kernel_start, kernel_path=context.kernel_path)
 
     @property
     def is_silent(self) -> bool:
@@ -110,7 +110,7 @@ class EventLines:
     def flat(self, batch: Batch, shown_times: NDArray[np.uint64]) -> Flat:
         """The text of the rows of a batch, all of this event. shown_times: what stands in the time field."""
         rows = len(batch)
-        pieces = [*self._start(batch, shown_times), self._number("period", batch.columns, rows)]
+        pieces = [*self._start(batch, shown_times), self._number("period", batch)]
         if "event" in self._fields:
             pieces.append(self._name)
         if self._context.flags:
@@ -124,46 +124,43 @@ class EventLines:
 
     def _start(self, batch: Batch, shown_times: NDArray[np.uint64]) -> list[Piece]:
         """Task, cpu, misc and time: what side-band lines begin with too."""
-        columns, rows, fields = batch.columns, len(batch), self._fields
-        pid, tid = (fieldtext.column(columns, name, rows, -1) for name in ("pid", "tid"))
-        comm = self._context.timeline.comm_ids(tid, batch.key) if "comm" in fields else np.zeros(rows, np.int32)
-        pieces = [self._tasks.piece(comm, pid, tid), self._number("cpu", columns, rows), self._number("misc", columns, rows)]
+        fields = self._fields
+        pid, tid = self._column(batch, "pid"), self._column(batch, "tid")
+        comm = self._context.timeline.comm_ids(tid, batch.key) if "comm" in fields else np.zeros(len(batch), np.int32)
+        pieces = [self._tasks.piece(comm, pid, tid), self._number("cpu", batch), self._number("misc", batch)]
         if "tod" in fields and self._context.clock is not None:
-            pieces.append(list(map(self._context.clock, fieldtext.times(columns, rows).tolist())))
+            pieces.append(list(map(self._context.clock, self._column(batch, "time").tolist())))
         if "time" in fields:
             pieces.append(time_piece(shown_times, ns=self._context.ns))
         return pieces
 
-    def _number(self, name: str, columns: Columns, rows: int) -> Piece:
+    def _column(self, batch: Batch, name: str) -> NDArray[Any]:
+        return fieldtext.column(batch, self._event, name)
+
+    def _number(self, name: str, batch: Batch) -> Piece:
         texts = self._numbers.get(name)
-        if texts is None:
-            return b""
-        column, _, default = fieldtext.NUMBERS[name]
-        if name == "period":
-            default = self._event.attr.sample_period
-        # -1 as perf's %d shows it is known for cpu only
-        return texts.piece(fieldtext.column(columns, column, rows, default))
+        return b"" if texts is None else texts.piece(self._column(batch, name))
 
     def _rest(self, batch: Batch) -> list[Piece]:
         """Everything behind the event's name."""
-        columns, rows, fields = batch.columns, len(batch), self._fields
+        columns, fields = batch.columns, self._fields
         pieces: list[Piece] = []
         if "trace" in fields and self._trace is not None:
             pieces.append(self._traced(columns))
         if "addr" in fields:
             pieces.append(self._address(batch))
         if "data_src" in fields:
-            pieces.append(self._data_sources.piece(fieldtext.data_source(columns, rows)))
-        pieces += [self._number(name, columns, rows) for name in ("weight", "ins_lat", "retire_lat")]
+            pieces.append(self._data_sources.piece(self._column(batch, "data_src")))
+        pieces += [self._number(name, batch) for name in ("weight", "ins_lat", "retire_lat")]
         if "cgroup" in fields:
-            pieces.append([b" " + self._cgroup(ident) for ident in fieldtext.column(columns, "cgroup", rows, 0).tolist()])
+            pieces.append([b" " + self._cgroup(ident) for ident in self._column(batch, "cgroup").tolist()])
         if "ip" in fields:
             pieces += self._instruction(batch)
-        pieces += self._registers(columns, rows)
+        pieces += self._registers(batch)
         pieces.append(self._branches.piece(batch))
         if "bpf-output" in fields and self._is_bpf_output:
             pieces.append([fieldtext.bpf_output_text(raw) for raw in _raw_bytes(columns)])
-        pieces += [self._number(name, columns, rows) for name in ("phys_addr", "data_page_size", "code_page_size")]
+        pieces += [self._number(name, batch) for name in ("phys_addr", "data_page_size", "code_page_size")]
         return pieces
 
     def _branch_trace(self, batch: Batch) -> list[Piece]:
@@ -180,19 +177,18 @@ class EventLines:
         return self._context.cgroups.get(ident, "unknown").encode("utf-8", "surrogateescape")
 
     def _address(self, batch: Batch) -> Piece:
-        columns, rows = batch.columns, len(batch)
-        addresses = fieldtext.column(columns, "addr", rows, 0)
-        modes = address_modes(addresses, columns["cpumode"], self._context.kernel_start)
-        ids = self._context.symbolizer.frame_ids(fieldtext.column(columns, "pid", rows, -1), addresses, batch.key, modes)
+        addresses = self._column(batch, "addr")
+        modes = address_modes(addresses, batch.columns["cpumode"], self._context.kernel_start)
+        ids = self._context.symbolizer.frame_ids(self._column(batch, "pid"), addresses, batch.key, modes)
         return Coded(ids, self._data_frames.update())
 
     def _instruction(self, batch: Batch) -> list[Piece]:
         """The ip on the same line, or the callchain below it."""
-        columns, rows = batch.columns, len(batch)
-        pid = fieldtext.column(columns, "pid", rows, -1)
+        columns = batch.columns
+        pid = self._column(batch, "pid")
         symbolizer = self._context.symbolizer
         if not (self._with_chain and "callchain" in columns):
-            ids = symbolizer.frame_ids(pid, fieldtext.column(columns, "ip", rows, 0), batch.key, columns["cpumode"])
+            ids = symbolizer.frame_ids(pid, self._column(batch, "ip"), batch.key, columns["cpumode"])
             return [Coded(ids, self._flat_frames.update())]
         from perfpy.analysis.callchains import frames_of
 
@@ -214,12 +210,12 @@ class EventLines:
         totals = np.concatenate([[0], np.cumsum(kept)])
         return frames[kept], totals[starts + counts] - totals[starts]
 
-    def _registers(self, columns: Columns, rows: int) -> list[Piece]:
+    def _registers(self, batch: Batch) -> list[Piece]:
         pieces: list[Piece] = []
         for name, column, mask in (("iregs", "intr_regs", self._event.attr.sample_regs_intr), ("uregs", "user_regs", self._event.attr.sample_regs_user)):
-            if name in self._fields and column in columns:
-                abis = fieldtext.column(columns, column + "_abi", rows, 0)
-                pieces.append(fieldtext.register_texts(abis, columns[column], mask, self._context.arch))
+            if name in self._fields and column in batch.columns:
+                abis = self._column(batch, column + "_abi")
+                pieces.append(fieldtext.register_texts(abis, batch.columns[column], mask, self._context.arch))
         return pieces
 
     def _traced(self, columns: Columns) -> Piece:

@@ -21,6 +21,8 @@ from perfpy.views.memory_text import memory_text
 from perfpy.views.pieces import Coded, Piece, ValueTexts
 
 if TYPE_CHECKING:
+    from perfpy.perfdata.batches import Batch
+    from perfpy.perfdata.event_table import FileEvent
     from perfpy.symbols.interning import IdTable
 
 _NEVER: Final = 0xFFFFFFFFFFFFFFFF
@@ -121,38 +123,51 @@ class DataSourceTexts:
         return texts
 
 
-#: formats of numbers that stand for themselves: field -> (column, format, value without the column)
-NUMBERS: Final[dict[str, tuple[str, Callable[[int], bytes], int]]] = {
-    "cpu": ("cpu", lambda value: b"[%03d] " % value, -1),
-    "period": ("period", lambda value: b"%10d " % value, 0),
-    "weight": ("weight", lambda value: b"%16d" % value, 0),
-    "ins_lat": ("ins_lat", lambda value: b"%16d" % (value & 0xFFFF), 0),
-    "retire_lat": ("retire_lat", lambda value: b"%16d" % (value & 0xFFFF), 0),
-    "phys_addr": ("phys_addr", lambda value: b"%16x" % value, 0),
-    "data_page_size": ("data_page_size", page_size_field, 0),
-    "code_page_size": ("code_page_size", page_size_field, 0),
-    "misc": ("misc", misc_text, 0),
+#: fields that are one number each, and their formats
+NUMBERS: Final[dict[str, Callable[[int], bytes]]] = {
+    "cpu": lambda value: b"[%03d] " % value,
+    "period": lambda value: b"%10d " % value,
+    "weight": lambda value: b"%16d" % value,
+    "ins_lat": lambda value: b"%16d" % (value & 0xFFFF),
+    "retire_lat": lambda value: b"%16d" % (value & 0xFFFF),
+    "phys_addr": lambda value: b"%16x" % value,
+    "data_page_size": page_size_field,
+    "code_page_size": page_size_field,
+    "misc": misc_text,
 }
 
 
 def number_texts(field: str) -> ValueTexts:
     """The texts of one of NUMBERS."""
-    return ValueTexts(NUMBERS[field][1])
+    return ValueTexts(NUMBERS[field])
 
 
-def column(columns: Any, name: str, rows: int, default: int) -> NDArray[Any]:
-    """A column, or the value that perf gives what samples lack."""
-    found = columns.get(name)
-    if found is not None:
+#: the sample_type bits without which samples do not have a column
+_NEEDED: Final = {
+    "pid": flags.SampleType.TID, "tid": flags.SampleType.TID, "cpu": flags.SampleType.CPU, "time": flags.SampleType.TIME,
+    "period": flags.SampleType.PERIOD | flags.SampleType.READ, "data_src": flags.SampleType.DATA_SRC,
+}  # fmt: skip
+_ABSENT: Final = {"pid": -1, "tid": -1, "cpu": -1, "time": _NEVER, "data_src": _NO_DATA_SRC}
+
+
+def column(batch: Batch, event: FileEvent, name: str) -> NDArray[Any]:
+    """A column of samples of one event, or the value that perf gives what they lack."""
+    found = batch.columns.get(name)
+    needed = _NEEDED.get(name)
+    if found is not None and (needed is None or event.attr.sample_type & needed):
         array: NDArray[Any] = found
         return array
-    kind = np.int32 if name in ("pid", "tid", "cpu") else np.uint64
-    return np.full(rows, default if kind is np.int32 else default % (1 << 64), kind)
+    default = event.attr.sample_period if name == "period" else _ABSENT.get(name, 0)
+    return np.full(len(batch), default, np.int32 if default == -1 else np.uint64)
 
 
-def times(columns: Any, rows: int) -> NDArray[np.uint64]:
-    """The time stamps; the greatest number where samples have none."""
-    return column(columns, "time", rows, _NEVER)
+def times(batch: Batch, events: Sequence[FileEvent]) -> NDArray[np.uint64]:
+    """The time stamps of samples of any event; the greatest number where they have none."""
+    found: NDArray[np.uint64] | None = batch.columns.get("time")
+    timed = [bool(event.attr.sample_type & flags.SampleType.TIME) for event in events]
+    if found is None or not any(timed):
+        return np.full(len(batch), _NEVER, np.uint64)
+    return found if all(timed) else np.where(np.array(timed)[batch.event], found, np.uint64(_NEVER))
 
 
 def register_texts(abis: NDArray[np.uint64], registers: Ragged, mask: int, arch: str) -> Piece:
@@ -200,6 +215,3 @@ def bpf_output_text(raw: bytes) -> bytes:
         lines.append(b'%17s "%s"\n' % (b"BPF string:", text))
     return b"".join(lines)
 
-
-def data_source(columns: Any, rows: int) -> NDArray[np.uint64]:
-    return column(columns, "data_src", rows, _NO_DATA_SRC)

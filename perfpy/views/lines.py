@@ -72,7 +72,7 @@ class ScriptLines:
         return [EventLines(event, sets[kind_of(event)].fields, sets[kind_of(event)].chosen, self.context, compiled) for event in self.events]
 
     def _chosen(self, batch: Batch) -> Batch:
-        kept = None if self.keep.is_open else self.keep.mask(batch, self.context.timeline, self.context.symbolizer)
+        kept = None if self.keep.is_open else self.keep.mask(batch, self.events, self.context.timeline, self.context.symbolizer)
         if self.switch is not None:
             on = self.switch.mask(batch.event)
             kept = on if kept is None else kept & on
@@ -83,7 +83,7 @@ class ScriptLines:
         if not len(batch):
             return self._side_texts(side)
         places = places_among(side, batch)
-        times = fieldtext.times(batch.columns, len(batch))
+        times = fieldtext.times(batch, self.events)
         shown, side_times = self._shown_times(times, side, places)
         flat = self._flat(batch, shown, makers)
         texts: list[bytes] = []

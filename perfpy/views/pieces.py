@@ -107,13 +107,14 @@ class Joiner:
 
     def _paired(self, pieces: list[Piece]) -> list[Piece]:
         """Coded pieces with constants or nothing between them become one, while there are few distinct pairs."""
-        at = 0
+        at = step = 0
         while at < len(pieces) - 1:
             between = pieces[at + 1]
             far = at + 2 if isinstance(between, bytes) and at + 2 < len(pieces) else at + 1
             first, second = pieces[at], pieces[far]
             if isinstance(first, Coded) and isinstance(second, Coded):
-                pair = self._pair(at, first, between if far == at + 2 and isinstance(between, bytes) else b"", second)
+                pair = self._pair(step, first, between if far == at + 2 and isinstance(between, bytes) else b"", second)
+                step += 1
                 if pair is not None:
                     pieces[at : far + 1] = [pair]
                     continue

@@ -6,16 +6,18 @@ What leaves: a mask over the rows of a batch.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perfpy.views.fieldtext import column
+from perfpy.views.fieldtext import times
 
 if TYPE_CHECKING:
     from perfpy.perfdata.batches import Batch
+    from perfpy.perfdata.event_table import FileEvent
     from perfpy.symbols.address_space import TaskTimeline
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.views.timeranges import TimeRanges
@@ -39,15 +41,14 @@ class SampleFilter:
         """Whether everything is kept."""
         return all(condition is None for condition in (self.times, self.cpus, self.comms, self.pids, self.tids, self.symbols, self.dsos))
 
-    def mask(self, batch: Batch, timeline: TaskTimeline, symbolizer: Symbolizer) -> NDArray[np.bool_]:
-        """Which rows are kept."""
-        columns, rows = batch.columns, len(batch)
-        kept = np.ones(rows, bool)
-        if self.times is not None and "time" in columns:
-            kept &= self.times.mask(columns["time"])
-        if self.cpus is not None and "cpu" in columns:
-            kept &= np.isin(columns["cpu"], [*self.cpus, -1])
-        pid, tid = (column(columns, name, rows, -1) for name in ("pid", "tid"))
+    def mask(self, batch: Batch, events: Sequence[FileEvent], timeline: TaskTimeline, symbolizer: Symbolizer) -> NDArray[np.bool_]:
+        """Which rows are kept. events: those that batch.event counts."""
+        kept = np.ones(len(batch), bool)
+        if self.times is not None:
+            kept &= self.times.mask(times(batch, events))
+        if self.cpus is not None:
+            kept &= np.isin(self._column(batch, "cpu"), [*self.cpus, -1])
+        pid, tid = self._column(batch, "pid"), self._column(batch, "tid")
         if self.pids is not None:
             kept &= np.isin(pid, list(self.pids))
         if self.tids is not None:
@@ -60,9 +61,16 @@ class SampleFilter:
             kept &= self._of_places(batch, pid, symbolizer)
         return kept
 
+    @staticmethod
+    def _column(batch: Batch, name: str) -> NDArray[np.int32]:
+        """A column of all samples, whatever their event."""
+        found: NDArray[np.int32] | None = batch.columns.get(name)
+        return np.full(len(batch), -1, np.int32) if found is None else found
+
     def _of_places(self, batch: Batch, pid: NDArray[np.int32], symbolizer: Symbolizer) -> NDArray[np.bool_]:
         rows = len(batch)
-        ids = symbolizer.frame_ids(pid, column(batch.columns, "ip", rows, 0), batch.key, batch.columns["cpumode"])
+        ips = batch.columns.get("ip", np.zeros(rows, np.uint64))
+        ids = symbolizer.frame_ids(pid, ips, batch.key, batch.columns["cpumode"])
         frames = symbolizer.resolve()
         kept = np.ones(rows, bool)
         if self.dsos is not None:

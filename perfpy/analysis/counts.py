@@ -7,11 +7,12 @@ Live counting and files of recorded counts meet here; nothing is text yet.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
     from perfpy.abi.attr import EventAttr
 
 
@@ -98,6 +99,11 @@ class Cell(NamedTuple):
     enabled: int
     running: int
 
+    def since(self, last: Cell) -> Cell:
+        """What was counted after an earlier reading."""
+        cpu, thread, value, enabled, running = self
+        return Cell(cpu, thread, value - last.value, enabled - last.enabled, running - last.running)
+
     def scaled(self) -> int:
         """The count, estimated for the time that the counter waited for the PMU."""
         if self.running == 0:
@@ -158,7 +164,7 @@ class Grouping:
     @classmethod
     def everything(cls) -> Grouping:
         """All counters summed."""
-        return cls(Aggregation.GLOBAL, (EVERYWHERE,), lambda cell: 0)
+        return cls(Aggregation.GLOBAL, (EVERYWHERE,), lambda _cell: 0)
 
     @classmethod
     def by_thread(cls, threads: Sequence[tuple[str, int]]) -> Grouping:
@@ -223,7 +229,7 @@ def aggregate(event: CountedEvent, cells: Iterable[Cell], grouping: Grouping, *,
     for cell in cells:
         total = sums[grouping.place_of(cell)]
         total.cells += 1
-        if event.failed or strict and not (cell.enabled and cell.running):
+        if event.failed or (strict and not (cell.enabled and cell.running)):
             total.failed = True
         total.value += cell.scaled() if scale else cell.value
         total.enabled += cell.enabled

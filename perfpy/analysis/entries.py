@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from perfpy.abi.columns import spans_index
 from perfpy.analysis.calltree import Int64, Walkers
-from perfpy.analysis.places import chain_places
+from perfpy.analysis.places import OF_SAMPLE, chain_places
 from perfpy.analysis.profile import Folded
 from perfpy.analysis.sources import TupleTable
 from perfpy.analysis.sums import GroupSums, sum_by
@@ -33,10 +33,15 @@ _FRAMES_AT_ONCE = 2_000_000
 
 @dataclass(frozen=True)
 class Chains:
-    """Distinct callchains in the order in which trees are read: frame ids, and where each chain begins (and the last ends)."""
+    """Distinct callchains in the order in which trees are read.
+
+    frames: ids; offsets: where each chain begins (and the last ends); roles:
+    of each entry (perfpy.analysis.places), OF_SAMPLE where the sample decides.
+    """
 
     frames: NDArray[np.int32]
     offsets: Int64
+    roles: NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
@@ -70,8 +75,9 @@ class Entries:
 class EntryBuilder:
     """Joins folded rows to entries.
 
-    places: the place of each row's samples; sample_class, place_class: the
-    keys as one class id, per row and per place; chains: None without callchains.
+    places: the place of each row's samples; sample_classes, place_class: the
+    keys as class ids, per row and per place; chains: None without callchains;
+    sample_roles: the role that each row's sample gives to unmapped entries.
     """
 
     def __init__(
@@ -82,6 +88,7 @@ class EntryBuilder:
         sample_classes: list[Int64],
         place_class: Int64,
         chains: Chains | None,
+        sample_roles: NDArray[np.uint8],
         *,
         callers: bool,
     ) -> None:
@@ -90,6 +97,7 @@ class EntryBuilder:
         self._order = np.argsort(tables.member[folded.event], kind="stable") if tables.members > 1 else np.arange(len(folded))
         self._folded = folded.take(self._order) if tables.members > 1 else folded
         self._places = places[self._order]
+        self._sample_roles = sample_roles[self._order]
         self._member = tables.member[self._folded.event]
         self._table = tables.table[self._folded.event]
         self._place_class = place_class
@@ -185,7 +193,10 @@ class EntryBuilder:
         place = np.empty(len(at), np.int64)
         inner = np.ones(len(at), np.bool_)
         inner[own] = False
-        place[inner] = chain_places(self._chains.frames[at[inner]])
+        roles = self._chains.roles[at[inner]]
+        undecided = np.flatnonzero(roles == OF_SAMPLE)
+        roles[undecided] = self._sample_roles[row[inner][undecided]]
+        place[inner] = chain_places(self._chains.frames[at[inner]], roles)
         place[own] = self._places[rows]
         entry = self._entry_ids(row, place)
         first = first_occurrences((row - rows[0]).astype(np.uint64) << _HALF | entry.astype(np.uint64))

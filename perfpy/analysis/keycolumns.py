@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from perfpy.analysis.places import Int64, Places, name_ranks, ranks
+from perfpy.analysis.places import ROLE_BITS, Int64, Places, name_ranks, ranks
 
 Text = Callable[[int, int], str]
 
@@ -97,7 +97,7 @@ def thread(facts: Facts, values: Int64) -> KeyColumn:
 
 
 def dso(facts: Facts, places: Int64) -> KeyColumn:
-    rank, frames = facts.places.dso_ranks(places), (places >> 1).tolist()
+    rank, frames = facts.places.dso_ranks(places), (places >> ROLE_BITS).tolist()
 
     def wide(i: int) -> int:
         return byte_width(facts.places.dso_name(frames[i])) if facts.places.dso[frames[i]] >= 0 else 0
@@ -113,10 +113,10 @@ _VERBOSE_WIDTH = _ADDRESS_DIGITS + len("0x") + len(" y ")
 
 def symbol(facts: Facts, places: Int64) -> KeyColumn:
     known = facts.places
-    frames, addresses = (places >> 1).tolist(), known.shown_address(places).tolist()
+    frames, addresses = (places >> ROLE_BITS).tolist(), known.shown_address(places).tolist()
 
     def text(i: int, samples: int) -> str:
-        return _verbose(facts, frames[i], addresses[i]) + _symbol_text(known, frames[i], addresses[i])
+        return _verbose(facts, frames[i], addresses[i]) + _symbol_text(known, int(places[i]), addresses[i])
 
     def wide(i: int) -> int:
         if known.symbol[frames[i]] < 0:
@@ -134,20 +134,21 @@ def _verbose(facts: Facts, frame: int, address: int) -> str:
     return f"{hex(address) if address else '0':<{_ADDRESS_DIGITS + 2}} {origin} "
 
 
-def _symbol_text(known: Places, frame: int, address: int) -> str:
+def _symbol_text(known: Places, place: int, address: int) -> str:
+    frame = place >> ROLE_BITS
     name = known.name(frame) if known.symbol[frame] >= 0 else f"{'0x' if address else ''}{address:016x}"
-    return f"[{chr(known.level[frame])}] {name}"
+    return f"[{known.level_of(place)}] {name}"
 
 
 def symbol_offset(facts: Facts, places: Int64) -> KeyColumn:
     known = facts.places
-    frames, addresses = (places >> 1).tolist(), known.shown_address(places).tolist()
-    offset = np.where(known.symbol[places >> 1] >= 0, known.shown_address(places).view(np.int64), 0)
+    frames, addresses = (places >> ROLE_BITS).tolist(), known.shown_address(places).tolist()
+    offset = np.where(known.symbol[places >> ROLE_BITS] >= 0, known.shown_address(places).view(np.int64), 0)
     rank = ranks(known.symbol_ranks(places), offset)
 
     def text(i: int, samples: int) -> str:
         start = known.symbol_start(int(known.symbol[frames[i]])) if known.symbol[frames[i]] >= 0 else None
-        return _symbol_text(known, frames[i], addresses[i]) + ("" if start is None else f"+{hex(addresses[i] - start)}")
+        return _symbol_text(known, int(places[i]), addresses[i]) + ("" if start is None else f"+{hex(addresses[i] - start)}")
 
     return KeyColumn(rank, rank, text, lambda i: 0)
 
@@ -159,14 +160,14 @@ def address(facts: Facts, places: Int64) -> KeyColumn:
 
 def symbol_size(facts: Facts, places: Int64) -> KeyColumn:
     known = facts.places
-    symbols = known.symbol[places >> 1].tolist()
+    symbols = known.symbol[places >> ROLE_BITS].tolist()
     sizes = [known.size(number) if number >= 0 else 0 for number in symbols]
     return _numbers(np.array(sizes, np.int64), lambda i, samples: str(sizes[i]) if symbols[i] >= 0 else "unknown", falling=False)
 
 
 def dso_size(facts: Facts, places: Int64) -> KeyColumn:
     known = facts.places
-    frames = places >> 1
+    frames = places >> ROLE_BITS
     sizes = (known.map_end[frames] - known.map_start[frames]).astype(np.int64)
     mapped = (known.dso[frames] >= 0).tolist()
     return _numbers(sizes, lambda i, samples: str(int(sizes[i])) if mapped[i] else "unknown")
@@ -174,13 +175,13 @@ def dso_size(facts: Facts, places: Int64) -> KeyColumn:
 
 def source_line(facts: Facts, places: Int64) -> KeyColumn:
     lines = _required(facts.lines)
-    column = _strings([lines.line(frame) for frame in (places >> 1).tolist()])
+    column = _strings([lines.line(frame) for frame in (places >> ROLE_BITS).tolist()])
     return column
 
 
 def source_file(facts: Facts, places: Int64) -> KeyColumn:
     lines = _required(facts.lines)
-    return _strings([lines.file(frame) for frame in (places >> 1).tolist()])
+    return _strings([lines.file(frame) for frame in (places >> ROLE_BITS).tolist()])
 
 
 def _required(lines: LineNumbers | None) -> LineNumbers:

@@ -1,10 +1,11 @@
 """Places in code as arrays: what the symbolizer knows of each frame, in the order in which perf sorts.
 
 What enters: a resolved Symbolizer. What leaves: `Places`, columns over its
-frames. A frame can be met in two roles: as the place of a sample, and as an
-entry of a callchain; they differ where there is no symbol (perf shows the
-address within the file for the one and the address in memory for the other),
-so a place is a frame id times two, plus one for callchains.
+frames. A frame can be met in several roles: as the place of a sample, and as
+an entry of a callchain. They differ where there is no symbol: perf shows the
+address within the file for the one and the address in memory for the other;
+and an entry that no mapping holds is shown at the level of the mapped entry
+before it, or of the sample. So a place is a frame id times four, plus its role.
 """
 
 from __future__ import annotations
@@ -21,15 +22,20 @@ if TYPE_CHECKING:
 Int64 = NDArray[np.int64]
 NOWHERE = -1
 
+ROLE_BITS = 2
+ROLES = 1 << ROLE_BITS
+OF_SAMPLE, OF_CHAIN, OF_CHAIN_IN_KERNEL, OF_CHAIN_IN_USER = range(ROLES)
+_LEVELS = {OF_CHAIN_IN_KERNEL: "k", OF_CHAIN_IN_USER: "."}
+
 
 def sample_places(frames: NDArray[Any]) -> Int64:
     """Frames as the places of samples."""
-    return frames.astype(np.int64) * 2
+    return frames.astype(np.int64) << ROLE_BITS
 
 
-def chain_places(frames: NDArray[Any]) -> Int64:
-    """Frames as entries of callchains."""
-    return frames.astype(np.int64) * 2 + 1
+def chain_places(frames: NDArray[Any], roles: NDArray[np.uint8]) -> Int64:
+    """Frames as entries of callchains, in one of the roles of such."""
+    return frames.astype(np.int64) << ROLE_BITS | roles
 
 
 def ranks(*columns: NDArray[Any]) -> Int64:
@@ -81,16 +87,16 @@ class Places:
 
     def dso_ranks(self, places: Int64) -> Int64:
         """Ranks of the DSOs by name, files without a name last."""
-        return self._dso_rank[self.dso[places >> 1]]
+        return self._dso_rank[self.dso[places >> ROLE_BITS]]
 
     def shown_address(self, places: Int64) -> NDArray[np.uint64]:
         """What perf keeps as the place's address: relative to the file for samples, in memory for callchains."""
-        frames = places >> 1
-        return np.where(places & 1 == 1, self.ip[frames], self.address[frames])
+        frames = places >> ROLE_BITS
+        return np.where(places & (ROLES - 1) != OF_SAMPLE, self.ip[frames], self.address[frames])
 
     def symbol_ranks(self, places: Int64) -> Int64:
         """Ranks by which two places are the same function: DSO name, then symbol start and end, or the bare address."""
-        symbol = self.symbol[places >> 1]
+        symbol = self.symbol[places >> ROLE_BITS]
         named = symbol >= 0
         return ranks(
             np.where(named, self.dso_ranks(places), -1),
@@ -101,7 +107,7 @@ class Places:
 
     def symbol_name_ranks(self, places: Int64) -> Int64:
         """Ranks by symbol name, places without one last (and equal)."""
-        symbols, which = np.unique(self.symbol[places >> 1], return_inverse=True)
+        symbols, which = np.unique(self.symbol[places >> ROLE_BITS], return_inverse=True)
         names = [self.symbols.name(number) for number in symbols.tolist() if number >= 0]
         of_symbol = name_ranks(names)
         if len(names) < len(symbols):
@@ -120,6 +126,21 @@ class Places:
         named = (symbol >= 0) & (not by_address)
         start = np.where(named, self._symbol_start[symbol], self.ip)
         return ranks(-self.dso.astype(np.int64), ~start, ~named)
+
+    def level_roles(self) -> NDArray[np.uint8]:
+        """For every frame: the role at its level that it gives to entries after it; OF_CHAIN for other levels."""
+        roles = np.full(256, OF_CHAIN, np.uint8)
+        for role, letter in _LEVELS.items():
+            roles[ord(letter)] = role
+        return roles[self.level]
+
+    def level_of(self, place: int) -> str:
+        """The letter of a place: k for the kernel, . for user code ..."""
+        return _LEVELS.get(place & (ROLES - 1)) or chr(self.level[place >> ROLE_BITS])
+
+    def every_place(self) -> Int64:
+        """All frames in all roles: place number p is at position p."""
+        return np.arange(len(self.ip) << ROLE_BITS)
 
     def size(self, symbol: int) -> int:
         """The length of a symbol in bytes."""
@@ -141,6 +162,6 @@ class Places:
 
     def memory_address(self, place: int) -> int:
         """The address in memory of a place, as perf computes it back from the address that it keeps."""
-        frame = place >> 1
+        frame = place >> ROLE_BITS
         bias = int(self.ip[frame]) - int(self.address[frame])
         return (int(self.shown_address(np.array([place]))[0]) + bias) % (1 << 64)

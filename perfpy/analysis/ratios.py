@@ -7,11 +7,14 @@ which, and the numbers' formats, are perf's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.flags import CacheId, CacheOp, CacheResult, HardwareId, PerfType, SoftwareId
-from perfpy.analysis.counts import CountedEvent, Row
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from perfpy.analysis.counts import CountedEvent, Row
 
 
 class Ratio(NamedTuple):

@@ -23,7 +23,7 @@ from perfpy.analysis.entries import Chains, Entries, EntryBuilder, Tables
 from perfpy.analysis.histogram import EventTotals, Histogram, KeyValues, Trees, sort_entries
 from perfpy.analysis.keycolumns import Facts
 from perfpy.analysis.layout import make_layout
-from perfpy.analysis.places import Int64, Places, sample_places
+from perfpy.analysis.places import OF_CHAIN, OF_SAMPLE, ROLE_BITS, Int64, Places, sample_places
 from perfpy.analysis.profile import Folded, Profile
 from perfpy.analysis.sources import SampleView, TupleTable
 from perfpy.analysis.sums import sum_by
@@ -179,10 +179,10 @@ class _Tables:
         self._has_places = frame is not None
         places = sample_places(frame) if frame is not None else np.zeros(len(folded), np.int64)
         if self._options.hide_unresolved:
-            kept = np.flatnonzero(self._known.symbol[places >> 1] >= 0)
+            kept = np.flatnonzero(self._known.symbol[places >> ROLE_BITS] >= 0)
             folded, places = folded.take(kept), places[kept]
         if self._options.selection.by_place:
-            folded = replace(folded, filtered=folded.filtered | self._options.selection.mark_frames(self._known)[places >> 1])
+            folded = replace(folded, filtered=folded.filtered | self._options.selection.mark_frames(self._known)[places >> ROLE_BITS])
         self._chains = self._oriented() if reporter.profile.chains is not None else None
         if self._options.ignore_callees and self._chains:
             places = self._cut_callees(folded, places)
@@ -202,7 +202,19 @@ class _Tables:
         if len(lengths) and int(lengths.max()) > self._options.max_stack:
             index, offsets = spans_index(offsets[:-1], np.minimum(lengths, self._options.max_stack))
             frames = frames[index]
-        return Chains(frames, offsets)
+        return Chains(frames, offsets, self._roles(frames, offsets))
+
+    def _roles(self, frames: NDArray[np.int32], offsets: Int64) -> NDArray[np.uint8]:
+        """The role of every entry of a chain; OF_SAMPLE for unmapped entries that no mapped one stands before."""
+        roles = np.full(len(frames), OF_CHAIN, np.uint8)
+        mapped = self._known.dso[frames] >= 0
+        if mapped.all():
+            return roles
+        last = np.maximum.accumulate(np.where(mapped, np.arange(len(frames)), -1))
+        inherits = last >= np.repeat(offsets[:-1], np.diff(offsets))
+        given = np.where(inherits, self._known.level_roles()[frames[last]], OF_SAMPLE)
+        roles[~mapped] = given[~mapped]
+        return roles
 
     def _matching(self, pattern: str) -> NDArray[np.bool_]:
         """Which frames have a symbol that matches a regular expression."""
@@ -222,7 +234,7 @@ class _Tables:
         cut = last >= 0
         starts = np.where(cut, last, offsets[:-1])
         index, shorter = spans_index(starts, offsets[1:] - starts)
-        self._chains = Chains(frames[index], shorter)
+        self._chains = Chains(frames[index], shorter, self._chains.roles[index])
         return np.where(cut[folded.chain], sample_places(frames[last[folded.chain]]), places)
 
     def _parents(self) -> Int64:
@@ -248,7 +260,7 @@ class _Tables:
         place_keys, sample_keys = {}, {}
         for key in self._layout.keys:
             if key.of_place:
-                place_keys[key.name] = key.column(self._facts, np.arange(2 * len(self._known.ip)))
+                place_keys[key.name] = key.column(self._facts, self._known.every_place())
             else:
                 values = self._parents() if key.source == "parent" else self._folded.sources[key.source]
                 distinct, number = np.unique(values, return_inverse=True)
@@ -258,8 +270,9 @@ class _Tables:
             tables,
             self._places,
             [column.same[number] for column, number in sample_keys.values()],
-            _class_of([column.same for column in place_keys.values()], 2 * len(self._known.ip)),
+            _class_of([column.same for column in place_keys.values()], len(self._known.every_place())),
             self._chains,
+            self._known.level_roles()[self._places >> ROLE_BITS],
             callers=self._options.children,
         )
         entries = builder.build()

@@ -14,10 +14,12 @@ so that it excludes zero exactly when the test calls the change significant.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.analysis.statistics import deviation, mean, median, standard_error
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 #: up to this many pairs of runs the exact distribution is computed
 _EXACT_PAIRS: Final = 900

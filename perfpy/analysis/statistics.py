@@ -7,8 +7,10 @@ knows what was measured. No numpy: stat must start at once.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def mean(values: Sequence[float]) -> float:

@@ -6,7 +6,6 @@ times. What leaves: `Line`s, which the views only have to write down.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from perfpy.abi.flags import PerfType
@@ -14,6 +13,8 @@ from perfpy.analysis.counts import Aggregation, Cell, CountedEvent, Grouping, Pl
 from perfpy.analysis.ratios import NO_RATIO, Neighbours, Ratio, ratios
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
     from perfpy.analysis.metrics import Metric
 
 _BY_EVENT = (Aggregation.GLOBAL, Aggregation.THREAD, Aggregation.NONE)

@@ -61,7 +61,7 @@ def of_module(name: str, root: str = "/sys/module") -> bytes:
 def _notes_of(path: str) -> bytes:
     try:
         with open(path, "rb") as file:
-            return _from_notes(file.read(_MAX_NOTES), "=")
+            return from_notes(file.read(_MAX_NOTES), "=")
     except OSError:
         return b""
 
@@ -107,13 +107,14 @@ def _from_elf(read: Callable[[int, int], bytes]) -> bytes:
             code, offset_at, size_at = place
             (offset,) = struct.unpack_from(endian + code, entries, at + offset_at)
             (length,) = struct.unpack_from(endian + code, entries, at + size_at)
-            found = _from_notes(read(min(length, _MAX_NOTES), offset), endian)
+            found = from_notes(read(min(length, _MAX_NOTES), offset), endian)
             if found:
                 return found
     return b""
 
 
-def _from_notes(notes: bytes, endian: str) -> bytes:
+def from_notes(notes: bytes, endian: str = "=") -> bytes:
+    """The build-id in the content of a section of notes."""
     at = 0
     while at + 12 <= len(notes):
         name_size, size, kind = struct.unpack_from(endian + "III", notes, at)

@@ -12,11 +12,12 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from perfpy.symbols import debuginfod
+from perfpy.symbols import buildid, debuginfod
+from perfpy.symbols.buildid_cache import default_folder
 from perfpy.symbols.dso import Dso, DsoKind
 from perfpy.symbols.elf import BadElf, ElfFile
 from perfpy.symbols.elf_symbols import has_dynsym, has_symtab
-from perfpy.symbols.live_process import DELETED, own_vdso, places_of
+from perfpy.symbols.live_process import DELETED, places_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +60,7 @@ class SymbolOptions:
             return self.buildid_dir
         if self.root:
             return self.root + "/.debug"
-        return os.environ.get("PERF_BUILDID_DIR") or os.path.expanduser("~/.debug")
+        return default_folder()
 
 
 @dataclass
@@ -74,7 +75,7 @@ class Found:
 def find(dso: Dso, options: SymbolOptions) -> Found:
     """The files of a Dso of user space."""
     found = Found()
-    build_id = dso.build_id or _own_build_id(dso, options)
+    build_id = dso.build_id or buildid.of_file(options.root + dso.name).hex()
     if dso.kind is DsoKind.VDSO:
         found.runtime = found.symbols = _vdso(build_id, options)
     for places in (_places(dso, build_id, options), _last_resorts(dso, options)):
@@ -119,18 +120,10 @@ def cached_elf(build_id: str, cache: str, name: str = "elf") -> str:
 def _vdso(build_id: str, options: SymbolOptions) -> ElfFile | None:
     """This kernel's own, if it is the recorded one; with symfs that must be known, not assumed."""
     try:
-        file = ElfFile("[vdso]", own_vdso())
+        file = ElfFile("[vdso]", buildid.vdso_image())
     except BadElf:
         return None
     return file if (same_build_id(file.build_id, build_id) if build_id else not options.root) else None
-
-
-def _own_build_id(dso: Dso, options: SymbolOptions) -> str:
-    """The build-id of the file at the recorded path; without one in the recording it is the only clue."""
-    try:
-        return ElfFile(options.root + dso.name).build_id if os.path.isfile(options.root + dso.name) else ""
-    except (OSError, BadElf):
-        return ""
 
 
 def _open(path: str, build_id: str, found: Found) -> ElfFile | None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 
 from perfpy.errors import PerfError
+from perfpy.symbols import buildid
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,7 +34,6 @@ SHT_DYNSYM: Final = 11
 SHF_ALLOC: Final = 2
 _SHF_COMPRESSED: Final = 0x800
 _PT_LOAD: Final = 1
-_NT_GNU_BUILD_ID: Final = 3
 _BUILD_ID_SECTIONS: Final = (".note.gnu.build-id", ".notes", ".note")
 
 ET_REL: Final = 1
@@ -160,7 +160,7 @@ class ElfFile:
         for name in _BUILD_ID_SECTIONS:
             section = self.section(name)
             if section:
-                return note_build_id(bytes(self.data(section)), self.endian)
+                return buildid.from_notes(bytes(self.data(section)), self.endian)[:20].hex()
         return ""
 
     def debuglink(self, name: str = ".gnu_debuglink") -> str:
@@ -190,18 +190,6 @@ class ElfFile:
             return zlib.decompress(body) if kind == 1 else zstd_decompress(body)
         except Exception as damage:
             raise BadElf(self.path, f"cannot decompress a section: {damage}") from damage
-
-
-def note_build_id(data: bytes, endian: str = "<") -> str:
-    """The GNU build-id in a section of notes (or in /sys/kernel/notes), in hex; "" if there is none."""
-    at = 0
-    while at + 12 <= len(data):
-        name_size, size, kind = np.frombuffer(data, endian + "u4", 3, at).tolist()
-        name, at = data[at + 12 : at + 12 + name_size], at + 12 + (name_size + 3 & ~3)
-        if kind == _NT_GNU_BUILD_ID and name == b"GNU\0":
-            return data[at : at + min(size, 20)].hex()
-        at += size + 3 & ~3
-    return ""
 
 
 def zstd_decompress(data: bytes) -> bytes:

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfpy.symbols import elf_symbols, kallsyms
+from perfpy.symbols import buildid, elf_symbols, kallsyms
 from perfpy.symbols.compressed_files import read_module
 from perfpy.symbols.debugfiles import SymbolOptions, cached_elf, same_build_id
 from perfpy.symbols.demangle import Demangle, demangle, plain
 from perfpy.symbols.dso import KERNEL_NAME, Dso, DsoKind
-from perfpy.symbols.elf import BadElf, ElfFile, note_build_id
+from perfpy.symbols.elf import BadElf, ElfFile
 from perfpy.symbols.kallsyms import Kallsyms
 from perfpy.symbols.symbol_table import Symbols, SymbolTable
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from perfpy.symbols.cache import SymbolCache
 
 _PROC_KALLSYMS: Final = "/proc/kallsyms"
-_KERNEL_NOTES: Final = "/sys/kernel/notes"
 _VMLINUX: Final = ("vmlinux", "/boot/vmlinux")
 _VMLINUX_OF_RELEASE: Final = (
     "/boot/vmlinux-{}",
@@ -72,7 +71,7 @@ class KernelSymbols:
                 self._from_module_file(number, dso)
 
     def _kallsyms_path(self, kernel: Dso) -> str:
-        if not kernel.build_id or same_build_id(_running_build_id(), kernel.build_id):
+        if not kernel.build_id or same_build_id(buildid.of_kernel().hex(), kernel.build_id):
             return _PROC_KALLSYMS
         path = cached_elf(kernel.build_id, self._options.build_id_cache, "kallsyms")
         self.looked.append(path)
@@ -174,15 +173,6 @@ class KernelSymbols:
         if text and (not dso.build_id or same_build_id(file.build_id, dso.build_id)):
             table = elf_symbols.load(file, file, self._demangle)
             self.tables[number] = SymbolTable(_moved(table.symbols, -text.offset), self._demangle)
-
-
-def _running_build_id() -> str:
-    """The build-id of the kernel that runs here, "" where it does not tell."""
-    try:
-        with open(_KERNEL_NOTES, "rb") as file:
-            return note_build_id(file.read())
-    except OSError:
-        return ""
 
 
 def _boot_key() -> str:

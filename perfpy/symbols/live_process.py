@@ -1,4 +1,4 @@
-"""What running processes still hold: deleted programs, memfds, files of containers, the vdso.
+"""What running processes still hold: deleted programs, memfds, files of containers.
 
 What enters: a recorded path and the pids that had it mapped. What leaves: paths
 below /proc that lead to the same file. All of it is empty where there is no
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 DELETED: Final = " (deleted)"
-_VDSO_LIMIT: Final = 1 << 20
 
 
 def places_of(path: str, pids: Iterable[int]) -> Iterator[str]:
@@ -33,21 +32,6 @@ def perf_map_places(pid: int) -> Iterator[str]:
     if inner and _other_root(pid):
         yield f"/proc/{pid}/root/tmp/perf-{inner}.map"
     yield f"/tmp/perf-{pid}.map"
-
-
-def own_vdso() -> bytes:
-    """The image that the kernel maps into every process, of this kernel and word size; b"" where it cannot be read."""
-    try:
-        with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
-            line = next((line for line in maps if line.rstrip().endswith("[vdso]")), "")
-        if not line:
-            return b""
-        start, end = (int(bound, 16) for bound in line.split(" ", 1)[0].split("-"))
-        with open("/proc/self/mem", "rb") as memory:
-            memory.seek(start)
-            return memory.read(min(end - start, _VDSO_LIMIT))
-    except (OSError, ValueError):
-        return b""
 
 
 def _maps(pid: int, path: str) -> bool:

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from perfpy.analysis.counts import CountedEvent
 from perfpy.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from perfpy.analysis.counts import CountedEvent
 
 _PATTERN = re.compile(r"[\^$*+?()\[\]{}|\\]")
 
@@ -52,10 +56,7 @@ def expand(events: Sequence[CountedEvent], names: str, root: str | None = None) 
 
     Raises UsageError when a pattern matches no cgroup.
     """
-    if _PATTERN.search(names):
-        found = matching(names, root or mount_point())
-    else:
-        found = names.split(",")
+    found = matching(names, root or mount_point()) if _PATTERN.search(names) else names.split(",")
     return [clone for name in found for clone in _clones(events, name)]
 
 

@@ -8,10 +8,12 @@ is done. The protocol is that of perf-stat(1) and perf-record(1), --control.
 from __future__ import annotations
 
 import os
-from types import TracebackType
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.errors import OutputFailed, UsageError
+
+if TYPE_CHECKING:
+    from types import TracebackType
 
 _ACK: Final = b"ack\n\0"
 _COMMANDS: Final = ("enable", "disable", "evlist", "snapshot", "stop", "ping", "ack")

@@ -7,8 +7,7 @@ returns: perfpy.abi.counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.counts import Reading, decode_read, read_size
 from perfpy.abi.flags import FLAG_FD_CLOEXEC, ReadFormat
@@ -16,6 +15,8 @@ from perfpy.errors import NotScheduled, UsageError
 from perfpy.kernel import this_machine
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
     from perfpy.abi.attr import EventAttr
     from perfpy.kernel import Kernel
 
@@ -34,6 +35,8 @@ class Counter:
     """
 
     __slots__ = ("_kernel", "_members", "_overflow_handler", "attr", "cpu", "event", "fd", "pid")
+
+    fd: int
 
     def __init__(
         self,
@@ -247,7 +250,7 @@ class CounterGroup:
 
     def __enter__(self) -> CounterGroup:
         self.enable()
-        return cast("CounterGroup", self)
+        return self
 
     def __exit__(self, *exc: object) -> None:
         self.close()

@@ -7,8 +7,7 @@ event the `Cell`s of its counters. What the attr of a counting event holds
 
 from __future__ import annotations
 
-import errno as E
-from collections.abc import Callable, Iterable, Sequence
+import errno
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import FLAG_FD_CLOEXEC, FLAG_PID_CGROUP, ReadFormat, SampleType
@@ -19,13 +18,16 @@ from perfpy.errors import KernelRefused, NotScheduled
 from perfpy.kernel import this_machine
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from perfpy.abi.attr import EventAttr
     from perfpy.abi.counts import Reading
     from perfpy.events.event import Event
     from perfpy.kernel import Kernel
 
 ANY: Final = -1
 #: errnos by which the kernel says that it cannot count an event at all
-_UNSUPPORTED: Final = (E.EINVAL, E.ENOSYS, E.ENOENT, E.EOPNOTSUPP, E.ENXIO)
+_UNSUPPORTED: Final = (errno.EINVAL, errno.ENOSYS, errno.ENOENT, errno.EOPNOTSUPP, errno.ENXIO)
 _TIMES: Final = ReadFormat.TOTAL_TIME_ENABLED | ReadFormat.TOTAL_TIME_RUNNING
 
 
@@ -55,24 +57,24 @@ class CountingOptions:
         self.identifier = identifier
 
 
+def counted_event(name: str, attr: EventAttr, *, tool: str = "") -> CountedEvent:
+    """An event to count, with the unit that its count has by nature: ns for clocks (shown as ms) and tool events."""
+    event = CountedEvent(name, attr, unit="ns" if tool else "", tool=tool)
+    if not tool and is_clock(event):
+        event.unit, event.scale = "msec", 1e-6
+    return event
+
+
 def counted_events(events: Iterable[Event]) -> list[CountedEvent]:
     """Events of the event language as events to count; the attrs are copies."""
     made: dict[int, CountedEvent] = {}
     found = []
     for event in events:
-        counted = CountedEvent(
-            event.name,
-            event.attr.copy(),
-            unit=event.unit,
-            scale=event.scale,
-            pmu=event.pmu,
-            tool=event.tool,
-            cpus=event.cpus,
-        )
-        if event.tool:
-            counted.unit = "ns"
-        elif is_clock(counted):
-            counted.unit, counted.scale = "msec", 1e-6
+        counted = counted_event(event.name, event.attr.copy(), tool=event.tool)
+        if event.unit or event.scale != 1.0:
+            counted.unit, counted.scale = event.unit, event.scale
+        counted.pmu = event.pmu
+        counted.cpus = event.cpus
         counted.per_pkg = event.per_pkg
         counted.snapshot = event.snapshot
         counted.percore = bool(event.terms.percore)
@@ -128,7 +130,7 @@ class Counting:
         self.options = options or CountingOptions()
         self._cgroup_fds = cgroup_fds or {}
         self._kernel = kernel or this_machine()
-        self._warn = warn or (lambda text: None)
+        self._warn = warn or (lambda _text: None)
         self._columns = {event: _Column(event) for event in self.events}
         self._flags = FLAG_FD_CLOEXEC
         self._missing: frozenset[str] = frozenset()
@@ -205,12 +207,12 @@ class Counting:
 
     def _retry(self, event: CountedEvent, refused: KernelRefused, *, first: bool) -> bool:
         """What follows from a refusal: True to try again, False to go on without the event (or the task), or raise."""
-        if refused.errno == E.EMFILE and _raise_open_files_limit():
+        if refused.errno == errno.EMFILE and _raise_open_files_limit():
             return True
-        if event.weak and event.leader is not event and refused.errno in (E.EINVAL, E.EBADF):
+        if event.weak and event.leader is not event and refused.errno in (errno.EINVAL, errno.EBADF):
             self._dissolve(event.leader)
             return False
-        may_ask_less = refused.errno == E.EINVAL or event.precise_max and event.attr.precise_ip
+        may_ask_less = refused.errno == errno.EINVAL or (event.precise_max and event.attr.precise_ip)
         if may_ask_less and self._ask_for_less(event, refused, first=first):
             return True
         if refused.errno in _UNSUPPORTED:
@@ -242,7 +244,7 @@ class Counting:
 
     def _exclude_kernel(self, event: CountedEvent, refused: KernelRefused) -> bool:
         """A user who may not look into the kernel counts user space, and the event's name says so."""
-        if refused.errno != E.EACCES or event.cgroup is not None:
+        if refused.errno != errno.EACCES or event.cgroup is not None:
             return False
         from perfpy.events.fallback import replacement
         from perfpy.kernel.refusals import paranoid_level
@@ -381,9 +383,9 @@ class Differences:
             last = before.get(key)
             before[key] = cell
             if last is not None:
-                cpu, thread, value, enabled, running = cell
-                cell = Cell(cpu, thread, value - last.value, enabled - last.enabled, running - last.running)
-            found.append(cell)
+                found.append(cell.since(last))
+            else:
+                found.append(cell)
         return found
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import select
 import time
-from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from perfpy.analysis.counts import Aggregation, Cell, CountedEvent, Grouping, Row, aggregate, one_cell_a_package
@@ -19,6 +18,8 @@ from perfpy.capture.counting import ANY, Counting, CountingOptions, Differences
 from perfpy.capture.workload import Workload
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
     from perfpy.analysis.metrics import Metric
     from perfpy.capture.control import Command, Control
     from perfpy.capture.targets import Target
@@ -51,7 +52,7 @@ class Plan:
         self.command = tuple(command)
         self.options = CountingOptions()
         self.grouping = Grouping.everything()
-        self.package_of: Callable[[int], int] = lambda cpu: 0
+        self.package_of: Callable[[int], int] = lambda _cpu: 0
         self.cgroup_fds: dict[str, int] = {}
         self.metrics: Mapping[CountedEvent, Sequence[Metric]] = {}
         self.default_set = False
@@ -326,9 +327,8 @@ class Measurement:
         plan = self._plan
         found = {}
         for event, cells in readings.items():
-            if event.per_pkg:
-                cells = one_cell_a_package(cells, plan.package_of)
-            found[event] = aggregate(event, cells, plan.grouping, scale=plan.scale)
+            own = one_cell_a_package(cells, plan.package_of) if event.per_pkg else cells
+            found[event] = aggregate(event, own, plan.grouping, scale=plan.scale)
         return found
 
     def _remember(self, number: int, rows: Mapping[CountedEvent, Sequence[Row]]) -> None:

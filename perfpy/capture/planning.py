@@ -7,16 +7,18 @@ machine's topology. Raises UsageError for combinations that make no sense.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from perfpy.abi.attr import EventAttr
 from perfpy.analysis.counts import Aggregation, CountedEvent, Grouping
-from perfpy.capture.counting import counted_events
-from perfpy.capture.measurement import Plan
+from perfpy.capture.counting import counted_event, counted_events
 from perfpy.errors import UsageError
-from perfpy.events import parse_events
+from perfpy.events.catalog import generic_event
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfpy.capture.measurement import Plan
     from perfpy.capture.targets import Target
 
 _FRONTEND: Final = "stalled-cycles-frontend"
@@ -57,12 +59,20 @@ def choose_events(
     """The events to count, and warnings. filters: (number of texts before it, expression)."""
     if null_run:
         return [], []
-    if not texts:
-        texts = [",".join(default_events(target))]
-    if detailed:
-        texts = [*texts, ",".join(detail_events(detailed))]
+    if not texts and not detailed:
+        return [_generic_event(name) for name in default_events(target)], []
+    from perfpy.events import parse_events
+
+    texts = [*(texts or default_events(target)), *detail_events(detailed)]
     parsed = parse_events(texts, filters=filters, counting=True)
     return counted_events(parsed), parsed.warnings
+
+
+def _generic_event(name: str) -> CountedEvent:
+    """One of the kernel's own events; saves the default set from loading the event language."""
+    known = generic_event(name)
+    assert known is not None  # the default set has names of the catalog only
+    return counted_event(name, EventAttr(type=known[0], config=known[1], exclude_guest=1))
 
 
 def widened(target: Target, events: Sequence[CountedEvent]) -> Target:

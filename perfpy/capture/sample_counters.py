@@ -22,7 +22,7 @@ from perfpy.kernel.procfs import ProcFs, raise_open_files_limit
 from perfpy.kernel.ring import PAGE_SIZE, Ring
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from perfpy.events.event import Event
     from perfpy.kernel import Kernel
@@ -62,6 +62,7 @@ class SampleCounters:
     events: configured, in the file's order; cpus, tids: where to open each of
     them (a tid of ANY: all tasks; cpus (ANY,): each thread on whatever CPU).
     skip_missing: threads that are gone are left out as long as one is left.
+    cgroup_fds: id(event) -> the folder of the cgroup whose tasks it follows.
     tell: called with each line that the user ought to read.
     """
 
@@ -72,7 +73,7 @@ class SampleCounters:
         cpus: Sequence[int],
         tids: Sequence[int],
         *,
-        cgroup_fds: Sequence[int] = (),
+        cgroup_fds: Mapping[int, int] | None = None,
         skip_missing: bool = False,
         tell: Callable[[str], None],
     ) -> None:
@@ -80,7 +81,7 @@ class SampleCounters:
         self.cpus = tuple(cpus)
         self.tids = tuple(tids)
         self._kernel = kernel
-        self._cgroups = tuple(cgroup_fds)
+        self._cgroups = dict(cgroup_fds or {})
         self._skip_missing = skip_missing
         self._missing: set[int] = set()
         self._tell = tell
@@ -111,8 +112,9 @@ class SampleCounters:
         if event.cpus is not None and ANY not in cpus:
             cpus = tuple(cpu for cpu in cpus if cpu in event.cpus)
         for cpu in cpus:
-            if self._cgroups and not is_dummy(event):
-                yield from (Place(cpu, fd, cgroup=True) for fd in self._cgroups)
+            cgroup = self._cgroups.get(id(event))
+            if cgroup is not None:
+                yield Place(cpu, cgroup, cgroup=True)
             else:
                 yield from (Place(cpu, tid) for tid in self.tids)
 
@@ -255,9 +257,9 @@ class SampleCounters:
         self._rings.clear()
         for event in self.events:
             self._close_event(event)
-        for fd in self._cgroups:
+        for fd in set(self._cgroups.values()):
             os.close(fd)
-        self._cgroups = ()
+        self._cgroups.clear()
 
     def _close_event(self, event: Event) -> None:
         for fd in self._fds.pop(id(event), {}).values():

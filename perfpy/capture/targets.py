@@ -7,12 +7,13 @@ counter's own affair.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from perfpy.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from perfpy.kernel.procfs import ProcFs
 
 #: stands for "every CPU" or "every task" in perf_event_open's arguments
@@ -108,7 +109,7 @@ def parse_cpu_list(text: str) -> tuple[int, ...]:
     found: set[int] = set()
     for item in text.strip().split(","):
         first, dash, last = item.partition("-")
-        if not first.isdecimal() or dash and not last.isdecimal():
+        if not first.isdecimal() or (dash and not last.isdecimal()):
             raise UsageError(f"--cpu {text}: '{item}' is neither a CPU nor a range of CPUs such as 0-3")
         low, high = int(first), int(last) if dash else int(first)
         if high < low:

@@ -7,17 +7,17 @@ standard streams, signals and exit status; perfpy only waits for it.
 
 from __future__ import annotations
 
-import errno as E
+import errno
 import os
 import signal
 import time
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from perfpy.errors import WorkloadFailed
 
 if TYPE_CHECKING:
     import resource
+    from collections.abc import Sequence
 
 _SHELL = "/bin/sh"
 _ERRNO_BYTES = 4
@@ -38,10 +38,12 @@ class Ended:
 
     @property
     def signal(self) -> int:
+        """The signal that ended it, or 0."""
         return os.WTERMSIG(self.status) if os.WIFSIGNALED(self.status) else 0
 
     @property
     def exit_code(self) -> int:
+        """Its exit status, or 128 + the signal's number."""
         return 128 + self.signal if self.signal else os.WEXITSTATUS(self.status)
 
 
@@ -69,8 +71,8 @@ class Workload:
 
     def start(self) -> None:
         """Let the child execute the command; returns when it does. Raises WorkloadFailed when it cannot."""
-        os.write(self._go, b"g")
         self.started_ns = time.monotonic_ns()
+        os.write(self._go, b"g")
         self._close_go()
         answer = os.read(self._failure, _ERRNO_BYTES)  # the pipe closes at exec
         os.close(self._failure)
@@ -130,7 +132,7 @@ def _run_child(command: tuple[str, ...], go: int, failure: int) -> None:
         if os.read(go, 1):
             _execute(command)
     except OSError as error:
-        os.write(failure, (error.errno or E.EINVAL).to_bytes(_ERRNO_BYTES, "little"))
+        os.write(failure, (error.errno or errno.EINVAL).to_bytes(_ERRNO_BYTES, "little"))
     finally:
         os._exit(127)
 
@@ -140,7 +142,7 @@ def _execute(command: tuple[str, ...]) -> None:
     try:
         os.execvp(command[0], command)
     except OSError as error:
-        if error.errno != E.ENOEXEC:
+        if error.errno != errno.ENOEXEC:
             raise
     import shutil
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from perfpy.errors import OutputFailed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from types import TracebackType
+
     from perfpy.analysis.tally import Tally
 
 _CLEAR = "\033[H\033[2J"
@@ -24,7 +25,8 @@ _CLEAR = "\033[H\033[2J"
 class View(Protocol):
     """What writes a tally down."""
 
-    def render(self, tally: Tally) -> Iterator[str]: ...
+    def render(self, tally: Tally) -> Iterator[str]:
+        """The text of one printing."""
 
 
 class Output:

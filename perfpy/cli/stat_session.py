@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from perfpy.capture.measurement import Hooks, Measurement
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from perfpy.analysis.tally import Tally
     from perfpy.capture.measurement import Plan
     from perfpy.cli.stat_output import Output

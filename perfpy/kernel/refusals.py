@@ -7,13 +7,15 @@ a KernelRefused with one cause and a remedy that fits it.
 
 from __future__ import annotations
 
-import errno as E
+import errno
 import os
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import ATTR_SIZE_VER0, PerfType
 from perfpy.errors import KernelRefused
+
+if TYPE_CHECKING:
+    from perfpy.abi.attr import EventAttr
 
 _CAP_SYS_PTRACE: Final = 19
 _CAP_SYS_ADMIN: Final = 21
@@ -50,7 +52,7 @@ def own_status(path: str = _STATUS) -> tuple[int, int]:
 
 
 def open_refused(
-    errno: int,
+    code: int,
     attr: EventAttr,
     pid: int,
     cpu: int,
@@ -60,28 +62,28 @@ def open_refused(
     known_size: int = 0,
 ) -> KernelRefused:
     """The error for a refused perf_event_open; known_size: what the kernel wrote into attr.size."""
-    if errno in (E.EACCES, E.EPERM):
-        cause, remedy = _no_permission(errno, attr, pid, cgroup)
-    elif errno == E.E2BIG:
+    if code in (errno.EACCES, errno.EPERM):
+        cause, remedy = _no_permission(code, attr, pid, cgroup)
+    elif code == errno.E2BIG:
         cause, remedy = _attr_too_new(attr, known_size), "leave out what this kernel is too old for"
-    elif errno == E.EINVAL:
+    elif code == errno.EINVAL:
         cause, remedy = _invalid(attr, cpu)
     else:
-        cause, remedy = _by_errno(errno, attr, pid, cpu)
-    return KernelRefused("perf_event_open", errno, event=event, cause=cause, remedy=remedy)
+        cause, remedy = _by_errno(code, attr, pid, cpu)
+    return KernelRefused("perf_event_open", code, event=event, cause=cause, remedy=remedy)
 
 
-def ioctl_refused(action: str, errno: int) -> KernelRefused:
+def ioctl_refused(action: str, code: int) -> KernelRefused:
     """The error for a refused ioctl; action: what it should have done, in words."""
-    cause = os.strerror(errno)
+    cause = os.strerror(code)
     remedy = ""
-    if action.startswith("set the filter") and errno == E.EINVAL:
+    if action.startswith("set the filter") and code == errno.EINVAL:
         cause = "the kernel does not accept the expression"
         remedy = "check the names of the fields in the tracepoint's format file"
-    return KernelRefused(f"cannot {action}: ioctl", errno, cause=cause, remedy=remedy)
+    return KernelRefused(f"cannot {action}: ioctl", code, cause=cause, remedy=remedy)
 
 
-def _no_permission(errno: int, attr: EventAttr, pid: int, cgroup: bool) -> tuple[str, str]:
+def _no_permission(code: int, attr: EventAttr, pid: int, cgroup: bool) -> tuple[str, str]:
     capabilities, seccomp = own_status()
     level = paranoid_level()
     trusted = bool(capabilities & (1 << _CAP_PERFMON | 1 << _CAP_SYS_ADMIN))
@@ -89,7 +91,7 @@ def _no_permission(errno: int, attr: EventAttr, pid: int, cgroup: bool) -> tuple
         reason = _paranoid_reason(level, attr, pid, cgroup)
         if reason:
             return reason
-    if seccomp == _SECCOMP_FILTER and (trusted or errno == E.EPERM):
+    if seccomp == _SECCOMP_FILTER and (trusted or code == errno.EPERM):
         return (
             "a seccomp filter forbids perf_event_open here, as in most containers",
             "start the container with a seccomp profile that allows perf_event_open",
@@ -138,27 +140,27 @@ def _invalid(attr: EventAttr, cpu: int) -> tuple[str, str]:
     return "the kernel takes an argument for invalid", "check the event's terms and modifiers (perfpy list)"
 
 
-def _by_errno(errno: int, attr: EventAttr, pid: int, cpu: int) -> tuple[str, str]:
+def _by_errno(code: int, attr: EventAttr, pid: int, cpu: int) -> tuple[str, str]:
     no_pmu = "no PMU of this machine counts it (virtual machines often have none)"
     hardware = attr.type in (PerfType.HARDWARE, PerfType.HW_CACHE, PerfType.RAW)
     where = f"CPU {cpu}" if cpu >= 0 else "this CPU"
-    if errno == E.ENOENT and hardware or errno in (E.ENXIO, E.EOPNOTSUPP) and hardware:
+    if (code == errno.ENOENT and hardware) or (code in (errno.ENXIO, errno.EOPNOTSUPP) and hardware):
         return no_pmu, "count a software event such as cpu-clock or task-clock"
     known: dict[int, tuple[str, str]] = {
-        E.ENOENT: ("the kernel does not know this event", "perfpy list shows those that it knows"),
-        E.EOPNOTSUPP: ("the PMU cannot do this", "count instead of sampling, or use a software event"),
-        E.ENXIO: ("the kernel does not know this event's PMU", "perfpy list shows those that it knows"),
-        E.ESRCH: (f"there is no process or thread {pid}", "perhaps it has ended"),
-        E.ENODEV: (f"{where} is offline, or has no PMU for it", "choose CPUs of /sys/devices/system/cpu/online"),
-        E.EMFILE: (f"too many open files ({_open_files()} allowed)", "raise ulimit -n, or count fewer events or CPUs"),
-        E.ENFILE: ("the whole system has too many open files", "raise sysctl fs.file-max"),
-        E.EBUSY: ("another user holds the PMU for itself", "stop it, or leave out exclusive events"),
-        E.ENOSPC: ("no free slot", "breakpoints have few (often 4): watch fewer addresses"),
-        E.ENOMEM: ("the kernel has no memory for it", "count fewer events or CPUs"),
-        E.ENOSYS: ("this kernel has no perf events", "CONFIG_PERF_EVENTS is off, or a sandbox hides it"),
-        E.EOVERFLOW: ("too many callchain entries asked for", "see sysctl kernel.perf_event_max_stack"),
+        errno.ENOENT: ("the kernel does not know this event", "perfpy list shows those that it knows"),
+        errno.EOPNOTSUPP: ("the PMU cannot do this", "count instead of sampling, or use a software event"),
+        errno.ENXIO: ("the kernel does not know this event's PMU", "perfpy list shows those that it knows"),
+        errno.ESRCH: (f"there is no process or thread {pid}", "perhaps it has ended"),
+        errno.ENODEV: (f"{where} is offline, or has no PMU for it", "choose CPUs of /sys/devices/system/cpu/online"),
+        errno.EMFILE: (f"too many open files ({_open_files()} allowed)", "raise ulimit -n, or count fewer events or CPUs"),
+        errno.ENFILE: ("the whole system has too many open files", "raise sysctl fs.file-max"),
+        errno.EBUSY: ("another user holds the PMU for itself", "stop it, or leave out exclusive events"),
+        errno.ENOSPC: ("no free slot", "breakpoints have few (often 4): watch fewer addresses"),
+        errno.ENOMEM: ("the kernel has no memory for it", "count fewer events or CPUs"),
+        errno.ENOSYS: ("this kernel has no perf events", "CONFIG_PERF_EVENTS is off, or a sandbox hides it"),
+        errno.EOVERFLOW: ("too many callchain entries asked for", "see sysctl kernel.perf_event_max_stack"),
     }
-    return known.get(errno, ("", ""))
+    return known.get(code, ("", ""))
 
 
 def _open_files() -> int:

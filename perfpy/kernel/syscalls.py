@@ -15,11 +15,13 @@ import os
 import struct
 import sys
 from errno import E2BIG, EINTR
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import ATTR_SIZE_VER0, FLAG_FD_CLOEXEC, FLAG_PID_CGROUP
 from perfpy.errors import KernelRefused, UsageError
+
+if TYPE_CHECKING:
+    from perfpy.abi.attr import EventAttr
 
 _SYSCALL_NUMBERS: Final = {
     # machine name of uname(2): (64-bit process, 32-bit process)

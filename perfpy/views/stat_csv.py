@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from perfpy.analysis.counts import Aggregation, Place, Row
 from perfpy.analysis.ratios import Ratio
-from perfpy.analysis.tally import Line, Tally
 from perfpy.views.stat_text import NOT_COUNTED, NOT_SUPPORTED, metric_names, shown_alone
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfpy.analysis.tally import Line, Tally
 
 _NUMBER: Final = re.compile(r"[0-9.]*")
 _HEADINGS: Final = {

@@ -7,13 +7,16 @@ text. Column widths and number formats are those of perf 6.12.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from perfpy.analysis.counts import Aggregation, Place, Row
 from perfpy.analysis.ratios import Ratio
 from perfpy.analysis.statistics import relative_error, standard_error
-from perfpy.analysis.tally import Line, Tally, Times
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from perfpy.analysis.tally import Line, Tally, Times
 
 NOT_SUPPORTED: Final = "<not supported>"
 NOT_COUNTED: Final = "<not counted>"

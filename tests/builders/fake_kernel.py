@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import FLAG_FD_CLOEXEC, ReadFormat
 from perfpy.errors import KernelRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perfpy.abi.attr import EventAttr
 
 FIRST_FD = 1000
 
@@ -62,7 +66,7 @@ class FakeKernel:
         return fd
 
     def _group(self, fd: int, group: bool) -> list[FakeCounter]:
-        return [c for c in self.counters if c.fd == fd or group and c.group_fd == fd]
+        return [c for c in self.counters if c.fd == fd or (group and c.group_fd == fd)]
 
     def enable(self, fd: int, *, group: bool = False) -> None:
         self.calls.append(("enable", fd, group))

@@ -1,0 +1,142 @@
+"""perfpy stat and perf stat print the same, values aside, over aggregations, formats and options."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+pytestmark = [pytest.mark.versus_perf, pytest.mark.live]
+
+AGGREGATIONS = ["", "-A", "--per-socket", "--per-die", "--per-cluster", "--per-cache", "--per-core", "--per-node"]
+EVENTS = ["cpu-clock,page-faults,cycles", "{cs,faults},msr/tsc/", "task-clock:u,instructions,L1-dcache-loads,r1a8"]
+OPTIONS = [
+    "-e task-clock,cs -- true",
+    "-d -- true",
+    "-ddd -e cs -- true",
+    "-r 3 -- true",
+    "-r 3 --table -e task-clock -- true",
+    "-n -- true",
+    "-e duration_time,cs -- true",
+    "-i -e task-clock -- sh -c true",
+    "--all-user -e task-clock -- true",
+    "--no-big-num -e page-faults -- true",
+    "--no-scale -e page-faults -- true",
+    "-a -C 1 -e cpu-clock -- true",
+    "-C 0 -e cpu-clock,cs -- true",
+    "-D 5 -e cs -- sleep 0.05",
+    "-I 20 --interval-count 2 -a -e cpu-clock,cs",
+    "-I 20 --interval-count 1 -a -A -e cpu-clock",
+    "-I 20 --interval-count 1 -a --per-core -e cpu-clock",
+    "-I 20 --interval-count 1 -a --per-socket -e cpu-clock",
+    "-I 20 --summary --interval-count 1 -a -e cpu-clock",
+    "--timeout 120 -a -e cpu-clock",
+    "-a -e cpu-clock,cs -G / -- true",
+    "-a -e cpu-clock --for-each-cgroup / -- true",
+    "-a -A -e cpu-clock --for-each-cgroup / -- true",
+    "-e sched:sched_process_exec -- true",
+    "-e cpu-clock/name=clock/ -- true",
+    "-e page-faults:D -- true",
+    "--metric-only -a -- true",
+    "--quiet -- true",
+]
+NUMBER = re.compile(r" *\d[\d,]*(\.\d+)?")
+REPEATS = re.compile(r"\+-.*time elapsed|\([+-][\d.]+\) #")
+RATE = re.compile(r"[KMG]?/sec *")
+
+
+def stat(program: list[str], options: str) -> str:
+    """What a stat command prints on stderr."""
+    run = subprocess.run([*program, "stat", *options.split()], capture_output=True, text=True, check=False, timeout=30)
+    return run.stderr
+
+
+def perfpy_stat(options: str) -> str:
+    return stat([sys.executable, "-m", "perfpy"], options)
+
+
+def text_shape(text: str) -> list[str]:
+    """Lines with each number replaced by its width and decimals, each kind of line once."""
+    lines = []
+    for line in text.splitlines():
+        shape = RATE.sub(lambda found: f"<rate {len(found[0])}>", line)
+        if REPEATS.search(shape):  # how many decimals and marks there are depends on the values
+            shape = re.sub(r"[#+-]+", "+", re.sub(r" *\d[\d.]*", "<>", shape))
+        shape = NUMBER.sub(lambda found: f"<{len(found[0])} {len(found[1] or '')}>", shape)
+        lines.append(shape)
+    return sorted(set(lines), key=lines.index)
+
+
+def csv_shape(text: str) -> list[list[str]]:
+    """Fields with numbers replaced by their decimals."""
+    found = []
+    for line in text.splitlines():
+        fields = [RATE.sub("/sec", field) for field in line.split(",")]
+        found.append([re.sub(r"^\d+(\.\d+)?", lambda number: f"<{len(number[1] or '')}>", field) for field in fields])
+    return found
+
+
+def json_shape(text: str) -> list[list[tuple[str, str]]]:
+    """Keys in order, with the texts among the values."""
+    found = []
+    for line in text.splitlines():
+        pairs = json.loads(line, object_pairs_hook=list)
+        found.append([(key, re.sub(r"^\d[\d.]*|[KMG](?=/sec)", "", str(value))) for key, value in pairs])
+    return found
+
+
+def unique(shapes: Iterable[object]) -> list[object]:
+    listed = list(shapes)
+    return [shape for i, shape in enumerate(listed) if shape not in listed[:i]]
+
+
+@pytest.mark.parametrize("events", EVENTS)
+@pytest.mark.parametrize("aggregation", AGGREGATIONS)
+def test_text_has_perfs_columns(perf: str, aggregation: str, events: str) -> None:
+    """Every aggregation's text has perf's widths, names and comments."""
+    options = f"-a {aggregation} -e {events} -- sleep 0.02"
+    assert text_shape(perfpy_stat(options)) == text_shape(stat([perf], options))
+
+
+@pytest.mark.parametrize("aggregation", AGGREGATIONS)
+def test_csv_has_perfs_fields(perf: str, aggregation: str) -> None:
+    """Every aggregation's CSV has perf's fields in perf's order."""
+    for more in ("", "-I 20 --interval-count 1", "-r 2"):
+        options = f"-a {aggregation} -x, {more} -e {EVENTS[0]} -- sleep 0.05"
+        ours, theirs = csv_shape(perfpy_stat(options)), csv_shape(stat([perf], options))
+        assert unique(ours) == unique(theirs), options
+
+
+@pytest.mark.parametrize("aggregation", AGGREGATIONS)
+def test_json_has_perfs_keys(perf: str, aggregation: str) -> None:
+    """Every aggregation's JSON has perf's keys in perf's order."""
+    for more in ("", "-I 20 --interval-count 1", "-r 2"):
+        options = f"-a {aggregation} -j {more} -e {EVENTS[0]} -- sleep 0.05"
+        ours, theirs = json_shape(perfpy_stat(options)), json_shape(stat([perf], options))
+        assert unique(ours) == unique(theirs), options
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_options_give_perfs_text(perf: str, options: str) -> None:
+    """Options one by one, and in pairs that scripts use."""
+    assert text_shape(perfpy_stat(options)) == text_shape(stat([perf], options))
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("form", ["-x,", "-j"])
+def test_options_give_perfs_fields(perf: str, options: str, form: str) -> None:
+    """The same options as CSV and JSON."""
+    if "--table" in options or "--metric-only" in options:
+        pytest.skip("text only")
+    shape = csv_shape if form == "-x," else json_shape
+    ours, theirs = perfpy_stat(f"{form} {options}"), stat([perf], f"{form} {options}")
+    if "-D" in options:  # a message before the counts
+        ours, theirs = ours.partition("enabled\n")[2], theirs.partition("enabled\n")[2]
+    assert unique(shape(ours)) == unique(shape(theirs))

@@ -186,8 +186,8 @@ def breakpoint_pattern() -> Iterator[Offer]:
 
 def tracepoints(tracefs: Tracefs) -> Iterator[Offer]:
     """Every tracepoint by its name; raises KernelRefused."""
-    for system in tracefs.systems:
-        events = tracefs.events(system)
+    for system in sorted(tracefs.systems):
+        events = sorted(tracefs.events(system))
         if system == "ftrace":  # its records have no ids, but for two
             events = [event for event in events if tracefs.event_id(system, event) is not None]
         for event in events:

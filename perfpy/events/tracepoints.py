@@ -1,7 +1,7 @@
 """system:event, with wildcards -> the tracepoints that tracefs has.
 
 What enters: the two names, a Tracefs. What leaves: (system, event, id) of
-each match, in the order of the names. Raises UnknownEvent with near matches
+each match, in the kernel's order as in perf. Raises UnknownEvent with near matches
 when there is none, KernelRefused when tracefs may not be read or is not there.
 """
 

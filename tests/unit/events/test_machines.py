@@ -1,0 +1,246 @@
+"""Resolution on machines that are not here: PMUs, bit fields, hybrid CPUs, event files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from perfpy.errors import EventSyntaxError, UnknownEvent, UsageError
+from perfpy.events import Event, parse_events
+from perfpy.events.machine import Machine
+from tests.builders import sysfs_tree
+
+
+def numbers(event: Event) -> tuple[int, int, int, int]:
+    return event.attr.type, event.attr.config, event.attr.config1, event.attr.config2
+
+
+def configs(text: str, machine: Machine) -> list[tuple[int, int, int, int]]:
+    return [numbers(event) for event in parse_events(text, machine=machine)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("cpu/event=0x3c,umask=0x1,inv,cmask=2/", (4, 0x280013C, 0, 0)),
+        ("cpu/cpu-cycles/", (4, 0x3C, 0, 0)),
+        ("cpu/cycles/", (0, 0, 0, 0)),
+        ("cpu/instructions/", (4, 0xC0, 0, 0)),
+        ("cpu/mem-loads,ldlat=30/pp", (4, 0x1CD, 31, 0)),
+        ("mem-loads", (4, 0x1CD, 3, 0)),
+        ("cpu/event=0xb7,umask=1,offcore_rsp=0x3f803c0001/", (4, 0x1B7, 0x3F803C0001, 0)),
+        ("cpu/config=0x5301c2,config1=7,config2=8/", (4, 0x5301C2, 7, 8)),
+        ("power/energy-pkg/", (10, 2, 0, 0)),
+        ("intel_pt/cyc,psb_period=5/", (8, 0x5000002, 0, 0)),
+    ],
+)
+def test_skylake(text: str, expected: tuple[int, int, int, int], tmp_path: Path) -> None:
+    assert configs(text, sysfs_tree.intel_skylake(tmp_path).machine()) == [expected]
+
+
+def test_an_uncore_pmu_by_name_by_family_by_pattern_and_without_uncore(tmp_path: Path) -> None:
+    machine = sysfs_tree.intel_skylake(tmp_path).machine()
+    for text in ("uncore_imc/cas_count_read/", "imc/cas_count_read/", "uncore_imc_*/cas_count_read/", "cas_count_read"):
+        events = parse_events(text, machine=machine)
+        assert [event.pmu for event in events] == ["uncore_imc_0", "uncore_imc_1", "uncore_imc_2"]
+        assert {(e.attr.config, e.cpus, e.unit, e.scale, e.name) for e in events} == {(0x304, (0, 28), "MiB", 6.103515625e-5, text)}
+    assert [event.pmu for event in parse_events("imc_1/clockticks/", machine=machine)] == ["uncore_imc_1"]
+
+
+def test_a_counter_of_a_package_says_so(tmp_path: Path) -> None:
+    (event,) = parse_events("power/energy-pkg/", machine=sysfs_tree.intel_skylake(tmp_path).machine())
+    assert (event.per_pkg, event.snapshot, event.unit, event.cpus) == (True, True, "Joules", (0, 28))
+
+
+def test_topdown_groups_begin_with_slots(tmp_path: Path) -> None:
+    events = parse_events("{cpu/instructions/,topdown-retiring,slots}", machine=sysfs_tree.intel_skylake(tmp_path).machine())
+    assert [event.name for event in events] == ["slots", "topdown-retiring", "cpu/instructions/"]
+    assert {event.leader.name for event in events} == {"slots"}
+
+
+def test_a_tracer_leads_a_group_of_other_pmus(tmp_path: Path) -> None:
+    events = parse_events("{intel_pt//,cycles,cs}", machine=sysfs_tree.intel_skylake(tmp_path).machine())
+    assert {event.leader.name for event in events} == {"intel_pt//"}
+
+
+def test_generic_events_of_a_hybrid_cpu_are_opened_on_each_kind_of_core(tmp_path: Path) -> None:
+    machine = sysfs_tree.intel_hybrid(tmp_path).machine()
+    events = parse_events("cycles:u,L1-dcache-loads,r1a8", machine=machine)
+    assert [(event.name, hex(event.attr.config), event.pmu) for event in events] == [
+        ("cpu_atom/cycles/u", "0xb00000000", "cpu_atom"),
+        ("cpu_core/cycles/u", "0x400000000", "cpu_core"),
+        ("cpu_atom/L1-dcache-loads/", "0xb00000000", "cpu_atom"),
+        ("cpu_core/L1-dcache-loads/", "0x400000000", "cpu_core"),
+        ("r1a8", "0x1a8", ""),
+    ]
+    assert events[0].cpus == tuple(range(16, 24))
+    assert events[1].cpus == tuple(range(16))
+
+
+def test_a_hybrid_group_becomes_one_group_a_pmu_without_a_warning(tmp_path: Path) -> None:
+    events = parse_events("{cycles,instructions}:S", machine=sysfs_tree.intel_hybrid(tmp_path).machine())
+    assert [(event.name, event.leader.name) for event in events] == [
+        ("cpu_atom/cycles/", "cpu_atom/cycles/"),
+        ("cpu_atom/instructions/", "cpu_atom/cycles/"),
+        ("cpu_core/cycles/", "cpu_core/cycles/"),
+        ("cpu_core/instructions/", "cpu_core/cycles/"),
+    ]
+    assert not events.warnings
+
+
+def test_a_pmu_of_a_hybrid_cpu_by_its_own_name(tmp_path: Path) -> None:
+    machine = sysfs_tree.intel_hybrid(tmp_path).machine()
+    assert configs("cpu_atom/mem-loads/,cpu_core/cycles/,cpu_core/mem-loads/", machine) == [
+        (11, 0x5D0, 0, 0),
+        (0, 0x400000000, 0, 0),
+        (4, 0x1CD, 3, 0),
+    ]
+    assert [event.pmu for event in parse_events("mem-loads", machine=machine)] == ["cpu_atom", "cpu_core"]
+    with pytest.raises(UnknownEvent):
+        parse_events("cpu/cycles/", machine=machine)
+
+
+def test_an_old_kernel_without_extended_types_opens_generic_events_once(tmp_path: Path) -> None:
+    machine = sysfs_tree.intel_hybrid(tmp_path).machine()
+    plain = Machine(machine.sysfs, machine.tracefs, can_open=lambda event_type, config: config == 0)
+    assert configs("cycles", plain) == [(0, 0, 0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("cpu/event=0x1c7,umask=0x2/", (4, 0x1000002C7, 0, 0)),
+        ("ibs_op/cnt_ctl,l3missonly/", (12, 0x90000, 0, 0)),
+        ("ibs_op/swfilt=1/u", (12, 0, 0, 1)),
+        ("ibs_fetch/rand_en/", (11, 1 << 57, 0, 0)),
+        ("amd_df/event=0x1407,umask=0xff0/", (13, 0x140F00F007, 0, 0)),
+        ("amd_l3/event=0x4,umask=0xff,threadmask=0x3/", (14, 0x30000000000FF04, 0, 0)),
+    ],
+)
+def test_zen(text: str, expected: tuple[int, int, int, int], tmp_path: Path) -> None:
+    assert configs(text, sysfs_tree.amd_zen(tmp_path).machine()) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("armv8_pmuv3_0/inst_retired/", (9, 8, 0, 0)),
+        ("armv8_pmuv3/inst_retired,long/", (9, 8, 1, 0)),
+        ("armv8_pmuv3_0/cpu_cycles,rdpmc/", (9, 0x11, 2, 0)),
+        ("inst_retired:u", (9, 8, 0, 0)),
+        ("r8", (4, 8, 0, 0)),
+        ("cycles", (0, 0, 0, 0)),
+        ("arm_cmn_0/hnf_cache_miss,bynodeid,nodeid=0x20/", (30, 0x2080010005, 0, 0)),
+        ("arm_cmn/type=0x770,eventid=2,wp_val=0x10,wp_mask=0xff/", (30, 0x20770, 0x10, 0xFF)),
+    ],
+)
+def test_arm(text: str, expected: tuple[int, int, int, int], tmp_path: Path) -> None:
+    assert configs(text, sysfs_tree.arm_server(tmp_path).machine()) == [expected]
+
+
+def test_arm_units_of_clusters(tmp_path: Path) -> None:
+    machine = sysfs_tree.arm_server(tmp_path).machine()
+    events = parse_events("arm_dsu/bus_access/", machine=machine)
+    assert [(event.pmu, event.attr.type, event.cpus) for event in events] == [("arm_dsu_0", 40, (0,)), ("arm_dsu_1", 41, (2,))]
+
+
+def test_power9_and_events_with_parameters(tmp_path: Path) -> None:
+    machine = sysfs_tree.power9(tmp_path).machine()
+    assert configs("r500fa,cpu/event=0x600f4/,instructions", machine) == [(4, 0x500FA, 0, 0), (4, 0x600F4, 0, 0), (0, 1, 0, 0)]
+    assert configs("hv_24x7/CPM_CCYC,domain=2,core=5/", machine) == [(20, 0x8000050002, 0, 0)]
+    assert configs("hv_24x7/PM_MBA0_CLK_CYC,chip=1/", machine) == [(20, 0x800010001, 0, 0)]
+    with pytest.raises(EventSyntaxError, match="needs a value for 'core'"):
+        parse_events("hv_24x7/CPM_CCYC,domain=2/", machine=machine)
+
+
+def test_the_pmcu_of_a_kunpeng(tmp_path: Path) -> None:
+    machine = sysfs_tree.hisi_pmcu(tmp_path).machine()
+    (event,) = parse_events("hisi_pmcu_sccl3/nr_sample=1000,sample_period_ms=1000,pmccfiltr=0x8/", machine=machine)
+    assert numbers(event) == (53, 1000 << 32 | 1000, 8, 0)
+    assert (event.pmu, event.cpus) == ("hisi_pmcu_sccl3", (32,))
+    with pytest.raises(EventSyntaxError, match="pmccfiltr"):
+        parse_events("hisi_pmcu_sccl3/pmccfiltr=0x100/", machine=machine)
+
+
+KERNEL_FORMAT = [
+    {
+        "EventName": "L1D.REPLACEMENT",
+        "EventCode": "0x51",
+        "UMask": "0x1",
+        "SampleAfterValue": "2000003",
+        "BriefDescription": "Lines replaced.",
+        "PublicDescription": "Lines that were replaced, at length.",
+    },
+    {"EventName": "INST_RETIRED.ANY", "EventCode": "0x00", "UMask": "0x1", "SampleAfterValue": "2000003"},
+    {"EventName": "OFFCORE.ANY", "EventCode": "0xB7,0xBB", "UMask": "0x1", "MSRIndex": "0x1a6,0x1a7", "MSRValue": "0x10001"},
+    {"EventName": "UOPS.CYCLES", "EventCode": "0xB1", "UMask": "0x1", "CounterMask": "1", "Invert": "1", "EdgeDetect": "1"},
+    {"EventName": "LLC_MISSES.MEM_READ", "EventCode": "0x4", "UMask": "0x3", "Unit": "iMC", "ScaleUnit": "64Bytes", "PerPkg": "1"},
+    {"EventName": "OLD.EVENT", "EventCode": "0x1", "Deprecated": "1"},
+    {"MetricName": "IPC", "MetricExpr": "instructions / cycles", "MetricGroup": "Summary;TopDown", "BriefDescription": "per cycle"},
+]
+
+
+@pytest.fixture
+def event_folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "json"
+    folder.mkdir()
+    (folder / "cache.json").write_text(json.dumps(KERNEL_FORMAT))
+    perfmon = {"Header": {"Copyright": "-"}, "Events": [{"EventName": "ARITH.DIV", "EventCode": "0x14", "UMask": "0x01", "Unit": None}]}
+    (folder / "perfmon_core.json").write_text(json.dumps(perfmon))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "period"),
+    [
+        ("l1d.replacement", (4, 0x151, 0, 0), 2000003),
+        ("L1D.REPLACEMENT:u", (4, 0x151, 0, 0), 2000003),
+        ("cpu/l1d.replacement,cmask=1/", (4, 0x1000151, 0, 0), 2000003),
+        ("inst_retired.any", (4, 0xC0, 0, 0), 2000003),
+        ("offcore.any", (4, 0x1B7, 0x10001, 0), None),
+        ("uops.cycles", (4, 0x18401B1, 0, 0), None),
+        ("arith.div", (4, 0x114, 0, 0), None),
+    ],
+)
+def test_events_of_json_files(
+    text: str, expected: tuple[int, int, int, int], period: int | None, tmp_path: Path, event_folder: Path
+) -> None:
+    (event,) = parse_events(text, machine=sysfs_tree.intel_skylake(tmp_path / "m").machine(event_folder))
+    assert numbers(event) == expected
+    assert event.terms.period == period
+
+
+def test_uncore_events_of_json_files_are_opened_on_each_unit(tmp_path: Path, event_folder: Path) -> None:
+    events = parse_events("llc_misses.mem_read", machine=sysfs_tree.intel_skylake(tmp_path / "m").machine(event_folder))
+    assert [(e.pmu, e.attr.config, e.scale, e.unit, e.per_pkg) for e in events] == [
+        (f"uncore_imc_{n}", 0x304, 64.0, "Bytes", True) for n in range(3)
+    ]
+
+
+def test_metrics_of_json_files(tmp_path: Path, event_folder: Path) -> None:
+    files = sysfs_tree.intel_skylake(tmp_path / "m").machine(event_folder).event_files
+    assert files is not None
+    assert [(m.name, m.expression, m.groups) for m in files.metrics] == [("IPC", "instructions / cycles", ("Summary", "TopDown"))]
+
+
+def test_an_architectures_standard_events_are_filled_in(tmp_path: Path) -> None:
+    folder = tmp_path / "json"
+    folder.mkdir()
+    (folder / "common.json").write_text(json.dumps([{"EventName": "BR_RETIRED", "EventCode": "0x21", "BriefDescription": "branches"}]))
+    (folder / "model.json").write_text(json.dumps([{"ArchStdEvent": "BR_RETIRED"}]))
+    (folder / "uncore.json").write_text(json.dumps([{"EventName": "ddrc_read", "ConfigCode": "0x84", "Unit": "hisi_sccl,ddrc"}]))
+    tree = sysfs_tree.arm_server(tmp_path / "m").pmu("hisi_sccl1_ddrc0", 60, {"event": "config:0-7"})
+    assert configs("br_retired,ddrc_read", tree.machine(folder)) == [(9, 0x21, 0, 0), (60, 0x84, 0, 0)]
+
+
+@pytest.mark.parametrize("content", ["{", "3", '{"Events": 5}'])
+def test_a_broken_event_file_is_named(content: str, tmp_path: Path) -> None:
+    folder = tmp_path / "json"
+    folder.mkdir()
+    with pytest.raises(UsageError, match="no event files"):
+        parse_events("foo", machine=sysfs_tree.intel_skylake(tmp_path / "a").machine(folder))
+    (folder / "x.json").write_text(content)
+    with pytest.raises(UsageError, match=r"x\.json"):
+        parse_events("foo", machine=sysfs_tree.intel_skylake(tmp_path / "b").machine(folder))

@@ -1,0 +1,319 @@
+"""Generic events, modifiers, groups, filters: what perf 6.12 opens for the same text (seen by strace)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from perfpy.errors import EventSyntaxError, KernelRefused, UnknownEvent, UsageError
+from perfpy.events import Event, parse_events
+from perfpy.events.machine import Machine
+from tests.builders.sysfs_tree import software_only
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return software_only(tmp_path).machine()
+
+
+def one(text: str, machine: Machine) -> Event:
+    (event,) = parse_events(text, machine=machine)
+    return event
+
+
+def excluded(event: Event) -> str:
+    """The letters of what the event leaves out: u k h i, H for the host, G for guests."""
+    fields = {"u": "user", "k": "kernel", "h": "hv", "i": "idle", "H": "host", "G": "guest"}
+    return "".join(letter for letter, name in fields.items() if getattr(event.attr, f"exclude_{name}"))
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("cycles", (0, 0)),
+        ("cpu-cycles", (0, 0)),
+        ("ref-cycles", (0, 9)),
+        ("cs", (1, 3)),
+        ("L1-dcache-load-misses", (3, 0x10000)),
+        ("r1a8", (4, 0x1A8)),
+        ("cpu/r1a8/", (4, 0x1A8)),
+        ("cpu/cycles/", (0, 0)),
+        ("cpu/L1-dcache-loads/", (3, 0)),
+        ("4:0x6530160", (4, 0x6530160)),
+        ("software/config=3/", (1, 3)),
+        ("cpu-clock/config=3/", (1, 3)),
+        ("r1a/config=3/", (4, 3)),
+        ("msr/tsc/", (9, 0)),
+        ("msr/TSC/", (9, 0)),
+        ("tsc", (9, 0)),
+        ("TSC/period=4/", (9, 0)),
+        ("m*/tsc/", (9, 0)),
+        ("uncore_msr/tsc/", (9, 0)),
+        ("msr//", (9, 0)),
+        ("msr/tsc,event=5/", (9, 5)),
+        ("msr/event=0x1,event=2/", (9, 3)),
+        ("sched:sched_switch", (2, 101)),
+        ("uprobe/ref_ctr_offset=3,retprobe/", (8, 0x300000001)),
+    ],
+)
+def test_type_and_config(text: str, numbers: tuple[int, int], machine: Machine) -> None:
+    event = one(text, machine)
+    assert (event.attr.type, event.attr.config) == numbers
+    assert excluded(event) == "G"
+
+
+@pytest.mark.parametrize(
+    ("modifiers", "left_out", "precise"),
+    [
+        ("u", "khG", 0),
+        ("k", "uh", 0),
+        ("h", "uk", 0),
+        ("uk", "hG", 0),
+        ("kpup", "hG", 2),
+        ("G", "H", 0),
+        ("H", "G", 0),
+        ("GH", "", 0),
+        ("uG", "khH", 0),
+        ("uH", "khG", 0),
+        ("kG", "uhH", 0),
+        ("hG", "ukH", 0),
+        ("Gp", "H", 1),
+        ("pp", "G", 2),
+        ("ppp", "G", 3),
+        ("I", "i", 0),
+        ("P", "", 0),
+        ("D", "", 0),
+        ("e", "", 0),
+        ("S", "", 0),
+        ("", "G", 0),
+    ],
+)
+def test_modifiers_of_an_event_start_from_a_clean_attr(modifiers: str, left_out: str, precise: int, machine: Machine) -> None:
+    event = one(f"cs:{modifiers}", machine)
+    assert excluded(event) == left_out
+    assert event.attr.precise_ip == precise
+    assert (event.attr.pinned, event.attr.exclusive) == ("D" in modifiers, "e" in modifiers)
+    assert (event.precise_max, event.sample_read) == ("P" in modifiers, "S" in modifiers)
+
+
+@pytest.mark.parametrize(
+    ("text", "left_out"),
+    [
+        ("{cs,faults:k}:u", ["khG", "hG"]),
+        ("{cs:u,faults:G}:k", ["hG", "uhH"]),
+        ("{cs:G,faults}:u", ["khH", "khG"]),
+        ("{cs,faults}:D", ["G", "G"]),
+    ],
+)
+def test_modifiers_of_a_group_add_to_what_its_events_have(text: str, left_out: list[str], machine: Machine) -> None:
+    assert [excluded(event) for event in parse_events(text, machine=machine)] == left_out
+
+
+def test_only_a_leader_is_pinned_or_exclusive_by_its_group_and_each_event_by_itself(machine: Machine) -> None:
+    by_group = parse_events("{cs,faults}:De", machine=machine)
+    assert [(e.attr.pinned, e.attr.exclusive) for e in by_group] == [(1, 1), (0, 0)]
+    by_event = parse_events("{cs:D,faults:D}", machine=machine)
+    assert [e.attr.pinned for e in by_event] == [1, 1]
+
+
+def test_precise_letters_of_event_and_group_add_up_to_three_at_most(machine: Machine) -> None:
+    assert [e.attr.precise_ip for e in parse_events("{cs:p,faults}:pp", machine=machine)] == [3, 2]
+    with pytest.raises(EventSyntaxError) as caught:
+        parse_events("{cs:pp,faults}:pp", machine=machine)
+    assert caught.value.column == 15
+
+
+def test_groups_have_a_leader_a_name_and_marks(machine: Machine) -> None:
+    events = parse_events("task-clock,foo{cs,faults}:SW", machine=machine)
+    assert [event.leader.name for event in events] == ["task-clock", "cs", "cs"]
+    assert [event.group_name for event in events] == ["", "foo", "foo"]
+    assert [(event.weak, event.sample_read) for event in events] == [(False, False), (True, True), (True, True)]
+
+
+def test_a_group_over_pmus_falls_apart_in_the_order_of_their_names(machine: Machine) -> None:
+    events = parse_events("cs,{cpu-clock,mem:0x1000:w},{faults,msr/tsc/}", machine=machine)
+    assert [event.name for event in events] == ["cs", "mem:0x1000:w", "cpu-clock", "msr/tsc/", "faults"]
+    assert all(event.is_leader for event in events)
+    assert events.warnings == ["events were regrouped to match PMUs"]
+    assert not parse_events("{cycles,cs,msr/tsc/}", machine=machine).warnings
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("cycles:u", "cycles:u"),
+        ("l1d-loads:u", "l1d-loads"),
+        ("sched:sched_switch:u", "sched:sched_switch"),
+        ("mem:0x1000/8:x:u", "mem:0x1000"),
+        ("msr/tsc/u", "msr/tsc/u"),
+        ("msr/tsc,name=foo/u", "foo"),
+        ("cs/name='x:y=1,2'/", "x:y=1,2"),
+        ("cs/name=12/", "12"),
+        ("1:1:u", "1:1:u"),
+    ],
+)
+def test_names_are_those_that_perf_prints(text: str, name: str, machine: Machine) -> None:
+    assert one(text, machine).name == name
+
+
+def test_breakpoints_have_perfs_default_lengths_and_access(machine: Machine) -> None:
+    def facts(text: str) -> tuple[int, int, int, int]:
+        attr = one(text, machine).attr
+        return attr.type, attr.bp_addr, attr.bp_len, attr.bp_type
+
+    assert facts("mem:0x1000") == (5, 0x1000, 4, 3)
+    assert facts("mem:0x1000:x") == (5, 0x1000, 8, 4)
+    assert facts("mem:0x1000/2:w") == (5, 0x1000, 2, 2)
+
+
+def test_terms_of_an_event_are_kept_for_who_opens_it(machine: Machine) -> None:
+    text = "cs/period=100,call-graph=dwarf,stack-size=4096,max-stack=5,no-inherit,overwrite,nr=2,max-events=3,time=0,percore/"
+    assert one(text, machine).terms.given() == {
+        "period": 100,
+        "call_graph": "dwarf",
+        "stack_size": 4096,
+        "max_stack": 5,
+        "inherit": False,
+        "overwrite": True,
+        "nr": 2,
+        "max_events": 3,
+        "time": False,
+        "percore": True,
+    }
+    assert one("cs/branch_type=any|u/", machine).terms.branch_type == ("any", "u")
+    assert one("msr/event=1,@sink/", machine).terms.driver == ("sink",)
+
+
+@pytest.mark.parametrize(
+    ("text", "column"),
+    [
+        ("cs/freq=100,period=3/", 12),
+        ("cs/period=abc/", 10),
+        ("cs/period/", 9),
+        ("cs/time=2/", 8),
+        ("cs/max-stack=70000/", 13),
+        ("cs/call-graph=foo/", 14),
+        ("cs/name/", 7),
+        ("cs/perod=3/", 3),
+        ("msr/evnt=1/", 4),
+        ("msr/tsc=1/", 4),
+        ("msr/event=foo/", 10),
+        ("uprobe/retprobe=2/", 16),
+        ("uprobe/ref_ctr_offset=0x1ffffffff/", 22),
+        ("uprobe/ref_ctr_offset/", 21),
+        ("uprobe/path=3/", 12),
+        ("software/cs/", 9),
+    ],
+)
+def test_a_term_that_does_not_fit_is_told_with_its_column(text: str, column: int, machine: Machine) -> None:
+    with pytest.raises(EventSyntaxError) as caught:
+        parse_events(text, machine=machine)
+    assert caught.value.column == column
+
+
+def test_counting_refuses_terms_about_samples(machine: Machine) -> None:
+    assert parse_events("cs/period=3/", machine=machine, counting=True)
+    with pytest.raises(EventSyntaxError, match="sample"):
+        parse_events("cs/call-graph=fp/", machine=machine, counting=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "near"),
+    [
+        ("cyclez", "cycles"),
+        ("context-swiches", "context-switches"),
+        ("L1-dcache-laod-misses", "L1-dcache-load-misses"),
+        ("shed:sched_switch", "sched:sched_switch"),
+        ("sched:sched_swich", "sched:sched_switch"),
+        ("sched:openat", "sched:*"),
+        ("mrs/tsc/", "msr/"),
+        ("tsx", "tsc"),
+    ],
+)
+def test_an_unknown_name_suggests_the_nearest(text: str, near: str, machine: Machine) -> None:
+    with pytest.raises(UnknownEvent) as caught:
+        parse_events(text, machine=machine)
+    assert near in caught.value.near
+
+
+def test_an_unknown_term_suggests_the_nearest_term_or_event(machine: Machine) -> None:
+    with pytest.raises(EventSyntaxError) as caught:
+        parse_events("msr/evnt=1/", machine=machine)
+    assert caught.value.near[0] == "event"
+    with pytest.raises(EventSyntaxError) as caught:
+        parse_events("cs/call-grahp=fp/", machine=machine)
+    assert caught.value.near[0] == "call-graph"
+
+
+def test_the_name_of_a_pmu_alone_is_explained(machine: Machine) -> None:
+    with pytest.raises(UnknownEvent, match="is a PMU"):
+        parse_events("msr", machine=machine)
+
+
+def test_patterns_of_tracepoints_name_all_matches(machine: Machine) -> None:
+    events = parse_events("sched:sched_w*:k", machine=machine)
+    assert {(event.name, event.attr.config, excluded(event)) for event in events} == {
+        ("sched:sched_wakeup", 103, "uh"),
+        ("sched:sched_waking", 102, "uh"),
+    }
+    assert len(parse_events("*:*", machine=machine)) == 6
+    assert {event.tracepoint for event in parse_events("sys*:*openat", machine=machine)} == {
+        ("syscalls", "sys_enter_openat"),
+        ("syscalls", "sys_exit_openat"),
+    }
+    with pytest.raises(UnknownEvent, match="no tracepoint matches"):
+        parse_events("sched:foo*", machine=machine)
+
+
+def test_a_filter_acts_on_all_events_of_the_last_option_before_it(machine: Machine) -> None:
+    texts = ["cs", "sched:sched_switch,sched:sched_waking", "syscalls:*"]
+    events = parse_events(texts, [(2, "prev_pid == 0"), (3, "a"), (3, "b")], machine)
+    assert [event.filter for event in events] == ["", "prev_pid == 0", "prev_pid == 0", "(a) && (b)", "(a) && (b)"]
+    with pytest.raises(UsageError, match="neither"):
+        parse_events(["cs"], [(1, "x")], machine)
+    with pytest.raises(UsageError, match="in front"):
+        parse_events(["cs"], [(0, "x")], machine)
+
+
+def test_tool_events_are_marked_and_never_opened(machine: Machine) -> None:
+    assert [event.tool for event in parse_events("duration_time,user_time,cs", machine=machine)] == ["duration_time", "user_time", ""]
+
+
+def test_a_uprobe_keeps_the_path_alive_that_its_attr_points_to(machine: Machine) -> None:
+    import ctypes
+
+    event = one('uprobe/path="/bin/true",offset=0x40,retprobe/', machine)
+    assert ctypes.string_at(event.attr.config1) == b"/bin/true"
+    assert (event.attr.config, event.attr.config2) == (1, 0x40)
+    kprobe = one("kprobe/func=do_exit,offset=4/", machine)
+    assert ctypes.string_at(kprobe.attr.config1) == b"do_exit"
+    assert one("kprobe/addr=0xffffffff81000000/", machine).attr.config2 == 0xFFFFFFFF81000000
+
+
+def test_tracepoints_that_may_not_be_read_are_told_apart_from_absent_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    machine = software_only(tmp_path).machine()
+    assert machine.tracefs.root  # found while it could be
+    real = os.open
+
+    def refuse(path: str, *rest: int) -> int:
+        if "sched_switch" in path:
+            raise PermissionError(13, "Permission denied", path)
+        return real(path, *rest)
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(KernelRefused, match="no permission") as caught:
+        parse_events("sched:sched_switch", machine=machine)
+    assert "mount" in caught.value.remedy
+    with pytest.raises(UnknownEvent):
+        parse_events("sched:sched_swich", machine=machine)
+
+
+def test_tracefs_that_is_not_mounted_says_how_to_mount_it(tmp_path: Path) -> None:
+    from perfpy.kernel.tracefs import Tracefs
+
+    machine = Machine(software_only(tmp_path).machine().sysfs, Tracefs([str(tmp_path / "nowhere")]))
+    with pytest.raises(KernelRefused, match="not mounted"):
+        parse_events("sched:sched_switch", machine=machine)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.address_space import TaskTimeline
     from perfpy.symbols.debugfiles import SymbolOptions
     from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.views.payloads import PayloadTexts
 
 
 class Sample(NamedTuple):
@@ -100,8 +101,8 @@ class Recording:
     ...     slow = recording.samples["period"].sum()
     """
 
-    def __init__(self, origin: Origin) -> None:
-        self.data = PerfData(origin)
+    def __init__(self, origin: Origin, *, check_owner: bool = False) -> None:
+        self.data = PerfData(origin, check_owner=check_owner)
         self.samples = Samples(self.data)
 
     def __enter__(self) -> Recording:
@@ -186,4 +187,12 @@ class Recording:
         from perfpy.symbols.symbolizer import Symbolizer
 
         timeline = self._make_timeline(keep_exited=True)
-        return make_report(self.data, timeline, Symbolizer(timeline, symbols), options or ReportOptions())
+        symbolizer = Symbolizer(timeline, symbols)
+        return make_report(self.data, timeline, symbolizer, options or ReportOptions(), self._payloads(symbolizer))
+
+    def _payloads(self, symbolizer: Symbolizer) -> PayloadTexts | None:
+        """What words the data of tracepoints; None where the recording describes none."""
+        from perfpy.views.payloads import PayloadTexts
+
+        tracing = self.data.tracing
+        return None if tracing is None else PayloadTexts(tracing, symbolizer)

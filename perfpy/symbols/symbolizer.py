@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 Ids = NDArray[np.int32]
 _WIDTH: Final = np.uint64(32)
+_END: Final = (1 << 64) - 1
 _LOW: Final = np.uint64(0xFFFFFFFF)
 _KERNEL_LEVEL, _USER_LEVEL, _OTHER_LEVEL = (np.uint8(ord(letter)) for letter in "k.H")
 
@@ -148,6 +149,14 @@ class Symbolizer:
                 offset[rows[hit]] = address[hit] - table.symbols.start[row[hit]]
         frames.extend(symbol=symbol, symbol_offset=offset)
         return frames
+
+    def kernel_symbol(self, address: int) -> tuple[str, int] | None:
+        """The symbol at a kernel address and the offset in it, as things were at the end of the recording."""
+        one = np.array([address], np.uint64)
+        ids = self.frame_ids(np.array([-1], np.int32), one, np.array([_END], np.uint64), np.array([MISC_KERNEL], np.uint8))
+        frames = self.resolve()
+        symbol = int(frames.symbol[ids[0]])
+        return None if symbol < 0 else (self.symbols.name(symbol), int(frames.symbol_offset[ids[0]]))
 
     def missing(self, samples: NDArray[Any]) -> list[MissingSymbols]:
         """What has no symbol although a file is mapped there, most samples first.

@@ -46,7 +46,7 @@ class LineNumbers(Protocol):
 class Payloads(Protocol):
     """Where the text of a tracepoint's payload comes from."""
 
-    def text(self, payload: int) -> str: ...
+    def text(self, payload: bytes) -> str: ...
 
 
 @dataclass
@@ -55,6 +55,7 @@ class Facts:
 
     last_comm: the comm that a thread had at the end. verbose: perf's -v.
     nanoseconds, quantum: how times are written, and their grain in ns.
+    payloads, raw: the texts of tracepoints' data, and the distinct data.
     socket_of: CPU -> socket. cgroup_name: id -> path, or None.
     """
 
@@ -63,6 +64,7 @@ class Facts:
     last_comm: Callable[[int], str]
     lines: LineNumbers | None = None
     payloads: Payloads | None = None
+    raw: Sequence[bytes] = ()
     verbose: bool = False
     nanoseconds: bool = False
     quantum: int = 100_000_000
@@ -239,9 +241,11 @@ def cgroup(facts: Facts, values: Int64) -> KeyColumn:
 
 
 def trace(facts: Facts, values: Int64) -> KeyColumn:
-    if facts.payloads is None:
-        return _strings(["N/A"] * len(values), wide=False)
-    return _strings([facts.payloads.text(number) if number >= 0 else "N/A" for number in values.tolist()])
+    """The texts of tracepoints' payloads; other events have empty ones."""
+    raw = [facts.raw[number] for number in values.tolist()]
+    texts = [facts.payloads.text(data) if facts.payloads and data else "N/A" for data in raw]
+    rank = name_ranks(texts)
+    return KeyColumn(rank, rank, lambda i, samples: texts[i], lambda i: byte_width(texts[i]) if raw[i] else 0)
 
 
 def nothing(facts: Facts, values: Int64) -> KeyColumn:

@@ -114,7 +114,7 @@ class Profile:
             self._tids.append(samples.column("tid")[new].astype(np.int64))
 
     def _column(self, name: str, samples: SampleView) -> NDArray[Any]:
-        return self.raw.ids(samples.ragged("raw", np.uint8)) if name == "raw" else SOURCES[name].read(samples)
+        return self.raw.ids(samples.payloads()) if name == "raw" else SOURCES[name].read(samples)
 
     @staticmethod
     def _chain_ids(table: ChainTable, samples: SampleView) -> NDArray[np.int32]:

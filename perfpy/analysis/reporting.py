@@ -27,8 +27,10 @@ from perfpy.analysis.places import OF_CHAIN, OF_SAMPLE, ROLE_BITS, Int64, Places
 from perfpy.analysis.profile import Folded, Profile
 from perfpy.analysis.sources import SampleView, TupleTable
 from perfpy.analysis.sums import sum_by
+from perfpy.perfdata.group_reads import carries_readings, delivered
 
 if TYPE_CHECKING:
+    from perfpy.analysis.keycolumns import Payloads
     from perfpy.analysis.layout import Layout
     from perfpy.analysis.options import ReportOptions
     from perfpy.perfdata.batches import Batch
@@ -73,19 +75,25 @@ class Report:
         return sum(event.samples for histogram in self.histograms for event in histogram.events)
 
 
-def make_report(data: PerfData, timeline: TaskTimeline, symbolizer: Symbolizer, options: ReportOptions) -> Report:
-    """The report of a recording.
+def make_report(
+    data: PerfData,
+    timeline: TaskTimeline,
+    symbolizer: Symbolizer,
+    options: ReportOptions,
+    payloads: Payloads | None = None,
+) -> Report:
+    """The report of a recording; payloads: what words tracepoints' data.
 
     Whether there are callchains at all is the recording's to say: asked for
     callers, a recording without callchains gives a report without them.
     Raises UsageError for keys that nobody knows.
     """
     events = data.events
-    options = _as_recorded(options, events)
+    options = _as_recorded(options, events, is_pipe=data.is_pipe)
     layout = make_layout(options.wanted)
     groups = EventGroups.of(len(events), data.features.get("group_desc", ()) if options.group else ())
     reporter = Reporter(events, timeline, symbolizer, options, layout, groups)
-    reporter.add(data.batches(sorted(reporter.fields())))
+    reporter.add(_delivered(data, reporter.fields()))
     lost = sum(side.record.lost for side in data.side_band() if isinstance(side.record, LostSamples))
     places = Places(symbolizer, long_names=options.verbose)
     facts = Facts(
@@ -95,15 +103,29 @@ def make_report(data: PerfData, timeline: TaskTimeline, symbolizer: Symbolizer, 
         verbose=options.verbose,
         nanoseconds=options.nanoseconds,
         quantum=options.time_quantum,
+        payloads=payloads,
+        raw=reporter.profile.raw.payloads,
     )
     return Report(reporter.histograms(facts), options, layout, lost)
 
 
-def _as_recorded(options: ReportOptions, events: Sequence[FileEvent]) -> ReportOptions:
-    tracepoints = all(event.attr.type == PerfType.TRACEPOINT for event in events)
+def _delivered(data: PerfData, fields: set[str]) -> Iterable[Batch]:
+    """The samples that count: where samples carry counter readings, one for each reading."""
+    if any(carries_readings(event) for event in data.events):
+        fields = fields | {"read", "period"}
+    return delivered(data.batches(sorted(fields)), data.events)
+
+
+def _as_recorded(options: ReportOptions, events: Sequence[FileEvent], *, is_pipe: bool) -> ReportOptions:
+    """The options as far as the recording can meet them.
+
+    perf decides on columns before it has read a record, and a pipe's events
+    are records: reports of pipes have no callers and no trace column by default.
+    """
+    tracepoints = not is_pipe and all(event.attr.type == PerfType.TRACEPOINT for event in events)
     chains = any(event.attr.sample_type & SampleType.CALLCHAIN for event in events)
     graph = options.call_graph if chains else None
-    children = options.children and chains
+    children = options.children and chains and not is_pipe
     wanted = replace(options.wanted, tracepoints=tracepoints, children=children)
     return replace(options, call_graph=graph, children=children, wanted=wanted)
 
@@ -177,7 +199,7 @@ class _Tables:
         folded = reporter.profile.folded()
         frame = folded.sources.get("frame")
         self._has_places = frame is not None
-        places = sample_places(frame) if frame is not None else np.zeros(len(folded), np.int64)
+        places = sample_places(frame) if frame is not None else np.full(len(folded), OF_SAMPLE, np.int64)
         if self._options.hide_unresolved:
             kept = np.flatnonzero(self._known.symbol[places >> ROLE_BITS] >= 0)
             folded, places = folded.take(kept), places[kept]
@@ -215,6 +237,12 @@ class _Tables:
         given = np.where(inherits, self._known.level_roles()[frames[last]], OF_SAMPLE)
         roles[~mapped] = given[~mapped]
         return roles
+
+    def _sample_roles(self) -> NDArray[np.uint8]:
+        """The role that each row's sample gives to unmapped entries of its chain."""
+        if not self._has_places:
+            return np.full(len(self._folded), OF_CHAIN, np.uint8)
+        return self._known.level_roles()[self._places >> ROLE_BITS]
 
     def _matching(self, pattern: str) -> NDArray[np.bool_]:
         """Which frames have a symbol that matches a regular expression."""
@@ -272,7 +300,7 @@ class _Tables:
             [column.same[number] for column, number in sample_keys.values()],
             _class_of([column.same for column in place_keys.values()], len(self._known.every_place())),
             self._chains,
-            self._known.level_roles()[self._places >> ROLE_BITS],
+            self._sample_roles(),
             callers=self._options.children,
         )
         entries = builder.build()
@@ -327,9 +355,9 @@ class _Tables:
 
 
 def _class_of(ranks: list[Int64], size: int) -> Int64:
-    """One class id per place from the ranks of several keys."""
+    """One class id per place from the ranks of several keys; one class where there are no keys, nor places."""
     if not ranks:
-        return np.zeros(size, np.int64)
+        return np.zeros(max(size, 1), np.int64)
     return TupleTable([True] * len(ranks)).ids_and_new(ranks)[0].astype(np.int64) if size else np.zeros(0, np.int64)
 
 

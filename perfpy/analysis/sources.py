@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfpy.abi.columns import Columns, Ragged
-from perfpy.abi.flags import SampleType
+from perfpy.abi.columns import Columns, Ragged, spans_index
+from perfpy.abi.flags import PerfType, SampleType
 from perfpy.symbols.interning import IdTable
 
 if TYPE_CHECKING:
@@ -91,6 +91,16 @@ class SampleView:
             return fixed
         has = np.array([bool(attr.sample_type & SampleType.PERIOD) for attr in self.attrs])
         return values if has.all() else np.where(has[self.event], values, fixed)
+
+    def payloads(self) -> Ragged:
+        """The raw data of tracepoints' samples; empty for other events."""
+        raw = self.ragged("raw", np.uint8)
+        traced = np.array([attr.type == PerfType.TRACEPOINT for attr in self.attrs])[self.event]
+        if traced.all():
+            return raw
+        lengths = np.where(traced, raw.lengths, 0)
+        index, offsets = spans_index(raw.offsets[:-1], lengths)
+        return Ragged(raw.values[index], offsets)
 
     def frames(self) -> NDArray[np.int32]:
         """The frame (of the symbolizer) that each sample hit."""

@@ -1,0 +1,54 @@
+"""Tracepoints' payloads as text, for reports that group by it.
+
+What enters: the formats of a recording's tracepoints, and raw payloads: their
+first two bytes are the tracepoint's id (common_type of every format). What
+leaves: a text each.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from perfpy.perfdata.tracing import Tracing
+    from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.views.tracetext import TraceText
+
+_TYPE_BYTES = 2
+
+
+class PayloadTexts:
+    """Words payloads as perf script does; a payload that the recording has no format for is an empty text."""
+
+    def __init__(self, tracing: Tracing, symbolizer: Symbolizer) -> None:
+        from perfpy.views.tracetext import Runtime
+
+        def function(address: int) -> tuple[str, int] | None:
+            """The kernel's function at an address, and its start."""
+            found = symbolizer.kernel_symbol(address)
+            return None if found is None else (found[0], address - found[1])
+
+        self._tracing = tracing
+        self._runtime = Runtime(tracing.endian, tracing.long_size, function, tracing.printk_formats)
+        self._printers: dict[int, TraceText | None] = {}
+
+    def text(self, payload: bytes) -> str:
+        """The text of one payload."""
+        number = int.from_bytes(payload[:_TYPE_BYTES], "little" if self._tracing.endian == "<" else "big")
+        printer = self._printer(number)
+        if printer is None:
+            return ""
+        start, size = np.zeros(1, np.int64), np.array([len(payload)], np.int64)
+        text = printer.texts(np.frombuffer(payload, np.uint8), start, size)[0]
+        # a character a byte until here
+        return text if text.isascii() else text.encode("latin-1").decode("utf-8", "surrogateescape")
+
+    def _printer(self, number: int) -> TraceText | None:
+        from perfpy.views.tracetext import TraceText
+
+        if number not in self._printers:
+            known = number in self._tracing.formats
+            self._printers[number] = TraceText(self._tracing.formats[number], self._runtime) if known else None
+        return self._printers[number]

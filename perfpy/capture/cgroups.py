@@ -88,16 +88,23 @@ def matching(pattern: str, root: str) -> list[str]:
 def open_folders(events: Iterable[CountedEvent], root: str | None = None) -> dict[str, int]:
     """name -> descriptor for each cgroup among the events. Raises UsageError for one that is not there."""
     fds: dict[str, int] = {}
-    for event in events:
-        name = event.cgroup
-        if name is None or name in fds:
-            continue
-        root = root or mount_point()
-        path = os.path.join(root, name.lstrip("/"))
-        try:
-            fds[name] = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError as error:
-            for fd in fds.values():
-                os.close(fd)
-            raise UsageError(f"no access to cgroup {path}: {os.strerror(error.errno or 0)}") from None
+    try:
+        for event in events:
+            name = event.cgroup
+            if name is not None and name not in fds:
+                root = root or mount_point()
+                fds[name] = open_folder(name, root)
+    except UsageError:
+        for fd in fds.values():
+            os.close(fd)
+        raise
     return fds
+
+
+def open_folder(name: str, root: str | None = None) -> int:
+    """The descriptor of a cgroup's folder. Raises UsageError when it is not there."""
+    path = os.path.join(root or mount_point(), name.lstrip("/"))
+    try:
+        return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise UsageError(f"no access to cgroup {path}: {os.strerror(error.errno or 0)}") from None

@@ -88,6 +88,7 @@ class SampleCounters:
         self._lacking: frozenset[str] = frozenset()  # what this kernel does not know
         self._fds: dict[int, dict[Place, int]] = {}  # id(event) -> place -> fd
         self._rings: list[Ring] = []
+        self._ring_fds: list[int] = []
         self.opened: list[Opened] = []
 
     @property
@@ -181,7 +182,7 @@ class SampleCounters:
     def map(self, pages: int) -> None:
         """Map the rings, `pages` pages each, and send every counter's records to the ring of its CPU (or thread)."""
         owners: dict[tuple[int, int], int] = {}  # (CPU or thread, backward) -> ring
-        owner_fds: list[int] = []
+        owner_fds = self._ring_fds
         by_thread = ANY in self.cpus
         for event in self.events:
             backward = event.attr.write_backward
@@ -211,6 +212,10 @@ class SampleCounters:
     def fds(self) -> list[int]:
         """Every counter's file descriptor."""
         return [one.fd for one in self.opened]
+
+    def ring_fds(self) -> list[int]:
+        """The counters whose rings are mapped: polling them tells of every record."""
+        return list(self._ring_fds)
 
     def enable(self, name: str = "") -> bool:
         """Enable all counters (or those of the event of this name); False when there is no such event."""

@@ -74,7 +74,7 @@ class Ring:
         self._head = self._control[_DATA_HEAD : _DATA_HEAD + 8].cast("Q")
         self._tail = self._control[_DATA_TAIL : _DATA_TAIL + 8].cast("Q")
         self._mask = len(self._data) - 1
-        self._backward = backward
+        self.backward = backward
         self._seen = 0  # the head when it was last read
 
     @classmethod
@@ -101,7 +101,7 @@ class Ring:
         The slices stay valid until consume(). Each is in the ring itself:
         write it out or copy it.
         """
-        if self._backward:
+        if self.backward:
             return self._pending_backward()
         # The load of the head is ordered before the loads of the data by the
         # system call (or the interpreter's own loop) that stands between them.
@@ -111,7 +111,7 @@ class Ring:
 
     def consume(self) -> None:
         """Give the space of what the last pending() has handed out back to the kernel."""
-        if not self._backward:
+        if not self.backward:
             self._tail[0] = self._seen
 
     def _pending_backward(self) -> tuple[memoryview, ...]:

@@ -1,0 +1,41 @@
+"""When counters are switched: --delay, once or in ranges.
+
+What enters: the option's value and the moment at which the measurement
+starts. What leaves: at each moment whether there is something to do, and how
+long until the next. Times are seconds of the monotonic clock.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Switch(NamedTuple):
+    """The counters go on or off."""
+
+    at: float
+    on: bool
+
+
+class Timetable:
+    """The switches to come. delay: milliseconds, -1 = never, or ranges of milliseconds."""
+
+    def __init__(self, delay: int | tuple[tuple[int, int], ...], start: float) -> None:
+        self._switches: list[Switch] = []
+        if isinstance(delay, tuple):
+            for on, off in delay:
+                self._switches += (Switch(start + on / 1000, True), Switch(start + off / 1000, False))
+        elif delay > 0:
+            self._switches.append(Switch(start + delay / 1000, True))
+
+    def due(self, now: float) -> Iterator[Switch]:
+        """What has to be done by now, each once."""
+        while self._switches and self._switches[0].at <= now:
+            yield self._switches.pop(0)
+
+    def wait(self, now: float) -> float | None:
+        """Seconds until the next switch; None when there is none."""
+        return max(self._switches[0].at - now, 0.0) if self._switches else None

@@ -1,0 +1,132 @@
+"""Write the manual pages: options from the commands' declarations, prose from man/prose.
+
+    python man/generate.py          writes man/*.1
+    python man/generate.py --check  exits 1 when a page is not up to date
+
+A prose file is plain text. "# SECTION" begins a section; a blank line ends a
+paragraph; lines indented by four spaces are shown as they are. DESCRIPTION
+comes before the options, the other sections after them. The layout of the
+pages is that of man(7).
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perfpy import __version__
+from perfpy.cli import COMMANDS, load
+from perfpy.cli.options import Option
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+HERE = Path(__file__).resolve().parent
+
+
+PERFPY_OPTIONS = (
+    Option("-v", "--version", is_flag=True, help="show the version"),
+    Option("-h", "--help", is_flag=True, help="show the commands"),
+)
+
+
+def pages() -> dict[Path, str]:
+    """Every page: the file's path -> its text."""
+    whole = _page("perfpy", "Linux perf in Python", "[OPTIONS] [COMMAND] [ARGS]...", PERFPY_OPTIONS, _command_list())
+    made = {HERE / "perfpy.1": whole}
+    for name, entry in COMMANDS.items():
+        command = load(name)
+        made[HERE / f"perfpy-{name}.1"] = _page(f"perfpy-{name}", entry.help, command.usage, command.options, [])
+    return made
+
+
+def _page(name: str, summary: str, usage: str, options: Iterable[Option], extra: list[str]) -> str:
+    title = name.replace("-", " ", 1)
+    before, after = _prose(HERE / "prose" / f"{name}.txt")
+    lines = [
+        f'.TH {name.upper()} 1 "" "perfpy {__version__}" "perfpy manual"',
+        ".SH NAME",
+        _escape(f"{name} - {summary}"),
+        ".SH SYNOPSIS",
+        f".B {_escape(title)}",
+        _escape(usage),
+        *before,
+        *extra,
+        ".SH OPTIONS",
+        *_options(options),
+        *after,
+        ".SH SEE ALSO",
+        *_see_also(name),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _command_list() -> list[str]:
+    lines = [".SH COMMANDS"]
+    for name, entry in COMMANDS.items():
+        lines += [".TP", f"\\fBperfpy\\-{_escape(name)}\\fR(1)", _escape(entry.help)]
+    return lines
+
+
+def _options(options: Iterable[Option]) -> Iterator[str]:
+    for option in options:
+        if not option.hidden:
+            yield ".TP"
+            yield f"\\fB{_escape(option.help_names().strip())}\\fR"
+            yield _escape(option.help)
+
+
+def _prose(path: Path) -> tuple[list[str], list[str]]:
+    """The lines for before and after the options."""
+    before: list[str] = []
+    after: list[str] = []
+    into = before
+    literal = False
+    for line in path.read_text().splitlines():
+        if literal and not line.startswith("    "):
+            into.append(".EE")
+            literal = False
+        if line.startswith("# "):
+            section = line[2:]
+            into = before if section == "DESCRIPTION" else after
+            into.append(f'.SH "{section}"')
+        elif line.startswith("    "):
+            if not literal:
+                into += [".PP", ".EX"]
+            literal = True
+            into.append(_escape(line))
+        elif line:
+            into.append(_escape(line))
+        else:
+            into.append(".PP")
+    return before, [*after, ".EE"] if literal else after
+
+
+def _see_also(name: str) -> list[str]:
+    others = [other for other in ("perfpy", *(f"perfpy-{command}" for command in COMMANDS)) if other != name]
+    return [",\n".join(f"\\fB{_escape(other)}\\fR(1)" for other in others) + ",", "\\fBperf_event_open\\fR(2)"]
+
+
+def _escape(text: str) -> str:
+    """Text in which roff sees no request, escape or hyphen."""
+    safe = text.replace("\\", "\\e").replace("-", "\\-")
+    return f"\\&{safe}" if safe.startswith((".", "'")) else safe
+
+
+def main(arguments: list[str]) -> int:
+    """Write the pages, or check them."""
+    made = pages()
+    if arguments == ["--check"]:
+        stale = [path.name for path, text in made.items() if not path.exists() or path.read_text() != text]
+        stale += [path.name for path in HERE.glob("*.1") if path not in made]
+        if stale:
+            print("not up to date:", *stale, file=sys.stderr)
+        return 1 if stale else 0
+    for path, text in made.items():
+        path.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

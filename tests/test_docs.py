@@ -1,0 +1,161 @@
+"""What is written about perfpy agrees with perfpy."""
+
+from __future__ import annotations
+
+import doctest
+import importlib.util
+import inspect
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import perfpy
+from perfpy.cli import COMMANDS, load
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+README = (CHECKOUT / "README.md").read_text()
+
+
+def generator(folder: str) -> ModuleType:
+    """The script that writes the files of a folder."""
+    specification = importlib.util.spec_from_file_location(f"generate_{folder}", CHECKOUT / folder / "generate.py")
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+# -- manual pages and completions ---------------------------------------------
+
+
+def test_the_manual_pages_are_up_to_date():
+    made = generator("man").pages()
+    assert set(made) == set((CHECKOUT / "man").glob("*.1")), "run: python man/generate.py"
+    assert [path.name for path, text in made.items() if path.read_text() != text] == [], "run: python man/generate.py"
+
+
+def test_the_completions_are_up_to_date():
+    made = generator("completions").scripts()
+    assert [path.name for path, text in made.items() if path.read_text() != text] == [], "run: python completions/generate.py"
+
+
+def test_pip_installs_every_page_and_completion():
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
+    shared = set(project["tool"]["hatch"]["build"]["targets"]["wheel"]["shared-data"])
+    pages = {f"man/{path.name}" for path in (CHECKOUT / "man").glob("*.1")}
+    completions = {f"completions/perfpy.{shell}" for shell in ("bash", "zsh", "fish")}
+    assert shared == pages | completions
+
+
+@pytest.mark.parametrize("path", sorted((CHECKOUT / "man").glob("*.1")), ids=lambda path: path.name)
+@pytest.mark.skipif(shutil.which("groff") is None, reason="there is no groff to check the pages with")
+def test_a_page_is_good_roff(path):
+    shown = subprocess.run(["groff", "-man", "-Tutf8", "-ww", path], capture_output=True, text=True, check=True)
+    assert shown.stderr == ""
+    assert "NAME" in shown.stdout
+
+
+@pytest.mark.parametrize(("shell", "check"), [("bash", "-n"), ("zsh", "-n"), ("fish", "--no-execute")])
+def test_a_completion_is_a_good_script(shell, check):
+    if shutil.which(shell) is None:
+        pytest.skip(f"there is no {shell} here")
+    subprocess.run([shell, check, CHECKOUT / "completions" / f"perfpy.{shell}"], check=True)
+
+
+def completed(*words: str) -> set[str]:
+    """What bash offers for the last word of a line."""
+    line = " ".join(map(shlex.quote, words))
+    script = f"""
+        perfpy() {{ {shlex.quote(sys.executable)} -m perfpy "$@"; }}
+        source {CHECKOUT}/completions/perfpy.bash
+        COMP_WORDS=({line}) COMP_CWORD={len(words) - 1}
+        _perfpy
+        printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    return set(subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, cwd=CHECKOUT).stdout.split())
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
+class TestBashCompletion:
+    def test_commands(self):
+        assert completed("perfpy", "re") == {"record", "report"}
+
+    def test_options(self):
+        assert {"--event", "--repeat"} <= completed("perfpy", "stat", "--")
+        assert completed("perfpy", "stat", "--inter") == {"--interval-print", "--interval-count", "--interval-clear"}
+
+    def test_events_and_lists_of_events(self):
+        assert completed("perfpy", "stat", "-e", "page-f") == {"page-faults"}
+        assert completed("perfpy", "stat", "-e", "cs,task-c") == {"cs,task-clock"}
+
+    def test_programs(self):
+        assert "true" in completed("perfpy", "stat", "tru")
+
+
+# -- help ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_is_explained(name):
+    command = load(name)
+    assert command.help
+    assert [option.spellings for option in command.options if not option.hidden and not option.help] == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_spelling_is_taken_twice(name):
+    spellings = [spelling for option in load(name).options for spelling in option.spellings]
+    assert sorted(spellings) == sorted(set(spellings))
+
+
+# -- README --------------------------------------------------------------------
+
+
+def test_the_readme_names_every_command():
+    missing = [name for name in COMMANDS if f"`perfpy {name}" not in README]
+    assert missing == []
+
+
+def readme_commands() -> list[list[str]]:
+    """The lines of README's examples that call perfpy, as words."""
+    lines = re.findall(r"^(?:    |\$ )(?:\.venv/bin/)?perfpy (.*)$", README, re.MULTILINE)
+    return [shlex.split(line.split(" | ")[0].split(" > ")[0], comments=True) for line in lines]
+
+
+@pytest.mark.parametrize("words", readme_commands(), ids=" ".join)
+def test_the_options_of_readme_s_examples_exist(words):
+    from perfpy.cli.parser import Parser
+
+    command = load(words[0])
+    Parser(command.options, stops_at_word=command.runs_workload).parse(words[1:])
+
+
+def test_readme_s_python_examples_are_python():
+    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    assert blocks
+    for block in blocks:
+        compile(block, "README.md", "exec")
+        for name in re.findall(r"perfpy\.(\w+)\(", block):
+            assert name in perfpy.__all__
+
+
+# -- docstrings ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name for name in perfpy.__all__ if inspect.getdoc(getattr(perfpy, name))])
+def test_the_examples_in_public_docstrings_hold(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL)
+    for example in doctest.DocTestFinder(recurse=True).find(getattr(perfpy, name), name, module=False):
+        assert runner.run(example).failed == 0

@@ -52,7 +52,7 @@ def default_name(attr: EventAttr) -> str:
     'cycles:u'
     """
     if attr.type == PerfType.HARDWARE:
-        return _listed(_HARDWARE, attr.config, "unknown-hardware") + _modifiers(attr)
+        return _hardware_name(attr.config) + _modifiers(attr)
     if attr.type == PerfType.SOFTWARE:
         return _listed(_SOFTWARE, attr.config, "unknown-software") + _modifiers(attr)
     if attr.type == PerfType.HW_CACHE:
@@ -68,6 +68,12 @@ def default_name(attr: EventAttr) -> str:
 
 def _listed(names: tuple[str, ...], number: int, otherwise: str) -> str:
     return names[number] if number < len(names) else otherwise
+
+
+def _hardware_name(config: int) -> str:
+    """A generic event; where the upper half names the PMU that counts it, in that PMU's form."""
+    name = _listed(_HARDWARE, config & 0xFFFFFFFF, "unknown-hardware")
+    return f"cpu/{name}/" if config >> 32 else name
 
 
 def _cache_name(config: int) -> str:

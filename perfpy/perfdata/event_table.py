@@ -9,7 +9,7 @@ end, of the sample_id trailer of all other records.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -43,7 +43,9 @@ class FileEvent:
     """One event of a recording: its attr, the ids its samples carry, its name as perf prints it, its place in the file.
 
     unit, scale, cpus: what EVENT_UPDATE records say; tracepoint: (system,
-    name) of a tracepoint event once it is known.
+    name) of a tracepoint event once it is known; leader: index of the event
+    that leads its group (itself when it is alone); group_name: of a group that
+    was given one, at its leader.
     """
 
     attr: EventAttr
@@ -53,7 +55,13 @@ class FileEvent:
     unit: str = ""
     scale: float | None = None
     cpus: tuple[int, ...] | None = None
-    tracepoint: tuple[str, str] | None = field(default=None)
+    tracepoint: tuple[str, str] | None = None
+    leader: int = -1
+    group_name: str = ""
+
+    def __post_init__(self) -> None:
+        if self.leader < 0:
+            self.leader = self.index
 
 
 class EventTable:

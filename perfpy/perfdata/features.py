@@ -153,7 +153,7 @@ class SampleTime(NamedTuple):
 
 
 class MemNode(NamedTuple):
-    """One node of MEM_TOPOLOGY: { u64 node, bits; u64 bitmap[]; } : which memory blocks it has"""
+    """One node of MEM_TOPOLOGY: { u64 node, bits, bits; u64 bitmap[]; } : which memory blocks it has"""
 
     node: int
     bits: int
@@ -285,28 +285,16 @@ def _write_event_desc(w: FieldWriter, events: tuple[EventDesc, ...]) -> None:
 
 
 def _read_cpu_topology(r: FieldReader) -> CpuTopology:
+    """Nothing in the section says how many CPUs it has: as many as NRCPUS says, else as many as fill it."""
     cores, threads = r.strings(), r.strings()
-    words = memoryview(r.raw(r.left))
-    count, dies, die_of = _split_topology(bytes(words), r.endian)
-    places = FieldReader(bytes(words), r.endian)
-    pairs = [(places.u32(), places.u32()) for _ in range(count)]
-    return CpuTopology(cores, threads, tuple(CpuLocation(c, s, die_of[i] if die_of else None) for i, (c, s) in enumerate(pairs)), dies)
-
-
-def _split_topology(data: bytes, endian: str) -> tuple[int, tuple[str, ...], tuple[int, ...]]:
-    """(number of CPUs, die lists, die of each CPU) of what follows the CPU lists; nothing in it says how many CPUs there are.
-
-    The number is the one with which the die part fills the section exactly.
-    """
-    for count in range(len(data) // 8, -1, -1):
-        r = FieldReader(data[8 * count :], endian)
-        try:
-            dies = r.strings()
-            if dies and r.left == 4 * count:
-                return count, dies, tuple(r.u32() for _ in range(count))
-        except ValueError:
-            continue
-    return len(data) // 8, (), ()
+    count = r.left // 8 if r.cpus is None else r.cpus
+    if not count or r.left < 8 * count:
+        return CpuTopology(cores, threads)
+    places = [(r.u32(), r.u32()) for _ in range(count)]
+    if not r.left:
+        return CpuTopology(cores, threads, tuple(CpuLocation(core, socket) for core, socket in places))
+    dies = r.strings()
+    return CpuTopology(cores, threads, tuple(CpuLocation(core, socket, r.u32()) for core, socket in places), dies)
 
 
 def _write_cpu_topology(w: FieldWriter, value: CpuTopology) -> None:
@@ -354,7 +342,9 @@ def _write_groups(w: FieldWriter, groups: tuple[EventGroup, ...]) -> None:
 
 
 def _read_auxtrace(r: FieldReader) -> tuple[AuxtraceIndexEntry, ...]:
-    return r.list(r.u64(), lambda: AuxtraceIndexEntry(r.u64(), r.u64()), 16)
+    # simpleperf writes no count in front
+    count = r.left // 16 if r.left % 16 == 0 else r.u64()
+    return r.list(count, lambda: AuxtraceIndexEntry(r.u64(), r.u64()), 16)
 
 
 def _write_auxtrace(w: FieldWriter, entries: tuple[AuxtraceIndexEntry, ...]) -> None:
@@ -384,16 +374,16 @@ def _read_mem_topology(r: FieldReader) -> MemTopology:
         raise ValueError(f"memory topology of version {version}, known is 1")
 
     def node() -> MemNode:
-        number, bits = r.u64s(2)
+        number, _, bits = r.u64s(3)  # the bitmap's own size stands behind the node's
         return MemNode(number, bits, r.u64s((bits + 63) // 64))
 
-    return MemTopology(version, block_size, r.list(count, node, 16))
+    return MemTopology(version, block_size, r.list(count, node, 24))
 
 
 def _write_mem_topology(w: FieldWriter, value: MemTopology) -> None:
     w.u64(value.version, value.block_size, len(value.nodes))
     for node in value.nodes:
-        w.u64(node.node, node.bits, *node.bitmap)
+        w.u64(node.node, node.bits, node.bits, *node.bitmap)
 
 
 def _read_bpf_programs(r: FieldReader) -> tuple[BpfProgram, ...]:
@@ -523,15 +513,15 @@ FEATURES: Final[dict[Feature, Codec]] = {
 }
 
 
-def decode_feature(feature: Feature, data: bytes, endian: str = "<") -> Any:
+def decode_feature(feature: Feature, data: bytes, endian: str = "<", *, cpus: int | None = None) -> Any:
     """The value of a feature section.
 
-    Raises ValueError when the bytes do not hold it.
+    cpus: how many CPUs NRCPUS says are available, for CPU_TOPOLOGY. Raises ValueError when the bytes do not hold it.
 
     >>> decode_feature(Feature.NRCPUS, bytes((8, 0, 0, 0, 4, 0, 0, 0)))
     CpuCount(available=8, online=4)
     """
-    return FEATURES[feature].decode(FieldReader(data, endian))
+    return FEATURES[feature].decode(FieldReader(data, endian, cpus=cpus))
 
 
 def encode_feature(feature: Feature, value: Any, endian: str = "<") -> bytes:

@@ -19,10 +19,14 @@ _NAME_ALIGN = 64
 
 
 class FieldReader:
-    """Reads one field after the other; every method raises ValueError when the bytes end too early."""
+    """Reads one field after the other; every method raises ValueError when the bytes end too early.
 
-    def __init__(self, data: bytes, endian: str = "<") -> None:
+    cpus: the number of CPUs of the machine recorded, where a section before told it.
+    """
+
+    def __init__(self, data: bytes, endian: str = "<", *, cpus: int | None = None) -> None:
         self._data = data
+        self.cpus = cpus
         self._at = 0
         self.endian = endian
 

@@ -52,7 +52,8 @@ class Preamble:
         except ValueError:
             return
         try:
-            self.features[feature.key] = decode_feature(feature, data, endian)
+            count = self.features.get(Feature.NRCPUS.key)
+            self.features[feature.key] = decode_feature(feature, data, endian, cpus=count.available if count else None)
         except ValueError as error:
             warn(f"feature {feature.name}: {error}; left out")
 

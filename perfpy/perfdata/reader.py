@@ -25,7 +25,7 @@ from perfpy.errors import BadPerfData
 from perfpy.perfdata.batches import Batch, ordered_batches
 from perfpy.perfdata.event_names import default_name
 from perfpy.perfdata.event_table import EventTable, FileEvent
-from perfpy.perfdata.features import Feature
+from perfpy.perfdata.features import EventGroup, Feature
 from perfpy.perfdata.header import HEADER_SIZE, FileHeader, PipeHeader, decode_header
 from perfpy.perfdata.keyed import KeyedChunk, keyed_chunks
 from perfpy.perfdata.preamble import Preamble, read_preamble
@@ -55,15 +55,18 @@ class PerfData:
     also of features that are not known here; warnings: what was left out and
     why, in one line each; grows while the file is read.
 
+    check_owner: refuse a file that belongs neither to this user nor to root.
     Raises BadPerfData when there is nothing to read.
     """
 
-    def __init__(self, origin: Origin) -> None:
+    def __init__(self, origin: Origin, *, check_owner: bool = False) -> None:
         self.warnings: list[str] = []
         self._sources: list[Source] = []
         try:
             self._source = self._open(origin)
             self.path = self._source.path
+            if check_owner:
+                self._source.check_owner()
             self.header = self._decode_header()
             self.endian = self.header.endian
             preamble = read_preamble(self._source, self.header, self._warn)
@@ -130,6 +133,7 @@ class PerfData:
             for event in events:
                 if update.id in event.ids:
                     _apply_update(event, update)
+        _apply_groups(events, preamble.features.get(Feature.GROUP_DESC.key, ()))
         return events
 
     def _tracepoint(self, attr: EventAttr) -> tuple[str, str] | None:
@@ -207,6 +211,19 @@ class PerfData:
         """
         turns = self.survey.turns
         yield from ordered_batches(self._keyed(), turns, self._table, fields, self._warn)
+
+
+_ANONYMOUS = "{anon_group}"
+
+
+def _apply_groups(events: list[FileEvent], groups: tuple[EventGroup, ...]) -> None:
+    """Take over which events were counted together."""
+    for group in groups:
+        members = events[group.leader : group.leader + group.members]
+        for event in members:
+            event.leader = group.leader
+        if members and group.name != _ANONYMOUS:
+            members[0].group_name = group.name
 
 
 def _apply_update(event: FileEvent, update: user_records.EventUpdate) -> None:

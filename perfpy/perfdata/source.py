@@ -54,6 +54,11 @@ class Source:
             done += count
         return done
 
+    def check_owner(self) -> None:
+        """Raise BadPerfData when the file belongs neither to this user nor to root."""
+        if os.fstat(self._fd).st_uid not in (0, os.geteuid()):
+            raise BadPerfData(self.path, "belongs neither to you nor to root", remedy="read it with -f if you trust it")
+
     def modified(self) -> float:
         """The file's time of last change, in seconds since the epoch."""
         return os.fstat(self._fd).st_mtime

@@ -1,0 +1,50 @@
+"""Opening the recording that a reading command works on.
+
+What enters: the values of -i and -f. What leaves: an open Recording; when it
+is closed, what could not be read of it goes to standard error.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from perfpy.recording import Recording
+
+_DEFAULT_FILE = "perf.data"
+_PIPE = "-"
+
+
+@contextmanager
+def open_recording(values: Mapping[str, Any]) -> Iterator[Recording]:
+    """The recording that a command's values `input`, `force` and (where it has one) `quiet` ask for.
+
+    Raises BadPerfData when it cannot be read, or belongs to somebody else and
+    `force` is not given.
+    """
+    # reading needs numpy, help does not
+    from perfpy.recording import Recording
+
+    recording = Recording(values["input"] or default_input(), check_owner=not values["force"])
+    try:
+        with recording:
+            yield recording
+    finally:
+        if not values.get("quiet"):
+            for warning in recording.warnings:
+                print(f"Warning: {recording.path}: {warning}", file=sys.stderr)
+
+
+def default_input() -> str:
+    """A pipe on standard input where there is one, else perf.data."""
+    try:
+        return _PIPE if stat.S_ISFIFO(os.fstat(sys.stdin.fileno()).st_mode) else _DEFAULT_FILE
+    except (OSError, ValueError, AttributeError):  # no standard input
+        return _DEFAULT_FILE

@@ -1,0 +1,127 @@
+"""BPF programs of the BPF_PROG_INFO feature -> the functions they were compiled to.
+
+What enters: a BpfProgram, and the BPF_BTF entries that name its functions.
+What leaves: one BpfFunction per function. Layout: struct bpf_prog_info in
+include/uapi/linux/bpf.h; its pointers are offsets into the program's data
+here. BTF: struct btf_header, btf_type in include/uapi/linux/btf.h.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from perfpy.perfdata.features import BpfProgram, BpfTypes
+
+_TAG_SIZE: Final = 8
+_BTF_MAGIC: Final = 0xEB9F
+_KIND_FUNC: Final = 12
+#: bytes behind struct btf_type, by kind: (fixed, per member)
+_BTF_TAILS: Final = {
+    1: (4, 0),  # INT
+    3: (12, 0),  # ARRAY
+    4: (0, 12),  # STRUCT
+    5: (0, 12),  # UNION
+    6: (0, 8),  # ENUM
+    13: (0, 8),  # FUNC_PROTO
+    14: (4, 0),  # VAR
+    15: (0, 12),  # DATASEC
+    17: (4, 0),  # DECL_TAG
+    19: (0, 12),  # ENUM64
+}
+
+
+class BpfFunction(NamedTuple):
+    """One compiled function: the id of its program, its name as the kernel's symbols have it, where it is."""
+
+    program: int
+    name: str
+    address: int
+    size: int
+
+
+def bpf_functions(program: BpfProgram, types: Iterable[BpfTypes], endian: str = "<") -> list[BpfFunction]:
+    """The functions of a program; none when its information is damaged or not complete."""
+    try:
+        info = _Info(program, endian)
+        names = info.btf_names(types)
+        return [
+            BpfFunction(info.id, f"bpf_prog_{tag.hex()}_{_own_name(info, names, number)}", address, size)
+            for number, (tag, address, size) in enumerate(info.functions())
+        ]
+    except (struct.error, ValueError, IndexError):
+        return []
+
+
+def _own_name(info: _Info, names: list[str], number: int) -> str:
+    if number < len(names):
+        return names[number]
+    return info.name if number == 0 else "F"
+
+
+class _Info:
+    """The fields of struct bpf_prog_info that are needed here."""
+
+    def __init__(self, program: BpfProgram, endian: str) -> None:
+        self._data = program.data
+        self._endian = endian
+        # the struct grows at its end: what an older kernel did not write is 0
+        raw = program.info.ljust(256, b"\0")
+        self.id = self._number("I", raw, 4)
+        self.name = raw[64:80].split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
+        self.functions_count = self._number("I", raw, 104)
+        self.lengths_count = self._number("I", raw, 108)
+        self.addresses_at = self._number("Q", raw, 112)
+        self.lengths_at = self._number("Q", raw, 120)
+        self.btf_id = self._number("I", raw, 128)
+        self.func_info_size = self._number("I", raw, 132)
+        self.func_info_at = self._number("Q", raw, 136)
+        self.func_info_count = self._number("I", raw, 144)
+        self.tags_count = self._number("I", raw, 180)
+        self.tags_at = self._number("Q", raw, 184)
+
+    def _number(self, code: str, raw: bytes, offset: int) -> int:
+        (value,) = struct.unpack_from(self._endian + code, raw, offset)
+        return int(value)
+
+    def functions(self) -> list[tuple[bytes, int, int]]:
+        """(tag, address, size) of each function."""
+        count = self.functions_count
+        if count != self.tags_count or count != self.lengths_count or count * 8 > len(self._data):
+            return []
+        addresses = struct.unpack_from(f"{self._endian}{count}Q", self._data, self.addresses_at)
+        sizes = struct.unpack_from(f"{self._endian}{count}I", self._data, self.lengths_at)
+        tags = [self._data[self.tags_at + i * _TAG_SIZE : self.tags_at + (i + 1) * _TAG_SIZE] for i in range(count)]
+        return list(zip(tags, addresses, sizes, strict=True))
+
+    def btf_names(self, types: Iterable[BpfTypes]) -> list[str]:
+        """The functions' names by the program's BTF; empty without one."""
+        data = next((entry.data for entry in types if self.btf_id and entry.id == self.btf_id), b"")
+        if not data or self.func_info_size < 8 or self.func_info_count * self.func_info_size > len(self._data):
+            return []
+        functions = btf_function_names(data, self._endian)
+        ids = [self._number("I", self._data, self.func_info_at + i * self.func_info_size + 4) for i in range(self.func_info_count)]
+        return [functions.get(ident, "F") for ident in ids]
+
+
+def btf_function_names(data: bytes, endian: str = "<") -> dict[int, str]:
+    """Type id -> name, of the functions in a BTF blob. Raises ValueError or struct.error when it is damaged."""
+    magic, _, _, size, types_at, types_size, strings_at, strings_size = struct.unpack_from(endian + "HBBIIIII", data)
+    if magic != _BTF_MAGIC:
+        raise ValueError("not BTF")
+    strings = data[size + strings_at : size + strings_at + strings_size]
+    types = data[size + types_at : size + types_at + types_size]
+    names: dict[int, str] = {}
+    at, number = 0, 1
+    while at + 12 <= len(types):
+        name_at, kind_info, _ = struct.unpack_from(endian + "III", types, at)
+        kind = kind_info >> 24 & 0x1F
+        if kind == _KIND_FUNC:
+            names[number] = strings[name_at:].split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
+        fixed, each = _BTF_TAILS.get(kind, (0, 0))
+        at += 12 + fixed + each * (kind_info & 0xFFFF)
+        number += 1
+    return names

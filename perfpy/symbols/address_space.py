@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from perfpy.abi import records
 from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_FORK_EXEC, MISC_KERNEL, MISC_MMAP_DATA
-from perfpy.symbols.dso import KERNEL_NAME, DsoKind, DsoTable, has_no_file, is_anonymous, user_kind
+from perfpy.symbols.dso import KERNEL_NAME, DsoKind, DsoTable, has_no_file, is_anonymous, is_module, user_kind
 from perfpy.symbols.intervals import FOREVER, AddressSpaces, Mapping, SpaceBuilder
 
 if TYPE_CHECKING:
@@ -48,6 +48,14 @@ class Delivered(Protocol):
     @property
     def key(self) -> int:
         """Its delivery key."""
+
+
+def kernel_name(entries: Iterable[tuple[int, str]]) -> str:
+    """What a recording's build-id table calls the kernel: (misc, file name) each; [kernel.kallsyms] unless it says otherwise."""
+    for misc, name in entries:
+        if misc & MISC_CPUMODE_MASK == MISC_KERNEL and not is_module(name):
+            return name
+    return KERNEL_NAME
 
 
 class _Spans:
@@ -97,16 +105,25 @@ class TaskTimeline:
     """Commands and address spaces of all tasks of a recording, over time.
 
     records: the side-band in delivery order. build_ids: file name -> hex, of the
-    recording's BUILD_ID feature. keep_exited: whether threads that exited
+    recording's BUILD_ID feature; kernel_name: what the kernel is called there
+    (see `kernel_name`). keep_exited: whether threads that exited
     keep their names (perf report has it so, perf script not).
     """
 
-    def __init__(self, side_records: Iterable[Delivered], *, build_ids: dict[str, str] | None = None, keep_exited: bool = False) -> None:
+    def __init__(
+        self,
+        side_records: Iterable[Delivered],
+        *,
+        build_ids: dict[str, str] | None = None,
+        kernel_name: str = KERNEL_NAME,
+        keep_exited: bool = False,
+    ) -> None:
         self.dso_table = DsoTable(build_ids)
         self.comms: list[str] = ["swapper"]
         self._keep_exited = keep_exited
         self.kernel_reference: tuple[str, int] | None = None
         self.kernel_dso = -1
+        self._kernel_name = kernel_name
         self._comm_numbers = {"swapper": 0}
         self._comm_spans = _Spans()
         self._comm_spans.set(0, 0, 0)
@@ -230,7 +247,7 @@ class TaskTimeline:
                 end = _ADDRESSES - 1
             if record.pgoff:
                 self.kernel_reference = (name[len(KERNEL_NAME) :], record.pgoff)
-        elif name.startswith(("/", "[")):
+        elif start and name.startswith(("/", "[")):  # at 0: kptr_restrict hid where it was
             dso, bias = self.dso_table.id_of(name, DsoKind.MODULE, build_id), -start % _ADDRESSES
         else:
             return
@@ -238,7 +255,7 @@ class TaskTimeline:
 
     def _kernel_number(self, build_id: str) -> int:
         if self.kernel_dso < 0:
-            self.kernel_dso = self.dso_table.id_of(KERNEL_NAME, DsoKind.KERNEL, build_id)
+            self.kernel_dso = self.dso_table.id_of(self._kernel_name, DsoKind.KERNEL, build_id)
         return self.kernel_dso
 
     def _ksymbol(self, record: records.Ksymbol, rank: int) -> None:

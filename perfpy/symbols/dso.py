@@ -63,6 +63,8 @@ def short_name(name: str, kind: DsoKind) -> str:
     """The name that `perf report` prints: the last part of a path, [module], or [JIT] tid N."""
     if kind is DsoKind.MODULE:
         return module_name(name)
+    if kind is DsoKind.KERNEL and "vmlinux" in name:
+        return "[kernel.vmlinux]"
     jit = _PERF_MAP.match(name)
     if jit:
         return f"[JIT] tid {jit[1]}"
@@ -75,6 +77,13 @@ def module_name(name: str) -> str:
         return name
     file = _MODULE_FILE.match(os.path.basename(name))
     return f"[{(file['stem'] if file else os.path.basename(name)).replace('-', '_')}]"
+
+
+def is_module(name: str) -> bool:
+    """Whether a name of kernel code is a module's: [name] or a .ko file, not the kernel's own."""
+    if name.startswith("["):
+        return not name.startswith((KERNEL_NAME[:-1], GUEST_KERNEL_NAME[:-1], "[vdso]", "[vsyscall]"))
+    return _MODULE_FILE.match(os.path.basename(name)) is not None
 
 
 def perf_map_pid(name: str) -> int | None:

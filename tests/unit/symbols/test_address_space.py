@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from perfpy.abi.flags import MISC_COMM_EXEC, MISC_FORK_EXEC, MISC_GUEST_KERNEL, MISC_KERNEL
+from perfpy.abi.flags import MISC_COMM_EXEC, MISC_FORK_EXEC, MISC_GUEST_KERNEL, MISC_KERNEL, MISC_USER
+from perfpy.symbols.address_space import TaskTimeline, kernel_name
 from perfpy.symbols.dso import DsoKind, short_name
 from perfpy.symbols.intervals import Mapping, SpaceBuilder
-from tests.unit.symbols.timeline import comm, dsos, exited, fork, frames, kernel_mmap, ksymbol, mmap, timeline
-
-if TYPE_CHECKING:
-    from perfpy.symbols.address_space import TaskTimeline
+from tests.unit.symbols.timeline import Side, comm, dsos, exited, fork, frames, kernel_mmap, ksymbol, mmap, timeline
 
 
 def comms(source: TaskTimeline, *samples: tuple[int, int]) -> list[str]:
@@ -130,6 +127,19 @@ def test_the_kernel_has_its_own_space_whoever_runs():
 def test_the_kernel_of_an_old_recording_without_bounds_is_everywhere():
     source = timeline((0, kernel_mmap(0, 0)))
     assert source.spaces.map_end.tolist() == [(1 << 64) - 1]
+
+
+def test_modules_whose_place_the_kernel_hid_are_nowhere():
+    source = timeline((0, kernel_mmap(0, 0)), (0, kernel_mmap(0, 0xFFFFFFFFFF000000, "/lib/modules/3.13/ata/pata_acpi.ko")))
+    assert dsos(source, (1, 0xFFFFFFFF81000010, 1), mode=MISC_KERNEL) == ["[kernel.kallsyms]"]
+
+
+def test_the_kernel_has_the_name_of_the_build_id_table():
+    table = [(MISC_USER, "/bin/sh"), (MISC_KERNEL, "[xfs]"), (MISC_KERNEL, "/lib/modules/x.ko.zst"), (MISC_KERNEL, "/tmp/vmlinux")]
+    assert kernel_name(table) == "/tmp/vmlinux"
+    assert kernel_name(table[:3]) == "[kernel.kallsyms]"
+    source = TaskTimeline([Side(kernel_mmap(0x1000, 0x1000), 0)], kernel_name="/tmp/vmlinux")
+    assert [(dso.name, dso.short_name) for dso in source.dso_table.dsos] == [("/tmp/vmlinux", "[kernel.vmlinux]")]
 
 
 def test_other_modes_have_no_mappings():

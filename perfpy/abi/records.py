@@ -433,7 +433,9 @@ def decode(type: int, misc: int, body: bytes, id_layout: IdLayout = NO_ID, endia
     end = len(body) - id_layout.size
     if end < layout.size:
         raise ValueError(f"{RecordType(type).name} record with a body of {len(body)} bytes, needs {layout.size + id_layout.size}")
-    values = tail(layout.unpack_from(body), body[layout.size : end], endian)
+    # a C string that is not ended in its place runs on into the trailer: perf 3.12's MMAP2 records had it 8 bytes earlier
+    rest = body[layout.size :] if tail is _text_tail else body[layout.size : end]
+    values = tail(layout.unpack_from(body), rest, endian)
     sample_id = id_layout.decode(body)
     if cls is Mmap2:
         return _mmap2(misc, values, body, sample_id)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.event_table import FileEvent
     from perfpy.symbols.address_space import TaskTimeline
     from perfpy.symbols.symbolizer import Symbolizer
-    from perfpy.views.tracetext import TraceText
+    from perfpy.views.tracetext import TraceSource
 
 _FAULTS: Final = (SoftwareId.PAGE_FAULTS, SoftwareId.PAGE_FAULTS_MIN, SoftwareId.PAGE_FAULTS_MAJ)
 #: columns that a field needs besides those named like it
@@ -82,8 +82,8 @@ def is_branch_trace(event: FileEvent) -> bool:
 class EventLines:
     """Makes the lines of one event."""
 
-    def __init__(self, event: FileEvent, fields: set[str], chosen: bool, context: LineContext, trace: Callable[[int], TraceText | None] | None) -> None:
-        """chosen: the user chose the fields; trace: tracepoint id -> its compiled print format."""
+    def __init__(self, event: FileEvent, fields: set[str], chosen: bool, context: LineContext, trace: TraceSource | None) -> None:
+        """chosen: the user chose the fields; trace: the tracepoints' print formats."""
         self._event = event
         self._fields = fields
         self._chosen = chosen
@@ -146,7 +146,7 @@ class EventLines:
         columns, fields = batch.columns, self._fields
         pieces: list[Piece] = []
         if "trace" in fields and self._trace is not None:
-            pieces.append(self._traced(columns))
+            pieces.append(self._traced(columns, self._trace))
         if "addr" in fields:
             pieces.append(self._address(batch))
         if "data_src" in fields:
@@ -218,14 +218,14 @@ class EventLines:
                 pieces.append(fieldtext.register_texts(abis, batch.columns[column], mask, self._context.arch))
         return pieces
 
-    def _traced(self, columns: Columns) -> Piece:
+    def _traced(self, columns: Columns, trace: TraceSource) -> Piece:
         """The trace field: by the type that the raw data begin with, which is nearly always the event's own."""
         raw = columns["raw"]
         starts, sizes = raw.offsets[:-1], np.diff(raw.offsets)
         texts: list[bytes] = [b"[UNKNOWN EVENT]"] * len(starts)
-        types = _leading_types(raw, sizes, self._event.attr.config & 0xFFFF)
+        types = _leading_types(raw, sizes, trace.endian, self._event.attr.config & 0xFFFF)
         for kind in np.unique(types).tolist():
-            printer = self._trace(kind) if self._trace is not None else None
+            printer = trace.printer(kind)
             if printer is None:
                 continue
             rows = np.flatnonzero(types == kind)
@@ -238,15 +238,15 @@ class EventLines:
         return [text if size else b"" for text, size in zip(texts, sizes.tolist(), strict=True)] if not sizes.all() else texts
 
 
-def _leading_types(raw: Ragged, sizes: NDArray[np.int64], own: int) -> NDArray[np.int64]:
-    """common_type of each raw datum, little-endian; `own` where there are too few bytes."""
+def _leading_types(raw: Ragged, sizes: NDArray[np.int64], endian: str, own: int) -> NDArray[np.int64]:
+    """common_type of each raw datum; `own` where there are too few bytes."""
     values, starts = raw.values, raw.offsets[:-1]
-    whole = sizes >= 2
-    at = np.where(whole, starts, 0)
     if len(values) < 2:
         return np.full(len(sizes), own, np.int64)
-    types = values[at].astype(np.int64) | values[at + 1].astype(np.int64) << 8
-    return np.where(whole, types, own)
+    whole = sizes >= 2
+    at = np.where(whole, starts, 0)
+    low, high = (at, at + 1) if endian == "<" else (at + 1, at)
+    return np.where(whole, values[low].astype(np.int64) | values[high].astype(np.int64) << 8, own)
 
 
 def _raw_bytes(columns: Any) -> list[bytes]:

@@ -6,7 +6,7 @@ and to show. What leaves: bytes, written to a binary stream a batch at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Final
 
@@ -24,8 +24,7 @@ from perfpy.views.timetext import RelativeTimes
 
 if TYPE_CHECKING:
     from perfpy.perfdata.event_table import FileEvent
-    from perfpy.perfdata.traceformat import EventFormat
-    from perfpy.views.tracetext import Runtime, TraceText
+    from perfpy.views.tracetext import TraceSource
 
 _ROWS: Final = 1 << 15  # samples formatted at a time: keeps the texts of a batch within a few MB
 
@@ -68,8 +67,7 @@ class ScriptLines:
 
     def _makers(self) -> list[EventLines]:
         sets = self.fields.sets
-        compiled = self.trace.printer if self.trace is not None else None
-        return [EventLines(event, sets[kind_of(event)].fields, sets[kind_of(event)].chosen, self.context, compiled) for event in self.events]
+        return [EventLines(event, sets[kind_of(event)].fields, sets[kind_of(event)].chosen, self.context, self.trace) for event in self.events]
 
     def _chosen(self, batch: Batch) -> Batch:
         kept = None if self.keep.is_open else self.keep.mask(batch, self.events, self.context.timeline, self.context.symbolizer)
@@ -120,24 +118,6 @@ class ScriptLines:
                 made = makers[number].flat(taken(batch, rows), times[rows]).lines()
                 lines[rows] = np.fromiter(made, object, len(made))
         return Flat(lines.tolist(), 1)
-
-
-class TraceSource:
-    """Compiled print formats of a recording's tracepoints, by id."""
-
-    def __init__(self, formats: Mapping[int, EventFormat], runtime: Runtime) -> None:
-        self._formats = formats
-        self._runtime = runtime
-        self._compiled: dict[int, TraceText | None] = {}
-
-    def printer(self, number: int) -> TraceText | None:
-        """The print format of a tracepoint; None for one that the recording does not describe."""
-        if number not in self._compiled:
-            from perfpy.views.tracetext import TraceText
-
-            known = number in self._formats
-            self._compiled[number] = TraceText(self._formats[number], self._runtime) if known else None
-        return self._compiled[number]
 
 
 class EventSwitch:

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from perfpy.symbols.debugfiles import SymbolOptions
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.views.eventlines import LineContext
-    from perfpy.views.lines import EventSwitch, ScriptLines, TraceSource
+    from perfpy.views.lines import EventSwitch, ScriptLines
     from perfpy.views.timeranges import TimeRanges
+    from perfpy.views.tracetext import TraceSource
 
 _SECOND: Final = 1_000_000_000
 _KERNEL_HALF: Final = 1 << 63
@@ -155,8 +156,7 @@ class ScriptRun:
         tracing = self._recording.data.tracing
         if tracing is None:
             return None
-        from perfpy.views.lines import TraceSource
-        from perfpy.views.tracetext import Runtime
+        from perfpy.views.tracetext import Runtime, TraceSource
 
         runtime = Runtime(tracing.endian, tracing.long_size, self._kernel_function, tracing.printk_formats)
         return TraceSource(tracing.formats, runtime)
@@ -180,6 +180,7 @@ class ScriptRun:
             name_kernel=lambda address: _kernel_symbol(self._symbolizer, address),
             clock=context.clock,
             cpus=self._options.keep.cpus,
+            endian=self._recording.data.endian,
         )
         return maker.lines(self._recording.side_band())
 

@@ -7,11 +7,12 @@ like that of a sample of the event that the record belongs to.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfpy.abi import records
-from perfpy.abi.flags import RecordType
+from perfpy.abi.flags import MISC_MMAP_BUILD_ID, RecordType
 from perfpy.views.fields import OutputFields, has_callchain, kind_of
 from perfpy.views.fieldtext import misc_text, task_text
 from perfpy.views.recordtext import KernelNamer, record_text, signed
@@ -33,6 +34,8 @@ SHOWN: Final = {
     "text-poke": (RecordType.KSYMBOL, RecordType.TEXT_POKE),
 }
 _NEVER: Final = 0xFFFFFFFFFFFFFFFF
+_HOST_ENDIAN: Final = "<" if sys.byteorder == "little" else ">"
+_WITHOUT_EVENTS: Final = {"comm", "tid", "cpu", "time"}
 #: records that name the task themselves; all others are about the task of their sample_id
 _OWN_TASK: Final = (records.Comm, records.Fork, records.Exit, records.Mmap, records.Mmap2, records.Namespaces)
 
@@ -97,8 +100,9 @@ class SideBandLines:
         name_kernel: KernelNamer | None = None,
         clock: Callable[[int], bytes] | None = None,
         cpus: frozenset[int] | None = None,
+        endian: str = "<",
     ) -> None:
-        """shown: record types; clock: the time of day of a time stamp; cpus: only records of these (None: all)."""
+        """shown: record types; clock: the time of day of a time stamp; cpus: only records of these (None: all); endian: of the file."""
         self._events = events
         self._fields = fields
         self._shown = shown
@@ -106,6 +110,7 @@ class SideBandLines:
         self._name_kernel = name_kernel
         self._clock = clock
         self._cpus = cpus
+        self._is_foreign = endian != _HOST_ENDIAN
         self._event_of = {ident: event for event in events for ident in event.ids}
 
     def lines(self, side_band: Sequence[SideRecord]) -> Iterator[SideLine]:
@@ -127,17 +132,17 @@ class SideBandLines:
         return type(record).__module__ == records.__name__ and records.type_of(record) in self._shown
 
     def _line(self, side: SideRecord, names: TaskNames) -> SideLine | None:
-        record = side.record
+        record = as_perf_reads(side.record) if self._is_foreign else side.record
         event = self._event(record)
         who = _who(record, event)
         if self._cpus is not None and who.cpu != -1 and who.cpu not in self._cpus:
             return None
         text = record_text(record, self._name_kernel).encode("utf-8", "surrogateescape")
-        if event is None:
+        if event is None and self._events:
             return SideLine(side.key, side.offset, who.time, b"", text, False)
-        fields = self._fields.sets[kind_of(event)].fields
+        fields = _WITHOUT_EVENTS if event is None else self._fields.sets[kind_of(event)].fields
         tid = signed(record.tid) if isinstance(record, _OWN_TASK) else who.tid
-        narrow = "ip" in fields and has_callchain(event) and self._use_callchain
+        narrow = event is not None and "ip" in fields and has_callchain(event) and self._use_callchain
         start = task_text(names.name(tid).encode("utf-8", "surrogateescape"), who.pid, who.tid, fields, narrow=narrow)
         if "cpu" in fields:
             start += b"[%03d] " % who.cpu
@@ -159,9 +164,23 @@ class SideBandLines:
         return self._event_of.get(ident) or (None if first.attr.sample_id_all else first)
 
 
+def as_perf_reads(record: Any) -> Any:
+    """A record of a machine of the other byte order as perf 6.12 sees it: it swaps neither an MMAP2's rights nor the task of a SWITCH."""
+    if isinstance(record, records.Mmap2) and not record.misc & MISC_MMAP_BUILD_ID:
+        return record._replace(prot=_swapped(record.prot), flags=_swapped(record.flags))
+    given = record.sample_id
+    if isinstance(record, records.Switch) and given is not None and given.pid is not None:
+        return record._replace(sample_id=given._replace(pid=_swapped(given.pid), tid=_swapped(given.tid)))
+    return record
+
+
+def _swapped(value: int) -> int:
+    return int.from_bytes(value.to_bytes(4, "little"), "big")
+
+
 def _who(record: Any, event: FileEvent | None) -> _Who:
     """Task, cpu and time of a record: of its sample_id; without one, what the record itself says."""
-    if event is not None and not event.attr.sample_id_all:
+    if event is None or not event.attr.sample_id_all:
         time = record.time if isinstance(record, (records.Fork, records.Exit)) else 0
         if isinstance(record, _OWN_TASK):
             return _Who(signed(record.pid), signed(record.tid), 0, time)

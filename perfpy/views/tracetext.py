@@ -315,6 +315,23 @@ class TraceText:
         return "ARRAY[" + ", ".join(f"{byte:02x}" for byte in data) + "]"
 
 
+class TraceSource:
+    """Compiled print formats of a recording's tracepoints, by id."""
+
+    def __init__(self, formats: Mapping[int, EventFormat], runtime: Runtime) -> None:
+        self.endian = runtime.endian
+        self._formats = formats
+        self._runtime = runtime
+        self._compiled: dict[int, TraceText | None] = {}
+
+    def printer(self, number: int) -> TraceText | None:
+        """The print format of a tracepoint; None for one that the recording does not describe."""
+        if number not in self._compiled:
+            known = number in self._formats
+            self._compiled[number] = TraceText(self._formats[number], self._runtime) if known else None
+        return self._compiled[number]
+
+
 class _Compiled:
     """The generated function of one event, and how its variables are taken out of the data."""
 

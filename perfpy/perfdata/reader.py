@@ -157,15 +157,16 @@ class PerfData:
     @property
     def column_names(self) -> list[str]:
         """The columns that the samples of any event have, in layout order."""
-        return list(dict.fromkeys(name for layout in self._table.layouts for name in layout.names))
+        return list(dict.fromkeys(name for layout in self.table.layouts for name in layout.names))
 
     def no_samples(self) -> Columns:
         """Every column, without a row."""
         empty = np.zeros(8, np.uint8), np.zeros(0, np.int64)
-        return Columns.concat([Columns(0), *(layout.decode(*empty) for layout in self._table.layouts)])
+        return Columns.concat([Columns(0), *(layout.decode(*empty) for layout in self.table.layouts)])
 
     @cached_property
-    def _table(self) -> EventTable:
+    def table(self) -> EventTable:
+        """Which event a record belongs to, and how its samples and trailers are laid out."""
         table = EventTable(self.events, self.endian)
         if not table.tells_apart:
             self._warn("its samples do not say which event they belong to; all are taken for the first one's")
@@ -177,11 +178,11 @@ class PerfData:
         main = RecordStream(self._source, self.data.offset, self.data.end, self.endian)
         return [main, *(RecordStream(source, 0, source.size, self.endian) for source in self._sources[1:])]
 
-    def _keyed(self) -> list[Iterator[KeyedChunk]]:
+    def keyed(self) -> list[Iterator[KeyedChunk]]:
         """The keyed chunks of each stream. The rounds of the main file say nothing of those of the others."""
-        by_time = self._table.has_times and (self.is_pipe or bool(self.events[0].attr.sample_id_all))
+        by_time = self.table.has_times and (self.is_pipe or bool(self.events[0].attr.sample_id_all))
         in_rounds = len(self._streams) == 1
-        return [keyed_chunks(self._chunks(stream), self._table, by_time=by_time, in_rounds=in_rounds) for stream in self._streams]
+        return [keyed_chunks(self._chunks(stream), self.table, by_time=by_time, in_rounds=in_rounds) for stream in self._streams]
 
     def _chunks(self, stream: RecordStream) -> Iterator[Any]:
         yield from stream.chunks()
@@ -192,7 +193,9 @@ class PerfData:
     @cached_property
     def survey(self) -> Survey:
         """What the first pass over the file found: counts, times, raw side-band."""
-        found = survey(self._keyed(), self._table)
+        found = survey(self.keyed(), self.table)
+        for stream in self._streams:
+            found.types.update(stream.unpacked)
         for kind, count in sorted(found.types.items()):
             if kind >= _FIRST_FOREIGN_TYPE:
                 self._warn(f"{count} records of type {kind}, which perf does not have, skipped")
@@ -200,7 +203,7 @@ class PerfData:
 
     def side_band(self) -> list[SideRecord]:
         """Every record that is neither a SAMPLE nor a FINISHED_ROUND, in order of delivery."""
-        return decode_side_band(self.survey.raw, self._table, self._warn)
+        return decode_side_band(self.survey.raw, self.table, self._warn)
 
     def batches(self, fields: Collection[str] | None = None) -> Iterator[Batch]:
         """All samples in order of delivery, some thousands at a time.
@@ -210,7 +213,7 @@ class PerfData:
         the others. Memory is bounded by the disorder of the file, not by its size.
         """
         turns = self.survey.turns
-        yield from ordered_batches(self._keyed(), turns, self._table, fields, self._warn)
+        yield from ordered_batches(self.keyed(), turns, self.table, fields, self._warn)
 
 
 _ANONYMOUS = "{anon_group}"

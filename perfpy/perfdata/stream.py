@@ -8,6 +8,7 @@ data that follows AUXTRACE and HEADER_TRACING_DATA records is stepped over.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -34,7 +35,8 @@ class Damage(NamedTuple):
 class RecordStream:
     """All records between two offsets of a source.
 
-    damage: why the last run over the chunks ended before `end`, or None.
+    damage: why the last run over the chunks ended before `end`, or None;
+    unpacked: how many compressed records of each type that run unpacked.
     """
 
     def __init__(self, source: Source, begin: int, end: int, endian: str, *, chunk_size: int = CHUNK_SIZE) -> None:
@@ -43,17 +45,21 @@ class RecordStream:
         self.end = end
         self.endian = endian
         self.damage: Damage | None = None
+        self.unpacked: Counter[int] = Counter()
         self._chunk_size = chunk_size
 
     def chunks(self) -> Iterator[Chunk]:
         """Every record from the first to the last whole one; may be called again."""
         self.damage = None
+        self.unpacked.clear()
         unpacker: Unpacker | None = None
         for chunk in self._plain_chunks():
             if not holds_types(chunk.types, COMPRESSED_TYPES):
                 yield chunk
                 continue
             unpacker = unpacker or Unpacker(self.endian, self._chunk_size)
+            for kind in COMPRESSED_TYPES:
+                self.unpacked[kind] += int((chunk.types == kind).sum())
             yield from unpacker.unpack(chunk)
             if unpacker.failure:
                 self.damage = Damage(*unpacker.failure)

@@ -1,7 +1,8 @@
-"""attr -> the name that perf gives an event that has no text of its own.
+"""attr -> name, and Event -> text: the event language backwards.
 
-What enters: an EventAttr. What leaves: its generic name and the modifiers
-that its bits stand for, in a form that the grammar reads back.
+What enters: an EventAttr or an Event. What leaves: `attr_name`, the name that
+perf gives an event without a text of its own; `event_text`, a text for -e
+that means exactly the same event here.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from perfpy.events.catalog import generic_name
 
 if TYPE_CHECKING:
     from perfpy.abi.attr import EventAttr
+    from perfpy.events.event import Event
 
+_LOW_HALF = 0xFFFFFFFF  # the high half of a generic event's config names the core PMU
 _ACCESS = ((1, "r"), (2, "w"), (4, "x"))
 
 
@@ -32,14 +35,63 @@ def modifiers_of(attr: EventAttr) -> str:
 
 
 def attr_name(attr: EventAttr) -> str:
-    """The name of an attr: generic where the numbers have one, else TYPE:CONFIG or mem:ADDRESS; with modifiers."""
-    name = generic_name(attr.type, attr.config)
-    if not name and attr.type == PerfType.BREAKPOINT:
-        access = "".join(letter for bit, letter in _ACCESS if attr.bp_type & bit)
-        name = f"mem:{attr.bp_addr:#x}/{attr.bp_len}:{access}"
-    elif not name and attr.type == PerfType.RAW:
-        name = f"r{attr.config:x}"
-    elif not name:
-        name = f"{attr.type}:{attr.config:#x}"
-    letters = modifiers_of(attr)
+    """The name of an attr as perf shows it: generic where the numbers have one, with modifiers."""
+    name, letters = _base_name(attr), modifiers_of(attr)
     return f"{name}:{letters}" if letters else name
+
+
+def _base_name(attr: EventAttr) -> str:
+    """The generic name; TYPE:CONFIG, rCONFIG or mem:ADDRESS where there is none."""
+    name = generic_name(attr.type, attr.config)
+    if name:
+        return name
+    if attr.type == PerfType.BREAKPOINT:
+        access = "".join(letter for bit, letter in _ACCESS if attr.bp_type & bit)
+        return f"mem:{attr.bp_addr:#x}/{attr.bp_len}:{access}"
+    if attr.type == PerfType.RAW:
+        return f"r{attr.config:x}"
+    return f"{attr.type}:{attr.config:#x}"
+
+
+def event_text(event: Event) -> str:
+    """A text for -e that resolves to the same attr and terms on the same machine (groups and filters aside)."""
+    attr = event.attr
+    letters = _exact_modifiers(event)
+    terms = _term_texts(event)
+    if event.tool:
+        return event.tool
+    if event.pmu and not event.tracepoint and not event.keepalive:
+        words = [f"{field}={getattr(attr, field):#x}" for field in ("config", "config1", "config2", "config3")]
+        if attr.type in (PerfType.HARDWARE, PerfType.HW_CACHE):  # a generic event on a core PMU
+            words[:1] = [generic_name(attr.type, attr.config & _LOW_HALF)]
+        return f"{event.pmu}/{','.join(words + terms)}/{letters}"
+    name = ":".join(event.tracepoint) if event.tracepoint else _base_name(attr)
+    if attr.type == PerfType.BREAKPOINT and terms:
+        return f"{name}/{','.join(terms)}/{letters}"
+    return name + (f"/{','.join(terms)}/" if terms else "") + (f":{letters}" if letters else "")
+
+
+def _exact_modifiers(event: Event) -> str:
+    """All letters that the event's bits and marks need; none for the default, which leaves out guests only."""
+    attr = event.attr
+    letters = modifiers_of(attr).rstrip("GH")
+    letters += "I" * attr.exclude_idle + "D" * attr.pinned + "e" * attr.exclusive
+    letters += "P" * event.precise_max + "S" * event.sample_read
+    if letters or attr.exclude_host or not attr.exclude_guest:
+        letters += "" if attr.exclude_host else "H"
+        letters += "" if attr.exclude_guest else "G"
+    return letters
+
+
+def _term_texts(event: Event) -> list[str]:
+    """The event's terms as they are written."""
+    texts = []
+    for field, value in event.terms.given().items():
+        name = field if field == "branch_type" else field.replace("_", "-")
+        if field == "driver":
+            texts += [f"@{setting}" for setting in value]
+        elif isinstance(value, tuple):
+            texts.append(f"{name}={':'.join(value)}")
+        else:
+            texts.append(f"{name}={int(value) if isinstance(value, bool) else value}")
+    return texts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,6 +11,9 @@ from perfpy.errors import EventSyntaxError, UnknownEvent, UsageError
 from perfpy.events import Event, parse_events
 from perfpy.events.machine import Machine
 from tests.builders import sysfs_tree
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def numbers(event: Event) -> tuple[int, int, int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -10,6 +10,9 @@ from perfpy.errors import EventSyntaxError, KernelRefused, UnknownEvent, UsageEr
 from perfpy.events import Event, parse_events
 from perfpy.events.machine import Machine
 from tests.builders.sysfs_tree import software_only
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.fixture

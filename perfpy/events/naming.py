@@ -59,7 +59,7 @@ def event_text(event: Event) -> str:
     letters = _exact_modifiers(event)
     terms = _term_texts(event)
     if event.tool:
-        return event.tool
+        return f"{event.tool}:{letters}" if letters else event.tool
     if event.pmu and not event.tracepoint and not event.keepalive:
         words = [f"{field}={getattr(attr, field):#x}" for field in ("config", "config1", "config2", "config3")]
         if attr.type in (PerfType.HARDWARE, PerfType.HW_CACHE):  # a generic event on a core PMU

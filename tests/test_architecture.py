@@ -79,6 +79,8 @@ def _walk(node: ast.AST, *, at_top: bool) -> Iterator[Import]:
 def _from_import(node: ast.ImportFrom, at_top: bool) -> Iterator[Import]:
     origin = node.module or ""
     for alias in node.names:
+        if (origin, alias.name) == ("perfpy", "__version__"):
+            continue  # the package is loaded anyway
         inner = f"{origin}.{alias.name}"
         yield Import(inner if inner in MODULES else origin, node.lineno, at_top)
 

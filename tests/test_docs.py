@@ -63,7 +63,7 @@ def test_pip_installs_every_page_and_completion():
 def test_a_page_is_good_roff(path):
     shown = subprocess.run(["groff", "-man", "-Tutf8", "-ww", path], capture_output=True, text=True, check=True)
     assert shown.stderr == ""
-    assert "NAME" in shown.stdout
+    assert path.stem.upper() in shown.stdout
 
 
 @pytest.mark.parametrize(("shell", "check"), [("bash", "-n"), ("zsh", "-n"), ("fish", "--no-execute")])
@@ -96,7 +96,7 @@ class TestBashCompletion:
         assert completed("perfpy", "stat", "--inter") == {"--interval-print", "--interval-count", "--interval-clear"}
 
     def test_events_and_lists_of_events(self):
-        assert completed("perfpy", "stat", "-e", "page-f") == {"page-faults"}
+        assert completed("perfpy", "stat", "-e", "major-f") == {"major-faults"}
         assert completed("perfpy", "stat", "-e", "cs,task-c") == {"cs,task-clock"}
 
     def test_programs(self):

@@ -89,7 +89,7 @@ def _dispatch(name: str, args: Sequence[str]) -> int:
         return load(name).run(name, args[1:])
     from perfpy.cli import group  # click: 30 ms
 
-    return group.run(list(args))
+    return group.run([*args])  # `list` may be the command's module here
 
 
 def _prepare_output() -> None:

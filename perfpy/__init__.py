@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.named_counts import Count, Counts, ProgramCounts
     from perfpy.capture.region import Region
+    from perfpy.capture.sampling import RecordSummary
     from perfpy.events.inventory import Offer
     from perfpy.perfdata.source import Origin
     from perfpy.recording import Recording
@@ -33,6 +34,7 @@ __all__ = [
     "Counts",
     "Offer",
     "ProgramCounts",
+    "RecordSummary",
     "Recording",
     "Region",
     "__version__",
@@ -40,6 +42,7 @@ __all__ = [
     "errors",
     "list_events",
     "open",
+    "record",
     "stat",
 ]
 
@@ -48,6 +51,7 @@ _TYPES = {
     "Counts": "perfpy.analysis.named_counts",
     "Offer": "perfpy.events.inventory",
     "ProgramCounts": "perfpy.analysis.named_counts",
+    "RecordSummary": "perfpy.capture.sampling",
     "Recording": "perfpy.recording",
     "Region": "perfpy.capture.region",
 }
@@ -101,6 +105,54 @@ def stat(
 
     return count_program(
         command, events=events, pid=pid, tid=tid, cpus=cpus, system_wide=system_wide, repeat=repeat, duration=duration
+    )
+
+
+def record(
+    command: Sequence[str] = (),
+    *,
+    events: str | Iterable[str] | None = None,
+    output: str = "perf.data",
+    frequency: int | None = None,
+    period: int | None = None,
+    call_graph: str | bool = False,
+    pid: int | None = None,
+    tid: int | None = None,
+    cpus: Iterable[int] | None = None,
+    system_wide: bool = False,
+) -> RecordSummary:
+    """Run a program and write its profile to a file; or that of a process, a thread or CPUs.
+
+    command: the program and its arguments; events: as -e of perfpy record
+    takes them (None: cycles, or the CPU clock where the machine has no cycles);
+    output: the file. frequency: samples a second, or period: events between two
+    samples (neither: 4000 a second). call_graph: True or "fp" for call chains by
+    frame pointers, "dwarf" for copies of the stack. pid, tid, cpus, system_wide:
+    record there; without a command until they end, or an interrupt comes.
+    For the main thread only: the recorder takes signals.
+
+    Returns the program's exit status, and how many samples were written and
+    lost. Raises UsageError, UnknownEvent, EventSyntaxError, KernelRefused,
+    WorkloadFailed, OutputFailed.
+
+    >>> import perfpy
+    >>> summary = perfpy.record(["true"], output="true.data")  # doctest: +SKIP
+    >>> summary.exit_code, summary.lost  # doctest: +SKIP
+    (0, 0)
+    """
+    from perfpy.capture.programs import record_program
+
+    return record_program(
+        command,
+        events=events,
+        output=output,
+        frequency=frequency,
+        period=period,
+        call_graph=call_graph,
+        pid=pid,
+        tid=tid,
+        cpus=cpus,
+        system_wide=system_wide,
     )
 
 

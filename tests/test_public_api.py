@@ -13,6 +13,7 @@ PUBLIC = [
     "Counts",
     "Offer",
     "ProgramCounts",
+    "RecordSummary",
     "Recording",
     "Region",
     "__version__",
@@ -20,6 +21,7 @@ PUBLIC = [
     "errors",
     "list_events",
     "open",
+    "record",
     "stat",
 ]
 

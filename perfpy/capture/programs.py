@@ -1,11 +1,12 @@
-"""Counting in one call: a program, tasks or CPUs -> counts by name (perfpy.stat).
+"""Measuring in one call: a program, tasks or CPUs -> counts by name (perfpy.stat), or a file (perfpy.record).
 
-What enters: a request in plain values. What leaves: ProgramCounts. The
-command line makes its own plans, for it has many more options.
+What enters: a request in plain values. What leaves: ProgramCounts, or a
+RecordSummary. The command line makes its own plans, for it has many more options.
 """
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from perfpy.analysis.named_counts import ProgramCounts, named
@@ -16,6 +17,7 @@ from perfpy.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from perfpy.capture.sampling import RecordSummary
     from perfpy.kernel import Kernel
 
 SHORTEST_MS = 10
@@ -41,14 +43,13 @@ def count_program(
     kernel: Kernel | None = None,
 ) -> ProgramCounts:
     """See perfpy.stat, which has the same parameters; kernel: the machine to count on."""
-    if isinstance(command, str):
-        raise UsageError(f"a program is a list of its arguments: {command.split()!r}, not {command!r}")
+    _check_command(command)
     if not command and pid is None and tid is None and duration is None:
         raise UsageError("nothing says when to stop counting: give a command, a pid, a tid or a duration")
     target, _ = targets.resolve(
-        pid="" if pid is None else str(pid),
-        tid="" if tid is None else str(tid),
-        cpu="" if cpus is None else ",".join(map(str, cpus)),
+        pid=_text(pid),
+        tid=_text(tid),
+        cpu=_cpu_list(cpus),
         system_wide=system_wide or not (command or pid or tid or cpus),
     )
     texts = event_texts(events)
@@ -73,3 +74,51 @@ def _carried_out(plan: Plan, kernel: Kernel | None) -> ProgramCounts:
         user=times.user if times else None,
         system=times.system if times else None,
     )
+
+
+def record_program(
+    command: Sequence[str] = (),
+    *,
+    events: str | Iterable[str] | None = None,
+    output: str = "perf.data",
+    frequency: int | None = None,
+    period: int | None = None,
+    call_graph: str | bool = False,
+    pid: int | None = None,
+    tid: int | None = None,
+    cpus: Iterable[int] | None = None,
+    system_wide: bool = False,
+    kernel: Kernel | None = None,
+) -> RecordSummary:
+    """See perfpy.record, which has the same parameters; kernel: the machine to record on."""
+    from perfpy.capture.option_values import parse_callchain
+    from perfpy.capture.record_options import RecordOptions
+    from perfpy.capture.sampling import Recorder
+
+    _check_command(command)
+    options = RecordOptions(
+        pid=_text(pid),
+        tid=_text(tid),
+        cpu=_cpu_list(cpus),
+        all_cpus=system_wide,
+        freq=frequency,
+        period=period,
+        callchain=parse_callchain("fp" if call_graph is True else call_graph) if call_graph else None,
+        output=str(output),
+        command_line=tuple(sys.argv),
+        quiet=True,
+    )
+    return Recorder(command, event_texts(events), options=options, kernel=kernel).run()
+
+
+def _check_command(command: Sequence[str]) -> None:
+    if isinstance(command, str):
+        raise UsageError(f"a program is a list of its arguments: {command.split()!r}, not {command!r}")
+
+
+def _text(number: int | None) -> str:
+    return "" if number is None else str(number)
+
+
+def _cpu_list(cpus: Iterable[int] | None) -> str:
+    return "" if cpus is None else ",".join(map(str, cpus))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import pytest
 
@@ -59,6 +60,20 @@ def test_a_stretch_that_fails_leaves_no_counter_open():
     assert len(os.listdir("/proc/self/fd")) == before
 
 
+def test_a_program_is_recorded_and_read_back(tmp_path):
+    path = tmp_path / "perf.data"
+    program = [sys.executable, "-c", "sum(i * i for i in range(1_000_000))"]
+    summary = perfpy.record(program, events="task-clock:u", output=str(path), frequency=1000, call_graph=True)
+    assert (summary.exit_code, summary.lost, summary.path) == (0, 0, str(path))
+    with perfpy.open(path) as recording:
+        assert [event.name for event in recording.events] == ["task-clock:u"]
+        assert len(recording.samples["ip"]) == recording.samples["callchain"].lengths.size > 10
+
+
+def test_a_recording_passes_the_program_s_exit_status_on(tmp_path):
+    assert perfpy.record(["sh", "-c", "exit 3"], output=str(tmp_path / "perf.data"), events="task-clock:u").exit_code == 3
+
+
 @pytest.mark.parametrize(
     ("request_", "error"),
     [
@@ -68,6 +83,8 @@ def test_a_stretch_that_fails_leaves_no_counter_open():
         (lambda: perfpy.stat(["true"], events="cyclse"), errors.UnknownEvent),
         (lambda: perfpy.count("page-faults,,"), errors.EventSyntaxError),
         (perfpy.count, errors.UsageError),
+        (lambda: perfpy.record("true"), errors.UsageError),
+        (lambda: perfpy.record(["true"], frequency=10, period=10, output="/nowhere/x"), errors.PerfError),
     ],
 )
 def test_what_cannot_be_done_is_an_error_of_ours(request_, error):

@@ -1,0 +1,91 @@
+# bash completion for perfpy; written by completions/generate.py
+
+_perfpy()
+{
+    local cur prev words cword
+    if declare -F _get_comp_words_by_ref >/dev/null; then
+        _get_comp_words_by_ref -n =: cur prev words cword
+    else
+        cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words=("${COMP_WORDS[@]}") cword=$COMP_CWORD
+    fi
+    COMPREPLY=()
+    if ((cword == 1)); then
+        COMPREPLY=($(compgen -W "stat record report script list evlist version help --help --version" -- "$cur"))
+        return
+    fi
+    local options="" events="" files="" directories="" texts="" workload=""
+    case ${words[1]} in
+    stat)
+        options="-e --event --filter -i --no-inherit -p --pid -t --tid -a --all-cpus --scale -v --verbose -r --repeat --table -n --null -d --detailed -S --sync -B --big-num -C --cpu -A --no-aggr --no-merge -x --field-separator -j --json-output -G --cgroup --for-each-cgroup -o --output --append --log-fd --pre --post -I --interval-print --interval-count --interval-clear --timeout --per-socket --per-die --per-cluster --per-cache --per-core --per-thread --per-node -D --delay --metric-only --all-kernel --all-user --summary --no-csv-summary --quiet --control --help"
+        events="-e --event"
+        files="-o --output"
+        texts="--filter -p --pid -t --tid -r --repeat -C --cpu -x --field-separator -G --cgroup --for-each-cgroup --log-fd --pre --post -I --interval-print --interval-count --timeout -D --delay --control"
+        workload="yes"
+        ;;
+    record)
+        options="-a --all-cpus -p --pid -t --tid -u --uid -C --cpu -G --cgroup --per-thread -i --no-inherit -D --delay --control --exclude-perf -e --event --filter -F --freq -c --count --strict-freq --all-kernel --all-user -n --no-samples --no-buffering -g --call-graph --kernel-callchains --user-callchains -s --stat -R --raw-samples -d --data --phys-data --data-page-size --code-page-size -T --timestamp -P --period --sample-cpu --sample-identifier -W --weight -b --branch-any -j --branch-filter -I --intr-regs --user-regs --running-time -k --clockid --switch-events --namespaces --all-cgroups --no-bpf-event --buildid-mmap --synth --tail-synthesize --num-thread-synthesize --proc-map-timeout -o --output -m --mmap-pages --mmap-flush --overwrite --switch-output --switch-max-files --max-size --timestamp-filename --timestamp-boundary -z --compression-level -N --no-buildid-cache -B --no-buildid --buildid-all -r --realtime --dry-run -v --verbose -q --quiet --help"
+        events="-e --event"
+        files="-o --output"
+        texts="-p --pid -t --tid -u --uid -C --cpu -G --cgroup -D --delay --control --filter -F --freq -c --count --call-graph -j --branch-filter -k --clockid --synth --num-thread-synthesize --proc-map-timeout -m --mmap-pages --mmap-flush --switch-max-files --max-size -r --realtime"
+        workload="yes"
+        ;;
+    report)
+        options="-i --input -f --force -s --sort -F --fields -n --show-nr-samples --show-total-period --show-cpu-utilization --showcpuutilization -g --call-graph --children -G --inverted --max-stack --ignore-callees -p --parent -x --exclude-other -d --dsos -c --comms -S --symbols --symbol-filter --pid --tid -C --cpu --time --percent-limit --percentage -U --hide-unresolved --group --group-sort-idx -t --field-separator -w --column-widths --ns --time-quantum --raw-trace --skip-empty --stdio --header --header-only -I --show-info --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel -m --modules --ignore-vmlinux -v --verbose -q --quiet --help"
+        files="-i --input --kallsyms -k --vmlinux"
+        directories="--symfs"
+        texts="-s --sort -F --fields --max-stack --ignore-callees -p --parent -d --dsos -c --comms -S --symbols --symbol-filter --pid --tid -C --cpu --time --percent-limit --percentage --group-sort-idx -t --field-separator -w --column-widths --time-quantum"
+        ;;
+    script)
+        options="-i --input -f --force -F --fields -D --dump-raw-trace --time --ns --reltime --deltatime -G --hide-call-graph --max-stack --stop-bt --show-kernel-path --show-task-events --show-mmap-events --show-switch-events --show-namespace-events --show-cgroup-events --show-lost-events --show-bpf-events --show-text-poke-events --per-event-dump -C --cpu -c --comms --pid --tid -S --symbols --addr-range --dsos --switch-on --switch-off --show-on-off-events --header --header-only -I --show-info --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel -v --verbose -q --quiet --help"
+        events="--switch-on --switch-off"
+        files="-i --input --kallsyms -k --vmlinux"
+        directories="--symfs"
+        texts="-F --fields --time --max-stack --stop-bt -C --cpu -c --comms --pid --tid -S --symbols --addr-range --dsos"
+        ;;
+    list)
+        options="-d --desc -j --json -o --output -v --long-desc --details --deprecated --unit --cputype --check --event-files --debug --stdio --help"
+        files="-o --output"
+        texts="--unit --cputype --event-files"
+        ;;
+    evlist)
+        options="-i --input -f --force -F --freq -g --group -v --verbose --trace-fields --help"
+        files="-i --input"
+        ;;
+    version)
+        options="--build-options -v --verbose --help"
+        ;;
+    help)
+        COMPREPLY=($(compgen -W "stat record report script list evlist version help" -- "$cur"))
+        return
+        ;;
+    esac
+    if [[ -n $workload ]] && declare -F _command_offset >/dev/null; then
+        local index
+        for ((index = 2; index < cword; index++)); do
+            [[ ${words[index]} == -- ]] && _command_offset $((index + 1)) && return
+        done
+    fi
+    if [[ $prev == -?* ]]; then
+        case " $events " in *" $prev "*)
+            # a list: complete what follows the last comma
+            local before=""
+            [[ $cur == *,* ]] && before=${cur%,*},
+            COMPREPLY=($(compgen -P "$before" -W "$(perfpy list --raw-dump 2>/dev/null)" -- "${cur##*,}"))
+            declare -F __ltrim_colon_completions >/dev/null && __ltrim_colon_completions "$cur"
+            return
+            ;;
+        esac
+        case " $files " in *" $prev "*) COMPREPLY=($(compgen -f -- "$cur")); return ;; esac
+        case " $directories " in *" $prev "*) COMPREPLY=($(compgen -d -- "$cur")); return ;; esac
+        case " $texts " in *" $prev "*) return ;; esac
+    fi
+    if [[ $cur == -* ]]; then
+        COMPREPLY=($(compgen -W "$options --help" -- "$cur"))
+    elif [[ -n $workload ]]; then
+        COMPREPLY=($(compgen -c -- "$cur") $(compgen -f -- "$cur"))
+    else
+        COMPREPLY=($(compgen -f -- "$cur"))
+    fi
+}
+
+complete -o filenames -o bashdefault -F _perfpy perfpy

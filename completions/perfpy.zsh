@@ -1,0 +1,388 @@
+#compdef perfpy
+# zsh completion for perfpy; written by completions/generate.py
+
+_perfpy_events() {
+    local -a events
+    events=(${=$(perfpy list --raw-dump 2>/dev/null)})
+    _sequence compadd - $events
+}
+
+_perfpy() {
+    local curcontext=$curcontext state line
+    local -a commands
+    commands=(
+        'stat:run a program and count events'
+        'record:run a program and record its profile into perf.data'
+        'report:read perf.data and show the profile'
+        'script:read perf.data and print every sample'
+        'list:list the events of this machine'
+        'evlist:list the events in a perf.data'
+        'version:show the version, and which parts are there'
+        'help:show the help of a command'
+    )
+    _arguments -C '(-h --help)'{-h,--help}'[show help]' '(-v --version)'{-v,--version}'[show the version]' \
+        '1: :->command' '*:: :->rest'
+    case $state in
+    command) _describe command commands ;;
+    rest)
+        case $words[1] in
+        stat)
+            _arguments -s -S \
+                '*-e+[event selector]:event:_perfpy_events' \
+                '*--event=[event selector]:event:_perfpy_events' \
+                '*--filter=[filter of the tracepoints before it]:value: ' \
+                '*-i[child tasks do not inherit counters]' \
+                '*--no-inherit[child tasks do not inherit counters]' \
+                '*-p+[count on these processes]:value: ' \
+                '*--pid=[count on these processes]:value: ' \
+                '*-t+[count on these threads]:value: ' \
+                '*--tid=[count on these threads]:value: ' \
+                '*-a[count on all CPUs]' \
+                '*--all-cpus[count on all CPUs]' \
+                '*--scale[estimate what multiplexed counters missed]' \
+                '*-v[say more]' \
+                '*--verbose[say more]' \
+                '*-r+[run the command n times, print mean and spread]:value: ' \
+                '*--repeat=[run the command n times, print mean and spread]:value: ' \
+                '*--table[show each of the repeats]' \
+                '*-n[count nothing, only take the time]' \
+                '*--null[count nothing, only take the time]' \
+                '*-d[add cache events]' \
+                '*--detailed[add cache events]' \
+                '*-S[sync file systems before each run]' \
+                '*--sync[sync file systems before each run]' \
+                '*-B[thousands separators]' \
+                '*--big-num[thousands separators]' \
+                '*-C+[count on these CPUs, such as 0-2,5]:value: ' \
+                '*--cpu=[count on these CPUs, such as 0-2,5]:value: ' \
+                '*-A[a line for each CPU]' \
+                '*--no-aggr[a line for each CPU]' \
+                '*--no-merge[a line for each CPU]' \
+                '*-x+[fields with this separator]:value: ' \
+                '*--field-separator=[fields with this separator]:value: ' \
+                '*-j[JSON, an object a line]' \
+                '*--json-output[JSON, an object a line]' \
+                '*-G+[a cgroup for each event before it]:value: ' \
+                '*--cgroup=[a cgroup for each event before it]:value: ' \
+                '*--for-each-cgroup=[each event in each of these cgroups]:value: ' \
+                '*-o+[write to this file]:file:_files' \
+                '*--output=[write to this file]:file:_files' \
+                '*--append[append to the file of -o]' \
+                '*--log-fd=[write to this file descriptor instead of stderr]:value: ' \
+                '*--pre=[run this before each run]:value: ' \
+                '*--post=[run this after each run]:value: ' \
+                '*-I+[print counts every n ms]:value: ' \
+                '*--interval-print=[print counts every n ms]:value: ' \
+                '*--interval-count=[stop after n intervals]:value: ' \
+                '*--interval-clear[clear the screen before each interval]' \
+                '*--timeout=[stop after n ms]:value: ' \
+                '*--per-socket[a line for each socket]' \
+                '*--per-die[a line for each die]' \
+                '*--per-cluster[a line for each cluster]' \
+                '*--per-cache=-[a line for each cache]::value: ' \
+                '*--per-core[a line for each core]' \
+                '*--per-thread[a line for each thread]' \
+                '*--per-node[a line for each NUMA node]' \
+                '*-D+[count from n ms after the start on]:value: ' \
+                '*--delay=[count from n ms after the start on]:value: ' \
+                '*--metric-only[print only ratios and metrics]' \
+                '*--all-kernel[count in the kernel only]' \
+                '*--all-user[count in user space only]' \
+                '*--summary[with -I  print the sums at the end]' \
+                '*--no-csv-summary[no summary before the lines of --summary with -x]' \
+                '*--quiet[print nothing]' \
+                '*--control=[take enable and disable from there, answer ack]:value: ' \
+                '*--help[show this text]' \
+                '(-)1:program:_command_names -e' \
+                '*::arguments:_normal'
+            ;;
+        record)
+            _arguments -s -S \
+                '*-a[record all CPUs]' \
+                '*--all-cpus[record all CPUs]' \
+                '*-p+[record these processes]:value: ' \
+                '*--pid=[record these processes]:value: ' \
+                '*-t+[record these threads]:value: ' \
+                '*--tid=[record these threads]:value: ' \
+                '*-u+[record the threads of this user]:value: ' \
+                '*--uid=[record the threads of this user]:value: ' \
+                '*-C+[record these CPUs, such as 0-2,5]:value: ' \
+                '*--cpu=[record these CPUs, such as 0-2,5]:value: ' \
+                '*-G+[record the tasks of these cgroups only]:value: ' \
+                '*--cgroup=[record the tasks of these cgroups only]:value: ' \
+                '*--per-thread[one buffer for each thread instead of each CPU]' \
+                '*-i[leave out child tasks]' \
+                '*--no-inherit[leave out child tasks]' \
+                '*-D+[start that much later]:value: ' \
+                '*--delay=[start that much later]:value: ' \
+                '*--control=[take commands  enable, disable, evlist, stop, ping]:value: ' \
+                '*--exclude-perf[leave out tracepoints hit by perfpy itself]' \
+                '*-e+[what to record]:event:_perfpy_events' \
+                '*--event=[what to record]:event:_perfpy_events' \
+                '*--filter=[keep hits of the tracepoints of the last -e that satisfy this]:value: ' \
+                '*-F+[samples a second]:value: ' \
+                '*--freq=[samples a second]:value: ' \
+                '*-c+[take a sample every that many events]:value: ' \
+                '*--count=[take a sample every that many events]:value: ' \
+                '*--strict-freq[fail where the kernel would lower the frequency]' \
+                '*--all-kernel[count in the kernel only]' \
+                '*--all-user[count in user space only]' \
+                '*-n[take no samples]' \
+                '*--no-samples[take no samples]' \
+                '*--no-buffering[write at every sample]' \
+                '*-g[record call chains by frame pointers]' \
+                '*--call-graph=[record call chains  fp(,frames) or dwarf(,bytes)]:value: ' \
+                '*--kernel-callchains[call chains of the kernel only]' \
+                '*--user-callchains[call chains of user space only]' \
+                '*-s[counts of each thread at its end, too]' \
+                '*--stat[counts of each thread at its end, too]' \
+                '*-R[raw data, as tracepoints have]' \
+                '*--raw-samples[raw data, as tracepoints have]' \
+                '*-d[data addresses]' \
+                '*--data[data addresses]' \
+                '*--phys-data[physical data addresses]' \
+                '*--data-page-size[the size of the page of the data]' \
+                '*--code-page-size[the size of the page of the code]' \
+                '*-T[times]' \
+                '*--timestamp[times]' \
+                '*-P[periods]' \
+                '*--period[periods]' \
+                '*--sample-cpu[CPUs]' \
+                '*--sample-identifier[ids at a fixed place]' \
+                '*-W[weights of special events]' \
+                '*--weight[weights of special events]' \
+                '*-b[taken branches]' \
+                '*--branch-any[taken branches]' \
+                '*-j+[taken branches of these kinds]:value: ' \
+                '*--branch-filter=[taken branches of these kinds]:value: ' \
+                '*-I-[registers at the interrupt]::value: ' \
+                '*--intr-regs=-[registers at the interrupt]::value: ' \
+                '*--user-regs=-[registers of user space]::value: ' \
+                '*--running-time[times of  S groups]' \
+                '*-k+[the clock of the times  monotonic, boottime ... or a number]:value: ' \
+                '*--clockid=[the clock of the times  monotonic, boottime ... or a number]:value: ' \
+                '*--switch-events[context switches]' \
+                '*--namespaces[namespaces of tasks]' \
+                '*--all-cgroups[cgroups of tasks]' \
+                '*--no-bpf-event[leave BPF programs out]' \
+                '*--buildid-mmap[build-ids in the maps instead of a table]' \
+                '*--synth=[what of what already runs is written down first]:value: ' \
+                '*--tail-synthesize[write it down last instead]' \
+                '*--num-thread-synthesize=[for scripts written for perf  one thread is enough]:value: ' \
+                '*--proc-map-timeout=[for scripts written for perf  maps are read at once]:value: ' \
+                '*-o+[output file]:file:_files' \
+                '*--output=[output file]:file:_files' \
+                '*-m+[size of each buffer, in pages or with B, K, M or G]:value: ' \
+                '*--mmap-pages=[size of each buffer, in pages or with B, K, M or G]:value: ' \
+                '*--mmap-flush=[least bytes to write at once]:value: ' \
+                '*--overwrite[keep what came last where there is no room for all]' \
+                '*--switch-output=-[go on in a new file  at SIGUSR2, after a size]::value: ' \
+                '*--switch-max-files=[keep that many of those files]:value: ' \
+                '*--max-size=[stop when the file has this size]:value: ' \
+                '*--timestamp-filename[put the time behind the files name]' \
+                '*--timestamp-boundary[note the times of the first and the last sample]' \
+                '*-z-[compress with zstd]::value: ' \
+                '*--compression-level=-[compress with zstd]::value: ' \
+                '*-N[keep no copies of the recorded programs]' \
+                '*--no-buildid-cache[keep no copies of the recorded programs]' \
+                '*-B[note no build-ids]' \
+                '*--no-buildid[note no build-ids]' \
+                '*--buildid-all[note the build-ids of all files, hit or not]' \
+                '*-r+[run with this SCHED_FIFO priority]:value: ' \
+                '*--realtime=[run with this SCHED_FIFO priority]:value: ' \
+                '*--dry-run[read the options, then exit]' \
+                '*-v[say more]' \
+                '*--verbose[say more]' \
+                '*-q[print no warnings or messages]' \
+                '*--quiet[print no warnings or messages]' \
+                '*--help[show this text]' \
+                '(-)1:program:_command_names -e' \
+                '*::arguments:_normal'
+            ;;
+        report)
+            _arguments -s -S \
+                '*-i+[input file name]:file:_files' \
+                '*--input=[input file name]:file:_files' \
+                '*-f[read the file although somebody else owns it]' \
+                '*--force[read the file although somebody else owns it]' \
+                '*-s+[sort by these keys  comm, dso, symbol, pid, cpu ...]:value: ' \
+                '*--sort=[sort by these keys  comm, dso, symbol, pid, cpu ...]:value: ' \
+                '*-F+[columns]:value: ' \
+                '*--fields=[columns]:value: ' \
+                '*-n[show a column with the number of samples]' \
+                '*--show-nr-samples[show a column with the number of samples]' \
+                '*--show-total-period[show a column with the sum of periods]' \
+                '*--show-cpu-utilization[show shares of kernel and user code]' \
+                '*--showcpuutilization[show shares of kernel and user code]' \
+                '*-g-[how to show callchains]::value: ' \
+                '*--call-graph=-[how to show callchains]::value: ' \
+                '*--children[add callers overhead]' \
+                '*-G[call graphs from callers to callees]' \
+                '*--inverted[call graphs from callers to callees]' \
+                '*--max-stack=[look at this many frames of a callchain]:value: ' \
+                '*--ignore-callees=[forget what these functions call]:value: ' \
+                '*-p+[what a parent is, for --sort parent]:value: ' \
+                '*--parent=[what a parent is, for --sort parent]:value: ' \
+                '*-x[only samples that have a parent]' \
+                '*--exclude-other[only samples that have a parent]' \
+                '*-d+[only these shared objects]:value: ' \
+                '*--dsos=[only these shared objects]:value: ' \
+                '*-c+[only these commands]:value: ' \
+                '*--comms=[only these commands]:value: ' \
+                '*-S+[only these functions]:value: ' \
+                '*--symbols=[only these functions]:value: ' \
+                '*--symbol-filter=[only functions whose name has this part]:value: ' \
+                '*--pid=[only these processes]:value: ' \
+                '*--tid=[only these threads]:value: ' \
+                '*-C+[only these CPUs]:value: ' \
+                '*--cpu=[only these CPUs]:value: ' \
+                '*--time=[only this time  start,stop, 10%-20%, 10%/2]:value: ' \
+                '*--percent-limit=[leave out rows below it]:value: ' \
+                '*--percentage=[shares of what filters leave, or of all]:value:(relative absolute)' \
+                '*-U[leave out what has no symbol]' \
+                '*--hide-unresolved[leave out what has no symbol]' \
+                '*--group[show events of a group side by side]' \
+                '*--group-sort-idx=[sort groups by this event]:value: ' \
+                '*-t+[columns with this separator]:value: ' \
+                '*--field-separator=[columns with this separator]:value: ' \
+                '*-w+[use these widths]:value: ' \
+                '*--column-widths=[use these widths]:value: ' \
+                '*--ns[show times in nanoseconds]' \
+                '*--time-quantum=[grain of times in --sort time]:value: ' \
+                '*--raw-trace[show tracepoints fields, not their formatted text]' \
+                '*--skip-empty[leave out events without samples]' \
+                '*--stdio[plain text in perfs layout, on a terminal too]' \
+                '*--header[show what the file says about the recording, too]' \
+                '*--header-only[show only what the file says about the recording]' \
+                '*-I[show more of the header]' \
+                '*--show-info[show more of the header]' \
+                '*--symfs=[look for files with symbols below this directory]:directory:_files -/' \
+                '*--kallsyms=[read the kernels symbols from this copy of /proc/kallsyms]:file:_files' \
+                '*-k+[read the kernels symbols from this ELF file]:file:_files' \
+                '*--vmlinux=[read the kernels symbols from this ELF file]:file:_files' \
+                '*--demangle[demangle C++ and Rust names]' \
+                '*--demangle-kernel[demangle the kernels names too]' \
+                '*-m[load symbols of modules]' \
+                '*--modules[load symbols of modules]' \
+                '*--ignore-vmlinux[do not look for a vmlinux]' \
+                '*-v[say more]' \
+                '*--verbose[say more]' \
+                '*-q[print no warnings or messages]' \
+                '*--quiet[print no warnings or messages]' \
+                '*--help[show this text]' \
+                '*:file:_files'
+            ;;
+        script)
+            _arguments -s -S \
+                '*-i+[input file name]:file:_files' \
+                '*--input=[input file name]:file:_files' \
+                '*-f[read the file although somebody else owns it]' \
+                '*--force[read the file although somebody else owns it]' \
+                '*-F+[fields to print]:value: ' \
+                '*--fields=[fields to print]:value: ' \
+                '*-D[print every record as bytes and as text]' \
+                '*--dump-raw-trace[print every record as bytes and as text]' \
+                '*--time=[only this time  start,stop, 10%-20%, 10%/2]:value: ' \
+                '*--ns[times with 9 decimal places]' \
+                '*--reltime[times since the first sample]' \
+                '*--deltatime[times since the sample before]' \
+                '*-G[no callchains, only the sampled address]' \
+                '*--hide-call-graph[no callchains, only the sampled address]' \
+                '*--max-stack=[this many frames of a callchain at most]:value: ' \
+                '*--stop-bt=[end callchains at these functions]:value: ' \
+                '*--show-kernel-path[the path of the kernels symbols in place of (kernel.kallsyms)]' \
+                '*--show-task-events[show task records among the samples]' \
+                '*--show-mmap-events[show mmap records among the samples]' \
+                '*--show-switch-events[show switch records among the samples]' \
+                '*--show-namespace-events[show namespace records among the samples]' \
+                '*--show-cgroup-events[show cgroup records among the samples]' \
+                '*--show-lost-events[show lost records among the samples]' \
+                '*--show-bpf-events[show bpf records among the samples]' \
+                '*--show-text-poke-events[show text-poke records among the samples]' \
+                '*--per-event-dump[write each events lines to a file, INPUT.EVENT.dump]' \
+                '*-C+[only these CPUs]:value: ' \
+                '*--cpu=[only these CPUs]:value: ' \
+                '*-c+[only these commands]:value: ' \
+                '*--comms=[only these commands]:value: ' \
+                '*--pid=[only these processes]:value: ' \
+                '*--tid=[only these threads]:value: ' \
+                '*-S+[only samples in these functions, or at 0xADDRESS]:value: ' \
+                '*--symbols=[only samples in these functions, or at 0xADDRESS]:value: ' \
+                '*--addr-range=[with -S 0xADDRESS  so many bytes behind it, too]:value: ' \
+                '*--dsos=[only samples in these files]:value: ' \
+                '*--switch-on=[only samples behind this event]:event:_perfpy_events' \
+                '*--switch-off=[only samples before this event]:event:_perfpy_events' \
+                '*--show-on-off-events[print the events of --switch-on and --switch-off, too]' \
+                '*--header[show what the file says about the recording, too]' \
+                '*--header-only[show only what the file says about the recording]' \
+                '*-I[show more of the header]' \
+                '*--show-info[show more of the header]' \
+                '*--symfs=[look for files with symbols below this directory]:directory:_files -/' \
+                '*--kallsyms=[read the kernels symbols from this copy of /proc/kallsyms]:file:_files' \
+                '*-k+[read the kernels symbols from this ELF file]:file:_files' \
+                '*--vmlinux=[read the kernels symbols from this ELF file]:file:_files' \
+                '*--demangle[demangle C++ and Rust names]' \
+                '*--demangle-kernel[demangle the kernels names too]' \
+                '*-v[say more]' \
+                '*--verbose[say more]' \
+                '*-q[print no warnings or messages]' \
+                '*--quiet[print no warnings or messages]' \
+                '*--help[show this text]' \
+                '*:file:_files'
+            ;;
+        list)
+            _arguments -s -S \
+                '*-d[print extra event descriptions]' \
+                '*--desc[print extra event descriptions]' \
+                '*-j[JSON encode events and metrics]' \
+                '*--json[JSON encode events and metrics]' \
+                '*-o+[output file name]:file:_files' \
+                '*--output=[output file name]:file:_files' \
+                '*-v[print longer event descriptions]' \
+                '*--long-desc[print longer event descriptions]' \
+                '*--details[print how events are encoded, and the expressions of metrics]' \
+                '*--deprecated[print deprecated events, too]' \
+                '*--unit=[limit PMU events to the PMUs of this name or pattern]:value: ' \
+                '*--cputype=[limit PMU events to the PMUs of this name or pattern]:value: ' \
+                '*--check[try to open each event, and say why not]' \
+                '*--event-files=[take named events from these JSON files, too]:value: ' \
+                '*--debug[say where events were looked for]' \
+                '*--stdio[plain text in perfs layout, on a terminal too]' \
+                '*--help[show this text]' \
+                '*:file:_files'
+            ;;
+        evlist)
+            _arguments -s -S \
+                '*-i+[input file name]:file:_files' \
+                '*--input=[input file name]:file:_files' \
+                '*-f[read the file although somebody else owns it]' \
+                '*--force[read the file although somebody else owns it]' \
+                '*-F[show the sampling frequency or period]' \
+                '*--freq[show the sampling frequency or period]' \
+                '*-g[show events that were counted together]' \
+                '*--group[show events that were counted together]' \
+                '*-v[show all fields of the events]' \
+                '*--verbose[show all fields of the events]' \
+                '*--trace-fields[show the fields of tracepoints]' \
+                '*--help[show this text]' \
+                '*:file:_files'
+            ;;
+        version)
+            _arguments -s -S \
+                '*--build-options[show which libraries are there, and what they are for]' \
+                '*-v[the same as --build-options]' \
+                '*--verbose[the same as --build-options]' \
+                '*--help[show this text]' \
+                '*:file:_files'
+            ;;
+        help)
+            _arguments -s -S \
+                '*--help[show this text]' \
+                '1:command:(stat record report script list evlist version help)'
+            ;;
+        esac
+        ;;
+    esac
+}
+
+_perfpy "$@"

@@ -9,6 +9,7 @@ them that carries the side-band. The rules are those of perf-record(1) 6.12.
 from __future__ import annotations
 
 import os
+from errno import EACCES, EPERM
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.attr import EventAttr
@@ -16,6 +17,8 @@ from perfpy.abi.flags import PerfType, ReadFormat, SampleType, SoftwareId
 from perfpy.abi.registers import user_registers
 from perfpy.capture.option_values import Callchain, parse_branch_filter, stack_size
 from perfpy.capture.record_options import DEFAULT_FREQ
+from perfpy.capture.targets import ANY, online_cpus
+from perfpy.errors import KernelRefused
 from perfpy.events.event import Event
 
 if TYPE_CHECKING:
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
     from perfpy.capture.record_options import RecordOptions
     from perfpy.capture.targets import Target
+    from perfpy.kernel import Kernel
 
 _TRACE_FIELDS: Final = SampleType.RAW | SampleType.TIME | SampleType.CPU | SampleType.PERIOD
 _TIMES: Final = ReadFormat.TOTAL_TIME_ENABLED | ReadFormat.TOTAL_TIME_RUNNING
@@ -31,8 +35,10 @@ _FUNCTION_TRACE: Final = ("ftrace", "function")
 _MAX_PRECISION: Final = 3
 
 
-def configure(events: Sequence[Event], options: RecordOptions, target: Target) -> list[Event]:
+def configure(events: Sequence[Event], options: RecordOptions, target: Target, kernel: Kernel) -> list[Event]:
     """Set the attrs; returns the events to open, the tracking event among them.
+
+    kernel: is asked whether it knows PERF_SAMPLE_IDENTIFIER, where that is of use.
 
     The tracking event (the one that asks for mmap, comm, fork ... records) is
     the first one, or a dummy event of its own where the events are not on
@@ -49,7 +55,7 @@ def configure(events: Sequence[Event], options: RecordOptions, target: Target) -
     for event in result:
         if event.sample_read and not event.is_leader:
             _follow_leader(event)
-    _set_ids(result, options)
+    _set_ids(result, options, kernel)
     return result
 
 
@@ -126,7 +132,7 @@ class _Configuration:
         if self.event.tracepoint or _is_bpf_output(self.event):
             self.sample |= _TRACE_FIELDS
             attr.sample_period = attr.sample_period or 1
-        if not attr.sample_period or (not self.own_dummy and (options.freq is not None or options.period is not None)):
+        if not attr.sample_period or options.freq is not None or options.period is not None:
             if options.period:
                 attr.sample_period, attr.freq = options.period, 0
             else:
@@ -264,13 +270,29 @@ def _follow_leader(event: Event) -> None:
     attr.sample_type = event.leader.attr.sample_type
 
 
-def _set_ids(events: Sequence[Event], options: RecordOptions) -> None:
+def _set_ids(events: Sequence[Event], options: RecordOptions, kernel: Kernel) -> None:
     """Several events: each record must tell whose it is, at a place that does not depend on the answer."""
     differ = any(event.attr.sample_type != events[0].attr.sample_type for event in events)
     if not options.identifier and len(events) == 1:
         return
+    fixed_place = (differ or options.identifier) and _knows_identifier(kernel)
     for event in events:
-        if differ or options.identifier:
+        if fixed_place:
             event.attr.sample_type = event.attr.sample_type & ~SampleType.ID | SampleType.IDENTIFIER
         else:
             event.attr.sample_type |= SampleType.ID
+
+
+def _knows_identifier(kernel: Kernel) -> bool:
+    """Whether the kernel (3.12 and newer) has ids at a fixed place."""
+    attr = EventAttr()
+    attr.type, attr.config, attr.sample_type = PerfType.SOFTWARE, SoftwareId.CPU_CLOCK, SampleType.IDENTIFIER
+    attr.exclude_kernel = attr.exclude_hv = attr.exclude_guest = 1
+    for pid in (ANY, 0):  # users may only ask about themselves
+        try:
+            kernel.close(kernel.perf_event_open(attr, pid, min(online_cpus())))
+            return True
+        except KernelRefused as refusal:
+            if refusal.errno not in (EACCES, EPERM):
+                return False
+    return False

@@ -106,7 +106,7 @@ class Recorder:
         """
         self._set_frequency()
         target = self._find_target()
-        events = configure(self._parse(), self.options, target)
+        events = configure(self._parse(), self.options, target, self._kernel)
         with ExitStack() as stack:
             self._output = Output(self.options.output, self._packer)
             beginning = stack.enter_context(ExitStack())

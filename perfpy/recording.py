@@ -186,10 +186,11 @@ class Recording:
         from perfpy.analysis.options import ReportOptions
         from perfpy.analysis.reporting import make_report
         from perfpy.symbols.symbolizer import Symbolizer
+        from perfpy.views import memory_text
 
         timeline = self._make_timeline(keep_exited=True)
         symbolizer = Symbolizer(timeline, symbols)
-        return make_report(self.data, timeline, symbolizer, options or ReportOptions(), self._payloads(symbolizer))
+        return make_report(self.data, timeline, symbolizer, options or ReportOptions(), self._payloads(symbolizer), memory_text)
 
     def _payloads(self, symbolizer: Symbolizer) -> PayloadTexts | None:
         """What words the data of tracepoints; None where the recording describes none."""

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfpy.analysis.calltree import CallForest, CallNode, Int64, Pruning, grow, minimum_period
-from perfpy.analysis.places import ROLE_BITS, ranks
+from perfpy.analysis.places import ranks
 from perfpy.analysis.sortkeys import SortKey
 from perfpy.analysis.treeorder import tree_order
 
@@ -136,10 +136,6 @@ class Histogram:
     def last_comms(self) -> set[str]:
         """The final comms of the threads that made the rows shown."""
         return {self.facts.last_comm(tid) for tid in np.unique(self.tids[self.shown()]).tolist()}
-
-    def has_unnamed(self) -> bool:
-        """Whether a row shown is of a place without a symbol."""
-        return bool((self.facts.places.symbol[self.entries.place[self.shown()] >> ROLE_BITS] < 0).any())
 
     def rows(self) -> Iterator[Row]:
         """All rows that are shown."""

@@ -49,12 +49,23 @@ class Payloads(Protocol):
     def text(self, payload: bytes) -> str: ...
 
 
+class MemoryWords(Protocol):
+    """What words the parts of data_src."""
+
+    def level_text(self, data_src: int) -> str: ...
+    def snoop_text(self, data_src: int) -> str: ...
+    def lock_text(self, data_src: int) -> str: ...
+    def tlb_text(self, data_src: int) -> str: ...
+    def block_text(self, data_src: int) -> str: ...
+
+
 @dataclass
 class Facts:
     """What sort keys know of the recording beside the numbers.
 
     last_comm: the comm that a thread had at the end. verbose: perf's -v.
     nanoseconds, quantum: how times are written, and their grain in ns.
+    unnamed_dso_width: the least width of a DSO column with places without symbols.
     payloads, raw: the texts of tracepoints' data, and the distinct data.
     socket_of: CPU -> socket. cgroup_name: id -> path, or None.
     """
@@ -65,9 +76,11 @@ class Facts:
     lines: LineNumbers | None = None
     payloads: Payloads | None = None
     raw: Sequence[bytes] = ()
+    memory: MemoryWords | None = None
     verbose: bool = False
     nanoseconds: bool = False
     quantum: int = 100_000_000
+    unnamed_dso_width: int = 16
     socket_of: Callable[[int], int] = lambda cpu: -1
     cgroup_name: Callable[[int], str | None] = lambda number: None
     parents: list[str] = field(default_factory=list)
@@ -101,15 +114,19 @@ def thread(facts: Facts, values: Int64) -> KeyColumn:
 def dso(facts: Facts, places: Int64) -> KeyColumn:
     rank, frames = facts.places.dso_ranks(places), (places >> ROLE_BITS).tolist()
 
-    def wide(i: int) -> int:
-        return byte_width(facts.places.dso_name(frames[i])) if facts.places.dso[frames[i]] >= 0 else 0
+    return KeyColumn(rank, rank, lambda i, samples: facts.places.dso_name(frames[i]), lambda i: dso_width(facts, frames[i]))
 
-    return KeyColumn(rank, rank, lambda i, samples: facts.places.dso_name(frames[i]), wide)
+
+def dso_width(facts: Facts, frame: int) -> int:
+    """What a DSO column needs for a frame: its name, and space for an address where there is no symbol."""
+    known = facts.places
+    name = byte_width(known.dso_name(frame)) if known.dso[frame] >= 0 else 0
+    return name if known.symbol[frame] >= 0 else max(name, facts.unnamed_dso_width)
 
 
 _ADDRESS_DIGITS = 16
 _LEVEL_WIDTH = len("[k] ")
-_UNNAMED_WIDTH = _LEVEL_WIDTH + len("0x") + _ADDRESS_DIGITS
+UNNAMED_WIDTH = _LEVEL_WIDTH + len("0x") + _ADDRESS_DIGITS
 _VERBOSE_WIDTH = _ADDRESS_DIGITS + len("0x") + len(" y ")
 
 
@@ -118,11 +135,11 @@ def symbol(facts: Facts, places: Int64) -> KeyColumn:
     frames, addresses = (places >> ROLE_BITS).tolist(), known.shown_address(places).tolist()
 
     def text(i: int, samples: int) -> str:
-        return _verbose(facts, frames[i], addresses[i]) + _symbol_text(known, int(places[i]), addresses[i])
+        return _verbose(facts, frames[i], addresses[i]) + symbol_text(known, int(places[i]), addresses[i])
 
     def wide(i: int) -> int:
         if known.symbol[frames[i]] < 0:
-            return _UNNAMED_WIDTH
+            return UNNAMED_WIDTH
         return byte_width(known.name(frames[i])) + _LEVEL_WIDTH + (_VERBOSE_WIDTH if facts.verbose else 0)
 
     return KeyColumn(known.symbol_ranks(places), known.symbol_name_ranks(places), text, wide)
@@ -136,7 +153,8 @@ def _verbose(facts: Facts, frame: int, address: int) -> str:
     return f"{hex(address) if address else '0':<{_ADDRESS_DIGITS + 2}} {origin} "
 
 
-def _symbol_text(known: Places, place: int, address: int) -> str:
+def symbol_text(known: Places, place: int, address: int) -> str:
+    """A place with its level: the function's name, or the address."""
     frame = place >> ROLE_BITS
     name = known.name(frame) if known.symbol[frame] >= 0 else f"{'0x' if address else ''}{address:016x}"
     return f"[{known.level_of(place)}] {name}"
@@ -150,7 +168,7 @@ def symbol_offset(facts: Facts, places: Int64) -> KeyColumn:
 
     def text(i: int, samples: int) -> str:
         start = known.symbol_start(int(known.symbol[frames[i]])) if known.symbol[frames[i]] >= 0 else None
-        return _symbol_text(known, int(places[i]), addresses[i]) + ("" if start is None else f"+{hex(addresses[i] - start)}")
+        return symbol_text(known, int(places[i]), addresses[i]) + ("" if start is None else f"+{hex(addresses[i] - start)}")
 
     return KeyColumn(rank, rank, text, lambda i: 0)
 

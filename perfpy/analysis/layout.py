@@ -141,7 +141,7 @@ def _field_entries(wanted: Wanted, dynamic: Finder) -> Iterable[Entry]:
 
 
 def _find(token: str, mode: Mode, dynamic: Finder, option: str) -> list[Entry]:
-    known = key_named(token, mode)
+    known = key_named(token)
     if known is not None:
         if isinstance(known, SortKey) and known.mode not in (Mode.NORMAL, mode):
             raise UsageError(f"Invalid {option} key: `{token}'")

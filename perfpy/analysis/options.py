@@ -55,3 +55,4 @@ class ReportOptions:
     verbose: bool = False
     nanoseconds: bool = False
     time_quantum: int = 100_000_000
+    unnamed_dso_width: int = 16

@@ -146,6 +146,10 @@ class Places:
         """The length of a symbol in bytes."""
         return int(self._symbol_end[symbol] - self._symbol_start[symbol])
 
+    def symbol_bounds(self, symbols: NDArray[Any]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """First address and end of symbols, relative to their files."""
+        return self._symbol_start[symbols], self._symbol_end[symbols]
+
     def symbol_start(self, symbol: int) -> int:
         """The first address of a symbol, relative to its file."""
         return int(self._symbol_start[symbol])

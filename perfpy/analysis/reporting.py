@@ -19,18 +19,20 @@ from numpy.typing import NDArray
 from perfpy.abi.columns import spans_index
 from perfpy.abi.flags import PerfType, SampleType
 from perfpy.abi.records import LostSamples
+from perfpy.analysis.branches import branch_samples
 from perfpy.analysis.entries import Chains, Entries, EntryBuilder, Tables
 from perfpy.analysis.histogram import EventTotals, Histogram, KeyValues, Trees, sort_entries
 from perfpy.analysis.keycolumns import Facts
 from perfpy.analysis.layout import make_layout
 from perfpy.analysis.places import OF_CHAIN, OF_SAMPLE, ROLE_BITS, Int64, Places, sample_places
 from perfpy.analysis.profile import Folded, Profile
+from perfpy.analysis.sortkeys import Mode
 from perfpy.analysis.sources import SampleView, TupleTable
 from perfpy.analysis.sums import sum_by
 from perfpy.perfdata.group_reads import carries_readings, delivered
 
 if TYPE_CHECKING:
-    from perfpy.analysis.keycolumns import Payloads
+    from perfpy.analysis.keycolumns import MemoryWords, Payloads
     from perfpy.analysis.layout import Layout
     from perfpy.analysis.options import ReportOptions
     from perfpy.perfdata.batches import Batch
@@ -81,8 +83,9 @@ def make_report(
     symbolizer: Symbolizer,
     options: ReportOptions,
     payloads: Payloads | None = None,
+    memory: MemoryWords | None = None,
 ) -> Report:
-    """The report of a recording; payloads: what words tracepoints' data.
+    """The report of a recording; payloads, memory: what words tracepoints' data and data_src.
 
     Whether there are callchains at all is the recording's to say: asked for
     callers, a recording without callchains gives a report without them.
@@ -103,6 +106,8 @@ def make_report(
         verbose=options.verbose,
         nanoseconds=options.nanoseconds,
         quantum=options.time_quantum,
+        unnamed_dso_width=options.unnamed_dso_width,
+        memory=memory,
         payloads=payloads,
         raw=reporter.profile.raw.payloads,
     )
@@ -125,7 +130,10 @@ def _as_recorded(options: ReportOptions, events: Sequence[FileEvent], *, is_pipe
     tracepoints = not is_pipe and all(event.attr.type == PerfType.TRACEPOINT for event in events)
     chains = any(event.attr.sample_type & SampleType.CALLCHAIN for event in events)
     graph = options.call_graph if chains else None
-    children = options.children and chains and not is_pipe
+    ordinary = options.wanted.mode is Mode.NORMAL
+    children = options.children and chains and not is_pipe and ordinary
+    if options.wanted.mode is Mode.BRANCH:
+        graph = None  # perf gives branches no callchains
     wanted = replace(options.wanted, tracepoints=tracepoints, children=children)
     return replace(options, call_graph=graph, children=children, wanted=wanted)
 
@@ -165,7 +173,8 @@ class Reporter:
 
     def fields(self) -> set[str]:
         """The sample columns that batches must have."""
-        return self.profile.fields() | self.options.selection.fields()
+        modes = {Mode.BRANCH: {"branch_stack", "pid"}, Mode.MEMORY: {"weight"}}
+        return self.profile.fields() | self.options.selection.fields() | modes.get(self.options.wanted.mode, set())
 
     def add(self, batches: Iterable[Batch]) -> None:
         """Fold batches."""
@@ -178,6 +187,10 @@ class Reporter:
                 kept = known if kept is None else kept & known
             if kept is not None:
                 samples = samples.take(np.flatnonzero(kept))
+            if self.options.wanted.mode is Mode.BRANCH:
+                samples = branch_samples(samples)
+            elif self.options.wanted.mode is Mode.MEMORY:
+                samples = samples.weighted()
             self.profile.add(samples, selection.mark(samples))
 
     def histograms(self, facts: Facts) -> list[Histogram]:

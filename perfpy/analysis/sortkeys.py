@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from perfpy.analysis import branchcolumns as branches
 from perfpy.analysis import keycolumns as columns
+from perfpy.analysis import memorycolumns as memory
 
 
 class Cell(Enum):
@@ -38,7 +40,8 @@ class SortKey:
     source: what it reads of each sample (perfpy.analysis.sources), or "place"
     for where the sample was, in callchains too; least: the least width;
     by_comm: the column is as wide as the longest comm of a thread, plus this;
-    unnamed_width: what a place without a symbol asks for.
+    late: perf makes
+    the texts when it first compares two samples, and measures only what is made.
     """
 
     name: str
@@ -49,7 +52,7 @@ class SortKey:
     least: int = 0
     mode: Mode = Mode.NORMAL
     by_comm: int | None = None
-    unnamed_width: int = 0
+    late: bool = False
 
     @property
     def of_place(self) -> bool:
@@ -79,17 +82,17 @@ class Metric:
 _KEYS: Final = (
     SortKey("pid", "    Pid:Command", "tid", columns.thread, Cell.THREAD, by_comm=8),
     SortKey("comm", "Command", "comm", columns.comm, by_comm=0),
-    SortKey("dso", "Shared Object", "place", columns.dso, unnamed_width=16),
+    SortKey("dso", "Shared Object", "place", columns.dso),
     SortKey("symbol", "Symbol", "place", columns.symbol, Cell.CUT),
     SortKey("parent", "Parent symbol", "parent", columns.parent),
     SortKey("cpu", "CPU", "cpu", columns.cpu, Cell.RIGHT, 3),
     SortKey("socket", "Socket", "cpu", columns.socket, Cell.RIGHT, 6),
-    SortKey("srcline", "Source:Line", "place", columns.source_line, Cell.CUT),
-    SortKey("srcfile", "Source File", "place", columns.source_file, Cell.CUT),
+    SortKey("srcline", "Source:Line", "place", columns.source_line, Cell.CUT, late=True),
+    SortKey("srcfile", "Source File", "place", columns.source_file, Cell.CUT, late=True),
     SortKey("local_weight", "Local Weight", "weight", columns.number, least=12),
     SortKey("weight", "Weight", "weight", columns.summed_number, least=12),
     SortKey("transaction", "Transaction                ", "transaction", columns.transaction),
-    SortKey("trace", "Trace output", "raw", columns.trace, Cell.CUT),
+    SortKey("trace", "Trace output", "raw", columns.trace, Cell.CUT, late=True),
     SortKey("symbol_size", "Symbol size", "place", columns.symbol_size, Cell.RIGHT),
     SortKey("dso_size", "DSO size", "place", columns.dso_size, Cell.RIGHT),
     SortKey("cgroup", "Cgroup", "cgroup", columns.cgroup, Cell.LOOSE, 6),
@@ -121,6 +124,34 @@ _METRICS: Final = (
     Metric("weight3", "Weight3", "weight3", Unit.AVERAGE, 8),
 )
 
+_BRANCH_KEYS: Final = (
+    SortKey("dso_from", "Source Shared Object", "branch_from", branches.dso, mode=Mode.BRANCH),
+    SortKey("dso_to", "Target Shared Object", "branch_to", branches.dso, mode=Mode.BRANCH),
+    SortKey("symbol_from", "Source Symbol", "branch_from", branches.symbol, Cell.CUT, mode=Mode.BRANCH),
+    SortKey("symbol_to", "Target Symbol", "branch_to", branches.symbol, Cell.CUT, mode=Mode.BRANCH),
+    SortKey("mispredict", "Branch Mispredicted", "branch_flags", branches.mispredict, mode=Mode.BRANCH),
+    SortKey("abort", "Transaction abort", "branch_flags", branches.abort, mode=Mode.BRANCH),
+    SortKey("in_tx", "Branch in transaction", "branch_flags", branches.in_transaction, mode=Mode.BRANCH),
+    SortKey("cycles", "Basic Block Cycles", "branch_flags", branches.cycles, mode=Mode.BRANCH),
+    SortKey("ipc_lbr", "IPC   [IPC Coverage]", "branch_to", branches.no_ipc, mode=Mode.BRANCH),
+    SortKey("addr_from", "Source Address", "branch_from", branches.address, Cell.LOOSE, mode=Mode.BRANCH),
+    SortKey("addr_to", "Target Address", "branch_to", branches.address, Cell.LOOSE, mode=Mode.BRANCH),
+)
+
+_MEMORY_KEYS: Final = (
+    SortKey("symbol_daddr", "Data Symbol", "data", memory.data_symbol, Cell.CUT, mode=Mode.MEMORY),
+    SortKey("dso_daddr", "Data Object", "data", memory.dso, mode=Mode.MEMORY),
+    SortKey("locked", "Locked", "data_src", memory.locked, Cell.CUT, 6, Mode.MEMORY),
+    SortKey("tlb", "TLB access", "data_src", memory.tlb, Cell.LEFT, 22, Mode.MEMORY),
+    SortKey("mem", "Memory access", "data_src", memory.level, Cell.LEFT, 39, Mode.MEMORY),
+    SortKey("snoop", "Snoop", "data_src", memory.snoop, Cell.LEFT, 12, Mode.MEMORY),
+    SortKey("dcacheline", "Data Cacheline", "data", memory.cache_line, Cell.CUT, 22, Mode.MEMORY),
+    SortKey("symbol_iaddr", "Code Symbol", "frame", memory.code_symbol, Cell.CUT, mode=Mode.MEMORY),
+    SortKey("phys_daddr", "Data Physical Address", "phys_addr", memory.physical, Cell.LEFT, 22, Mode.MEMORY),
+    SortKey("data_page_size", "Data Page Size", "data_page_size", columns.page_size, Cell.LEFT, 22, Mode.MEMORY),
+    SortKey("blocked", "Blocked", "data_src", memory.blocked, Cell.CUT, 10, Mode.MEMORY),
+)
+
 DEFAULT_ORDER: Final = {
     Mode.NORMAL: "comm,dso,symbol",
     Mode.BRANCH: "comm,dso_from,symbol_from,symbol_to,cycles",
@@ -129,10 +160,10 @@ DEFAULT_ORDER: Final = {
 TRACEPOINT_ORDER: Final = "trace"
 
 
-def key_named(token: str, mode: Mode) -> SortKey | Metric | None:
+def key_named(token: str) -> SortKey | Metric | None:
     """The first key or metric whose name begins with `token`, in perf's order of search; None if there is none."""
     wanted = token.lower()
-    return next((entry for entry in (*_KEYS, *_METRICS) if entry.name.startswith(wanted)), None)
+    return next((entry for entry in (*_KEYS, *_METRICS, *_BRANCH_KEYS, *_MEMORY_KEYS) if entry.name.startswith(wanted)), None)
 
 
 def sort_key(name: str) -> SortKey:
@@ -147,4 +178,4 @@ def metric(name: str) -> Metric:
 
 def names() -> list[str]:
     """All names that -s and -F know, perf's order."""
-    return [entry.name for entry in (*_METRICS, *_KEYS)]
+    return [entry.name for entry in (*_METRICS, *_KEYS, *_BRANCH_KEYS, *_MEMORY_KEYS)]

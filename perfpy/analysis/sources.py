@@ -59,6 +59,7 @@ class SampleView:
         self.timeline = timeline
         self.symbolizer = symbolizer
         self._frames: NDArray[np.int32] | None = None
+        self._period: NDArray[np.uint64] | None = None
 
     def __len__(self) -> int:
         return self.columns.rows
@@ -66,6 +67,21 @@ class SampleView:
     def take(self, rows: NDArray[Any]) -> SampleView:
         """The given samples (indexes or a mask)."""
         return SampleView(self.columns.take(rows), self.event[rows], self.key[rows], self.attrs, self.timeline, self.symbolizer)
+
+    def with_columns(self, columns: dict[str, Any]) -> SampleView:
+        """The same samples with other columns."""
+        table = Columns(self.columns.rows, columns)
+        return SampleView(table, self.event, self.key, self.attrs, self.timeline, self.symbolizer)
+
+    def counted_once(self) -> SampleView:
+        """These samples, each standing for one event."""
+        self._period = np.ones(len(self), np.uint64)
+        return self
+
+    def weighted(self) -> SampleView:
+        """These samples, each standing for its weight, at least 1."""
+        self._period = np.maximum(self.column("weight"), 1).astype(np.uint64)
+        return self
 
     def column(self, name: str) -> NDArray[Any]:
         """A numeric column; for samples that lack the field, what perf takes instead."""
@@ -85,6 +101,8 @@ class SampleView:
 
     def period(self) -> NDArray[np.uint64]:
         """How many events each sample stands for: its own period, or its event's fixed one."""
+        if self._period is not None:
+            return self._period
         fixed = np.array([attr.sample_period for attr in self.attrs], np.uint64)[self.event]
         values = self.columns.get("period")
         if values is None:
@@ -159,6 +177,9 @@ SOURCES: dict[str, Source] = {
     "data_page_size": _field("data_page_size"),
     "code_page_size": _field("code_page_size"),
     "cpumode": Source(("cpumode",), _cpumode),
+    "branch_from": Source(("branch_stack",), lambda samples: samples.columns["branch_from"], dense=True),
+    "branch_to": Source(("branch_stack",), lambda samples: samples.columns["branch_to"], dense=True),
+    "branch_flags": Source(("branch_stack",), lambda samples: samples.columns["branch_flags"]),
 }
 
 

@@ -28,6 +28,7 @@ from perfpy.cli.report_options import CALL_GRAPH_DEFAULT
 if TYPE_CHECKING:
     from perfpy.analysis.options import ReportOptions
     from perfpy.analysis.reporting import Report
+    from perfpy.analysis.sortkeys import Mode
     from perfpy.cli.perfconfig import Config
     from perfpy.recording import Recording
     from perfpy.symbols.debugfiles import SymbolOptions
@@ -71,6 +72,8 @@ _LACKING: Final = {
 @option("--group-sort-idx", type=int, default=0, metavar="<n>", help="sort groups by this event")
 @option("-t", "--field-separator", default=None, metavar="<separator>", help="columns with this separator")
 @option("-w", "--column-widths", default="", metavar="<width[,width...]>", help="use these widths")
+@option("-b", "--branch-stack", is_flag=True, default=None, help="a row for each branch (default for recordings of branches)")
+@option("--mem-mode", is_flag=True, help="a row for each kind of memory access")
 @option("--ns", is_flag=True, help="show times in nanoseconds")
 @option("--time-quantum", default="100ms", metavar="<time>", help="grain of times in --sort time")
 @option("--raw-trace", is_flag=True, help="show tracepoints' fields, not their formatted text")
@@ -142,7 +145,7 @@ class _Run:
         if values["part"]:
             values["symbol_filter"] = values["symbol_filter"] or values["part"]
         return ReportOptions(
-            wanted=texts.wanted(values, children=children, config=config),
+            wanted=texts.wanted(values, children=children, config=config, mode=self._mode()),
             selection=texts.selection(values, None),
             call_graph=graph,
             children=children,
@@ -155,6 +158,22 @@ class _Run:
             verbose=values["verbose"] > 0,
             nanoseconds=values["ns"],
         )
+
+    def _mode(self) -> Mode:
+        """What a row stands for."""
+        from perfpy.analysis.sortkeys import Mode
+
+        if self._values["mem_mode"]:
+            return Mode.MEMORY
+        asked = self._values["branch_stack"]
+        branches = self._recording.data.has_branches if asked is None else asked
+        return Mode.BRANCH if branches else Mode.NORMAL
+
+    def _memory_order(self) -> str:
+        """The sort keys, which perf prints for reports of memory accesses."""
+        from perfpy.analysis.sortkeys import DEFAULT_ORDER, Mode
+
+        return (self._values["sort"] or DEFAULT_ORDER[Mode.MEMORY]) if self._values["mem_mode"] else ""
 
     def _symbol_options(self) -> SymbolOptions:
         from perfpy.symbols.debugfiles import SymbolOptions
@@ -176,6 +195,7 @@ class _Run:
             percent_limit=config.number("report.percent-limit", 0.0) if limit is None else limit,
             times=values["time"],
             skip_empty=config.flag("report.skip-empty", True) if skip is None else skip,
+            memory_order=self._memory_order(),
         )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfpy.analysis.layout import Wanted
 from perfpy.analysis.options import CallGraph
 from perfpy.analysis.selection import Selection
+from perfpy.analysis.sortkeys import Mode
 from perfpy.cli.options import fail
 
 if TYPE_CHECKING:
@@ -129,11 +130,12 @@ def hidden_keys(chosen: Selection) -> tuple[tuple[str, str, str], ...]:
     return tuple((key, name, values[0]) for key, name, values in lists if values and len(values) == 1)
 
 
-def wanted(values: Mapping[str, Any], *, children: bool, config: Config) -> Wanted:
+def wanted(values: Mapping[str, Any], *, children: bool, config: Config, mode: Mode) -> Wanted:
     """The columns of a command line."""
     sort = values["sort"] or config.get("report.sort_order")
     if sort and "symbol" in sort:
-        sort += ",ipc_null"  # perf's own addition: instructions per cycle, a column of dashes without branch records
+        # perf's own addition: instructions per cycle, a column of dashes without branch records
+        sort += ",ipc_lbr" if mode is Mode.BRANCH else ",ipc_null"
     metrics = []
     if values["show_cpu_utilization"]:
         metrics += ["overhead_sys", "overhead_us"]
@@ -145,6 +147,7 @@ def wanted(values: Mapping[str, Any], *, children: bool, config: Config) -> Want
         sort=sort,
         fields=values["fields"],
         children=children,
+        mode=mode,
         raw_trace=values["raw_trace"],
         metrics=tuple(metrics),
         parent=bool(values["parent"]),

@@ -20,7 +20,7 @@ import numpy as np
 
 from perfpy.abi import user_records
 from perfpy.abi.columns import Columns
-from perfpy.abi.flags import PerfType
+from perfpy.abi.flags import PerfType, SampleType
 from perfpy.errors import BadPerfData
 from perfpy.perfdata.batches import Batch, ordered_batches
 from perfpy.perfdata.event_names import default_name
@@ -101,6 +101,12 @@ class PerfData:
     def is_pipe(self) -> bool:
         """Whether the recording was written to a pipe."""
         return isinstance(self.header, PipeHeader)
+
+    @property
+    def has_branches(self) -> bool:
+        """Whether the header says that branches were recorded for their own sake (record -b), not for callchains."""
+        stacks = any(event.attr.sample_type & SampleType.STACK_USER for event in self.events)
+        return Feature.BRANCH_STACK in self.feature_sections and not stacks
 
     @property
     def size(self) -> int:

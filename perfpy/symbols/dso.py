@@ -68,7 +68,7 @@ def short_name(name: str, kind: DsoKind) -> str:
     jit = _PERF_MAP.match(name)
     if jit:
         return f"[JIT] tid {jit[1]}"
-    return name.rsplit("/", 1)[-1] if name.startswith("/") else name
+    return name if name.startswith("[") else name.rsplit("/", 1)[-1]
 
 
 def module_name(name: str) -> str:

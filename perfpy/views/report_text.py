@@ -48,7 +48,7 @@ def report_lines(report: Report, options: TextOptions) -> Iterator[str]:
     if not options.quiet:
         yield from ("#", f"# Total Lost Samples: {report.lost}", "#")
     for histogram in report.histograms:
-        if options.skip_empty and not histogram.leader.samples and len(histogram.events) == 1:
+        if options.skip_empty and not histogram.leader.samples:
             continue
         if not options.quiet:
             yield from _summary(histogram, options)
@@ -64,7 +64,8 @@ def _summary(histogram: Histogram, options: TextOptions) -> Iterator[str]:
     period = sum(event.shown_period if relative else event.period for event in histogram.events)
     plural = "s" if len(histogram.events) > 1 else ""
     times = f" (time slices: {options.times})" if options.times else ""
-    yield f"# Samples: {_short_number(samples)} of event{plural} '{event_title(histogram)}'{times}"
+    title = event_title(histogram, skip_empty=options.skip_empty)
+    yield f"# Samples: {_short_number(samples)} of event{plural} '{title}'{times}"
     if options.memory_order:
         yield f"# Total weight : {period}"
         yield f"# Sort order   : {options.memory_order}"
@@ -73,11 +74,11 @@ def _summary(histogram: Histogram, options: TextOptions) -> Iterator[str]:
     yield "#"
 
 
-def event_title(histogram: Histogram) -> str:
-    """The event's name, or those of its group."""
+def event_title(histogram: Histogram, *, skip_empty: bool) -> str:
+    """The event's name, or those of its group (that have samples)."""
     if len(histogram.events) == 1:
         return histogram.leader.event.name
-    names = ", ".join(event.event.name for event in histogram.events)
+    names = ", ".join(event.event.name for event in histogram.events if event.samples or not skip_empty)
     return f"{histogram.group_name or 'anon group'} {{ {names} }}"
 
 
@@ -238,9 +239,10 @@ class _KeyWidths:
         if key.by_comm is not None:
             longest = max(map(byte_width, histogram.last_comms()), default=0)
             return longest + key.by_comm if longest else 0
+        if key.late and histogram.leader.samples == 1:
+            return 0
         values = histogram.keys[key.name]
-        wide = max(map(values.column.wide, values.number[self._entries].tolist()), default=0)
-        return max(wide, key.unnamed_width) if key.unnamed_width and histogram.has_unnamed() else wide
+        return max(map(values.column.wide, values.number[self._entries].tolist()), default=0)
 
 
 def plain(lines: Sequence[str]) -> str:

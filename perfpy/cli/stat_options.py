@@ -48,7 +48,7 @@ stat_options = together(
     Option("--per-socket", is_flag=True, help="a line for each socket"),
     Option("--per-die", is_flag=True, help="a line for each die"),
     Option("--per-cluster", is_flag=True, help="a line for each cluster"),
-    Option("--per-cache", bare="", default=None, metavar="<level>", help="a line for each cache (of this level: L1, L2; default: the last)"),
+    Option("--per-cache", bare="", default=None, metavar="<level>", help="a line for each cache (L1, L2 ...; default: the last)"),
     Option("--per-core", is_flag=True, help="a line for each core"),
     Option("--per-thread", is_flag=True, help="a line for each thread"),
     Option("--per-node", is_flag=True, help="a line for each NUMA node"),
@@ -60,6 +60,8 @@ stat_options = together(
     Option("--no-csv-summary", is_flag=True, help="no 'summary' before the lines of --summary with -x"),
     Option("--quiet", is_flag=True, help="print nothing (with record)"),
     Option("--control", default="", metavar="<fd:N[,M]|fifo:PATH[,PATH]>", help="take enable and disable from there, answer ack"),
+    Option("--compare", default="", metavar="<command>", help="run this command, too, in turn with the other, and tell how it differs"),
+    Option("--warmup", type=int, default=1, metavar="<n>", help="with --compare: runs of each before those that count"),
 )
 """What the command takes; help shows them in this order."""
 

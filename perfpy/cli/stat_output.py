@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from perfpy.errors import OutputFailed
 
@@ -39,7 +39,7 @@ class Output:
         self.title = ""
         self._view: View | None = None
 
-    def _open(self) -> TextIO:
+    def _open(self) -> IO[str]:
         mode = "a" if self._options["append"] else "w"
         if self._options["quiet"]:
             return open(os.devnull, "w")
@@ -48,7 +48,7 @@ class Output:
                 return os.fdopen(self._options["log_fd"], mode, closefd=False)
             if not self._name or self._name == "-":
                 return sys.stderr
-            stream = open(self._name, mode, encoding="utf-8", errors="surrogateescape")
+            stream = open(self._name, mode, encoding="utf-8", errors="surrogateescape")  # noqa: SIM115  # closed by __exit__
         except OSError as error:
             where = self._name or f"descriptor {self._options['log_fd']}"
             raise OutputFailed(where, os.strerror(error.errno or 0)) from None

@@ -6,28 +6,31 @@ and the status to exit with.
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
 from perfpy.capture.measurement import Hooks, Measurement
+from perfpy.cli.stat_signals import Signals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perfpy.analysis.tally import Tally
-    from perfpy.capture.measurement import Plan
+    from perfpy.capture.count_file import CountFile
+    from perfpy.capture.counting import Counting
+    from perfpy.capture.measurement import Plan, Readings
     from perfpy.cli.stat_output import Output
 
 
 class Session(Hooks):
-    """Carries a plan out, and tells about it as perf stat does."""
+    """Carries a plan out, and tells about it as perf stat does; file: where the counts are written, too."""
 
-    def __init__(self, plan: Plan, output: Output, options: Mapping[str, Any]) -> None:
+    def __init__(self, plan: Plan, output: Output, options: Mapping[str, Any], file: CountFile | None = None) -> None:
         self._plan = plan
         self._output = output
         self._options = options
+        self._file = file
         self._signal = 0
         output.title = title(plan)
 
@@ -38,7 +41,7 @@ class Session(Hooks):
             from perfpy.capture.control import Control
 
             control = Control(self._options["control"])
-        with _Signals(self, endless=self._plan.repeat == 0):
+        with Signals(self):
             outcome = Measurement(self._plan, self, control=control).run()
         if self._signal and not self._plan.command:
             return 128 + self._signal
@@ -51,50 +54,37 @@ class Session(Hooks):
             self.stopped = True
 
     def show(self, tally: Tally) -> None:
+        """Print it."""
         self._output.show(tally)
 
+    def opened(self, counting: Counting) -> None:
+        """The file's head names the counters."""
+        if self._file:
+            self._file.begin(counting)
+
+    def round(self, readings: Readings, elapsed: int, final: bool) -> None:
+        """Each round goes into the file."""
+        if self._file:
+            self._file.round(readings, elapsed, final=final)
+
     def note(self, text: str) -> None:
+        """On stderr, unless --quiet."""
         if not self._options["quiet"]:
             print(text, file=sys.stderr)
 
     def warn(self, text: str) -> None:
+        """On stderr, with -v."""
         if self._options["verbose"]:
             print(f"Warning:\n{text}", file=sys.stderr)
 
     def run_started(self, number: int) -> None:
+        """On stderr, with -v."""
         if self._options["verbose"] and self._plan.repeat != 1:
             print(f"[ perf stat: executing run #{number + 1} ... ]", file=sys.stderr)
 
     def killed(self, program: str, signum: int) -> None:
+        """As psignal(3) has it."""
         print(f"{program}: {signal.strsignal(signum)}", file=sys.stderr)
-
-
-class _Signals:
-    """SIGINT and SIGTERM as a wish to end, for as long as the context lasts."""
-
-    def __init__(self, session: Session, *, endless: bool) -> None:
-        self._session = session
-        self._signals = (signal.SIGINT, signal.SIGTERM)
-        self._before: list[Any] = []
-        self._read, self._write = os.pipe()
-
-    def __enter__(self) -> _Signals:
-        os.set_blocking(self._write, False)
-        self._before = [signal.signal(signum, self._handle) for signum in self._signals]
-        self._session.stop_fd = self._read
-        return self
-
-    def _handle(self, signum: int, frame: object) -> None:
-        self._session.interrupted(signum)
-        if self._session.stopped:
-            os.write(self._write, b"s")
-
-    def __exit__(self, *exc: object) -> None:
-        for signum, handler in zip(self._signals, self._before, strict=True):
-            signal.signal(signum, handler)
-        self._session.stop_fd = -1
-        os.close(self._read)
-        os.close(self._write)
 
 
 def title(plan: Plan) -> str:

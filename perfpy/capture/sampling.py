@@ -113,7 +113,7 @@ class Recorder:
             beginning.callback(self._output.abandon)
             self._signals = stack.enter_context(Wakeups((*_STOPPING, signal.SIGCHLD, signal.SIGUSR2)))
             if self.command:
-                self._workload = stack.enter_context(Workload(self.command))
+                self._workload = stack.enter_context(Workload(self.command, stdout_to_stderr=self._output.is_pipe))
             self._open_control(stack)
             self._counters = self._open_counters(events, target)
             stack.callback(self._counters.close)

@@ -53,10 +53,11 @@ class Workload:
     The child exists from the constructor on, but executes the command only
     at start(): counters opened on `.pid` with enable_on_exec count the
     program and nothing of perfpy. Use it as a context manager, so that an
-    error in between does not leave the child behind.
+    error in between does not leave the child behind. stdout_to_stderr: the
+    program's output goes there, as perfpy needs standard output for its own.
     """
 
-    def __init__(self, command: Sequence[str]) -> None:
+    def __init__(self, command: Sequence[str], *, stdout_to_stderr: bool = False) -> None:
         self.command = tuple(command)
         self.ended: Ended | None = None
         self.started_ns = 0
@@ -65,6 +66,8 @@ class Workload:
         self.pid = os.fork()
         if self.pid == 0:
             os.close(self._go)
+            if stdout_to_stderr:
+                os.dup2(2, 1)
             _run_child(self.command, go_read, failure_write)
         os.close(go_read)
         os.close(failure_write)

@@ -359,7 +359,8 @@ def _mask_cpus(data: bytes, endian: str) -> tuple[int, ...]:
     count, long_size = struct.unpack_from(endian + "HH", data, 2)
     if long_size not in (4, 8):
         raise ValueError(f"CPU mask of {long_size}-byte words, known are 4 and 8")
-    words = struct.unpack_from(f"{endian}{count}{'I' if long_size == 4 else 'Q'}", data, 6 if long_size == 4 else 8)
+    # { u16 kind, count, long_size; } and, before words of 8 bytes, 4 bytes of padding: the struct is packed
+    words = struct.unpack_from(f"{endian}{count}{'I' if long_size == 4 else 'Q'}", data, 6 if long_size == 4 else 10)
     bits = 8 * long_size
     return tuple(i * bits + bit for i, word in enumerate(words) for bit in range(bits) if word >> bit & 1)
 

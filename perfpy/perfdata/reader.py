@@ -184,9 +184,14 @@ class PerfData:
         main = RecordStream(self._source, self.data.offset, self.data.end, self.endian)
         return [main, *(RecordStream(source, 0, source.size, self.endian) for source in self._sources[1:])]
 
+    @property
+    def is_delivered_by_time(self) -> bool:
+        """Whether perf puts the records in order of time; otherwise they come as they stand in the file."""
+        return self.table.has_times and (self.is_pipe or bool(self.events[0].attr.sample_id_all))
+
     def keyed(self) -> list[Iterator[KeyedChunk]]:
         """The keyed chunks of each stream. The rounds of the main file say nothing of those of the others."""
-        by_time = self.table.has_times and (self.is_pipe or bool(self.events[0].attr.sample_id_all))
+        by_time = self.is_delivered_by_time
         in_rounds = len(self._streams) == 1
         return [keyed_chunks(self._chunks(stream), self.table, by_time=by_time, in_rounds=in_rounds) for stream in self._streams]
 

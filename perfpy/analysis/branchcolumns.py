@@ -79,9 +79,11 @@ def in_transaction(facts: Facts, values: Int64) -> KeyColumn:
 
 
 def cycles(facts: Facts, values: Int64) -> KeyColumn:
+    """Compared as what they are, but written by perf as signed numbers of 16 bits."""
     counts = values >> _CYCLES_SHIFT & _CYCLES_MASK
+    shown = counts.astype(np.uint16).view(np.int16)
     rank = ranks(-counts)
-    return KeyColumn(rank, rank, lambda i, samples: str(int(counts[i])) if counts[i] else "-", lambda i: 0)
+    return KeyColumn(rank, rank, lambda i, samples: str(int(shown[i])) if counts[i] else "-", lambda i: 0)
 
 
 def no_ipc(facts: Facts, frames: Int64) -> KeyColumn:

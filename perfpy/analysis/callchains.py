@@ -53,7 +53,7 @@ def frames_of(
         kept &= ~np.repeat(np.isin(np.arange(len(lengths)), broken), lengths)
     before = np.concatenate([[0], np.cumsum(kept)])
     counts = np.diff(before[starts])
-    ids = symbolizer.frame_ids(np.repeat(pid, counts), values[kept], np.repeat(key, counts), modes[kept])
+    ids = symbolizer.frame_ids(pid, values[kept], key, modes[kept], counts)
     return ids, counts
 
 

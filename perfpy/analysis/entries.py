@@ -28,7 +28,8 @@ from perfpy.symbols.interning import IdTable, first_occurrences
 
 _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
-_FRAMES_AT_ONCE = 2_000_000
+# so many that the tables in which repetitions are found stay in a CPU's cache
+_FRAMES_AT_ONCE = 1 << 17
 
 
 @dataclass(frozen=True)

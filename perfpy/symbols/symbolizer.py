@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 Ids = NDArray[np.int32]
 _WIDTH: Final = np.uint64(32)
 _END: Final = (1 << 64) - 1
+_NO_SCENE: Final = np.uint64(NO_SPACE << 3 | 2 << 1)  # neither the kernel's nor the process's
 _LOW: Final = np.uint64(0xFFFFFFFF)
 _KERNEL_LEVEL, _USER_LEVEL, _OTHER_LEVEL = (np.uint8(ord(letter)) for letter in "k.H")
 
@@ -119,13 +120,26 @@ class Symbolizer:
         self._mapping = np.zeros(0, np.int32)
         self._symbol_ids = IdTable()
 
-    def frame_ids(self, pid: NDArray[Any], ip: NDArray[np.uint64], key: NDArray[np.uint64], cpumode: NDArray[np.uint8]) -> Ids:
+    def frame_ids(
+        self,
+        pid: NDArray[Any],
+        ip: NDArray[np.uint64],
+        key: NDArray[np.uint64],
+        cpumode: NDArray[np.uint8],
+        counts: NDArray[np.int64] | None = None,
+    ) -> Ids:
         """The frame of each address: columns of equal length in, ids into `frames` out.
 
-        cpumode: the low bits of misc (1 kernel, 2 user); key: the delivery key of the sample.
+        cpumode: the low bits of misc (1 kernel, 2 user); key: the delivery key of the sample. counts: for
+        addresses of callchains, how many each sample has; pid and key have then one entry a sample.
         """
         rank = self._timeline.ranks(key)
-        scene = self._scenes(pid, rank, cpumode)
+        if counts is None:
+            scene = self._scenes(pid, rank, cpumode)
+        else:
+            of_user, of_kernel = (np.repeat(self._scenes(pid, rank, np.full(len(rank), mode, np.uint8)), counts) for mode in (MISC_USER, MISC_KERNEL))
+            scene = np.where(cpumode == MISC_USER, of_user, np.where(cpumode == MISC_KERNEL, of_kernel, _NO_SCENE))
+            rank = np.repeat(rank, counts)
         ids = self._intern(scene, ip)
         early = np.flatnonzero(rank < self._born[ids])
         if len(early):  # the mapping came later than the sample: what was there before it?

@@ -12,7 +12,6 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import (
-    MISC_CPUMODE_MASK,
     MISC_FORK_EXEC,
     MISC_KERNEL,
     MISC_MMAP_BUILD_ID,
@@ -22,6 +21,7 @@ from perfpy.abi.flags import (
     SampleType,
 )
 from perfpy.abi.records import NO_ID, Cgroup, Comm, Fork, IdLayout, KernelRecord, Mmap, Mmap2, Namespaces, encode
+from perfpy.capture.kernel_extent import kernel_extent
 from perfpy.kernel.procfs import PROT_EXEC, PROT_READ
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 KERNEL: Final = "[kernel.kallsyms]"
 _KERNEL_PID: Final = 0xFFFFFFFF
-_START_SYMBOLS: Final = ("_text", "_stext")
-_END_SYMBOLS: Final = ("_edata", "_etext")
 _ANONYMOUS: Final = "//anon"
 _HUGETLB: Final = 0x40000  # MAP_HUGETLB
 _PAGE_MASK: Final = 4095
@@ -73,14 +71,11 @@ class Synthesis:
 
     def kernel(self) -> Iterator[bytes]:
         """The kernel's own map, and one for each module; nothing where its addresses are hidden."""
-        symbols = self._procfs.kernel_symbols((*_START_SYMBOLS, *_END_SYMBOLS))
-        start_name = next((name for name in _START_SYMBOLS if name in symbols), "")
-        end_name = next((name for name in _END_SYMBOLS if name in symbols), "")
-        if not start_name:
+        extent = kernel_extent(self._procfs)
+        if extent is None:
             return
-        start = symbols[start_name]
-        end = symbols.get(end_name, start)
-        yield self._kernel_map(start, end - start, start, KERNEL + start_name, KERNEL)
+        size = extent.end - extent.start
+        yield self._kernel_map(extent.start, size, extent.start, KERNEL + extent.symbol, KERNEL)
         paths = ModulePaths()
         for module in sorted(self._procfs.modules(), key=lambda module: module.address):
             size = (module.size + _PAGE_MASK) & ~_PAGE_MASK
@@ -191,7 +186,3 @@ class ModulePaths:
                 if rest in ("", ".gz", ".xz", ".zst") and name != stem:
                     yield stem.replace("-", "_"), f"{folder}/{name}"
 
-
-def is_kernel_record(misc: int) -> bool:
-    """Whether a map is the kernel's."""
-    return misc & MISC_CPUMODE_MASK == MISC_KERNEL

@@ -8,8 +8,10 @@ Layout: proc(5). Paths stay bytes-exact as strings with surrogate escapes.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
 
 #: the order of PERF_RECORD_NAMESPACES
 NAMESPACES: Final = ("net", "uts", "ipc", "pid", "user", "mnt", "cgroup")
@@ -152,6 +154,10 @@ class ProcFs:
             if address:
                 found.append(Module(fields[0], int(fields[1]), address))
         return found
+
+    def boot_id(self) -> str:
+        """A text that changes with every boot; "" where the kernel does not tell one."""
+        return self._read("sys/kernel/random/boot_id").decode().strip()
 
     def setting(self, name: str) -> int | None:
         """A number of /proc/sys, by its dotted name; None where there is none."""

@@ -1,0 +1,71 @@
+"""Where the running kernel's text begins and ends, from /proc/kallsyms.
+
+What enters: a ProcFs. What leaves: a KernelExtent, None where the addresses
+are hidden. The kernel formats all its symbols anew for each reader, and the
+end stands almost behind the last of them: that costs more than all the rest
+of a short recording, so the end is kept below XDG_CACHE_HOME/perfpy for as
+long as the machine does not boot. The beginning is always looked up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from perfpy.kernel.procfs import ProcFs
+
+_START_SYMBOLS: Final = ("_text", "_stext")
+_END_SYMBOLS: Final = ("_edata", "_etext")
+
+
+class KernelExtent(NamedTuple):
+    """symbol: the one that stands at `start`; end: the first address behind."""
+
+    symbol: str
+    start: int
+    end: int
+
+
+def kernel_extent(procfs: ProcFs, cache: str | None = None) -> KernelExtent | None:
+    """The kernel's extent. cache: the file that keeps its end ("" = none; None = the user's own)."""
+    starts = procfs.kernel_symbols(_START_SYMBOLS)
+    symbol = next((name for name in _START_SYMBOLS if name in starts), "")
+    if not symbol:
+        return None
+    start = starts[symbol]
+    path = _cache_file() if cache is None else cache
+    key = f"{procfs.boot_id()} {start:x}"
+    end = _kept(path, key)
+    if end is None:
+        ends = procfs.kernel_symbols(_END_SYMBOLS)
+        end = next((ends[name] for name in _END_SYMBOLS if name in ends), start)
+        _keep(path, key, end)
+    return KernelExtent(symbol, start, end)
+
+
+def _cache_file() -> str:
+    folder = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return os.path.join(folder, "perfpy", "kernel-end")
+
+
+def _kept(path: str, key: str) -> int | None:
+    try:
+        with open(path) as file:
+            known, _, end = file.read().rpartition(" ")
+        return int(end, 16) if known == key else None
+    except (OSError, ValueError):
+        return None
+
+
+def _keep(path: str, key: str, end: int) -> None:
+    """Nothing fails here: what cannot be kept is looked up again."""
+    if not path:
+        return
+    temporary = f"{path}.{os.getpid()}"
+    with contextlib.suppress(OSError):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(temporary, "w") as file:
+            file.write(f"{key} {end:x}")
+        os.rename(temporary, path)

@@ -137,7 +137,8 @@ class Symbolizer:
         if counts is None:
             scene = self._scenes(pid, rank, cpumode)
         else:
-            of_user, of_kernel = (np.repeat(self._scenes(pid, rank, np.full(len(rank), mode, np.uint8)), counts) for mode in (MISC_USER, MISC_KERNEL))
+            modes = (np.full(len(rank), mode, np.uint8) for mode in (MISC_USER, MISC_KERNEL))
+            of_user, of_kernel = (np.repeat(self._scenes(pid, rank, mode), counts) for mode in modes)
             scene = np.where(cpumode == MISC_USER, of_user, np.where(cpumode == MISC_KERNEL, of_kernel, _NO_SCENE))
             rank = np.repeat(rank, counts)
         ids = self._intern(scene, ip)

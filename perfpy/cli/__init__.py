@@ -43,6 +43,9 @@ COMMANDS = {
     "script": Entry("perfpy.cli.script", "read perf.data and print every sample"),
     "list": Entry("perfpy.cli.list", "list the events of this machine"),
     "evlist": Entry("perfpy.cli.evlist", "list the events in a perf.data"),
+    "buildid-list": Entry("perfpy.cli.buildid_list", "list the build-ids of a perf.data's files"),
+    "buildid-cache": Entry("perfpy.cli.buildid_cache", "look after the files kept by build-id"),
+    "inject": Entry("perfpy.cli.inject", "add code of JIT compilers, or build-ids, to a perf.data"),
     "version": Entry("perfpy.cli.version", "show the version, and which parts are there"),
     "help": Entry("perfpy.cli.help", "show the help of a command"),
 }

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from perfpy.cli.options import Option, PerfCommand
 
 _PERF_ONLY = frozenset(
-    "annotate archive bench buildid-cache buildid-list c2c config daemon data diff ftrace inject iostat kallsyms kmem"
+    "annotate archive bench c2c config daemon data diff ftrace iostat kallsyms kmem"
     " kvm kwork lock mem probe sched test timechart top trace".split()
 )
 

@@ -30,7 +30,7 @@ _COPY_SIZE: Final = 1 << 20
 
 def default_folder() -> str:
     """Where perf keeps the cache."""
-    return os.environ.get("PERF_BUILDID_DIR") or os.path.expanduser("~/.debug")
+    return os.path.expanduser("~/.debug")
 
 
 class BuildIdCache:

@@ -1,0 +1,187 @@
+"""perf inject: a recording with what was not known, or not in it, when it was made.
+
+What enters: a recording, and what to add: an ELF file per function of jitdump
+files (with the MMAP2 records that map them), build-ids of the files that
+samples hit. What leaves: a new recording with the same events and features.
+
+The records that mark rounds are left out: what is added is older than what
+stands around it, so a reader has to put all records in order of time.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from perfpy.abi import records
+from perfpy.abi.flags import MISC_USER, NATIVE_ENDIAN, RecordType, SampleType
+from perfpy.errors import OutputFailed, PerfError
+from perfpy.perfdata.features import Feature, encode_feature
+from perfpy.perfdata.writer import FileWriter, WrittenEvent
+from perfpy.symbols import jitdump
+from perfpy.symbols.dso import is_anonymous
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from perfpy.abi.user_records import HeaderBuildId
+    from perfpy.perfdata.reader import PerfData
+    from perfpy.perfdata.survey import SideRecord
+
+_DUMP = re.compile(r"/jit-(\d+)\.dump\Z")
+_PROT_READ_EXEC: Final = 5
+_MAP_PRIVATE: Final = 2
+_OWN_FEATURES: Final = (Feature.TRACING_DATA, Feature.COMPRESSED)  # written otherwise; not true of the new file
+
+
+@dataclass
+class _Mapped:
+    """Where the image of a function is."""
+
+    path: str
+    size: int
+
+
+class JitInjector:
+    """Makes images of the functions in the dumps that a recording's processes mapped, and the records that map them."""
+
+    def __init__(self, data: PerfData, folder: str = "") -> None:
+        self._data = data
+        self._folder = folder  # for the images; "": beside each dump
+        event = data.events[0]
+        self._layout = records.IdLayout(event.attr.sample_type if event.attr.sample_id_all else 0, data.endian)
+        self._identity = event.ids[0] if event.ids else 0
+        self.dumps: dict[int, str] = {}  # pid -> the dump it wrote
+        self.functions = 0
+
+    def records(self, side_band: Iterable[SideRecord]) -> list[bytes]:
+        """The records to add; the dumps that are mapped in the side-band are read and their images written."""
+        found: list[bytes] = []
+        for side in side_band:
+            record = side.record
+            if not isinstance(record, records.Mmap | records.Mmap2):
+                continue
+            match = _DUMP.search(record.filename)
+            if match and record.pid not in self.dumps:
+                self.dumps[record.pid] = record.filename
+                found += self._inject(record.filename)
+        return found
+
+    def unwanted(self, record: object) -> bool:
+        """Whether a record would hide what is added: the mapping of a dump, and memory that its process got for code."""
+        if not isinstance(record, records.Mmap | records.Mmap2):
+            return False
+        return record.pid in self.dumps and (is_anonymous(record.filename) or bool(_DUMP.search(record.filename)))
+
+    def _inject(self, path: str) -> list[bytes]:
+        try:
+            with open(path, "rb") as file:
+                dump = jitdump.parse(file.read(), path)
+        except OSError as error:
+            raise PerfError(f"{path}: {os.strerror(error.errno or 0)}; inject where the program ran, before its dump is removed") from None
+        if dump.arch_clock:
+            raise PerfError(f"{path}: its times are those of the processor's own clock; only CLOCK_MONOTONIC is understood")
+        images: dict[int, _Mapped] = {}
+        added = []
+        for event in dump.events:
+            if isinstance(event, jitdump.CodeLoad):
+                images[event.code_index] = self._write_image(path, event, dump)
+            image = images.get(event.code_index)
+            if image:
+                added.append(self._mapping(event, image))
+        return added
+
+    def _write_image(self, dump_path: str, load: jitdump.CodeLoad, dump: jitdump.JitDump) -> _Mapped:
+        folder = self._folder or os.path.dirname(dump_path)
+        path = f"{folder}/jitted-{load.pid}-{load.code_index}.so"
+        try:
+            with open(path, "wb") as file:
+                file.write(jitdump.image(load, dump.machine, dump.endian))
+        except OSError as error:
+            raise OutputFailed(path, os.strerror(error.errno or 0)) from None
+        self.functions += 1
+        return _Mapped(path, len(load.code))
+
+    def _mapping(self, event: jitdump.CodeLoad | jitdump.CodeMove, image: _Mapped) -> bytes:
+        state = os.stat(image.path)
+        identity = records.SampleId(event.pid, event.tid, event.time, self._identity, 0, 0, self._identity)
+        record = records.Mmap2(
+            misc=MISC_USER,
+            pid=event.pid,
+            tid=event.tid,
+            addr=event.address,
+            len=image.size,
+            pgoff=jitdump.TEXT_OFFSET,
+            maj=os.major(state.st_dev),
+            min=os.minor(state.st_dev),
+            ino=state.st_ino,
+            ino_generation=0,
+            prot=_PROT_READ_EXEC,
+            flags=_MAP_PRIVATE,
+            filename=image.path,
+            sample_id=identity,
+        )
+        return records.encode(record, self._layout, self._data.endian)
+
+
+def require_monotonic_times(data: PerfData) -> None:
+    """Raise PerfError unless the recording has the clock that JIT compilers write."""
+    attr = data.events[0].attr
+    if not attr.sample_type & SampleType.TIME or not attr.sample_id_all:
+        raise PerfError(f"{data.path}: its records have no times; record with -k mono")
+    if not attr.use_clockid:
+        raise PerfError(f"{data.path}: its times are not CLOCK_MONOTONIC's, as those of jitdump files are; record with -k mono")
+
+
+def inject(data: PerfData, path: str, *, jit: JitInjector | None = None, build_ids: Collection[HeaderBuildId] | None = None) -> None:
+    """Write a copy of a recording with what is to be added.
+
+    jit: adds jitted code; build_ids: takes the place of the BUILD_ID feature.
+    Raises PerfError and OutputFailed.
+    """
+    if data.endian != NATIVE_ENDIAN:
+        raise PerfError(f"{data.path}: it is of the other byte order; inject on a machine like the one that recorded it")
+    if os.path.exists(path) and os.path.samefile(data.path, path):
+        raise OutputFailed(path, "it is the input")
+    added = jit.records(data.side_band()) if jit else []
+    writer = FileWriter(path)
+    try:
+        writer.begin([WrittenEvent(event.attr, tuple(event.ids)) for event in data.events], {})
+        for record in added:
+            writer.write(record)
+        _copy_records(data, writer, jit)
+        writer.finish(_features(data, build_ids))
+    finally:
+        writer.close()
+
+
+def _copy_records(data: PerfData, writer: FileWriter, jit: JitInjector | None) -> None:
+    """All records but the marks of rounds, and those that the injector does not want."""
+    mappings = (RecordType.MMAP, RecordType.MMAP2)
+    for stream in data.keyed():
+        for keyed in stream:
+            chunk = keyed.chunk
+            for row, kind in enumerate(chunk.types.tolist()):
+                record = chunk.record(row)
+                if kind == RecordType.FINISHED_ROUND:
+                    continue
+                if jit and kind in mappings:
+                    _, misc, _ = records.HEADER[data.endian].unpack_from(record)
+                    if jit.unwanted(records.decode(kind, misc, record[8:], endian=data.endian)):
+                        continue
+                writer.write(record)
+
+
+def _features(data: PerfData, build_ids: Collection[HeaderBuildId] | None) -> dict[Feature, bytes]:
+    features: dict[Feature, bytes] = {
+        feature: encode_feature(feature, data.features[feature.key], data.endian)
+        for feature in Feature
+        if feature.key in data.features and feature not in _OWN_FEATURES
+    }
+    if Feature.TRACING_DATA.key in data.features:
+        features[Feature.TRACING_DATA] = data.features[Feature.TRACING_DATA.key]
+    if build_ids is not None:
+        features[Feature.BUILD_ID] = encode_feature(Feature.BUILD_ID, tuple(build_ids), data.endian)
+    return features

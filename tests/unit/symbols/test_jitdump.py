@@ -1,0 +1,85 @@
+"""jitdump files, and the ELF files made of them."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+
+from perfpy.errors import PerfError
+from perfpy.symbols import elf_symbols
+from perfpy.symbols.elf import ElfFile
+from perfpy.symbols.jitdump import TEXT_OFFSET, CodeLoad, CodeMove, image, parse
+
+X86_64 = 62
+
+
+def header(endian: str = "<", flags: int = 0) -> bytes:
+    return struct.pack(endian + "IIIIIIQQ", 0x4A695444, 1, 40, X86_64, 0, 77, 5, flags)
+
+
+def record(kind: int, body: bytes, time: int = 9, endian: str = "<") -> bytes:
+    return struct.pack(endian + "IIQ", kind, 16 + len(body), time) + body
+
+
+def load(name: str, address: int, code: bytes, index: int = 1, endian: str = "<", time: int = 9) -> bytes:
+    body = struct.pack(endian + "IIQQQQ", 77, 78, address, address, len(code), index) + name.encode() + b"\0" + code
+    return record(0, body, time, endian)
+
+
+@pytest.mark.parametrize("endian", ["<", ">"])
+def test_functions_are_read_in_either_byte_order(endian: str):
+    dump = parse(header(endian) + load("JS:*fib /a b.js:1", 0x7000, b"\x90\xc3", 4, endian))
+    assert (dump.pid, dump.machine, dump.arch_clock) == (77, X86_64, False)
+    assert dump.events == [CodeLoad(9, 77, 78, 0x7000, 4, "JS:*fib /a b.js:1", b"\x90\xc3")]
+
+
+def test_moves_are_read():
+    body = struct.pack("<IIQQQQQ", 77, 78, 0, 0x7000, 0x8000, 2, 4)
+    assert parse(header() + record(1, body)).events == [CodeMove(9, 77, 78, 0x8000, 4, 2)]
+
+
+def test_unwinding_belongs_to_the_function_that_follows():
+    unwinding = struct.pack("<QQQ", 6, 2, 6) + b"frameH"[:6]
+    dump = parse(header() + record(4, unwinding) + load("f", 0x7000, b"\x90") + load("g", 0x8000, b"\x90", 2))
+    assert [(event.eh_frame, event.eh_frame_hdr) for event in dump.events if isinstance(event, CodeLoad)] == [(b"fram", b"eH"), (b"", b"")]
+
+
+def test_lines_and_unknown_records_are_stepped_over_and_the_end_ends():
+    dump = parse(header() + record(2, bytes(16)) + record(99, bytes(8)) + load("f", 1, b"x") + record(3, b"") + load("g", 2, b"x"))
+    assert len(dump.events) == 1
+
+
+def test_a_cut_dump_yields_what_is_whole():
+    whole = header() + load("f", 1, b"abc") + load("g", 2, b"abc", 2)
+    for size in range(40, len(whole)):
+        assert len(parse(whole[:size]).events) == (1 if size >= len(header() + load("f", 1, b"abc")) else 0)
+
+
+def test_what_is_no_dump_says_so():
+    with pytest.raises(PerfError, match="x: not a jitdump file"):
+        parse(b"\x7fELF" + bytes(60), "x")
+
+
+def test_the_clock_of_the_processor_is_recognised():
+    assert parse(header(flags=1)).arch_clock
+
+
+@pytest.mark.parametrize("frames", [(b"", b""), (b"frame" * 3, b"hdr!")])
+def test_an_image_holds_the_code_and_its_name(frames: tuple[bytes, bytes]):
+    function = CodeLoad(9, 77, 78, 0x7000, 1, "JS:*fib", b"\x90" * 24, *frames)
+    data = image(function, X86_64)
+    assert data[TEXT_OFFSET : TEXT_OFFSET + 24] == function.code
+    file = ElfFile("image", data)
+    table = elf_symbols.load(file, file)
+    rows = table.find(np.array([TEXT_OFFSET - 1, TEXT_OFFSET, TEXT_OFFSET + 23, TEXT_OFFSET + 24], np.uint64)).tolist()
+    assert [table.name(row) if row >= 0 else "-" for row in rows] == ["-", "JS:*fib", "JS:*fib", "-"]
+    assert len(file.build_id) == 40
+    section = file.section(".eh_frame")
+    assert (bytes(file.data(section)) if section else b"") == frames[0]
+
+
+def test_images_of_different_functions_have_different_build_ids():
+    one, two = (ElfFile("x", image(CodeLoad(0, 1, 1, 0, 0, name, b"\x90"), X86_64)).build_id for name in ("f", "g"))
+    assert one != two

@@ -94,7 +94,7 @@ def cache(machine: Machine, *, all_of_them: bool = False) -> Iterator[Offer]:
                 name = cache_event_name(config)
                 alias = f"{pmu.name}/{name}/"
                 event = (PerfType.HW_CACHE, config | extended)
-                yield Offer(name, "Hardware cache event", alias, topic=pmu.name, pmu=pmu.name, event=event)
+                yield Offer(name, "Hardware cache event", alias, topic="cache", pmu=pmu.name, event=event)
 
 
 def _is_supported(machine: Machine, event_type: int, config: int) -> bool:
@@ -169,7 +169,7 @@ def raw_descriptors(machine: Machine) -> Iterator[Offer]:
     kind = "Raw event descriptor"
     yield Offer("rNNN", kind)
     for pmu in _without_twins(machine.pmus):
-        terms = [name if field.width == 1 else f"{name}=0..{(1 << field.width) - 1:#x}" for name, field in pmu.formats.items()]
+        terms = [_term_pattern(name, field.width) for name, field in pmu.formats.items()]
         if pmu.is_core or not pmu.path:
             terms += _GENERAL_TERMS
         more = ",..." if len(terms) > _SHOWN_TERMS else ""
@@ -177,6 +177,13 @@ def raw_descriptors(machine: Machine) -> Iterator[Offer]:
         whole = f"{_family(pmu)}/{','.join(terms)}/modifier"
         help_text = _ENCODING_HELP if pmu.is_core or not pmu.path else ""
         yield Offer(name, kind, description=help_text, encoding=lambda text=whole: text)  # type: ignore[misc]
+
+
+def _term_pattern(name: str, width: int) -> str:
+    highest = (1 << width) - 1
+    if width == 1:
+        return name
+    return f"{name}=0..{highest if highest < 10 else hex(highest)}"
 
 
 def breakpoint_pattern() -> Iterator[Offer]:

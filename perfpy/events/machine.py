@@ -7,6 +7,7 @@ before it is asked for.
 
 from __future__ import annotations
 
+import os
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from perfpy.events.eventfiles import EventFiles
+
+#: names a folder of JSON event files for all commands and the API
+EVENT_FILES_VARIABLE: Final = "PERFPY_EVENT_FILES"
 
 _UNCORE: Final = "uncore_"
 
@@ -111,12 +115,17 @@ def _is_meant(pmu_name: str, asked: str) -> bool:
 
 
 def this_machine(event_files: str = "") -> Machine:
-    """The machine that perfpy runs on; event_files: a folder of JSON event files, or ""."""
+    """The machine that perfpy runs on.
+
+    event_files: a folder of JSON event files; default: the one that the
+    environment variable PERFPY_EVENT_FILES names, if any.
+    """
     files = None
-    if event_files:
+    folder = event_files or os.environ.get(EVENT_FILES_VARIABLE, "")
+    if folder:
         from perfpy.events.eventfiles import EventFiles  # json and its files only for those who have some
 
-        files = EventFiles(event_files)
+        files = EventFiles(folder)
     return Machine(event_files=files, can_open=_can_open)
 
 

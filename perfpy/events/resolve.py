@@ -158,20 +158,21 @@ class _Resolver:
         if not self.machine.has_extended_types:
             return [make()]
         self.several_pmus = True
-        events = []
-        for pmu in self.machine.core_pmus:
-            event = make()
-            event.attr.config |= (pmu.type or 0) << 32
-            event.pmu, event.cpus = pmu.name, pmu.cpus
-            events.append(event)
-        return events
+        return [_on_core_pmu(make(), pmu) for pmu in self.machine.core_pmus]
 
     def cache_events(self, name: str, config: int, spec: EventSpec) -> list[Event]:
         """A core PMU that names the event itself knows better than the generic code."""
-        own = [pmu for pmu in self.machine.core_pmus if self.machine.alias(pmu, name)]
-        if own:
-            return self.on_pmus(own, (Term(name, None, spec.column, spec.column), *(spec.terms or ())), name)
-        return self.on_core_pmus(lambda: self.plain(name, spec, PerfType.HW_CACHE, config))
+        if not any(self.machine.alias(pmu, name) for pmu in self.machine.core_pmus):
+            return self.on_core_pmus(lambda: self.plain(name, spec, PerfType.HW_CACHE, config))
+        terms = (Term(name, None, spec.column, spec.column), *(spec.terms or ()))
+        events = []
+        for pmu in self.machine.core_pmus:
+            if self.machine.alias(pmu, name):
+                events += self.on_pmus([pmu], terms, spec.name)
+            else:
+                events.append(_on_core_pmu(self.plain(name, spec, PerfType.HW_CACHE, config), pmu))
+        self.several_pmus |= len(events) > 1
+        return events
 
     def pmu_events(self, name: str, spec: EventSpec) -> list[Event]:
         """pmu/terms/, or the name of an event that some PMU has."""
@@ -239,6 +240,13 @@ class _Resolver:
         else:
             hint = "neither the kernel nor a PMU of this machine has it (perfpy list shows those there are)"
         return UnknownEvent(name, near=near, hint=hint)
+
+
+def _on_core_pmu(event: Event, pmu: Pmu) -> Event:
+    """The generic event for one kind of core: its PMU's type goes into the high half of config."""
+    event.attr.config |= (pmu.type or 0) << 32
+    event.pmu, event.cpus = pmu.name, pmu.cpus
+    return event
 
 
 def new_event(name: str, event_type: int, config: int) -> Event:

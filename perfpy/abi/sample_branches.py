@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfpy.abi.branch_flags import BRANCH_FLAGS
 from perfpy.abi.columns import Columns, Ragged
 from perfpy.abi.flags import BranchSample
 from perfpy.abi.sample_cursor import Cursor, Step, gather
@@ -22,20 +23,9 @@ from perfpy.abi.sample_cursor import Cursor, Step, gather
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-BRANCH_DTYPE: Final = np.dtype([("from", "u8"), ("to", "u8"), ("flags", "u8")])
+__all__ = ["BRANCH_DTYPE", "BRANCH_FLAGS", "branch_step"]
 
-#: name and width of the parts of a branch's flags, from the lowest bit on (from the highest on a big-endian machine)
-BRANCH_FLAGS: Final = (
-    ("mispred", 1),
-    ("predicted", 1),
-    ("in_tx", 1),
-    ("abort", 1),
-    ("cycles", 16),
-    ("type", 4),
-    ("spec", 2),
-    ("new_type", 4),
-    ("priv", 3),
-)
+BRANCH_DTYPE: Final = np.dtype([("from", "u8"), ("to", "u8"), ("flags", "u8")])
 
 
 def branch_step(sampled: BranchSample, endian: str) -> tuple[tuple[str, ...], Step]:

@@ -21,8 +21,8 @@ PERF_RECORD_SAMPLE in include/uapi/linux/perf_event.h:
       u64 phys_addr (PHYS_ADDR), cgroup (CGROUP), data_page_size, code_page_size
       u64 size; char data[] (AUX) }
 
-The columns are named after these; see SampleLayout.decode. `encode` (in
-perfpy.abi.sample_encoding) is the mirror for one sample.
+The columns are named after these; see SampleLayout.decode. The mirror, for one
+sample, is perfpy.abi.sample_encoding.
 """
 
 from __future__ import annotations

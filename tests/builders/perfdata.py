@@ -1,0 +1,141 @@
+"""perf.data files of any shape, built in memory.
+
+What enters: events, records, samples, features. What leaves: the bytes of a
+file or of a pipe, of either byte order, version and attr size.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from perfpy.abi import records, user_records
+from perfpy.abi.attr import EventAttr
+from perfpy.abi.flags import RecordType, SampleType
+from perfpy.abi.records import IdLayout
+from perfpy.abi.sample_encoding import encode_sample
+from perfpy.perfdata.features import Feature, encode_feature
+from perfpy.perfdata.header import HEADER_SIZE, AttrEntry, FileHeader, PipeHeader, Section
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+USUAL = SampleType.IP | SampleType.TID | SampleType.TIME | SampleType.PERIOD
+
+
+def usual_attr(sample_type: int = USUAL, **changes: int) -> EventAttr:
+    """cpu-clock:u as perf record opens it."""
+    values = {"type": 1, "sample_period": 4000, "freq": 1, "sample_id_all": 1, "exclude_kernel": 1, "exclude_hv": 1, **changes}
+    return EventAttr(sample_type=sample_type, **values)
+
+
+@dataclass
+class PerfDataBuilder:
+    """Collects records, then gives the bytes of a file or a pipe.
+
+    attrs, ids: of the events; without ids the events have none.
+    """
+
+    attrs: list[EventAttr] = field(default_factory=lambda: [usual_attr()])
+    ids: list[tuple[int, ...]] = field(default_factory=list)
+    endian: str = "<"
+    version: int = 2
+    features: dict[int, bytes] = field(default_factory=dict)
+    body: bytearray = field(default_factory=bytearray)
+
+    def sample(self, event: int = 0, **values: Any) -> PerfDataBuilder:
+        """A sample of one of the events; its id fields are filled in."""
+        if self.ids and self.ids[event]:
+            values = {"id": self.ids[event][0], "identifier": self.ids[event][0], **values}
+        return self.raw(encode_sample(self.attrs[event], values, self.endian))
+
+    def record(self, record: Any, event: int = 0) -> PerfDataBuilder:
+        """A value of perfpy.abi.records or user_records."""
+        if type(record).__module__ == user_records.__name__:
+            return self.raw(user_records.encode(record, self.endian))
+        attr = self.attrs[event]
+        return self.raw(records.encode(record, IdLayout(attr.sample_type if attr.sample_id_all else 0, self.endian), self.endian))
+
+    def round(self) -> PerfDataBuilder:
+        """A FINISHED_ROUND."""
+        return self.record(user_records.FinishedRound(0))
+
+    def raw(self, data: bytes) -> PerfDataBuilder:
+        """Bytes as they are."""
+        self.body += data
+        return self
+
+    def compressed(self, pieces: int = 1, *, second_form: bool = False) -> PerfDataBuilder:
+        """Replace what was collected by as many COMPRESSED (or COMPRESSED2) records of one zstd stream."""
+        from backports.zstd import ZstdCompressor
+
+        plain, self.body = bytes(self.body), bytearray()
+        zstd = ZstdCompressor()
+        size = -(-len(plain) // pieces)
+        for start in range(0, len(plain), size):
+            data = zstd.compress(plain[start : start + size], zstd.FLUSH_BLOCK)
+            kind = user_records.Compressed2 if second_form else user_records.Compressed
+            self.record(kind(0, data))
+        return self
+
+    def feature(self, feature: Feature, value: Any) -> PerfDataBuilder:
+        """A feature section."""
+        self.features[feature] = encode_feature(feature, value, self.endian)
+        return self
+
+    def file(self, *, attr_size: int | None = None, data_size: int | None = None) -> bytes:
+        """The bytes of a file. attr_size: of the attrs in its table; data_size: what the header says (0: killed)."""
+        ids = self.ids or [()] * len(self.attrs)
+        id_bytes = [struct.pack(f"{self.endian}{len(group)}Q", *group) for group in ids]
+        at = HEADER_SIZE
+        table = b""
+        for attr, group in zip(self.attrs, id_bytes, strict=True):
+            packed = attr.copy(size=attr_size) if attr_size else attr
+            table += AttrEntry(packed, Section(at, len(group))).encode(self.endian)
+            at += len(group)
+        attrs = Section(at, len(table))
+        data = Section(attrs.end, len(self.body) if data_size is None else data_size)
+        numbers = tuple(sorted(self.features))
+        header = FileHeader(self.endian, self.version, len(table) // len(self.attrs), attrs, data, Section(0, 0), numbers)
+        return header.encode() + b"".join(id_bytes) + table + bytes(self.body) + self._sections(data.offset + len(self.body), numbers)
+
+    def _sections(self, offset: int, numbers: Iterable[int]) -> bytes:
+        sections = [self.features[number] for number in numbers]
+        at = offset + 16 * len(sections)
+        table = b""
+        for section in sections:
+            table += struct.pack(f"{self.endian}2Q", at, len(section))
+            at += len(section)
+        return table + b"".join(sections)
+
+    def pipe(self) -> bytes:
+        """The bytes of a pipe: attrs and features as records in front."""
+        ids = self.ids or [()] * len(self.attrs)
+        front = PipeHeader(self.endian).encode()
+        for attr, group in zip(self.attrs, ids, strict=True):
+            front += user_records.encode(user_records.HeaderAttr(0, attr, group), self.endian)
+        for number, data in sorted(self.features.items()):
+            front += user_records.encode(user_records.HeaderFeature(0, number, data), self.endian)
+        return front + bytes(self.body)
+
+
+def header_of(kind: RecordType, size: int, misc: int = 0, endian: str = "<") -> bytes:
+    """A record's header alone, whatever its size claims."""
+    return struct.pack(f"{endian}IHH", kind, misc, size)
+
+
+def simple_recording(samples: int = 10, **builder: Any) -> PerfDataBuilder:
+    """A process that maps a file and is sampled."""
+    built = PerfDataBuilder(**builder)
+    ids = {"pid": 7, "tid": 7, "time": 100}
+    built.record(records.Comm(0, 7, 7, "busy", records.SampleId(**ids)))
+    built.record(records.Mmap2(2, 7, 7, 0x1000, 0x1000, 0, 8, 1, 99, 0, 5, 2, "/bin/busy", b"", records.SampleId(**ids)))
+    for number in range(samples):
+        built.sample(misc=2, ip=0x1000 + number, pid=7, tid=7, time=200 + 10 * number, period=1000)
+    return built
+
+
+def values_of(columns: Mapping[str, Any], name: str) -> list[Any]:
+    """A column as a list, rows of a Ragged as lists."""
+    return [row.tolist() for row in columns[name]]

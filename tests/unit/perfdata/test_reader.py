@@ -1,0 +1,275 @@
+"""PerfData reads files of every shape: what was put in comes out, and what is damaged is said and left out."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from perfpy.abi import records, user_records
+from perfpy.abi.flags import RecordType, SampleType
+from perfpy.errors import BadPerfData
+from perfpy.perfdata.features import EventDesc, EventGroup, Feature
+from perfpy.perfdata.reader import PerfData
+from perfpy.perfdata.stream import RecordStream
+from tests.builders.perfdata import USUAL, PerfDataBuilder, header_of, simple_recording, usual_attr
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def opened(tmp_path: Path, data: bytes) -> PerfData:
+    path = tmp_path / "perf.data"
+    path.write_bytes(data)
+    return PerfData(path)
+
+
+def column(data: PerfData, name: str) -> list[Any]:
+    return [value for batch in data.batches([name]) for value in batch.columns[name].tolist()]
+
+
+@pytest.mark.parametrize("endian", "<>")
+@pytest.mark.parametrize("shape", ["file", "pipe", "version 1", "compressed", "compressed again", "short attrs", "long attrs"])
+def test_the_same_recording_is_read_from_every_shape(tmp_path: Path, shape: str, endian: str) -> None:
+    built = simple_recording(50, endian=endian)
+    if shape.startswith("compressed"):
+        built.compressed(7, second_form=shape.endswith("again"))
+    if shape == "version 1":
+        built.version = 1
+    sizes = {"version 1": 72, "short attrs": 64, "long attrs": 200}
+    data = built.pipe() if shape == "pipe" else built.file(attr_size=sizes.get(shape))
+    with opened(tmp_path, data) as file:
+        assert file.endian == endian
+        assert file.is_pipe == (shape == "pipe")
+        assert column(file, "ip") == list(range(0x1000, 0x1000 + 50))
+        assert column(file, "tid") == [7] * 50
+        others = [side.record for side in file.side_band() if isinstance(side.record, (records.Comm, records.Mmap2))]
+        assert [type(record).__name__ for record in others] == ["Comm", "Mmap2"]
+        assert others[1].filename == "/bin/busy"
+        assert file.survey.types[RecordType.SAMPLE] == 50
+        assert (file.survey.first, file.survey.last) == (200, 690)
+        assert not file.warnings
+
+
+def test_features_and_names_come_with_the_events(tmp_path: Path) -> None:
+    built = simple_recording(1, attrs=[usual_attr(USUAL | SampleType.ID), usual_attr(USUAL | SampleType.ID, config=1)], ids=[(1, 2), (3,)])
+    built.feature(Feature.HOSTNAME, "vm")
+    built.feature(Feature.EVENT_DESC, (EventDesc(built.attrs[0], "first", (1, 2)), EventDesc(built.attrs[1], "second", (3,))))
+    built.feature(Feature.GROUP_DESC, (EventGroup("grp", 0, 2),))
+    built.features[200] = b"of a newer perf"
+    file = opened(tmp_path, built.file())
+    assert file.features["hostname"] == "vm"
+    assert [(event.name, event.ids, event.leader, event.group_name) for event in file.events] == [
+        ("first", (1, 2), 0, "grp"),
+        ("second", (3,), 0, ""),
+    ]
+    assert sorted(file.feature_sections) == [Feature.HOSTNAME, Feature.EVENT_DESC, Feature.GROUP_DESC, 200]
+    assert not file.warnings
+
+
+def test_samples_find_their_events_by_id_and_differ_in_their_fields(tmp_path: Path) -> None:
+    kinds = USUAL | SampleType.IDENTIFIER
+    built = PerfDataBuilder(attrs=[usual_attr(kinds), usual_attr(kinds | SampleType.CALLCHAIN)], ids=[(11, 12), (21,)])
+    built.sample(0, time=10, ip=1).sample(1, time=11, ip=2, callchain=[7, 8]).sample(0, time=12, ip=3, identifier=12)
+    built.sample(0, time=13, ip=4, identifier=0).sample(0, time=14, ip=5, identifier=999)
+    file = opened(tmp_path, built.file())
+    (batch,) = file.batches()
+    assert batch.event.tolist() == [0, 1, 0, 0]
+    assert batch.columns["ip"].tolist() == [1, 2, 3, 4]
+    assert batch.columns["callchain"].lengths.tolist() == [0, 2, 0, 0]
+    assert file.survey.events == {0: 3, 1: 1, -1: 1}
+    assert any("unknown events" in warning for warning in file.warnings)
+
+
+def test_records_are_delivered_by_time_within_rounds_and_late_ones_after_their_round(tmp_path: Path) -> None:
+    built = PerfDataBuilder()
+    for time in (30, 10, 20):
+        built.sample(time=time)
+    built.round()
+    for time in (40, 25):
+        built.sample(time=time)
+    built.round()  # delivers up to 30
+    built.sample(time=5).sample(time=45).round()  # delivers up to 40: 5 comes too late
+    built.sample(time=50)
+    file = opened(tmp_path, built.file())
+    keys = [key for batch in file.batches([]) for key in batch.key.tolist()]
+    assert column(file, "time") == [10, 20, 25, 30, 5, 40, 45, 50]
+    assert keys == [10, 20, 25, 30, 31, 40, 45, 50]
+
+
+def test_side_band_takes_effect_by_its_key(tmp_path: Path) -> None:
+    built = PerfDataBuilder()
+    built.sample(time=100, ip=1)
+    built.record(records.Comm(0, 7, 7, "late", records.SampleId(pid=7, tid=7, time=50)))
+    built.round().sample(time=200).round()
+    built.record(user_records.ThreadMap(0, ((7, "x"),)))
+    file = opened(tmp_path, built.file())
+    assert [(type(side.record).__name__, side.key) for side in file.side_band()] == [("Comm", 50), ("ThreadMap", 101)]
+
+
+def test_without_sample_id_all_a_file_is_delivered_as_it_stands(tmp_path: Path) -> None:
+    built = PerfDataBuilder(attrs=[usual_attr(sample_id_all=0)])
+    built.sample(time=30).record(records.Comm(0, 7, 7, "x")).sample(time=10)
+    file = opened(tmp_path, built.file())
+    assert column(file, "time") == [30, 10]
+    (side,) = file.side_band()
+    (batch,) = file.batches([])
+    assert batch.key[0] < side.key <= batch.key[1]
+
+
+def test_batches_of_a_long_file_are_whole_and_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perfpy.perfdata.reader.RecordStream", partial(RecordStream, chunk_size=1 << 16))
+    rng = np.random.default_rng(1)
+    times = rng.permutation(20_000) + 1
+    built = PerfDataBuilder()
+    for block in np.split(times, 200):
+        for time in np.sort(block).tolist():
+            built.sample(time=time, ip=time)
+    file = opened(tmp_path, built.file())
+    assert column(file, "ip") == list(range(1, 20_001))
+    ordered = PerfDataBuilder()
+    for time in range(1, 20_001):
+        ordered.sample(time=time)
+        if time % 100 == 0:
+            ordered.round()
+    batches = [len(batch) for batch in opened(tmp_path, ordered.file()).batches([])]
+    assert sum(batches) == 20_000
+    assert max(batches) < 5_000
+
+
+@pytest.mark.parametrize("cut", [1, 30, 500])
+def test_a_cut_file_is_read_to_its_last_whole_record(tmp_path: Path, cut: int) -> None:
+    whole = simple_recording(50).file()
+    file = opened(tmp_path, whole[:-cut])
+    assert len(column(file, "ip")) == 50 - -(-cut // 40)
+    assert any("cut" in warning for warning in file.warnings)
+
+
+def test_a_killed_recording_is_read_to_its_end(tmp_path: Path) -> None:
+    built = simple_recording(50)
+    file = opened(tmp_path, built.file(data_size=0) + b"\x09\0\0")
+    assert len(column(file, "ip")) == 50
+    assert "not ended properly" in file.warnings[0]
+
+
+def test_damage_in_the_middle_keeps_what_is_before_it(tmp_path: Path) -> None:
+    built = simple_recording(5).raw(header_of(RecordType.SAMPLE, 3)).sample(time=900)
+    file = opened(tmp_path, built.file())
+    assert len(column(file, "ip")) == 5
+    assert "record of 3 bytes" in file.warnings[0]
+
+
+def test_a_sample_too_short_for_its_event_is_left_out(tmp_path: Path) -> None:
+    built = simple_recording(3).raw(header_of(RecordType.SAMPLE, 16) + bytes(8)).sample(ip=9, time=900)
+    file = opened(tmp_path, built.file())
+    assert column(file, "ip") == [0x1000, 0x1001, 0x1002, 9]
+    assert any("left out" in warning for warning in file.warnings)
+
+
+def test_foreign_record_types_are_skipped_with_a_note(tmp_path: Path) -> None:
+    built = simple_recording(3).raw(header_of(0x8003, 24) + bytes(16)).sample(ip=9, time=900)  # type: ignore[arg-type]
+    file = opened(tmp_path, built.file())
+    assert len(column(file, "ip")) == 4
+    assert any("type 32771" in warning for warning in file.warnings)
+
+
+def test_auxtrace_data_between_records_is_stepped_over(tmp_path: Path) -> None:
+    built = simple_recording(3)
+    for _ in range(3):
+        built.record(user_records.Auxtrace(0, 1000, 0, 0, 0, 7, 1)).raw(b"\xff" * 1000).sample(ip=9, time=900)
+    assert len(column(opened(tmp_path, built.file()), "ip")) == 6
+
+
+def test_records_of_odd_sizes_are_read(tmp_path: Path) -> None:
+    built = simple_recording(3).raw(header_of(RecordType.COMM, 8 + 8 + 3 + 16) + bytes(8) + b"ab\0" + bytes(16))
+    built.sample(ip=9, time=900)
+    assert column(opened(tmp_path, built.file()), "ip") == [0x1000, 0x1001, 0x1002, 9]
+
+
+def test_compressed_records_that_are_damaged_end_the_reading_with_a_warning(tmp_path: Path) -> None:
+    built = simple_recording(400).compressed(5)
+    data = bytearray(built.file())
+    data[-20] ^= 0xFF
+    data[-200] ^= 0xFF
+    file = opened(tmp_path, bytes(data))
+    assert len(column(file, "ip")) < 400
+    assert file.warnings
+
+
+def test_a_folder_of_thread_files_is_one_recording(tmp_path: Path) -> None:
+    folder = tmp_path / "perf.data"
+    folder.mkdir()
+    main = simple_recording(0)
+    (folder / "data").write_bytes(main.file())
+    for number in (0, 1, 10):
+        thread = PerfDataBuilder()
+        for time in range(1000 + number, 1100, 11):
+            thread.sample(time=time)
+        (folder / f"data.{number}").write_bytes(bytes(thread.body))
+    with PerfData(folder) as file:
+        times = column(file, "time")
+    assert times == sorted(times)
+    assert len(times) == 28
+
+
+def test_a_pipe_on_a_file_descriptor_is_spooled(tmp_path: Path) -> None:
+    data = simple_recording(2000).pipe()
+    code = "import sys; from perfpy.perfdata.reader import PerfData; print(sum(len(b) for b in PerfData('-').batches([])))"
+    run = subprocess.run([sys.executable, "-c", code], input=data, capture_output=True, check=True)
+    assert run.stdout == b"2000\n"
+
+
+def test_pipe_records_name_and_group_events(tmp_path: Path) -> None:
+    built = PerfDataBuilder(attrs=[usual_attr(USUAL | SampleType.ID), usual_attr(USUAL | SampleType.ID, config=3)], ids=[(1,), (2,)])
+    built.record(user_records.EventUpdate(0, user_records.EVENT_UPDATE_NAME, 2, "mine"))
+    built.record(user_records.EventUpdate(0, user_records.EVENT_UPDATE_SCALE, 2, 0.5))
+    built.record(user_records.EventUpdate(0, user_records.EVENT_UPDATE_UNIT, 2, "J"))
+    built.record(user_records.EventUpdate(0, user_records.EVENT_UPDATE_CPUS, 2, (0, 1)))
+    built.sample(1, time=5)
+    built.feature(Feature.GROUP_DESC, (EventGroup("{anon_group}", 0, 2),))
+    file = opened(tmp_path, built.pipe())
+    second = file.events[1]
+    assert (second.name, second.scale, second.unit, second.cpus, second.leader) == ("mine", 0.5, "J", (0, 1), 0)
+
+
+def test_events_that_samples_do_not_tell_apart_are_said(tmp_path: Path) -> None:
+    built = PerfDataBuilder(attrs=[usual_attr(), usual_attr(config=2)], ids=[(1,), (2,)])
+    built.sample(time=1).sample(1, time=2)
+    file = opened(tmp_path, built.file())
+    (batch,) = file.batches()
+    assert batch.event.tolist() == [0, 0]
+    assert any("do not say which event" in warning for warning in file.warnings)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "too short"),
+        (b"#!/bin/sh\n" * 20, "not a perf.data"),
+        (simple_recording(1).file()[:110], "the file has 110 bytes"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_in_one_line(tmp_path: Path, data: bytes, reason: str) -> None:
+    with pytest.raises(BadPerfData, match=reason) as caught:
+        opened(tmp_path, data)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_refused_with_a_remedy(tmp_path: Path) -> None:
+    with pytest.raises(BadPerfData, match="record one first"):
+        PerfData(tmp_path / "none")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_somebody_elses_file_is_refused_when_asked_to(tmp_path: Path) -> None:
+    path = tmp_path / "perf.data"
+    path.write_bytes(simple_recording(1).file())
+    os.chown(path, 12345, 12345)
+    with pytest.raises(BadPerfData, match="-f"):
+        PerfData(path, check_owner=True)
+    PerfData(path).close()

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from perfpy.abi.user_records import HeaderBuildId
 from perfpy.symbols.buildid_cache import BuildIdCache
 from tests.builders.elf import Elf
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ID = "ab" * 20
 
@@ -31,7 +28,7 @@ def test_a_kept_file_lies_where_perf_looks_for_it(tmp_path: Path, program: str):
     link = tmp_path / "cache" / ".build-id" / "ab" / ID[2:]
     assert link.is_symlink()
     assert not os.path.isabs(os.readlink(link))
-    assert (link / "elf").read_bytes() == open(program, "rb").read()
+    assert (link / "elf").read_bytes() == Path(program).read_bytes()
     assert (tmp_path / "cache" / program.lstrip("/") / ID / "elf").exists()
     assert cache.entries() == [(ID, program)]
     assert cache.holds(ID)

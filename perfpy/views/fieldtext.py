@@ -150,11 +150,16 @@ _NEEDED: Final = {
 _ABSENT: Final = {"pid": -1, "tid": -1, "cpu": -1, "time": _NEVER, "data_src": _NO_DATA_SRC}
 
 
+def has_column(event: FileEvent, name: str) -> bool:
+    """Whether the event's samples carry what the column has (of other events it has zeros)."""
+    needed = _NEEDED.get(name)
+    return needed is None or bool(event.attr.sample_type & needed)
+
+
 def column(batch: Batch, event: FileEvent, name: str) -> NDArray[Any]:
     """A column of samples of one event, or the value that perf gives what they lack."""
     found = batch.columns.get(name)
-    needed = _NEEDED.get(name)
-    if found is not None and (needed is None or event.attr.sample_type & needed):
+    if found is not None and has_column(event, name):
         array: NDArray[Any] = found
         return array
     default = event.attr.sample_period if name == "period" else _ABSENT.get(name, 0)
@@ -191,12 +196,13 @@ def branch_flags_text(word: int) -> bytes:
         parts[name] = word & (1 << width) - 1
         word >>= width
     guess = "P" if parts["predicted"] else "M" if parts["mispred"] else "-"
-    kind = _branch_type(parts["type"], parts["new_type"])
+    kind = branch_type_text(parts["type"], parts["new_type"])
     spec = _BRANCH_SPECS[parts["spec"]]
     return f"/{guess}/{'X' if parts['in_tx'] else '-'}/{'A' if parts['abort'] else '-'}/{parts['cycles']}/{kind}/{spec} ".encode()
 
 
-def _branch_type(kind: int, new: int) -> str:
+def branch_type_text(kind: int, new: int) -> str:
+    """The kind of a branch; "" where it is not known."""
     if kind == _NEW_TYPE:
         return _NEW_BRANCH_TYPES[new] if new < len(_NEW_BRANCH_TYPES) else "unknown"
     return _BRANCH_TYPES[kind]

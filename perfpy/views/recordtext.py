@@ -21,6 +21,7 @@ from perfpy.abi.flags import (
 )
 
 _NAMES: Final = {
+    0: "TOTAL",
     **{number: number.name for number in RecordType},
     RecordType.HEADER_ATTR: "ATTR",
     RecordType.HEADER_EVENT_TYPE: "EVENT_TYPE",

@@ -6,6 +6,7 @@ stream (or, for --per-event-dump, in a file an event).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
@@ -123,7 +124,7 @@ class ScriptRun:
         return LineContext(
             recording.timeline,
             self._symbolizer,
-            arch=recording.header.get("arch", ""),
+            arch=recording.header.get("arch") or os.uname().machine,
             kernel_start=self._kernel_start(),
             name_width=max((len(event.name.encode("utf-8", "surrogateescape")) for event in recording.events), default=0),
             ns=options.ns,

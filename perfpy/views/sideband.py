@@ -34,7 +34,6 @@ SHOWN: Final = {
     "text-poke": (RecordType.KSYMBOL, RecordType.TEXT_POKE),
 }
 _NEVER: Final = 0xFFFFFFFFFFFFFFFF
-_HOST_ENDIAN: Final = "<" if sys.byteorder == "little" else ">"
 _WITHOUT_EVENTS: Final = {"comm", "tid", "cpu", "time"}
 #: records that name the task themselves; all others are about the task of their sample_id
 _OWN_TASK: Final = (records.Comm, records.Fork, records.Exit, records.Mmap, records.Mmap2, records.Namespaces)
@@ -110,7 +109,7 @@ class SideBandLines:
         self._name_kernel = name_kernel
         self._clock = clock
         self._cpus = cpus
-        self._is_foreign = endian != _HOST_ENDIAN
+        self._is_foreign = endian != host_endian()
         self._event_of = {ident: event for event in events for ident in event.ids}
 
     def lines(self, side_band: Sequence[SideRecord]) -> Iterator[SideLine]:
@@ -162,6 +161,11 @@ class SideBandLines:
         if not ident:
             return first
         return self._event_of.get(ident) or (None if first.attr.sample_id_all else first)
+
+
+def host_endian() -> str:
+    """The byte order of this machine, as struct writes it."""
+    return "<" if sys.byteorder == "little" else ">"
 
 
 def as_perf_reads(record: Any) -> Any:

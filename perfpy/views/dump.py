@@ -1,0 +1,203 @@
+"""`report -D` and `script -D`: every record as bytes and as text, in the order in which perf delivers them.
+
+What enters: a Recording. What leaves: perf's text on a binary stream. The
+text of samples is made by sampledump, that of perf's own records by userdump.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
+
+from perfpy.abi import records
+from perfpy.abi.flags import RecordType, SampleType
+from perfpy.perfdata.header import PIPE_HEADER_SIZE
+from perfpy.views.recordtext import alternate, record_name, record_text
+from perfpy.views.sampledump import SampleTexts
+from perfpy.views.sideband import as_perf_reads, host_endian
+from perfpy.views.swapped import swapped
+from perfpy.views.userdump import user_record_text
+
+if TYPE_CHECKING:
+    from perfpy.perfdata.keyed import KeyedChunk
+    from perfpy.recording import Recording
+
+_NEVER: Final = 0xFFFFFFFFFFFFFFFF
+_NO_CPU: Final = 0xFFFFFFFF
+_HEX: Final = [f" {byte:02x}" for byte in range(256)]
+_PRINTABLE: Final = bytes(byte if 32 <= byte < 127 else 0x2E for byte in range(256))
+_UNHANDLED: Final = ": unhandled!\n"
+#: kernel records that perf's report has no text for
+_PLAIN_TEXTS: Final[dict[int, str]] = {RecordType.THROTTLE: _UNHANDLED, RecordType.UNTHROTTLE: _UNHANDLED}
+
+
+class _Record(NamedTuple):
+    """A record and what puts it in order: the key, the time, its number in the file. event: -1 where nobody has its id."""
+
+    key: int
+    time: int
+    number: int
+    offset: int
+    event: int
+    data: bytes
+
+
+def write_dump(recording: Recording, out: BinaryIO, *, hint: str = "") -> None:
+    """All records of a recording.
+
+    hint: lines that stand before the first record, behind perf's warning. The
+    statistics that report prints behind the last one are the caller's.
+    """
+    writer = _Writer(recording, hint)
+    pieces: list[str] = []
+    size = 0
+    for text in writer.texts():
+        pieces.append(text)
+        size += len(text)
+        if size > 1 << 20:
+            out.write("".join(pieces).encode("utf-8", "surrogateescape"))
+            pieces, size = [], 0
+    out.write("".join(pieces).encode("utf-8", "surrogateescape"))
+
+
+def hex_lines(data: bytes) -> str:
+    """The bytes of a record, 16 a line, with the characters that they are."""
+    lines = []
+    for at in range(0, len(data), 16):
+        part = data[at : at + 16]
+        numbers = "".join([_HEX[byte] for byte in part])
+        shown = part.translate(_PRINTABLE).decode("ascii")
+        lines.append(f".  {at:04x}: {numbers:<48}  {shown:<16}\n")
+    return "".join(lines)
+
+
+class _Writer:
+    """Makes the text of each record."""
+
+    def __init__(self, recording: Recording, hint: str) -> None:
+        data = recording.data
+        self._hint = hint
+        self._data = data
+        self._events = data.events
+        self._endian = data.endian
+        self._is_foreign = data.endian != host_endian()
+        self._place = "pipe" if data.is_pipe else data.path
+        self._samples = SampleTexts(recording)
+        self._combined = SampleType(0)
+        self._has_trailers = False
+        self._seen = 0
+        if not data.is_pipe:
+            for _ in data.events:
+                self._see_event()
+
+    def _see_event(self) -> None:
+        """From here on perf knows one event more: those of a pipe come as records."""
+        if self._seen < len(self._events):
+            attr = self._events[self._seen].attr
+            self._combined |= attr.sample_type & 0x1FFFFFF
+            self._has_trailers = self._has_trailers or (not self._seen and bool(attr.sample_id_all))
+            self._seen += 1
+
+    def texts(self) -> Iterator[str]:
+        """One text a record, in order of delivery."""
+        if not self._data.is_pipe and not self._has_trailers:
+            yield "WARNING: No sample_id_all support, falling back to unordered processing\n"
+        yield self._hint
+        for record in _in_order(self._data.keyed(), by_time=self._data.is_delivered_by_time):
+            yield self._text(record)
+
+    def _text(self, record: _Record) -> str:
+        kind, misc, size = records.HEADER[self._endian].unpack_from(record.data)
+        raw = swapped(kind, misc, record.data) if self._is_foreign else record.data
+        # perf counts the bytes of a pipe from behind its header
+        place = alternate(record.offset - (PIPE_HEADER_SIZE if self._data.is_pipe else 0))
+        text = f"\n{place}@{self._place} [{size:#x}]: event: {kind}\n.\n. ... raw event: size {size} bytes\n{hex_lines(raw)}\n"
+        if kind == RecordType.SAMPLE:
+            return text + self._samples.text(record.offset, record.event, misc, f"{place} [{size:#x}]: PERF_RECORD_SAMPLE", self._stamp)
+        body = record.data[8:]
+        if kind >= RecordType.HEADER_ATTR:
+            stamp = self._stamp(0, 0)
+            if kind == RecordType.HEADER_ATTR:
+                self._see_event()
+            rest = user_record_text(kind, misc, body, self._endian, foreign=self._is_foreign)
+            return f"{text}{stamp}{place} [{size:#x}]: PERF_RECORD_{record_name(kind)}{rest}"
+        stamp, rest = self._kernel_record(kind, misc, body, record.event)
+        return f"{text}{stamp}{place} [{size:#x}]: {rest}"
+
+    def _kernel_record(self, kind: int, misc: int, body: bytes, event: int) -> tuple[str, str]:
+        """(time stamp, text) of a record that is no sample."""
+        try:
+            record = records.decode(kind, misc, body, self._data.table.trailer(event), self._endian)
+        except ValueError:
+            return self._stamp(0, 0), f"PERF_RECORD_{record_name(kind)}\n"
+        if self._is_foreign:
+            record = as_perf_reads(record)
+        given = record.sample_id or records.SampleId()
+        stamp = self._stamp(_NO_CPU if given.cpu is None else given.cpu, _NEVER if given.time is None else given.time, is_side_band=True)
+        name = f"PERF_RECORD_{record_name(kind)}"
+        if isinstance(record, records.Lost):
+            return stamp, f"{name}: id:{record.id}: lost:{record.lost}\n"
+        if isinstance(record, records.LostSamples):
+            return stamp, f"{name}: id:{_id_of(given)}: lost samples :{record.lost}\n"
+        if isinstance(record, records.Read):
+            return stamp, name + self._read_text(record, event)
+        plain = _PLAIN_TEXTS.get(kind)
+        return stamp, name + plain if plain else record_text(record)
+
+    def _read_text(self, record: records.Read, event: int) -> str:
+        from perfpy.abi.counts import decode_read
+
+        owner = self._events[max(event, 0)]
+        reading = decode_read(record.values, owner.attr.read_format, self._endian)[0]
+        text = f": {record.pid} {record.tid} {owner.name} {reading.value}\n"
+        for label, value in (("time enabled", reading.enabled), ("time running", reading.running), ("id          ", reading.id)):
+            if value is not None:
+                text += f"... {label} : {value}\n"
+        return text
+
+    def _stamp(self, cpu: int, time: int, *, is_side_band: bool = False) -> str:
+        """What stands before the offset: cpu and time, where some event samples them."""
+        if not self._has_trailers and (is_side_band or (cpu, time) == (0, 0)):
+            return "-1 -1 "
+        text = f"{cpu & _NO_CPU} " if self._combined & SampleType.CPU else ""
+        return text + (f"{time} " if self._combined & SampleType.TIME else "")
+
+
+def _id_of(given: records.SampleId) -> int:
+    ident = given.identifier if given.identifier is not None else given.id
+    return _NEVER if ident is None else ident
+
+
+def _in_order(streams: list[Iterator[KeyedChunk]], *, by_time: bool) -> Iterator[_Record]:
+    """All records as perf delivers them: what has no time when it is read, the rest when a round ends."""
+    waiting: list[_Record] = []
+    number = 0
+    for stream in streams:
+        round_key = 0  # of records without time: the key that the round before gave
+        for keyed in stream:
+            events = _events_of(keyed)
+            types = keyed.chunk.types.tolist()
+            for row, (kind, key, time) in enumerate(zip(types, keyed.keys.tolist(), keyed.times.tolist(), strict=True)):
+                if kind == RecordType.FINISHED_ROUND and by_time:  # it is read before what it lets through
+                    key, round_key = round_key, key
+                waiting.append(_Record(key, time, number, int(keyed.chunk.offsets[row]), events.get(row, 0), keyed.chunk.record(row)))
+                number += 1
+            if not by_time:
+                yield from waiting
+                waiting.clear()
+            elif len(streams) == 1 and round_key:
+                waiting.sort(key=_order)
+                ready = next((i for i, record in enumerate(waiting) if record.key >= round_key), len(waiting))
+                yield from waiting[:ready]
+                del waiting[:ready]
+    waiting.sort(key=_order)
+    yield from waiting
+
+
+def _order(record: _Record) -> tuple[int, int, int]:
+    return record.key, record.time, record.number
+
+
+def _events_of(keyed: KeyedChunk) -> dict[int, int]:
+    """Row -> event of the samples of a chunk."""
+    return dict(zip(keyed.samples.tolist(), keyed.events.tolist(), strict=True))

@@ -1,0 +1,134 @@
+"""Records of a machine of the other byte order, as perf has them in memory when it dumps them.
+
+What enters: the bytes of a record as they stand in the file. What leaves: the
+bytes after perf's own swapping, which knows numbers but not strings, swaps
+pairs of u32 in samples as one u64, and leaves some fields out.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from perfpy.abi.flags import MISC_MMAP_BUILD_ID, RecordType
+from perfpy.abi.user_records import CPU_MAP_LIST, CPU_MAP_RANGE
+
+
+class _Rule(NamedTuple):
+    """widths: of the numbers behind the header; what follows: "" nothing, "8" u64s, "s" a string and then u64s."""
+
+    widths: tuple[int, ...] = ()
+    rest: str = ""
+
+
+_ALL_64: Final = _Rule(rest="8")
+_TASK: Final = (4, 4)
+_RULES: Final[dict[int, _Rule]] = {
+    RecordType.MMAP: _Rule((*_TASK, 8, 8, 8), "s"),
+    RecordType.MMAP2: _Rule((*_TASK, 8, 8, 8, 4, 4, 8, 8, 0, 0, 0, 0, 0, 0, 0, 0), "s"),
+    RecordType.COMM: _Rule(_TASK, "s"),
+    RecordType.FORK: _Rule((4, 4, 4, 4, 8), "8"),
+    RecordType.EXIT: _Rule((4, 4, 4, 4, 8), "8"),
+    RecordType.LOST: _ALL_64,
+    RecordType.READ: _Rule((*_TASK, 8, 8, 8, 8), "8"),
+    RecordType.THROTTLE: _ALL_64,
+    RecordType.UNTHROTTLE: _ALL_64,
+    RecordType.SAMPLE: _ALL_64,
+    RecordType.AUX: _ALL_64,
+    RecordType.ITRACE_START: _Rule(_TASK, "8"),
+    RecordType.LOST_SAMPLES: _ALL_64,
+    RecordType.SWITCH: _Rule((0, 0, 0, 0, 0, 0, 0, 0), "8"),
+    RecordType.SWITCH_CPU_WIDE: _Rule(_TASK, "8"),
+    RecordType.NAMESPACES: _Rule(_TASK, "8"),
+    RecordType.CGROUP: _Rule((8,), "s"),
+    RecordType.TEXT_POKE: _Rule((8, 2, 2)),
+    RecordType.AUX_OUTPUT_HW_ID: _ALL_64,
+    RecordType.HEADER_EVENT_TYPE: _Rule((8,)),
+    RecordType.HEADER_TRACING_DATA: _Rule((4,)),
+    RecordType.ID_INDEX: _ALL_64,
+    RecordType.AUXTRACE_INFO: _Rule((4, 0, 0, 0, 0), "8"),
+    RecordType.AUXTRACE: _Rule((8, 8, 8, 4, 4, 4)),
+    RecordType.THREAD_MAP: _Rule((8,)),
+    RecordType.STAT_CONFIG: _ALL_64,
+    RecordType.STAT: _Rule((8, 4, 4, 8, 8, 8)),
+    RecordType.STAT_ROUND: _Rule((8, 8)),
+    RecordType.EVENT_UPDATE: _Rule((8, 8)),
+    RecordType.TIME_CONV: _ALL_64,
+}
+_BITS_REVERSED: Final = bytes(int(f"{i:08b}"[::-1], 2) for i in range(256))
+_ATTR_FLAGS: Final = 40  # where the bit field of a perf_event_attr is
+
+
+def swapped(kind: int, misc: int, record: bytes) -> bytes:
+    """A record of the other byte order, header and all, as perf shows its bytes."""
+    head = record[:4][::-1] + record[4:6][::-1] + record[6:8][::-1]
+    body = record[8:]
+    if kind == RecordType.HEADER_ATTR:
+        return head + _attr(body)
+    if kind == RecordType.THREAD_MAP:
+        return head + _threads(body)
+    if kind == RecordType.CPU_MAP:
+        return head + _cpu_map(body)
+    rule = _RULES.get(kind)
+    if rule is None:
+        return head + body
+    widths = rule.widths
+    if kind == RecordType.MMAP2 and misc & MISC_MMAP_BUILD_ID:
+        widths = (*_TASK, 8, 8, 8, *([0] * 32))
+    fixed = sum(width or 1 for width in widths)
+    return head + _numbers(body[:fixed], widths) + _tail(body[fixed:], rule.rest)
+
+
+def _numbers(data: bytes, widths: tuple[int, ...]) -> bytes:
+    """Numbers of these widths, swapped; width 0: a byte that stays."""
+    parts = []
+    at = 0
+    for width in widths:
+        parts.append(data[at : at + (width or 1)][::-1])
+        at += width or 1
+    return b"".join(parts)
+
+
+def _tail(data: bytes, rest: str) -> bytes:
+    if not rest:
+        return data
+    text = b""
+    if rest == "s":
+        end = (data.find(b"\0") + 8) & ~7 if b"\0" in data else len(data)
+        text, data = data[:end], data[end:]
+    return text + _words(data)
+
+
+def _words(data: bytes) -> bytes:
+    return b"".join(data[at : at + 8][::-1] if at + 8 <= len(data) else data[at:] for at in range(0, len(data), 8))
+
+
+def _attr(body: bytes) -> bytes:
+    """perf_event_attr and ids: the bits of the bit field turn around within their bytes."""
+    size = int.from_bytes(body[4:8], "big")
+    widths = {0: 4, 4: 4, 48: 4, 52: 4, 88: 4, 92: 4, 104: 4, 108: 2, 110: 2, 112: 4, 116: 4}
+    attr = b""
+    at = 0
+    while at < min(size, len(body)):
+        width = widths.get(at, 8)
+        part = body[at : at + width]
+        attr += part.translate(_BITS_REVERSED) if at == _ATTR_FLAGS else part[::-1]
+        at += width
+    return attr + _words(body[at:])
+
+
+def _threads(body: bytes) -> bytes:
+    """{ u64 nr; { u64 pid; char comm[16]; } [nr]; }"""
+    parts = [body[:8][::-1]]
+    for at in range(8, len(body), 24):
+        parts += [body[at : at + 8][::-1], body[at + 8 : at + 24]]
+    return b"".join(parts)
+
+
+def _cpu_map(body: bytes) -> bytes:
+    """A list { u16 nr, cpus[] }, a mask { u16 nr, long_size; words } or a range { u8 any, pad; u16 start, end }."""
+    kind = int.from_bytes(body[:2], "big")
+    if kind == CPU_MAP_RANGE:
+        return _numbers(body, (2, 0, 0, 2, 2)) + body[8:]
+    if kind == CPU_MAP_LIST:
+        return _numbers(body, (2,) * (len(body) // 2))
+    return _numbers(body, (2, 2, 2)) + body[6:10] + _words(body[10:])

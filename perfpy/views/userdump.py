@@ -1,0 +1,131 @@
+"""perf's own records (type 64 and above) as `report -D` shows them.
+
+What enters: a record's type, misc and body. What leaves: the text behind
+"PERF_RECORD_NAME", with or without a line end, as perf has it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from perfpy.abi import user_records as own
+from perfpy.abi.flags import RecordType
+from perfpy.views.recordtext import alternate
+
+_UNHANDLED: Final = ": unhandled!\n"
+_SILENT: Final = (
+    RecordType.HEADER_ATTR, RecordType.HEADER_EVENT_TYPE, RecordType.HEADER_TRACING_DATA, RecordType.HEADER_BUILD_ID, RecordType.HEADER_FEATURE,
+)  # fmt: skip
+_AGGREGATION: Final = 0
+_INTERVAL: Final = 1
+_SCALE: Final = 2
+
+
+def user_record_text(kind: int, misc: int, body: bytes, endian: str, *, foreign: bool = False) -> str:
+    """The text behind a record's name; records that perf shows nothing of give "".
+
+    foreign: the file is of a machine of the other byte order than this one.
+    """
+    if kind in _SILENT:
+        return ""
+    try:
+        record = own.decode(kind, misc, body, endian)
+    except ValueError:
+        return "\n"
+    if foreign and isinstance(record, own.EventUpdate) and isinstance(record.value, float):
+        # perf does not swap the scale
+        record = record._replace(value=struct.unpack("<d", struct.pack(">d", record.value))[0])
+    writer = _WRITERS.get(type(record))
+    return writer(record) if writer else _UNHANDLED
+
+
+def cpu_list(cpus: Sequence[int]) -> str:
+    """0-3,5 for a list of CPUs; -1 stands for any."""
+    parts: list[str] = []
+    at = 0
+    while at < len(cpus):
+        end = at
+        while end + 1 < len(cpus) and cpus[end + 1] == cpus[end] + 1:
+            end += 1
+        parts.append(f"{cpus[at]}" if end == at else f"{cpus[at]}-{cpus[end]}")
+        at = end + 1
+    return ",".join(parts)
+
+
+def _id_index(r: own.IdIndex) -> str:
+    lines = [f" nr: {len(r.entries)}\n"]
+    for entry in r.entries:
+        line = f" ... id: {entry.id}  idx: {entry.idx}  cpu: {_signed64(entry.cpu)}  tid: {_signed64(entry.tid)}"
+        if entry.machine_pid:
+            line += f"  machine_pid: {_signed64(entry.machine_pid)}  vcpu: {_signed64(entry.vcpu or 0)}"
+        lines.append(line + "\n")
+    return "".join(lines)
+
+
+def _signed64(value: int) -> int:
+    return value - (1 << 64) if value >> 63 else value
+
+
+def _signed32(value: int) -> int:
+    return value - (1 << 32) if value >> 31 & 1 else value
+
+
+def _thread_map(r: own.ThreadMap) -> str:
+    pids = ", ".join(str(_signed32(pid & 0xFFFFFFFF)) for pid, _ in r.threads)
+    return f" nr: {len(r.threads)} thread{'s' if len(r.threads) > 1 else ''}: {pids}\n{_UNHANDLED}"
+
+
+def _stat_config(r: own.StatConfig) -> str:
+    terms = dict(r.terms)
+    text = f"\n... aggr_mode {terms.get(_AGGREGATION, 0)}\n... scale     {terms.get(_SCALE, 0)}\n... interval  {terms.get(_INTERVAL, 0)}\n"
+    return text + _UNHANDLED
+
+
+def _stat(r: own.Stat) -> str:
+    head = f"\n... id {r.id}, cpu {_signed32(r.cpu)}, thread {_signed32(r.thread)}\n"
+    return f"{head}... value {r.value}, enabled {r.enabled}, running {r.running}\n{_UNHANDLED}"
+
+
+def _stat_round(r: own.StatRound) -> str:
+    return f"\n... time {r.time}, type {'FINAL' if r.type else 'INTERVAL'}\n{_UNHANDLED}"
+
+
+def _event_update(r: own.EventUpdate) -> str:
+    head = f"\n... id:    {r.id}\n"
+    if isinstance(r.value, tuple):
+        return f"{head}... {cpu_list(r.value)}\n"
+    if r.type == own.EVENT_UPDATE_UNIT:
+        return f"{head}... unit:  {r.value}\n"
+    if isinstance(r.value, float):
+        return f"{head}... scale: {r.value:f}\n"
+    return f"{head}... name:  {r.value}\n"
+
+
+def _time_conv(r: own.TimeConv) -> str:
+    lines = [f"\n... Time Shift      {r.time_shift}", f"... Time Muliplier  {r.time_mult}", f"... Time Zero       {r.time_zero}"]
+    if r.time_mask is not None:
+        lines += [f"... Time Cycles     {r.time_cycles}", f"... Time Mask       {alternate(r.time_mask)}"]
+        lines += [f"... Cap Time Zero   {r.cap_user_time_zero}", f"... Cap Time Short  {r.cap_user_time_short}"]
+    return "\n".join(lines) + "\n" + _UNHANDLED
+
+
+def _auxtrace(r: own.Auxtrace) -> str:
+    place = f" size: {alternate(r.size)}  offset: {alternate(r.offset)}  ref: {alternate(r.reference)}"
+    return f"{place}  idx: {r.idx}  tid: {_signed32(r.tid)}  cpu: {_signed32(r.cpu)}\n"
+
+
+_WRITERS: Final[dict[type, Callable[[Any], str]]] = {
+    own.IdIndex: _id_index,
+    own.ThreadMap: _thread_map,
+    own.CpuMap: lambda r: f": {cpu_list(r.cpus)}\n{_UNHANDLED}",
+    own.StatConfig: _stat_config,
+    own.Stat: _stat,
+    own.StatRound: _stat_round,
+    own.EventUpdate: _event_update,
+    own.TimeConv: _time_conv,
+    own.Auxtrace: _auxtrace,
+    own.AuxtraceInfo: lambda r: f" type: {r.type}\n",
+    own.FinishedRound: lambda _: "\n",
+}

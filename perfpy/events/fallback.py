@@ -100,7 +100,7 @@ def replacement(name: str, attr: EventAttr, errno: int, *, on_cpus: bool, parano
         clock = SoftwareId.CPU_CLOCK if on_cpus else SoftwareId.TASK_CLOCK
         other = attr.copy(type=PerfType.SOFTWARE, config=clock)
         words = "cpu-clock" if on_cpus else "task-clock"
-        return Replacement(other, attr_name(other), f"The {name} event is not supported, trying to fall back to {words}")
+        return Replacement(other, attr_name(other), f"The cycles event is not supported, trying to fall back to {words}")
     if errno == EACCES and not attr.exclude_kernel and not attr.exclude_user and (paranoid or 0) > 1:
         other = attr.copy(exclude_kernel=1, exclude_hv=1)
         separator = "" if "/" in name or ":" in name else ":"

@@ -28,7 +28,8 @@ def modifiers_of(attr: EventAttr) -> str:
         letters += "" if attr.exclude_user else "u"
         letters += "" if attr.exclude_hv else "h"
     letters += "p" * attr.precise_ip
-    if attr.exclude_host or attr.exclude_guest:
+    guests_left_out_anyway = bool(letters)  # what perf takes for usual next to other modifiers
+    if attr.exclude_host or bool(attr.exclude_guest) == guests_left_out_anyway:
         letters += "" if attr.exclude_host else "H"
         letters += "" if attr.exclude_guest else "G"
     return letters

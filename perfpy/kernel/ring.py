@@ -13,6 +13,7 @@ last one and runs over the oldest.
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import struct
@@ -148,11 +149,12 @@ class Ring:
         )
 
     def close(self) -> None:
-        """Unmap."""
-        for view in (self._head, self._tail, self._control, self._data):
-            view.release()
-        if isinstance(self._buffer, mmap.mmap):
-            self._buffer.close()
+        """Unmap, or leave that to the last slice that somebody still holds."""
+        with contextlib.suppress(BufferError):
+            for view in (self._head, self._tail, self._control, self._data):
+                view.release()
+            if isinstance(self._buffer, mmap.mmap):
+                self._buffer.close()
 
 
 class AuxArea:

@@ -72,6 +72,7 @@ _LACKING: Final = {
 @option("--group-sort-idx", type=int, default=0, metavar="<n>", help="sort groups by this event")
 @option("-t", "--field-separator", default=None, metavar="<separator>", help="columns with this separator")
 @option("-w", "--column-widths", default="", metavar="<width[,width...]>", help="use these widths")
+@option("-D", "--dump-raw-trace", is_flag=True, help="print every record as bytes and as text")
 @option("-b", "--branch-stack", is_flag=True, default=None, help="a row for each branch (default for recordings of branches)")
 @option("--mem-mode", is_flag=True, help="a row for each kind of memory access")
 @option("--ns", is_flag=True, help="show times in nanoseconds")
@@ -115,6 +116,9 @@ class _Run:
         self._config = load()
 
     def show(self) -> int:
+        if self._values["dump_raw_trace"]:
+            self._dump()
+            return 0
         report = self._recording.report(self._options(), self._symbol_options())
         for line in self._opening(report):
             print(line)
@@ -123,6 +127,15 @@ class _Run:
             return 0
         self._print_text(report)
         return 0
+
+    def _dump(self) -> None:
+        from perfpy.views.dump import write_dump
+        from perfpy.views.record_counts import record_count_lines
+        from perfpy.views.report_text import HEADER_HINT
+
+        sys.stdout.flush()  # the dump goes past the text layer
+        write_dump(self._recording, sys.stdout.buffer, hint="" if self._values["quiet"] else HEADER_HINT + "\n")
+        sys.stdout.writelines(f"{line}\n" for line in record_count_lines(self._recording))
 
     def _opening(self, report: Report) -> list[str]:
         from perfpy.views.report_text import HEADER_HINT

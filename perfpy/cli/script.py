@@ -100,12 +100,12 @@ def _show_options(function: Any) -> Any:
 @lacking_options(_LACKING)
 def command(**values: Any) -> int:
     """Read a recording and print every sample."""
-    from perfpy.recording import Recording
+    from perfpy.cli.opening import open_recording
 
     if values["reltime"] and values["deltatime"]:
         fail("reltime and deltatime - the two don't get along well. Please limit to --reltime or --deltatime.")
     fields = _fields(values["fields"])
-    with Recording(values["input"] or _default_input()) as recording:
+    with open_recording(values) as recording:
         return _Run(recording, values, fields).show()
 
 
@@ -118,14 +118,6 @@ def _fields(texts: list[str]) -> OutputFields:
     for warning in fields.warnings:
         print(warning, file=sys.stderr)
     return fields
-
-
-def _default_input() -> str:
-    """perf.data, or a pipe on standard input."""
-    import os
-    import stat
-
-    return "-" if stat.S_ISFIFO(os.fstat(0).st_mode) else "perf.data"
 
 
 class _Run:
@@ -156,15 +148,14 @@ class _Run:
             self._write_each(run)
         else:
             run.write(sys.stdout.buffer)
-        if not values["quiet"]:
-            for warning in recording.warnings:
-                print(f"WARNING: {warning}", file=sys.stderr)
         return 0
 
     def _print_header(self) -> None:
+        from perfpy.cli.machine_names import MachineNames
         from perfpy.views.header_text import header_lines
 
-        for line in header_lines(self._recording, full=self._values["show_info"]):
+        names = MachineNames(self._recording.data)
+        for line in header_lines(self._recording, full=self._values["show_info"], names=names):
             print(line)
 
     def _write_each(self, run: ScriptRun) -> None:

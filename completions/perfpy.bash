@@ -10,16 +10,16 @@ _perfpy()
     fi
     COMPREPLY=()
     if ((cword == 1)); then
-        COMPREPLY=($(compgen -W "stat record report script list evlist version help --help --version" -- "$cur"))
+        COMPREPLY=($(compgen -W "stat record report script list evlist buildid-list buildid-cache inject version help --help --version" -- "$cur"))
         return
     fi
     local options="" events="" files="" directories="" texts="" workload=""
     case ${words[1]} in
     stat)
-        options="-e --event --filter -i --no-inherit -p --pid -t --tid -a --all-cpus --scale -v --verbose -r --repeat --table -n --null -d --detailed -S --sync -B --big-num -C --cpu -A --no-aggr --no-merge -x --field-separator -j --json-output -G --cgroup --for-each-cgroup -o --output --append --log-fd --pre --post -I --interval-print --interval-count --interval-clear --timeout --per-socket --per-die --per-cluster --per-cache --per-core --per-thread --per-node -D --delay --metric-only --all-kernel --all-user --summary --no-csv-summary --quiet --control --help"
+        options="-e --event --filter -i --no-inherit -p --pid -t --tid -a --all-cpus --scale -v --verbose -r --repeat --table -n --null -d --detailed -S --sync -B --big-num -C --cpu -A --no-aggr --no-merge -x --field-separator -j --json-output -G --cgroup --for-each-cgroup -o --output --append --log-fd --pre --post -I --interval-print --interval-count --interval-clear --timeout --per-socket --per-die --per-cluster --per-cache --per-core --per-thread --per-node -D --delay --metric-only --all-kernel --all-user --summary --no-csv-summary --quiet --control --compare --warmup --help"
         events="-e --event"
         files="-o --output"
-        texts="--filter -p --pid -t --tid -r --repeat -C --cpu -x --field-separator -G --cgroup --for-each-cgroup --log-fd --pre --post -I --interval-print --interval-count --timeout -D --delay --control"
+        texts="--filter -p --pid -t --tid -r --repeat -C --cpu -x --field-separator -G --cgroup --for-each-cgroup --log-fd --pre --post -I --interval-print --interval-count --timeout -D --delay --control --compare --warmup"
         workload="yes"
         ;;
     record)
@@ -30,7 +30,7 @@ _perfpy()
         workload="yes"
         ;;
     report)
-        options="-i --input -f --force -s --sort -F --fields -n --show-nr-samples --show-total-period --show-cpu-utilization --showcpuutilization -g --call-graph --children -G --inverted --max-stack --ignore-callees -p --parent -x --exclude-other -d --dsos -c --comms -S --symbols --symbol-filter --pid --tid -C --cpu --time --percent-limit --percentage -U --hide-unresolved --group --group-sort-idx -t --field-separator -w --column-widths --ns --time-quantum --raw-trace --skip-empty --stdio --header --header-only -I --show-info --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel -m --modules --ignore-vmlinux -v --verbose -q --quiet --help"
+        options="-i --input -f --force -s --sort -F --fields -n --show-nr-samples --show-total-period --show-cpu-utilization --showcpuutilization -g --call-graph --children -G --inverted --max-stack --ignore-callees -p --parent -x --exclude-other -d --dsos -c --comms -S --symbols --symbol-filter --pid --tid -C --cpu --time --percent-limit --percentage -U --hide-unresolved --group --group-sort-idx -t --field-separator -w --column-widths -D --dump-raw-trace -b --branch-stack --mem-mode --ns --time-quantum --raw-trace --skip-empty --stdio --header --header-only -I --show-info --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel -m --modules --ignore-vmlinux -v --verbose -q --quiet --help"
         files="-i --input --kallsyms -k --vmlinux"
         directories="--symfs"
         texts="-s --sort -F --fields --max-stack --ignore-callees -p --parent -d --dsos -c --comms -S --symbols --symbol-filter --pid --tid -C --cpu --time --percent-limit --percentage --group-sort-idx -t --field-separator -w --column-widths --time-quantum"
@@ -51,11 +51,23 @@ _perfpy()
         options="-i --input -f --force -F --freq -g --group -v --verbose --trace-fields --help"
         files="-i --input"
         ;;
+    buildid-list)
+        options="-i --input -f --force -H --with-hits -k --kernel -m --kernel-maps -v --verbose --help"
+        files="-i --input"
+        ;;
+    buildid-cache)
+        options="-a --add -r --remove -p --purge -P --purge-all -u --update -M --missing -l --list -f --force -v --verbose --help"
+        files="-a --add -r --remove -p --purge -u --update -M --missing"
+        ;;
+    inject)
+        options="-i --input -f --force -o --output -j --jit -b --build-ids --buildid-all -v --verbose --help"
+        files="-i --input -o --output"
+        ;;
     version)
         options="--build-options -v --verbose --help"
         ;;
     help)
-        COMPREPLY=($(compgen -W "stat record report script list evlist version help" -- "$cur"))
+        COMPREPLY=($(compgen -W "stat record report script list evlist buildid-list buildid-cache inject version help" -- "$cur"))
         return
         ;;
     esac

@@ -17,6 +17,9 @@ _perfpy() {
         'script:read perf.data and print every sample'
         'list:list the events of this machine'
         'evlist:list the events in a perf.data'
+        'buildid-list:list the build-ids of a perf.datas files'
+        'buildid-cache:look after the files kept by build-id'
+        'inject:add code of JIT compilers, or build-ids, to a perf.data'
         'version:show the version, and which parts are there'
         'help:show the help of a command'
     )
@@ -92,6 +95,8 @@ _perfpy() {
                 '*--no-csv-summary[no summary before the lines of --summary with -x]' \
                 '*--quiet[print nothing]' \
                 '*--control=[take enable and disable from there, answer ack]:value: ' \
+                '*--compare=[run this command, too, in turn with the other, and tell how it differs]:value: ' \
+                '*--warmup=[with --compare  runs of each before those that count]:value: ' \
                 '*--help[show this text]' \
                 '(-)1:program:_command_names -e' \
                 '*::arguments:_normal'
@@ -247,6 +252,11 @@ _perfpy() {
                 '*--field-separator=[columns with this separator]:value: ' \
                 '*-w+[use these widths]:value: ' \
                 '*--column-widths=[use these widths]:value: ' \
+                '*-D[print every record as bytes and as text]' \
+                '*--dump-raw-trace[print every record as bytes and as text]' \
+                '*-b[a row for each branch]' \
+                '*--branch-stack[a row for each branch]' \
+                '*--mem-mode[a row for each kind of memory access]' \
                 '*--ns[show times in nanoseconds]' \
                 '*--time-quantum=[grain of times in --sort time]:value: ' \
                 '*--raw-trace[show tracepoints fields, not their formatted text]' \
@@ -367,6 +377,64 @@ _perfpy() {
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
+        buildid-list)
+            _arguments -s -S \
+                '*-i+[input file name]:file:_files' \
+                '*--input=[input file name]:file:_files' \
+                '*-f[read the file although somebody else owns it]' \
+                '*--force[read the file although somebody else owns it]' \
+                '*-H[only files that samples hit]' \
+                '*--with-hits[only files that samples hit]' \
+                '*-k[the build-id of the kernel that runs]' \
+                '*--kernel[the build-id of the kernel that runs]' \
+                '*-m[build-ids of the kernel that runs and its modules, and where they are]' \
+                '*--kernel-maps[build-ids of the kernel that runs and its modules, and where they are]' \
+                '*-v[say more]' \
+                '*--verbose[say more]' \
+                '*--help[show this text]' \
+                '*:file:_files'
+            ;;
+        buildid-cache)
+            _arguments -s -S \
+                '*-a+[files to add]:file:_files' \
+                '*--add=[files to add]:file:_files' \
+                '*-r+[files to remove]:file:_files' \
+                '*--remove=[files to remove]:file:_files' \
+                '*-p+[files to remove, with all older builds of them]:file:_files' \
+                '*--purge=[files to remove, with all older builds of them]:file:_files' \
+                '*-P[remove everything]' \
+                '*--purge-all[remove everything]' \
+                '*-u+[files to add where they are not there yet]:file:_files' \
+                '*--update=[files to add where they are not there yet]:file:_files' \
+                '*-M+[list what a recording needs and the cache lacks]:file:_files' \
+                '*--missing=[list what a recording needs and the cache lacks]:file:_files' \
+                '*-l[list everything]' \
+                '*--list[list everything]' \
+                '*-f[read a recording although somebody else owns it]' \
+                '*--force[read a recording although somebody else owns it]' \
+                '*-v[say what is done]' \
+                '*--verbose[say what is done]' \
+                '*--help[show this text]' \
+                '*:file:_files'
+            ;;
+        inject)
+            _arguments -s -S \
+                '*-i+[input file name]:file:_files' \
+                '*--input=[input file name]:file:_files' \
+                '*-f[read the file although somebody else owns it]' \
+                '*--force[read the file although somebody else owns it]' \
+                '*-o+[output file name]:file:_files' \
+                '*--output=[output file name]:file:_files' \
+                '*-j[add what jitdump files say]' \
+                '*--jit[add what jitdump files say]' \
+                '*-b[add build-ids of the files that samples hit]' \
+                '*--build-ids[add build-ids of the files that samples hit]' \
+                '*--buildid-all[add build-ids of all files]' \
+                '*-v[say what was done]' \
+                '*--verbose[say what was done]' \
+                '*--help[show this text]' \
+                '*:file:_files'
+            ;;
         version)
             _arguments -s -S \
                 '*--build-options[show which libraries are there, and what they are for]' \
@@ -378,7 +446,7 @@ _perfpy() {
         help)
             _arguments -s -S \
                 '*--help[show this text]' \
-                '1:command:(stat record report script list evlist version help)'
+                '1:command:(stat record report script list evlist buildid-list buildid-cache inject version help)'
             ;;
         esac
         ;;

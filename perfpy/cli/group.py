@@ -17,7 +17,7 @@ from perfpy.errors import UsageError
 if TYPE_CHECKING:
     from perfpy.cli.options import Option, PerfCommand
 
-_PERF_ONLY = frozenset(
+PERF_COMMANDS = frozenset(
     "annotate archive bench c2c config daemon data diff ftrace iostat kallsyms kmem"
     " kvm kwork lock mem probe sched test timechart top trace".split()
 )
@@ -73,7 +73,7 @@ def unknown_command(name: str) -> str:
     """What to say about a word that is no command."""
     if name.startswith("-"):
         return f"unknown option {name}; perfpy --help lists what there is"
-    if name in _PERF_ONLY:
+    if name in PERF_COMMANDS:
         return f"'{name}' is a command of perf that perfpy does not have; perfpy --help lists those it has"
     import difflib  # only a mistyped command pays for it
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 @lacking_options(
     {
         "-B, --mmap2-buildids": "use -b",
+        "--mmap2-buildid-all": "use --buildid-all",
         "-s, --sched-stat": "it merges scheduler tracepoints",
         "--itrace": "it needs decoders of hardware traces",
         "--guest-data": "it merges the recording of a guest",

@@ -233,7 +233,7 @@ def lacking_options(reasons: Mapping[str, str]) -> Callable[[_Function], _Functi
 
     def declare(function: _Function) -> _Function:
         for names, reason in reasons.items():
-            _declare(function, Option(*names.split(","), is_flag=True, lacking=reason))
+            _declare(function, Option(*names.replace(" ", "").split(","), is_flag=True, lacking=reason))
         return function
 
     return declare

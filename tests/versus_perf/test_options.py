@@ -1,0 +1,43 @@
+"""Every option of perf is one of ours too, or is refused by name."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+import pytest
+
+from perfpy.cli import COMMANDS, load
+
+pytestmark = pytest.mark.versus_perf
+
+_OPTION = re.compile(r"^ {4}(?:-(?P<letter>\w), |    )--(?P<word>[\w-]+)", re.MULTILINE)
+OURS_ALONE = {"help", "version"}
+
+
+def options_of_perf(perf: str, command: str) -> set[str]:
+    """The spellings that `perf COMMAND -h` lists."""
+    shown = subprocess.run([perf, command, "-h"], capture_output=True, text=True, check=False).stderr
+    found = set()
+    for match in _OPTION.finditer(shown):
+        found.add(f"--{match['word']}")
+        if match["letter"]:
+            found.add(f"-{match['letter']}")
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - OURS_ALONE))
+def test_every_option_of_perf_is_known(name, perf):
+    known = {spelling for option in load(name).options for spelling in option.spellings}
+    theirs = options_of_perf(perf, name)
+    assert theirs
+    assert sorted(theirs - known) == []
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - OURS_ALONE))
+def test_no_letter_means_something_else(name, perf):
+    shown = subprocess.run([perf, name, "-h"], capture_output=True, text=True, check=False).stderr
+    pairs = {match["word"]: match["letter"] for match in _OPTION.finditer(shown)}
+    ours = {word: option.letters for option in load(name).options for word in option.words}
+    differing = {word: (letter, ours[word]) for word, letter in pairs.items() if letter and word in ours and letter not in ours[word]}
+    assert differing == {}

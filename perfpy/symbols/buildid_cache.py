@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from typing import TYPE_CHECKING, Final
 
 from perfpy.symbols import buildid
@@ -83,6 +82,8 @@ class BuildIdCache:
 
     def remove(self, build_id: str) -> bool:
         """Forget one build; whether it was there."""
+        import shutil  # only here, and most who import this only read
+
         index = self._index(build_id)
         if not os.path.islink(index):
             return False

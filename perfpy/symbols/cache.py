@@ -17,11 +17,9 @@ head {columns: [[name, dtype, bytes]...], names: bytes}, columns, names.
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import os
+import re
 import struct
-import tempfile
 import zlib
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
@@ -47,7 +45,7 @@ def folder() -> str:
 
 @dataclass(frozen=True)
 class SymbolCache:
-    """A folder of tables. limit: bytes of all files together."""
+    """A folder of tables. limit: bytes of all files together; keys: words that make a file name."""
 
     path: str
     limit: int = _LIMIT
@@ -65,6 +63,8 @@ class SymbolCache:
 
     def store(self, key: str, symbols: Symbols, **further: NDArray[Any]) -> None:
         """Keep symbols and further columns under a key."""
+        import tempfile  # only when there is something new
+
         with contextlib.suppress(OSError):
             os.makedirs(self.path, mode=0o700, exist_ok=True)
             handle, temporary = tempfile.mkstemp(dir=self.path)
@@ -78,7 +78,7 @@ class SymbolCache:
             self._trim()
 
     def _file(self, key: str) -> str:
-        return os.path.join(self.path, hashlib.sha256(key.encode()).hexdigest()[:40] + _SUFFIX)
+        return os.path.join(self.path, re.sub(r"[^0-9A-Za-z]", "-", key) + _SUFFIX)
 
     def _trim(self) -> None:
         """Remove the files that were not used for longest, down to the limit."""
@@ -94,6 +94,8 @@ class SymbolCache:
 
 
 def _encode(symbols: Symbols, further: dict[str, NDArray[Any]]) -> bytes:
+    import json  # only for recordings of the kernel
+
     joined = _one_source(symbols)
     columns = {field.name: getattr(joined, field.name) for field in fields(Symbols) if field.name not in ("source", "sources")} | further
     names = bytes(joined.sources[0])
@@ -119,6 +121,8 @@ def _one_source(symbols: Symbols) -> Symbols:
 
 def _decode(data: bytes) -> tuple[Symbols, dict[str, NDArray[Any]]]:
     """The mirror of _encode; ValueError for anything that is not its result."""
+    import json  # as in _encode
+
     magic, length, checksum = _HEAD.unpack_from(data)
     body = memoryview(data)[_HEAD.size :]
     if magic != _MAGIC or zlib.crc32(body) != checksum:

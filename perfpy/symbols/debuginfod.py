@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import tempfile
 import time
 from typing import TYPE_CHECKING, BinaryIO, Final
 
@@ -76,6 +75,8 @@ def _download(url: str, path: str) -> bool:
 
 def _store(response: HTTPResponse, path: str, deadline: float) -> bool:
     """Write a response beside the path and put it in place whole."""
+    import tempfile  # only when a server was asked
+
     handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path))
     try:
         with os.fdopen(handle, "wb") as file:

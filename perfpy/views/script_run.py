@@ -101,12 +101,9 @@ class ScriptRun:
         return replace(self._options.keep, times=self._times()) if self._options.time else self._options.keep
 
     def _times(self) -> TimeRanges:
-        from perfpy.views.timeranges import parse_time_ranges
+        from perfpy.views.timeranges import ranges_of
 
-        span = self._recording.header.get("sample_time")
-        survey = self._recording.data.survey
-        first, last = (span.first, span.last) if span is not None else (survey.first, survey.last)
-        return parse_time_ranges(self._options.time, first, last, relative=self._options.reltime)
+        return ranges_of(self._recording, self._options.time, relative=self._options.reltime)
 
     def _lines(self, keep: SampleFilter) -> ScriptLines:
         from perfpy.views.lines import ScriptLines

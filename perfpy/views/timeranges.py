@@ -17,6 +17,8 @@ from perfpy.errors import UsageError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from perfpy.recording import Recording
+
 _SECOND: Final = 1_000_000_000
 _STAMP: Final = re.compile(r"\s*(\d+)(?:\.(\d*))?\s*\Z")
 _SLICE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)%/(\d+)\s*\Z")
@@ -66,6 +68,14 @@ def parse_time_ranges(text: str, first: int, last: int, *, relative: bool = Fals
     if len(pairs) > 1 and (any(not start or not end for start, end in pairs) or any(a[1] > b[0] for a, b in zip(pairs, pairs[1:], strict=False))):
         raise UsageError(f"Invalid time string '{text}': several ranges need a start and an end each, in order")
     return TimeRanges(tuple(pairs))
+
+
+def ranges_of(recording: Recording, text: str, *, relative: bool = False) -> TimeRanges:
+    """The ranges that an option asks for of a recording: shares are of the time from its first sample to its last."""
+    span = recording.header.get("sample_time")
+    survey = recording.data.survey
+    first, last = (span.first, span.last) if span is not None else (survey.first, survey.last)
+    return parse_time_ranges(text, first, last, relative=relative)
 
 
 def _pair(text: str) -> tuple[int, int]:

@@ -1,0 +1,37 @@
+"""From a command's values and the configuration to SymbolOptions, the same for every command that names addresses.
+
+What enters: the values of `symbol_options` (cli/options.py), perfconfig's
+settings, the recording. What leaves: SymbolOptions.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfpy.cli.perfconfig import Config
+    from perfpy.recording import Recording
+    from perfpy.symbols.debugfiles import SymbolOptions
+
+_FROM_OPTIONS: Final = ("symfs", "kallsyms", "vmlinux", "ignore_vmlinux", "demangle", "demangle_kernel")
+
+
+def symbol_options(values: Mapping[str, Any], config: Config, recording: Recording) -> SymbolOptions:
+    """Where to look for symbols, and how to print them.
+
+    Servers are asked when DEBUGINFOD_URLS is set, or perfconfig's buildid-cache.debuginfod (or debuginfod.urls) is.
+    """
+    from perfpy.symbols.debugfiles import SymbolOptions
+
+    urls = config.get("debuginfod.urls") or config.get("buildid-cache.debuginfod") or ""
+    if urls and "DEBUGINFOD_URLS" not in os.environ:
+        os.environ["DEBUGINFOD_URLS"] = urls
+    return SymbolOptions(
+        **{name: values[name] for name in _FROM_OPTIONS if name in values},
+        buildid_dir=config.get("buildid.dir", "") if not values.get("symfs") else "",
+        debuginfod=bool(os.environ.get("DEBUGINFOD_URLS")),
+        os_release=recording.data.features.get("osrelease", ""),
+    )

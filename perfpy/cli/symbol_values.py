@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _FROM_OPTIONS: Final = ("symfs", "kallsyms", "vmlinux", "ignore_vmlinux", "demangle", "demangle_kernel")
 
 
-def symbol_options(values: Mapping[str, Any], config: Config, recording: Recording) -> SymbolOptions:
+def symbol_options_of(values: Mapping[str, Any], config: Config, recording: Recording) -> SymbolOptions:
     """Where to look for symbols, and how to print them.
 
     Servers are asked when DEBUGINFOD_URLS is set, or perfconfig's buildid-cache.debuginfod (or debuginfod.urls) is.

@@ -1,0 +1,72 @@
+"""What an event text asks of the kernel, and the names that come back: ours against perf's, by strace."""
+
+from __future__ import annotations
+
+import collections
+import re
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.versus_perf
+
+_CALL = re.compile(r"perf_event_open\(\{(.*)\}, (-?\d+), (-?\d+), (-?\d+), ([A-Z_|0-9a-fx]+)\)\s+= (?:(\d+)|-1 (E\w+))")
+
+# perf and we agree on each; one call of either tool opens a whole list
+EVENTS = [
+    "cycles,cycles:u,cpu-cycles:k,instructions:h,ref-cycles:uk",
+    "r1a8,r4064:u,cpu/r1a8/,cpu/cycles/,cpu/L1-dcache-loads/u,4:0x6530160:p",
+    "L1-dcache-load-misses:u,l1d-loads,LLC,dTLB-speculative-read-miss,branches-loads,bpc,L1-dcache-misses-loads",
+    "cs:G,cs:H,cs:GH,cs:uG,cs:uH,cs:kG,cs:hG,cs:Gp,cs:I,cs:P,cs:ppp,cs:kpupp",
+    "cs:e,cs:D,cs:S,1:1,1:1:u,1:99,software/config=3/,cpu-clock/config=3/,cs//u,cs/period=3/",
+    "{cs,faults:k}:u,{cs:u,faults:G}:k,{cs:p,faults}:pp,{cs:G,faults}:u,foo{cs,faults}:D",
+    "{cs,msr/tsc/},{cs,sched:sched_switch},cs,{cpu-clock,mem:0x1000:w},{faults,msr/tsc/}",
+    "{cs:D,faults:D},{cs:e,faults:e}",
+    "mem:0x1000,mem:0x1000/8:x:u",
+    "mem:0x1000/3:w,mem:4096:rw",
+    "mem:0x1000:rwx,mem:0x1000:w:k",
+    "msr/tsc/,msr/tsc/u,msr/event=3/,tsc:u,TSC,m*/tsc/,uncore_msr/tsc/,msr//,msr/event=0x1,event=2/",
+    "uprobe/ref_ctr_offset=3,retprobe/,breakpoint/config=3/,tracepoint/config=0x82f/",
+    "sched:sched_switch:u,sched:sched_sw*:k,raw_syscalls:*",
+    "cs/name='x:y=1,2'/,cs/name=foo/u,msr/tsc,name=bar/,r1a/name=baz/",
+]
+
+
+@pytest.fixture(scope="module")
+def strace() -> str:
+    path = shutil.which("strace")
+    if not path:
+        pytest.skip("no strace")
+    return path
+
+
+def asked(tool: list[str], events: str, strace: str, folder: Path) -> tuple[collections.Counter[str], list[str]]:
+    """The measurement's calls as texts without what differs from run to run; the names in the order of the report."""
+    log = folder / "strace.log"
+    command = [strace, "-f", "-v", "-s", "256", "-e", "trace=perf_event_open", "-o", str(log)]
+    run = subprocess.run(
+        [*command, *tool, "stat", "-x", ";", "-e", events, "--", "true"], capture_output=True, text=True, check=False, timeout=60
+    )
+    calls: collections.Counter[str] = collections.Counter()
+    for line in log.read_text().splitlines():
+        match = _CALL.search(line)
+        if match and "read_format=PERF" in match[1]:
+            attr = re.sub(r"/\*.*?\*/|size=\w+", "", match[1])
+            calls[f"{attr} {match[3]} {'leads' if match[4] == '-1' else 'member'} {match[5]} {match[7] or 'opened'}"] += 1
+    names = [line.split(";")[2] for line in run.stderr.splitlines() if line.count(";") > 5]
+    return calls, names
+
+
+@pytest.mark.parametrize("events", EVENTS)
+def test_the_kernel_is_asked_for_the_same(events: str, perf: str, strace: str, tmp_path: Path) -> None:
+    theirs, their_names = asked([perf], events, strace, tmp_path)
+    ours, our_names = asked([sys.executable, "-m", "perfpy"], events, strace, tmp_path)
+    assert theirs, "perf opened nothing"
+    assert ours == theirs
+    assert our_names == their_names

@@ -1,0 +1,75 @@
+"""`perfpy list` into a pipe: perf's own text. perf's built-in metrics are data that we do not have."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.versus_perf
+
+WORDS = [
+    ["sw"],
+    ["hw"],
+    ["cache"],
+    ["hw", "cache"],
+    ["pmu"],
+    ["pmu", "sw"],
+    ["tracepoint"],
+    ["sdt"],
+    ["sched:*"],
+    ["sched:sched_s*"],
+    ["sched_sw"],
+    ["msr"],
+    ["tsc"],
+    ["cs"],
+    ["faults"],
+    ["tool"],
+    ["uprobe*"],
+    ["--raw-dump", "sw"],
+    ["--raw-dump", "sched:*"],
+    ["--raw-dump", "tsc"],
+    ["--details", "pmu"],
+    ["--details", "sched:*"],
+    ["-v", "sw"],
+    ["-d", "sw"],
+    ["--no-desc", "sw"],
+    ["--unit=cpu", "tsc"],
+    ["-j", "sw"],
+    ["-j", "pmu"],
+    ["-j", "tracepoint"],
+]
+
+
+def listing(tool: list[str], words: list[str]) -> str:
+    return subprocess.run([*tool, "list", *words], capture_output=True, text=True, check=False, timeout=60).stdout
+
+
+def ours(words: list[str]) -> str:
+    return listing([sys.executable, "-m", "perfpy"], words)
+
+
+@pytest.mark.parametrize("words", WORDS, ids=" ".join)
+def test_the_text_is_perfs(words: list[str], perf: str) -> None:
+    assert ours(words) == listing([perf], words)
+
+
+@pytest.mark.parametrize("words", [[], ["--details"], ["--no-desc"], ["-v"]], ids=" ".join)
+def test_the_whole_list_is_perfs_up_to_its_metrics(words: list[str], perf: str) -> None:
+    theirs = re.sub(r"\nMetric Groups:\n.*", "", listing([perf], words), flags=re.DOTALL)
+    assert len(theirs) > 10_000
+    assert ours(words) == theirs
+
+
+def test_the_names_for_completion_are_perfs_up_to_its_metrics(perf: str) -> None:
+    names = ours(["--raw-dump"])
+    assert listing([perf], ["--raw-dump"]).startswith(names)
+    assert names.endswith(" ")
+
+
+def test_output_goes_to_a_file(perf: str, tmp_path) -> None:
+    path = tmp_path / "events.txt"
+    assert ours(["-o", str(path), "sw"]) == ""
+    assert path.read_text() == listing([perf], ["sw"])

@@ -1,7 +1,7 @@
 """What the tests need of the machine, and what happens where it is not there.
 
 A test that needs perf_event_open is marked `live`, one that compares with the
-real perf `versus_perf`. Where the machine lacks it, the test is skipped and the
+real perf `versus_perf`; one that measures whole CPUs is `system_wide`. Where the machine lacks it, the test is skipped and the
 summary says why. With PERFPY_LIVE=1 (or CI set), such a skip is a failure, so
 that a broken runner cannot pass. A test marked `pmu` may be skipped everywhere.
 """
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 OLDEST_PERF = (6, 12)
+NEEDS = ("live", "system_wide", "versus_perf")
 
 
 @pytest.fixture(scope="session")
@@ -59,8 +60,8 @@ def _no_perf() -> str:
 
 
 @functools.cache
-def _no_perf_events() -> str:
-    """Why this machine lets us count and sample nothing, or ""."""
+def _no_perf_events(cpu: int = -1) -> str:
+    """Why this machine lets us measure nothing, or with a cpu number no whole CPU, or ""."""
     if not sys.platform.startswith("linux"):
         return f"perf_event_open is Linux's; this is {sys.platform}"
     from perfpy.abi.attr import EventAttr
@@ -71,7 +72,7 @@ def _no_perf_events() -> str:
     attr = EventAttr()
     attr.type, attr.config, attr.disabled, attr.exclude_kernel = PerfType.SOFTWARE, SoftwareId.TASK_CLOCK, 1, 1
     try:
-        os.close(perf_event_open(attr, pid=0, cpu=-1, group_fd=-1, flags=0))
+        os.close(perf_event_open(attr, pid=0 if cpu < 0 else -1, cpu=cpu, group_fd=-1, flags=0))
     except KernelRefused as error:
         return str(error)
     return ""
@@ -79,17 +80,17 @@ def _no_perf_events() -> str:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what this machine cannot run."""
-    if item.get_closest_marker("live") and _no_perf_events():
-        pytest.skip(_no_perf_events())
-    if item.get_closest_marker("versus_perf") and _no_perf():
-        pytest.skip(_no_perf())
+    reasons = {"live": _no_perf_events, "system_wide": lambda: _no_perf_events(0), "versus_perf": _no_perf}
+    for marker, reason in reasons.items():
+        if item.get_closest_marker(marker) and reason():
+            pytest.skip(reason())
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Turn a skip of a live or versus_perf test into a failure where nothing may be missing."""
+    """Turn a skip for want of something into a failure where nothing may be missing."""
     report = yield
-    needed = any(item.get_closest_marker(name) for name in ("live", "versus_perf")) and not item.get_closest_marker("pmu")
+    needed = any(item.get_closest_marker(name) for name in NEEDS) and not item.get_closest_marker("pmu")
     if report.skipped and needed and _nothing_may_be_missing() and not hasattr(report, "wasxfail"):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
         report.outcome = "failed"

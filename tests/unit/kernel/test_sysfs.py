@@ -1,0 +1,130 @@
+"""PMUs and tracepoints as the file systems show them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfpy.errors import KernelRefused
+from perfpy.kernel.sysfs import Format, Sysfs, parse_cpu_list, parse_format, split_number
+from perfpy.kernel.tracefs import Tracefs
+from tests.builders.sysfs_tree import Tree, intel_hybrid, intel_skylake
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    ("text", "cpus"), [("0-3", (0, 1, 2, 3)), ("0", (0,)), ("0,8-9\n", (0, 8, 9)), ("3,1-2", (1, 2, 3)), ("", ()), ("0, 2", (0, 2))]
+)
+def test_cpu_lists(text: str, cpus: tuple[int, ...]) -> None:
+    assert parse_cpu_list(text) == cpus
+
+
+@pytest.mark.parametrize("text", ["x", "1-", "0-99999999"])
+def test_a_cpu_list_that_is_none_raises(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        parse_cpu_list(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "field", "word"),
+    [
+        ("config:0-7", 0x3C, "config", 0x3C),
+        ("config:0-7,32-35", 0x1C7, "config", 0x1000000C7),
+        ("config1:23", 1, "config1", 1 << 23),
+        ("config2:0-63", 2**64 - 1, "config2", 2**64 - 1),
+        ("config:0-1,4,8-9", 0b11_1_10, "config", 0x312),
+        ("config3", 5, "config3", 5),
+    ],
+)
+def test_a_formats_bits_go_to_their_ranges_lowest_first(text: str, value: int, field: str, word: int) -> None:
+    layout = parse_format(text)
+    assert (layout.field, layout.place(value)) == (field, word)
+
+
+def test_a_format_knows_its_width_and_bad_ones_raise() -> None:
+    assert parse_format("config:0-7,32-35").width == 12
+    assert Format("config", ((3, 3),)).width == 1
+    for text in ("", "foo:0-7", "config:a-b"):
+        with pytest.raises(ValueError, match=r"."):
+            parse_format(text)
+
+
+def test_pmus_come_with_the_cpus_own_first_and_numbers_in_order(tmp_path: Path) -> None:
+    tree = intel_skylake(tmp_path).pmu("uncore_imc_10", 40)
+    names = [pmu.name for pmu in Sysfs(str(tree.sys)).pmus]
+    assert names[0] == "cpu"
+    assert [name for name in names if "imc" in name] == ["uncore_imc_0", "uncore_imc_1", "uncore_imc_2", "uncore_imc_10"]
+
+
+def test_a_pmus_facts_are_read_when_asked_for(tmp_path: Path) -> None:
+    sysfs = Sysfs(str(intel_skylake(tmp_path).sys))
+    imc, cpu, tracer = sysfs.pmu("uncore_imc_1"), sysfs.pmu("cpu"), sysfs.pmu("intel_pt")
+    assert imc
+    assert cpu
+    assert tracer
+    assert (imc.type, imc.cpus, imc.is_core, imc.alias_names) == (21, (0, 28), False, ["cas_count_read", "clockticks"])
+    alias = imc.alias("cas_count_read")
+    assert alias
+    assert (alias.terms, alias.scale, alias.unit, alias.per_pkg) == ("event=0x04,umask=0x03", 6.103515625e-5, "MiB", False)
+    assert imc.alias("nothing") is None
+    assert cpu.is_core
+    assert cpu.caps == {"max_precise": "3"}
+    assert (tracer.address_filters, cpu.address_filters) == (2, 0)
+    assert sysfs.pmu("nothing") is None
+
+
+def test_core_pmus_of_a_hybrid_cpu_have_their_cpus(tmp_path: Path) -> None:
+    cores = Sysfs(str(intel_hybrid(tmp_path).sys)).core_pmus
+    assert [(pmu.name, pmu.cpus) for pmu in cores] == [("cpu_atom", tuple(range(16, 24))), ("cpu_core", tuple(range(16)))]
+
+
+def test_a_damaged_tree_leaves_out_what_makes_no_sense(tmp_path: Path) -> None:
+    tree = Tree(tmp_path).pmu("odd", 7, {"good": "config:0", "bad": "what:0-3"}, {"e": "good", "e.scale": "much"}, cpumask="x")
+    (tree.sys / "bus/event_source/devices/odd/type").write_text("none\n")
+    odd = Sysfs(str(tree.sys)).pmu("odd")
+    assert odd
+    assert (odd.type, list(odd.formats), odd.cpus) == (None, ["good"], None)
+    alias = odd.alias("e")
+    assert alias
+    assert alias.scale == 1.0
+    assert Sysfs(str(tmp_path / "nowhere")).pmus == []
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("uncore_imc_3", ("uncore_imc", 3)),
+        ("cpu_core", ("cpu_core", -1)),
+        ("hv_24x7", ("hv_24x7", -1)),
+        ("arm_dsu_10", ("arm_dsu", 10)),
+        ("nvidia_pcie_abc", ("nvidia_pcie", 0xABC)),
+        ("cpu", ("cpu", -1)),
+    ],
+)
+def test_the_number_of_an_instance_is_split_off(name: str, parts: tuple[str, int]) -> None:
+    assert split_number(name) == parts
+
+
+def test_tracefs_takes_the_first_mount_that_has_events(tmp_path: Path) -> None:
+    tree = Tree(tmp_path).tracepoint("sched", "sched_switch", 316, "name: sched_switch")
+    tracefs = Tracefs([str(tmp_path / "nowhere"), str(tree.tracing)])
+    assert tracefs.root == str(tree.tracing)
+    assert (tracefs.systems, tracefs.events("sched"), tracefs.events("nothing")) == (["sched"], ["sched_switch"], [])
+    assert (tracefs.event_id("sched", "sched_switch"), tracefs.event_id("sched", "x")) == (316, None)
+    assert tracefs.format("sched", "sched_switch") == "name: sched_switch\n"
+    assert tracefs.exists("sched", "sched_switch")
+    assert not tracefs.exists("sched", "x")
+
+
+def test_tracefs_that_may_not_be_entered_is_no_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    def refuse(path: str) -> None:
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr(os, "stat", refuse)
+    with pytest.raises(KernelRefused, match="no permission"):
+        Tracefs([str(tmp_path)]).systems  # noqa: B018  # a property that looks

@@ -8,6 +8,7 @@ event the `Cell`s of its counters. What the attr of a counting event holds
 from __future__ import annotations
 
 import errno
+import os
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import FLAG_FD_CLOEXEC, FLAG_PID_CGROUP, ReadFormat, SampleType
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from perfpy.kernel import Kernel
 
 ANY: Final = -1
+_OTHER_FILES: Final = 40
 #: errnos by which the kernel says that it cannot count an event at all
 _UNSUPPORTED: Final = (errno.EINVAL, errno.ENOSYS, errno.ENOENT, errno.EOPNOTSUPP, errno.ENXIO)
 _TIMES: Final = ReadFormat.TOTAL_TIME_ENABLED | ReadFormat.TOTAL_TIME_RUNNING
@@ -141,6 +143,7 @@ class Counting:
         """Open every event on every CPU and task; on an error nothing stays open."""
         for event in self.events:
             self._prepare(event)
+        self._make_room()
         try:
             for cpu in self._every_cpu():
                 for event in self.events:
@@ -150,6 +153,14 @@ class Counting:
         except BaseException:
             self.close()
             raise
+
+    def _make_room(self) -> None:
+        """Allow this process as many open files as it needs, if it may; once none is left it is too late to try."""
+        needed = len(self.events) * len(self._every_cpu()) * len(self.tids)
+        if needed + _OTHER_FILES > os.sysconf("SC_OPEN_MAX"):
+            from perfpy.kernel.procfs import raise_open_files_limit
+
+            raise_open_files_limit()
 
     def _every_cpu(self) -> list[int]:
         found = set(self.cpus)
@@ -188,6 +199,10 @@ class Counting:
 
     def _open_event(self, event: CountedEvent, cpu: int) -> None:
         column = self._columns[event]
+        if self._missing and not column.counters:
+            from perfpy.events.fallback import first_attempt
+
+            event.attr = first_attempt(event.attr, self._missing).attr  # earlier events have found out what is not there
         for thread, tid in enumerate(list(self.tids)):
             while True:
                 try:
@@ -207,8 +222,6 @@ class Counting:
 
     def _retry(self, event: CountedEvent, refused: KernelRefused, *, first: bool) -> bool:
         """What follows from a refusal: True to try again, False to go on without the event (or the task), or raise."""
-        if refused.errno == errno.EMFILE and _raise_open_files_limit():
-            return True
         if event.weak and event.leader is not event and refused.errno in (errno.EINVAL, errno.EBADF):
             self._dissolve(event.leader)
             return False
@@ -388,8 +401,3 @@ class Differences:
                 found.append(cell)
         return found
 
-
-def _raise_open_files_limit() -> bool:
-    from perfpy.kernel.procfs import raise_open_files_limit
-
-    return raise_open_files_limit()

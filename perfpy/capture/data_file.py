@@ -71,8 +71,8 @@ class DataFile:
 
         return tracing_data(Tracefs(), tracepoints).encode()
 
-    def begin(self) -> None:
-        """Write everything that stands in front of the samples."""
+    def begin(self, *, first: bool = True) -> None:
+        """Write everything that stands in front of the samples; first: the command has not started yet."""
         events = [WrittenEvent(event.attr, self._counters.ids(event)) for event in self._counters.events]
         features: dict[Feature, bytes] = {}
         if self._output.is_pipe:
@@ -80,8 +80,10 @@ class DataFile:
         self._output.begin(events, features)
         if not self._tail:
             self._write(self._synthesized())
-        if self._workload:  # its name before it is executed; some samples may come before the kernel's own COMM
+        if self._workload and first:  # its name before it is executed: some samples may come before the kernel's own COMM
             self._write(self._synthesis().comm(self._workload))
+        elif self._workload:
+            self._write(self._synthesis().threads((self._workload,)))
         if not self._tail:
             self._output.write(event_records.FINISHED_INIT)
 

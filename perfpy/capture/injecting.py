@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from perfpy.abi.user_records import HeaderBuildId
     from perfpy.perfdata.reader import PerfData
-    from perfpy.perfdata.survey import SideRecord
+    from perfpy.perfdata.side_band import SideRecord
 
 _DUMP = re.compile(r"/jit-(\d+)\.dump\Z")
 _PROT_READ_EXEC: Final = 5

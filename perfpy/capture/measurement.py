@@ -82,12 +82,15 @@ class Outcome:
     """How a measurement ended.
 
     exit_code: of the command (of its last run), 128 + n for a signal;
-    killed_by: that signal or 0; tally: the last result, None when nothing was counted.
+    killed_by: that signal or 0; runs, failed_runs: how many there were, and
+    how many of them ended with another status than 0; tally: the last result, None when nothing was counted.
     """
 
     def __init__(self) -> None:
         self.exit_code = 0
         self.killed_by = 0
+        self.runs = 0
+        self.failed_runs = 0
         self.tally: Tally | None = None
 
 
@@ -243,6 +246,8 @@ class Measurement:
         ended = workload.wait()
         self._rusage = ended
         outcome.exit_code, outcome.killed_by = ended.exit_code, ended.signal
+        outcome.runs += 1
+        outcome.failed_runs += ended.exit_code != 0
         if ended.signal:
             self._hooks.killed(self._plan.command[0], ended.signal)
 
@@ -284,6 +289,7 @@ class Measurement:
                 ready = {fd for fd, _ in poller.poll(watch.patience(period and (due - now) / _MS))}
                 for fd in ready.intersection(watch.fds):
                     poller.unregister(fd)  # one task of several has ended
+                    watch.see_end(fd)
                 if self._control and self._control.fd in ready and self._obey(self._control, counting):
                     return
             if plan.interval:
@@ -384,19 +390,24 @@ class _Watch:
 
     def __init__(self, workload: Workload | None, tids: Sequence[int]) -> None:
         self._workload = workload
-        self._tids = () if workload else tuple(tids)
-        self.fds: list[int] = []
+        self._alive = set() if workload else set(tids)
+        self.fds: dict[int, int] = {}
         self._blind = False
-        for pid in (workload.pid,) if workload else self._tids:
+        for pid in (workload.pid,) if workload else tids:
             try:
-                self.fds.append(os.pidfd_open(pid))
+                self.fds[os.pidfd_open(pid)] = pid
             except OSError:  # an old kernel, a thread that leads no process, or gone already
                 self._blind = True
+        self._follows_tasks = bool(self._alive)
+
+    def see_end(self, fd: int) -> None:
+        """A descriptor became readable: its task has ended, though its parent may not have noticed yet."""
+        self._alive.discard(self.fds[fd])
 
     def ended(self) -> bool:
         if self._workload:
             return self._workload.poll() is not None
-        return bool(self._tids) and not any(os.path.exists(f"/proc/{tid}") for tid in self._tids)
+        return self._follows_tasks and not any(os.path.exists(f"/proc/{tid}") for tid in self._alive)
 
     def patience(self, wanted: float) -> float | None:
         """How many ms a poll may sleep; wanted: 0 = for ever."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from perfpy.capture.data_file import DataFile
 from perfpy.capture.draining import Drain
 from perfpy.capture.output import Output
+from perfpy.capture.output_switch import OutputSwitch
 from perfpy.capture.record_options import DEFAULT_FREQ, MAX_FREQ, RecordOptions
 from perfpy.capture.sample_attrs import configure
 from perfpy.capture.sample_counters import SampleCounters, default_pages
@@ -92,6 +93,7 @@ class Recorder:
         self._workload: Workload | None = None
         self._control: Control | None = None
         self._timetable = Timetable(0, 0.0)
+        self._output_switch = OutputSwitch(None, 0, 0.0)
         self._signal = 0
         self._stopping = False
         self._wakeups = 0
@@ -242,7 +244,9 @@ class Recorder:
             self._counters.enable()
         if self._workload:
             self._workload.start()
-        self._timetable = Timetable(options.delay, time.monotonic())
+        now = time.monotonic()
+        self._timetable = Timetable(options.delay, now)
+        self._output_switch = OutputSwitch(options.switch_output, options.switch_max_files, now)
 
     def _loop(self, target: Target) -> None:
         """Empty the rings whenever they are worth it, until it is time to stop and nothing is left."""
@@ -252,7 +256,7 @@ class Recorder:
         try:
             while True:
                 taken = drain.forward(everything=self._stopping)
-                self._check_size()
+                self._check_size(drain)
                 if self._stopping and not taken:
                     break
                 if self._stopping and not disabled:
@@ -280,9 +284,9 @@ class Recorder:
         return poller, set(counters)
 
     def _wait(self, poller: select.poll, alive: set[int]) -> None:
-        wait = self._timetable.wait(time.monotonic())
-        if not self._signals.works:
-            wait = min(wait or _LOOK_AFTER, _LOOK_AFTER)
+        now = time.monotonic()
+        waits = [self._timetable.wait(now), self._output_switch.wait(now), None if self._signals.works else _LOOK_AFTER]
+        wait = min((wait for wait in waits if wait is not None), default=None)
         ready = poller.poll(None if wait is None else wait * 1000 + 1)
         self._wakeups += 1
         for fd, events in ready:
@@ -303,6 +307,8 @@ class Recorder:
             if number in _STOPPING:
                 self._signal = number
                 self._stopping = True
+            elif number == signal.SIGUSR2:
+                self._output_switch.ask()
 
     def _switch(self, on: bool, name: str = "") -> bool:
         done = self._counters.enable(name) if on else self._counters.disable(name)
@@ -325,12 +331,29 @@ class Recorder:
                 continue
             control.acknowledge(command)
 
-    def _check_size(self) -> None:
-        most = self.options.max_size
-        if most and self._output.size >= most and not self._stopping:
-            self._tell(f"[ perf record: perf size limit reached ({self._output.size // 1024} KB), stopping session ]")
+    def _check_size(self, drain: Drain) -> None:
+        """Stop at --max-size; go on in a new file at --switch-output."""
+        most, size = self.options.max_size, self._output.size
+        if self._stopping:
+            return
+        if most and size >= most:
+            self._tell(f"[ perf record: perf size limit reached ({size // 1024} KB), stopping session ]")
             self._stopping = True
             self._counters.disable()
+        elif self._output_switch.due(size, time.monotonic()):
+            if self.options.overwrite:
+                drain.backward()
+            self._tell(f"[ perf record: dump data: Woken up {self._wakeups} times ]")
+            self._wakeups = 0
+            self._file.end(last=False)
+            self._stamp()
+            self._output.reopen()
+            self._file.begin(first=False)
+
+    def _stamp(self) -> None:
+        name = self._output.stamp()
+        self._output_switch.finished(name)
+        self._tell(f"[ perf record: Dump {name} ]")
 
     # the end
 
@@ -344,18 +367,26 @@ class Recorder:
         self._size = self._output.size
         try:
             self._file.end()
+            if self._stamps:
+                self._stamp()
         except OutputFailed as failure:
             self._failure = self._failure or failure
         self._say_captured()
 
+    @property
+    def _stamps(self) -> bool:
+        """Whether the files' names tell their time."""
+        return not self._output.is_pipe and (self.options.timestamp_filename or self.options.switch_output is not None)
+
     def _say_captured(self) -> None:
         size = self._size / _MEGABYTE
-        samples = f" ({self._file.samples} samples)" if self._file.samples else ""
+        name = self.options.output + (".<timestamp>" if self._stamps else "")
+        samples = f" ({self._file.samples} samples)" if self._file.samples and not self._stamps else ""
         packed = ""
         if self._packer and self._packer.given:
             original = self._packer.taken / _MEGABYTE
             packed = f", compressed (original {original:.3f} MB, ratio is {self._packer.ratio:.3f})"
-        self._tell(f"[ perf record: Captured and wrote {size:.3f} MB {self.options.output}{samples}{packed} ]")
+        self._tell(f"[ perf record: Captured and wrote {size:.3f} MB {name}{samples}{packed} ]")
         if self._file.lost:
             self._tell(f"warning: {self._file.lost} samples were lost: try larger buffers (-m) or a lower frequency (-F)")
 

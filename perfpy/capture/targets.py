@@ -61,7 +61,9 @@ def resolve(
     not such lists and for tasks that do not exist.
     """
     warnings = _overridden(pid, tid, user, cpu, system_wide)
-    cpus = parse_cpu_list(cpu) if cpu and not (pid or tid or user) else online_cpus()
+    cpus = online_cpus()
+    if cpu and not (pid or tid or user):
+        cpus = _among(cpus, parse_cpu_list(cpu))
     if pid:
         return Target("pid", _threads(parse_ids(pid, "pid"), procfs), cpus, pid), warnings
     if tid:
@@ -118,6 +120,13 @@ def parse_cpu_list(text: str) -> tuple[int, ...]:
             raise UsageError(f"--cpu {text}: no machine has a CPU {high}")
         found.update(range(low, high + 1))
     return tuple(sorted(found))
+
+
+def _among(online: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
+    for cpu in wanted:
+        if cpu not in online:
+            raise UsageError(f"--cpu: CPU {cpu} is offline or not there; see /sys/devices/system/cpu/online")
+    return wanted
 
 
 _MAX_CPUS = 1 << 16

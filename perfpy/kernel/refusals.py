@@ -152,7 +152,6 @@ def _by_errno(code: int, attr: EventAttr, pid: int, cpu: int) -> tuple[str, str]
         errno.ENXIO: ("the kernel does not know this event's PMU", "perfpy list shows those that it knows"),
         errno.ESRCH: (f"there is no process or thread {pid}", "perhaps it has ended"),
         errno.ENODEV: (f"{where} is offline, or has no PMU for it", "choose CPUs of /sys/devices/system/cpu/online"),
-        errno.EMFILE: (f"too many open files ({_open_files()} allowed)", "raise ulimit -n, or count fewer events or CPUs"),
         errno.ENFILE: ("the whole system has too many open files", "raise sysctl fs.file-max"),
         errno.EBUSY: ("another user holds the PMU for itself", "stop it, or leave out exclusive events"),
         errno.ENOSPC: ("no free slot", "breakpoints have few (often 4): watch fewer addresses"),
@@ -162,8 +161,3 @@ def _by_errno(code: int, attr: EventAttr, pid: int, cpu: int) -> tuple[str, str]
     }
     return known.get(code, ("", ""))
 
-
-def _open_files() -> int:
-    import resource
-
-    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]

@@ -62,7 +62,8 @@ class Ring:
     """The records of one mapped counter.
 
     buffer: the mapping, control page first; its length is (1 + 2^n) pages.
-    backward: whether the counter was opened with write_backward.
+    backward: whether the counter was opened with write_backward. control: the
+    control page.
     """
 
     def __init__(self, buffer: mmap.mmap | bytearray, *, backward: bool = False, page_size: int = PAGE_SIZE) -> None:
@@ -70,10 +71,10 @@ class Ring:
         if len(view) <= page_size or (len(view) - page_size) & (len(view) - page_size - 1):
             raise ValueError(f"a ring of {len(view) - page_size} bytes of data, must be a power of two")
         self._buffer = buffer
-        self._control = view[:page_size]
+        self.control = view[:page_size]
         self._data = view[page_size:]
-        self._head = self._control[_DATA_HEAD : _DATA_HEAD + 8].cast("Q")
-        self._tail = self._control[_DATA_TAIL : _DATA_TAIL + 8].cast("Q")
+        self._head = self.control[_DATA_HEAD : _DATA_HEAD + 8].cast("Q")
+        self._tail = self.control[_DATA_TAIL : _DATA_TAIL + 8].cast("Q")
         self._mask = len(self._data) - 1
         self.backward = backward
         self._seen = 0  # the head when it was last read
@@ -135,9 +136,9 @@ class Ring:
 
     def clock(self) -> Clock:
         """The time conversion that the control page holds."""
-        (capabilities,) = struct.unpack_from("=Q", self._control, _CAPABILITIES)
-        shift, mult, _, zero = _CLOCK.unpack_from(self._control, _CLOCK_AT)
-        cycles, mask = _CYCLES.unpack_from(self._control, _CYCLES_AT)
+        (capabilities,) = struct.unpack_from("=Q", self.control, _CAPABILITIES)
+        shift, mult, _, zero = _CLOCK.unpack_from(self.control, _CLOCK_AT)
+        cycles, mask = _CYCLES.unpack_from(self.control, _CYCLES_AT)
         return Clock(
             shift,
             mult,
@@ -151,7 +152,7 @@ class Ring:
     def close(self) -> None:
         """Unmap, or leave that to the last slice that somebody still holds."""
         with contextlib.suppress(BufferError):
-            for view in (self._head, self._tail, self._control, self._data):
+            for view in (self._head, self._tail, self.control, self._data):
                 view.release()
             if isinstance(self._buffer, mmap.mmap):
                 self._buffer.close()
@@ -164,7 +165,7 @@ class AuxArea:
     """
 
     def __init__(self, ring: Ring, buffer: mmap.mmap | bytearray) -> None:
-        control = ring._control
+        control = ring.control
         self._buffer = buffer
         self._data = memoryview(buffer)
         self._head = control[_AUX_HEAD : _AUX_HEAD + 8].cast("Q")
@@ -175,7 +176,7 @@ class AuxArea:
     def map(cls, fd: int, ring: Ring, pages: int) -> AuxArea:
         """Map `pages` pages (a power of two) behind the data ring; raises KernelRefused."""
         offset = ring.size + PAGE_SIZE
-        struct.pack_into("=QQ", ring._control, _AUX_OFFSET, offset, pages * PAGE_SIZE)
+        struct.pack_into("=QQ", ring.control, _AUX_OFFSET, offset, pages * PAGE_SIZE)
         try:
             area = mmap.mmap(fd, pages * PAGE_SIZE, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE, offset=offset)
         except OSError as error:

@@ -14,7 +14,7 @@ import fcntl
 import os
 import struct
 import sys
-from errno import E2BIG, EINTR
+from errno import E2BIG, EINTR, EMFILE
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import ATTR_SIZE_VER0, FLAG_FD_CLOEXEC, FLAG_PID_CGROUP
@@ -122,9 +122,18 @@ def perf_event_open(
         if error == E2BIG and ATTR_SIZE_VER0 <= known < size and not any(attr.pack(_ENDIAN, size)[known:]):
             size = known
             continue
+        if error == EMFILE:
+            raise _no_file_left(error, event)
         from perfpy.kernel.refusals import open_refused  # only a failure has to pay for its diagnosis
 
         raise open_refused(error, attr, pid, cpu, event=event, cgroup=bool(flags & FLAG_PID_CGROUP), known_size=known)
+
+
+def _no_file_left(error: int, event: str) -> KernelRefused:
+    """The one refusal that is explained here: no further module can be loaded without a file descriptor."""
+    allowed = os.sysconf("SC_OPEN_MAX")
+    cause = f"too many open files ({allowed} are allowed)"
+    return KernelRefused("perf_event_open", error, event=event, cause=cause, remedy="raise ulimit -n, or count fewer events or CPUs")
 
 
 def _ioctl(name: str, fd: int, request: int, argument: int | bytes | bytearray = 0) -> None:

@@ -73,7 +73,7 @@ class Topology:
             if text is None:
                 break
             its_level = int(text)
-            if its_level == level or level is None and its_level > found[0]:
+            if its_level == level or (level is None and its_level > found[0]):
                 shared = parse_cpu_list(read_text(f"{folder}/index{index}/shared_cpu_list") or "")
                 found = (its_level, min(shared, default=cpu))
         return found

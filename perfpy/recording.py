@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.options import ReportOptions
     from perfpy.analysis.reporting import Report
+    from perfpy.analysis.selection import Selection
+    from perfpy.analysis.stacks import Stacks
     from perfpy.perfdata.batches import Batch
     from perfpy.perfdata.event_table import FileEvent
+    from perfpy.perfdata.side_band import SideBand
     from perfpy.perfdata.source import Origin
-    from perfpy.perfdata.survey import SideRecord
     from perfpy.symbols.address_space import TaskTimeline
     from perfpy.symbols.debugfiles import SymbolOptions
     from perfpy.symbols.symbolizer import Symbolizer
@@ -143,9 +145,13 @@ class Recording:
         """
         return self.data.batches(fields)
 
-    def side_band(self) -> list[SideRecord]:
-        """Every record that is no sample, in order of delivery."""
-        return self.data.side_band()
+    def side_band(self, types: Collection[int] | None = None) -> SideBand:
+        """The records that are no samples, in order of delivery: an iterable of SideRecord.
+
+        types: only records of these types (perfpy.abi.flags.RecordType); by
+        default all but FINISHED_ROUND.
+        """
+        return self.data.side_band(types)
 
     def records(self) -> Iterator[Any]:
         """Everything in order of delivery: samples as Sample, other records as values of perfpy.abi.records and user_records."""
@@ -191,6 +197,15 @@ class Recording:
         timeline = self._make_timeline(keep_exited=True)
         symbolizer = Symbolizer(timeline, symbols)
         return make_report(self.data, timeline, symbolizer, options or ReportOptions(), self._payloads(symbolizer), memory_text)
+
+    def stacks(self, symbols: SymbolOptions | None = None, *, selection: Selection | None = None, timed: bool = False) -> list[Stacks]:
+        """The whole stacks of each event, for flame graphs and exports; timed: with the single samples."""
+        from perfpy.analysis.selection import Selection
+        from perfpy.analysis.stacking import make_stacks
+        from perfpy.symbols.symbolizer import Symbolizer
+
+        timeline = self._make_timeline(keep_exited=True)
+        return make_stacks(self.data, timeline, Symbolizer(timeline, symbols), selection or Selection(), timed=timed)
 
     def _payloads(self, symbolizer: Symbolizer) -> PayloadTexts | None:
         """What words the data of tracepoints; None where the recording describes none."""

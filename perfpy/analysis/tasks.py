@@ -9,15 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_FORK_EXEC, MISC_GUEST_KERNEL, MISC_KERNEL, MISC_MMAP_DATA
+from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_FORK_EXEC, MISC_GUEST_KERNEL, MISC_KERNEL, MISC_MMAP_DATA, RecordType
 from perfpy.abi.records import Comm, Fork, Mmap, Mmap2
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from perfpy.perfdata.survey import SideRecord
+    from perfpy.perfdata.side_band import SideRecord
 
 NO_PARENT: Final = -1
+TREE: Final = (RecordType.COMM, RecordType.FORK)
+MAPPINGS: Final = (RecordType.MMAP, RecordType.MMAP2)
 _READ, _WRITE, _EXEC = 1, 2, 4  # PROT_*
 _WITHOUT_FILE: Final = ("//anon", "/dev/zero", "/anon_hugepage", "[stack", "/SYSV", "[heap]")
 
@@ -54,15 +56,15 @@ class Task:
     is_named: bool = False
 
 
-def tasks_of(side_band: Iterable[SideRecord], *, mappings: bool = True) -> list[Task]:
+def tasks_of(side_band: Iterable[SideRecord]) -> list[Task]:
     """All threads, the idle one first, each followed by its children in order of their tids.
 
-    mappings: follow these too, which also finds threads that nothing else speaks of.
+    side_band: records of the types TREE, and of MAPPINGS to follow these too,
+    which also finds threads that nothing else speaks of.
     """
     tasks = _Tasks()
     for side in side_band:
-        if mappings or not isinstance(side.record, (Mmap, Mmap2)):
-            tasks.see(side.record)
+        tasks.see(side.record)
     return list(tasks.in_tree_order())
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from perfpy.abi.columns import Columns
 from perfpy.perfdata.ordering import delivery_order
-from perfpy.perfdata.survey import NO_SAMPLES
+from perfpy.perfdata.survey import NO_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from perfpy.perfdata.event_table import EventTable
     from perfpy.perfdata.keyed import KeyedChunk
-    from perfpy.perfdata.survey import Turn
+    from perfpy.perfdata.side_band import Turn
 
 
 class Batch(NamedTuple):
@@ -88,7 +88,7 @@ def ordered_batches(
         if not waiting:
             continue
         samples = _Waiting.concat(waiting)
-        if later == NO_SAMPLES:
+        if later == NO_KEY:
             ready, waiting = samples, []
         else:
             now = samples.key < np.uint64(later)

@@ -29,9 +29,10 @@ from perfpy.perfdata.features import EventGroup, Feature
 from perfpy.perfdata.header import HEADER_SIZE, FileHeader, PipeHeader, decode_header
 from perfpy.perfdata.keyed import KeyedChunk, keyed_chunks
 from perfpy.perfdata.preamble import Preamble, read_preamble
+from perfpy.perfdata.side_band import RawRecord, SideBand, records_of_types
 from perfpy.perfdata.source import Origin, Source, open_source
 from perfpy.perfdata.stream import RecordStream
-from perfpy.perfdata.survey import SideRecord, Survey, decode_side_band, survey
+from perfpy.perfdata.survey import Survey, survey
 from perfpy.perfdata.tracing import Tracing, decode_tracing
 
 if TYPE_CHECKING:
@@ -101,6 +102,11 @@ class PerfData:
     def is_pipe(self) -> bool:
         """Whether the recording was written to a pipe."""
         return isinstance(self.header, PipeHeader)
+
+    @property
+    def has_callchains(self) -> bool:
+        """Whether samples of any event have callchains."""
+        return any(event.attr.sample_type & SampleType.CALLCHAIN for event in self.events)
 
     @property
     def has_branches(self) -> bool:
@@ -185,6 +191,16 @@ class PerfData:
         return [main, *(RecordStream(source, 0, source.size, self.endian) for source in self._sources[1:])]
 
     @property
+    def stream_paths(self) -> list[str]:
+        """The file of each stream of keyed()."""
+        return [stream.source.path for stream in self._streams]
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether the last pass over the records ended before their end."""
+        return any(stream.damage for stream in self._streams)
+
+    @property
     def is_delivered_by_time(self) -> bool:
         """Whether perf puts the records in order of time; otherwise they come as they stand in the file."""
         return self.table.has_times and (self.is_pipe or bool(self.events[0].attr.sample_id_all))
@@ -212,9 +228,17 @@ class PerfData:
                 self._warn(f"{count} records of type {kind}, which perf does not have, skipped")
         return found
 
-    def side_band(self) -> list[SideRecord]:
-        """Every record that is neither a SAMPLE nor a FINISHED_ROUND, in order of delivery."""
-        return decode_side_band(self.survey.raw, self.table, self._warn)
+    def side_band(self, types: Collection[int] | None = None) -> SideBand:
+        """The records that are no samples, in order of delivery: an iterable of SideRecord.
+
+        types: only records of these types; by default all but FINISHED_ROUND.
+        """
+        return SideBand(self.survey.raw, self._bulk, self.table, self._warn, types)
+
+    def _bulk(self, types: Collection[int]) -> Iterator[RawRecord]:
+        """Those of the side-band that the survey does not keep, read from the file."""
+        present = [kind for kind in types if self.survey.types[kind]]
+        return records_of_types(self.keyed(), self.survey.bulk_turns, self.table, present) if present else iter(())
 
     def batches(self, fields: Collection[str] | None = None) -> Iterator[Batch]:
         """All samples in order of delivery, some thousands at a time.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from perfpy.perfdata.source import Source
 
-CHUNK_SIZE: Final = 4 << 20
+CHUNK_SIZE: Final = 1 << 20
 
 
 class Damage(NamedTuple):

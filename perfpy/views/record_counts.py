@@ -10,7 +10,6 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import RecordType
-from perfpy.abi.records import LostSamples
 from perfpy.perfdata.features import Feature
 from perfpy.perfdata.group_reads import carries_readings, delivered
 
@@ -30,8 +29,12 @@ _NAMES: Final = {
 }
 
 
-def record_count_lines(recording: Recording) -> Iterator[str]:
-    """The lines of --stats: all records by type, then the samples of each event that has some."""
+def record_count_lines(recording: Recording, entries: Counter[int] | None = None) -> Iterator[str]:
+    """The lines of --stats: all records by type, then the samples of each event that has some.
+
+    entries: by event, how many entries a histogram got, for -D, which shows
+    these in place of the samples.
+    """
     counts = _by_name(recording)
     total = sum(counts.values())
     yield ""
@@ -39,7 +42,7 @@ def record_count_lines(recording: Recording) -> Iterator[str]:
     yield _line("TOTAL", total)
     for name, count in counts.items():
         yield f"{_line(name, count)}  ({100 * count / total:4.1f}%)"
-    samples, lost = _samples(recording), _lost_samples(recording)
+    samples, lost = (_samples(recording), _lost_samples(recording)) if entries is None else (entries, Counter[int]())
     for event in recording.events:
         if samples[event.index] or lost[event.index]:
             yield f"{event.name} stats:"
@@ -83,9 +86,8 @@ def _lost_samples(recording: Recording) -> Counter[int]:
     """Samples that the kernel says it lost, of each event."""
     lost: Counter[int] = Counter()
     index_of = {ident: event.index for event in recording.events for ident in event.ids}
-    for side in recording.side_band():
-        if isinstance(side.record, LostSamples):
-            sample_id = side.record.sample_id
-            ident = (sample_id.identifier or sample_id.id or 0) if sample_id else 0
-            lost[index_of.get(ident, 0)] += side.record.lost
+    for side in recording.side_band([RecordType.LOST_SAMPLES]):
+        sample_id = side.record.sample_id
+        ident = (sample_id.identifier or sample_id.id or 0) if sample_id else 0
+        lost[index_of.get(ident, 0)] += side.record.lost
     return lost

@@ -8,7 +8,6 @@ like that of a sample of the event that the record belongs to.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfpy.abi import records
@@ -19,8 +18,10 @@ from perfpy.views.recordtext import KernelNamer, record_text, signed
 from perfpy.views.timetext import time_text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
     from perfpy.perfdata.event_table import FileEvent
-    from perfpy.perfdata.survey import SideRecord
+    from perfpy.perfdata.side_band import SideRecord
 
 #: what each --show option shows
 SHOWN: Final = {
@@ -112,7 +113,7 @@ class SideBandLines:
         self._is_foreign = endian != host_endian()
         self._event_of = {ident: event for event in events for ident in event.ids}
 
-    def lines(self, side_band: Sequence[SideRecord]) -> Iterator[SideLine]:
+    def lines(self, side_band: Iterable[SideRecord]) -> Iterator[SideLine]:
         """The lines, in order of delivery."""
         names = TaskNames()
         for side in side_band:

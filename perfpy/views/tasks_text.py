@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfpy.analysis.tasks import tasks_of
+from perfpy.analysis.tasks import MAPPINGS, TREE, tasks_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def task_lines(recording: Recording, *, mappings: bool = False) -> Iterator[str]:
     """A line a thread; with `mappings` (--mmaps) followed by what its process had mapped at the end."""
     yield f"# {'pid':>8} {'tid':>8} {'ppid':>8}  comm"
-    for task in tasks_of(recording.side_band(), mappings=mappings):
+    for task in tasks_of(recording.side_band(TREE + MAPPINGS if mappings else TREE)):
         place = f"  {task.pid:8} {task.tid:8} {task.parent:8} |{' ' * task.level}"
         yield place + task.comm
         for mapping in task.mappings:

@@ -6,6 +6,7 @@ text of samples is made by sampledump, that of perf's own records by userdump.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
@@ -37,16 +38,18 @@ class _Record(NamedTuple):
     key: int
     time: int
     number: int
+    stream: int
     offset: int
     event: int
     data: bytes
 
 
-def write_dump(recording: Recording, out: BinaryIO, *, hint: str = "") -> None:
+def write_dump(recording: Recording, out: BinaryIO, *, hint: str = "") -> Counter[int]:
     """All records of a recording.
 
-    hint: lines that stand before the first record, behind perf's warning. The
-    statistics that report prints behind the last one are the caller's.
+    hint: lines that stand before the first record, behind perf's warning.
+    Returns how many entries a histogram of each event would get, for the
+    statistics that report prints behind the last record.
     """
     writer = _Writer(recording, hint)
     pieces: list[str] = []
@@ -58,6 +61,7 @@ def write_dump(recording: Recording, out: BinaryIO, *, hint: str = "") -> None:
             out.write("".join(pieces).encode("utf-8", "surrogateescape"))
             pieces, size = [], 0
     out.write("".join(pieces).encode("utf-8", "surrogateescape"))
+    return writer.entries
 
 
 def hex_lines(data: bytes) -> str:
@@ -81,8 +85,9 @@ class _Writer:
         self._events = data.events
         self._endian = data.endian
         self._is_foreign = data.endian != host_endian()
-        self._place = "pipe" if data.is_pipe else data.path
+        self._paths = data.stream_paths
         self._samples = SampleTexts(recording)
+        self.entries = self._samples.entries
         self._combined = SampleType(0)
         self._has_trailers = False
         self._seen = 0
@@ -111,7 +116,7 @@ class _Writer:
         raw = swapped(kind, misc, record.data) if self._is_foreign else record.data
         # perf counts the bytes of a pipe from behind its header
         place = alternate(record.offset - (PIPE_HEADER_SIZE if self._data.is_pipe else 0))
-        text = f"\n{place}@{self._place} [{size:#x}]: event: {kind}\n.\n. ... raw event: size {size} bytes\n{hex_lines(raw)}\n"
+        text = f"\n{place}@{'pipe' if self._data.is_pipe else self._paths[record.stream]} [{size:#x}]: event: {kind}\n.\n. ... raw event: size {size} bytes\n{hex_lines(raw)}\n"
         if kind == RecordType.SAMPLE:
             return text + self._samples.text(record.offset, record.event, misc, f"{place} [{size:#x}]: PERF_RECORD_SAMPLE", self._stamp)
         body = record.data[8:]
@@ -172,7 +177,7 @@ def _in_order(streams: list[Iterator[KeyedChunk]], *, by_time: bool) -> Iterator
     """All records as perf delivers them: what has no time when it is read, the rest when a round ends."""
     waiting: list[_Record] = []
     number = 0
-    for stream in streams:
+    for place, stream in enumerate(streams):
         round_key = 0  # of records without time: the key that the round before gave
         for keyed in stream:
             events = _events_of(keyed)
@@ -180,7 +185,7 @@ def _in_order(streams: list[Iterator[KeyedChunk]], *, by_time: bool) -> Iterator
             for row, (kind, key, time) in enumerate(zip(types, keyed.keys.tolist(), keyed.times.tolist(), strict=True)):
                 if kind == RecordType.FINISHED_ROUND and by_time:  # it is read before what it lets through
                     key, round_key = round_key, key
-                waiting.append(_Record(key, time, number, int(keyed.chunk.offsets[row]), events.get(row, 0), keyed.chunk.record(row)))
+                waiting.append(_Record(key, time, number, place, int(keyed.chunk.offsets[row]), events.get(row, 0), keyed.chunk.record(row)))
                 number += 1
             if not by_time:
                 yield from waiting

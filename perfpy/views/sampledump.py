@@ -7,6 +7,7 @@ text of one sample after the other, for the samples that views.dump meets.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -47,6 +48,7 @@ class SampleTexts:
         self._samples = self._rows()
         self._next = next(self._samples, None)
         self._last_read: dict[int, int] = {}
+        self.entries: Counter[int] = Counter()
         self._event_of = {ident: event.index for event in recording.events for ident in event.ids}
 
     def text(self, offset: int, event: int, misc: int, head: str, stamp: Stamp) -> str:
@@ -85,12 +87,16 @@ class SampleTexts:
     def _deliveries(self, sample: _Sample, owner: str) -> str:
         """Whose the sample is, once for each time that it is delivered: once a reading that has moved."""
         if not sample.event.attr.sample_type & SampleType.READ:
+            branches = sample.event.attr.sample_type & SampleType.BRANCH_STACK and not sample.event.attr.sample_type & SampleType.CALLCHAIN
+            self.entries[sample.event.index] += len(sample.ragged("branch_stack")) if branches else 1
             return owner
         times = 0
         for reading in sample.readings():
             ident, value = int(reading["id"]), int(reading["value"])
             if ident in self._event_of:
-                times += value != self._last_read.get(ident, 0)
+                moved = value != self._last_read.get(ident, 0)
+                times += moved
+                self.entries[self._event_of[ident]] += moved
                 self._last_read[ident] = value
         return owner * times
 

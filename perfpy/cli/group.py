@@ -43,7 +43,7 @@ def as_click(name: str, command: PerfCommand) -> click.Command:
 def help_text(name: str, command: PerfCommand) -> str:
     """What --help prints."""
     shown = as_click(name, command)
-    return shown.get_help(click.Context(shown, info_name=f"perfpy {name}"))
+    return shown.get_help(click.Context(shown, info_name=f"perfpy {name}", max_content_width=120))
 
 
 class LazyGroup(click.Group):

@@ -174,12 +174,13 @@ class Recording:
         return self._make_timeline(keep_exited=False)
 
     def _make_timeline(self, *, keep_exited: bool) -> TaskTimeline:
+        from perfpy.perfdata.side_band import KEPT
         from perfpy.symbols.address_space import TaskTimeline, kernel_name
 
         listed = self.data.features.get("build_id", ())
         build_ids = {entry.filename: entry.build_id.hex() for entry in listed}
         kernel = kernel_name((entry.misc, entry.filename) for entry in listed)
-        return TaskTimeline(self.data.side_band(), build_ids=build_ids, kernel_name=kernel, keep_exited=keep_exited)
+        return TaskTimeline(self.data.side_band(KEPT), build_ids=build_ids, kernel_name=kernel, keep_exited=keep_exited)
 
     def symbolizer(self, options: SymbolOptions | None = None) -> Symbolizer:
         """A new Symbolizer for the recording's addresses; options: where to look for symbols."""

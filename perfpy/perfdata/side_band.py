@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 BULK: Final = frozenset(
     map(int, (RecordType.SWITCH, RecordType.SWITCH_CPU_WIDE, RecordType.CALLCHAIN_DEFERRED, RecordType.FINISHED_ROUND)),
 )
+#: all known types but these
+KEPT: Final = frozenset(map(int, RecordType)) - BULK
 _ON_REQUEST: Final = frozenset((int(RecordType.FINISHED_ROUND),))  # of interest to those who ask for it only
 
 

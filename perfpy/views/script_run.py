@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
-from perfpy.abi import records
-from perfpy.abi.flags import MISC_KERNEL
+from perfpy.abi.flags import MISC_KERNEL, RecordType
 from perfpy.errors import UsageError
 from perfpy.perfdata.group_reads import carries_readings, delivered
 from perfpy.symbols.dso import KERNEL_NAME
@@ -129,7 +128,7 @@ class ScriptRun:
             max_stack=options.max_stack,
             kernel_path=options.kernel_path,
             flags=options.fields.flags,
-            cgroups={side.record.id: side.record.path for side in recording.side_band() if isinstance(side.record, records.Cgroup)},
+            cgroups={side.record.id: side.record.path for side in recording.side_band([RecordType.CGROUP])},
             clock=_clock(recording.header.get("clock_data"), ns=options.ns),
             stop_at=options.stop_at,
         )
@@ -138,9 +137,9 @@ class ScriptRun:
         """From where on addresses are the kernel's: half of the space, but where the kernel says otherwise."""
         if self._recording.header.get("arch", "x86_64") == "x86_64":
             return _KERNEL_HALF
-        for side in self._recording.side_band():
+        for side in self._recording.side_band([RecordType.MMAP, RecordType.MMAP2]):
             record = side.record
-            if isinstance(record, (records.Mmap, records.Mmap2)) and record.misc & 7 == MISC_KERNEL and record.filename.startswith(KERNEL_NAME[:-1]):
+            if record.misc & 7 == MISC_KERNEL and record.filename.startswith(KERNEL_NAME[:-1]):
                 return record.addr or _KERNEL_HALF
         return _KERNEL_HALF
 

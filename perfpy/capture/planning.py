@@ -54,18 +54,40 @@ def detail_events(level: int) -> list[str]:
 
 
 def choose_events(
-    texts: Sequence[str], filters: Sequence[tuple[int, str]], target: Target, *, detailed: int = 0, null_run: bool = False
+    texts: Sequence[str],
+    filters: Sequence[tuple[int, str]],
+    target: Target,
+    *,
+    detailed: int = 0,
+    null_run: bool = False,
+    event_files: str = "",
 ) -> tuple[list[CountedEvent], list[str]]:
-    """The events to count, and warnings. filters: (number of texts before it, expression)."""
+    """The events to count, and warnings.
+
+    filters: (number of texts before it, expression); event_files: a folder
+    with more named events, or "".
+    """
     if null_run:
         return [], []
-    if not texts and not detailed:
+    if not texts and not detailed and not _has_several_core_pmus():
         return [_generic_event(name) for name in default_events(target)], []
     from perfpy.events import parse_events
+    from perfpy.events.machine import this_machine
 
     texts = [*(texts or default_events(target)), *detail_events(detailed)]
-    parsed = parse_events(texts, filters=filters, counting=True)
+    parsed = parse_events(texts, filters=filters, machine=this_machine(event_files), counting=True)
     return counted_events(parsed), parsed.warnings
+
+
+def _has_several_core_pmus() -> bool:
+    """True on hybrid CPUs, where a generic event is one event for each kind of core."""
+    import os
+
+    folder = os.path.dirname(os.path.dirname(_CORE_PMU))
+    try:
+        return sum(os.path.exists(f"{folder}/{name}/cpus") for name in os.listdir(folder)) > 1
+    except OSError:
+        return False
 
 
 def _generic_event(name: str) -> CountedEvent:

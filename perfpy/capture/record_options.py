@@ -27,7 +27,8 @@ class RecordOptions(NamedTuple):
     """What to record and how; the defaults are perf's.
 
     Whose: pid, tid, user, cpu (texts as -p -t -u -C take them), all_cpus,
-    per_thread, cgroups (names), inherit, exclude_perf.
+    per_thread, cgroups (names), inherit, exclude_perf. event_files: a folder
+    with more named events, or "".
 
     How often: freq (Hz, MAX_FREQ = as often as the kernel allows) or period
     (events); None = 4000 Hz. strict_freq: refuse what the kernel lowers.
@@ -62,6 +63,7 @@ class RecordOptions(NamedTuple):
     cgroups: tuple[str, ...] = ()
     inherit: bool = True
     exclude_perf: bool = False
+    event_files: str = ""
 
     freq: int | None = None
     period: int | None = None

@@ -28,6 +28,7 @@ from perfpy.capture.wakeups import Wakeups
 from perfpy.capture.workload import Workload
 from perfpy.errors import OutputFailed, UsageError
 from perfpy.events import parse_events
+from perfpy.events.machine import this_machine
 from perfpy.kernel import this_machine
 from perfpy.kernel.procfs import ProcFs
 from perfpy.perfdata.packing import Packer
@@ -176,7 +177,7 @@ class Recorder:
         return target
 
     def _parse(self) -> list[Event]:
-        events = parse_events(self._texts, self._filters)
+        events = parse_events(self._texts, self._filters, this_machine(self.options.event_files))
         for text in events.warnings:
             self._tell(f"WARNING: {text}")
         if self.options.exclude_perf:

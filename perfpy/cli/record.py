@@ -36,7 +36,7 @@ _SAME: Final = (
     "data_page_size", "code_page_size", "weight", "running_time", "kernel_callchains", "user_callchains", "all_user", "all_kernel",
     "switch_events", "namespaces", "all_cgroups", "tail_synthesize", "mmap_flush", "no_buffering", "overwrite", "delay",
     "control", "realtime", "output", "buildid_all", "max_size", "switch_output", "switch_max_files", "timestamp_filename",
-    "timestamp_boundary", "verbose", "quiet",
+    "timestamp_boundary", "verbose", "quiet", "event_files",
 )  # fmt: skip
 
 

@@ -52,6 +52,7 @@ _TARGET: Final = (
 _SAMPLING: Final = (
     Option("-e", "--event", multiple=True, metavar="<event>", help="what to record; perfpy list shows the events"),
     Option("--filter", multiple=True, metavar="<filter>", help="keep hits of the tracepoints of the last -e that satisfy this"),
+    Option("--event-files", metavar="<folder>", default="", help="take named events from these JSON files, too"),
     Option("-F", "--freq", type=frequency, metavar="<freq or 'max'>", help="samples a second (default: 4000)"),
     Option("-c", "--count", type=int, help="take a sample every that many events"),
     Option("--strict-freq", is_flag=True, help="fail where the kernel would lower the frequency"),

@@ -18,6 +18,7 @@ _LACKING = {
 stat_options = together(
     Option("-e", "--event", multiple=True, negatable=False, metavar="<event>", help="event selector; perfpy list shows the events"),
     Option("--filter", multiple=True, negatable=False, metavar="<filter>", help="filter of the tracepoints before it"),
+    Option("--event-files", metavar="<folder>", default="", help="take named events from these JSON files, too"),
     Option("-i", "--no-inherit", is_flag=True, help="child tasks do not inherit counters"),
     Option("-p", "--pid", default="", metavar="<pid>", help="count on these processes"),
     Option("-t", "--tid", default="", metavar="<tid>", help="count on these threads"),

@@ -121,7 +121,9 @@ class Request:
             pid=self.pid, tid=self.tid, cpu=self.cpu, system_wide=system_wide, every_thread=every_thread
         )
         texts, filters = self._event_texts()
-        events, more = planning.choose_events(texts, filters, target, detailed=self.detailed, null_run=self.null)
+        events, more = planning.choose_events(
+            texts, filters, target, detailed=self.detailed, null_run=self.null, event_files=self.event_files
+        )
         for warning in (*warnings, *more):
             self._tell(warning)
         plan = Plan(events, planning.widened(target, events), self.workload)

@@ -150,10 +150,10 @@ class JsonListing:
     """An array of objects with perf's keys in perf's order."""
 
     def __init__(self, file: TextIO) -> None:
-        from json import dumps  # for the quotes; the layout is perf's
+        from json.encoder import encode_basestring  # for the quotes; the layout is perf's
 
         self._file = file
-        self._quote = dumps
+        self._quote = encode_basestring
         self._first = True
         file.write("[\n")
 
@@ -192,7 +192,7 @@ class JsonListing:
             )
 
     def _object(self, pairs: tuple[tuple[str, str], ...]) -> None:
-        fields = ",\n".join(f'\t"{key}": {self._quote(value, ensure_ascii=False)}' for key, value in pairs if value)
+        fields = ",\n".join(f'\t"{key}": {self._quote(value)}' for key, value in pairs if value)
         self._file.write(("" if self._first else ",\n") + "{\n" + fields + "\n}")
         self._first = False
 

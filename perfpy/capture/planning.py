@@ -125,9 +125,7 @@ def _by_thread(target: Target) -> Grouping:
     from perfpy.capture.targets import comms
 
     if target.kind in ("command", "cpu", "system"):
-        raise UsageError(
-            "The --per-thread option is only available when monitoring via -p -t -a options or only --per-thread."
-        )
+        raise UsageError("The --per-thread option is only available when monitoring via -p -t -a options or only --per-thread.")
     return Grouping.by_thread(comms(target.tids))
 
 

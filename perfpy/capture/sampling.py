@@ -28,7 +28,7 @@ from perfpy.capture.wakeups import Wakeups
 from perfpy.capture.workload import Workload
 from perfpy.errors import OutputFailed, UsageError
 from perfpy.events import parse_events
-from perfpy.events.machine import this_machine
+from perfpy.events.machine import this_machine as event_source
 from perfpy.kernel import this_machine
 from perfpy.kernel.procfs import ProcFs
 from perfpy.perfdata.packing import Packer
@@ -177,7 +177,7 @@ class Recorder:
         return target
 
     def _parse(self) -> list[Event]:
-        events = parse_events(self._texts, self._filters, this_machine(self.options.event_files))
+        events = parse_events(self._texts, self._filters, event_source(self.options.event_files))
         for text in events.warnings:
             self._tell(f"WARNING: {text}")
         if self.options.exclude_perf:

@@ -50,7 +50,7 @@ _FIXED: Final = {
     "cpu_clk_unhalted.ref": "event=0x0,umask=0x3",
     "cpu_clk_unhalted.ref_tsc": "event=0x0,umask=0x3",
 }
-#: Unit of the files -> name of the PMU, where it is not `uncore_` and the unit in small letters
+#: Unit of the files -> name of the PMU, where it is not the unit in small letters, with or without `uncore_`
 _UNITS: Final = {
     "CBO": "uncore_cbox",
     "QPI LL": "uncore_qpi",
@@ -66,7 +66,6 @@ _UNITS: Final = {
     "DFPMC": "amd_df",
     "UMCPMC": "amd_umc",
 }
-_NOT_UNCORE: Final = ("cpu_", "hisi_", "arm_", "amd_", "imx", "smmuv3", "ali_", "hv_", "mali", "dsu", "cortex", "armv")
 _CORE: Final = ""
 
 
@@ -159,8 +158,7 @@ def _unit(entry: dict[str, str]) -> str:
         return _UNITS[unit]
     if not unit or unit.lower() in ("core", "cpu", "default_core"):
         return _CORE
-    unit = unit.lower().replace(" ", "_")
-    return unit if unit.startswith((*_NOT_UNCORE, "uncore_")) else "uncore_" + unit
+    return unit.lower().replace(" ", "_")
 
 
 def _belongs(pmu: Pmu, unit: str) -> bool:
@@ -174,7 +172,7 @@ def _belongs(pmu: Pmu, unit: str) -> bool:
             if position < len(part):
                 return False
         return True
-    return unit in (pmu.name, split_number(pmu.name)[0])
+    return not {unit, "uncore_" + unit}.isdisjoint((pmu.name, split_number(pmu.name)[0]))
 
 
 def _number(text: str) -> int:

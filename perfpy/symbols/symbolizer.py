@@ -117,7 +117,6 @@ class Symbolizer:
         self._addresses = IdTable()
         self._places = IdTable()  # (scene, address id): a scene is a view, before or after a mapping came, and a level
         self._born = np.zeros(0, np.int32)
-        self._mapping = np.zeros(0, np.int32)
         self._symbol_ids = IdTable()
 
     def frame_ids(

@@ -25,7 +25,7 @@ def dso(facts: Facts, frames: Int64) -> KeyColumn:
     def wide(i: int) -> int:
         return byte_width(known.dso_name(int(frames[i]))) if known.symbol[frames[i]] >= 0 else facts.unnamed_dso_width
 
-    return KeyColumn(rank, rank, lambda i, samples: known.dso_name(int(frames[i])), wide)
+    return KeyColumn(rank, rank, lambda i: known.dso_name(int(frames[i])), wide)
 
 
 def symbol(facts: Facts, frames: Int64) -> KeyColumn:
@@ -37,7 +37,7 @@ def symbol(facts: Facts, frames: Int64) -> KeyColumn:
     rank = ranks(~named, np.where(named, start.view(np.int64), known.ip[frames].view(np.int64)), np.where(named, end, 0))
     places = sample_places(frames)
 
-    def text(i: int, samples: int) -> str:
+    def text(i: int) -> str:
         return symbol_text(known, int(places[i]), int(known.address[frames[i]]))
 
     def wide(i: int) -> int:
@@ -47,11 +47,12 @@ def symbol(facts: Facts, frames: Int64) -> KeyColumn:
 
 
 def address(facts: Facts, frames: Int64) -> KeyColumn:
+    """An end of a branch: the function and the offset in it."""
     known = facts.places
     places = sample_places(frames)
     rank = ranks(-known.dso_ranks(places), known.ip[frames].view(np.int64))
 
-    def text(i: int, samples: int) -> str:
+    def text(i: int) -> str:
         inner = int(known.address[frames[i]])
         said = symbol_text(known, int(places[i]), inner)
         offset = inner - known.symbol_start(int(known.symbol[frames[i]])) if known.symbol[frames[i]] >= 0 else 0
@@ -62,32 +63,35 @@ def address(facts: Facts, frames: Int64) -> KeyColumn:
 
 def _flags(values: Int64, bits: int, words: dict[int, str]) -> KeyColumn:
     rank = ranks(values & bits)
-    return KeyColumn(rank, rank, lambda i, samples: words[int(values[i]) & bits], lambda i: 0)
+    return KeyColumn(rank, rank, lambda i: words[int(values[i]) & bits])
 
 
-def mispredict(facts: Facts, values: Int64) -> KeyColumn:
+def mispredict(_facts: Facts, values: Int64) -> KeyColumn:
+    """Whether the branch was predicted wrongly."""
     both = _MISPREDICTED | _PREDICTED
     return _flags(values, both, {0: "N/A", _MISPREDICTED: "Y", _PREDICTED: "N", both: "N"})
 
 
-def abort(facts: Facts, values: Int64) -> KeyColumn:
+def abort(_facts: Facts, values: Int64) -> KeyColumn:
+    """Whether it aborted a transaction."""
     return _flags(values, _ABORT, {0: ".", _ABORT: "A"})
 
 
-def in_transaction(facts: Facts, values: Int64) -> KeyColumn:
+def in_transaction(_facts: Facts, values: Int64) -> KeyColumn:
+    """Whether it was in a transaction."""
     return _flags(values, _IN_TRANSACTION, {0: ".", _IN_TRANSACTION: "T"})
 
 
-def cycles(facts: Facts, values: Int64) -> KeyColumn:
+def cycles(_facts: Facts, values: Int64) -> KeyColumn:
     """Compared as what they are, but written by perf as signed numbers of 16 bits."""
     counts = values >> _CYCLES_SHIFT & _CYCLES_MASK
     shown = counts.astype(np.uint16).view(np.int16)
     rank = ranks(-counts)
-    return KeyColumn(rank, rank, lambda i, samples: str(int(shown[i])) if counts[i] else "-", lambda i: 0)
+    return KeyColumn(rank, rank, lambda i: str(int(shown[i])) if counts[i] else "-")
 
 
 def no_ipc(facts: Facts, frames: Int64) -> KeyColumn:
     """Instructions per cycle: not counted here, shown as perf shows it where it cannot count them."""
     rank = symbol(facts, frames).same
     named = facts.places.symbol[frames] >= 0
-    return KeyColumn(rank, rank, lambda i, samples: "0.00  [  0.0%]" if named[i] else "-", lambda i: 0)
+    return KeyColumn(rank, rank, lambda i: "0.00  [  0.0%]" if named[i] else "-")

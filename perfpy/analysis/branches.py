@@ -7,15 +7,18 @@ frames, found in the process's own mappings or the kernel's.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perfpy.abi.flags import MISC_GUEST_USER, MISC_KERNEL, MISC_USER
 from perfpy.abi.sample_branches import BRANCH_DTYPE
-from perfpy.analysis.sources import SampleView
-from perfpy.symbols.symbolizer import Symbolizer
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfpy.analysis.sources import SampleView
+    from perfpy.symbols.symbolizer import Symbolizer
 
 
 def branch_samples(samples: SampleView) -> SampleView:

@@ -11,13 +11,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perfpy.abi import flags
 from perfpy.abi.columns import spans_index
 from perfpy.symbols.interning import IdTable
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from perfpy.abi.columns import Ragged
     from perfpy.symbols.symbolizer import Symbolizer
 

@@ -16,7 +16,6 @@ taken before they are dropped.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -44,7 +43,8 @@ class Pruning:
         """The least period of each child, given its parent's node number and the parents' children's periods."""
         if self.relative is None:
             return np.full(len(parents), self.minimum, np.int64)
-        return np.ceil(child_periods * self.relative).astype(np.int64)[parents]
+        least: Int64 = np.ceil(child_periods * self.relative).astype(np.int64)
+        return least[parents]
 
 
 @dataclass(frozen=True)
@@ -92,22 +92,13 @@ class CallNode:
 
     @property
     def own_period(self) -> int:
+        """The period of the chains that end here."""
         return self.period - self.child_period
 
     @property
     def own_count(self) -> int:
+        """How many samples' chains end here."""
         return self.count - self.child_count
-
-    def walk(self) -> Iterator[CallNode]:
-        """This node's descendants and then itself, children before parents."""
-        stack = [(self, False)]
-        while stack:
-            node, done = stack.pop()
-            if done:
-                yield node
-            else:
-                stack.append((node, True))
-                stack.extend((child, False) for child in reversed(node.children))
 
 
 class CallForest:
@@ -127,6 +118,7 @@ class CallForest:
         return int(self._roots.child_period[root])
 
     def child_count(self, root: int) -> int:
+        """How many samples have chains under a root."""
         return int(self._roots.child_count[root])
 
     def _node(self, depth: int, index: int) -> CallNode:

@@ -12,19 +12,24 @@ recurs: the first it is met as, the sample's own place before all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perfpy.abi.columns import spans_index
 from perfpy.analysis.calltree import Int64, Walkers
 from perfpy.analysis.places import OF_SAMPLE, chain_places
-from perfpy.analysis.profile import Folded
 from perfpy.analysis.sources import TupleTable
 from perfpy.analysis.sums import GroupSums, sum_by
 from perfpy.symbols.interning import IdTable, first_occurrences
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from perfpy.analysis.profile import Folded
 
 _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)

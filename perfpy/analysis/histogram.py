@@ -7,13 +7,12 @@ their call trees.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perfpy.analysis.calltree import CallForest, CallNode, Int64, Pruning, grow, minimum_period
 from perfpy.analysis.places import ranks
@@ -21,6 +20,10 @@ from perfpy.analysis.sortkeys import SortKey
 from perfpy.analysis.treeorder import tree_order
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
     from perfpy.analysis.entries import Entries, EntryBuilder
     from perfpy.analysis.keycolumns import Facts, KeyColumn
     from perfpy.analysis.layout import Layout
@@ -39,10 +42,12 @@ class KeyValues:
 
     @cached_property
     def same(self) -> Int64:
+        """Equal for entries of one row."""
         return self.column.same[self.number]
 
     @cached_property
     def order(self) -> Int64:
+        """Ascending in the order of rows."""
         return self.column.order[self.number]
 
 
@@ -95,6 +100,7 @@ class Histogram:
 
     @property
     def leader(self) -> EventTotals:
+        """The event, or the first of the group."""
         return self.events[0]
 
     def total(self, member: int = 0) -> int:
@@ -113,12 +119,19 @@ class Histogram:
     def text(self, key: str, entry: int) -> str:
         """The text of a key in an entry's row."""
         values = self.keys[key]
-        return values.column.text(int(values.number[entry]), self.value("samples", entry))
+        number = int(values.number[entry])
+        if values.column.per_sample is not None:
+            return str(int(values.column.per_sample[number]) * self.value("samples", entry))
+        return values.column.text(number)
 
     def percent(self, metric: str, entry: int, member: int = 0) -> float:
         """A sum of an entry in percent of the total."""
+        return self.share(self.value(metric, entry, member), member)
+
+    def share(self, period: int, member: int = 0) -> float:
+        """A period in percent of the total."""
         total = self.total(member)
-        return 100.0 * self.value(metric, entry, member) / total if total else 0.0
+        return 100.0 * period / total if total else 0.0
 
     def weight(self, entry: int) -> int:
         """What an entry's call tree adds up to: with callers, its own and theirs."""
@@ -142,6 +155,10 @@ class Histogram:
         for index, entry in enumerate(self.shown().tolist()):
             values = {name: sums[entry].tolist() for name, sums in self.entries.sums.items()}
             yield Row(index, values, {name: self.text(name, entry) for name in self.keys})
+
+    def top(self, count: int = 10) -> list[Row]:
+        """The first rows."""
+        return list(islice(self.rows(), count))
 
     def calls(self, entry: int) -> list[CallNode]:
         """The top nodes of an entry's call tree."""
@@ -191,6 +208,7 @@ class Trees:
         return grow(self._classes, walkers, count, pruning, by_period=graph.style in ("graph", "fractal"))
 
     def calls(self, entry: int) -> list[CallNode]:
+        """The top nodes of an entry's tree."""
         return self._forest.children_of_root(int(self._root_of[entry]))
 
     def frame_name(self, position: int) -> str:
@@ -274,4 +292,5 @@ def _mixed(weight: Int64, tids: Int64) -> NDArray[np.bool_]:
     low, high = np.full(size, np.iinfo(np.int64).max), np.full(size, np.iinfo(np.int64).min)
     np.minimum.at(low, weight, tids)
     np.maximum.at(high, weight, tids)
-    return low[weight] != high[weight]
+    differ: NDArray[np.bool_] = low[weight] != high[weight]
+    return differ

@@ -9,7 +9,7 @@ rows, and the text. Ranks ascend in the order in which perf shows rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -17,7 +17,12 @@ from numpy.typing import NDArray
 
 from perfpy.analysis.places import ROLE_BITS, Int64, Places, name_ranks, ranks
 
-Text = Callable[[int, int], str]
+Text = Callable[[int], str]
+
+
+def no_width(_number: int) -> int:
+    """The width of a text that does not widen its column."""
+    return 0
 
 
 @dataclass
@@ -26,37 +31,52 @@ class KeyColumn:
 
     same: equal ranks are one row; their order is that of perf's tree of
     entries, which decides between rows that are equal in everything shown.
-    order: the order of rows. text(i, samples): what is printed for number i in
-    a row of that many samples. wide(i): the width that number asks for its column.
+    order: the order of rows. text(i): what is printed for number i; wide(i):
+    the width that it asks for its column. per_sample: numbers that are printed
+    times the samples of the row, instead of a text.
     """
 
     same: Int64
     order: Int64
     text: Text
-    wide: Callable[[int], int]
+    wide: Callable[[int], int] = no_width
+    per_sample: Int64 | None = None
 
 
 class LineNumbers(Protocol):
     """Where source lines of places come from."""
 
-    def line(self, frame: int) -> str: ...
-    def file(self, frame: int) -> str: ...
+    def line(self, frame: int) -> str:
+        """FILE:LINE of a frame."""
+
+    def file(self, frame: int) -> str:
+        """Its source file."""
 
 
 class Payloads(Protocol):
     """Where the text of a tracepoint's payload comes from."""
 
-    def text(self, payload: bytes) -> str: ...
+    def text(self, payload: bytes) -> str:
+        """The payload as perf script prints it."""
 
 
 class MemoryWords(Protocol):
     """What words the parts of data_src."""
 
-    def level_text(self, data_src: int) -> str: ...
-    def snoop_text(self, data_src: int) -> str: ...
-    def lock_text(self, data_src: int) -> str: ...
-    def tlb_text(self, data_src: int) -> str: ...
-    def block_text(self, data_src: int) -> str: ...
+    def level_text(self, data_src: int) -> str:
+        """What served the access."""
+
+    def snoop_text(self, data_src: int) -> str:
+        """What snooping found."""
+
+    def lock_text(self, data_src: int) -> str:
+        """Whether it was locked."""
+
+    def tlb_text(self, data_src: int) -> str:
+        """What the TLB had."""
+
+    def block_text(self, data_src: int) -> str:
+        """What blocked it."""
 
 
 @dataclass
@@ -81,8 +101,8 @@ class Facts:
     nanoseconds: bool = False
     quantum: int = 100_000_000
     unnamed_dso_width: int = 16
-    socket_of: Callable[[int], int] = lambda cpu: -1
-    cgroup_name: Callable[[int], str | None] = lambda number: None
+    socket_of: Callable[[int], int] = lambda _cpu: -1
+    cgroup_name: Callable[[int], str | None] = lambda _number: None
     parents: list[str] = field(default_factory=list)
 
 
@@ -94,27 +114,30 @@ def byte_width(text: str) -> int:
 def _numbers(values: Int64, text: Text, *, falling: bool = False) -> KeyColumn:
     """A key that compares the numbers themselves; falling: the larger first."""
     rank = ranks(-values if falling else values)
-    return KeyColumn(rank, rank, text, lambda i: 0)
+    return KeyColumn(rank, rank, text)
 
 
 def _strings(texts: list[str], *, wide: bool = True) -> KeyColumn:
     rank = name_ranks(texts)
-    return KeyColumn(rank, rank, lambda i, samples: texts[i], (lambda i: byte_width(texts[i])) if wide else lambda i: 0)
+    return KeyColumn(rank, rank, lambda i: texts[i], (lambda i: byte_width(texts[i])) if wide else no_width)
 
 
 def comm(facts: Facts, values: Int64) -> KeyColumn:
+    """The command at the time of the sample."""
     return _strings([facts.comms[number] for number in values.tolist()], wide=False)
 
 
 def thread(facts: Facts, values: Int64) -> KeyColumn:
+    """The thread, and the command that it had last."""
     tids = values.tolist()
-    return _numbers(values, lambda i, samples: f"{tids[i]:7d}:{facts.last_comm(tids[i])}")
+    return _numbers(values, lambda i: f"{tids[i]:7d}:{facts.last_comm(tids[i])}")
 
 
 def dso(facts: Facts, places: Int64) -> KeyColumn:
+    """The file that holds the place."""
     rank, frames = facts.places.dso_ranks(places), (places >> ROLE_BITS).tolist()
 
-    return KeyColumn(rank, rank, lambda i, samples: facts.places.dso_name(frames[i]), lambda i: dso_width(facts, frames[i]))
+    return KeyColumn(rank, rank, lambda i: facts.places.dso_name(frames[i]), lambda i: dso_width(facts, frames[i]))
 
 
 def dso_width(facts: Facts, frame: int) -> int:
@@ -131,10 +154,11 @@ _VERBOSE_WIDTH = _ADDRESS_DIGITS + len("0x") + len(" y ")
 
 
 def symbol(facts: Facts, places: Int64) -> KeyColumn:
+    """The function, or the address where there is none."""
     known = facts.places
     frames, addresses = (places >> ROLE_BITS).tolist(), known.shown_address(places).tolist()
 
-    def text(i: int, samples: int) -> str:
+    def text(i: int) -> str:
         return _verbose(facts, frames[i], addresses[i]) + symbol_text(known, int(places[i]), addresses[i])
 
     def wide(i: int) -> int:
@@ -149,7 +173,7 @@ def _verbose(facts: Facts, frame: int, address: int) -> str:
     if not facts.verbose:
         return ""
     number = int(facts.places.dso[frame])
-    origin = facts.places.dsos[number].origin if number >= 0 else "!"
+    origin = facts.places.origin(number) if number >= 0 else "!"
     return f"{hex(address) if address else '0':<{_ADDRESS_DIGITS + 2}} {origin} "
 
 
@@ -161,45 +185,50 @@ def symbol_text(known: Places, place: int, address: int) -> str:
 
 
 def symbol_offset(facts: Facts, places: Int64) -> KeyColumn:
+    """The function and the offset in it."""
     known = facts.places
     frames, addresses = (places >> ROLE_BITS).tolist(), known.shown_address(places).tolist()
     offset = np.where(known.symbol[places >> ROLE_BITS] >= 0, known.shown_address(places).view(np.int64), 0)
     rank = ranks(known.symbol_ranks(places), offset)
 
-    def text(i: int, samples: int) -> str:
+    def text(i: int) -> str:
         start = known.symbol_start(int(known.symbol[frames[i]])) if known.symbol[frames[i]] >= 0 else None
         return symbol_text(known, int(places[i]), addresses[i]) + ("" if start is None else f"+{hex(addresses[i] - start)}")
 
-    return KeyColumn(rank, rank, text, lambda i: 0)
+    return KeyColumn(rank, rank, text)
 
 
 def address(facts: Facts, places: Int64) -> KeyColumn:
+    """The address in memory."""
     addresses = [facts.places.memory_address(place) for place in places.tolist()]
-    return _numbers(np.array(addresses, np.uint64).view(np.int64), lambda i, samples: hex(addresses[i]) if addresses[i] else "0")
+    return _numbers(np.array(addresses, np.uint64).view(np.int64), lambda i: hex(addresses[i]) if addresses[i] else "0")
 
 
 def symbol_size(facts: Facts, places: Int64) -> KeyColumn:
+    """The function's length in bytes."""
     known = facts.places
     symbols = known.symbol[places >> ROLE_BITS].tolist()
     sizes = [known.size(number) if number >= 0 else 0 for number in symbols]
-    return _numbers(np.array(sizes, np.int64), lambda i, samples: str(sizes[i]) if symbols[i] >= 0 else "unknown", falling=False)
+    return _numbers(np.array(sizes, np.int64), lambda i: str(sizes[i]) if symbols[i] >= 0 else "unknown", falling=False)
 
 
 def dso_size(facts: Facts, places: Int64) -> KeyColumn:
+    """The length of the mapping."""
     known = facts.places
     frames = places >> ROLE_BITS
     sizes = (known.map_end[frames] - known.map_start[frames]).astype(np.int64)
     mapped = (known.dso[frames] >= 0).tolist()
-    return _numbers(sizes, lambda i, samples: str(int(sizes[i])) if mapped[i] else "unknown")
+    return _numbers(sizes, lambda i: str(int(sizes[i])) if mapped[i] else "unknown")
 
 
 def source_line(facts: Facts, places: Int64) -> KeyColumn:
+    """File and line."""
     lines = _required(facts.lines)
-    column = _strings([lines.line(frame) for frame in (places >> ROLE_BITS).tolist()])
-    return column
+    return _strings([lines.line(frame) for frame in (places >> ROLE_BITS).tolist()])
 
 
 def source_file(facts: Facts, places: Int64) -> KeyColumn:
+    """The source file."""
     lines = _required(facts.lines)
     return _strings([lines.file(frame) for frame in (places >> ROLE_BITS).tolist()])
 
@@ -215,12 +244,13 @@ def parent(facts: Facts, values: Int64) -> KeyColumn:
     names = [facts.parents[number] if number >= 0 else "[other]" for number in values.tolist()]
     known = values >= 0
     rank = ranks(~known, name_ranks(names))
-    return KeyColumn(rank, rank, lambda i, samples: names[i], lambda i: byte_width(names[i]) if known[i] else 0)
+    return KeyColumn(rank, rank, lambda i: names[i], lambda i: byte_width(names[i]) if known[i] else 0)
 
 
-def cpu(facts: Facts, values: Int64) -> KeyColumn:
+def cpu(_facts: Facts, values: Int64) -> KeyColumn:
+    """The CPU."""
     cpus = values.tolist()
-    return _numbers(values, lambda i, samples: _padded(cpus[i], 3))
+    return _numbers(values, lambda i: _padded(cpus[i], 3))
 
 
 def _padded(number: int, digits: int) -> str:
@@ -228,34 +258,39 @@ def _padded(number: int, digits: int) -> str:
 
 
 def socket(facts: Facts, values: Int64) -> KeyColumn:
+    """The CPU's socket."""
     sockets = np.array([facts.socket_of(number) for number in values.tolist()], np.int64)
-    return _numbers(sockets, lambda i, samples: _padded(int(sockets[i]), 3))
+    return _numbers(sockets, lambda i: _padded(int(sockets[i]), 3))
 
 
 def time(facts: Facts, values: Int64) -> KeyColumn:
+    """The time, rounded down to the quantum."""
     raw = values.view(np.uint64)
     grain = np.uint64(facts.quantum or 1)
     rounded = raw // grain * grain
 
-    def text(i: int, samples: int) -> str:
+    def text(i: int) -> str:
         seconds, rest = divmod(int(rounded[i]), 1_000_000_000)
         return f"{seconds:5d}.{rest:09d}" if facts.nanoseconds else f"{seconds}.{rest // 1000:06d}"
 
     return _numbers(rounded.view(np.int64), text)
 
 
-def number(facts: Facts, values: Int64) -> KeyColumn:
-    return _numbers(values, lambda i, samples: str(int(values[i])), falling=True)
+def number(_facts: Facts, values: Int64) -> KeyColumn:
+    """A number; larger ones first."""
+    return _numbers(values, lambda i: str(int(values[i])), falling=True)
 
 
-def summed_number(facts: Facts, values: Int64) -> KeyColumn:
-    return _numbers(values, lambda i, samples: str(int(values[i]) * samples), falling=True)
+def summed_number(_facts: Facts, values: Int64) -> KeyColumn:
+    """A number, times the samples of the row."""
+    return replace(number(_facts, values), per_sample=values)
 
 
 def cgroup(facts: Facts, values: Int64) -> KeyColumn:
+    """The cgroup, by its path."""
     names = ["N/A" if not number else facts.cgroup_name(number) or "unknown" for number in values.tolist()]
     rank = ranks(values)
-    return KeyColumn(rank, rank, lambda i, samples: names[i], lambda i: byte_width(names[i]) if values[i] else 0)
+    return KeyColumn(rank, rank, lambda i: names[i], lambda i: byte_width(names[i]) if values[i] else 0)
 
 
 def trace(facts: Facts, values: Int64) -> KeyColumn:
@@ -263,20 +298,21 @@ def trace(facts: Facts, values: Int64) -> KeyColumn:
     raw = [facts.raw[number] for number in values.tolist()]
     texts = [facts.payloads.text(data) if facts.payloads and data else "N/A" for data in raw]
     rank = name_ranks(texts)
-    return KeyColumn(rank, rank, lambda i, samples: texts[i], lambda i: byte_width(texts[i]) if raw[i] else 0)
+    return KeyColumn(rank, rank, lambda i: texts[i], lambda i: byte_width(texts[i]) if raw[i] else 0)
 
 
-def nothing(facts: Facts, values: Int64) -> KeyColumn:
+def nothing(_facts: Facts, values: Int64) -> KeyColumn:
     """perf's column of instructions per cycle for recordings that cannot have any."""
     rank = np.zeros(len(values), np.int64)
-    return KeyColumn(rank, rank, lambda i, samples: f"{'-':<5s} {'-':>2s}", lambda i: 0)
+    return KeyColumn(rank, rank, lambda _i: f"{'-':<5s} {'-':>2s}")
 
 
 _PAGE_UNITS = ((1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K"))
 
 
-def page_size(facts: Facts, values: Int64) -> KeyColumn:
-    def text(i: int, samples: int) -> str:
+def page_size(_facts: Facts, values: Int64) -> KeyColumn:
+    """The size of a page."""
+    def text(i: int) -> str:
         size = int(values[i])
         if not size:
             return "N/A"
@@ -299,8 +335,9 @@ _TRANSACTION_EITHER = 1 << 2 | 1 << 3
 _ABORT_SHIFT = 32
 
 
-def transaction(facts: Facts, values: Int64) -> KeyColumn:
-    def text(i: int, samples: int) -> str:
+def transaction(_facts: Facts, values: Int64) -> KeyColumn:
+    """The flags of a transaction."""
+    def text(i: int) -> str:
         bits = int(values.view(np.uint64)[i])
         said = "".join(name for bit, name in _TRANSACTION_BITS if bits & bit)
         if bits and not bits & _TRANSACTION_EITHER:
@@ -310,9 +347,10 @@ def transaction(facts: Facts, values: Int64) -> KeyColumn:
     return _numbers(values, text, falling=True)
 
 
-def simd(facts: Facts, values: Int64) -> KeyColumn:
+def simd(_facts: Facts, values: Int64) -> KeyColumn:
+    """Vector instructions: recorded by no machine that perfpy knows."""
     rank = np.zeros(len(values), np.int64)
-    return KeyColumn(rank, rank, lambda i, samples: "", lambda i: 0)
+    return KeyColumn(rank, rank, lambda _i: "")
 
 
 Column = Callable[[Facts, NDArray[np.int64]], KeyColumn]

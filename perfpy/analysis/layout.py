@@ -7,12 +7,14 @@ What leaves: a `Layout`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from perfpy.analysis.sortkeys import DEFAULT_ORDER, TRACEPOINT_ORDER, Metric, Mode, SortKey, key_named, metric, sort_key
 from perfpy.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 Entry: TypeAlias = "SortKey | Metric"
 Finder: TypeAlias = "Callable[[str], list[SortKey]]"
@@ -58,7 +60,7 @@ class Wanted:
     parent: bool = False
 
 
-def make_layout(wanted: Wanted, dynamic: Finder = lambda token: []) -> Layout:
+def make_layout(wanted: Wanted, dynamic: Finder = lambda _token: []) -> Layout:
     """Lay out the columns; `dynamic` finds the fields of tracepoints. Raises UsageError for names that nobody knows."""
     layout = Layout()
     strict_fields = wanted.fields is not None and not wanted.fields.startswith("+")

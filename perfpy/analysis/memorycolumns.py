@@ -6,12 +6,15 @@ or the data_src word (union perf_mem_data_src in perf_event.h).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from perfpy.analysis.keycolumns import UNNAMED_WIDTH, Facts, KeyColumn, MemoryWords, byte_width, symbol_text
 from perfpy.analysis.places import Int64, ranks, sample_places
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _LEVEL_WIDTH = len("[k] ")
 _ADDRESS_WIDTH = 18
@@ -19,14 +22,17 @@ _LINE = 64  # bytes of a cache line
 
 
 def data_symbol(facts: Facts, frames: Int64) -> KeyColumn:
+    """The data that was touched."""
     return _by_address(facts, frames, lambda frame: int(facts.places.ip[frame]))
 
 
 def code_symbol(facts: Facts, frames: Int64) -> KeyColumn:
+    """The instruction that touched it."""
     return _by_address(facts, frames, lambda frame: int(facts.places.ip[frame]))
 
 
 def cache_line(facts: Facts, frames: Int64) -> KeyColumn:
+    """The cache line that was touched."""
     return _by_address(facts, frames, lambda frame: int(facts.places.address[frame]) & -_LINE)
 
 
@@ -41,27 +47,29 @@ def _by_address(facts: Facts, frames: Int64, shown: Callable[[int], int]) -> Key
             return UNNAMED_WIDTH
         return byte_width(known.name(int(frames[i]))) + _LEVEL_WIDTH + _ADDRESS_WIDTH
 
-    return KeyColumn(rank, rank, lambda i, samples: symbol_text(known, int(places[i]), int(addresses[i])), wide)
+    return KeyColumn(rank, rank, lambda i: symbol_text(known, int(places[i]), int(addresses[i])), wide)
 
 
 def dso(facts: Facts, frames: Int64) -> KeyColumn:
+    """The file that holds the data; names fall, as perf has it."""
     known = facts.places
     rank = ranks(-known.dso_ranks(sample_places(frames)))
 
     def wide(i: int) -> int:
         return byte_width(known.dso_name(int(frames[i]))) if known.dso[frames[i]] >= 0 else facts.unnamed_dso_width
 
-    return KeyColumn(rank, rank, lambda i, samples: known.dso_name(int(frames[i])), wide)
+    return KeyColumn(rank, rank, lambda i: known.dso_name(int(frames[i])), wide)
 
 
-def physical(facts: Facts, values: Int64) -> KeyColumn:
+def physical(_facts: Facts, values: Int64) -> KeyColumn:
+    """The physical address of the data."""
     rank = ranks(values)
 
-    def text(i: int, samples: int) -> str:
+    def text(i: int) -> str:
         address = int(values.view(np.uint64)[i])
         return f"[.] {'0x' if address else ''}{address:016x}"
 
-    return KeyColumn(rank, rank, text, lambda i: 0)
+    return KeyColumn(rank, rank, text)
 
 
 def _part(shift: int, bits: int, word: Callable[[MemoryWords, int], str]) -> Callable[[Facts, Int64], KeyColumn]:
@@ -70,10 +78,10 @@ def _part(shift: int, bits: int, word: Callable[[MemoryWords, int], str]) -> Cal
     def column(facts: Facts, values: Int64) -> KeyColumn:
         rank = ranks(values >> shift & (1 << bits) - 1)
 
-        def text(i: int, samples: int) -> str:
+        def text(i: int) -> str:
             return word(facts.memory, int(values.view(np.uint64)[i])) if facts.memory else "N/A"
 
-        return KeyColumn(rank, rank, text, lambda i: 0)
+        return KeyColumn(rank, rank, text)
 
     return column
 

@@ -10,13 +10,14 @@ before it, or of the sample. So a place is a frame id times four, plus its role.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from perfpy.symbols.symbolizer import Symbolizer
 
 Int64 = NDArray[np.int64]
@@ -78,6 +79,7 @@ class Places:
         self.map_start: NDArray[np.uint64] = table.map_start
         self.map_end: NDArray[np.uint64] = table.map_end
         self.dsos = symbolizer.dsos
+        self.origin = symbolizer.origin
         self.symbols = symbolizer.symbols
         self.dso_names = [dso.long_name if long_names else dso.short_name for dso in self.dsos]
         self._dso_rank = np.append(name_ranks(self.dso_names), len(self.dso_names))
@@ -87,12 +89,14 @@ class Places:
 
     def dso_ranks(self, places: Int64) -> Int64:
         """Ranks of the DSOs by name, files without a name last."""
-        return self._dso_rank[self.dso[places >> ROLE_BITS]]
+        rank: Int64 = self._dso_rank[self.dso[places >> ROLE_BITS]]
+        return rank
 
     def shown_address(self, places: Int64) -> NDArray[np.uint64]:
         """What perf keeps as the place's address: relative to the file for samples, in memory for callchains."""
         frames = places >> ROLE_BITS
-        return np.where(places & (ROLES - 1) != OF_SAMPLE, self.ip[frames], self.address[frames])
+        shown: NDArray[np.uint64] = np.where(places & (ROLES - 1) != OF_SAMPLE, self.ip[frames], self.address[frames])
+        return shown
 
     def symbol_ranks(self, places: Int64) -> Int64:
         """Ranks by which two places are the same function: DSO name, then symbol start and end, or the bare address."""
@@ -132,7 +136,8 @@ class Places:
         roles = np.full(256, OF_CHAIN, np.uint8)
         for role, letter in _LEVELS.items():
             roles[ord(letter)] = role
-        return roles[self.level]
+        given: NDArray[np.uint8] = roles[self.level]
+        return given
 
     def level_of(self, place: int) -> str:
         """The letter of a place: k for the kernel, . for user code ..."""

@@ -8,17 +8,20 @@ number of samples.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perfpy.abi.flags import MISC_GUEST_KERNEL, MISC_GUEST_USER, MISC_KERNEL, MISC_USER
 from perfpy.analysis.callchains import ChainTable, frames_of
 from perfpy.analysis.sources import SOURCES, RawTable, SampleView, TupleTable
-from perfpy.analysis.sums import GroupSums
+from perfpy.analysis.sums import GroupSums, sum_by
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
 _MODES = {
     "period_sys": MISC_KERNEL,
@@ -95,10 +98,10 @@ class Profile:
             needed.add(_WEIGHTS.get(name, "cpumode"))
         return needed
 
-    def add(self, samples: SampleView, filtered: NDArray[np.bool_] | None = None) -> None:
-        """Fold one batch; `filtered` marks samples that count in totals but are not shown."""
+    def add(self, samples: SampleView, filtered: NDArray[np.bool_] | None = None) -> NDArray[np.int32]:
+        """Fold one batch and return the row of each sample; `filtered` marks samples that count in totals but are not shown."""
         if not len(samples):
-            return
+            return np.zeros(0, np.int32)
         mark = np.zeros(len(samples), np.int32) if filtered is None else filtered.astype(np.int32)
         columns = [samples.event, mark, *(self._column(name, samples) for name in self.sources)]
         if self.chains is not None:
@@ -112,6 +115,7 @@ class Profile:
             sums.add(ids, self._summand(name, samples, period), size)
         if len(new):
             self._tids.append(samples.column("tid")[new].astype(np.int64))
+        return ids
 
     def _column(self, name: str, samples: SampleView) -> NDArray[Any]:
         return self.raw.ids(samples.payloads()) if name == "raw" else SOURCES[name].read(samples)
@@ -143,3 +147,11 @@ class Profile:
             dict(zip(self.sources, rest, strict=True)),
             {name: sums.totals(size) for name, sums in self._sums.items()},
         )
+
+    def samples_of_frames(self) -> NDArray[np.int64]:
+        """How many samples hit each frame, by frame id; empty where frames are not among the sources."""
+        folded = self.folded()
+        frames = folded.sources.get("frame")
+        if frames is None or not len(frames):
+            return np.zeros(0, np.int64)
+        return sum_by(frames, folded.count, int(frames.max()) + 1)

@@ -9,19 +9,17 @@ sort each table.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perfpy.abi.columns import spans_index
 from perfpy.abi.flags import PerfType, SampleType
 from perfpy.abi.records import LostSamples
 from perfpy.analysis.branches import branch_samples
 from perfpy.analysis.entries import Chains, Entries, EntryBuilder, Tables
-from perfpy.analysis.histogram import EventTotals, Histogram, KeyValues, Trees, sort_entries
+from perfpy.analysis.histogram import EventTotals, Histogram, KeyValues, Row, Trees, sort_entries
 from perfpy.analysis.keycolumns import Facts
 from perfpy.analysis.layout import make_layout
 from perfpy.analysis.places import OF_CHAIN, OF_SAMPLE, ROLE_BITS, Int64, Places, sample_places
@@ -32,6 +30,10 @@ from perfpy.analysis.sums import sum_by
 from perfpy.perfdata.group_reads import carries_readings, delivered
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
     from perfpy.analysis.keycolumns import MemoryWords, Payloads
     from perfpy.analysis.layout import Layout
     from perfpy.analysis.options import ReportOptions
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.features import EventGroup
     from perfpy.perfdata.reader import PerfData
     from perfpy.symbols.address_space import TaskTimeline
+    from perfpy.symbols.missing import MissingSymbols
     from perfpy.symbols.symbolizer import Symbolizer
 
 
@@ -64,17 +67,26 @@ class EventGroups:
 
 @dataclass
 class Report:
-    """The histograms of a recording, in the order of its events; lost: samples that the kernel says it dropped."""
+    """The histograms of a recording, in the order of its events.
+
+    lost: samples that the kernel says it dropped; missing: files whose symbols
+    were not found, with the samples in them (empty where no places are shown).
+    """
 
     histograms: list[Histogram]
     options: ReportOptions
     layout: Layout
     lost: int
+    missing: list[MissingSymbols]
 
     @property
     def samples(self) -> int:
         """How many samples all events have."""
         return sum(event.samples for histogram in self.histograms for event in histogram.events)
+
+    def top(self, count: int = 10) -> list[Row]:
+        """The first rows of the first table that has samples."""
+        return next((histogram.top(count) for histogram in self.histograms if histogram.leader.samples), [])
 
 
 def make_report(
@@ -96,7 +108,7 @@ def make_report(
     layout = make_layout(options.wanted)
     groups = EventGroups.of(len(events), data.features.get("group_desc", ()) if options.group else ())
     reporter = Reporter(events, timeline, symbolizer, options, layout, groups)
-    reporter.add(_delivered(data, reporter.fields()))
+    reporter.add(delivered_samples(data, reporter.fields()))
     lost = sum(side.record.lost for side in data.side_band() if isinstance(side.record, LostSamples))
     places = Places(symbolizer, long_names=options.verbose)
     facts = Facts(
@@ -111,10 +123,11 @@ def make_report(
         payloads=payloads,
         raw=reporter.profile.raw.payloads,
     )
-    return Report(reporter.histograms(facts), options, layout, lost)
+    histograms = reporter.histograms(facts)
+    return Report(histograms, options, layout, lost, symbolizer.missing(reporter.profile.samples_of_frames()))
 
 
-def _delivered(data: PerfData, fields: set[str]) -> Iterable[Batch]:
+def delivered_samples(data: PerfData, fields: set[str]) -> Iterable[Batch]:
     """The samples that count: where samples carry counter readings, one for each reading."""
     if any(carries_readings(event) for event in data.events):
         fields = fields | {"read", "period"}
@@ -181,12 +194,7 @@ class Reporter:
         selection = self.options.selection
         for batch in batches:
             samples = SampleView(batch.columns, batch.event, batch.key, self._attrs, self.timeline, self.symbolizer)
-            kept = selection.keep(samples)
-            known = batch.event >= 0
-            if not known.all():
-                kept = known if kept is None else kept & known
-            if kept is not None:
-                samples = samples.take(np.flatnonzero(kept))
+            samples = samples.take(selection.kept_rows(samples))
             if self.options.wanted.mode is Mode.BRANCH:
                 samples = branch_samples(samples)
             elif self.options.wanted.mode is Mode.MEMORY:
@@ -255,7 +263,8 @@ class _Tables:
         """The role that each row's sample gives to unmapped entries of its chain."""
         if not self._has_places:
             return np.full(len(self._folded), OF_CHAIN, np.uint8)
-        return self._known.level_roles()[self._places >> ROLE_BITS]
+        roles: NDArray[np.uint8] = self._known.level_roles()[self._places >> ROLE_BITS]
+        return roles
 
     def _matching(self, pattern: str) -> NDArray[np.bool_]:
         """Which frames have a symbol that matches a regular expression."""

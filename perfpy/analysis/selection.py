@@ -7,16 +7,25 @@ in totals.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
     from perfpy.analysis.places import Places
     from perfpy.analysis.sources import SampleView
+
+
+class Times(Protocol):
+    """Spans of time."""
+
+    def mask(self, times: NDArray[Any]) -> NDArray[Any]:
+        """Which times (ns) are within."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +33,7 @@ class Selection:
     """None means everything.
 
     comms, pids, tids, dsos, symbols: marked unless among them; symbol_part: marked
-    unless the symbol's name contains it. cpus: taken out unless among them;
-    times: (start, end) in ns, taken out unless within one of them (end included).
+    unless the symbol's name contains it. cpus, times: taken out unless among them.
     """
 
     comms: tuple[str, ...] | None = None
@@ -35,7 +43,7 @@ class Selection:
     symbols: tuple[str, ...] | None = None
     symbol_part: str | None = None
     cpus: tuple[int, ...] | None = None
-    times: tuple[tuple[int, int], ...] | None = None
+    times: Times | None = None
 
     @property
     def by_place(self) -> bool:
@@ -44,6 +52,7 @@ class Selection:
 
     @property
     def by_task(self) -> bool:
+        """Whether samples' tasks are needed to decide."""
         return self.comms is not None or self.pids is not None or self.tids is not None
 
     def fields(self) -> set[str]:
@@ -57,18 +66,14 @@ class Selection:
             needed.add("time")
         return needed
 
-    def keep(self, samples: SampleView) -> NDArray[np.bool_] | None:
-        """Which samples stay; None for all."""
-        kept: NDArray[np.bool_] | None = None
+    def kept_rows(self, samples: SampleView) -> slice | NDArray[np.int64]:
+        """Which samples stay: of known events, on the CPUs and within the times wanted."""
+        kept = samples.event >= 0
         if self.cpus is not None:
-            kept = np.isin(samples.column("cpu"), self.cpus)
+            kept = kept & np.isin(samples.column("cpu"), self.cpus)
         if self.times is not None:
-            time = samples.column("time").astype(np.uint64)
-            within = np.zeros(len(samples), np.bool_)
-            for start, end in self.times:
-                within |= (time >= np.uint64(start)) & (time <= np.uint64(end))
-            kept = within if kept is None else kept & within
-        return kept
+            kept = kept & self.times.mask(samples.column("time").astype(np.uint64))
+        return slice(None) if kept.all() else np.flatnonzero(kept)
 
     def mark(self, samples: SampleView) -> NDArray[np.bool_] | None:
         """Which samples their task excludes; None for none."""

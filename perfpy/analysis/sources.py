@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -64,8 +65,10 @@ class SampleView:
     def __len__(self) -> int:
         return self.columns.rows
 
-    def take(self, rows: NDArray[Any]) -> SampleView:
-        """The given samples (indexes or a mask)."""
+    def take(self, rows: NDArray[Any] | slice) -> SampleView:
+        """The given samples (indexes, a mask or a slice)."""
+        if isinstance(rows, slice) and rows == slice(None):
+            return self
         return SampleView(self.columns.take(rows), self.event[rows], self.key[rows], self.attrs, self.timeline, self.symbolizer)
 
     def with_columns(self, columns: dict[str, Any]) -> SampleView:
@@ -91,8 +94,10 @@ class SampleView:
             return np.full(len(self), absent, np.int64)
         lacking = [not attr.sample_type & bit for attr in self.attrs] if bit else []
         if any(lacking):
-            return np.where(np.array(lacking)[self.event], values.dtype.type(-1) if values.dtype.kind == "i" else ~np.uint64(0), values)
-        return values
+            none = values.dtype.type(absent) if values.dtype.kind == "i" else ~np.uint64(0)
+            return np.where(np.array(lacking)[self.event], none, values)
+        numbers: NDArray[Any] = values
+        return numbers
 
     def ragged(self, name: str, dtype: Any) -> Ragged:
         """A ragged column, empty where samples do not have it."""
@@ -155,8 +160,9 @@ def _field(name: str) -> Source:
     return Source((name,), lambda samples: samples.column(name))
 
 
-def _cpumode(samples: SampleView) -> NDArray[Any]:
-    return samples.columns["cpumode"]
+def _own(name: str) -> Source:
+    """A column that every batch has."""
+    return Source((name,), lambda samples: samples.columns[name])
 
 
 SOURCES: dict[str, Source] = {
@@ -176,7 +182,7 @@ SOURCES: dict[str, Source] = {
     "phys_addr": _field("phys_addr"),
     "data_page_size": _field("data_page_size"),
     "code_page_size": _field("code_page_size"),
-    "cpumode": Source(("cpumode",), _cpumode),
+    "cpumode": _own("cpumode"),
     "branch_from": Source(("branch_stack",), lambda samples: samples.columns["branch_from"], dense=True),
     "branch_to": Source(("branch_stack",), lambda samples: samples.columns["branch_to"], dense=True),
     "branch_flags": Source(("branch_stack",), lambda samples: samples.columns["branch_flags"]),
@@ -193,7 +199,7 @@ class RawTable:
     def ids(self, raw: Ragged) -> NDArray[np.int32]:
         """The id of each row's bytes."""
         data, bounds = raw.values.tobytes(), raw.offsets.tolist()
-        found = [self._id(data[start:end]) for start, end in zip(bounds, bounds[1:], strict=False)]
+        found = [self._id(data[start:end]) for start, end in pairwise(bounds)]
         return np.array(found, np.int32)
 
     def _id(self, payload: bytes) -> int:

@@ -9,7 +9,10 @@ as perf builds it, for the tables in which that can happen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 _RED, _BLACK = 0, 1
 

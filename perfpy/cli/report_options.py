@@ -18,10 +18,8 @@ from perfpy.cli.options import fail
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from perfpy.analysis.selection import Times
     from perfpy.cli.perfconfig import Config
-
-#: -g without a value
-CALL_GRAPH_DEFAULT: Final = "graph,0.5,caller,function,percent"
 
 # every word of --call-graph, in perf's order of search: the first that begins with what is given is meant
 _WORDS: Final = (
@@ -72,10 +70,10 @@ def call_graph(text: str | None, *, children: bool, inverted: bool, config: Conf
 
 
 def _word(text: str, part: str) -> str:
-    for word, kind in _WORDS:
-        if kind == part and word.startswith(text):
-            return word
-    fail(f"configuration: {text!r} is no {part} of call graphs")
+    found = next((word for word, kind in _WORDS if kind == part and word.startswith(text)), None)
+    if found is None:
+        fail(f"configuration: {text!r} is no {part} of call graphs")
+    return found
 
 
 def _number(token: str, kind: type[int] | type[float]) -> float:
@@ -110,7 +108,7 @@ def cpus(text: str) -> tuple[int, ...] | None:
     return tuple(found) or None
 
 
-def selection(values: Mapping[str, Any], times: tuple[tuple[int, int], ...] | None) -> Selection:
+def selection(values: Mapping[str, Any], times: Times | None) -> Selection:
     """The filters of a command line."""
     return Selection(
         comms=words(values["comms"]),
@@ -152,3 +150,22 @@ def wanted(values: Mapping[str, Any], *, children: bool, config: Config, mode: M
         metrics=tuple(metrics),
         parent=bool(values["parent"]),
     )
+
+
+def widths(text: str) -> tuple[int, ...]:
+    """The numbers of -w."""
+    try:
+        return tuple(int(width) for width in text.split(",") if width)
+    except ValueError:
+        fail(f"-w {text!r}: a list of widths is needed, such as 10,20")
+
+
+_UNITS: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
+
+
+def quantum(text: str) -> int:
+    """A time with its unit, in nanoseconds."""
+    parts = re.fullmatch(r"(\d+)(s|ms|us|ns)", text)
+    if not parts:
+        fail(f"--time-quantum {text!r}: a number and s, ms, us or ns are needed, such as 100ms")
+    return int(parts[1]) * _UNITS[parts[2]]

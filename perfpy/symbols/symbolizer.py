@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
 from perfpy.symbols.address_space import NO_SPACE, TaskTimeline
 from perfpy.symbols.debugfiles import SymbolOptions
+from perfpy.symbols.dso import DsoKind
 from perfpy.symbols.interning import IdTable
 from perfpy.symbols.loader import SymbolLoader
 from perfpy.symbols.missing import MissingSymbols, advice
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 Ids = NDArray[np.int32]
 _WIDTH: Final = np.uint64(32)
 _END: Final = (1 << 64) - 1
+_ORIGINS: Final = {DsoKind.KERNEL: "k", DsoKind.MODULE: "k", DsoKind.BPF: "i", DsoKind.JIT: "j", DsoKind.VDSO: "v"}
 _NO_SCENE: Final = np.uint64(NO_SPACE << 3 | 2 << 1)  # neither the kernel's nor the process's
 _LOW: Final = np.uint64(0xFFFFFFFF)
 _KERNEL_LEVEL, _USER_LEVEL, _OTHER_LEVEL = (np.uint8(ord(letter)) for letter in "k.H")
@@ -171,6 +173,12 @@ class Symbolizer:
         frames = self.resolve()
         symbol = int(frames.symbol[ids[0]])
         return None if symbol < 0 else (self.symbols.name(symbol), int(frames.symbol_offset[ids[0]]))
+
+    def origin(self, number: int) -> str:
+        """The letter by which perf says where a dso's symbols come from; valid after `resolve()`."""
+        if not len(self._loader.table(number)):
+            return "!"
+        return _ORIGINS.get(self.dsos[number].kind, "d")
 
     def missing(self, samples: NDArray[Any]) -> list[MissingSymbols]:
         """What has no symbol although a file is mapped there, most samples first.

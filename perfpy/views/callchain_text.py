@@ -7,11 +7,14 @@ between the bar and its first function.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from perfpy.analysis.calltree import CallNode
-from perfpy.analysis.options import CallGraph
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from perfpy.analysis.calltree import CallNode
+    from perfpy.analysis.options import CallGraph
 
 _MARGIN = " " * 12
 _BAR = "|          "

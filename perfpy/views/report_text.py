@@ -7,7 +7,6 @@ line for each row, and its call tree below.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,8 @@ from perfpy.views.callchain_text import ChainWriter, Stem
 from perfpy.views.tips import tip
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from perfpy.analysis.histogram import Histogram
     from perfpy.analysis.reporting import Report
 

@@ -1,0 +1,128 @@
+"""Whole stacks of a recording: what flame graphs and exports are made of.
+
+What enters: a recording's batches, its tasks and symbolizer. What leaves: one
+Stacks for each event that has samples. Samples without a callchain are stacks
+of one function.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfpy.analysis.places import Places
+from perfpy.analysis.profile import Folded, Profile
+from perfpy.analysis.reporting import delivered_samples
+from perfpy.analysis.sources import SampleView
+from perfpy.analysis.stacks import Function, Stacks, TimedSamples
+from perfpy.symbols.interning import IdTable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from perfpy.analysis.selection import Selection
+    from perfpy.perfdata.reader import PerfData
+    from perfpy.symbols.address_space import TaskTimeline
+    from perfpy.symbols.symbolizer import Symbolizer
+
+_UNKNOWN = "[unknown]"
+
+
+def make_stacks(
+    data: PerfData, timeline: TaskTimeline, symbolizer: Symbolizer, selection: Selection, *, timed: bool = False
+) -> list[Stacks]:
+    """The stacks of all events that have samples; timed: with the single samples, in order of time."""
+    builder = _Builder(data, timeline, symbolizer, selection, timed=timed)
+    return builder.stacks(Places(symbolizer))
+
+
+class _Builder:
+    def __init__(self, data: PerfData, timeline: TaskTimeline, symbolizer: Symbolizer, selection: Selection, *, timed: bool) -> None:
+        self._events = data.events
+        self._comms = timeline.comms
+        self._profile = Profile(["comm", "frame"], chains=True)
+        self._timed: list[tuple[NDArray[np.int64], ...]] | None = [] if timed else None
+        attrs = [event.attr for event in data.events]
+        fields = self._profile.fields() | selection.fields() | ({"time"} if timed else set())
+        for batch in delivered_samples(data, fields):
+            samples = SampleView(batch.columns, batch.event, batch.key, attrs, timeline, symbolizer)
+            self._add(samples.take(selection.kept_rows(samples)))
+
+    def _add(self, samples: SampleView) -> None:
+        ids = self._profile.add(samples)
+        if self._timed is not None and len(samples):
+            columns = (samples.column(name).astype(np.int64) for name in ("pid", "tid", "time"))
+            self._timed.append((ids.astype(np.int64), *columns))
+
+    def stacks(self, places: Places) -> list[Stacks]:
+        folded = self._profile.folded()
+        assert self._profile.chains is not None
+        frames, offsets = self._profile.chains.chains()
+        functions, function_of = _functions(places)
+        chains = _Chains(folded, function_of[frames], offsets, function_of)
+        present = np.unique(folded.event).tolist()
+        return [self._of_event(number, folded, functions, chains) for number in present]
+
+    def _of_event(self, number: int, folded: Folded, functions: Sequence[Function], chains: _Chains) -> Stacks:
+        rows = np.flatnonzero(folded.event == number)
+        return Stacks(
+            self._events[number].name,
+            functions,
+            chains.frames,
+            chains.offsets,
+            self._comms,
+            chains.of_row[rows].astype(np.int32),
+            folded.sources["comm"][rows].astype(np.int32),
+            folded.period[rows].astype(np.uint64),
+            folded.count[rows],
+            self._timed_samples(number, folded, chains),
+        )
+
+    def _timed_samples(self, number: int, folded: Folded, chains: _Chains) -> TimedSamples | None:
+        if self._timed is None:
+            return None
+        row, pid, tid, time = (np.concatenate(parts) for parts in zip(*self._timed, strict=True))
+        kept = folded.event[row] == number
+        row, pid, tid, time = (column[kept] for column in (row, pid, tid, time))
+        return TimedSamples(
+            chain=chains.of_row[row].astype(np.int32),
+            comm=folded.sources["comm"][row].astype(np.int32),
+            pid=pid.astype(np.int32),
+            tid=tid.astype(np.int32),
+            time=time.astype(np.uint64),
+        )
+
+
+class _Chains:
+    """The chain of every row: its callchain, or its one place; frames are function ids, innermost first."""
+
+    def __init__(self, folded: Folded, frames: NDArray[np.int32], offsets: NDArray[np.int64], function_of: NDArray[np.int32]) -> None:
+        lengths = np.diff(offsets)
+        short = lengths[folded.chain] == 0
+        singles, number = np.unique(function_of[folded.sources["frame"][short]], return_inverse=True)
+        self.frames = np.concatenate([frames, singles.astype(np.int32)])
+        self.offsets = np.concatenate([offsets, offsets[-1] + 1 + np.arange(len(singles))])
+        self.of_row = folded.chain.copy()
+        self.of_row[short] = len(lengths) + number.ravel()
+
+
+def _functions(places: Places) -> tuple[list[Function], NDArray[np.int32]]:
+    """The distinct functions, and the function of every frame; places without a symbol are one function per file."""
+    symbol, dso = places.symbol.astype(np.int64), places.dso.astype(np.int64)
+    key = np.where(symbol >= 0, symbol << 1, (dso + 1) << 1 | 1)
+    table = IdTable()
+    ids, first = table.ids_and_new(key.view(np.uint64))
+    return [_function(places, frame) for frame in first.tolist()], ids
+
+
+def _function(places: Places, frame: int) -> Function:
+    number = int(places.dso[frame])
+    if number < 0:
+        return Function(_UNKNOWN, "")
+    dso = places.dsos[number]
+    name = places.name(frame)
+    shown = dso.short_name if dso.short_name.startswith("[") else f"[{dso.short_name}]"
+    return Function(name or shown, dso.short_name, dso.kernel)

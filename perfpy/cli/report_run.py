@@ -1,0 +1,212 @@
+"""One run of `perfpy report` over an open recording.
+
+What enters: the command's values. What leaves: text on standard output, or
+files; notes for people on standard error.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from perfpy.analysis.options import ReportOptions
+from perfpy.analysis.sortkeys import DEFAULT_ORDER, Mode
+from perfpy.cli import report_options as texts
+from perfpy.cli.machine_names import MachineNames
+from perfpy.cli.options import fail
+from perfpy.cli.perfconfig import load
+from perfpy.cli.terminal import wants_plain
+from perfpy.errors import OutputFailed
+from perfpy.symbols.debugfiles import SymbolOptions
+from perfpy.views.report_text import HEADER_HINT, TextOptions, report_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from perfpy.analysis.reporting import Report
+    from perfpy.recording import Recording
+
+_EXPORTS = ("flamegraph", "folded", "speedscope", "firefox", "pprof")
+
+
+class ReportRun:
+    """Decides what is shown, and shows it."""
+
+    def __init__(self, recording: Recording, values: dict[str, Any]) -> None:
+        self._recording = recording
+        self._values = values
+        self._config = load()
+
+    def show(self) -> int:
+        """Do what the options ask for; the exit status."""
+        values = self._values
+        if values["stats"] and (values["tasks"] or values["mmaps"]):
+            fail("--tasks and --mmaps can't be used together with --stats")
+        if values["dump_raw_trace"]:
+            return self._dump()
+        if values["header"] or values["header_only"]:
+            self._print_header()
+            if values["header_only"]:
+                return 0
+        if values["stats"]:
+            from perfpy.views.record_counts import record_count_lines
+
+            return _print(record_count_lines(self._recording))
+        if values["tasks"] or values["mmaps"]:
+            from perfpy.views.tasks_text import task_lines
+
+            return _print(task_lines(self._recording, mappings=values["mmaps"]))
+        if any(values[name] is not None for name in _EXPORTS):
+            return self._export()
+        return self._report()
+
+    def _print_header(self) -> None:
+        from perfpy.views.header_text import header_lines
+
+        names = MachineNames(self._recording.data)
+        _print(header_lines(self._recording, full=self._values["show_info"], names=names))
+
+    def _dump(self) -> int:
+        from perfpy.views.dump import write_dump
+        from perfpy.views.record_counts import record_count_lines
+
+        sys.stdout.flush()
+        entries = write_dump(self._recording, sys.stdout.buffer, hint=f"{HEADER_HINT}\n")
+        sys.stdout.buffer.flush()
+        return 0 if self._recording.data.is_damaged else _print(record_count_lines(self._recording, entries))
+
+    def _report(self) -> int:
+        values = self._values
+        plain = values["json"] is None and not values["tui"] and wants_plain(stdio=values["stdio"] or values["header"])
+        if plain and not values["quiet"] and not values["header"]:
+            print(HEADER_HINT)
+        options = self._options()
+        hidden = texts.hidden_keys(options.selection)
+        if plain:
+            _print(f"# {name}: {value}" for _, name, value in hidden)
+        report = self._recording.report(options, self._symbol_options())
+        if values["json"] is not None:
+            return self._write_json(report)
+        if not report.samples:
+            print(f"Error:\nThe {self._recording.path} data has no samples!", file=sys.stderr)
+            return 0
+        if plain:
+            _print(report_lines(report, self._text_options(hidden)))
+        else:
+            self._show_screen(report)
+        self._note_missing(report)
+        return 0
+
+    def _note_missing(self, report: Report) -> None:
+        """Say on standard error what has no symbols, and what would help."""
+        if self._values["quiet"] or not report.missing:
+            return
+        from perfpy.symbols.missing import note
+
+        sys.stdout.flush()
+        for line in note(report.missing, report.samples):
+            print(line, file=sys.stderr)
+
+    def _write_json(self, report: Report) -> int:
+        from perfpy.views.report_json import report_json
+
+        write_text(self._values["json"], report_json(report))
+        return 0
+
+    def _show_screen(self, report: Report) -> None:
+        from perfpy.cli.terminal import console
+        from perfpy.views.report_screen import show_report
+
+        show_report(report, self._recording, console(), self._text_options(()))
+
+    def _export(self) -> int:
+        from perfpy.cli.report_exports import write_exports
+
+        selection = texts.selection(self._values, self._times())
+        return write_exports(self._recording, self._values, selection, self._symbol_options())
+
+    def _options(self) -> ReportOptions:
+        values, config = self._values, self._config
+        children = config.flag("report.children", True) if values["children"] is None else values["children"]
+        graph = texts.call_graph(values["call_graph"], children=children, inverted=values["inverted"], config=config)
+        self._refuse_missing_chains()
+        if values["part"]:
+            values["symbol_filter"] = values["symbol_filter"] or values["part"]
+        percentage = values["percentage"] or config.get("hist.percentage", "absolute")
+        return ReportOptions(
+            wanted=texts.wanted(values, children=children, config=config, mode=self._mode()),
+            selection=texts.selection(values, self._times()),
+            call_graph=graph,
+            children=children and not values["hierarchy"],
+            max_stack=values["max_stack"],
+            ignore_callees=values["ignore_callees"],
+            hide_unresolved=values["hide_unresolved"],
+            group=config.flag("report.group", True) if values["group"] is None else values["group"],
+            sort_member=values["group_sort_idx"],
+            relative_percentages=percentage == "relative",
+            verbose=values["verbose"] > 0,
+            nanoseconds=values["ns"],
+            time_quantum=texts.quantum(values["time_quantum"]),
+            unnamed_dso_width=0 if values["column_widths"] or values["field_separator"] or values["dsos"] else 16,
+        )
+
+    def _refuse_missing_chains(self) -> None:
+        """-g of a recording without callchains is an error."""
+        asked = self._values["call_graph"]
+        data = self._recording.data
+        if asked is None or asked.startswith("none") or data.is_pipe or data.has_callchains:
+            return
+        fail("Selected -g, but the recording has no callchains; record with -g")
+
+    def _times(self) -> Any:
+        from perfpy.views.timeranges import ranges_of
+
+        return ranges_of(self._recording, self._values["time"]) if self._values["time"] else None
+
+    def _mode(self) -> Mode:
+        """What a row stands for."""
+        if self._values["mem_mode"]:
+            return Mode.MEMORY
+        asked = self._values["branch_stack"]
+        branches = self._recording.data.has_branches if asked is None else asked
+        return Mode.BRANCH if branches else Mode.NORMAL
+
+    def _memory_order(self) -> str:
+        """The sort keys, which perf prints for reports of memory accesses."""
+        return (self._values["sort"] or DEFAULT_ORDER[Mode.MEMORY]) if self._values["mem_mode"] else ""
+
+    def _symbol_options(self) -> SymbolOptions:
+        names = ("symfs", "kallsyms", "vmlinux", "ignore_vmlinux", "demangle", "demangle_kernel")
+        return SymbolOptions(**{name: self._values[name] for name in names})
+
+    def _text_options(self, hidden: Iterable[tuple[str, str, str]]) -> TextOptions:
+        values, config = self._values, self._config
+        limit = values["percent_limit"]
+        skip = values["skip_empty"]
+        return TextOptions(
+            separator=values["field_separator"],
+            widths=texts.widths(values["column_widths"]),
+            quiet=values["quiet"],
+            percent_limit=config.number("report.percent-limit", 0.0) if limit is None else limit,
+            times=values["time"],
+            hidden=tuple(key for key, _, _ in hidden),
+            skip_empty=config.flag("report.skip-empty", True) if skip is None else skip,
+            memory_order=self._memory_order(),
+        )
+
+
+def write_text(path: str, pieces: Iterable[str]) -> None:
+    """Write pieces of text to a file, or to standard output for "-"."""
+    if path == "-":
+        sys.stdout.writelines(pieces)
+        return
+    try:
+        with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.writelines(pieces)
+    except OSError as error:
+        raise OutputFailed(path, error.strerror or str(error)) from None
+
+
+def _print(lines: Iterable[str]) -> int:
+    sys.stdout.writelines(f"{line}\n" for line in lines)
+    return 0

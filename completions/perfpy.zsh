@@ -34,6 +34,7 @@ _perfpy() {
                 '*-e+[event selector]:event:_perfpy_events' \
                 '*--event=[event selector]:event:_perfpy_events' \
                 '*--filter=[filter of the tracepoints before it]:value: ' \
+                '*--event-files=[take named events from these JSON files, too]:value: ' \
                 '*-i[child tasks do not inherit counters]' \
                 '*--no-inherit[child tasks do not inherit counters]' \
                 '*-p+[count on these processes]:value: ' \
@@ -88,6 +89,11 @@ _perfpy() {
                 '*--per-node[a line for each NUMA node]' \
                 '*-D+[count from n ms after the start on]:value: ' \
                 '*--delay=[count from n ms after the start on]:value: ' \
+                '*-M+[compute these metrics or groups of metrics]:value: ' \
+                '*--metrics=[compute these metrics or groups of metrics]:value: ' \
+                '*--metric-no-group[count the events of metrics one by one]' \
+                '*--topdown[compute the top-down metrics]' \
+                '*--td-level=[the level of --topdown]:value: ' \
                 '*--metric-only[print only ratios and metrics]' \
                 '*--all-kernel[count in the kernel only]' \
                 '*--all-user[count in user space only]' \
@@ -125,6 +131,7 @@ _perfpy() {
                 '*-e+[what to record]:event:_perfpy_events' \
                 '*--event=[what to record]:event:_perfpy_events' \
                 '*--filter=[keep hits of the tracepoints of the last -e that satisfy this]:value: ' \
+                '*--event-files=[take named events from these JSON files, too]:value: ' \
                 '*-F+[samples a second]:value: ' \
                 '*--freq=[samples a second]:value: ' \
                 '*-c+[take a sample every that many events]:value: ' \
@@ -219,11 +226,15 @@ _perfpy() {
                 '*--show-total-period[show a column with the sum of periods]' \
                 '*--show-cpu-utilization[show shares of kernel and user code]' \
                 '*--showcpuutilization[show shares of kernel and user code]' \
+                '*-T[show counts per thread]' \
+                '*--threads[show counts per thread]' \
                 '*-g-[how to show callchains]::value: ' \
                 '*--call-graph=-[how to show callchains]::value: ' \
                 '*--children[add callers overhead]' \
                 '*-G[call graphs from callers to callees]' \
                 '*--inverted[call graphs from callers to callees]' \
+                '*-H[a level for each sort key]' \
+                '*--hierarchy[a level for each sort key]' \
                 '*--max-stack=[look at this many frames of a callchain]:value: ' \
                 '*--ignore-callees=[forget what these functions call]:value: ' \
                 '*-p+[what a parent is, for --sort parent]:value: ' \
@@ -252,8 +263,6 @@ _perfpy() {
                 '*--field-separator=[columns with this separator]:value: ' \
                 '*-w+[use these widths]:value: ' \
                 '*--column-widths=[use these widths]:value: ' \
-                '*-D[print every record as bytes and as text]' \
-                '*--dump-raw-trace[print every record as bytes and as text]' \
                 '*-b[a row for each branch]' \
                 '*--branch-stack[a row for each branch]' \
                 '*--mem-mode[a row for each kind of memory access]' \
@@ -262,10 +271,24 @@ _perfpy() {
                 '*--raw-trace[show tracepoints fields, not their formatted text]' \
                 '*--skip-empty[leave out events without samples]' \
                 '*--stdio[plain text in perfs layout, on a terminal too]' \
+                '*--tui[browse the report]' \
+                '*--stdio-color=-[colours of the plain text  always, never or auto]::value: ' \
+                '*--json=-[the report as JSON]::file:_files' \
+                '*--flamegraph=-[a flame graph and the table as one HTML file]::file:_files' \
+                '*--html=-[a flame graph and the table as one HTML file]::file:_files' \
+                '*--folded=-[stacks as lines for flamegraph.pl and others]::file:_files' \
+                '*--speedscope=-[stacks for speedscope]::file:_files' \
+                '*--firefox=-[samples for the Firefox Profiler]::file:_files' \
+                '*--pprof=-[stacks for pprof]::file:_files' \
                 '*--header[show what the file says about the recording, too]' \
                 '*--header-only[show only what the file says about the recording]' \
                 '*-I[show more of the header]' \
                 '*--show-info[show more of the header]' \
+                '*--stats[show how many records of each type there are]' \
+                '*--tasks[show the tasks recorded]' \
+                '*--mmaps[show the tasks recorded with their mappings]' \
+                '*-D[print every record as bytes and as text]' \
+                '*--dump-raw-trace[print every record as bytes and as text]' \
                 '*--symfs=[look for files with symbols below this directory]:directory:_files -/' \
                 '*--kallsyms=[read the kernels symbols from this copy of /proc/kallsyms]:file:_files' \
                 '*-k+[read the kernels symbols from this ELF file]:file:_files' \

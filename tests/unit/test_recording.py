@@ -1,0 +1,53 @@
+"""Recording: columns over the whole file, batches, and all records in order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfpy.abi import records
+from perfpy.perfdata.features import Feature
+from perfpy.recording import Recording, Sample
+from tests.builders.perfdata import PerfDataBuilder, simple_recording
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Recording:
+    path = tmp_path / "perf.data"
+    path.write_bytes(simple_recording(20).feature(Feature.HOSTNAME, "vm").file())
+    return Recording(path)
+
+
+def test_columns_are_read_by_name(recording: Recording) -> None:
+    assert recording.samples.keys() == ["event", "misc", "cpumode", "ip", "pid", "tid", "time", "period"]
+    assert recording.samples["ip"].tolist() == list(range(0x1000, 0x1014))
+    assert recording.samples["event"].tolist() == [0] * 20
+    assert set(recording.samples.to_dict()) == set(recording.samples)
+    with pytest.raises(KeyError, match="this recording has event, misc"):
+        recording.samples["callchain"]
+
+
+def test_a_recording_without_samples_has_empty_columns(tmp_path: Path) -> None:
+    path = tmp_path / "perf.data"
+    path.write_bytes(PerfDataBuilder().file())
+    assert {name: len(column) for name, column in Recording(path).samples.to_dict().items()} == dict.fromkeys(
+        ["event", "misc", "cpumode", "ip", "pid", "tid", "time", "period"], 0
+    )
+
+
+def test_records_come_in_order_samples_among_them(recording: Recording) -> None:
+    found = list(recording.records())
+    assert [type(record) for record in found] == [records.Comm, records.Mmap2, *[Sample] * 20]
+    assert found[2].event.name == "cpu-clock:u"
+    assert int(found[2].fields["ip"]) == 0x1000
+
+
+def test_the_header_and_the_context_manager(recording: Recording) -> None:
+    with recording as same:
+        assert same.header["hostname"] == "vm"
+        assert sum(len(batch) for batch in same.batches(["ip"])) == 20
+    assert recording.warnings == []

@@ -1,0 +1,115 @@
+"""perf reads what perfpy records, perfpy reads what perf records, and both say the same of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [pytest.mark.live, pytest.mark.versus_perf, pytest.mark.system_wide]
+
+PERFPY = [sys.executable, "-m", "perfpy"]
+PROGRAM = [sys.executable, "-c", "import os; os.system('true'); print(sum(i * i for i in range(300_000)))"]
+WAYS = {
+    "plain": [],
+    "callchains": ["-g"],
+    "frequency": ["-F", "499", "-e", "cpu-clock"],
+    "period": ["-c", "500000", "-e", "task-clock:u"],
+    "several events": ["-e", "cpu-clock,page-faults,context-switches"],
+    "group": ["-e", "{task-clock,page-faults}:S"],
+    "tracepoint": ["-e", "sched:sched_process_exec,sched:sched_process_fork"],
+    "whole machine": ["-a", "-F", "99"],
+    "whole machine with callchains": ["-a", "-g", "-F", "99", "-e", "cpu-clock"],
+    "one CPU": ["-C", "0", "-e", "cpu-clock", "-F", "99"],
+    "addresses and periods": ["-d", "-P", "-T", "-e", "page-faults", "-c", "1"],
+    "compressed": ["-z", "-e", "cpu-clock"],
+}
+
+
+def text_of(*command: str, path: Path) -> str:
+    done = subprocess.run([*command, "-i", str(path)], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory, perf):
+    """A function (recorder, way) -> the recording, made once."""
+    folder = tmp_path_factory.mktemp("recordings")
+    made: dict[tuple[str, str], Path] = {}
+
+    def record(recorder: str, way: str) -> Path:
+        if (recorder, way) not in made:
+            path = folder / f"{recorder}-{way.replace(' ', '-')}.data"
+            command = PERFPY if recorder == "perfpy" else [perf]
+            subprocess.run(
+                [*command, "record", "-q", "-N", *WAYS[way], "-o", path, "--", *PROGRAM], check=True, capture_output=True, timeout=60
+            )
+            made[recorder, way] = path
+        return made[recorder, way]
+
+    return record
+
+
+@pytest.mark.parametrize("recorder", ["perfpy", "perf"])
+@pytest.mark.parametrize("way", WAYS)
+class TestBothSayTheSame:
+    def test_script(self, way, recorder, recorded, perf):
+        path = recorded(recorder, way)
+        theirs = text_of(perf, "script", path=path)
+        assert text_of(*PERFPY, "script", path=path) == theirs
+        assert theirs
+
+    def test_report(self, way, recorder, recorded, perf):
+        path = recorded(recorder, way)
+        ours, theirs = (text_of(*command, "report", "--stdio", path=path) for command in (PERFPY, [perf]))
+        assert without_tips(ours) == without_tips(theirs)
+
+    def test_evlist(self, way, recorder, recorded, perf):
+        path = recorded(recorder, way)
+        assert text_of(*PERFPY, "evlist", "-v", path=path) == text_of(perf, "evlist", "-v", path=path)
+
+
+def without_tips(report: str) -> list[str]:
+    return [line for line in report.splitlines() if not line.startswith("# (")]
+
+
+def test_a_running_process_is_recorded(tmp_path, perf):
+    path = tmp_path / "perf.data"
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+        try:
+            attach = ["record", "-q", "-N", "-g", "-p", str(busy.pid), "-o", path, "--", "sleep", "0.3"]
+            subprocess.run([*PERFPY, *attach], check=True, capture_output=True, timeout=60)
+        finally:
+            busy.kill()
+    theirs = text_of(perf, "script", path=path)
+    assert theirs.count(f" {busy.pid} ") > 20
+    assert text_of(*PERFPY, "script", path=path) == theirs
+
+
+@pytest.mark.parametrize("writer", ["perfpy", "perf"])
+@pytest.mark.parametrize("reader", ["perfpy", "perf"])
+def test_recordings_go_through_pipes(writer, reader, perf):
+    commands = {"perfpy": PERFPY, "perf": [perf]}
+    program = [sys.executable, "-c", "sum(range(3_000_000))"]
+    record = [*commands[writer], "record", "-q", "-N", "-e", "cpu-clock", "-o", "-", "--", *program]
+    with subprocess.Popen(record, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as writing:
+        script = subprocess.run(
+            [*commands[reader], "script", "-i", "-"], stdin=writing.stdout, capture_output=True, text=True, check=False, timeout=60
+        )
+    assert (writing.returncode, script.returncode) == (0, 0), script.stderr
+    assert script.stdout.count(" cpu-clock") > 10
+
+
+def test_nothing_is_lost_at_a_usual_frequency(tmp_path, perf):
+    path = tmp_path / "perf.data"
+    command = [*PERFPY, "record", "-N", "-a", "-F", "997", "-e", "cpu-clock", "-o", path, "--", *PROGRAM]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stderr
+    assert "samples)" in said
+    assert " lost" not in said
+    assert "LOST" not in text_of(perf, "report", "--stats", path=path)

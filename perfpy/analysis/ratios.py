@@ -7,6 +7,7 @@ which, and the numbers' formats, are perf's.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.flags import CacheId, CacheOp, CacheResult, HardwareId, PerfType, SoftwareId
@@ -99,6 +100,13 @@ class Neighbours:
     def __init__(self, rows: Sequence[Row], wall_ns: float) -> None:
         self.wall_ns = wall_ns
         self._rows = [(kind(row.event), row) for row in rows]
+
+    def count(self, event: CountedEvent) -> float:
+        """An event's own count, as formulas want it: unscaled, tool events in seconds; NaN where there is none."""
+        for _, row in self._rows:
+            if row.event is event:
+                return (row.value / _NS_PER_S if event.tool else float(row.value)) if row.counted else math.nan
+        return math.nan
 
     def find(self, event: CountedEvent, wanted: str) -> float:
         """The amount of the first event of a kind that may be set against `event`; 0.0 when there is none.

@@ -249,7 +249,10 @@ class Counting:
 
     def _unsupported(self, event: CountedEvent, refused: KernelRefused) -> None:
         if event.leader is event and event.group_size > 1:
-            raise refused
+            if not event.weak:
+                raise refused
+            self._dissolve(event)
+            return
         event.supported = False
         event.why_not = refused
         self._close_column(event)

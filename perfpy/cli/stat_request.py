@@ -126,12 +126,24 @@ class Request:
         )
         for warning in (*warnings, *more):
             self._tell(warning)
+        names = self._metric_names()
+        if names:
+            from perfpy.capture.metric_choice import choose
+
+            metric_events, metrics = choose(names, grouped=not self.metric_no_group)
+            events = metric_events + (events if texts else [])
         plan = Plan(events, planning.widened(target, events), self.workload)
-        plan.default_set = not texts
+        plan.default_set = not texts and not names
+        if names:
+            plan.metrics = metrics
         self._add_cgroups(plan)
         planning.group_by(plan, mode, cache_level=cache_level(self._options))
         self._set(plan)
         return plan
+
+    def _metric_names(self) -> str:
+        """All -M names, and the group of --topdown."""
+        return ",".join([*self.metrics, *([f"TopdownL{self.td_level}"] if self.topdown else [])])
 
     def _event_texts(self) -> tuple[list[str], list[tuple[int, str]]]:
         """The -e texts, and each filter with the number of texts before it."""

@@ -1,0 +1,195 @@
+"""Formulas of metrics: text -> something that computes a number from counts.
+
+What enters: an expression in the language of metric files (perf's pmu-events,
+"MetricExpr"). What leaves: a Formula: the events that it names, and its value
+for given counts. The language, weakest binding first:
+
+    a if c else b     a | b    a ^ b    a & b    a < b, a > b    a + b, a - b
+    a * b, a / b, a % b    -a, !a    (a)    1.5e9
+    min(a, b)  max(a, b)  d_ratio(a, b)  source_count(x)  has_event(x)
+    #name             a fact about the machine, such as #num_cpus
+    name              an event; @ stands for /, and \\ protects - , = and blanks
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Final
+
+from perfpy.errors import EventSyntaxError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    _Values = Mapping[str, float]
+    _Node = Callable[[_Values], float]
+
+_TOKEN: Final = re.compile(
+    r"\s*(?:(?P<number>\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?)(?![\w.:@])"
+    r"|(?P<literal>#[A-Za-z_][\w]*)"
+    r"|(?P<name>(?:\\.|[A-Za-z0-9_.:@?])+)"
+    r"|(?P<sign>[-+*/%|^&<>!(),]))"
+)
+_ESCAPED: Final = re.compile(r"\\(.)")
+
+
+def _ratio(a: float, b: float) -> float:
+    return a / b if b else 0.0
+
+
+def _divide(a: float, b: float) -> float:
+    return a / b if b else math.nan
+
+
+def _remainder(a: float, b: float) -> float:
+    return math.fmod(a, b) if b else math.nan
+
+
+def _whole(combine: Callable[[int, int], int]) -> Callable[[float, float], float]:
+    """Bit operations look at the whole part; of what is no number nothing can be said."""
+    return lambda a, b: math.nan if math.isnan(a + b) else float(combine(int(a), int(b)))
+
+
+_BINARY: Final[tuple[dict[str, Callable[[float, float], float]], ...]] = (
+    {"|": _whole(lambda a, b: a | b)},
+    {"^": _whole(lambda a, b: a ^ b)},
+    {"&": _whole(lambda a, b: a & b)},
+    {"<": lambda a, b: float(a < b), ">": lambda a, b: float(a > b)},
+    {"+": lambda a, b: a + b, "-": lambda a, b: a - b},
+    {"*": lambda a, b: a * b, "/": _divide, "%": _remainder},
+)
+_FUNCTIONS: Final[dict[str, Callable[[float, float], float]]] = {"min": min, "max": max, "d_ratio": _ratio}
+_ABOUT_EVENTS: Final = ("source_count", "has_event")
+
+
+class Formula:
+    """A parsed expression.
+
+    events: the events' texts, in the order in which they appear first;
+    literals: the #names. Raises EventSyntaxError with the column.
+    """
+
+    def __init__(self, text: str) -> None:
+        parser = _Parser(text)
+        self.text = text
+        self._value = parser.parse()
+        self.events = tuple(parser.events)
+        self.literals = tuple(parser.literals)
+
+    def evaluate(self, values: Mapping[str, float]) -> float:
+        """The value; values: of the events and literals, NaN where there is none. NaN when nothing can be said."""
+        return self._value(values)
+
+
+class _Parser:
+    """Recursive descent over the tokens; each rule makes a function of the values."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = list(self._scan(text))
+        self._at = 0
+        self.events: dict[str, None] = {}
+        self.literals: dict[str, None] = {}
+
+    def _scan(self, text: str) -> list[tuple[str, str, int]]:
+        found = []
+        position = 0
+        end = len(text.rstrip())
+        while position < end:
+            token = _TOKEN.match(text, position)
+            if token is None:
+                raise EventSyntaxError(text, position, f"'{text[position]}' does not belong into a formula")
+            kind = token.lastgroup or ""
+            found.append((kind, token[kind], token.start(kind)))
+            position = token.end()
+        return [*found, ("end", "", len(text))]
+
+    def parse(self) -> _Node:
+        value = self._choice()
+        if self._tokens[self._at][0] != "end":
+            self._fail("the formula should end here")
+        return value
+
+    def _take(self, sign: str) -> bool:
+        if self._tokens[self._at][1] != sign:
+            return False
+        self._at += 1
+        return True
+
+    def _expect(self, sign: str) -> None:
+        if not self._take(sign):
+            self._fail(f"'{sign}' is missing")
+
+    def _fail(self, reason: str) -> None:
+        raise EventSyntaxError(self._text, self._tokens[self._at][2], reason)
+
+    def _choice(self) -> _Node:
+        value = self._binary(0)
+        if not self._take("if"):
+            return value
+        condition = self._binary(0)
+        self._expect("else")
+        otherwise = self._choice()
+        return lambda values: value(values) if condition(values) else otherwise(values)
+
+    def _binary(self, level: int) -> _Node:
+        if level == len(_BINARY):
+            return self._unary()
+        left = self._binary(level + 1)
+        while self._tokens[self._at][1] in _BINARY[level]:
+            combine = _BINARY[level][self._tokens[self._at][1]]
+            self._at += 1
+            left = _combined(combine, left, self._binary(level + 1))
+        return left
+
+    def _unary(self) -> _Node:
+        if self._take("-"):
+            negated = self._unary()
+            return lambda values: -negated(values)
+        if self._take("!"):
+            inverted = self._unary()
+            return lambda values: float(not inverted(values))
+        return self._operand()
+
+    def _operand(self) -> _Node:
+        kind, text, _ = self._tokens[self._at]
+        if self._take("("):
+            value = self._choice()
+            self._expect(")")
+            return value
+        if kind not in ("number", "literal", "name") or text in ("if", "else"):
+            self._fail("a number or an event is missing")
+        self._at += 1
+        if kind == "number":
+            number = float(text)
+            return lambda values: number
+        if kind == "literal":
+            self.literals[text] = None
+            return lambda values: values.get(text, math.nan)
+        if self._tokens[self._at][1] == "(":
+            return self._call(text)
+        return self._event(text)
+
+    def _call(self, name: str) -> _Node:
+        if name not in _FUNCTIONS and name not in _ABOUT_EVENTS:
+            self._at -= 1
+            self._fail(f"there is no function '{name}'")
+        self._expect("(")
+        first = self._choice()
+        if name in _ABOUT_EVENTS:
+            self._expect(")")
+            return lambda values: float(not math.isnan(first(values)))
+        self._expect(",")
+        second = self._choice()
+        self._expect(")")
+        return _combined(_FUNCTIONS[name], first, second)
+
+    def _event(self, text: str) -> _Node:
+        name = _ESCAPED.sub(r"\1", text.replace("@", "/"))
+        self.events[name] = None
+        return lambda values: values.get(name, math.nan)
+
+
+def _combined(combine: Callable[[float, float], float], left: _Node, right: _Node) -> _Node:
+    return lambda values: combine(left(values), right(values))

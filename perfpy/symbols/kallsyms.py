@@ -6,7 +6,7 @@ What leaves: `Kallsyms`, columns of what is code or data, in the file's order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -41,15 +41,28 @@ class Kallsyms:
     def address_of(self, name: str) -> int | None:
         """The address of the first function of that name in the kernel itself."""
         text = bytes(self.symbols.sources[0])
-        wanted = b"\0" + name.encode() + b"\0"
+        wanted = name.encode("utf-8", "surrogateescape") + b"\0"
         code = self.symbols.type == STT_FUNC
-        at = text.find(b" " + wanted[1:])
+        at = text.find(wanted)
         while at >= 0:
-            row = np.flatnonzero((self.symbols.name == at + 1) & code)
-            if len(row):
-                return int(self.symbols.start[row[0]])
-            at = text.find(b" " + wanted[1:], at + 1)
+            # the end of a longer name, if nothing separates it from what is before
+            if text[max(at - 1, 0) : at] in (b"", b" ", b"\0"):
+                row = np.flatnonzero((self.symbols.name == at) & code)
+                if len(row):
+                    return int(self.symbols.start[row[0]])
+            at = text.find(wanted, at + 1)
         return None
+
+    def compact(self) -> Kallsyms:
+        """The same without the parts of the text that are no names."""
+        text = np.frombuffer(self.symbols.sources[0], np.uint8)
+        ends = np.flatnonzero(text == 0)
+        last = np.where(self.module >= 0, self.module, self.symbols.name)
+        length = ends[np.searchsorted(ends, last)] + 1 - self.symbols.name
+        start = np.cumsum(length) - length
+        index = np.arange(int(length.sum())) + np.repeat(self.symbols.name - start, length)
+        module = np.where(self.module >= 0, self.module - self.symbols.name + start, -1)
+        return Kallsyms(replace(self.symbols, name=start, sources=(text[index].tobytes(),)), module)
 
     def closed(self) -> tuple[Symbols, NDArray[np.int64]]:
         """Sorted, each symbol up to the next; the last before another module (or the kernel) to the page behind it."""

@@ -100,7 +100,8 @@ class KernelSymbols:
         except OSError:
             return None
         if key and self._cache and not table.restricted:
-            self._cache.store(key, table.symbols, module=table.module)
+            kept_table = table.compact()
+            self._cache.store(key, kept_table.symbols, module=kept_table.module)
         return table
 
     def _relocation(self, address_of: elf_symbols.AddressOf) -> int | None:

@@ -123,26 +123,25 @@ def _got_entries(file: ElfFile) -> list[tuple[int, int, bytes]]:
     section = file.section(".plt.got")
     if section is None or not section.entsize:
         return []
-    slots = _got_slots(file)
     code = bytes(file.data(section))
-    rows = []
-    for at in range(0, section.size, section.entsize):
-        place = section.offset + at
-        name = slots.get(place + _displacement(code[at : at + section.entsize]), b"") if file.machine == elf.EM_X86_64 else b""
-        rows.append((place, section.entsize, (name or b"offset_%#x" % place) + b"@plt"))
-    return rows
+    starts = range(0, section.size, section.entsize)
+    places = [section.offset + at for at in starts]
+    slots = [place + _displacement(code[at : at + section.entsize]) for at, place in zip(starts, places, strict=True)]
+    names = _slot_names(file, slots) if file.machine == elf.EM_X86_64 else {}
+    return [
+        (place, section.entsize, (names.get(slot) or b"offset_%#x" % place) + b"@plt") for place, slot in zip(places, slots, strict=True)
+    ]
 
 
-def _got_slots(file: ElfFile) -> dict[int, bytes]:
+def _slot_names(file: ElfFile, slots: list[int]) -> dict[int, bytes]:
     """Address of a slot -> name of the symbol put there."""
     section = file.section(".rela.dyn", elf.SHT_RELA)
     table = file.sections[section.link] if section and 0 < section.link < len(file.sections) else None
     if section is None or table is None:
         return {}
     relocations = _relocations(file, section)
-    index = _symbol_index(file, relocations)
-    used = np.flatnonzero(index)
-    return dict(zip(relocations["offset"][used].tolist(), _dynamic_names(file, table, index[used]), strict=True))
+    used = relocations[np.isin(relocations["offset"], slots)]
+    return dict(zip(used["offset"].tolist(), _dynamic_names(file, table, _symbol_index(file, used)), strict=True))
 
 
 def _displacement(code: bytes) -> int:

@@ -71,6 +71,17 @@ def test_the_address_of_a_function_is_that_of_its_first_line():
     assert table.address_of("a_table") is None  # data
 
 
+def test_a_compact_table_says_the_same():
+    table, small = kallsyms.parse(TEXT), kallsyms.parse(TEXT).compact()
+    assert len(small.symbols.sources[0]) < len(table.symbols.sources[0])
+    assert small.module_names() == table.module_names()
+    assert small.module_numbers().tolist() == table.module_numbers().tolist()
+    assert small.address_of("_stext") == small.address_of("_text") == 0xFFFFFFFF81000000
+    assert small.address_of("hook") is small.address_of("start") is None
+    names = [[SymbolTable(found.symbols).raw_name(row) for row in range(len(found.symbols))] for found in (table, small)]
+    assert names[0] == names[1]
+
+
 def test_addresses_that_the_kernel_hides_are_recognised():
     assert kallsyms.parse(b"0000000000000000 T _text\n0000000000000000 t helper\n").restricted
     assert not kallsyms.parse(TEXT).restricted

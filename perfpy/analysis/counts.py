@@ -35,14 +35,15 @@ class CountedEvent:
 
     unit and scale: a count times `scale` is in `unit`; leader: the event that
     leads its group (itself, when alone); cgroup: its path or None; cpus: the
-    CPUs that its PMU can be opened on, None when on any; tool: which of
+    CPUs that it is opened on, None when on any; bound: on those for a task,
+    too; requires_cpu: never for a task (uncore PMUs); tool: which of
     perf's own clocks it is ("duration_time", ...) or "". why_not: the
     refusal of an unsupported one.
     """
 
     __slots__ = (
-        "asked_precise", "attr", "cgroup", "cpus", "failed", "filter", "group_size", "keepalive", "leader", "name",
-        "per_pkg", "percore", "pmu", "precise_max", "scale", "snapshot", "supported", "tool", "unit", "weak", "why_not",
+        "asked_precise", "attr", "bound", "cgroup", "cpus", "failed", "filter", "group_size", "keepalive", "leader", "name",
+        "per_pkg", "percore", "pmu", "precise_max", "requires_cpu", "scale", "snapshot", "supported", "tool", "unit", "weak", "why_not",
     )  # fmt: skip
 
     def __init__(
@@ -63,6 +64,8 @@ class CountedEvent:
         self.pmu = pmu
         self.tool = tool
         self.cpus = cpus
+        self.bound = False
+        self.requires_cpu = False
         self.cgroup: str | None = None
         self.leader: CountedEvent = self
         self.group_size = 1

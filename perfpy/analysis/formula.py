@@ -1,4 +1,4 @@
-"""Formulas of metrics: text -> something that computes a number from counts.
+r"""Formulas of metrics: text -> something that computes a number from counts.
 
 What enters: an expression in the language of metric files (perf's pmu-events,
 "MetricExpr"). What leaves: a Formula: the events that it names, and its value
@@ -163,7 +163,7 @@ class _Parser:
         self._at += 1
         if kind == "number":
             number = float(text)
-            return lambda values: number
+            return lambda _values: number
         if kind == "literal":
             self.literals[text] = None
             return lambda values: values.get(text, math.nan)

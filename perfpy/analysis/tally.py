@@ -138,6 +138,8 @@ class Tally:
 
     def _beside_the_point(self, event: CountedEvent, index: int) -> bool:
         """Whether a zero says nothing: the event cannot count there, or too many threads did nothing."""
+        if event in self.metrics:
+            return False
         if event.tool or self._every_thread:
             return True
         if event.cpus is None or self.mode in (Aggregation.GLOBAL, Aggregation.THREAD):

@@ -17,7 +17,7 @@ from perfpy.capture.counting import counted_events
 from perfpy.errors import UnknownEvent, UsageError
 from perfpy.events import parse_events
 from perfpy.events.eventfiles import Metric as Definition
-from perfpy.events.machine import this_machine
+from perfpy.events.machine import EVENT_FILES_VARIABLE, this_machine
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -72,10 +72,19 @@ def _named(names: str) -> Iterable[Definition]:
     known = definitions()
     for name in names.split(","):
         wanted = name.strip().lower()
-        found = [known[wanted]] if wanted in known else [m for m in known.values() if wanted in (g.lower() for g in m.groups)]
-        if not found:
-            raise UsageError(f"Cannot find metric or group '{name}'; perfpy has {', '.join(m.name for m in known.values())}")
-        yield from found
+        in_group = [metric for metric in known.values() if wanted in (group.lower() for group in metric.groups)]
+        if wanted in known:
+            yield known[wanted]
+        elif in_group:
+            yield from in_group
+        elif wanted.startswith("topdownl"):
+            raise UsageError(
+                f"Topdown requested but no metric is in the group {name}: metric files for this CPU would bring them "
+                f"({EVENT_FILES_VARIABLE} names their folder)"
+            )
+        else:
+            there_are = ", ".join(metric.name for metric in known.values())
+            raise UsageError(f"Cannot find metric or group '{name}'; there are {there_are}")
 
 
 def _count(names: Sequence[str], metric: str, shared: dict[str, CountedEvent], *, grouped: bool) -> dict[str, CountedEvent]:

@@ -189,7 +189,7 @@ def shown_alone(line: Line) -> Sequence[Ratio]:
     """The ratios of a count that are shown where counts are not: no rates, and no CPUs utilized."""
     if not line.ratios:
         return [Ratio(None, "")]
-    return [r for r in line.ratios if r.unit is not None and "/sec" not in r.unit and r.unit != "CPUs utilized"]
+    return [r for r in line.ratios if r.unit is not None and not r.unit.endswith("/sec") and r.unit != "CPUs utilized"]
 
 
 def _share(row: Row) -> str:

@@ -50,6 +50,7 @@ OPTIONS = [
 OPTIONS_WITH_FIELDS = [options for options in OPTIONS if not re.search("--table|--metric-only", options)]
 NUMBER = re.compile(r" *\d[\d,]*(\.\d+)?")
 REPEATS = re.compile(r"\+-.*time elapsed|\([+-][\d.]+\) #")
+NOISE = re.compile(r"  \( \+-.*% \)$")
 RATE = re.compile(r"[KMG]?/sec *")
 
 
@@ -67,7 +68,8 @@ def text_shape(text: str) -> list[str]:
     """Lines with each number replaced by its width and decimals, each kind of line once."""
     lines = []
     for line in text.splitlines():
-        shape = RATE.sub(lambda found: f"<rate {len(found[0])}>", line)
+        shape = NOISE.sub("", line)
+        shape = RATE.sub(lambda found: f"<rate {len(found[0])}>", shape)
         if REPEATS.search(shape):  # how many decimals and marks there are depends on the values
             shape = re.sub(r"[#+-]+", "+", re.sub(r" *\d[\d.]*", "<>", shape))
         shape = NUMBER.sub(lambda found: f"<{len(found[0])} {len(found[1] or '')}>", shape)

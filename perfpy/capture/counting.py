@@ -77,6 +77,8 @@ def counted_events(events: Iterable[Event]) -> list[CountedEvent]:
             counted.unit, counted.scale = event.unit, event.scale
         counted.pmu = event.pmu
         counted.cpus = event.cpus
+        counted.requires_cpu = event.requires_cpu
+        counted.bound = event.requires_cpu or event.terms.cpu is not None
         counted.per_pkg = event.per_pkg
         counted.snapshot = event.snapshot
         counted.percore = bool(event.terms.percore)
@@ -174,7 +176,7 @@ class Counting:
         if event.cpus is None:
             return self.cpus
         if self.cpus == [ANY]:
-            return list(event.cpus)
+            return list(event.cpus) if event.bound else self.cpus
         return [cpu for cpu in self.cpus if cpu in event.cpus]
 
     def _wants(self, event: CountedEvent, cpu: int) -> bool:

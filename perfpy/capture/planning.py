@@ -99,7 +99,7 @@ def _generic_event(name: str) -> CountedEvent:
 
 def widened(target: Target, events: Sequence[CountedEvent]) -> Target:
     """The whole system instead of a command, where every event counts for CPUs, not for tasks (uncore PMUs)."""
-    if target.kind == "command" and events and all(event.cpus is not None for event in events):
+    if target.kind == "command" and events and all(event.requires_cpu for event in events):
         return target._replace(kind="system")
     return target
 

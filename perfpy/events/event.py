@@ -19,7 +19,8 @@ class EventTerms:
     period, freq: numbers (at most one is set); time, inherit, overwrite:
     True or False; call_graph: "fp", "dwarf", "lbr" or "no"; stack_size (bytes),
     max_stack (frames), nr (wake up every nr events), max_events: numbers;
-    branch_type: tuple of names (any, u, k, call ...); percore: True;
+    branch_type: tuple of names (any, u, k, call ...); percore: True; cpu: the
+    CPUs to open it on, for tasks, too;
     aux_output: True; aux_sample_size: bytes; aux_action: tuple of "pause",
     "resume", "start-paused"; driver: `@name=value` settings for a hardware tracer.
     """
@@ -41,6 +42,7 @@ class EventTerms:
         "aux_sample_size",
         "aux_action",
         "metric_id",
+        "cpu",
         "driver",
     )
     __slots__ = NAMES
@@ -61,6 +63,7 @@ class EventTerms:
     aux_sample_size: int | None
     aux_action: tuple[str, ...] | None
     metric_id: str | None
+    cpu: tuple[int, ...] | None
     driver: tuple[str, ...] | None
 
     def __init__(self, **values: Any) -> None:
@@ -95,7 +98,8 @@ class Event:
     times `scale` is in; per_pkg: counted once a package; snapshot: the last
     reading counts, not the difference; cpus: the CPUs that the PMU is to be
     opened on (an uncore PMU: one a package; a core PMU of a hybrid CPU: its
-    cores), None = any. leader: the event that leads its group, itself when
+    cores), None = any; requires_cpu: it counts for a CPU, never for a task
+    (uncore PMUs). leader: the event that leads its group, itself when
     alone; group_name: NAME of `NAME{...}`; weak: the group may fall apart (:W);
     sample_read: the leader samples, members are read (:S); precise_max: the
     highest precise level that the kernel takes (:P). tool: "duration_time",
@@ -117,6 +121,7 @@ class Event:
         "per_pkg",
         "pmu",
         "precise_max",
+        "requires_cpu",
         "sample_read",
         "scale",
         "snapshot",
@@ -137,6 +142,7 @@ class Event:
         self.per_pkg = False
         self.snapshot = False
         self.cpus: tuple[int, ...] | None = None
+        self.requires_cpu = False
         self.leader: Event = self
         self.group_name = ""
         self.weak = False

@@ -53,10 +53,11 @@ _RULES: Final[dict[str, _Rule]] = {
     "aux-sample-size": _Rule("aux_sample_size", _BITS_32),
     "aux-action": _Rule("aux_action", words=("pause", "resume", "start-paused"), several=True),
     "metric-id": _Rule("metric_id"),
+    "cpu": _Rule("cpu", _BITS_16),
 }
 
 #: the terms that make sense for counting; the others speak of samples
-_COUNTING: Final = (*CONFIG_FIELDS, "name", "period", "percore", "metric-id")
+_COUNTING: Final = (*CONFIG_FIELDS, "name", "period", "percore", "metric-id", "cpu")
 
 
 def is_event_term(name: str) -> bool:
@@ -116,6 +117,8 @@ def _apply_rule(event: Event, term: Term, rule: _Rule, text: str) -> None:
     other = {"period": event.terms.freq, "freq": event.terms.period}.get(rule.field)
     if other is not None:
         raise EventSyntaxError(text, term.column, "period and freq exclude each other")
+    if rule.field == "cpu":  # may be repeated
+        event.cpus = value = (*(event.terms.cpu or ()), int(str(value)))
     setattr(event.terms, rule.field, value)
 
 

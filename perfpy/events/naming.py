@@ -91,6 +91,8 @@ def _term_texts(event: Event) -> list[str]:
         name = field if field == "branch_type" else field.replace("_", "-")
         if field == "driver":
             texts += [f"@{setting}" for setting in value]
+        elif field == "cpu":
+            texts += [f"cpu={cpu}" for cpu in value]
         elif isinstance(value, tuple):
             texts.append(f"{name}={':'.join(value)}")
         else:

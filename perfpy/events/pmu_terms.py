@@ -43,6 +43,7 @@ def configure(event: Event, pmu: Pmu, terms: tuple[Term, ...], context: TermCont
     attr.type = pmu.type
     event.pmu = pmu.name
     event.cpus = pmu.cpus
+    event.requires_cpu = pmu.cpus is not None and not pmu.is_core
     parameters = {term.name: term for term in terms if isinstance(term.value, int)}
     alias: Alias | None = None
     for term in terms:

@@ -55,6 +55,7 @@ def test_an_uncore_pmu_by_name_by_family_by_pattern_and_without_uncore(tmp_path:
 def test_a_counter_of_a_package_says_so(tmp_path: Path) -> None:
     (event,) = parse_events("power/energy-pkg/", machine=sysfs_tree.intel_skylake(tmp_path).machine())
     assert (event.per_pkg, event.snapshot, event.unit, event.cpus) == (True, True, "Joules", (0, 28))
+    assert event.requires_cpu
 
 
 def test_topdown_groups_begin_with_slots(tmp_path: Path) -> None:
@@ -79,6 +80,7 @@ def test_generic_events_of_a_hybrid_cpu_are_opened_on_each_kind_of_core(tmp_path
         ("r1a8", "0x1a8", ""),
     ]
     assert events[0].cpus == tuple(range(16, 24))
+    assert not any(event.requires_cpu for event in events)
     assert events[1].cpus == tuple(range(16))
 
 

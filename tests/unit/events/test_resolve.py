@@ -184,6 +184,8 @@ def test_terms_of_an_event_are_kept_for_who_opens_it(machine: Machine) -> None:
         "time": False,
         "percore": True,
     }
+    bound = one("cs/cpu=0,cpu=2/", machine)
+    assert (bound.terms.cpu, bound.cpus, bound.requires_cpu) == ((0, 2), (0, 2), False)
     assert one("cs/branch_type=any|u/", machine).terms.branch_type == ("any", "u")
     assert one("msr/event=1,@sink/", machine).terms.driver == ("sink",)
 

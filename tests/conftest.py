@@ -3,7 +3,8 @@
 A test that needs perf_event_open is marked `live`, one that compares with the
 real perf `versus_perf`; one that measures whole CPUs is `system_wide`. Where the machine lacks it, the test is skipped and the
 summary says why. With PERFPY_LIVE=1 (or CI set), such a skip is a failure, so
-that a broken runner cannot pass. A test marked `pmu` may be skipped everywhere.
+that a broken runner cannot pass. A test marked `particular` depends on more
+(a PMU, a setting) and may be skipped everywhere.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Turn a skip for want of something into a failure where nothing may be missing."""
     report = yield
-    needed = any(item.get_closest_marker(name) for name in NEEDS) and not item.get_closest_marker("pmu")
+    needed = any(item.get_closest_marker(name) for name in NEEDS) and not item.get_closest_marker("particular")
     if report.skipped and needed and _nothing_may_be_missing() and not hasattr(report, "wasxfail"):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
         report.outcome = "failed"

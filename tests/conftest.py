@@ -1,10 +1,11 @@
 """What the tests need of the machine, and what happens where it is not there.
 
 A test that needs perf_event_open is marked `live`, one that compares with the
-real perf `versus_perf`; one that measures whole CPUs is `system_wide`. Where the machine lacks it, the test is skipped and the
-summary says why. With PERFPY_LIVE=1 (or CI set), such a skip is a failure, so
-that a broken runner cannot pass. A test marked `particular` depends on more
-(a PMU, a setting) and may be skipped everywhere.
+real perf `versus_perf`, one that measures whole CPUs `system_wide`. Where the
+machine lacks it, the test is skipped and the summary says why. With
+PERFPY_LIVE=1 (or CI set) such a skip is a failure, so that a broken runner
+cannot pass. A test marked `particular` depends on more (a PMU, a setting) and
+may be skipped everywhere.
 """
 
 from __future__ import annotations

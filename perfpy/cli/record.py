@@ -62,6 +62,7 @@ def options_from(values: Mapping[str, Any], config: Config) -> RecordOptions:
     """The options as values. Raises UsageError for a text that makes no sense."""
     build_id = config.get("record.build-id", "")
     level = values["compression_level"]
+    switches = values["switch_output"] is not None  # finding build-ids would hold up the next file
     if not 0 <= level <= _MOST_COMPRESSION:
         fail(f"--compression-level {level}: zstd has levels 1 to {_MOST_COMPRESSION}")
     return RecordOptions(
@@ -86,7 +87,7 @@ def options_from(values: Mapping[str, Any], config: Config) -> RecordOptions:
         synth=_synthesis(values["synth"]),
         mmap_pages=_pages(values["mmap_pages"]),
         compression_level=level,
-        buildids=not (values["no_buildid"] or build_id == "skip"),
+        buildids=not (values["no_buildid"] or build_id == "skip" or switches),
         buildid_cache=not (values["no_buildid_cache"] or values["no_buildid"] or build_id == "no-cache"),
         buildid_dir=os.path.expanduser(config.get("buildid.dir", "")),
         command_line=(os.path.realpath(sys.argv[0]), *sys.argv[1:]),

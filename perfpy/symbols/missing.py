@@ -55,8 +55,17 @@ def note(missing: Sequence[MissingSymbols], total: int) -> list[str]:
     lines = [f"{lost} of {total} samples ({lost / max(total, 1):.1%}) have no symbol:"]
     for item in missing[:_SHOWN]:
         build_id = f" (build-id {item.dso.build_id})" if item.dso.build_id else ""
-        searched = f"; looked in {', '.join(item.looked[:3])}{' ...' if len(item.looked) > 3 else ''}" if item.looked else ""
+        searched = _searched(item)
         lines.append(f"  {item.samples} in {item.dso.name}{build_id}: {item.advice}{searched}")
     if len(missing) > _SHOWN:
         lines.append(f"  and {len(missing) - _SHOWN} more files")
     return lines
+
+
+def _searched(item: MissingSymbols) -> str:
+    """Where was looked: the recorded path, and how many places else."""
+    if not item.looked:
+        return ""
+    shown = next((place for place in item.looked if place.endswith(item.dso.name)), item.looked[0])
+    others = len(item.looked) - 1
+    return f"; looked in {shown}" + (f" and {others} other places" if others > 1 else "")

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -83,9 +84,9 @@ def test_a_deleted_program_that_still_runs_is_named(tmp_path: Path):
     program = shutil.copy(original, tmp_path / "sleeper")
     with subprocess.Popen([program, "60"]) as process:
         try:
-            # until exec is done, the process is still a copy of this one
-            while os.readlink(f"/proc/{process.pid}/exe") != str(program):
-                pass
+            maps = Path(f"/proc/{process.pid}/maps")
+            while str(program) not in maps.read_text():  # until exec is done
+                time.sleep(0.001)
             os.unlink(program)
             file = ElfFile(original)
             table = elf_symbols.load(file, file)

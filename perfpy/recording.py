@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.selection import Selection
     from perfpy.analysis.stacks import Stacks
     from perfpy.perfdata.batches import Batch
-    from perfpy.perfdata.event_table import FileEvent
+    from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.side_band import SideBand
     from perfpy.perfdata.source import Origin
     from perfpy.symbols.address_space import TaskTimeline

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.layout import Layout
     from perfpy.analysis.options import CallGraph, ReportOptions
     from perfpy.analysis.places import Places
-    from perfpy.perfdata.event_table import FileEvent
+    from perfpy.perfdata.events import FileEvent
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.layout import Layout
     from perfpy.analysis.options import ReportOptions
     from perfpy.perfdata.batches import Batch
-    from perfpy.perfdata.event_table import FileEvent
+    from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.features import EventGroup
     from perfpy.perfdata.reader import PerfData
     from perfpy.symbols.address_space import TaskTimeline

@@ -9,7 +9,6 @@ end, of the sample_id trailer of all other records.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
     from perfpy.abi.attr import EventAttr
     from perfpy.perfdata.chunk import Chunk
+    from perfpy.perfdata.events import FileEvent
 
 UNKNOWN_EVENT: Final = -1
 _NEVER: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -36,32 +36,6 @@ _TRAILER: Final = (
     SampleType.CPU,
     SampleType.IDENTIFIER,
 )
-
-
-@dataclass(slots=True)
-class FileEvent:
-    """One event of a recording: its attr, the ids its samples carry, its name as perf prints it, its place in the file.
-
-    unit, scale, cpus: what EVENT_UPDATE records say; tracepoint: (system,
-    name) of a tracepoint event once it is known; leader: index of the event
-    that leads its group (itself when it is alone); group_name: of a group that
-    was given one, at its leader.
-    """
-
-    attr: EventAttr
-    ids: tuple[int, ...]
-    name: str
-    index: int
-    unit: str = ""
-    scale: float | None = None
-    cpus: tuple[int, ...] | None = None
-    tracepoint: tuple[str, str] | None = None
-    leader: int = -1
-    group_name: str = ""
-
-    def __post_init__(self) -> None:
-        if self.leader < 0:
-            self.leader = self.index
 
 
 class EventTable:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from perfpy.abi.columns import Ragged
 from perfpy.abi.flags import ReadFormat, SampleType
 from perfpy.perfdata.batches import Batch
-from perfpy.perfdata.event_table import FileEvent
+from perfpy.perfdata.events import FileEvent
 
 
 def carries_readings(event: FileEvent) -> bool:

@@ -11,14 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
 from perfpy.abi import user_records
 from perfpy.abi.flags import RecordType
 from perfpy.errors import BadPerfData
 from perfpy.perfdata.features import Feature, decode_feature
 from perfpy.perfdata.header import PIPE_HEADER_SIZE, SECTION_SIZE, FileHeader, PipeHeader, Section, decode_attr_table
-from perfpy.perfdata.stream import RecordStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -143,6 +140,11 @@ class _PipePreamble:
         self._preamble = Preamble(Section(PIPE_HEADER_SIZE, source.size - PIPE_HEADER_SIZE))
 
     def read(self) -> Preamble:
+        # numpy is loaded for records, not for the header of a file
+        import numpy as np
+
+        from perfpy.perfdata.stream import RecordStream
+
         data = self._preamble.data
         for chunk in RecordStream(self._source, data.offset, data.end, self._endian).chunks():
             for row in np.flatnonzero(chunk.types >= RecordType.HEADER_ATTR).tolist():

@@ -16,34 +16,29 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from perfpy.abi import user_records
-from perfpy.abi.columns import Columns
-from perfpy.abi.flags import PerfType, SampleType
+from perfpy.abi.flags import SampleType
 from perfpy.errors import BadPerfData
-from perfpy.perfdata.batches import Batch, ordered_batches
-from perfpy.perfdata.event_names import default_name
-from perfpy.perfdata.event_table import EventTable, FileEvent
-from perfpy.perfdata.features import EventGroup, Feature
+from perfpy.perfdata.events import FileEvent, make_events
+from perfpy.perfdata.features import Feature
 from perfpy.perfdata.header import HEADER_SIZE, FileHeader, PipeHeader, decode_header
-from perfpy.perfdata.keyed import KeyedChunk, keyed_chunks
-from perfpy.perfdata.preamble import Preamble, read_preamble
-from perfpy.perfdata.side_band import RawRecord, SideBand, records_of_types
+from perfpy.perfdata.preamble import read_preamble
 from perfpy.perfdata.source import Origin, Source, open_source
-from perfpy.perfdata.stream import RecordStream
-from perfpy.perfdata.survey import Survey, survey
 from perfpy.perfdata.tracing import Tracing, decode_tracing
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from types import TracebackType
 
-    from perfpy.abi.attr import EventAttr
+    from perfpy.abi.columns import Columns
+    from perfpy.perfdata.batches import Batch
+    from perfpy.perfdata.event_table import EventTable
+    from perfpy.perfdata.keyed import KeyedChunk
+    from perfpy.perfdata.passes import RecordPasses
+    from perfpy.perfdata.side_band import SideBand
+    from perfpy.perfdata.survey import Survey
 
 _MAIN_FILE = "data"
 _THREAD_FILE = re.compile(r"data\.\d+")
-_FIRST_FOREIGN_TYPE = 0x8000  # simpleperf's own records begin here
 
 
 class PerfData:
@@ -72,9 +67,9 @@ class PerfData:
             self.endian = self.header.endian
             preamble = read_preamble(self._source, self.header, self._warn)
             self.data = preamble.data
-            self.features = preamble.features
+            self.features: dict[str, Any] = preamble.features
             self.feature_sections = preamble.feature_sections
-            self.events = self._make_events(preamble)
+            self.events: list[FileEvent] = make_events(preamble, self.tracing)
         except BaseException:
             self.close()
             raise
@@ -134,26 +129,6 @@ class PerfData:
         except ValueError as error:
             raise BadPerfData(self.path, str(error)) from None
 
-    def _make_events(self, preamble: Preamble) -> list[FileEvent]:
-        described = preamble.features.get(Feature.EVENT_DESC.key, ())
-        events = []
-        for index, (attr, ids) in enumerate(preamble.events):
-            point = self._tracepoint(attr)
-            name = described[index].name if index < len(described) else ""
-            events.append(FileEvent(attr, ids, name or (":".join(point) if point else default_name(attr)), index, tracepoint=point))
-        for update in preamble.updates:
-            for event in events:
-                if update.id in event.ids:
-                    _apply_update(event, update)
-        _apply_groups(events, preamble.features.get(Feature.GROUP_DESC.key, ()))
-        return events
-
-    def _tracepoint(self, attr: EventAttr) -> tuple[str, str] | None:
-        if attr.type != PerfType.TRACEPOINT or not self.tracing:
-            return None
-        point = self.tracing.tracepoints.get(attr.config)
-        return (point.system, point.name) if point else None
-
     @cached_property
     def tracing(self) -> Tracing | None:
         """What the file knows of its tracepoints; None when it says nothing."""
@@ -166,79 +141,60 @@ class PerfData:
             self._warn(f"feature TRACING_DATA: {error}; left out")
             return None
 
+    @cached_property
+    def _passes(self) -> RecordPasses:
+        # numpy is loaded for the records, not for the header
+        from perfpy.perfdata.passes import RecordPasses
+        from perfpy.perfdata.stream import RecordStream
+
+        main = RecordStream(self._source, self.data.offset, self.data.end, self.endian)
+        threads = [RecordStream(source, 0, source.size, self.endian) for source in self._sources[1:]]
+        return RecordPasses([main, *threads], self.events, is_pipe=self.is_pipe, warn=self._warn)
+
     @property
     def column_names(self) -> list[str]:
         """The columns that the samples of any event have, in layout order."""
-        return list(dict.fromkeys(name for layout in self.table.layouts for name in layout.names))
+        return self._passes.column_names
 
     def no_samples(self) -> Columns:
         """Every column, without a row."""
-        empty = np.zeros(8, np.uint8), np.zeros(0, np.int64)
-        return Columns.concat([Columns(0), *(layout.decode(*empty) for layout in self.table.layouts)])
+        return self._passes.no_samples()
 
-    @cached_property
+    @property
     def table(self) -> EventTable:
         """Which event a record belongs to, and how its samples and trailers are laid out."""
-        table = EventTable(self.events, self.endian)
-        if not table.tells_apart:
-            self._warn("its samples do not say which event they belong to; all are taken for the first one's")
-        return table
-
-    @cached_property
-    def _streams(self) -> list[RecordStream]:
-        """The records of the file, and those of the threads' files, which have no header."""
-        main = RecordStream(self._source, self.data.offset, self.data.end, self.endian)
-        return [main, *(RecordStream(source, 0, source.size, self.endian) for source in self._sources[1:])]
+        return self._passes.table
 
     @property
     def stream_paths(self) -> list[str]:
         """The file of each stream of keyed()."""
-        return [stream.source.path for stream in self._streams]
+        return [stream.source.path for stream in self._passes.streams]
 
     @property
     def is_damaged(self) -> bool:
         """Whether the last pass over the records ended before their end."""
-        return any(stream.damage for stream in self._streams)
+        return any(stream.damage for stream in self._passes.streams)
 
     @property
     def is_delivered_by_time(self) -> bool:
         """Whether perf puts the records in order of time; otherwise they come as they stand in the file."""
-        return self.table.has_times and (self.is_pipe or bool(self.events[0].attr.sample_id_all))
+        return self._passes.by_time
 
     def keyed(self) -> list[Iterator[KeyedChunk]]:
-        """The keyed chunks of each stream. The rounds of the main file say nothing of those of the others."""
-        by_time = self.is_delivered_by_time
-        in_rounds = len(self._streams) == 1
-        return [keyed_chunks(self._chunks(stream), self.table, by_time=by_time, in_rounds=in_rounds) for stream in self._streams]
+        """The keyed chunks of each stream: all records as they stand in the files."""
+        return self._passes.keyed()
 
-    def _chunks(self, stream: RecordStream) -> Iterator[Any]:
-        yield from stream.chunks()
-        if stream.damage:
-            offset, reason = stream.damage
-            self._warn(f"offset {offset:#x}: {reason}; what is before it was read")
-
-    @cached_property
+    @property
     def survey(self) -> Survey:
         """What the first pass over the file found: counts, times, raw side-band."""
-        found = survey(self.keyed(), self.table)
-        for stream in self._streams:
-            found.types.update(stream.unpacked)
-        for kind, count in sorted(found.types.items()):
-            if kind >= _FIRST_FOREIGN_TYPE:
-                self._warn(f"{count} records of type {kind}, which perf does not have, skipped")
-        return found
+        return self._passes.survey
 
     def side_band(self, types: Collection[int] | None = None) -> SideBand:
         """The records that are no samples, in order of delivery: an iterable of SideRecord.
 
         types: only records of these types; by default all but FINISHED_ROUND.
         """
-        return SideBand(self.survey.raw, self._bulk, self.table, self._warn, types)
-
-    def _bulk(self, types: Collection[int]) -> Iterator[RawRecord]:
-        """Those of the side-band that the survey does not keep, read from the file."""
-        present = [kind for kind in types if self.survey.types[kind]]
-        return records_of_types(self.keyed(), self.survey.bulk_turns, self.table, present) if present else iter(())
+        return self._passes.side_band(types)
 
     def batches(self, fields: Collection[str] | None = None) -> Iterator[Batch]:
         """All samples in order of delivery, some thousands at a time.
@@ -247,30 +203,4 @@ class PerfData:
         column that only some events' samples have is zeros, or empty rows, for
         the others. Memory is bounded by the disorder of the file, not by its size.
         """
-        turns = self.survey.turns
-        yield from ordered_batches(self.keyed(), turns, self.table, fields, self._warn)
-
-
-_ANONYMOUS = "{anon_group}"
-
-
-def _apply_groups(events: list[FileEvent], groups: tuple[EventGroup, ...]) -> None:
-    """Take over which events were counted together."""
-    for group in groups:
-        members = events[group.leader : group.leader + group.members]
-        for event in members:
-            event.leader = group.leader
-        if members and group.name != _ANONYMOUS:
-            members[0].group_name = group.name
-
-
-def _apply_update(event: FileEvent, update: user_records.EventUpdate) -> None:
-    """Take over what an EVENT_UPDATE record says of an event."""
-    if isinstance(update.value, tuple):
-        event.cpus = update.value
-    elif isinstance(update.value, float):
-        event.scale = update.value
-    elif update.type == user_records.EVENT_UPDATE_UNIT:
-        event.unit = update.value
-    else:
-        event.name = update.value
+        return self._passes.batches(fields)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import stat
 import sys
-import tempfile
 from typing import BinaryIO, TypeAlias
 
 from perfpy.errors import BadPerfData
@@ -104,6 +103,9 @@ def _from_fd(fd: int, path: str, *, owned: bool) -> Source:
 
 def _spool(fd: int) -> int:
     """Copy a pipe to an unnamed temporary file; the caller closes it."""
+    # only pipes need it
+    import tempfile
+
     with tempfile.TemporaryFile(prefix="perfpy-") as file:
         while piece := os.read(fd, SPOOL_PIECE):
             file.write(piece)

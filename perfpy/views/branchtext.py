@@ -18,7 +18,7 @@ from perfpy.views.pieces import Piece
 
 if TYPE_CHECKING:
     from perfpy.perfdata.batches import Batch
-    from perfpy.perfdata.event_table import FileEvent
+    from perfpy.perfdata.events import FileEvent
     from perfpy.symbols.symbolizer import Symbolizer
 
 

@@ -24,7 +24,7 @@ from perfpy.views.timetext import time_piece
 
 if TYPE_CHECKING:
     from perfpy.perfdata.batches import Batch
-    from perfpy.perfdata.event_table import FileEvent
+    from perfpy.perfdata.events import FileEvent
     from perfpy.symbols.address_space import TaskTimeline
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.views.tracetext import TraceSource

@@ -16,7 +16,7 @@ from perfpy.views.attr_text import EventNames, FileNames, attr_fields
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfpy.perfdata.event_table import FileEvent
+    from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.reader import PerfData
     from perfpy.recording import Recording
 

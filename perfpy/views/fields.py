@@ -17,7 +17,7 @@ from perfpy.abi.flags import BranchSample, PerfType, SampleType, SoftwareId
 from perfpy.errors import UsageError
 
 if TYPE_CHECKING:
-    from perfpy.perfdata.event_table import FileEvent
+    from perfpy.perfdata.events import FileEvent
 
 FIELDS: Final = (
     "comm", "tid", "pid", "time", "cpu", "event", "trace", "ip", "sym", "dso", "dsoff", "addr", "symoff", "srcline", "period", "iregs",

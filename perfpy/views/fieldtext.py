@@ -22,7 +22,7 @@ from perfpy.views.pieces import Coded, Piece, ValueTexts
 
 if TYPE_CHECKING:
     from perfpy.perfdata.batches import Batch
-    from perfpy.perfdata.event_table import FileEvent
+    from perfpy.perfdata.events import FileEvent
     from perfpy.symbols.interning import IdTable
 
 _NEVER: Final = 0xFFFFFFFFFFFFFFFF

@@ -23,7 +23,7 @@ from perfpy.views.sideband import SideLine, whole
 from perfpy.views.timetext import RelativeTimes
 
 if TYPE_CHECKING:
-    from perfpy.perfdata.event_table import FileEvent
+    from perfpy.perfdata.events import FileEvent
     from perfpy.views.tracetext import TraceSource
 
 _ROWS: Final = 1 << 15  # samples formatted at a time: keeps the texts of a batch within a few MB

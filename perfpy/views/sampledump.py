@@ -22,7 +22,7 @@ from perfpy.views.recordtext import alternate, signed
 
 if TYPE_CHECKING:
     from perfpy.perfdata.batches import Batch
-    from perfpy.perfdata.event_table import FileEvent
+    from perfpy.perfdata.events import FileEvent
     from perfpy.recording import Recording
 
 _NEVER: Final = 0xFFFFFFFFFFFFFFFF

@@ -17,7 +17,7 @@ from perfpy.views.fieldtext import times
 
 if TYPE_CHECKING:
     from perfpy.perfdata.batches import Batch
-    from perfpy.perfdata.event_table import FileEvent
+    from perfpy.perfdata.events import FileEvent
     from perfpy.symbols.address_space import TaskTimeline
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.views.timeranges import TimeRanges

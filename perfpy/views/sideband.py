@@ -20,7 +20,7 @@ from perfpy.views.timetext import time_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from perfpy.perfdata.event_table import FileEvent
+    from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.side_band import SideRecord
 
 #: what each --show option shows

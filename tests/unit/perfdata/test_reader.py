@@ -123,7 +123,7 @@ def test_without_sample_id_all_a_file_is_delivered_as_it_stands(tmp_path: Path) 
 
 
 def test_batches_of_a_long_file_are_whole_and_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perfpy.perfdata.reader.RecordStream", partial(RecordStream, chunk_size=1 << 16))
+    monkeypatch.setattr("perfpy.perfdata.stream.RecordStream", partial(RecordStream, chunk_size=1 << 16))
     rng = np.random.default_rng(1)
     times = rng.permutation(20_000) + 1
     built = PerfDataBuilder()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PerfData:
     """Switches and names of two CPUs, each in order, through many chunks and rounds."""
-    monkeypatch.setattr("perfpy.perfdata.reader.RecordStream", partial(RecordStream, chunk_size=1 << 16))
+    monkeypatch.setattr("perfpy.perfdata.stream.RecordStream", partial(RecordStream, chunk_size=1 << 16))
     built = PerfDataBuilder()
     for block in range(40):
         for cpu in range(2):

@@ -1,0 +1,91 @@
+"""Passes over the records of a file: the survey, the side-band, the batches of samples.
+
+What enters: the streams of records and the events they belong to. What
+leaves: what a pass was made for. Everything here works a chunk at a time.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfpy.abi.columns import Columns
+from perfpy.perfdata.batches import Batch, ordered_batches
+from perfpy.perfdata.event_table import EventTable
+from perfpy.perfdata.keyed import KeyedChunk, keyed_chunks
+from perfpy.perfdata.side_band import RawRecord, SideBand, records_of_types
+from perfpy.perfdata.survey import Survey, survey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+
+    from perfpy.perfdata.chunk import Chunk
+    from perfpy.perfdata.events import FileEvent
+    from perfpy.perfdata.stream import RecordStream
+
+_FIRST_FOREIGN_TYPE: Final = 0x8000  # simpleperf's own records begin here
+
+
+class RecordPasses:
+    """The records of one recording: `streams`, the main file's first, then those of its threads' files.
+
+    table: which event a record belongs to, and how its samples and trailers
+    are laid out; by_time: whether perf puts the records in order of time,
+    otherwise they come as they stand in the file.
+    """
+
+    def __init__(self, streams: Sequence[RecordStream], events: Sequence[FileEvent], *, is_pipe: bool, warn: Callable[[str], None]) -> None:
+        self.streams = streams
+        self._warn = warn
+        self.table = EventTable(events, streams[0].endian)
+        if not self.table.tells_apart:
+            warn("its samples do not say which event they belong to; all are taken for the first one's")
+        self.by_time = self.table.has_times and (is_pipe or bool(events[0].attr.sample_id_all))
+
+    @property
+    def column_names(self) -> list[str]:
+        """The columns that the samples of any event have, in layout order."""
+        return list(dict.fromkeys(name for layout in self.table.layouts for name in layout.names))
+
+    def no_samples(self) -> Columns:
+        """Every column, without a row."""
+        empty = np.zeros(8, np.uint8), np.zeros(0, np.int64)
+        return Columns.concat([Columns(0), *(layout.decode(*empty) for layout in self.table.layouts)])
+
+    def keyed(self) -> list[Iterator[KeyedChunk]]:
+        """The keyed chunks of each stream. The rounds of the main file say nothing of those of the others."""
+        in_rounds = len(self.streams) == 1
+        return [keyed_chunks(self._chunks(stream), self.table, by_time=self.by_time, in_rounds=in_rounds) for stream in self.streams]
+
+    def _chunks(self, stream: RecordStream) -> Iterator[Chunk]:
+        yield from stream.chunks()
+        if stream.damage:
+            offset, reason = stream.damage
+            self._warn(f"offset {offset:#x}: {reason}; what is before it was read")
+
+    @cached_property
+    def survey(self) -> Survey:
+        """What the first pass found: counts, times, raw side-band."""
+        found = survey(self.keyed(), self.table)
+        for stream in self.streams:
+            found.types.update(stream.unpacked)
+        for kind, count in sorted(found.types.items()):
+            if kind >= _FIRST_FOREIGN_TYPE:
+                self._warn(f"{count} records of type {kind}, which perf does not have, skipped")
+        return found
+
+    def side_band(self, types: Collection[int] | None) -> SideBand:
+        """The records that are no samples, in order of delivery."""
+        return SideBand(self.survey.raw, self._bulk, self.table, self._warn, types)
+
+    def _bulk(self, types: Collection[int]) -> Iterator[RawRecord]:
+        """Those of the side-band that the survey does not keep, read from the file."""
+        present = [kind for kind in types if self.survey.types[kind]]
+        return records_of_types(self.keyed(), self.survey.bulk_turns, self.table, present) if present else iter(())
+
+    def batches(self, fields: Collection[str] | None) -> Iterator[Batch]:
+        """All samples in order of delivery."""
+        turns = self.survey.turns
+        yield from ordered_batches(self.keyed(), turns, self.table, fields, self._warn)

@@ -29,6 +29,7 @@ _PAGE_SHIFT: Final = 12
 _KERNEL_HALF: Final = 1 << 63 - _PAGE_SHIFT  # the first page of the upper half of the address space
 _PAGE_MASK: Final = (1 << 64 - _PAGE_SHIFT) - 1
 _PID_SHIFT: Final = 64
+_VDSO: Final = "[vdso]"
 _MAPS: Final = (RecordType.MMAP, RecordType.MMAP2, RecordType.FORK)
 
 
@@ -106,7 +107,10 @@ class DsoHits:
         maps.append((record.addr >> _PAGE_SHIFT, -(-(record.addr + record.len) >> _PAGE_SHIFT), dso))
 
     def hit(self) -> Iterator[Dso]:
-        """The DSOs that samples fell into; call it when everything is scanned."""
+        """The DSOs that samples fell into, and the vdso, of which no file is left to be read later.
+
+        Call it when everything is scanned.
+        """
         kernel = [entry for entry in self._kernel_maps if entry[2].name != "[kernel.kallsyms]"]
         core = self.dsos.get("[kernel.kallsyms]")
         for key in self._pages:
@@ -117,7 +121,7 @@ class DsoHits:
                     owner.hit = True
             else:
                 self._mark(page, pid)
-        return (dso for dso in self.dsos.values() if dso.hit)
+        return (dso for dso in self.dsos.values() if dso.hit or dso.name == _VDSO)
 
     def _mark(self, page: int, pid: int) -> None:
         seen = set()

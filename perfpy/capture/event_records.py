@@ -23,20 +23,16 @@ from perfpy.abi.user_records import (
     ThreadMap,
     TimeConv,
 )
-from perfpy.capture.sample_attrs import is_clock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perfpy.abi.records import IdLayout
     from perfpy.capture.sample_counters import SampleCounters
-    from perfpy.events.event import Event
     from perfpy.kernel.ring import Ring
 
 _IDS_PER_RECORD: Final = 2000  # an entry has 32 bytes, a record at most 65535
 _UNSIGNED: Final = (1 << 64) - 1
-_CLOCK_UNIT: Final = "msec"
-_CLOCK_SCALE: Final = 1e-6
 
 
 def _encode(record: user_records.UserRecord) -> bytes:
@@ -67,22 +63,14 @@ def event_updates(counters: SampleCounters, *, pipe: bool) -> Iterator[bytes]:
         ident = next(iter(counters.ids(event)), None)
         if ident is None:
             continue
-        unit, scale = unit_of(event)
-        if unit:
-            yield _encode(EventUpdate(0, EVENT_UPDATE_UNIT, ident, unit))
-        if scale != 1.0:
-            yield _encode(EventUpdate(0, EVENT_UPDATE_SCALE, ident, scale))
+        if event.unit:
+            yield _encode(EventUpdate(0, EVENT_UPDATE_UNIT, ident, event.unit))
+        if event.scale != 1.0:
+            yield _encode(EventUpdate(0, EVENT_UPDATE_SCALE, ident, event.scale))
         if event.cpus is not None and pipe:
             yield _encode(EventUpdate(0, EVENT_UPDATE_CPUS, ident, event.cpus))
         if pipe:
             yield _encode(EventUpdate(0, EVENT_UPDATE_NAME, ident, event.name))
-
-
-def unit_of(event: Event) -> tuple[str, float]:
-    """In what a count times its scale is: clocks count nanoseconds, and are told in msec."""
-    if is_clock(event):
-        return _CLOCK_UNIT, _CLOCK_SCALE
-    return event.unit, event.scale
 
 
 def thread_map(counters: SampleCounters) -> bytes:

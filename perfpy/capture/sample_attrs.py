@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _TRACE_FIELDS: Final = SampleType.RAW | SampleType.TIME | SampleType.CPU | SampleType.PERIOD
 _TIMES: Final = ReadFormat.TOTAL_TIME_ENABLED | ReadFormat.TOTAL_TIME_RUNNING
 _CLOCKS: Final = (SoftwareId.CPU_CLOCK, SoftwareId.TASK_CLOCK)
+_CLOCK_UNIT: Final = "msec"  # clocks count nanoseconds
+_CLOCK_SCALE: Final = 1e-6
 _FUNCTION_TRACE: Final = ("ftrace", "function")
 _MAX_PRECISION: Final = 3
 
@@ -64,11 +66,6 @@ def is_dummy(event: Event) -> bool:
     return event.attr.type == PerfType.SOFTWARE and event.attr.config == SoftwareId.DUMMY
 
 
-def is_clock(event: Event) -> bool:
-    """Whether an event counts nanoseconds, which perf tells as msec."""
-    return event.attr.type == PerfType.SOFTWARE and event.attr.config in _CLOCKS
-
-
 def _dummy() -> Event:
     attr = EventAttr()
     attr.type, attr.config = PerfType.SOFTWARE, SoftwareId.DUMMY
@@ -94,6 +91,8 @@ class _Configuration:
     def apply(self) -> None:
         """Set everything, in the order in which later rules overrule earlier ones."""
         attr, options = self.attr, self.options
+        if attr.type == PerfType.SOFTWARE and attr.config in _CLOCKS:
+            self.event.unit, self.event.scale = _CLOCK_UNIT, _CLOCK_SCALE
         attr.sample_id_all = 1
         attr.inherit = int(options.inherit and not options.per_thread)
         attr.write_backward = int(options.overwrite)

@@ -33,6 +33,7 @@ class SymbolLoader:
         self._dsos = timeline.dso_table.dsos
         self._tables: dict[int, SymbolTable] = {}
         self._looked: dict[int, list[str]] = {}
+        self._found: set[int] = set()
         self._kernel: KernelSymbols | None = None
         self._cache = SymbolCache(cache.folder()) if options.cache else None
         self._demangle: Demangle = demangle if options.demangle else plain
@@ -58,6 +59,10 @@ class SymbolLoader:
             return self.kernel.looked
         return self._looked.get(number, [])
 
+    def found(self, number: int) -> bool:
+        """Whether there is a file of this build, with or without symbols."""
+        return number in self._found
+
     def _load(self, number: int, dso: Dso) -> SymbolTable:
         match dso.kind:
             case DsoKind.KERNEL | DsoKind.MODULE:
@@ -75,6 +80,7 @@ class SymbolLoader:
         self._looked[number] = found.looked
         if found.symbols is None or found.runtime is None:
             return SymbolTable(EMPTY)
+        self._found.add(number)
         try:
             table = elf_symbols.load(found.symbols, found.runtime, self._demangle)
             mini = None if elf_symbols.has_symtab(found.symbols) else mini_debug_info(found.runtime)

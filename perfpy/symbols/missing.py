@@ -26,8 +26,8 @@ class MissingSymbols(NamedTuple):
     advice: str
 
 
-def advice(dso: Dso, *, restricted: bool = False, partial: bool = False) -> str:
-    """What would bring the symbols of a Dso. restricted: the kernel hides addresses; partial: it has some symbols."""
+def advice(dso: Dso, *, restricted: bool = False, found: bool = False) -> str:
+    """What would bring the symbols of a Dso. restricted: the kernel hides addresses; found: the file is there, but stripped."""
     match dso.kind:
         case DsoKind.KERNEL | DsoKind.MODULE if restricted:
             return "the kernel hides its addresses: sysctl kernel.kptr_restrict=0, or be root"
@@ -44,7 +44,7 @@ def advice(dso: Dso, *, restricted: bool = False, partial: bool = False) -> str:
     packages = "install its debug symbols"
     if dso.build_id and not debuginfod.servers():
         packages += ", or set DEBUGINFOD_URLS"
-    return packages if partial else f"not found, or another build: give --symfs, or {packages}"
+    return f"stripped: {packages}" if found else f"not found, or another build: give --symfs, or {packages}"
 
 
 def note(missing: Sequence[MissingSymbols], total: int) -> list[str]:
@@ -66,6 +66,6 @@ def _searched(item: MissingSymbols) -> str:
     """Where was looked: the recorded path, and how many places else."""
     if not item.looked:
         return ""
-    shown = next((place for place in item.looked if place.endswith(item.dso.name)), item.looked[0])
+    shown = min((place for place in item.looked if place.endswith(item.dso.name)), key=len, default=item.looked[0])
     others = len(item.looked) - 1
     return f"; looked in {shown}" + (f" and {others} other places" if others > 1 else "")

@@ -197,7 +197,7 @@ class Symbolizer:
     def _missing_of(self, number: int, samples: int) -> MissingSymbols:
         dso, loader = self.dsos[number], self._loader
         restricted = dso.kernel and loader.kernel.restricted
-        text = advice(dso, restricted=restricted, partial=len(loader.table(number)) > 0)
+        text = advice(dso, restricted=restricted, found=loader.found(number))
         return MissingSymbols(dso, samples, tuple(loader.looked(number)), text)
 
     def _bound_kernel(self, done: int) -> None:

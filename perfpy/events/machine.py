@@ -8,7 +8,6 @@ before it is asked for.
 from __future__ import annotations
 
 import os
-from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -107,6 +106,8 @@ class Machine:
 
 
 def _is_meant(pmu_name: str, asked: str) -> bool:
+    from fnmatch import fnmatchcase  # only where no PMU bears the very name
+
     names = [pmu_name]
     if pmu_name.startswith(_UNCORE):
         names.append(pmu_name[len(_UNCORE) :])

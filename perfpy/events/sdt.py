@@ -52,6 +52,8 @@ def _names(folder: str) -> list[str]:
 
 def _marked(path: str) -> list[str]:
     try:
+        if not os.stat(path).st_size:
+            return []  # most files have no markers, and a list looks at hundreds
         with open(path, encoding="utf-8", errors="replace") as file:
             return [line[1:].partition("=")[0] for line in file if line.startswith("%sdt_")]
     except OSError:

@@ -15,9 +15,9 @@ from perfpy.cli import report_options as texts
 from perfpy.cli.machine_names import MachineNames
 from perfpy.cli.options import fail
 from perfpy.cli.perfconfig import load
+from perfpy.cli.symbol_values import symbol_options_of
 from perfpy.cli.terminal import wants_plain
 from perfpy.errors import OutputFailed
-from perfpy.symbols.debugfiles import SymbolOptions
 from perfpy.views.report_text import HEADER_HINT, TextOptions, report_lines
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.reporting import Report
     from perfpy.recording import Recording
+    from perfpy.symbols.debugfiles import SymbolOptions
 
 _EXPORTS = ("flamegraph", "folded", "speedscope", "firefox", "pprof")
 
@@ -176,8 +177,7 @@ class ReportRun:
         return (self._values["sort"] or DEFAULT_ORDER[Mode.MEMORY]) if self._values["mem_mode"] else ""
 
     def _symbol_options(self) -> SymbolOptions:
-        names = ("symfs", "kallsyms", "vmlinux", "ignore_vmlinux", "demangle", "demangle_kernel")
-        return SymbolOptions(**{name: self._values[name] for name in names})
+        return symbol_options_of(self._values, self._config, self._recording)
 
     def _text_options(self, hidden: Iterable[tuple[str, str, str]]) -> TextOptions:
         values, config = self._values, self._config

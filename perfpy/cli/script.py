@@ -166,11 +166,11 @@ class _Run:
             print(f"[ perf script: Wrote {size:.3f} MB {path} ({printed} samples) ]")
 
     def _options(self) -> ScriptOptions:
-        from perfpy.symbols.debugfiles import SymbolOptions
+        from perfpy.cli.perfconfig import load
+        from perfpy.cli.symbol_values import symbol_options_of
         from perfpy.views.script_run import ScriptOptions
 
         values = self._values
-        names = ("symfs", "kallsyms", "vmlinux", "demangle", "demangle_kernel")
         return ScriptOptions(
             fields=self._fields,
             shown=frozenset(name for name in _SHOW if values[f"show_{name.replace('-', '_')}_events"]),
@@ -186,7 +186,7 @@ class _Run:
             switch_on=values["switch_on"],
             switch_off=values["switch_off"],
             show_switches=values["show_on_off_events"],
-            symbols=SymbolOptions(**{name: values[name] for name in names}),
+            symbols=symbol_options_of(values, load(), self._recording),
         )
 
     def _filter(self) -> SampleFilter:

@@ -127,7 +127,7 @@ def test_a_count_beyond_the_record_is_refused() -> None:
 
 
 def test_a_cpu_mask_is_read_in_both_word_sizes() -> None:
-    wide = bytes((1, 0, 1, 0, 8, 0, 0, 0)) + (0b1010).to_bytes(8, "little")
+    wide = bytes((1, 0, 1, 0, 8, 0, 0, 0, 0, 0)) + (0b1010).to_bytes(8, "little")
     narrow = bytes((1, 0, 2, 0, 4, 0)) + (1).to_bytes(4, "little") + (2).to_bytes(4, "little")
     assert u.cpu_map_values(wide, "<") == (1, 3)
     assert u.cpu_map_values(narrow, "<") == (0, 33)

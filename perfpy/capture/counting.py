@@ -206,10 +206,9 @@ class Counting:
 
             event.attr = first_attempt(event.attr, self._missing).attr  # earlier events have found out what is not there
         for thread, tid in enumerate(list(self.tids)):
-            while True:
+            while (cpu, thread) not in column.counters:  # a group that fell apart is open on all CPUs already
                 try:
                     column.counters[cpu, thread] = self._open_counter(event, cpu, thread, tid)
-                    break
                 except KernelRefused as refused:
                     if not self._retry(event, refused, first=not column.counters):
                         return

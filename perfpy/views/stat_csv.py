@@ -33,7 +33,7 @@ _HEADINGS: Final = {
     Aggregation.GLOBAL: (),
 }
 #: fields of a count that a further ratio's line leaves empty
-_EMPTY_BEFORE_RATIO: Final = 4
+_EMPTY_BEFORE_RATIO: Final = 5
 
 
 class CsvView:

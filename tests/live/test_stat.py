@@ -1,0 +1,160 @@
+"""perfpy stat on the running kernel: counts, options, errors, exit status."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.live
+
+PERFPY = [sys.executable, "-m", "perfpy", "stat"]
+
+
+def stat(*options: str, **more: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*PERFPY, *options], capture_output=True, text=True, check=False, timeout=30, **more)  # type: ignore[call-overload, no-any-return]
+
+
+def counts(run: subprocess.CompletedProcess[str]) -> dict[str, float]:
+    return {o["event"]: float(o["counter-value"]) for o in map(json.loads, run.stderr.splitlines()) if o["counter-value"][0] != "<"}
+
+
+TOUCH = "import mmap; m = mmap.mmap(-1, 4096 * 2000)\nfor i in range(2000): m[i * 4096] = 1"
+
+
+def test_children_and_threads_are_counted_unless_told_not_to() -> None:
+    """The page faults of a grandchild belong to the program, but not with -i."""
+    script = ["sh", "-c", f"{sys.executable} -c '{TOUCH}'; true"]
+    with_children = counts(stat("-j", "-e", "page-faults:u,page-faults", "--", *script))
+    alone = counts(stat("-j", "-i", "-e", "page-faults", "--", *script))
+    assert with_children["page-faults"] > alone["page-faults"] + 2000
+
+
+def test_counts_of_a_killed_program_are_kept() -> None:
+    """A signal ends the program, not the counting; the status is 128 + n."""
+    run = stat("-j", "-e", "page-faults", "--", sys.executable, "-c", TOUCH + "\nimport os; os.kill(os.getpid(), 9)")
+    assert run.returncode == 137
+    assert "Killed" in run.stderr
+    assert float(json.loads(run.stderr.splitlines()[-1])["counter-value"]) > 2000
+
+
+def test_the_programs_own_output_is_untouched(tmp_path: Path) -> None:
+    """Counts go to stderr, to -o, or to --log-fd; stdin and stdout are the program's."""
+    run = stat("-o", str(tmp_path / "out"), "-e", "cs", "--", "cat", input="hello")
+    assert (run.stdout, run.stderr) == ("hello", "")
+    assert "cs" in (tmp_path / "out").read_text()
+    stat("-o", str(tmp_path / "out"), "--append", "-e", "faults", "--", "true")
+    assert "cs" in (tmp_path / "out").read_text()
+    read, write = os.pipe()
+    stat("--log-fd", str(write), "-x,", "-e", "cs", "--", "true", pass_fds=[write])
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        assert ",cs," in pipe.read()
+
+
+def test_ctrl_c_prints_what_was_counted() -> None:
+    """An interrupted -a shows its counts and ends as interrupted."""
+    with subprocess.Popen([*PERFPY, "-a", "-x,", "-e", "cs"], stderr=subprocess.PIPE, text=True) as process:
+        time.sleep(0.6)
+        process.send_signal(signal.SIGINT)
+        _, text = process.communicate(timeout=10)
+    assert ",cs," in text
+    assert process.returncode == 130
+
+
+def test_a_process_that_ends_ends_the_counting() -> None:
+    """-p returns when the last of its tasks is gone."""
+    with subprocess.Popen(["sleep", "0.4"]) as sleeper:
+        run = stat("-j", "-p", str(sleeper.pid), "-e", "task-clock")
+    assert run.returncode == 0
+    assert "task-clock" in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "said", "status"),
+    [
+        (["-I", "-5", "true"], "positive", 129),
+        (["-x"], "requires a value", 129),
+        (["-C", "9999", "true"], "offline or not there", 129),
+        (["-p", "999999"], "no such process", 129),
+        (["-e", "no-such-event", "true"], "unknown event 'no-such-event'", 129),
+        (["-a", "-e", "cs", "-G", "no/such", "true"], "no access to cgroup", 129),
+        (["no-such-program"], "No such file or directory", 255),
+        (["-o", "/no/such/file", "true"], "cannot write /no/such/file", 255),
+        (["-o", "/dev/full", "true"], "No space left", 255),
+        (["--per-core", "true"], "only available in system-wide mode", 129),
+        (["-r", "-1", "true"], "positive", 129),
+        (["--interval-count", "2", "true"], "together with interval-print", 129),
+        (["--bpf-counters", "true"], "perf's, but not perfpy's", 129),
+        (["-M", "no-such-metric", "true"], "Cannot find metric", 129),
+        (["--compare", "true", "-a"], "two commands", 129),
+        (["report", "-i", "/no/such/file"], "/no/such/file", 255),
+    ],
+)
+def test_what_cannot_work_is_one_line(options: list[str], said: str, status: int) -> None:
+    """One clear line, perf's exit status for usage and failure."""
+    run = stat(*options)
+    assert said in run.stderr
+    assert len(run.stderr.splitlines()) == 1
+    assert run.returncode == status
+
+
+def test_too_many_files_is_one_line() -> None:
+    """The limit on open files, reached by -a with many events."""
+    run = subprocess.run(
+        ["sh", "-c", 'ulimit -n 40; exec "$@"', "sh", *PERFPY, "-a", "-e", ",".join(["cs"] * 60), "--", "true"],
+        capture_output=True, text=True, check=False, timeout=30,
+    )  # fmt: skip
+    assert "too many open files (40 are allowed)" in run.stderr
+    assert run.returncode == 255
+
+
+def test_failing_runs_of_a_repeat_are_told() -> None:
+    """-r goes on, says how many failed, and passes the last status on."""
+    run = stat("-r", "3", "-e", "cs", "--", "sh", "-c", "exit 3")
+    assert "3 of 3 runs failed, the last status was 3" in run.stderr
+    assert run.returncode == 3
+
+
+def test_a_program_that_does_more_is_found() -> None:
+    """2000 page faults more are told from none; a program is not told from itself."""
+    more = f'{sys.executable} -c "import mmap; m = mmap.mmap(-1, 8192000); [m.__setitem__(i * 4096, 1) for i in range(2000)]"'
+    run = stat("-r", "5", "-j", "-e", "page-faults:u", "--compare", more, "--", sys.executable, "-c", "pass")
+    rows = {row["event"]: row for row in map(json.loads, run.stderr.splitlines())}
+    assert rows["page-faults:u"]["verdict"] == "B is higher"
+    same = stat("-r", "5", "-j", "-e", "page-faults:u", "--compare", "true", "--", "true").stderr.splitlines()
+    assert json.loads(same[1])["verdict"] == "no significant difference"
+
+
+def test_saved_counts_are_shown_again(tmp_path: Path) -> None:
+    """stat record, stat report: the same counts; by file and by pipe; several runs to compare."""
+    path = str(tmp_path / "counts.data")
+    assert stat("record", "-o", path, "-r", "4", "-e", "page-faults", "--", "true").returncode == 0
+    lines = stat("report", "-i", path, "-j").stderr.splitlines()
+    assert len(lines) == 4
+    comparison = stat("report", "-i", path, "--compare", path, "-j").stderr
+    assert json.loads(comparison.splitlines()[1])["verdict"] == "no significant difference"
+
+
+def test_metrics_of_software_events() -> None:
+    """-M computes from counts; --metric-only shows nothing else."""
+    run = stat("-M", "page_faults_per_second", "--metric-only", "-x,", "--", "true")
+    heading, values = run.stderr.splitlines()
+    assert heading == "faults/sec  page_faults_per_second,"
+    assert float(values.rstrip(",")) > 0
+
+
+def test_stat_starts_lean() -> None:
+    """Counting imports neither numpy nor rich, pyelftools, click or the event grammar."""
+    script = "import sys; from perfpy.cli import run; run(['stat', '-o', '/dev/null', 'true']); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"numpy", "rich", "elftools", "click", "dataclasses", "json", "perfpy.events.grammar"}.intersection(loaded)

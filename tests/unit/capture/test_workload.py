@@ -1,0 +1,65 @@
+"""The program to measure is held, started, and its end told as it was."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfpy.capture.workload import Workload
+from perfpy.errors import WorkloadFailed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_nothing_runs_before_start(tmp_path: Path) -> None:
+    """The child waits; leaving the context without a start ends it."""
+    with Workload(["touch", str(tmp_path / "ran")]) as workload:
+        assert os.path.exists(f"/proc/{workload.pid}")
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(("script", "code", "signum"), [("exit 0", 0, 0), ("exit 7", 7, 0), ("kill -9 $$", 137, 9)])
+def test_how_it_ended(script: str, code: int, signum: int) -> None:
+    """Exit status and signal come through."""
+    with Workload(["sh", "-c", script]) as workload:
+        workload.start()
+        ended = workload.wait()
+    assert (ended.exit_code, ended.signal) == (code, signum)
+
+
+def test_what_cannot_be_executed_says_why(tmp_path: Path) -> None:
+    """No such file, no permission."""
+    closed = tmp_path / "closed"
+    closed.write_text("")
+    for name, reason in (("no-such-program", "No such file"), (str(closed), "Permission denied")):
+        with pytest.raises(WorkloadFailed, match=reason), Workload([name]) as workload:
+            workload.start()
+
+
+def test_a_script_without_a_first_line_goes_to_the_shell(tmp_path: Path) -> None:
+    """As execvp(3) has it."""
+    script = tmp_path / "script"
+    script.write_text("exit 4\n")
+    script.chmod(0o755)
+    with Workload([str(script)]) as workload:
+        workload.start()
+        assert workload.wait().exit_code == 4
+
+
+def test_the_program_has_the_usual_signals() -> None:
+    """Python ignores SIGPIPE; its programs must not."""
+    with Workload(["sh", "-c", "kill -PIPE $$"]) as workload:
+        workload.start()
+        assert workload.wait().signal == signal.SIGPIPE
+
+
+def test_leaving_early_ends_what_runs() -> None:
+    """An error in the middle leaves no program behind."""
+    with Workload(["sleep", "30"]) as workload:
+        workload.start()
+        assert workload.poll() is None
+    assert workload.poll() is not None

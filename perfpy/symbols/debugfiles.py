@@ -72,8 +72,8 @@ class Found:
     looked: list[str] = field(default_factory=list)
 
 
-def find(dso: Dso, options: SymbolOptions) -> Found:
-    """The files of a Dso of user space."""
+def find(dso: Dso, options: SymbolOptions, client: debuginfod.Client | None = None) -> Found:
+    """The files of a Dso of user space; client: asks servers for what no place here has."""
     found = Found()
     build_id = dso.build_id or buildid.of_file(options.root + dso.name).hex()
     if dso.kind is DsoKind.VDSO:
@@ -81,8 +81,8 @@ def find(dso: Dso, options: SymbolOptions) -> Found:
     for places in (_places(dso, build_id, options), _last_resorts(dso, options)):
         if found.runtime is None and found.symbols is None:
             _search(places, build_id, found)
-    if found.symbols is None and options.debuginfod:
-        _ask_servers(build_id, found)
+    if found.symbols is None and client:
+        _ask_servers(client, build_id, found)
     found.symbols = found.symbols or found.runtime
     found.runtime = found.runtime or found.symbols
     return found
@@ -103,12 +103,12 @@ def _take(file: ElfFile | None, found: Found) -> None:
         found.runtime = file
 
 
-def _ask_servers(build_id: str, found: Found) -> None:
+def _ask_servers(client: debuginfod.Client, build_id: str, found: Found) -> None:
     """Fetch what no place here has: the symbols, and the program itself if that is missing as well."""
     for kind in ("debuginfo", "executable"):
         if kind == "debuginfo" or not found.runtime:
-            path = debuginfod.fetch(build_id, kind)
-            found.looked.extend(f"{server}/buildid/{build_id}/{kind}" for server in debuginfod.servers() if build_id)
+            found.looked.extend(f"{server}/buildid/{build_id}/{kind}" for server in client.servers if build_id)
+            path = client.fetch(build_id, kind)
             _take(_open(path, build_id, found) if path else None, found)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from http.client import HTTPResponse
 
 _MISS_SECONDS: Final = 600  # how long "no server has it" is believed
-_DEFAULT_TIMEOUT: Final = 90.0
+_DEFAULT_TIMEOUT: Final = 30.0  # seconds, for one file
 _CHUNK: Final = 1 << 20
 
 
@@ -33,20 +33,30 @@ def cache_folder() -> str:
     return named or os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "debuginfod_client")
 
 
-def fetch(build_id: str, kind: str = "debuginfo") -> str:
-    """The path of a file from the cache or a server; "" where none has it. kind: debuginfo or executable."""
-    if not build_id or not servers():
+class Client:
+    """Asks servers, in their order. One that cannot be reached is not asked again."""
+
+    def __init__(self) -> None:
+        self.servers = servers()
+
+    def fetch(self, build_id: str, kind: str = "debuginfo") -> str:
+        """The path of a file from the cache or a server; "" where none has it. kind: debuginfo or executable."""
+        if not build_id or not self.servers:
+            return ""
+        path = os.path.join(cache_folder(), build_id, kind)
+        known = _known(path)
+        if known is not None:
+            return known
+        for server in list(self.servers):
+            try:
+                if _download(f"{server.rstrip('/')}/buildid/{build_id}/{kind}", path):
+                    return path
+            except (OSError, ValueError):  # refused, no such host, timed out, a malformed address
+                self.servers.remove(server)
+        if self.servers:
+            with contextlib.suppress(OSError), open(path, "wb"):  # an empty file: no server has it
+                pass
         return ""
-    path = os.path.join(cache_folder(), build_id, kind)
-    known = _known(path)
-    if known is not None:
-        return known
-    for server in servers():
-        if _download(f"{server.rstrip('/')}/buildid/{build_id}/{kind}", path):
-            return path
-    with contextlib.suppress(OSError), open(path, "wb"):  # an empty file: no server has it
-        pass
-    return ""
 
 
 def _known(path: str) -> str | None:
@@ -61,15 +71,17 @@ def _known(path: str) -> str | None:
 
 
 def _download(url: str, path: str) -> bool:
-    """Fetch one file; never raises: a server that fails is one that does not have it."""
+    """Fetch one file; False where the server does not have it. Raises OSError or ValueError where there is no server."""
+    import urllib.error
     import urllib.request  # only when a server is asked
 
+    timeout = float(os.environ.get("DEBUGINFOD_TIMEOUT") or _DEFAULT_TIMEOUT)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
     try:
-        timeout = float(os.environ.get("DEBUGINFOD_TIMEOUT") or _DEFAULT_TIMEOUT)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
         with urllib.request.urlopen(url, timeout=timeout) as response:
             return _store(response, path, time.monotonic() + timeout)
-    except (OSError, ValueError):  # refused, 404, timed out, no such host; a malformed address
+    except urllib.error.HTTPError as answer:
+        answer.close()
         return False
 
 

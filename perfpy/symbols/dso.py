@@ -30,6 +30,7 @@ class DsoKind(Enum):
     BPF = "bpf"
     JIT = "jit"  # /tmp/perf-PID.map
     VDSO = "vdso"
+    VSYSCALL = "vsyscall"
     NONE = "none"  # memory without a file: //anon, [heap], [stack]
 
 
@@ -106,6 +107,8 @@ def user_kind(name: str) -> DsoKind:
     """The kind of a Dso of user space by its name."""
     if name in _VDSO_NAMES:
         return DsoKind.VDSO
+    if name == "[vsyscall]":
+        return DsoKind.VSYSCALL
     if is_anonymous(name) or has_no_file(name):
         return DsoKind.NONE
     return DsoKind.JIT if perf_map_pid(name) is not None else DsoKind.FILE

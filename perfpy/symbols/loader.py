@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfpy.symbols import cache, debugfiles, elf_symbols, jit, live_process
+from perfpy.symbols import cache, debugfiles, debuginfod, elf_symbols, jit, live_process
 from perfpy.symbols.cache import SymbolCache
 from perfpy.symbols.compressed_files import mini_debug_info
 from perfpy.symbols.demangle import Demangle, demangle, plain
@@ -36,6 +36,7 @@ class SymbolLoader:
         self._found: set[int] = set()
         self._kernel: KernelSymbols | None = None
         self._cache = SymbolCache(cache.folder()) if options.cache else None
+        self._debuginfod = debuginfod.Client() if options.debuginfod else None
         self._demangle: Demangle = demangle if options.demangle else plain
 
     @property
@@ -67,6 +68,8 @@ class SymbolLoader:
         match dso.kind:
             case DsoKind.KERNEL | DsoKind.MODULE:
                 return self.kernel.tables.get(number, SymbolTable(EMPTY))
+            case DsoKind.VSYSCALL:
+                return self._vsyscall()
             case DsoKind.FILE | DsoKind.VDSO:
                 return self._load_file(number, dso)
             case DsoKind.JIT:
@@ -75,8 +78,13 @@ class SymbolLoader:
                 return self._program(number, dso)
         return SymbolTable(EMPTY)
 
+    def _vsyscall(self) -> SymbolTable:
+        """The page of three system calls that old x86 programs jump into; it is no file (arch/x86/entry/vsyscall)."""
+        start = np.arange(3, dtype=np.uint64) * np.uint64(0x400)
+        return SymbolTable(named(start, start + np.uint64(0x400), [b"vgettimeofday", b"vtime", b"vgetcpu"]))
+
     def _load_file(self, number: int, dso: Dso) -> SymbolTable:
-        found = debugfiles.find(dso, self._options)
+        found = debugfiles.find(dso, self._options, self._debuginfod)
         self._looked[number] = found.looked
         if found.symbols is None or found.runtime is None:
             return SymbolTable(EMPTY)

@@ -39,7 +39,7 @@ def advice(dso: Dso, *, restricted: bool = False, found: bool = False) -> str:
             return "let the program write its perf map: node --perf-basic-prof, python -X perf, java with perf-map-agent"
         case DsoKind.VDSO:
             return "it is another kernel's: record its build-id cache (perf archive)"
-        case DsoKind.NONE | DsoKind.BPF:
+        case DsoKind.NONE | DsoKind.BPF | DsoKind.VSYSCALL:
             return "memory without a file"
     packages = "install its debug symbols"
     if dso.build_id and not debuginfod.servers():

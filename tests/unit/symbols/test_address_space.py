@@ -9,7 +9,7 @@ import pytest
 
 from perfpy.abi.flags import MISC_COMM_EXEC, MISC_FORK_EXEC, MISC_GUEST_KERNEL, MISC_KERNEL, MISC_USER
 from perfpy.symbols.address_space import TaskTimeline, kernel_name
-from perfpy.symbols.dso import DsoKind, short_name
+from perfpy.symbols.dso import MAP_HUGETLB, DsoKind, short_name
 from perfpy.symbols.intervals import Mapping, SpaceBuilder
 from tests.unit.symbols.timeline import Side, comm, dsos, exited, fork, frames, kernel_mmap, ksymbol, mmap, timeline
 
@@ -103,6 +103,17 @@ def test_executable_memory_without_a_file_belongs_to_the_perf_map():
     found = frames(source, *((5, 0x1000 * at + 4, 1) for at in range(1, 7)))
     assert {frame.dso for frame in found} == {"/tmp/perf-5.map"}
     assert [frame.address for frame in found] == [0x1000 * at + 4 for at in range(1, 7)]
+
+
+def test_a_file_on_huge_pages_is_taken_for_memory_without_one():
+    huge = mmap(5, 0x200000, 0x200000, "/opt/prog")._replace(flags=MAP_HUGETLB)
+    assert dsos(timeline((0, huge)), (5, 0x200004, 1)) == ["/tmp/perf-5.map"]
+
+
+def test_the_vsyscall_page_has_three_calls():
+    page = 0xFFFFFFFFFF600000
+    found = frames(timeline((0, mmap(5, page, 0x1000, "[vsyscall]"))), *((5, page + at, 1) for at in (0, 0x404, 0x800, 0xC00)))
+    assert [(frame.symbol, frame.offset) for frame in found] == [("vgettimeofday", 0), ("vtime", 4), ("vgetcpu", 0), ("-", 0)]
 
 
 def test_memory_that_is_not_executable_keeps_its_name():

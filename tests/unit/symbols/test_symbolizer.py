@@ -14,6 +14,7 @@ import pytest
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
 from perfpy.symbols import missing
 from perfpy.symbols.debugfiles import SymbolOptions, cached_elf
+from perfpy.symbols.debuginfod import Client
 from perfpy.symbols.symbolizer import Symbolizer
 from tests.builders import elf as b
 from tests.builders.elf import Elf
@@ -300,6 +301,15 @@ def test_a_server_that_is_down_is_passed_over(root: Path, tmp_path: Path, monkey
     monkeypatch.setenv("DEBUGINFOD_URLS", "http://127.0.0.1:9 nonsense://x http://[")
     monkeypatch.setenv("DEBUGINFOD_CACHE_PATH", str(tmp_path / "cache"))
     assert fetched(True, root) == "-"
+
+
+def test_a_server_that_cannot_be_reached_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("DEBUGINFOD_URLS", "http://127.0.0.1:9")
+    monkeypatch.setenv("DEBUGINFOD_CACHE_PATH", str(tmp_path / "cache"))
+    client = Client()
+    assert client.fetch(ID) == ""
+    assert client.servers == []
+    assert not (tmp_path / "cache" / ID / "debuginfo").exists()  # nobody said that there is none
 
 
 def test_what_is_missing_is_said_with_its_build_id_and_the_places(root: Path):

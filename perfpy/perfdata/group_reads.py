@@ -8,16 +8,20 @@ reading before; no row where it has not moved, or where nobody has the id.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perfpy.abi.columns import Ragged
 from perfpy.abi.flags import ReadFormat, SampleType
 from perfpy.perfdata.batches import Batch
-from perfpy.perfdata.events import FileEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from perfpy.perfdata.events import FileEvent
 
 
 def carries_readings(event: FileEvent) -> bool:

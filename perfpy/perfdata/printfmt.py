@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from perfpy.perfdata.traceformat import EventFormat, TraceField
+if TYPE_CHECKING:
+    from perfpy.perfdata.traceformat import EventFormat, TraceField
 
 
 class PrintFormatError(ValueError):
@@ -158,9 +159,9 @@ _TOKEN: Final = re.compile(
       | (?P<delimiter>[(),])
       | (?P<operator>->|>>=?|<<=?|\|\||&&|\+\+|--|[-+|&<>!=]=|[!-/:-@\[-`{-~])
     )""",
-    re.X | re.S,
+    re.VERBOSE | re.DOTALL,
 )
-_LITERAL: Final = re.compile(r'"((?:[^"\\]|\\.)*)"', re.S)
+_LITERAL: Final = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _PRIORITY: Final = {
     "++": 3, "--": 3, "~": 4, "!": 4, "*": 6, "/": 6, "%": 6, "+": 7, "-": 7, ">>": 8, "<<": 8, "<": 9, ">": 9, ">=": 9, "<=": 9,
     "==": 10, "!=": 10, "&": 11, "^": 12, "|": 13, "&&": 14, "||": 15, "?": 16,

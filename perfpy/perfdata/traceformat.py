@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 _FIELD: Final = re.compile(r"^\s*field:(?:special\s*:?\s*)?(?P<declaration>[^;]+);\s*offset:(?P<offset>\w+);\s*size:(?P<size>\w+);(?:\s*signed:(?P<signed>\w+);)?")
-_DECLARATION: Final = re.compile(r"^(?P<type>.*?)\s*(?P<name>\w+)\s*(?P<brackets>\[.*\])?$", re.S)
+_DECLARATION: Final = re.compile(r"^(?P<type>.*?)\s*(?P<name>\w+)\s*(?P<brackets>\[.*\])?$", re.DOTALL)
 _MIDDLE_BRACKETS: Final = re.compile(r"\[([^\]]*)\]\s*\w+$")
 _LOC: Final = re.compile(r"__(?:data|rel)_loc")
 _ELEMENT_SIZES: Final = {"u8": 1, "u16": 2, "u32": 4, "u64": 8, "s8": 1, "s16": 2, "s32": 4, "s64": 8, "char": 1}
@@ -92,8 +92,8 @@ def parse_format(text: str, system: str, long_size: int = 8) -> EventFormat:
     field cannot be read.
     """
     head, _, print_fmt = text.partition("print fmt:")
-    name = re.search(r"^name:\s*(\S+)", head, re.M)
-    number = re.search(r"^ID:\s*(\d+)", head, re.M)
+    name = re.search(r"^name:\s*(\S+)", head, re.MULTILINE)
+    number = re.search(r"^ID:\s*(\d+)", head, re.MULTILINE)
     if name is None or number is None:
         raise ValueError("a tracepoint format without name or ID")
     common, own = _field_blocks(head[number.end() :], long_size)

@@ -6,20 +6,22 @@ branch as " FROM/TO/flags ".
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
 from perfpy.views.fieldtext import branch_flags_text, column
 from perfpy.views.frametext import FrameStyle, FrameTexts
-from perfpy.views.pieces import Piece
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from perfpy.perfdata.batches import Batch
     from perfpy.perfdata.events import FileEvent
     from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.views.pieces import Piece
 
 
 def address_modes(addresses: NDArray[np.uint64], cpumode: NDArray[np.uint8], kernel_start: int) -> NDArray[np.uint8]:
@@ -52,7 +54,7 @@ class BranchTexts:
         flags = map(self._flags_text, stacks.values["flags"].tolist())
         branches = [b"%s/%s%s" % parts for parts in zip(*ends, flags, strict=True)]
         bounds = stacks.offsets.tolist()
-        return [b"".join(branches[begin:end]) for begin, end in zip(bounds, bounds[1:], strict=False)]
+        return [b"".join(branches[begin:end]) for begin, end in itertools.pairwise(bounds)]
 
     def _flags_text(self, word: int) -> bytes:
         text = self._flags.get(word)

@@ -6,8 +6,6 @@ text of samples is made by sampledump, that of perf's own records by userdump.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
 from perfpy.abi import records
@@ -20,6 +18,9 @@ from perfpy.views.swapped import swapped
 from perfpy.views.userdump import user_record_text
 
 if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Iterator
+
     from perfpy.perfdata.keyed import KeyedChunk
     from perfpy.recording import Recording
 

@@ -6,14 +6,12 @@ their text.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from perfpy.abi.columns import Columns, Ragged
 from perfpy.abi.flags import HardwareId, PerfType, SampleType, SoftwareId
 from perfpy.views import fieldtext
 from perfpy.views.branchtext import BranchTexts, address_modes
@@ -23,6 +21,11 @@ from perfpy.views.pieces import Coded, Flat, Joiner, Piece
 from perfpy.views.timetext import time_piece
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from perfpy.abi.columns import Columns, Ragged
     from perfpy.perfdata.batches import Batch
     from perfpy.perfdata.events import FileEvent
     from perfpy.symbols.address_space import TaskTimeline
@@ -253,4 +256,4 @@ def _raw_bytes(columns: Any) -> list[bytes]:
     raw = columns["raw"]
     data = raw.values.tobytes()
     bounds = raw.offsets.tolist()
-    return [data[begin:end] for begin, end in zip(bounds, bounds[1:], strict=False)]
+    return [data[begin:end] for begin, end in itertools.pairwise(bounds)]

@@ -9,7 +9,6 @@ set, and is an error when it was asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +16,8 @@ from perfpy.abi.flags import BranchSample, PerfType, SampleType, SoftwareId
 from perfpy.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from perfpy.perfdata.events import FileEvent
 
 FIELDS: Final = (

@@ -7,20 +7,22 @@ that perf gives it: -1 for pid, tid and cpu, the greatest number for time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perfpy.abi import flags
-from perfpy.abi.columns import Ragged
 from perfpy.abi.registers import register_name
 from perfpy.abi.sample_branches import BRANCH_FLAGS
 from perfpy.views.memory_text import memory_text
 from perfpy.views.pieces import Coded, Piece, ValueTexts
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from perfpy.abi.columns import Ragged
     from perfpy.perfdata.batches import Batch
     from perfpy.perfdata.events import FileEvent
     from perfpy.symbols.interning import IdTable

@@ -7,16 +7,19 @@ batch.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perfpy.symbols.dso import UNKNOWN_NAME, Dso, DsoKind
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from numpy.typing import NDArray
+
     from perfpy.symbols.symbolizer import Symbolizer
 
 _NO_NAME: Final = b"[unknown]"
@@ -123,7 +126,7 @@ def chain_texts(frames: NDArray[np.int32], counts: NDArray[np.int64], lines: lis
     ids, offsets = table.chains()
     each = list(map(lines.__getitem__, ids.tolist()))
     bounds = offsets.tolist()
-    texts = [b"".join(each[begin:end]) for begin, end in zip(bounds, bounds[1:], strict=False)]
+    texts = [b"".join(each[begin:end]) for begin, end in itertools.pairwise(bounds)]
     return list(map(texts.__getitem__, chains.tolist()))
 
 

@@ -6,27 +6,29 @@ and to show. What leaves: bytes, written to a binary stream a batch at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perfpy.perfdata.batches import Batch
 from perfpy.views import fieldtext
 from perfpy.views.eventlines import EventLines, LineContext, columns_of
 from perfpy.views.fields import OutputFields, kind_of
 from perfpy.views.pieces import Flat
-from perfpy.views.samplefilter import SampleFilter
 from perfpy.views.sideband import SideLine, whole
-from perfpy.views.timetext import RelativeTimes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
     from perfpy.perfdata.events import FileEvent
+    from perfpy.views.samplefilter import SampleFilter
+    from perfpy.views.timetext import RelativeTimes
     from perfpy.views.tracetext import TraceSource
 
-_ROWS: Final = 1 << 15  # samples formatted at a time: keeps the texts of a batch within a few MB
+_ROWS: Final = 1 << 13  # samples formatted at a time: keeps the texts of a batch within a few MB
 
 
 @dataclass(slots=True)

@@ -10,17 +10,20 @@ coded ones by pairing their codes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
     from perfpy.symbols.interning import IdTable
 
 _WIDEST: Final = 64  # bytes of a text that is still copied into a fixed-width column
+_MOST_COPIED: Final = 256  # texts of a coded piece that are copied into one
 _MOST_PAIRS: Final = 1 << 18
 
 
@@ -147,28 +150,30 @@ def _packed(pieces: list[Piece], count: int) -> list[Piece]:
     packed: list[Piece] = []
     run: list[Piece] = []
     for piece in [*pieces, None]:
-        fixed = None if piece is None else _fixed(piece)
-        if fixed is not None:
-            run.append(fixed)
+        if piece is not None and _may_be_fixed(piece):
+            run.append(piece)
             continue
-        packed.extend(_pack(run, count) if any(isinstance(one, np.ndarray) and one.ndim for one in run) else run)
+        packed.extend(_pack(run, count) if any(isinstance(one, np.ndarray) for one in run) else run)
         run = []
         if piece is not None:
             packed.append(piece)
     return packed
 
 
-def _fixed(piece: Piece) -> Piece | None:
-    """The piece if it may go into a fixed-width column."""
+def _may_be_fixed(piece: Piece) -> bool:
+    """Whether the piece may go into a fixed-width column."""
     if isinstance(piece, np.ndarray):
-        return piece
+        return True
     if isinstance(piece, bytes):
-        return piece if len(piece) <= _WIDEST and piece[-1:] != b"\0" else None
-    return None
+        return len(piece) <= _WIDEST and piece[-1:] != b"\0"
+    if isinstance(piece, Coded) and 0 < len(piece.texts) <= _MOST_COPIED:
+        width = len(piece.texts[0])
+        return 0 < width <= _WIDEST and all(len(text) == width and text[-1] for text in piece.texts)
+    return False
 
 
 def _pack(run: list[Piece], count: int) -> list[Piece]:
-    columns = [one if isinstance(one, np.ndarray) else np.bytes_(one) for one in run if not isinstance(one, (list, Coded))]
+    columns: list[Any] = [np.array(one.texts)[one.codes] if isinstance(one, Coded) else np.asarray(one) for one in run]
     layout = np.dtype([(f"f{i}", column.dtype) for i, column in enumerate(columns)])
     rows = np.empty(count, layout)
     for i, column in enumerate(columns):

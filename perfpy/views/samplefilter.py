@@ -6,16 +6,18 @@ What leaves: a mask over the rows of a batch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perfpy.views.fieldtext import times
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
     from perfpy.perfdata.batches import Batch
     from perfpy.perfdata.events import FileEvent
     from perfpy.symbols.address_space import TaskTimeline

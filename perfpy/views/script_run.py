@@ -7,7 +7,6 @@ stream (or, for --per-event-dump, in a file an event).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
@@ -19,6 +18,8 @@ from perfpy.views.fields import OutputFields
 from perfpy.views.samplefilter import SampleFilter
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
     from perfpy.perfdata.batches import Batch
     from perfpy.recording import Recording
     from perfpy.symbols.debugfiles import SymbolOptions

@@ -8,6 +8,7 @@ slice of A per cent; `A%-B%`; several of these, parted by commas.
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -65,7 +66,7 @@ def parse_time_ranges(text: str, first: int, last: int, *, relative: bool = Fals
         raise UsageError(f"Invalid time string '{text}'") from None
     if not pairs or any(end and start > end for start, end in pairs):
         raise UsageError(f"Invalid time string '{text}'")
-    if len(pairs) > 1 and (any(not start or not end for start, end in pairs) or any(a[1] > b[0] for a, b in zip(pairs, pairs[1:], strict=False))):
+    if len(pairs) > 1 and (any(not start or not end for start, end in pairs) or any(a[1] > b[0] for a, b in itertools.pairwise(pairs))):
         raise UsageError(f"Invalid time string '{text}': several ranges need a start and an end each, in order")
     return TimeRanges(tuple(pairs))
 

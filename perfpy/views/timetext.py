@@ -6,12 +6,14 @@ b" 4314.819916: ", right-aligned as perf has them.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from perfpy.views.pieces import Piece
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfpy.views.pieces import Piece
 
 _SECOND: Final = 1_000_000_000
 _DIGITS: Final = np.array([b"%03d" % i for i in range(1000)], "S3")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfpy.perfdata.printfmt import (
     Atom,
@@ -31,10 +31,12 @@ from perfpy.perfdata.printfmt import (
     Symbolic,
     number,
 )
-from perfpy.perfdata.traceformat import TraceField
+
+if TYPE_CHECKING:
+    from perfpy.perfdata.traceformat import TraceField
 
 _ALL: Final = (1 << 64) - 1
-_CONVERSION: Final = re.compile(r"%(?P<flags>[-+#0-9.*]*)(?P<long>[hlLzZ]*)(?P<rest>[-+#0-9.*]*)(?P<kind>.)", re.S)
+_CONVERSION: Final = re.compile(r"%(?P<flags>[-+#0-9.*]*)(?P<long>[hlLzZ]*)(?P<rest>[-+#0-9.*]*)(?P<kind>.)", re.DOTALL)
 _POINTER: Final = re.compile(r"[FSfs]|[Mm][RF]?|[Ii]S[pfs]*[hnlb]?c?|[Ii]4[hnlb]?|[Ii]6c?|[Ii]|U[LlBb]?|h[CDN]?")
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r"}
 _CAST_BITS: Final = {"u8": 8, "s8": 8, "char": 8, "u16": 16, "s16": 16, "short": 16, "u32": 32, "s32": 32, "int": 32}

@@ -14,11 +14,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.perfdata.printfmt import Flags, PrintFormatError, Symbolic, number, parse_print_fmt
-from perfpy.perfdata.traceformat import EventFormat, TraceField
 from perfpy.views.tracecode import Load, Rendering, render
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from perfpy.perfdata.traceformat import EventFormat, TraceField
 
 _CODES: Final = {(1, "u"): "B", (2, "u"): "H", (4, "u"): "I", (8, "u"): "Q", (1, "s"): "b", (2, "s"): "h", (4, "s"): "i", (8, "s"): "q"}
 _CACHE_LIMIT: Final = 1 << 14

@@ -7,12 +7,14 @@ What enters: a record's type, misc and body. What leaves: the text behind
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.abi import user_records as own
 from perfpy.abi.flags import RecordType
 from perfpy.views.recordtext import alternate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 _UNHANDLED: Final = ": unhandled!\n"
 _SILENT: Final = (

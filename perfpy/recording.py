@@ -11,6 +11,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from perfpy.abi.flags import PerfType
+from perfpy.errors import UsageError
 from perfpy.perfdata.reader import PerfData
 
 if TYPE_CHECKING:
@@ -93,6 +95,42 @@ class Samples:
         self.load(self.keys())
         return {name: self[name] for name in self}
 
+    def to_arrow(self) -> Any:
+        """Every column as a pyarrow.Table, ragged ones as lists. Needs pyarrow."""
+        import pyarrow
+
+        from perfpy.abi.columns import Ragged
+
+        def converted(column: Any) -> Any:
+            if not isinstance(column, Ragged):
+                return pyarrow.array(column)
+            if names := column.values.dtype.names:  # of branches and counter readings
+                parts = [pyarrow.array(column.values[name]) for name in names]
+                return pyarrow.LargeListArray.from_arrays(column.offsets, pyarrow.StructArray.from_arrays(parts, names))
+            return pyarrow.LargeListArray.from_arrays(column.offsets, pyarrow.array(column.values))
+
+        return pyarrow.table({name: converted(column) for name, column in self.to_dict().items()})
+
+    def to_pandas(self) -> Any:
+        """Every column as a pandas.DataFrame, the rows of ragged ones as arrays. Needs pandas."""
+        import pandas
+
+        from perfpy.abi.columns import Ragged
+
+        columns = {name: list(column) if isinstance(column, Ragged) else column for name, column in self.to_dict().items()}
+        return pandas.DataFrame(columns)
+
+
+class TracepointSamples(NamedTuple):
+    """All samples of one tracepoint.
+
+    samples: their usual columns ("time", "tid", "cpu" ...); fields: a column
+    for each field of the tracepoint, "common_pid" and its like included.
+    """
+
+    samples: Mapping[str, Any]
+    fields: Mapping[str, Any]
+
 
 class Recording:
     """A perf.data file, open.
@@ -167,6 +205,28 @@ class Recording:
         while other is not None:
             yield other.record
             other = next(others, None)
+
+    def tracepoint(self, name: str) -> TracepointSamples:
+        """The samples of the tracepoint event `name` ("sched:sched_switch"), its fields as columns (perfdata.trace_columns).
+
+        Raises UsageError when the recording has no tracepoint of this name, or
+        does not say what its fields are.
+        """
+        # numpy is loaded when samples are asked for, not by opening a file
+        import numpy as np
+
+        from perfpy.abi.columns import Columns
+        from perfpy.perfdata.trace_columns import trace_columns
+
+        data = self.data
+        event = next((event for event in self.events if event.name == name and event.attr.type == PerfType.TRACEPOINT), None)
+        if event is None or data.tracing is None or event.attr.config not in data.tracing.formats:
+            known = ", ".join(event.name for event in self.events if event.tracepoint) or "none"
+            raise UsageError(f"no tracepoint {name!r} with known fields in {self.path}; it has: {known}")
+        parts = [batch.columns.take(np.flatnonzero(batch.event == event.index)) for batch in data.batches()]
+        samples = Columns.concat(parts) if parts else data.no_samples()
+        raw = samples.pop("raw")
+        return TracepointSamples(samples, trace_columns(data.tracing.formats[event.attr.config], raw, data.tracing.endian))
 
     @cached_property
     def timeline(self) -> TaskTimeline:

@@ -51,3 +51,10 @@ def test_the_header_and_the_context_manager(recording: Recording) -> None:
         assert same.header["hostname"] == "vm"
         assert sum(len(batch) for batch in same.batches(["ip"])) == 20
     assert recording.warnings == []
+
+
+def test_columns_become_tables_of_other_packages(recording: Recording) -> None:
+    pandas = pytest.importorskip("pandas")
+    assert isinstance(recording.samples.to_pandas(), pandas.DataFrame)
+    pytest.importorskip("pyarrow")
+    assert recording.samples.to_arrow().num_rows == 20

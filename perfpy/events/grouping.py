@@ -23,6 +23,7 @@ _TYPE_NAMES: Final[dict[int, str]] = {
     PerfType.TRACEPOINT: "tracepoint",
     PerfType.BREAKPOINT: "breakpoint",
 }
+#: PMUs of the kernel that have no hardware to run out of, so that their events may join any group
 _SOFTWARE: Final = ("software", "tracepoint", "breakpoint", "kprobe", "uprobe", "msr")
 
 

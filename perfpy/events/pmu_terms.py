@@ -36,7 +36,11 @@ class TermContext(NamedTuple):
 
 
 def configure(event: Event, pmu: Pmu, terms: tuple[Term, ...], context: TermContext) -> None:
-    """Set the event's attr, terms, unit and scale from `terms`."""
+    """Set the event's attr, terms, unit and scale from `terms`.
+
+    A term without a value may be a named event of the PMU; its own terms are
+    set in its place, and a term of the user's fills each `?` among them.
+    """
     attr = event.attr
     if pmu.type is None:
         raise context.error(0, f"PMU '{pmu.name}' has no type in sysfs")
@@ -70,7 +74,10 @@ def _take_alias(event: Event, pmu: Pmu, alias: Alias, context: TermContext, para
     event.per_pkg = alias.per_pkg
     event.snapshot = alias.snapshot
     inner = context._replace(text=f"{pmu.name}/{alias.name}/ = {alias.terms}", counting=False)
+    own_rate = not parameters.keys().isdisjoint(("period", "freq"))
     for term in parse_terms(alias.terms):
+        if term.name == "period" and own_rate:
+            continue  # what the user says goes before what the event's authors propose
         if term.value != "?":
             _set_term(event, pmu, term, inner)
         elif term.name not in parameters:

@@ -251,4 +251,4 @@ def _on_core_pmu(event: Event, pmu: Pmu) -> Event:
 
 def new_event(name: str, event_type: int, config: int) -> Event:
     """An event as perf begins it: of this machine, not of the guests that it may run."""
-    return Event(name, EventAttr(type=event_type, config=config, exclude_guest=1))
+    return Event(name, EventAttr(type=int(event_type), config=int(config), exclude_guest=1))

@@ -13,8 +13,6 @@ from typing import Final, NamedTuple
 
 _DEVICES: Final = "bus/event_source/devices"
 _CORE_NAMES: Final = ("cpu", "cpum_cf")
-#: PMUs of the kernel that count software events, so that they may join any group
-_SOFTWARE_NAMES: Final = ("software", "tracepoint", "breakpoint", "kprobe", "uprobe", "msr")
 _ALIAS_FILES: Final = (".scale", ".unit", ".per-pkg", ".snapshot")
 
 
@@ -170,16 +168,6 @@ class Pmu:
     def is_core(self) -> bool:
         """True for a CPU's own PMU: what counts cycles (hybrid machines have several)."""
         return self.name in _CORE_NAMES or os.path.exists(f"{self.path}/cpus")
-
-    @property
-    def is_software(self) -> bool:
-        """True for the kernel's own counters, which have no hardware to run out of."""
-        return self.name in _SOFTWARE_NAMES
-
-    @cached_property
-    def identifier(self) -> str:
-        """The hardware's identifier, which event files go by; "" when there is none."""
-        return read_text(f"{self.path}/identifier") or ""
 
     @cached_property
     def caps(self) -> dict[str, str]:

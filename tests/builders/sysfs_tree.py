@@ -7,13 +7,16 @@ kernel. Formats and events are those of the kernel's drivers
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from perfpy.events.eventfiles import EventFiles
 from perfpy.events.machine import Machine
 from perfpy.kernel.sysfs import Sysfs
 from perfpy.kernel.tracefs import Tracefs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
 
 INTEL_CORE_FORMAT = {
     "event": "config:0-7",
@@ -154,7 +157,7 @@ def arm_server(root: Path) -> Tree:
         "wp_mask": "config2:0-63",
     }
     events = {"dtc_cycles": "type=0x3", "hnf_cache_miss": "type=0x5,eventid=0x1"}
-    tree.pmu("arm_cmn_0", 30, cmn, events, cpumask="0", identifier="43402")
+    tree.pmu("arm_cmn_0", 30, cmn, events, cpumask="0")
     for number in range(2):
         dsu = {"event": "config:0-31"}
         tree.pmu(f"arm_dsu_{number}", 40 + number, dsu, {"cycles": "event=0x11", "bus_access": "event=0x19"}, cpumask=str(2 * number))

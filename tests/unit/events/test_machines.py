@@ -217,6 +217,12 @@ def test_events_of_json_files(
     assert event.terms.period == period
 
 
+@pytest.mark.parametrize("text", ["cpu/l1d.replacement,freq=99/", "cpu/freq=99,l1d.replacement/"])
+def test_the_users_rate_goes_before_the_files(text: str, tmp_path: Path, event_folder: Path) -> None:
+    (event,) = parse_events(text, machine=sysfs_tree.intel_skylake(tmp_path / "m").machine(event_folder))
+    assert event.terms.given() == {"freq": 99}
+
+
 def test_uncore_events_of_json_files_are_opened_on_each_unit(tmp_path: Path, event_folder: Path) -> None:
     events = parse_events("llc_misses.mem_read", machine=sysfs_tree.intel_skylake(tmp_path / "m").machine(event_folder))
     assert [(e.pmu, e.attr.config, e.scale, e.unit, e.per_pkg) for e in events] == [

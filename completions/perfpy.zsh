@@ -295,6 +295,7 @@ _perfpy() {
                 '*--vmlinux=[read the kernels symbols from this ELF file]:file:_files' \
                 '*--demangle[demangle C++ and Rust names]' \
                 '*--demangle-kernel[demangle the kernels names too]' \
+                '*--fold-interpreters[leave the frames of interpreters out where they named their functions]' \
                 '*-m[load symbols of modules]' \
                 '*--modules[load symbols of modules]' \
                 '*--ignore-vmlinux[do not look for a vmlinux]' \
@@ -356,6 +357,7 @@ _perfpy() {
                 '*--vmlinux=[read the kernels symbols from this ELF file]:file:_files' \
                 '*--demangle[demangle C++ and Rust names]' \
                 '*--demangle-kernel[demangle the kernels names too]' \
+                '*--fold-interpreters[leave the frames of interpreters out where they named their functions]' \
                 '*-v[say more]' \
                 '*--verbose[say more]' \
                 '*-q[print no warnings or messages]' \

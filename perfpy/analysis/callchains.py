@@ -55,7 +55,7 @@ def frames_of(
     before = np.concatenate([[0], np.cumsum(kept)])
     counts = np.diff(before[starts])
     ids = symbolizer.frame_ids(pid, values[kept], key, modes[kept], counts)
-    return ids, counts
+    return symbolizer.folded(ids, counts)
 
 
 _CORRUPT = 255

@@ -45,7 +45,8 @@ class Option:
     spelling is not it. is_flag, count: takes no value; flag_value: what a flag
     gives. type: text -> value, raising ValueError. multiple: may be repeated, the
     values become a list. bare: the value when none is attached (the value is
-    optional, and never the next argument). default: ... for the kind's own
+    optional, and never the next argument); takes_word: it may be the next
+    argument after all, where that is no option. default: ... for the kind's own
     (False, 0, [] or None). negatable: `--no-X` is accepted;
     negated: what that gives an option with a value (None: the default again).
     lacking: perf has this option and we do not, for this reason.
@@ -62,6 +63,7 @@ class Option:
         default: Any = ...,
         multiple: bool = False,
         bare: str | None = None,
+        takes_word: bool = False,
         negatable: bool = True,
         negated: Any = None,
         lacking: str = "",
@@ -79,6 +81,7 @@ class Option:
         self.type = type
         self.multiple = multiple
         self.bare = bare
+        self.takes_word = takes_word
         self.negatable = negatable
         self.negated = 0 if count else negated
         self.lacking = lacking
@@ -110,7 +113,8 @@ class Option:
             return names
         if self.bare is None:
             return f"{names} {self.metavar}"
-        return f"{names}[{'=' if self.words else ''}{self.metavar}]"
+        separator = " " if self.takes_word else "=" if self.words else ""
+        return f"{names}[{separator}{self.metavar}]"
 
 
 _HELP_STATUS: Final = {"usage": 129, "show_help": 0}  # perf's -h exits 129
@@ -267,8 +271,9 @@ symbol_options = together(
     Option("-k", "--vmlinux", metavar="<file>", default="", help="read the kernel's symbols from this ELF file"),
     Option("--demangle", is_flag=True, default=True, help="demangle C++ and Rust names (default)"),
     Option("--demangle-kernel", is_flag=True, help="demangle the kernel's names too"),
+    Option("--fold-interpreters", is_flag=True, help="leave the frames of interpreters out where they named their functions"),
 )
-"""Where symbols come from: parameters `symfs`, `kallsyms`, `vmlinux`, `demangle`, `demangle_kernel`."""
+"""Where symbols come from: parameters `symfs`, `kallsyms`, `vmlinux`, `demangle`, `demangle_kernel`, `fold_interpreters`."""
 
 header_options = together(
     Option("--header", is_flag=True, help="show what the file says about the recording, too"),

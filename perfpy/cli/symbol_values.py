@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from perfpy.recording import Recording
     from perfpy.symbols.debugfiles import SymbolOptions
 
-_FROM_OPTIONS: Final = ("symfs", "kallsyms", "vmlinux", "ignore_vmlinux", "demangle", "demangle_kernel")
+_FROM_OPTIONS: Final = ("symfs", "kallsyms", "vmlinux", "ignore_vmlinux", "demangle", "demangle_kernel", "fold_interpreters")
 
 
 def symbol_options_of(values: Mapping[str, Any], config: Config, recording: Recording) -> SymbolOptions:

@@ -33,7 +33,7 @@ class SymbolOptions:
     ignore_vmlinux: do not look for one; modules: load symbols of modules; demangle, demangle_kernel: names for people;
     buildid_dir: the build-id cache ("": perf's default, ~/.debug, or under symfs); debuginfod: ask the servers of
     DEBUGINFOD_URLS; os_release: of the recorded kernel, for the usual places of vmlinux; cache: keep the
-    kernel's parsed symbols under XDG_CACHE_HOME.
+    kernel's parsed symbols under XDG_CACHE_HOME; fold_interpreters: leave frames of interpreters out of callchains.
     """
 
     symfs: str = ""
@@ -47,6 +47,7 @@ class SymbolOptions:
     debuginfod: bool = False
     os_release: str = ""
     cache: bool = True
+    fold_interpreters: bool = False
 
     @property
     def root(self) -> str:

@@ -18,6 +18,7 @@ from perfpy.symbols.address_space import NO_SPACE, TaskTimeline
 from perfpy.symbols.debugfiles import SymbolOptions
 from perfpy.symbols.dso import DsoKind
 from perfpy.symbols.interning import IdTable
+from perfpy.symbols.interpreters import without_interpreters
 from perfpy.symbols.loader import SymbolLoader
 from perfpy.symbols.missing import MissingSymbols, advice
 
@@ -112,7 +113,8 @@ class Symbolizer:
 
     def __init__(self, timeline: TaskTimeline, options: SymbolOptions | None = None) -> None:
         self._timeline = timeline
-        self._loader = SymbolLoader(timeline, options or SymbolOptions())
+        self._options = options or SymbolOptions()
+        self._loader = SymbolLoader(timeline, self._options)
         self.dsos: list[Dso] = timeline.dso_table.dsos
         self.frames = FrameTable()
         self.symbols = SymbolNames()
@@ -147,6 +149,12 @@ class Symbolizer:
         if len(early):  # the mapping came later than the sample: what was there before it?
             ids[early] = self._intern(scene[early] | np.uint64(1), ip[early])
         return ids
+
+    def folded(self, ids: Ids, counts: NDArray[np.int64]) -> tuple[Ids, NDArray[np.int64]]:
+        """Callchains (frame ids, and how many each has) without interpreters' own frames, if the options ask for that."""
+        if not self._options.fold_interpreters:
+            return ids, counts
+        return without_interpreters(ids, counts, self.frames.dso, self.dsos)
 
     def resolve(self) -> FrameTable:
         """Find the symbols of the frames seen since the last call; loads what is needed for them."""

@@ -1,0 +1,48 @@
+"""Callchains of interpreted programs without the interpreter.
+
+What enters: callchains as frames. What leaves: the same without the frames of
+the interpreter's own program and libraries, where the chain has frames that
+the interpreter named itself (in its perf map): those say what ran. The
+innermost frame stays whatever it is: that is where the time went.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfpy.symbols.dso import DsoKind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from perfpy.symbols.dso import Dso
+
+_INTERPRETERS = re.compile(
+    r"(lib)?python[\d.]*[a-z]*(\.so[\d.]*)?"
+    r"|(lib)?node(js)?(\.so[\d.]*)?"
+    r"|(lib)?ruby[\d.-]*(\.so[\d.]*)?"
+    r"|libjvm\.so|luajit.*"
+)
+
+
+def without_interpreters(
+    frames: NDArray[np.int32], counts: NDArray[np.int64], dso_of_frame: NDArray[np.int32], dsos: Sequence[Dso]
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Fold callchains (innermost frame first, `counts` frames each); dso_of_frame: by frame id, -1 for none."""
+    if not len(frames):
+        return frames, counts
+    # one entry more: the Dso -1
+    interpreter = np.array([bool(_INTERPRETERS.fullmatch(dso.short_name)) for dso in dsos] + [False])
+    named = np.array([dso.kind is DsoKind.JIT for dso in dsos] + [False])
+    dso = dso_of_frame[frames]
+    chain = np.repeat(np.arange(len(counts)), counts)
+    speaks = np.bincount(chain, weights=named[dso], minlength=len(counts)) > 0
+    innermost = np.zeros(len(frames), np.bool_)
+    innermost[(np.cumsum(counts) - counts)[counts > 0]] = True
+    kept = ~(interpreter[dso] & speaks[chain]) | innermost
+    return frames[kept], np.bincount(chain[kept], minlength=len(counts)).astype(np.int64)

@@ -64,7 +64,7 @@ class ProcFs:
         self.root = root
 
     def processes(self) -> list[int]:
-        """Every process (thread group), in the kernel's order."""
+        """Every process (thread group), by number."""
         return _numbers(self.root)
 
     def threads(self, pid: int) -> list[int]:
@@ -177,7 +177,7 @@ class ProcFs:
 
 def _numbers(folder: str) -> list[int]:
     try:
-        return [int(name) for name in os.listdir(folder) if name.isdigit()]
+        return sorted(int(name) for name in os.listdir(folder) if name.isdigit())
     except OSError:
         return []
 

@@ -169,7 +169,7 @@ class _Parser:
         if not modifiers.text and self.take(":"):
             modifiers = self.modifiers(after_colon=True)
         if "W" in modifiers:
-            self.fail("modifier 'W' (weak) is for groups", column=modifiers.column + modifiers.text.index("W"))
+            self.fail("modifier 'W' (weak) is for groups", "{event,...}:W", modifiers.column + modifiers.text.index("W"))
         if self.peek() and self.peek() not in _BLANK + ",}":
             self.fail("unexpected character", "'/', ':', ',' or the end" if terms is None else _ENTRY_ENDS)
         text = self.text[start : self.position]
@@ -241,7 +241,7 @@ class _Parser:
     def number(self, digits: str, column: int, bits: int = 64) -> int:
         value = int(digits, 16) if digits[:2] in ("0x", "0X") else int(digits) if len(digits) < 25 else 1 << bits
         if value >> bits:
-            self.fail(f"number does not fit in {bits} bits", column=column)
+            self.fail(f"number does not fit in {bits} bits", f"at most {(1 << bits) - 1:#x}", column)
         return value
 
     def terms(self, end: str) -> tuple[Term, ...]:
@@ -289,13 +289,13 @@ class _Parser:
         letters = self.match(_LETTERS)
         for offset, letter in enumerate(letters):
             if letter in _UNSUPPORTED_MODIFIERS:
-                self.fail(_UNSUPPORTED_MODIFIERS[letter], column=column + offset)
+                self.fail(_UNSUPPORTED_MODIFIERS[letter], f"one of {' '.join(MODIFIER_LETTERS)}", column + offset)
             if letter not in MODIFIER_LETTERS:
                 self.fail(f"unknown modifier '{letter}'", f"one of {' '.join(MODIFIER_LETTERS)}", column + offset)
             if letter == "p" and letters.count("p", 0, offset + 1) > 3:
                 self.fail("more than three p modifiers", "p, pp or ppp", column + offset)
             if letter != "p" and letter in letters[:offset]:
-                self.fail(f"modifier '{letter}' stands twice", column=column + offset)
+                self.fail(f"modifier '{letter}' stands twice", "each letter but p once", column + offset)
         if not letters and after_colon and self.peek() and self.peek() not in _BLANK + ",}":
             self.fail("unexpected character", f"modifiers ({' '.join(MODIFIER_LETTERS)})")
         return Modifiers(letters, column)

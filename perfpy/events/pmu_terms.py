@@ -139,6 +139,7 @@ def _unknown_term(pmu: Pmu, term: Term, context: TermContext) -> EventSyntaxErro
 
     general = term_names(counting=context.counting)
     near = nearest(term.name, [*pmu.formats, *general, *context.machine.alias_names(pmu)])
-    reason = f"PMU '{pmu.name}' has no term or event '{term.name}'"
+    absent = "" if pmu.path else ", because this machine shows no PMU of its CPUs"
+    reason = f"PMU '{pmu.name}' has no term or event '{term.name}'{absent}"
     own = "a term of its format (" + ", ".join(pmu.formats) + "), " if pmu.formats else ""
     return context.error(term.column, reason, f"{own}one of its events, or one of {', '.join(general)}", near)

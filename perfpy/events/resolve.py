@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import BREAKPOINT_R, BREAKPOINT_W, BREAKPOINT_X, PerfType, SoftwareId
-from perfpy.errors import EventSyntaxError, UnknownEvent, UsageError
+from perfpy.errors import EventSyntaxError, KernelRefused, UnknownEvent, UsageError
 from perfpy.events.catalog import TOOL, cache_event, generic_event
 from perfpy.events.event import Event
 from perfpy.events.event_terms import apply_event_terms
@@ -213,8 +213,12 @@ class _Resolver:
     def tracepoints(self, target: TracepointName, spec: EventSpec) -> list[Event]:
         from perfpy.events.tracepoints import find_tracepoints
 
+        try:
+            found = find_tracepoints(target, self.machine.tracefs)
+        except KernelRefused as error:
+            raise KernelRefused(error.call, error.errno, event=spec.name, cause=error.cause, remedy=error.remedy) from None
         events = []
-        for system, name, number in find_tracepoints(target, self.machine.tracefs):
+        for system, name, number in found:
             event = self.plain(f"{system}:{name}", spec, PerfType.TRACEPOINT, number)
             event.tracepoint = (system, name)
             events.append(event)

@@ -187,15 +187,22 @@ def symbol_text(known: Places, place: int, address: int) -> str:
 def symbol_offset(facts: Facts, places: Int64) -> KeyColumn:
     """The function and the offset in it."""
     known = facts.places
-    frames, addresses = (places >> ROLE_BITS).tolist(), known.shown_address(places).tolist()
-    offset = np.where(known.symbol[places >> ROLE_BITS] >= 0, known.shown_address(places).view(np.int64), 0)
+    shown = known.shown_address(places)
+    frames, addresses = (places >> ROLE_BITS).tolist(), shown.tolist()
+    offset = np.where(known.symbol[places >> ROLE_BITS] >= 0, shown.view(np.int64), 0)
     rank = ranks(known.symbol_ranks(places), offset)
 
     def text(i: int) -> str:
-        start = known.symbol_start(int(known.symbol[frames[i]])) if known.symbol[frames[i]] >= 0 else None
-        return symbol_text(known, int(places[i]), addresses[i]) + ("" if start is None else f"+{hex(addresses[i] - start)}")
+        symbol = int(known.symbol[frames[i]])
+        if symbol >= 0:
+            return f"{symbol_text(known, int(places[i]), addresses[i])}+{hex(addresses[i] - known.symbol_start(symbol))}"
+        # perf gives the address the digits that the header's width leaves
+        return f"[{known.level_of(int(places[i]))}] {'0x' if addresses[i] else ''}{addresses[i]:0{_OFFSET_DIGITS}x}"
 
     return KeyColumn(rank, rank, text)
+
+
+_OFFSET_DIGITS = len("Symbol Offset") - _LEVEL_WIDTH
 
 
 def address(facts: Facts, places: Int64) -> KeyColumn:
@@ -271,9 +278,13 @@ def time(facts: Facts, values: Int64) -> KeyColumn:
 
     def text(i: int) -> str:
         seconds, rest = divmod(int(rounded[i]), 1_000_000_000)
-        return f"{seconds:5d}.{rest:09d}" if facts.nanoseconds else f"{seconds}.{rest // 1000:06d}"
+        return f"{seconds}.{rest:09d}" if facts.nanoseconds else f"{seconds}.{rest // 1000:06d}"
 
-    return _numbers(rounded.view(np.int64), text)
+    column = _numbers(rounded.view(np.int64), text)
+    return replace(column, wide=lambda _i: _NANOSECOND_WIDTH) if facts.nanoseconds else column
+
+
+_NANOSECOND_WIDTH = 16
 
 
 def number(_facts: Facts, values: Int64) -> KeyColumn:

@@ -31,13 +31,18 @@ class CallGraph:
         return self.style == "fractal"
 
 
+#: what is a parent for --sort parent where no -p says otherwise
+DEFAULT_PARENT = "^sys_|^do_page_fault"
+
+
 @dataclass(frozen=True)
 class ReportOptions:
     """Everything that decides which rows a report has.
 
     call_graph: None for a report without callchains. children: whether
     callers are rows, too. max_stack: frames of a chain that are looked at.
-    ignore_callees, parent: regular expressions. group: whether events of a
+    ignore_callees, parent: regular expressions; exclude_other: only samples that
+    have a parent are shown. group: whether events of a
     group share a table; sort_member: by which member it is sorted.
     """
 
@@ -47,7 +52,8 @@ class ReportOptions:
     children: bool = False
     max_stack: int = 127
     ignore_callees: str = ""
-    parent: str = "^sys_|^do_page_fault"
+    parent: str = DEFAULT_PARENT
+    exclude_other: bool = False
     hide_unresolved: bool = False
     group: bool = True
     sort_member: int = 0

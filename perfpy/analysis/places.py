@@ -103,8 +103,8 @@ class Places:
         symbol = self.symbol[places >> ROLE_BITS]
         named = symbol >= 0
         return ranks(
-            np.where(named, self.dso_ranks(places), -1),
             ~named,
+            np.where(named, self.dso_ranks(places), 0),
             np.where(named, self._symbol_start[symbol].view(np.int64), self.shown_address(places).view(np.int64)),
             np.where(named, self._symbol_end[symbol], 0),
         )

@@ -227,10 +227,17 @@ class _Tables:
         if self._options.selection.by_place:
             folded = replace(folded, filtered=folded.filtered | self._options.selection.mark_frames(self._known)[places >> ROLE_BITS])
         self._chains = self._oriented() if reporter.profile.chains is not None else None
-        if self._options.ignore_callees and self._chains:
+        self._folded, self._places = folded, places
+        self._parent_of_row = self._parents() if self._needs_parents() else np.full(len(folded), -1, np.int64)
+        if self._options.exclude_other:
+            folded = replace(folded, filtered=folded.filtered | (self._parent_of_row < 0))
+        if self._options.ignore_callees and self._chains and len(self._chains.frames):
             places = self._cut_callees(folded, places)
         self._folded = folded
         self._places = places
+
+    def _needs_parents(self) -> bool:
+        return self._options.exclude_other or self._layout.has("parent")
 
     def _oriented(self) -> Chains:
         """The distinct chains in the order in which trees are read, cut to the greatest depth."""
@@ -312,7 +319,7 @@ class _Tables:
             if key.of_place:
                 place_keys[key.name] = key.column(self._facts, self._known.every_place())
             else:
-                values = self._parents() if key.source == "parent" else self._folded.sources[key.source]
+                values = self._parent_of_row if key.source == "parent" else self._folded.sources[key.source]
                 distinct, number = np.unique(values, return_inverse=True)
                 sample_keys[key.name] = (key.column(self._facts, distinct), number.ravel())
         builder = EntryBuilder(
@@ -333,25 +340,45 @@ class _Tables:
             else:
                 column, number = sample_keys[key.name]
                 keys[key.name] = KeyValues(key, column, number[entries.row])
-        totals = self._totals()
+        filtered = self._filtered(entries)
+        totals = self._totals(entries, filtered)
         return [
-            self._histogram(leader, builder, entries, keys, totals)
+            self._histogram(leader, builder, entries, keys, totals, filtered)
             for leader in sorted(set(self._groups.leader))
         ]
 
-    def _totals(self) -> list[EventTotals]:
+    def _totals(self, entries: Entries, filtered: NDArray[np.bool_]) -> list[EventTotals]:
+        """The totals of all events: of samples, and of the rows that filters leave."""
         folded, count = self._folded, len(self._events)
-        shown = ~folded.filtered
-        sums = [
-            sum_by(folded.event, folded.count, count),
-            sum_by(folded.event, folded.period, count),
-            sum_by(folded.event[shown], folded.count[shown], count),
-            sum_by(folded.event[shown], folded.period[shown], count),
-        ]
-        return [EventTotals(event, *(int(column[event.index]) for column in sums)) for event in self._events]
+        samples, period = sum_by(folded.event, folded.count, count), sum_by(folded.event, folded.period, count)
+        left = ~folded.filtered
+        shown_samples = sum_by(folded.event[left], folded.count[left], count)
+        totals = []
+        for event, leader, member in zip(self._events, self._groups.leader, self._groups.member, strict=True):
+            shown = entries.sums["period"][(entries.table == leader) & ~filtered, member].sum()
+            at = event.index
+            totals.append(EventTotals(event, int(samples[at]), int(period[at]), int(shown_samples[at]), int(shown)))
+        return totals
+
+    def _filtered(self, entries: Entries) -> NDArray[np.bool_]:
+        """Which entries are not shown: made by a sample that is filtered, or, of the first event, without the name's part."""
+        filtered = self._folded.filtered[entries.row]
+        part = self._options.selection.symbol_part
+        if part is None:
+            return filtered
+        names = self._known.symbols
+        has_part = np.array([part in names.name(number) for number in range(len(names))] + [False], np.bool_)
+        lacking: NDArray[np.bool_] = ~has_part[self._known.symbol[entries.place >> ROLE_BITS]]
+        return filtered | ((entries.table == 0) & lacking)
 
     def _histogram(
-        self, leader: int, builder: EntryBuilder, entries: Entries, keys: dict[str, KeyValues], totals: list[EventTotals]
+        self,
+        leader: int,
+        builder: EntryBuilder,
+        entries: Entries,
+        keys: dict[str, KeyValues],
+        totals: list[EventTotals],
+        filtered: NDArray[np.bool_],
     ) -> Histogram:
         options = self._options
         chosen = np.flatnonzero(entries.table == leader)
@@ -371,7 +398,6 @@ class _Tables:
             assert self._chains is not None
             classes = self._known.chain_ranks(by_address=graph.key == "address")[self._chains.frames]
             trees = Trees(builder, chosen, weights, total, graph, classes, self._chains.frames, self._known)
-        filtered = self._folded.filtered[entries.row]
         name = self._groups.names.get(leader, "")
         return Histogram(events, self._layout, entries, keys, order, filtered, tids, options, trees, self._facts, name)
 

@@ -32,8 +32,8 @@ class Times(Protocol):
 class Selection:
     """None means everything.
 
-    comms, pids, tids, dsos, symbols: marked unless among them; symbol_part: marked
-    unless the symbol's name contains it. cpus, times: taken out unless among them.
+    comms, pids, tids, dsos, symbols: marked unless among them; symbol_part: rows
+    whose function's name lacks it are not shown. cpus, times: taken out unless among them.
     """
 
     comms: tuple[str, ...] | None = None
@@ -48,7 +48,7 @@ class Selection:
     @property
     def by_place(self) -> bool:
         """Whether symbols are needed to decide."""
-        return self.dsos is not None or self.symbols is not None or self.symbol_part is not None
+        return self.dsos is not None or self.symbols is not None
 
     @property
     def by_task(self) -> bool:
@@ -99,9 +99,6 @@ class Selection:
         if self.symbols is not None:
             names = self.symbols
             marked |= ~_frames_named(places, lambda name: name in names)
-        if self.symbol_part is not None:
-            part = self.symbol_part
-            marked |= ~_frames_named(places, lambda name: part in name)
         return marked
 
 

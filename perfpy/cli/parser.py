@@ -102,7 +102,8 @@ class Parser:
         if not option.wants_value:
             return option.flag_value
         if option.bare is not None:
-            return option.bare
+            follows = option.takes_word and waiting and not waiting[-1].startswith("-")
+            return waiting.pop() if follows else option.bare
         if not waiting:
             raise UsageError(f"option {shown} requires a value {option.metavar}")
         return waiting.pop()

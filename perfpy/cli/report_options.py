@@ -41,10 +41,10 @@ _WORDS: Final = (
 _CONFIGURED: Final = (("print-type", "style"), ("order", "order"), ("sort-key", "key"))
 
 
-def call_graph(text: str | None, *, children: bool, inverted: bool, config: Config) -> CallGraph:
-    """How callchains are shown: --call-graph's value (None if not given), the configuration, -G and --children."""
+def call_graph(text: str | None, *, children: bool, inverted: bool, limit: float | None, config: Config) -> CallGraph:
+    """How callchains are shown: --call-graph's value, the configuration, -G, --children, and the limit for rows, if given."""
     chosen: dict[str, Any] = {
-        "percent": config.number("call-graph.threshold", CallGraph.percent),
+        "percent": config.number("call-graph.threshold", CallGraph.percent) if limit is None else limit,
         "limit": int(config.number("call-graph.print-limit", 0)),
     }
     for name, part in _CONFIGURED:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from perfpy.analysis.options import ReportOptions
+from perfpy.abi.flags import SampleType
+from perfpy.analysis.options import DEFAULT_PARENT, ReportOptions
 from perfpy.analysis.sortkeys import DEFAULT_ORDER, Mode
 from perfpy.cli import report_options as texts
 from perfpy.cli.machine_names import MachineNames
@@ -17,7 +18,7 @@ from perfpy.cli.options import fail
 from perfpy.cli.perfconfig import load
 from perfpy.cli.symbol_values import symbol_options_of
 from perfpy.cli.terminal import wants_plain
-from perfpy.errors import OutputFailed
+from perfpy.errors import OutputFailed, PerfError
 from perfpy.views.report_text import HEADER_HINT, TextOptions, report_lines
 
 if TYPE_CHECKING:
@@ -93,6 +94,10 @@ class ReportRun:
             return 0
         if plain:
             _print(report_lines(report, self._text_options(hidden)))
+            if values["threads"]:
+                from perfpy.views.thread_counts import thread_count_lines
+
+                _print(thread_count_lines(self._recording))
         else:
             self._show_screen(report)
         self._note_missing(report)
@@ -129,8 +134,9 @@ class ReportRun:
     def _options(self) -> ReportOptions:
         values, config = self._values, self._config
         children = config.flag("report.children", True) if values["children"] is None else values["children"]
-        graph = texts.call_graph(values["call_graph"], children=children, inverted=values["inverted"], config=config)
-        self._refuse_missing_chains()
+        limit = values["percent_limit"]
+        graph = texts.call_graph(values["call_graph"], children=children, inverted=values["inverted"], limit=limit, config=config)
+        self._refuse_missing_data()
         if values["part"]:
             values["symbol_filter"] = values["symbol_filter"] or values["part"]
         percentage = values["percentage"] or config.get("hist.percentage", "absolute")
@@ -141,6 +147,8 @@ class ReportRun:
             children=children and not values["hierarchy"],
             max_stack=values["max_stack"],
             ignore_callees=values["ignore_callees"],
+            parent=values["parent"] or DEFAULT_PARENT,
+            exclude_other=values["exclude_other"],
             hide_unresolved=values["hide_unresolved"],
             group=config.flag("report.group", True) if values["group"] is None else values["group"],
             sort_member=values["group_sort_idx"],
@@ -151,13 +159,23 @@ class ReportRun:
             unnamed_dso_width=0 if values["column_widths"] or values["field_separator"] or values["dsos"] else 16,
         )
 
-    def _refuse_missing_chains(self) -> None:
-        """-g of a recording without callchains is an error."""
-        asked = self._values["call_graph"]
-        data = self._recording.data
-        if asked is None or asked.startswith("none") or data.is_pipe or data.has_callchains:
+    def _refuse_missing_data(self) -> None:
+        """Reports of what was not recorded are errors; of pipes it is not known before they are read."""
+        values, data = self._values, self._recording.data
+        if data.is_pipe:
             return
-        fail("Selected -g, but the recording has no callchains; record with -g")
+        asked = values["call_graph"]
+        lacking = ""
+        if not data.has(SampleType.CALLCHAIN) and (values["parent"] or "parent" in (values["sort"] or "")):
+            lacking = "--sort parent needs callchains: record with -g"
+        elif not data.has(SampleType.CALLCHAIN) and asked is not None and not asked.startswith("none"):
+            lacking = "-g needs callchains: record with -g"
+        elif not data.has(SampleType.BRANCH_STACK) and values["branch_stack"]:
+            lacking = "-b needs branch records: record with -b"
+        elif not data.has(SampleType.DATA_SRC) and values["mem_mode"]:
+            lacking = "--mem-mode needs memory accesses: record with -d"
+        if lacking:
+            raise PerfError(f"{self._recording.path}: the recording has no such data; {lacking}")
 
     def _times(self) -> Any:
         from perfpy.views.timeranges import ranges_of

@@ -98,10 +98,9 @@ class PerfData:
         """Whether the recording was written to a pipe."""
         return isinstance(self.header, PipeHeader)
 
-    @property
-    def has_callchains(self) -> bool:
-        """Whether samples of any event have callchains."""
-        return any(event.attr.sample_type & SampleType.CALLCHAIN for event in self.events)
+    def has(self, field: SampleType) -> bool:
+        """Whether samples of any event have a field."""
+        return any(event.attr.sample_type & field for event in self.events)
 
     @property
     def has_branches(self) -> bool:

@@ -34,7 +34,7 @@ class Counter:
     manager; closing gives the counter back.
     """
 
-    __slots__ = ("_kernel", "_members", "_overflow_handler", "attr", "cpu", "event", "fd", "pid")
+    __slots__ = ("_kernel", "_members", "_overflow_handler", "_read_size", "attr", "cpu", "event", "fd", "pid")
 
     fd: int
 
@@ -55,10 +55,15 @@ class Counter:
         self.pid = pid
         self.cpu = cpu
         self._members = 1
+        self._read_size = read_size(attr.read_format)
         self._overflow_handler: object = None
         self.fd = self._kernel.perf_event_open(attr, pid, cpu, group.fd if group else -1, flags, event=event)
         if group:
-            group._members += 1
+            group._add_member()
+
+    def _add_member(self) -> None:
+        self._members += 1
+        self._read_size = read_size(self.attr.read_format, self._members)
 
     @classmethod
     def open(cls, event: str, pid: int = 0, cpu: int = -1, **attr_fields: int) -> Counter:
@@ -81,7 +86,7 @@ class Counter:
 
     def read_group(self) -> list[Reading]:
         """The counts of the whole group, the leader's first (with ReadFormat.GROUP; otherwise only this one)."""
-        data = self._kernel.read(self.fd, read_size(self.attr.read_format, self._members))
+        data = self._kernel.read(self.fd, self._read_size)
         if not data:
             raise NotScheduled(self.event)
         return decode_read(data, self.attr.read_format, "=")

@@ -9,8 +9,6 @@ for, a forgiving search. Raises KernelRefused where tracefs cannot be read.
 from __future__ import annotations
 
 import os
-import re
-from fnmatch import translate
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.errors import KernelRefused
@@ -38,7 +36,6 @@ _SECTIONS: Final = {
     "metricgroup": "metricgroup",
     "metricgroups": "metricgroup",
 }
-_PARTS: Final = re.compile(r"[^A-Za-z0-9]+")
 
 
 class Selection(NamedTuple):
@@ -129,6 +126,9 @@ class Selector:
 
 
 def _matcher(pattern: str) -> Callable[[str], bool]:
+    import re  # a list of everything needs no patterns
+    from fnmatch import translate
+
     match = re.compile(translate(pattern)).match
     return lambda name: match(name) is not None
 
@@ -147,19 +147,23 @@ def forgiving(text: str, offers: Iterable[Offer], most: int = 20) -> list[Offer]
 
     `ctx sw` finds context-switches, `pagefault` page-faults. Best first.
     """
-    asked = [part for part in _PARTS.split(text.lower()) if part]
+    asked = _parts(text)
     if not asked:
         return []
     ranked = []
     for offer in offers:
-        names = f"{offer.name} {offer.alias}".lower()
-        parts = [part for part in _PARTS.split(names) if part]
+        parts = _parts(f"{offer.name} {offer.alias}")
         joined = "".join(parts)
         scores = [_rank(word, parts, joined) for word in asked]
         if all(score < _NO_MATCH for score in scores):
             ranked.append((sum(scores) + len(parts) / 100, offer.kind == "Tracepoint event", offer.name, offer))
     ranked.sort(key=lambda row: row[:3])
     return [row[3] for row in ranked[:most]]
+
+
+def _parts(text: str) -> list[str]:
+    """The words of a name: what lies between -, _, :, / and blanks."""
+    return "".join(character if character.isalnum() else " " for character in text.lower()).split()
 
 
 _NO_MATCH: Final = 9

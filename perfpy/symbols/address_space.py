@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from perfpy.abi import records
 from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_FORK_EXEC, MISC_KERNEL, MISC_MMAP_DATA
-from perfpy.symbols.dso import KERNEL_NAME, DsoKind, DsoTable, has_no_file, is_anonymous, is_module, user_kind
+from perfpy.symbols.dso import KERNEL_NAME, MAP_HUGETLB, DsoKind, DsoTable, is_module, user_kind
 from perfpy.symbols.intervals import FOREVER, AddressSpaces, Mapping, SpaceBuilder
 
 if TYPE_CHECKING:
@@ -230,7 +230,7 @@ class TaskTimeline:
             prot, flags, build_id = (0 if record.misc & MISC_MMAP_DATA else _PROT_EXEC), 0, ""
         name, kind = record.filename, user_kind(record.filename)
         bias = (record.pgoff - record.addr) % _ADDRESSES
-        if is_anonymous(name, flags) or has_no_file(name):
+        if kind is DsoKind.NONE or flags & MAP_HUGETLB:
             bias, kind = 0, DsoKind.NONE
             if prot & _PROT_EXEC:
                 name, kind = f"/tmp/perf-{record.pid}.map", DsoKind.JIT

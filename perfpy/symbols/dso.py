@@ -10,6 +10,7 @@ import os
 import re
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
 from typing import Final
 
 KERNEL_NAME: Final = "[kernel.kallsyms]"
@@ -93,9 +94,9 @@ def perf_map_pid(name: str) -> int | None:
     return int(jit[1]) if jit else None
 
 
-def is_anonymous(name: str, flags: int = 0) -> bool:
+def is_anonymous(name: str) -> bool:
     """Memory that no file backs: //anon, /dev/zero, huge pages."""
-    return bool(flags & MAP_HUGETLB) or name == "//anon" or name.startswith(("/dev/zero", "/anon_hugepage"))
+    return name == "//anon" or name.startswith(("/dev/zero", "/anon_hugepage"))
 
 
 def has_no_file(name: str) -> bool:
@@ -103,6 +104,7 @@ def has_no_file(name: str) -> bool:
     return name == "[heap]" or name.startswith(("[stack", "/SYSV"))
 
 
+@lru_cache(maxsize=1 << 12)
 def user_kind(name: str) -> DsoKind:
     """The kind of a Dso of user space by its name."""
     if name in _VDSO_NAMES:

@@ -61,13 +61,9 @@ class SpaceBuilder:
     def __init__(self) -> None:
         self._spaces: list[_Space] = []
         self._mappings: list[Mapping] = []
-        # one entry a piece; died is filled in when something replaces it
-        self._space: list[int] = []
-        self._start: list[int] = []
-        self._end: list[int] = []
-        self._mapping: list[int] = []
-        self._born: list[int] = []
-        self._died: list[int] = []
+        # space, start, end, mapping, born of each piece; died is known when something replaces it
+        self._rows: list[tuple[int, int, int, int, int]] = []
+        self._died: dict[int, int] = {}
 
     def new_space(self, parent: int = -1, rank: int = 0) -> int:
         """A new address space; a fork's starts as its parent is at that moment (nothing is copied)."""
@@ -105,19 +101,22 @@ class SpaceBuilder:
         living = self._spaces[space]
         at = bisect.bisect_right(living.starts, address) - 1
         if at >= 0 and address < living.pieces[at].end:
-            return self._mappings[self._mapping[living.pieces[at].row]]
+            return self._mapping_of(living.pieces[at])
         return None
 
     def build(self) -> AddressSpaces:
         """The index over everything inserted so far."""
+        space, start, end, mapping, born = zip(*self._rows, strict=True) if self._rows else ((),) * 5
+        died = np.full(len(self._rows), FOREVER, np.int32)
+        died[list(self._died)] = list(self._died.values())
         return AddressSpaces(
             PieceColumns(
-                space=np.array(self._space, np.int32),
-                start=np.array(self._start, np.uint64),
-                end=np.array(self._end, np.uint64),
-                mapping=np.array(self._mapping, np.int32),
-                born=np.array(self._born, np.int32),
-                died=np.array(self._died, np.int32),
+                space=np.array(space, np.int32),
+                start=np.array(start, np.uint64),
+                end=np.array(end, np.uint64),
+                mapping=np.array(mapping, np.int32),
+                born=np.array(born, np.int32),
+                died=died,
             ),
             self._mappings,
             parent=np.array([space.parent for space in self._spaces], np.int32),
@@ -126,13 +125,8 @@ class SpaceBuilder:
         )
 
     def _add(self, space: int, start: int, end: int, mapping: int, born: int) -> _Piece:
-        self._space.append(space)
-        self._start.append(start)
-        self._end.append(end)
-        self._mapping.append(mapping)
-        self._born.append(born)
-        self._died.append(FOREVER)
-        return _Piece(start, end, len(self._space) - 1)
+        self._rows.append((space, start, end, mapping, born))
+        return _Piece(start, end, len(self._rows) - 1)
 
     def _end_piece(self, space: int, piece: _Piece, rank: int) -> None:
         self._died[piece.row] = rank
@@ -140,8 +134,11 @@ class SpaceBuilder:
         if not conflicts or conflicts[-1] != rank:
             conflicts.append(rank)
 
+    def _mapping_of(self, piece: _Piece) -> Mapping:
+        return self._mappings[self._rows[piece.row][3]]
+
     def _same(self, piece: _Piece, mapping: Mapping) -> bool:
-        held = self._mappings[self._mapping[piece.row]]
+        held = self._mapping_of(piece)
         return held.bias == mapping.bias and held.dso == mapping.dso
 
     def _overlay(self, space: int, overlapped: list[_Piece], mapping: Mapping, number: int, rank: int) -> list[_Piece]:
@@ -157,7 +154,7 @@ class SpaceBuilder:
                 at = max(at, piece.end)
                 continue
             self._end_piece(space, piece, rank)
-            held = self._mapping[piece.row]
+            held = self._rows[piece.row][3]
             if piece.start < mapping.start:
                 result.append(self._add(space, piece.start, mapping.start, held, rank))
             if piece.end > mapping.end:

@@ -8,10 +8,11 @@ field is read from behind its record's end: such samples are marked damaged.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfpy.abi.byteorder import as_number
 from perfpy.abi.columns import Columns, Ragged, spans_index
 
 if TYPE_CHECKING:
@@ -93,12 +94,11 @@ Step = Callable[[Cursor, Columns, bool], None]
 
 def realigned(buf: NDArray[np.uint8], offsets: NDArray[np.int64], endian: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """A copy of the records, each at a multiple of 8; records that are no multiple of 8 long get the rest as zeros."""
-    order: Literal["little", "big"] = "little" if endian == "<" else "big"
     parts, places, at = [], [], 0
     for start in offsets.tolist():
         if not 0 <= start <= len(buf) - 8:
             raise ValueError("a record reaches beyond the buffer")
-        size = int.from_bytes(buf[start + 6 : start + 8].tobytes(), order)
+        size = as_number(buf[start + 6 : start + 8].tobytes(), endian)
         if start + size > len(buf):
             raise ValueError("a record reaches beyond the buffer")
         record = buf[start : start + size].tobytes()

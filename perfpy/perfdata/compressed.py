@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfpy.abi.byteorder import as_number
 from perfpy.abi.flags import RecordType
 from perfpy.abi.records import HEADER
 from perfpy.perfdata.chunk import make_chunk
@@ -88,7 +89,7 @@ class Unpacker:
         kind, _, _ = HEADER[self._endian].unpack_from(record)
         if kind == RecordType.COMPRESSED:
             return record[8:]
-        size = int.from_bytes(record[8:16], "little" if self._endian == "<" else "big")
+        size = as_number(record[8:16], self._endian)
         return record[16 : 16 + size]
 
     def _pieces(self, payload: bytes, offset: int) -> Iterator[bytes]:

@@ -11,6 +11,8 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, TypeVar
 
+from perfpy.abi.byteorder import as_number
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -44,11 +46,11 @@ class FieldReader:
 
     def u32(self) -> int:
         """The next 4 bytes as a number."""
-        return int.from_bytes(self.raw(4), "little" if self.endian == "<" else "big")
+        return as_number(self.raw(4), self.endian)
 
     def u64(self) -> int:
         """The next 8 bytes as a number."""
-        return int.from_bytes(self.raw(8), "little" if self.endian == "<" else "big")
+        return as_number(self.raw(8), self.endian)
 
     def u64s(self, count: int) -> tuple[int, ...]:
         """The next `count` 8-byte numbers."""

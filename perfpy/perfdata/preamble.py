@@ -9,10 +9,12 @@ others (perfpy.abi.user_records).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from perfpy.abi import user_records
+from perfpy.abi.byteorder import as_number
 from perfpy.abi.flags import RecordType
+from perfpy.abi.records import HEADER
 from perfpy.errors import BadPerfData
 from perfpy.perfdata.features import Feature, decode_feature
 from perfpy.perfdata.header import PIPE_HEADER_SIZE, SECTION_SIZE, FileHeader, PipeHeader, Section, decode_attr_table
@@ -72,7 +74,6 @@ class _FilePreamble:
         self._source = source
         self._header = header
         self._warn = warn
-        self._order: Literal["little", "big"] = "little" if header.endian == "<" else "big"
 
     def read(self) -> Preamble:
         preamble = Preamble(self._data_section())
@@ -110,7 +111,7 @@ class _FilePreamble:
         if section.end > self._source.size or section.size % 8:
             raise self._fail(f"event ids of {section.size} bytes in a file of {self._source.size}", section.offset)
         data = self._source.read(*section)
-        return tuple(int.from_bytes(data[i : i + 8], self._order) for i in range(0, len(data), 8))
+        return tuple(as_number(data[i : i + 8], self._header.endian) for i in range(0, len(data), 8))
 
     def _read_features(self, preamble: Preamble) -> None:
         header = self._header
@@ -121,7 +122,7 @@ class _FilePreamble:
             if len(entry) < SECTION_SIZE:
                 self._warn(f"offset {header.data.end:#x}: the table of features is cut")
                 return
-            section = Section(int.from_bytes(entry[:8], self._order), int.from_bytes(entry[8:], self._order))
+            section = Section(as_number(entry[:8], header.endian), as_number(entry[8:], header.endian))
             preamble.feature_sections[number] = section
             left -= section.size
             if section.end > self._source.size or left < 0:
@@ -158,7 +159,7 @@ class _PipePreamble:
         if kind not in _PIPE_RECORDS:
             return
         record = chunk.record(row)
-        misc = int.from_bytes(record[4:6], "little" if self._endian == "<" else "big")
+        _, misc, _ = HEADER[self._endian].unpack_from(record)
         try:
             value = user_records.decode(kind, misc, record[8:], self._endian)
             self._keep(value, offset + len(record))
@@ -173,6 +174,9 @@ class _PipePreamble:
             preamble.events.append((value.attr, value.ids))
         elif isinstance(value, user_records.EventUpdate):
             preamble.updates.append(value)
+        elif isinstance(value, user_records.HeaderBuildId):
+            key = Feature.BUILD_ID.key
+            preamble.features[key] = (*preamble.features.get(key, ()), value)
         elif isinstance(value, user_records.HeaderFeature):
             preamble.feature_sections[value.feat_id] = Section(0, len(value.data))
             preamble.add_feature(value.feat_id, value.data, self._endian, self._warn)
@@ -182,5 +186,11 @@ class _PipePreamble:
 
 
 _PIPE_RECORDS = frozenset(
-    (RecordType.HEADER_ATTR, RecordType.EVENT_UPDATE, RecordType.HEADER_FEATURE, RecordType.HEADER_TRACING_DATA),
+    (
+        RecordType.HEADER_ATTR,
+        RecordType.EVENT_UPDATE,
+        RecordType.HEADER_BUILD_ID,
+        RecordType.HEADER_FEATURE,
+        RecordType.HEADER_TRACING_DATA,
+    ),
 )

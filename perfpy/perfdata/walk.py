@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfpy.abi.byteorder import as_number
 from perfpy.abi.flags import RecordType
 from perfpy.abi.records import HEADER
 
@@ -146,6 +147,6 @@ def walk_over_payloads(data: NDArray[np.uint8], endian: str) -> Walk:
             break
         found.append(at)
         width = PAYLOAD_TYPES.get(kind, 0)
-        payload = int.from_bytes(data[at + 8 : at + min(size, 8 + width)].tobytes(), "little" if endian == "<" else "big")
+        payload = as_number(data[at + 8 : at + min(size, 8 + width)].tobytes(), endian)
         at += size + payload
     return Walk(np.array(found, np.int64), at)

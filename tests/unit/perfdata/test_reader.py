@@ -273,3 +273,10 @@ def test_somebody_elses_file_is_refused_when_asked_to(tmp_path: Path) -> None:
     with pytest.raises(BadPerfData, match="-f"):
         PerfData(path, check_owner=True)
     PerfData(path).close()
+
+
+def test_build_ids_of_a_pipe_are_its_feature_too(tmp_path: Path) -> None:
+    built = PerfDataBuilder()
+    built.record(user_records.HeaderBuildId(2, -1, bytes(range(20)), "/bin/busy")).sample(time=1)
+    file = opened(tmp_path, built.pipe())
+    assert [entry.filename for entry in file.features["build_id"]] == ["/bin/busy"]

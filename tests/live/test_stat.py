@@ -73,7 +73,7 @@ def test_ctrl_c_prints_what_was_counted() -> None:
 
 def test_a_process_that_ends_ends_the_counting() -> None:
     """-p returns when the last of its tasks is gone."""
-    with subprocess.Popen(["sleep", "0.4"]) as sleeper:
+    with subprocess.Popen(["sleep", "1.5"]) as sleeper:
         run = stat("-j", "-p", str(sleeper.pid), "-e", "task-clock")
     assert run.returncode == 0
     assert "task-clock" in run.stderr

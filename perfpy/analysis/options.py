@@ -41,6 +41,7 @@ class ReportOptions:
 
     call_graph: None for a report without callchains. children: whether
     callers are rows, too. max_stack: frames of a chain that are looked at.
+    hierarchy: whether each sort key is shown on a level of its own.
     ignore_callees, parent: regular expressions; exclude_other: only samples that
     have a parent are shown. group: whether events of a
     group share a table; sort_member: by which member it is sorted.
@@ -55,6 +56,7 @@ class ReportOptions:
     parent: str = DEFAULT_PARENT
     exclude_other: bool = False
     hide_unresolved: bool = False
+    hierarchy: bool = False
     group: bool = True
     sort_member: int = 0
     relative_percentages: bool = False

@@ -41,7 +41,8 @@ def quality_notes(report: Report) -> Iterator[str]:
 def _notes_of(histogram: Histogram, samples: int) -> Iterator[str]:
     name = histogram.leader.event.name
     if samples < _FEW:
-        yield f"{name}: {samples} samples only, half of them are uncertain by {margin(50, samples):.0f} points: record longer or with a higher -F"
+        points = margin(50, samples)
+        yield f"{name}: {samples} samples only; a share of 50 % may be {points:.0f} points off: record longer or with a higher -F"
     unnamed = _unnamed_percent(histogram)
     if unnamed >= _MUCH:
         yield f"{name}: {unnamed:.0f} % is in code without symbols"

@@ -369,7 +369,8 @@ class _Tables:
         names = self._known.symbols
         has_part = np.array([part in names.name(number) for number in range(len(names))] + [False], np.bool_)
         lacking: NDArray[np.bool_] = ~has_part[self._known.symbol[entries.place >> ROLE_BITS]]
-        return filtered | ((entries.table == 0) & lacking)
+        lacking &= entries.table == 0
+        return filtered | lacking
 
     def _histogram(
         self,

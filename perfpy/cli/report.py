@@ -53,7 +53,9 @@ _LACKING: Final = {
 @option("--show-total-period", is_flag=True, help="show a column with the sum of periods")
 @option("--show-cpu-utilization", "--showcpuutilization", is_flag=True, help="show shares of kernel and user code")
 @option("-T", "--threads", is_flag=True, help="show counts per thread (of recordings made with -s)")
-@option("-g", "--call-graph", bare=_CALL_GRAPH, takes_word=True, negated="none", default=None, metavar="<print_type,...>", help="how to show callchains")
+@option(
+    "-g", "--call-graph", bare=_CALL_GRAPH, takes_word=True, negated="none", metavar="<print_type,...>", help="how to show callchains"
+)
 @option("--children", is_flag=True, default=None, help="add callers' overhead (default where there are callchains)")
 @option("-G", "--inverted", is_flag=True, help="call graphs from callers to callees")
 @option("-H", "--hierarchy", is_flag=True, help="a level for each sort key")
@@ -84,9 +86,9 @@ _LACKING: Final = {
 @option("--skip-empty", is_flag=True, default=None, help="leave out events without samples (default)")
 @stdio_option
 @option("--tui", is_flag=True, help="browse the report (needs the extra perfpy[tui])")
-@option("--stdio-color", bare="always", takes_word=True, default="auto", metavar="<mode>", help="colours of the plain text: always, never or auto")
+@option("--stdio-color", bare="always", takes_word=True, default="auto", metavar="<mode>", help="colours: always, never or auto")
 @option("--json", bare="-", takes_word=True, default=None, metavar="<file>", help="the report as JSON")
-@option("--flamegraph", "--html", bare="", takes_word=True, default=None, metavar="<file>", help="a flame graph and the table as one HTML file")
+@option("--flamegraph", "--html", bare="", takes_word=True, default=None, metavar="<file>", help="a flame graph, one HTML file")
 @option("--folded", bare="-", takes_word=True, default=None, metavar="<file>", help="stacks as lines for flamegraph.pl and others")
 @option("--speedscope", bare="", takes_word=True, default=None, metavar="<file>", help="stacks for speedscope")
 @option("--firefox", bare="", takes_word=True, default=None, metavar="<file>", help="samples for the Firefox Profiler")

@@ -134,6 +134,8 @@ class ReportRun:
     def _options(self) -> ReportOptions:
         values, config = self._values, self._config
         children = config.flag("report.children", True) if values["children"] is None else values["children"]
+        if values["hierarchy"] and values["fields"]:
+            fail("--hierarchy and --fields options cannot be used together")
         limit = values["percent_limit"]
         graph = texts.call_graph(values["call_graph"], children=children, inverted=values["inverted"], limit=limit, config=config)
         self._refuse_missing_data()
@@ -141,10 +143,11 @@ class ReportRun:
             values["symbol_filter"] = values["symbol_filter"] or values["part"]
         percentage = values["percentage"] or config.get("hist.percentage", "absolute")
         return ReportOptions(
-            wanted=texts.wanted(values, children=children, config=config, mode=self._mode()),
+            wanted=texts.wanted(values, children=children and not values["hierarchy"], config=config, mode=self._mode()),
             selection=texts.selection(values, self._times()),
             call_graph=graph,
             children=children and not values["hierarchy"],
+            hierarchy=values["hierarchy"],
             max_stack=values["max_stack"],
             ignore_callees=values["ignore_callees"],
             parent=values["parent"] or DEFAULT_PARENT,

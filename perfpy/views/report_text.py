@@ -16,13 +16,13 @@ from perfpy.views.callchain_text import ChainWriter, Stem
 from perfpy.views.tips import tip
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from perfpy.analysis.histogram import Histogram
     from perfpy.analysis.reporting import Report
 
 HEADER_HINT = "# To display the perf.data header info, please use --header/--header-only options.\n#"
-_GAP = "  "
+GAP = "  "
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,20 @@ def report_lines(report: Report, options: TextOptions) -> Iterator[str]:
             continue
         if not options.quiet:
             yield from _summary(histogram, options)
-        yield from HistogramText(histogram, options).lines()
+        yield from table_lines(histogram, options)
         yield from ("", "")
     if not options.quiet:
         yield from ("#", f"# ({tip()})", "#")
+
+
+def table_lines(histogram: Histogram, options: TextOptions) -> Iterator[str]:
+    """One table: rows, or with -H levels of rows."""
+    if not histogram.options.hierarchy:
+        return HistogramText(histogram, options).lines()
+    from perfpy.analysis.hierarchy import make_hierarchy  # the view of it builds on this module
+    from perfpy.views.hierarchy_text import HierarchyText
+
+    return HierarchyText(make_hierarchy(histogram), options).lines()
 
 
 def _summary(histogram: Histogram, options: TextOptions) -> Iterator[str]:
@@ -101,10 +111,10 @@ class HistogramText:
         shown = [entry for entry in histogram.layout.fields if entry.name not in options.hidden]
         self._last = histogram.layout.fields[-1]
         wide = _KeyWidths(histogram)
-        self._columns = [
-            _MetricColumn(entry, histogram, options, self._user_width(entry))
+        self.columns = [
+            MetricColumnText(entry, histogram, options, self._user_width(entry))
             if isinstance(entry, Metric)
-            else _KeyColumn(entry, histogram, options, self._user_width(entry) or wide.of(entry))
+            else KeyColumnText(entry, histogram, options, self._user_width(entry) or wide.of(entry))
             for entry in shown
         ]
 
@@ -116,7 +126,7 @@ class HistogramText:
         """Header, rows and call trees."""
         if not self._options.quiet:
             yield from self._header()
-        writer = self._chain_writer()
+        writer = self.chain_writer()
         histogram = self._histogram
         measure = "children" if "children" in histogram.entries.sums else "period"
         for entry in histogram.shown().tolist():
@@ -127,7 +137,8 @@ class HistogramText:
                 stem = Stem(histogram.weight(entry), histogram.leader.period, *histogram.trees.under(entry))
                 yield from writer.lines(histogram.calls(entry), stem)
 
-    def _chain_writer(self) -> ChainWriter | None:
+    def chain_writer(self) -> ChainWriter | None:
+        """What draws the call trees; None where there are none."""
         trees, graph = self._histogram.trees, self._histogram.options.call_graph
         if trees is None or graph is None:
             return None
@@ -137,23 +148,23 @@ class HistogramText:
 
     def _header(self) -> Iterator[str]:
         separator = self._options.separator
-        yield "# " + (separator or _GAP).join(column.header() for column in self._columns)
+        yield "# " + (separator or GAP).join(column.header() for column in self.columns)
         if separator is None:
-            yield "# " + _GAP.join("." * column.width for column in self._columns)
+            yield "# " + GAP.join("." * column.width for column in self.columns)
             yield "#"
 
     def _row(self, entry: int) -> str:
         cells = []
-        for column in self._columns:
+        for column in self.columns:
             cell = column.cell(entry)
             if column.entry is not self._last:
                 cell += " " * (column.width - byte_width(cell))
             cells.append(cell)
         separator = self._options.separator
-        return separator.join(cells) if separator else _GAP + _GAP.join(cells)
+        return separator.join(cells) if separator else GAP + GAP.join(cells)
 
 
-class _MetricColumn:
+class MetricColumnText:
     """A column of numbers, one for each member of the event group."""
 
     def __init__(self, metric: Metric, histogram: Histogram, options: TextOptions, user_width: int) -> None:
@@ -168,9 +179,11 @@ class _MetricColumn:
         self._number_width = 1 if options.separator else own - (1 if metric.unit is Unit.NUMBER else 2)
 
     def header(self) -> str:
+        """The column's name, set to its width."""
         return f"{self._name:>{self.width}}"
 
     def cell(self, entry: int) -> str:
+        """The numbers of an entry."""
         return "".join(self._number(entry, member) for member in self._members)
 
     def _number(self, entry: int, member: int) -> str:
@@ -184,7 +197,7 @@ class _MetricColumn:
         return f" {histogram.mean(metric.value, entry, member):{width}.1f}"
 
 
-class _KeyColumn:
+class KeyColumnText:
     """A column of texts."""
 
     def __init__(self, key: SortKey, histogram: Histogram, options: TextOptions, width: int) -> None:
@@ -194,9 +207,11 @@ class _KeyColumn:
         self.width = width
 
     def header(self) -> str:
+        """The column's name, set to its width."""
         return _filled(self.entry.header, self.width)
 
     def cell(self, entry: int) -> str:
+        """The text of an entry, set as the column is."""
         text = self._histogram.text(self.entry.name, entry)
         if self._separator:
             text = text.replace(self._separator[0], ".")
@@ -244,8 +259,3 @@ class _KeyWidths:
             return 0
         values = histogram.keys[key.name]
         return max(map(values.column.wide, values.number[self._entries].tolist()), default=0)
-
-
-def plain(lines: Sequence[str]) -> str:
-    """Lines as one text."""
-    return "".join(line + "\n" for line in lines)

@@ -28,9 +28,9 @@ def thread_count_lines(recording: Recording) -> Iterator[str]:
             continue
         of_thread = counts.setdefault((record.pid, record.tid), {})
         for reading in decode_read(record.values, read_format, endian):
-            event = event_of.get(reading.id) or recording.events[0]
+            event = event_of.get(reading.id or 0, recording.events[0])
             of_thread[event.index] = of_thread.get(event.index, 0) + reading.value
-    shown = sorted({index for of_thread in counts.values() for index in of_thread})
+    shown = list(dict.fromkeys(index for of_thread in counts.values() for index in of_thread))
     names = {index: recording.events[index].name for index in shown}
     pid_width = max([3, *(len(str(pid)) for pid, _ in counts)])
     tid_width = max([3, *(len(str(tid)) for _, tid in counts)])

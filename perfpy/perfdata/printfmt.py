@@ -15,7 +15,24 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfpy.perfdata.printtree import (
+    Atom,
+    Cast,
+    Conditional,
+    DynamicArray,
+    DynamicLength,
+    DynamicText,
+    Element,
+    Expression,
+    FieldValue,
+    Flags,
+    HexBytes,
+    NumberArray,
+    Operation,
+    Symbolic,
+)
 
 if TYPE_CHECKING:
     from perfpy.perfdata.traceformat import EventFormat, TraceField
@@ -23,119 +40,6 @@ if TYPE_CHECKING:
 
 class PrintFormatError(ValueError):
     """A print format that perf's library cannot parse either."""
-
-
-@dataclass(frozen=True, slots=True)
-class Atom:
-    """A number, a name, or the text of a string literal, escapes as written."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class FieldValue:
-    """REC->name; field is None where the format has no such field."""
-
-    name: str
-    field: TraceField | None
-
-
-@dataclass(frozen=True, slots=True)
-class Cast:
-    """(type)item"""
-
-    type: str
-    item: Expression
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """left operator right; left is None of a single operator."""
-
-    operator: str
-    left: Expression | None
-    right: Expression
-    priority: int
-
-
-@dataclass(frozen=True, slots=True)
-class Conditional:
-    """condition ? yes : no"""
-
-    condition: Expression
-    yes: Expression
-    no: Expression
-
-
-@dataclass(frozen=True, slots=True)
-class Element:
-    """array[index]"""
-
-    array: Expression
-    index: Expression
-
-
-@dataclass(frozen=True, slots=True)
-class Flags:
-    """__print_flags(value, delimiter, { mask, name } ...)"""
-
-    value: Expression
-    delimiter: str
-    names: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Symbolic:
-    """__print_symbolic(value, { value, name } ...)"""
-
-    value: Expression
-    names: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class HexBytes:
-    """__print_hex(array, size), or without blanks __print_hex_str(array, size)"""
-
-    array: Expression
-    size: Expression
-    delimiter: str
-
-
-@dataclass(frozen=True, slots=True)
-class NumberArray:
-    """__print_array(array, count, element size)"""
-
-    array: Expression
-    count: Expression
-    element_size: Expression
-
-
-@dataclass(frozen=True, slots=True)
-class DynamicText:
-    """__get_str(name); a bitmask or a cpumask when kind says so."""
-
-    name: str
-    field: TraceField | None
-    kind: str
-
-
-@dataclass(frozen=True, slots=True)
-class DynamicArray:
-    """__get_dynamic_array(name), __get_sockaddr(name)"""
-
-    field: TraceField
-
-
-@dataclass(frozen=True, slots=True)
-class DynamicLength:
-    """__get_dynamic_array_len(name)"""
-
-    field: TraceField
-
-
-Expression: TypeAlias = (
-    Atom | FieldValue | Cast | Operation | Conditional | Element | Flags | Symbolic | HexBytes | NumberArray | DynamicText | DynamicArray | DynamicLength
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +71,14 @@ _PRIORITY: Final = {
     "==": 10, "!=": 10, "&": 11, "^": 12, "|": 13, "&&": 14, "||": 15, "?": 16,
 }  # fmt: skip
 _BINARY: Final = frozenset(_PRIORITY) - {"++", "--", "~", "!", "?"}
+_DYNAMIC_TEXTS: Final = {
+    "__get_str": "string",
+    "__get_rel_str": "string",
+    "__get_bitmask": "bitmask",
+    "__get_rel_bitmask": "bitmask",
+    "__get_cpumask": "cpumask",
+    "__get_rel_cpumask": "cpumask",
+}
 _TYPE_SIZES: Final = {
     **dict.fromkeys(("__u64", "u64", "__s64", "s64"), 8),
     **dict.fromkeys(("__u32", "u32", "__s32", "s32", "int"), 4),
@@ -361,12 +273,8 @@ class _Parser:
             return HexBytes(self._argument_until(","), self._argument_until(")"), " " if name == "__print_hex" else "")
         if name == "__print_array":
             return NumberArray(self._argument_until(","), self._argument_until(","), self._argument_until(")"))
-        if name in ("__get_str", "__get_rel_str"):
-            return self._dynamic_text("string")
-        if name in ("__get_bitmask", "__get_rel_bitmask"):
-            return self._dynamic_text("bitmask")
-        if name in ("__get_cpumask", "__get_rel_cpumask"):
-            return self._dynamic_text("cpumask")
+        if name in _DYNAMIC_TEXTS:
+            return self._dynamic_text(_DYNAMIC_TEXTS[name])
         if name in ("__get_dynamic_array", "__get_rel_dynamic_array", "__get_sockaddr", "__get_sockaddr_rel"):
             array = DynamicArray(self._own_field())
             if self.token == ("operator", "["):

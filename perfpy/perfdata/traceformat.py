@@ -12,7 +12,9 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-_FIELD: Final = re.compile(r"^\s*field:(?:special\s*:?\s*)?(?P<declaration>[^;]+);\s*offset:(?P<offset>\w+);\s*size:(?P<size>\w+);(?:\s*signed:(?P<signed>\w+);)?")
+_FIELD: Final = re.compile(
+    r"^\s*field:(?:special\s*:?\s*)?(?P<declaration>[^;]+);\s*offset:(?P<offset>\w+);\s*size:(?P<size>\w+);(?:\s*signed:(?P<signed>\w+);)?"
+)
 _DECLARATION: Final = re.compile(r"^(?P<type>.*?)\s*(?P<name>\w+)\s*(?P<brackets>\[.*\])?$", re.DOTALL)
 _MIDDLE_BRACKETS: Final = re.compile(r"\[([^\]]*)\]\s*\w+$")
 _LOC: Final = re.compile(r"__(?:data|rel)_loc")

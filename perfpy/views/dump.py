@@ -117,7 +117,8 @@ class _Writer:
         raw = swapped(kind, misc, record.data) if self._is_foreign else record.data
         # perf counts the bytes of a pipe from behind its header
         place = alternate(record.offset - (PIPE_HEADER_SIZE if self._data.is_pipe else 0))
-        text = f"\n{place}@{'pipe' if self._data.is_pipe else self._paths[record.stream]} [{size:#x}]: event: {kind}\n.\n. ... raw event: size {size} bytes\n{hex_lines(raw)}\n"
+        file = "pipe" if self._data.is_pipe else self._paths[record.stream]
+        text = f"\n{place}@{file} [{size:#x}]: event: {kind}\n.\n. ... raw event: size {size} bytes\n{hex_lines(raw)}\n"
         if kind == RecordType.SAMPLE:
             return text + self._samples.text(record.offset, record.event, misc, f"{place} [{size:#x}]: PERF_RECORD_SAMPLE", self._stamp)
         body = record.data[8:]
@@ -184,9 +185,11 @@ def _in_order(streams: list[Iterator[KeyedChunk]], *, by_time: bool) -> Iterator
             events = _events_of(keyed)
             types = keyed.chunk.types.tolist()
             for row, (kind, key, time) in enumerate(zip(types, keyed.keys.tolist(), keyed.times.tolist(), strict=True)):
+                first = key
                 if kind == RecordType.FINISHED_ROUND and by_time:  # it is read before what it lets through
-                    key, round_key = round_key, key
-                waiting.append(_Record(key, time, number, place, int(keyed.chunk.offsets[row]), events.get(row, 0), keyed.chunk.record(row)))
+                    first, round_key = round_key, key
+                offset = int(keyed.chunk.offsets[row])
+                waiting.append(_Record(first, time, number, place, offset, events.get(row, 0), keyed.chunk.record(row)))
                 number += 1
             if not by_time:
                 yield from waiting

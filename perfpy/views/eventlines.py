@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfpy.abi.flags import HardwareId, PerfType, SampleType, SoftwareId
+from perfpy.abi.flags import BranchSample, HardwareId, PerfType, SampleType, SoftwareId
 from perfpy.views import fieldtext
 from perfpy.views.branchtext import BranchTexts, address_modes
 from perfpy.views.fields import has_callchain
@@ -61,9 +61,11 @@ class LineContext:
     stop_at: frozenset[str] = frozenset()  # symbols behind which a callchain is not shown
 
 
-def columns_of(fields: set[str], *, filtered: bool) -> set[str]:
+def columns_of(event: FileEvent, fields: set[str], *, filtered: bool) -> set[str]:
     """The sample columns that a set of -F fields needs; filtered: samples are chosen by task or symbol too."""
     needed = {"misc"} & fields
+    if "ip" in fields and event.attr.branch_sample_type & BranchSample.CALL_STACK:
+        needed.add("branch_stack")
     for name in fields:
         needed.update(_COLUMNS.get(name, (name,)))
     if filtered:
@@ -194,8 +196,12 @@ class EventLines:
             ids = symbolizer.frame_ids(pid, self._column(batch, "ip"), batch.key, columns["cpumode"])
             return [Coded(ids, self._flat_frames.update())]
         from perfpy.analysis.callchains import frames_of
+        from perfpy.analysis.callstacks import has_callstacks, with_callstacks
 
-        frames, counts = frames_of(columns["callchain"], pid, batch.key, symbolizer)
+        chains = columns["callchain"]
+        if has_callstacks(self._event.attr) and "branch_stack" in columns:
+            chains = with_callstacks(chains, columns["branch_stack"])
+        frames, counts = frames_of(chains, pid, batch.key, symbolizer)
         frames, counts = shortened(frames, counts, self._context.max_stack)
         lines = self._chain_frames.update()
         if self._context.stop_at:
@@ -215,7 +221,10 @@ class EventLines:
 
     def _registers(self, batch: Batch) -> list[Piece]:
         pieces: list[Piece] = []
-        for name, column, mask in (("iregs", "intr_regs", self._event.attr.sample_regs_intr), ("uregs", "user_regs", self._event.attr.sample_regs_user)):
+        for name, column, mask in (
+            ("iregs", "intr_regs", self._event.attr.sample_regs_intr),
+            ("uregs", "user_regs", self._event.attr.sample_regs_user),
+        ):
             if name in self._fields and column in batch.columns:
                 abis = self._column(batch, column + "_abi")
                 pieces.append(fieldtext.register_texts(abis, batch.columns[column], mask, self._context.arch))

@@ -54,9 +54,19 @@ _DEFAULTS: Final = {
     OTHER: (*_COMMON, *_ADDRESS, "period"),
 }  # fmt: skip
 _TYPE_NAMES: Final = {
-    "hw": PerfType.HARDWARE, "sw": PerfType.SOFTWARE, "trace": PerfType.TRACEPOINT, "raw": PerfType.RAW, "break": PerfType.BREAKPOINT, "synth": SYNTH,
-}  # fmt: skip
-_LONG_NAMES: Final = {PerfType.HARDWARE: "hardware", PerfType.SOFTWARE: "software", PerfType.TRACEPOINT: "tracepoint", PerfType.HW_CACHE: "hardware-cache"}
+    "hw": PerfType.HARDWARE,
+    "sw": PerfType.SOFTWARE,
+    "trace": PerfType.TRACEPOINT,
+    "raw": PerfType.RAW,
+    "break": PerfType.BREAKPOINT,
+    "synth": SYNTH,
+}
+_LONG_NAMES: Final = {
+    PerfType.HARDWARE: "hardware",
+    PerfType.SOFTWARE: "software",
+    PerfType.TRACEPOINT: "tracepoint",
+    PerfType.HW_CACHE: "hardware-cache",
+}
 
 #: a field, the sample_type bits one of which it needs, perf's name for them, and whether a file with AUX data may lack it
 _NEEDS: Final = (
@@ -113,6 +123,7 @@ def has_callchain(event: FileEvent) -> bool:
 
 
 def long_kind_name(kind: int) -> str:
+    """The name of a kind in messages."""
     return _LONG_NAMES.get(PerfType(kind), "unknown") if kind <= PerfType.BREAKPOINT else "unknown"
 
 
@@ -175,7 +186,9 @@ class OutputFields:
             _put(one, name, removes, by_name=kind is None)
             one.chosen = one.wildcard = True
 
-    def settle(self, events: Sequence[FileEvent], *, is_pipe: bool, has_stat: bool, has_aux: bool, use_callchain: bool, has_clock: bool) -> bool:
+    def settle(
+        self, events: Sequence[FileEvent], *, is_pipe: bool, has_stat: bool, has_aux: bool, use_callchain: bool, has_clock: bool
+    ) -> bool:
         """Fit the sets to the events of a file; returns whether call chains are printed.
 
         Raises UsageError for a field that was asked for and that samples do
@@ -239,7 +252,9 @@ class OutputFields:
 
 def _check_symbols(one: FieldSet, sample_type: int) -> None:
     if "sym" in one.fields and not sample_type & (SampleType.IP | SampleType.ADDR):
-        raise UsageError("Display of symbols requested but neither sample IP nor sample address available. Hence, no addresses to convert to symbols.")
+        raise UsageError(
+            "Display of symbols requested but neither sample IP nor sample address available. Hence, no addresses to convert to symbols."
+        )
     if "symoff" in one.fields and "sym" not in one.fields:
         raise UsageError("Display of offsets requested but symbol is not selected.")
     if "dso" in one.fields and not sample_type & (SampleType.IP | SampleType.ADDR):

@@ -29,8 +29,12 @@ if TYPE_CHECKING:
 
 _NEVER: Final = 0xFFFFFFFFFFFFFFFF
 _MISC_LETTERS: Final = (
-    (flags.MISC_KERNEL, "K"), (flags.MISC_USER, "U"), (flags.MISC_HYPERVISOR, "H"), (flags.MISC_GUEST_KERNEL, "G"), (flags.MISC_GUEST_USER, "g"),
-)  # fmt: skip
+    (flags.MISC_KERNEL, "K"),
+    (flags.MISC_USER, "U"),
+    (flags.MISC_HYPERVISOR, "H"),
+    (flags.MISC_GUEST_KERNEL, "G"),
+    (flags.MISC_GUEST_USER, "g"),
+)
 _NO_DATA_SRC: Final = 0x5080021
 _BRANCH_TYPES: Final = (
     "", "COND", "UNCOND", "IND", "CALL", "IND_CALL", "RET", "SYSCALL", "SYSRET", "COND_CALL", "COND_RET", "ERET", "IRQ", "SERROR", "NO_TX",
@@ -103,6 +107,7 @@ def page_size_text(size: int) -> bytes:
 
 
 def page_size_field(size: int) -> bytes:
+    """A page size as a field of a line."""
     return b" " + page_size_text(size)
 
 
@@ -191,12 +196,18 @@ def register_texts(abis: NDArray[np.uint64], registers: Ragged, mask: int, arch:
     return texts
 
 
-def branch_flags_text(word: int) -> bytes:
-    """What follows the addresses of a branch: "/P/-/-/0/COND/- "."""
+def branch_parts(word: int) -> tuple[dict[str, int], int]:
+    """The parts of a branch's flags by name, and the reserved bits above them."""
     parts = {}
     for name, width in BRANCH_FLAGS:
         parts[name] = word & (1 << width) - 1
         word >>= width
+    return parts, word
+
+
+def branch_flags_text(word: int) -> bytes:
+    """What follows the addresses of a branch: "/P/-/-/0/COND/- "."""
+    parts, _ = branch_parts(word)
     guess = "P" if parts["predicted"] else "M" if parts["mispred"] else "-"
     kind = branch_type_text(parts["type"], parts["new_type"])
     spec = _BRANCH_SPECS[parts["spec"]]
@@ -217,9 +228,11 @@ def bpf_output_text(raw: bytes) -> bytes:
         data = raw[at : at + 8]
         head = b"BPF output:" if not at else b"           "
         shown = bytes(byte if 32 <= byte < 127 else 0x2E for byte in data)
-        lines.append(b"%17s %04x:%s%s  %s%s\n" % (head, at, b"".join(b" %02x" % byte for byte in data), b"   " * (8 - len(data)), shown, b" " * (8 - len(data))))
+        lines.append(
+            b"%17s %04x:%s%s  %s%s\n"
+            % (head, at, b"".join(b" %02x" % byte for byte in data), b"   " * (8 - len(data)), shown, b" " * (8 - len(data)))
+        )
     text, nul, rest = raw.partition(b"\0")
     if nul and all(32 <= byte < 127 for byte in text) and not rest.strip(b"\0"):
         lines.append(b'%17s "%s"\n' % (b"BPF string:", text))
     return b"".join(lines)
-

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from perfpy.views.timetext import RelativeTimes
     from perfpy.views.tracetext import TraceSource
 
-_ROWS: Final = 1 << 13  # samples formatted at a time: keeps the texts of a batch within a few MB
+_ROWS: Final = 1 << 14  # samples formatted at a time: keeps the texts of a batch within a few MB
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ class ScriptLines:
         """The sample columns that are needed."""
         needed = {"tid", "time", "cpumode"}
         for event in self.events:
-            needed |= columns_of(self.fields.sets[kind_of(event)].fields, filtered=not self.keep.is_open)
+            needed |= columns_of(event, self.fields.sets[kind_of(event)].fields, filtered=not self.keep.is_open)
         return needed
 
     def write(self, batches: Iterable[Batch], side: Iterable[SideLine], out: BinaryIO) -> int:
@@ -69,7 +69,9 @@ class ScriptLines:
 
     def _makers(self) -> list[EventLines]:
         sets = self.fields.sets
-        return [EventLines(event, sets[kind_of(event)].fields, sets[kind_of(event)].chosen, self.context, self.trace) for event in self.events]
+        return [
+            EventLines(event, sets[kind_of(event)].fields, sets[kind_of(event)].chosen, self.context, self.trace) for event in self.events
+        ]
 
     def _chosen(self, batch: Batch) -> Batch:
         kept = None if self.keep.is_open else self.keep.mask(batch, self.events, self.context.timeline, self.context.symbolizer)

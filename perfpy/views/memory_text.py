@@ -16,8 +16,8 @@ _LEVELS: Final = (
     "Remote Cache (1 hop)", "Remote Cache (2 hops)", "I/O", "Uncached",
 )  # fmt: skip
 _LEVEL_NUMBERS: Final = {
-    0x1: "L1", 0x2: "L2", 0x3: "L3", 0x4: "L4", 0x5: "L2 MHB", 0x6: "Memory-side Cache", 0x8: "Uncached", 0x9: "CXL", 0xA: "I/O", 0xB: "Any cache",
-    0xC: "LFB/MAB", 0xD: "RAM", 0xE: "PMEM", 0xF: "N/A",
+    0x1: "L1", 0x2: "L2", 0x3: "L3", 0x4: "L4", 0x5: "L2 MHB", 0x6: "Memory-side Cache", 0x8: "Uncached", 0x9: "CXL", 0xA: "I/O",
+    0xB: "Any cache", 0xC: "LFB/MAB", 0xD: "RAM", 0xE: "PMEM", 0xF: "N/A",
 }  # fmt: skip
 _HOPS: Final = ("N/A", "core, same node", "node, same socket", "socket, same board", "board")
 _SNOOPS: Final = ("N/A", "None", "Hit", "Miss", "HitM")
@@ -56,6 +56,7 @@ def _numbered_level(number: int, remote: int, hops: int) -> str:
 
 
 def snoop_text(data_src: int) -> str:
+    """What other caches had of it."""
     snoop, more = data_src >> 19 & 0x1F, data_src >> 38 & 0x3
     parts = [name for bit, name in enumerate(_SNOOPS) if snoop >> bit & 1]
     parts += [name for bit, name in enumerate(("Fwd", "Peer")) if more >> bit & 1]
@@ -63,17 +64,20 @@ def snoop_text(data_src: int) -> str:
 
 
 def tlb_text(data_src: int) -> str:
+    """Where the address was translated."""
     tlb = data_src >> 26 & 0x7F
     names = tlb & ~(_HIT | _MISS)
     return (_joined(names, _TLBS) if names else "N/A") + (" hit" if tlb & _HIT else "") + (" miss" if tlb & _MISS else "")
 
 
 def lock_text(data_src: int) -> str:
+    """Whether it was a locked access."""
     lock = data_src >> 24 & 0x3
     return "N/A" if lock & 1 else "Yes" if lock & 2 else "No"
 
 
 def block_text(data_src: int) -> str:
+    """What a load was blocked by."""
     blocked = data_src >> 40 & 0x7
     if not blocked or blocked & 1:
         return " N/A"

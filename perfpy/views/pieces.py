@@ -72,7 +72,9 @@ class ValueTexts:
         """The piece of a column of integers."""
         if len(self._texts) > _MOST_PAIRS:
             return list(map(self._text, values.tolist()))
-        codes, new = self._table.ids_and_new(values.astype(np.int64).view(np.uint64) if values.dtype.kind == "i" else values.astype(np.uint64))
+        codes, new = self._table.ids_and_new(
+            values.astype(np.int64).view(np.uint64) if values.dtype.kind == "i" else values.astype(np.uint64)
+        )
         self._texts.extend(map(self._text, values[new].tolist()))
         return Coded(codes, self._texts)
 

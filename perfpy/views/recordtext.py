@@ -20,7 +20,7 @@ from perfpy.abi.flags import (
     RecordType,
 )
 
-_NAMES: Final = {
+_NAMES: Final[dict[int, str]] = {
     0: "TOTAL",
     **{number: number.name for number in RecordType},
     RecordType.HEADER_ATTR: "ATTR",

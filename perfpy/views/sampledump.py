@@ -16,8 +16,7 @@ import numpy as np
 from perfpy.abi.columns import Ragged
 from perfpy.abi.flags import CONTEXT_USER, BranchSample, ReadFormat, SampleType
 from perfpy.abi.registers import register_name
-from perfpy.abi.sample_branches import BRANCH_FLAGS
-from perfpy.views.fieldtext import branch_type_text, has_column, page_size_text
+from perfpy.views.fieldtext import branch_parts, branch_type_text, has_column, page_size_text
 from perfpy.views.recordtext import alternate, signed
 
 if TYPE_CHECKING:
@@ -29,9 +28,16 @@ _NEVER: Final = 0xFFFFFFFFFFFFFFFF
 _NO_DATA_SRC: Final = 0x5080021
 _REGISTER_ABIS: Final = ("none", "32-bit", "64-bit")
 _FIXED: Final = (
-    SampleType.IDENTIFIER, SampleType.IP, SampleType.TID, SampleType.TIME, SampleType.ADDR, SampleType.ID, SampleType.STREAM_ID, SampleType.CPU,
+    SampleType.IDENTIFIER,
+    SampleType.IP,
+    SampleType.TID,
+    SampleType.TIME,
+    SampleType.ADDR,
+    SampleType.ID,
+    SampleType.STREAM_ID,
+    SampleType.CPU,
     SampleType.PERIOD,
-)  # fmt: skip
+)
 _SPECS: Final = ("", "SPEC_WRONG_PATH", "NON_SPEC_CORRECT_PATH", "SPEC_CORRECT_PATH")
 
 #: (cpu, time) -> what stands at the start of a line
@@ -82,7 +88,10 @@ class SampleTexts:
         ids = self._symbolizer.frame_ids(pid, columns.get("ip", np.zeros(rows, np.uint64)), batch.key, columns["cpumode"])
         frames, dsos = self._symbolizer.frames, self._symbolizer.dsos
         places = zip(comms, tid.tolist(), frames.dso[ids].tolist(), frames.level[ids].tolist(), strict=True)
-        return [f" ... thread: {timeline.comms[comm]}:{thread}\n ...... dso: {_place(dsos, dso, level)}\n" for comm, thread, dso, level in places]
+        return [
+            f" ... thread: {timeline.comms[comm]}:{thread}\n ...... dso: {_place(dsos, dso, level)}\n"
+            for comm, thread, dso, level in places
+        ]
 
     def _deliveries(self, sample: _Sample, owner: str) -> str:
         """Whose the sample is, once for each time that it is delivered: once a reading that has moved."""
@@ -191,13 +200,13 @@ def _callstack(branches: Any) -> str:
 def _branches(branches: Any) -> str:
     lines = [f"... branch stack: nr:{len(branches)}\n"]
     for i, (source, target, flags) in enumerate(branches.tolist()):
-        parts = {}
-        for name, width in BRANCH_FLAGS:
-            parts[name] = flags & (1 << width) - 1
-            flags >>= width
-        marks = "".join(mark if parts[name] else " " for name, mark in (("mispred", "M"), ("predicted", "P"), ("abort", "A"), ("in_tx", "T")))
+        parts, reserved = branch_parts(flags)
+        marks = "".join(
+            mark if parts[name] else " " for name, mark in (("mispred", "M"), ("predicted", "P"), ("abort", "A"), ("in_tx", "T"))
+        )
         kind = branch_type_text(parts["type"], parts["new_type"])
-        lines.append(f"..... {i:2d}: {source:016x} -> {target:016x} {parts['cycles']} cycles {marks} {flags:x} {kind} {_SPECS[parts['spec']]}\n")
+        about = f"{parts['cycles']} cycles {marks} {reserved:x} {kind} {_SPECS[parts['spec']]}"
+        lines.append(f"..... {i:2d}: {source:016x} -> {target:016x} {about}\n")
     return "".join(lines)
 
 

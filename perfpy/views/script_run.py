@@ -165,7 +165,7 @@ class ScriptRun:
         return None if found is None else (found[0], address - found[1])
 
     def _side_lines(self, context: LineContext) -> Iterable[Any]:
-        if not self._options.shown:
+        if not self._options.shown and not self._recording.data.survey.types[RecordType.STAT_ROUND]:
             return ()
         from perfpy.views.sideband import SHOWN, SideBandLines
 

@@ -15,6 +15,7 @@ from perfpy.abi.flags import MISC_MMAP_BUILD_ID, RecordType
 from perfpy.views.fields import OutputFields, has_callchain, kind_of
 from perfpy.views.fieldtext import misc_text, task_text
 from perfpy.views.recordtext import KernelNamer, record_text, signed
+from perfpy.views.statrounds import StatRounds
 from perfpy.views.timetext import time_text
 
 if TYPE_CHECKING:
@@ -116,8 +117,12 @@ class SideBandLines:
     def lines(self, side_band: Iterable[SideRecord]) -> Iterator[SideLine]:
         """The lines, in order of delivery."""
         names = TaskNames()
+        rounds = StatRounds(self._events)
         for side in side_band:
             record = side.record
+            counts = rounds.lines(record)
+            if counts:
+                yield SideLine(side.key, side.offset, 0, b"", counts.encode("utf-8", "surrogateescape"), False)
             is_exit = isinstance(record, records.Exit)
             if not is_exit:
                 names.apply(record)

@@ -12,7 +12,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from perfpy.perfdata.printfmt import (
+from perfpy.perfdata.printfmt import PrintFormat, PrintFormatError, number
+from perfpy.perfdata.printtree import (
     Atom,
     Cast,
     Conditional,
@@ -26,10 +27,7 @@ from perfpy.perfdata.printfmt import (
     HexBytes,
     NumberArray,
     Operation,
-    PrintFormat,
-    PrintFormatError,
     Symbolic,
-    number,
 )
 
 if TYPE_CHECKING:
@@ -135,7 +133,9 @@ class _Writer:
 
     # numbers
 
-    def _digits(self, flags: str, kind: str, bits: int, argument: Expression, width: list[str], pieces: list[str], values: list[str]) -> None:
+    def _digits(
+        self, flags: str, kind: str, bits: int, argument: Expression, width: list[str], pieces: list[str], values: list[str]
+    ) -> None:
         if kind == "c":
             self._out.may_hold_nul = True
             pieces.append("%" + flags + "c")
@@ -289,7 +289,9 @@ class _Writer:
         if isinstance(tree, Flags):
             return f"{self._constant(self._runtime.flags(tree, python, bool(width)))}({', '.join([self._number(tree.value).code, *width])})"
         if isinstance(tree, Symbolic):
-            return f"{self._constant(self._runtime.symbolic(tree, python, bool(width)))}({', '.join([self._number(tree.value).code, *width])})"
+            return (
+                f"{self._constant(self._runtime.symbolic(tree, python, bool(width)))}({', '.join([self._number(tree.value).code, *width])})"
+            )
         if isinstance(tree, HexBytes):
             place = self._place(tree.array)
             return "''" if place is None else self._raw_call("hex_bytes", place[0], self._number(tree.size).code, repr(tree.delimiter))

@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from perfpy.perfdata.printfmt import Flags, PrintFormatError, Symbolic, number, parse_print_fmt
+from perfpy.perfdata.printfmt import PrintFormatError, number, parse_print_fmt
 from perfpy.views.tracecode import Load, Rendering, render
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from perfpy.perfdata.printtree import Flags, Symbolic
     from perfpy.perfdata.traceformat import EventFormat, TraceField
 
 _CODES: Final = {(1, "u"): "B", (2, "u"): "H", (4, "u"): "I", (8, "u"): "Q", (1, "s"): "b", (2, "s"): "h", (4, "s"): "i", (8, "s"): "q"}
@@ -54,9 +55,11 @@ class Runtime:
     # numbers
 
     def divide(self, left: int, right: int) -> int:
+        """left / right; 0 where C would trap."""
         return left // right if right else 0
 
     def remainder(self, left: int, right: int) -> int:
+        """left % right; 0 where C would trap."""
         return left % right if right else 0
 
     def alternate(self, python: str, values: tuple[int, ...]) -> str:
@@ -97,6 +100,7 @@ class Runtime:
         return text
 
     def string_from(self, raw: bytes, offset: int) -> str:
+        """The text from an offset on."""
         return self.c_string(raw[offset:])
 
     def string(self, raw: bytes, location: int, size: int, base: int) -> str:
@@ -144,6 +148,7 @@ class Runtime:
         return data if self.endian == ">" else data[::-1]
 
     def hex_bytes(self, raw: bytes, offset: int, size: int, delimiter: str) -> str:
+        """__print_hex and __print_hex_str."""
         data = raw[offset : offset + size]
         return data.hex(delimiter) if delimiter else data.hex()
 
@@ -196,14 +201,13 @@ class Runtime:
         text = self._functions.get((address, with_offset))
         if text is None:
             found = self._resolve(address) if self._resolve else None
-            if found is None:
-                text = f"0x{address:x}"
-            else:
-                text = f"{found[0]}+0x{address - found[1]:x}" if with_offset else found[0]
+            name, start = found or (f"0x{address:x}", 0)
+            text = f"{name}+0x{address - start:x}" if found and with_offset else name
             self._functions[address, with_offset] = text
         return text
 
     def pointer(self, value: int) -> str:
+        """%p of C's library."""
         return f"0x{value:x}" if value else "(nil)"
 
     def mac(self, raw: bytes, offset: int, size: int, suffix: str) -> str:
@@ -241,6 +245,10 @@ class Runtime:
 def _latin(text: str) -> str:
     """A text of UTF-8 with escaped surrogates as one character a byte."""
     return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("latin-1")
+
+
+def _is_printable(text: bytes) -> bool:
+    return all(32 <= byte < 127 or 9 <= byte <= 13 for byte in text)
 
 
 def _name_value(text: str) -> int:
@@ -309,9 +317,8 @@ class TraceText:
             offset = self._runtime.dynamic_offset(raw, location, field.size, base)
             length = self._runtime.dynamic_length(raw, location, field.size, base)
         data = raw[offset : offset + length]
-        if field.is_string and field.name not in self._plain:
-            if all(32 <= byte < 127 or 9 <= byte <= 13 for byte in data.partition(b"\0")[0]):
-                return self._runtime.string_from(raw, offset)  # an empty one runs on into what follows it
+        if field.is_string and field.name not in self._plain and _is_printable(data.partition(b"\0")[0]):
+            return self._runtime.string_from(raw, offset)  # an empty one runs on into what follows it
         self._plain.add(field.name)
         return "ARRAY[" + ", ".join(f"{byte:02x}" for byte in data) + "]"
 

@@ -18,8 +18,12 @@ if TYPE_CHECKING:
 
 _UNHANDLED: Final = ": unhandled!\n"
 _SILENT: Final = (
-    RecordType.HEADER_ATTR, RecordType.HEADER_EVENT_TYPE, RecordType.HEADER_TRACING_DATA, RecordType.HEADER_BUILD_ID, RecordType.HEADER_FEATURE,
-)  # fmt: skip
+    RecordType.HEADER_ATTR,
+    RecordType.HEADER_EVENT_TYPE,
+    RecordType.HEADER_TRACING_DATA,
+    RecordType.HEADER_BUILD_ID,
+    RecordType.HEADER_FEATURE,
+)
 _AGGREGATION: Final = 0
 _INTERVAL: Final = 1
 _SCALE: Final = 2

@@ -1,0 +1,55 @@
+"""The counts of `perf stat record` as `perf script` prints them: every counter after every round.
+
+What enters: perf's own records THREAD_MAP, CPU_MAP, STAT and STAT_ROUND, in
+order of delivery. What leaves: for a STAT_ROUND its lines.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from perfpy.abi import user_records
+from perfpy.views.recordtext import signed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from perfpy.perfdata.events import FileEvent
+
+_HEAD = f"{'CPU':>3} {'THREAD':>8} {'VAL':>15} {'ENA':>15} {'RUN':>15} {'TIME':>15} EVENT\n"
+
+
+class StatRounds:
+    """Follows the counts of a file."""
+
+    def __init__(self, events: Sequence[FileEvent]) -> None:
+        self._events = events
+        self._event_of = {ident: event.index for event in events for ident in event.ids}
+        self._threads: tuple[int, ...] = ()
+        self._cpus: tuple[int, ...] = ()
+        self._counts: dict[tuple[int, int, int], user_records.Stat] = {}  # by event, cpu, number of the thread
+        self._is_first = True
+
+    def lines(self, record: Any) -> str:
+        """The lines that a record brings: those of a STAT_ROUND, none of all others."""
+        if isinstance(record, user_records.ThreadMap):
+            self._threads = tuple(signed(pid & 0xFFFFFFFF) for pid, _ in record.threads)
+        elif isinstance(record, user_records.CpuMap):
+            self._cpus = record.cpus
+        elif isinstance(record, user_records.Stat) and record.id in self._event_of:
+            self._counts[self._event_of[record.id], signed(record.cpu), record.thread] = record
+        elif isinstance(record, user_records.StatRound):
+            return "".join(self._round(record.time))
+        return ""
+
+    def _round(self, time: int) -> Iterator[str]:
+        if self._is_first:
+            self._is_first = False
+            yield _HEAD
+        for event in self._events:
+            for number, thread in enumerate(self._threads):
+                for at, cpu in enumerate(event.cpus or self._cpus):
+                    # a count is found by the CPU itself; where CPUs do not count, by its place
+                    found = self._counts.get((event.index, cpu, number)) or self._counts.get((event.index, at, number))
+                    value, enabled, running = (found.value, found.enabled, found.running) if found else (0, 0, 0)
+                    yield f"{cpu:3d} {thread:8d} {value:15d} {enabled:15d} {running:15d} {time:15d} {event.name}\n"

@@ -61,9 +61,24 @@ class Output:
         if self._view is None:
             self._view = self._choose_view()
         text = "".join(self._view.render(tally))
+        if self._for_a_person and tally.timestamp is None:
+            text += self._notes(tally)
         if self._options["interval_clear"] and tally.timestamp is not None:
             text = _CLEAR + text
         self.write(text)
+
+    @property
+    def _for_a_person(self) -> bool:
+        """Whether the counts are read as text at a terminal."""
+        options = self._options
+        as_text = not options["json"] and options["separator"] is None
+        return as_text and self.stream.isatty() and os.environ.get("TERM", "") != "dumb"
+
+    def _notes(self, tally: Tally) -> str:
+        from perfpy.views.stat_notes import notes
+
+        dim, plain = ("", "") if os.environ.get("NO_COLOR") else ("\033[2m", "\033[0m")
+        return "".join(f" {dim}{note}{plain}\n" for note in notes(tally))
 
     def write(self, text: str) -> None:
         """Write text as it is. Raises OutputFailed."""

@@ -11,6 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from perfpy.capture.measurement import Hooks, Measurement
+from perfpy.cli.stat_progress import Progress
 from perfpy.cli.stat_signals import Signals
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class Session(Hooks):
         self._options = options
         self._file = file
         self._signal = 0
+        self._progress = Progress()
         output.title = title(plan)
 
     def run(self) -> int:
@@ -57,6 +59,7 @@ class Session(Hooks):
 
     def show(self, tally: Tally) -> None:
         """Print it."""
+        self._progress.clear()
         self._output.show(tally)
 
     def opened(self, counting: Counting) -> None:
@@ -81,6 +84,8 @@ class Session(Hooks):
 
     def run_started(self, number: int) -> None:
         """On stderr, with -v."""
+        if self._plan.repeat > 1:
+            self._progress.show(number, self._plan.repeat)
         if self._options["verbose"] and self._plan.repeat != 1:
             print(f"[ perf stat: executing run #{number + 1} ... ]", file=sys.stderr)
 

@@ -1,0 +1,66 @@
+"""What a person at a terminal should know about the counts above: why some are missing, which to distrust.
+
+What enters: a `Tally`. What leaves: lines, none where all is well. Scripts
+never see them: they go to terminals only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perfpy.analysis.statistics import deviation, fences, mean, relative_error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfpy.analysis.tally import Tally
+
+#: a counter that was on the PMU for less than this part of the time is a guess
+_TRUSTED_SHARE: Final = 0.5
+#: a standard error above this makes a mean useless, in percent
+_USELESS_ERROR: Final = 10.0
+_RUNS_FOR_FENCES: Final = 5
+
+
+def notes(tally: Tally) -> list[str]:
+    """One line a matter."""
+    return [*_missing(tally), *_multiplexed(tally), *_spread(tally)]
+
+
+def _missing(tally: Tally) -> Iterator[str]:
+    """Events without a count, those with the same reason in one line."""
+    reasons: dict[str, list[str]] = {}
+    for event in tally.events:
+        if event.why_not is not None:
+            cause = getattr(event.why_not, "cause", "") or str(event.why_not)
+            remedy = getattr(event.why_not, "remedy", "")
+            reasons.setdefault(f"{cause}; {remedy}" if remedy else cause, []).append(event.name)
+    for reason, names in reasons.items():
+        yield f"{', '.join(names)}: {reason}"
+
+
+def _multiplexed(tally: Tally) -> Iterator[str]:
+    shares = {}
+    for event in tally.events:
+        rows = tally.rows[event]
+        enabled, running = sum(row.enabled for row in rows), sum(row.running for row in rows)
+        if enabled and running < enabled:
+            shares[event.name] = running / enabled
+    if not shares:
+        return
+    worst = min(shares, key=shares.__getitem__)
+    text = f"{len(shares)} events shared the PMU: their counts are estimates ({worst} was counted {shares[worst]:.0%} of the time)"
+    yield text + ("; count fewer events at once to trust them" if shares[worst] < _TRUSTED_SHARE else "")
+
+
+def _spread(tally: Tally) -> Iterator[str]:
+    elapsed = [float(run) for run in tally.times.elapsed] if tally.times else []
+    if tally.runs < 2 or len(elapsed) < 2:
+        return
+    if relative_error(deviation(elapsed) / len(elapsed) ** 0.5, mean(elapsed)) > _USELESS_ERROR:
+        yield "the elapsed times spread so much that their mean says little; use more runs, or a quieter machine"
+    if len(elapsed) >= _RUNS_FOR_FENCES:
+        outside = fences(elapsed).outside(elapsed)
+        if outside:
+            runs = ", ".join(str(run + 1) for run in outside)
+            yield f"outliers: run {runs} of {len(elapsed)}; something else may have run then (--table shows each run)"

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.options import ReportOptions
     from perfpy.perfdata.batches import Batch
     from perfpy.perfdata.events import FileEvent
-    from perfpy.perfdata.features import EventGroup
+    from perfpy.perfdata.feature_values import EventGroup
     from perfpy.perfdata.reader import PerfData
     from perfpy.symbols.address_space import TaskTimeline
     from perfpy.symbols.missing import MissingSymbols

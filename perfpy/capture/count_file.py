@@ -28,7 +28,8 @@ from perfpy.abi.user_records import (
 )
 from perfpy.capture.environment import Environment
 from perfpy.capture.targets import ANY, comms
-from perfpy.perfdata.features import EventDesc, EventGroup, Feature, encode_feature
+from perfpy.perfdata.feature_values import EventDesc, EventGroup
+from perfpy.perfdata.features import Feature, encode_feature
 from perfpy.perfdata.writer import FileWriter, PipeWriter, WrittenEvent
 
 if TYPE_CHECKING:

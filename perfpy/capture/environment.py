@@ -10,18 +10,18 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from perfpy.perfdata.features import (
+from perfpy.perfdata.feature_values import (
     CacheLevel,
     CpuCount,
     CpuLocation,
     CpuTopology,
-    Feature,
     MemNode,
     MemTopology,
     NumaNode,
     PmuCaps,
     PmuMapping,
 )
+from perfpy.perfdata.features import Feature
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,15 +13,8 @@ from typing import TYPE_CHECKING, Any
 from perfpy import __version__
 from perfpy.abi.flags import NATIVE_ENDIAN
 from perfpy.capture.environment import Environment
-from perfpy.perfdata.features import (
-    ClockData,
-    Compression,
-    EventDesc,
-    EventGroup,
-    Feature,
-    SampleTime,
-    encode_feature,
-)
+from perfpy.perfdata.feature_values import ClockData, Compression, EventDesc, EventGroup, SampleTime
+from perfpy.perfdata.features import Feature, encode_feature
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from perfpy.perfdata.features import BpfProgram, BpfTypes
+    from perfpy.perfdata.feature_values import BpfProgram, BpfTypes
 
 _TAG_SIZE: Final = 8
 _BTF_MAGIC: Final = 0xEB9F

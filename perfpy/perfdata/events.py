@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from perfpy.abi.attr import EventAttr
-    from perfpy.perfdata.features import EventGroup
+    from perfpy.perfdata.feature_values import EventGroup
     from perfpy.perfdata.preamble import Preamble
     from perfpy.perfdata.tracing import Tracing
 

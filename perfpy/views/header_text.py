@@ -16,7 +16,7 @@ from perfpy.views.attr_text import EventNames, FileNames, attr_fields
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from perfpy.perfdata.features import (
+    from perfpy.perfdata.feature_values import (
         AuxtraceIndexEntry,
         CacheLevel,
         Caps,

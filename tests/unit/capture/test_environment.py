@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from perfpy.capture.environment import Environment
-from perfpy.perfdata.features import CacheLevel, Feature, MemNode, MemTopology, NumaNode, PmuMapping
+from perfpy.perfdata.feature_values import CacheLevel, MemNode, MemTopology, NumaNode, PmuMapping
+from perfpy.perfdata.features import Feature
 
 FILES = {
-    "proc/cpuinfo": "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 158\nmodel name\t: Some   CPU\nstepping\t: 10\n",
+    "proc/cpuinfo": "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 158\n"
+    "model name\t: Some   CPU\nstepping\t: 10\n",
     "proc/meminfo": "MemTotal:       1234 kB\nMemFree: 1 kB\n",
     "sys/devices/system/node/node0/meminfo": "Node 0 MemTotal:        1000 kB\nNode 0 MemFree:         400 kB\n",
     "sys/devices/system/node/node0/cpulist": "0-3\n",

@@ -8,7 +8,7 @@ import pytest
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.user_records import MISC_BUILD_ID_SIZE, HeaderBuildId
-from perfpy.perfdata.features import (
+from perfpy.perfdata.feature_values import (
     AuxtraceIndexEntry,
     BpfProgram,
     BpfTypes,
@@ -20,7 +20,6 @@ from perfpy.perfdata.features import (
     CpuTopology,
     EventDesc,
     EventGroup,
-    Feature,
     HybridPmu,
     MemNode,
     MemTopology,
@@ -28,9 +27,8 @@ from perfpy.perfdata.features import (
     PmuCaps,
     PmuMapping,
     SampleTime,
-    decode_feature,
-    encode_feature,
 )
+from perfpy.perfdata.features import Feature, decode_feature, encode_feature
 
 VALUES: dict[Feature, Any] = {
     Feature.TRACING_DATA: b"\x17\x08Dtracing",

@@ -12,7 +12,8 @@ import pytest
 from perfpy.abi import records, user_records
 from perfpy.abi.flags import BranchSample, ReadFormat, SampleType
 from perfpy.errors import BadPerfData
-from perfpy.perfdata.features import EventDesc, Feature
+from perfpy.perfdata.feature_values import EventDesc
+from perfpy.perfdata.features import Feature
 from perfpy.perfdata.reader import PerfData
 from tests.builders.perfdata import USUAL, PerfDataBuilder, simple_recording, usual_attr
 

@@ -14,7 +14,8 @@ import pytest
 from perfpy.abi import records, user_records
 from perfpy.abi.flags import RecordType, SampleType
 from perfpy.errors import BadPerfData
-from perfpy.perfdata.features import EventDesc, EventGroup, Feature
+from perfpy.perfdata.feature_values import EventDesc, EventGroup
+from perfpy.perfdata.features import Feature
 from perfpy.perfdata.reader import PerfData
 from perfpy.perfdata.stream import RecordStream
 from tests.builders.perfdata import USUAL, PerfDataBuilder, header_of, simple_recording, usual_attr

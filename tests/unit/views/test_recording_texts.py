@@ -11,7 +11,7 @@ from perfpy.abi import records, user_records
 from perfpy.abi.counts import Reading
 from perfpy.abi.flags import MISC_COMM_EXEC, MISC_FORK_EXEC, ReadFormat, SampleType
 from perfpy.abi.records import SampleId
-from perfpy.perfdata.features import (
+from perfpy.perfdata.feature_values import (
     BpfProgram,
     ClockData,
     Compression,
@@ -20,13 +20,13 @@ from perfpy.perfdata.features import (
     CpuTopology,
     EventDesc,
     EventGroup,
-    Feature,
     MemNode,
     MemTopology,
     NumaNode,
     PmuMapping,
     SampleTime,
 )
+from perfpy.perfdata.features import Feature
 from perfpy.recording import Recording
 from perfpy.views.evlist_text import evlist_lines
 from perfpy.views.header_text import header_lines

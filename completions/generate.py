@@ -39,6 +39,11 @@ def values(option: Option) -> str:
     return " ".join(option.type.words) if isinstance(option.type, Choice) else ""
 
 
+def only_attached(option: Option) -> bool:
+    """Whether the value is never the next word."""
+    return option.bare is not None and not option.takes_word
+
+
 def shown(command: PerfCommand) -> list[Option]:
     """The options that help shows."""
     return [option for option in command.options if not option.hidden]
@@ -118,8 +123,8 @@ def _bash_case(name: str, command: PerfCommand) -> str:
     options = shown(command)
 
     def spelt(*kinds: str) -> str:
-        """The options of which the next word is such a value (an optional value never is)."""
-        chosen = [option for option in options if value_kind(option) in kinds and option.bare is None]
+        """The options of which the next word may be such a value."""
+        chosen = [option for option in options if value_kind(option) in kinds and not only_attached(option)]
         return " ".join(spelling for option in chosen for spelling in option.spellings)
 
     fields = {
@@ -189,8 +194,8 @@ def _zsh_case(name: str, command: PerfCommand) -> str:
 
 def _zsh_option(option: Option) -> Iterator[str]:
     kind = value_kind(option)
-    attached = option.bare is not None
-    colon = "::" if attached else ":"
+    attached = only_attached(option)
+    colon = ":" if option.bare is None else "::"
     action = {
         "": "",
         "event": f"{colon}event:_perfpy_events",

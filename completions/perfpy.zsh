@@ -228,8 +228,8 @@ _perfpy() {
                 '*--showcpuutilization[show shares of kernel and user code]' \
                 '*-T[show counts per thread]' \
                 '*--threads[show counts per thread]' \
-                '*-g-[how to show callchains]::value: ' \
-                '*--call-graph=-[how to show callchains]::value: ' \
+                '*-g+[how to show callchains]::value: ' \
+                '*--call-graph=[how to show callchains]::value: ' \
                 '*--children[add callers overhead]' \
                 '*-G[call graphs from callers to callees]' \
                 '*--inverted[call graphs from callers to callees]' \
@@ -272,14 +272,14 @@ _perfpy() {
                 '*--skip-empty[leave out events without samples]' \
                 '*--stdio[plain text in perfs layout, on a terminal too]' \
                 '*--tui[browse the report]' \
-                '*--stdio-color=-[colours of the plain text  always, never or auto]::value: ' \
-                '*--json=-[the report as JSON]::file:_files' \
-                '*--flamegraph=-[a flame graph and the table as one HTML file]::file:_files' \
-                '*--html=-[a flame graph and the table as one HTML file]::file:_files' \
-                '*--folded=-[stacks as lines for flamegraph.pl and others]::file:_files' \
-                '*--speedscope=-[stacks for speedscope]::file:_files' \
-                '*--firefox=-[samples for the Firefox Profiler]::file:_files' \
-                '*--pprof=-[stacks for pprof]::file:_files' \
+                '*--stdio-color=[colours  always, never or auto]::value: ' \
+                '*--json=[the report as JSON]::file:_files' \
+                '*--flamegraph=[a flame graph, one HTML file]::file:_files' \
+                '*--html=[a flame graph, one HTML file]::file:_files' \
+                '*--folded=[stacks as lines for flamegraph.pl and others]::file:_files' \
+                '*--speedscope=[stacks for speedscope]::file:_files' \
+                '*--firefox=[samples for the Firefox Profiler]::file:_files' \
+                '*--pprof=[stacks for pprof]::file:_files' \
                 '*--header[show what the file says about the recording, too]' \
                 '*--header-only[show only what the file says about the recording]' \
                 '*-I[show more of the header]' \

@@ -37,6 +37,7 @@ def sample(**values: object) -> int:
 
 @perf_command()
 @option("-g", "--call-graph", bare="graph")
+@option("-j", "--json", bare="-", takes_word=True)
 @option("-n", "--show-nr-samples", is_flag=True)
 @option("--percentage", type=choice("relative", "absolute"))
 @option("--stdio", "view", is_flag=True, flag_value="plain")
@@ -78,6 +79,14 @@ def test_a_required_value_may_look_like_an_option():
 def test_an_optional_value_is_only_ever_attached(args, level, program):
     values = run(sample, *args)
     assert (values["compression_level"], values["workload"]) == (level, program)
+
+
+@pytest.mark.parametrize(
+    ("args", "value"),
+    [(["--json"], "-"), (["--json", "-n"], "-"), (["--json", "file"], "file"), (["--json=file", "word"], "file"), (["-jfile"], "file")],
+)
+def test_some_optional_values_may_be_the_next_word(args, value):
+    assert run(reading, *args)["json"] == value
 
 
 def test_flags_bundle_and_a_value_may_end_the_bundle():

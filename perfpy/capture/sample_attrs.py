@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import PerfType, ReadFormat, SampleType, SoftwareId
-from perfpy.abi.registers import user_registers
+from perfpy.abi.registers import minimal_registers, user_registers
 from perfpy.capture.option_values import Callchain, parse_branch_filter, stack_size
 from perfpy.capture.record_options import DEFAULT_FREQ
 from perfpy.capture.targets import ANY, online_cpus
@@ -131,6 +131,8 @@ class _Configuration:
         if self.event.tracepoint or _is_bpf_output(self.event):
             self.sample |= _TRACE_FIELDS
             attr.sample_period = attr.sample_period or 1
+        elif attr.type == PerfType.BREAKPOINT:
+            attr.sample_period = 1
         if not attr.sample_period or options.freq is not None or options.period is not None:
             if options.period:
                 attr.sample_period, attr.freq = options.period, 0
@@ -182,7 +184,9 @@ class _Configuration:
         attr.exclude_callchain_kernel = int(options.user_callchains)
         if callchain.mode == "dwarf" and not is_function:  # page faults while tracing functions would never end
             self.sample |= SampleType.REGS_USER | SampleType.STACK_USER
-            attr.sample_regs_user |= user_registers(os.uname().machine)
+            # those who choose registers get them, and what nothing can be unwound without
+            registers = minimal_registers if options.user_regs else user_registers
+            attr.sample_regs_user |= registers(os.uname().machine)
             attr.sample_stack_user = callchain.stack_size
             attr.exclude_callchain_user = 1
 
@@ -229,8 +233,6 @@ class _Configuration:
             attr.inherit = int(terms.inherit)
         if terms.overwrite is not None:
             attr.write_backward = int(terms.overwrite)
-        if terms.nr is not None:
-            attr.watermark, attr.wakeup_events = 0, terms.nr
         if terms.branch_type is not None:
             self.sample |= SampleType.BRANCH_STACK
             attr.branch_sample_type = parse_branch_filter(",".join(terms.branch_type))
@@ -265,7 +267,9 @@ def _is_bpf_output(event: Event) -> bool:
 def _follow_leader(event: Event) -> None:
     """The leader samples for a :S group: a member is only read, but looks like the leader to whoever reads the file."""
     attr = event.attr
-    attr.freq = attr.sample_period = attr.write_backward = 0
+    if event.terms.period is None and event.terms.freq is None:
+        attr.freq = attr.sample_period = 0
+    attr.write_backward = 0
     attr.sample_type = event.leader.attr.sample_type
 
 

@@ -18,7 +18,8 @@ class EventTerms:
 
     period, freq: numbers (at most one is set); time, inherit, overwrite:
     True or False; call_graph: "fp", "dwarf", "lbr" or "no"; stack_size (bytes),
-    max_stack (frames), nr (wake up every nr events), max_events: numbers;
+    max_stack (frames), max_events (`nr`: after so many it is enough; perf
+    record takes it, and only perf trace heeds it): numbers;
     branch_type: tuple of names (any, u, k, call ...); percore: True; cpu: the
     CPUs to open it on, for tasks, too;
     aux_output: True; aux_sample_size: bytes; aux_action: tuple of "pause",
@@ -34,7 +35,6 @@ class EventTerms:
         "max_stack",
         "inherit",
         "overwrite",
-        "nr",
         "max_events",
         "percore",
         "branch_type",
@@ -55,7 +55,6 @@ class EventTerms:
     max_stack: int | None
     inherit: bool | None
     overwrite: bool | None
-    nr: int | None
     max_events: int | None
     percore: bool | None
     branch_type: tuple[str, ...] | None

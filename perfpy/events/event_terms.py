@@ -42,7 +42,7 @@ _RULES: Final[dict[str, _Rule]] = {
     "call-graph": _Rule("call_graph", words=("fp", "dwarf", "lbr", "no")),
     "stack-size": _Rule("stack_size", _BITS_32),
     "max-stack": _Rule("max_stack", _BITS_16),
-    "nr": _Rule("nr", _BITS_32),
+    "nr": _Rule("max_events", _BITS_63),
     "max-events": _Rule("max_events", _BITS_63),
     "inherit": _Rule("inherit", 1, True),
     "no-inherit": _Rule("inherit", 1, False),

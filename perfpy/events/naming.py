@@ -88,7 +88,7 @@ def _term_texts(event: Event) -> list[str]:
     """The event's terms as they are written."""
     texts = []
     for field, value in event.terms.given().items():
-        name = field if field == "branch_type" else field.replace("_", "-")
+        name = {"branch_type": "branch_type", "max_events": "nr"}.get(field, field.replace("_", "-"))
         if field == "driver":
             texts += [f"@{setting}" for setting in value]
         elif field == "cpu":

@@ -126,7 +126,6 @@ def test_a_tracepoint_is_sampled_at_each_hit_with_its_data():
         ({"inherit": False}, "inherit", 0),
         ({"overwrite": True}, "write_backward", 1),
         ({"max_stack": 9}, "sample_max_stack", 9),
-        ({"nr": 3}, "wakeup_events", 3),
     ],
 )
 def test_terms_overrule_options(terms, field, value):

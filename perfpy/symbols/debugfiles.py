@@ -66,20 +66,25 @@ class SymbolOptions:
 
 @dataclass
 class Found:
-    """The result of a search. symbols and runtime are None where nothing fits; looked: every place that was tried."""
+    """The result of a search. symbols and runtime are None where nothing fits; looked: every place that was tried.
+
+    original: the file at the recorded path, of whatever build.
+    """
 
     symbols: ElfFile | None = None
     runtime: ElfFile | None = None
     looked: list[str] = field(default_factory=list)
+    original: ElfFile | None = None
 
 
 def find(dso: Dso, options: SymbolOptions, client: debuginfod.Client | None = None) -> Found:
     """The files of a Dso of user space; client: asks servers for what no place here has."""
-    found = Found()
-    build_id = dso.build_id or buildid.of_file(options.root + dso.name).hex()
+    at_path = dso.kind is DsoKind.FILE and dso.name.startswith("/")
+    found = Found(original=_read(options.root + dso.name) if at_path else None)
+    build_id = dso.build_id or (found.original.build_id if found.original else "")
     if dso.kind is DsoKind.VDSO:
         found.runtime = found.symbols = _vdso(build_id, options)
-    for places in (_places(dso, build_id, options), _last_resorts(dso, options)):
+    for places in (_places(dso, build_id, options, found.original), _last_resorts(dso, options)):
         if found.runtime is None and found.symbols is None:
             _search(places, build_id, found)
     if found.symbols is None and client:
@@ -132,13 +137,16 @@ def _open(path: str, build_id: str, found: Found) -> ElfFile | None:
     if path in found.looked:
         return None
     found.looked.append(path)
-    if not os.path.isfile(path):
-        return None
+    file = found.original if found.original and found.original.path == path else _read(path)
+    return file if file and (not build_id or same_build_id(file.build_id, build_id)) else None
+
+
+def _read(path: str) -> ElfFile | None:
+    """The file at a path, None if there is none, or no ELF file."""
     try:
-        file = ElfFile(path)
+        return ElfFile(path) if os.path.isfile(path) else None
     except (OSError, BadElf):
         return None
-    return file if not build_id or same_build_id(file.build_id, build_id) else None
 
 
 def same_build_id(one: str, other: str) -> bool:
@@ -146,11 +154,11 @@ def same_build_id(one: str, other: str) -> bool:
     return one.ljust(40, "0") == other.ljust(40, "0")
 
 
-def _places(dso: Dso, build_id: str, options: SymbolOptions) -> Iterator[str]:
+def _places(dso: Dso, build_id: str, options: SymbolOptions, original: ElfFile | None) -> Iterator[str]:
     """Paths to try, in perf's order."""
     root, path = options.root, dso.name
-    if dso.kind is DsoKind.FILE and path.startswith("/"):
-        yield from _debuglinks(path, root)
+    if original:
+        yield from _debuglinks(original.debuglink(), path, root)
     if build_id:
         yield from (cached_elf(build_id, options.build_id_cache, name) for name in ("elf", "debug", "vdso"))
     if dso.kind is not DsoKind.FILE or not path.startswith("/"):
@@ -174,12 +182,8 @@ def _last_resorts(dso: Dso, options: SymbolOptions) -> Iterator[str]:
     yield from places_of(dso.name, dso.pids)
 
 
-def _debuglinks(path: str, root: str) -> Iterator[str]:
+def _debuglinks(link: str, path: str, root: str) -> Iterator[str]:
     """Where the file that .gnu_debuglink names can be."""
-    try:
-        link = ElfFile(root + path).debuglink() if os.path.isfile(root + path) else ""
-    except (OSError, BadElf):
-        return
     if link:
         folder = os.path.dirname(path)
         yield f"{root}{folder}/{link}"

@@ -32,6 +32,14 @@ _X86_NOT_SAMPLED: Final = 0xF << 12
 # pstate is no register of the unwinder's
 _USER_REGISTERS: Final = {"x86_64": ((1 << 24) - 1) & ~_X86_NOT_SAMPLED, "i686": (1 << 16) - 1, "aarch64": (1 << 33) - 1}
 
+_UNWOUND_BY: Final = {
+    "x86_64": ("SP", "IP"),
+    "i686": ("SP", "IP"),
+    "ppc64le": ("r1", "nip"),
+    "ppc64": ("r1", "nip"),
+    "s390x": ("R15", "PC"),
+}
+
 
 def user_registers(machine: str) -> int:
     """The mask of all general registers of an architecture, as a user stack needs them; 0 where it is not known."""
@@ -43,6 +51,12 @@ def sampled_registers(machine: str) -> dict[str, int]:
     """name -> bit of the registers that may be asked for, in order."""
     mask = user_registers(machine)
     return {name: bit for bit, name in enumerate(REGISTERS.get(machine, ())) if mask >> bit & 1}
+
+
+def minimal_registers(machine: str) -> int:
+    """The mask of the stack pointer and the program counter, without which no user stack can be unwound."""
+    names = REGISTERS.get(machine, ())
+    return sum(1 << names.index(name) for name in _UNWOUND_BY.get(machine, ("sp", "pc")) if name in names)
 
 
 def register_name(machine: str, number: int) -> str:

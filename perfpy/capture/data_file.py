@@ -147,8 +147,8 @@ class DataFile:
                 self.lost += lost
                 self._output.write(record)
         if self._tail:
-            self._write(self._synthesized())
             self._output.write(event_records.FINISHED_INIT)
+            self._write(self._synthesized())
         self._output.finish(self._final_features())
 
     def _final_features(self) -> dict[Feature, bytes]:

@@ -1,0 +1,218 @@
+"""perfpy record on this machine: what its options do to the file."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import perfpy
+from perfpy.abi.flags import RecordType
+from perfpy.abi.records import LostSamples, Namespaces, Switch
+from perfpy.perfdata.reader import PerfData
+
+pytestmark = pytest.mark.live
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+PERFPY = [sys.executable, "-m", "perfpy"]
+BUSY = [sys.executable, "-S", "-c", "print(sum(i * i for i in range(2_000_000)))"]
+ENDLESS = [sys.executable, "-S", "-c", "while True: pass"]
+EVENT = ["-e", "task-clock:u"]
+
+
+def command(*args: str) -> list[str]:
+    return [*PERFPY, "record", "-N", *args]
+
+
+def record(folder: Path, *args: str, program: list[str] = BUSY) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+    return subprocess.run(
+        command(*EVENT, *args, "--", *program), cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=True
+    )
+
+
+@pytest.fixture
+def busy():
+    """The pid of a process that never rests."""
+    process = subprocess.Popen(ENDLESS)
+    yield process.pid
+    process.kill()
+    process.wait()
+
+
+def samples(path: Path) -> int:
+    with PerfData(str(path)) as data:
+        return data.survey.events.total()
+
+
+def kinds(path: Path) -> list[type]:
+    with PerfData(str(path)) as data:
+        return [type(side.record) for side in data.side_band()]
+
+
+def test_the_last_lines_are_perfs(tmp_path):
+    said = record(tmp_path).stderr.splitlines()
+    count = samples(tmp_path / "perf.data")
+    size = (tmp_path / "perf.data").stat().st_size
+    assert said[-2].startswith("[ perf record: Woken up ")
+    assert said[-2].endswith(" times to write data ]")
+    assert said[-1].startswith("[ perf record: Captured and wrote 0.0")
+    assert said[-1].endswith(f" MB perf.data ({count} samples) ]")
+    assert float(said[-1].split()[6]) * 1024 * 1024 < size
+
+
+def test_quiet_says_nothing(tmp_path):
+    assert record(tmp_path, "-q").stderr == ""
+
+
+def test_the_previous_recording_is_kept(tmp_path):
+    (tmp_path / "perf.data").write_text("older")
+    record(tmp_path)
+    assert (tmp_path / "perf.data.old").read_text() == "older"
+
+
+def test_a_pipe_holds_the_recording_and_the_programs_output_goes_to_stderr(tmp_path):
+    done = subprocess.run(command(*EVENT, "-o", "-", "--", *BUSY), cwd=tmp_path, capture_output=True, timeout=60, check=True)
+    assert b"2666664666667000000" in done.stderr
+    (tmp_path / "piped").write_bytes(done.stdout)
+    assert samples(tmp_path / "piped") > 10
+
+
+def test_periods_give_exact_numbers_of_samples(tmp_path):
+    record(tmp_path, "-c", "1000000", "-P")
+    with perfpy.open(tmp_path / "perf.data") as recording:
+        assert set(recording.samples["period"].tolist()) == {1_000_000}
+
+
+def test_a_delay_leaves_the_beginning_out(tmp_path, busy):
+    record(tmp_path, "-D", "200", "-p", str(busy), program=["sleep", "0.4"])
+    with PerfData(str(tmp_path / "perf.data")) as data:
+        length = data.survey.last - data.survey.first
+    assert 0.1e9 < length < 0.35e9
+
+
+def test_a_process_is_recorded_until_it_ends(tmp_path):
+    with subprocess.Popen([sys.executable, "-S", "-c", "sum(range(60_000_000))"]) as process:
+        environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+        done = subprocess.run(command(*EVENT, "-p", str(process.pid)), cwd=tmp_path, env=environment, timeout=60, check=True)
+    assert done.returncode == 0
+    assert samples(tmp_path / "perf.data") > 10
+
+
+@pytest.mark.parametrize("options", [["--per-thread"], ["-i"], ["--overwrite", "-m", "4"], ["--tail-synthesize"], ["--no-buffering"]])
+def test_other_ways_to_collect(tmp_path, busy, options):
+    record(tmp_path, *options, "-p", str(busy), program=["sleep", "0.3"])
+    assert samples(tmp_path / "perf.data") > 10
+
+
+def test_outputs_are_switched_by_time_and_only_the_last_are_kept(tmp_path, busy):
+    record(tmp_path, "--switch-output=1s", "--switch-max-files=2", "-F", "200", "-p", str(busy), program=["sleep", "2.5"])
+    found = sorted(tmp_path.glob("perf.data.2*"))
+    assert len(found) == 2
+    assert all(samples(path) > 10 for path in found)
+
+
+def test_a_recording_stops_at_its_size(tmp_path, busy):
+    args = command(*EVENT, "--max-size=64K", "-F", "20000", "-m", "4", "-p", str(busy))
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+    done = subprocess.run(args, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=True)
+    assert "perf size limit reached" in done.stderr
+    assert 64 << 10 <= (tmp_path / "perf.data").stat().st_size < 256 << 10
+    assert samples(tmp_path / "perf.data") > 100
+
+
+def test_another_program_controls_the_recording(tmp_path, busy):
+    control, answers = tmp_path / "control", tmp_path / "answers"
+    os.mkfifo(control)
+    os.mkfifo(answers)
+    args = command(*EVENT, "--control", f"fifo:{control},{answers}", "-D", "-1", "-p", str(busy))
+    with subprocess.Popen(args, cwd=tmp_path, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(CHECKOUT)}) as recorder:
+        fd = os.open(control, os.O_RDWR)
+        answer = os.open(answers, os.O_RDWR)
+        for word, wait in (("enable", 0.2), ("disable", 0.0), ("stop", 0.0)):
+            os.write(fd, f"{word}\n".encode())
+            assert os.read(answer, 5) == b"ack\n\0"
+            time.sleep(wait)
+        assert recorder.wait(timeout=30) == 0
+        said = recorder.stderr.read().decode()
+    assert said.splitlines()[:3] == ["Events disabled", "Events enabled", "Events disabled"]
+    assert samples(tmp_path / "perf.data") > 10
+
+
+def test_sigterm_leaves_a_complete_file(tmp_path, busy):
+    args = command(*EVENT, "-p", str(busy))
+    with subprocess.Popen(args, cwd=tmp_path, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(CHECKOUT)}) as recorder:
+        deadline = time.monotonic() + 30
+        path = tmp_path / "perf.data"
+        while time.monotonic() < deadline and not (path.exists() and path.stat().st_size > 1000):
+            time.sleep(0.02)
+        time.sleep(0.3)
+        recorder.send_signal(signal.SIGTERM)
+        assert recorder.wait(timeout=30) == 128 + signal.SIGTERM
+    with PerfData(str(path)) as data:
+        assert data.header.data.size
+        assert data.features["hostname"]
+    assert samples(path) > 10
+
+
+def test_lost_samples_are_counted_in_the_file_and_told(tmp_path):
+    done = record(tmp_path, "-m", "1", "-F", "20000", "--call-graph", "dwarf,32768", "-g")
+    with PerfData(str(tmp_path / "perf.data")) as data:
+        lost = sum(side.record.lost for side in data.side_band() if isinstance(side.record, LostSamples))
+    assert lost > 0
+    assert f"warning: {lost} samples were lost" in done.stderr
+
+
+def test_side_band_records_come_when_asked_for(tmp_path):
+    record(tmp_path, "--switch-events", "--namespaces", program=["sh", "-c", "sleep 0.01; true"])
+    assert {Switch, Namespaces} <= set(kinds(tmp_path / "perf.data"))
+
+
+def test_build_ids_are_those_of_the_files_hit(tmp_path):
+    record(tmp_path, "-F", "5000")
+    with PerfData(str(tmp_path / "perf.data")) as data:
+        hit = {entry.filename for entry in data.features["build_id"]}
+    record(tmp_path, "--buildid-all")
+    with PerfData(str(tmp_path / "perf.data")) as data:
+        mapped = {entry.filename for entry in data.features["build_id"]}
+    assert hit < mapped
+
+
+def test_without_build_ids_there_is_no_table(tmp_path):
+    record(tmp_path, "-B")
+    with PerfData(str(tmp_path / "perf.data")) as data:
+        assert "build_id" not in data.features
+
+
+def test_everything_ends_in_a_round_and_what_was_there_before_in_a_mark(tmp_path):
+    record(tmp_path)
+    with PerfData(str(tmp_path / "perf.data")) as data:
+        assert data.survey.types[RecordType.FINISHED_ROUND] >= 1
+        assert data.survey.types[RecordType.FINISHED_INIT] == 1
+
+
+def test_a_thread_that_is_not_the_main_one_may_record(tmp_path):
+    found: list[int] = []
+    worker = threading.Thread(
+        target=lambda: found.append(perfpy.record(BUSY, events="task-clock:u", output=str(tmp_path / "perf.data")).exit_code)
+    )
+    worker.start()
+    worker.join(timeout=60)
+    assert found == [0]
+    assert samples(tmp_path / "perf.data") > 10
+
+
+def test_the_recorder_loads_nothing_heavy():
+    code = (
+        "import sys; sys.argv = ['perfpy', 'record', '-q', '-N', '-e', 'task-clock:u', '-o', '/dev/null', '--', 'true']\n"
+        "from perfpy.cli import run\nassert run(sys.argv[1:]) == 0\n"
+        "print([name for name in ('numpy', 'rich', 'elftools', 'click', 'dataclasses') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=CHECKOUT, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"

@@ -18,6 +18,8 @@ pytestmark = pytest.mark.versus_perf
 
 _CALL = re.compile(r"perf_event_open\(\{(.*)\}, (-?\d+), (-?\d+), (-?\d+), ([A-Z_|0-9a-fx]+)\)\s+= (?:(\d+)|-1 (E\w+))")
 
+PERFPY = [sys.executable, "-m", "perfpy"]
+
 # perf and we agree on each; one call of either tool opens a whole list
 EVENTS = [
     "cycles,cycles:u,cpu-cycles:k,instructions:h,ref-cycles:uk",
@@ -46,27 +48,48 @@ def strace() -> str:
     return path
 
 
-def asked(tool: list[str], events: str, strace: str, folder: Path) -> tuple[collections.Counter[str], list[str]]:
-    """The measurement's calls as texts without what differs from run to run; the names in the order of the report."""
+# terms and modifiers that only sampling heeds
+SAMPLED = [
+    "cpu-clock/period=5000,time=0/,cs/freq=7,call-graph=fp,max-stack=9/",
+    "cpu-clock/call-graph=dwarf,stack-size=1024/u,cs/no-inherit,nr=3/",
+    "{cpu-clock,cs/period=3/,faults}:S",
+    "mem:0x1000:w,sched:sched_switch,cycles:P",
+    "msr/tsc/",
+]
+
+
+def calls(command: list[str], strace: str, folder: Path) -> tuple[collections.Counter[str], str]:
+    """The measurement's calls as texts without what differs from run to run; what the command said."""
     log = folder / "strace.log"
-    command = [strace, "-f", "-v", "-s", "256", "-e", "trace=perf_event_open", "-o", str(log)]
-    run = subprocess.run(
-        [*command, *tool, "stat", "-x", ";", "-e", events, "--", "true"], capture_output=True, text=True, check=False, timeout=60
-    )
-    calls: collections.Counter[str] = collections.Counter()
+    tracer = [strace, "-f", "-v", "-s", "256", "-e", "trace=perf_event_open", "-o", str(log)]
+    run = subprocess.run([*tracer, *command], capture_output=True, text=True, check=False, timeout=60, cwd=folder)
+    found: collections.Counter[str] = collections.Counter()
     for line in log.read_text().splitlines():
         match = _CALL.search(line)
-        if match and "read_format=PERF" in match[1]:
-            attr = re.sub(r"/\*.*?\*/|size=\w+", "", match[1])
-            calls[f"{attr} {match[3]} {'leads' if match[4] == '-1' else 'member'} {match[5]} {match[7] or 'opened'}"] += 1
-    names = [line.split(";")[2] for line in run.stderr.splitlines() if line.count(";") > 5]
-    return calls, names
+        if match and "read_format=PERF" in match[1]:  # the others are probes for what the kernel knows
+            attr = re.sub(r"/\*.*?\*/|\bsize=\w+", "", match[1])
+            found[f"{attr} {match[3]} {'leads' if match[4] == '-1' else 'member'} {match[5]} {match[7] or 'opened'}"] += 1
+    return found, run.stderr
+
+
+def counted_names(report: str) -> list[str]:
+    return [line.split(";")[2] for line in report.splitlines() if line.count(";") > 5]
 
 
 @pytest.mark.parametrize("events", EVENTS)
-def test_the_kernel_is_asked_for_the_same(events: str, perf: str, strace: str, tmp_path: Path) -> None:
-    theirs, their_names = asked([perf], events, strace, tmp_path)
-    ours, our_names = asked([sys.executable, "-m", "perfpy"], events, strace, tmp_path)
+def test_counting_asks_the_kernel_for_the_same(events: str, perf: str, strace: str, tmp_path: Path) -> None:
+    arguments = ["stat", "-x", ";", "-e", events, "--", "true"]
+    theirs, their_report = calls([perf, *arguments], strace, tmp_path)
+    ours, our_report = calls([*PERFPY, *arguments], strace, tmp_path)
     assert theirs, "perf opened nothing"
     assert ours == theirs
-    assert our_names == their_names
+    assert counted_names(our_report) == counted_names(their_report)
+
+
+@pytest.mark.parametrize("events", SAMPLED)
+def test_sampling_asks_the_kernel_for_the_same(events: str, perf: str, strace: str, tmp_path: Path) -> None:
+    arguments = ["record", "-o", "p.data", "-e", events, "--", "true"]
+    theirs, _ = calls([perf, *arguments], strace, tmp_path)
+    ours, _ = calls([*PERFPY, *arguments], strace, tmp_path)
+    assert theirs, "perf opened nothing"
+    assert ours == theirs

@@ -267,7 +267,7 @@ class _Parser:
             return Term(name, None, column, self.position)
         value_column = self.position
         if self.peek() and self.peek() in "'\"":
-            return Term(name, self.quoted(), column, value_column, quoted=True)
+            return Term(name, self.quoted(), column, value_column)
         value = self.match(_TERM_VALUE)
         if not value:
             self.fail("unexpected character", f"a value for '{name}'")

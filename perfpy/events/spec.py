@@ -10,14 +10,13 @@ from typing import NamedTuple
 
 
 class Term(NamedTuple):
-    """One `name=value` between the slashes; value None: the name stood alone; quoted: a string in quotes."""
+    """One `name=value` between the slashes; value None: the name stood alone; literal: a number as it was written."""
 
     name: str
     value: str | int | None
     column: int
     value_column: int
-    quoted: bool = False
-    literal: str = ""  # a number as it was written
+    literal: str = ""
 
 
 class Modifiers(NamedTuple):

@@ -169,11 +169,6 @@ class Pmu:
         """True for a CPU's own PMU: what counts cycles (hybrid machines have several)."""
         return self.name in _CORE_NAMES or os.path.exists(f"{self.path}/cpus")
 
-    @cached_property
-    def caps(self) -> dict[str, str]:
-        """Its capabilities (caps/max_precise, caps/branches ...) as text."""
-        return {name: read_text(f"{self.path}/caps/{name}") or "" for name in _names(f"{self.path}/caps")}
-
     @property
     def address_filters(self) -> int:
         """How many address filters it takes (hardware tracers), 0 for none."""

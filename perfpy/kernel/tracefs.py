@@ -61,20 +61,6 @@ class Tracefs:
         except FileNotFoundError:
             return []
 
-    def exists(self, system: str, event: str) -> bool:
-        """True when there is such a tracepoint; raises KernelRefused when that cannot be told."""
-        return os.path.isdir(f"{self.root}/events/{system}/{event}") or self._is_hidden(system, event)
-
-    def _is_hidden(self, system: str, event: str) -> bool:
-        path = f"{self.root}/events/{system}/{event}"
-        try:
-            os.stat(path)
-            return False
-        except PermissionError:
-            raise _no_permission(path) from None
-        except OSError:
-            return False
-
     def event_id(self, system: str, event: str) -> int | None:
         """The tracepoint's id (attr.config), None when there is no such tracepoint; raises KernelRefused."""
         text = self._read(f"{self.root}/events/{system}/{event}/id")

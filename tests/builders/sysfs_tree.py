@@ -59,7 +59,7 @@ class Tree:
         events: Mapping[str, str] | None = None,
         **files: str,
     ) -> Tree:
-        """A PMU; files: others of its folder (cpumask="0"), `caps__max_precise` for caps/max_precise."""
+        """A PMU; files: others of its folder (cpumask="0")."""
         folder = self.sys / "bus/event_source/devices" / name
         self._write(folder / "type", str(type_number))
         for term, text in (formats or {}).items():
@@ -67,7 +67,7 @@ class Tree:
         for event, text in (events or {}).items():
             self._write(folder / "events" / event, text)
         for file, text in files.items():
-            self._write(folder / file.replace("__", "/"), text)
+            self._write(folder / file, text)
         return self
 
     def tracepoint(self, system: str, event: str, number: int, text: str = "") -> Tree:
@@ -102,7 +102,7 @@ def software_only(root: Path) -> Tree:
 
 def intel_skylake(root: Path) -> Tree:
     """A Skylake server of two sockets: memory controllers, energy counters, processor trace."""
-    tree = software_only(root).pmu("cpu", 4, INTEL_CORE_FORMAT, INTEL_CORE_EVENTS, caps__max_precise="3")
+    tree = software_only(root).pmu("cpu", 4, INTEL_CORE_FORMAT, INTEL_CORE_EVENTS)
     imc_format = {"event": "config:0-7", "umask": "config:8-15", "edge": "config:18", "thresh": "config:24-31"}
     imc_events = {
         "cas_count_read": "event=0x04,umask=0x03",
@@ -135,8 +135,8 @@ def amd_zen(root: Path) -> Tree:
     """A Zen 4 server: core, instruction-based sampling, data fabric, L3."""
     tree = software_only(root)
     core = {"event": "config:0-7,32-35", "umask": "config:8-15", "edge": "config:18", "inv": "config:23", "cmask": "config:24-31"}
-    tree.pmu("cpu", 4, core, {"cpu-cycles": "event=0x76", "branch-misses": "event=0xc3"}, caps__max_precise="0")
-    tree.pmu("ibs_op", 12, {"cnt_ctl": "config:19", "l3missonly": "config:16", "swfilt": "config2:0"}, caps__zen4_ibs_extensions="1")
+    tree.pmu("cpu", 4, core, {"cpu-cycles": "event=0x76", "branch-misses": "event=0xc3"})
+    tree.pmu("ibs_op", 12, {"cnt_ctl": "config:19", "l3missonly": "config:16", "swfilt": "config2:0"})
     tree.pmu("ibs_fetch", 11, {"rand_en": "config:57", "l3missonly": "config:59"})
     tree.pmu("amd_df", 13, {"event": "config:0-7,32-37", "umask": "config:8-15,24-27"}, cpumask="0")
     return tree.pmu("amd_l3", 14, {"event": "config:0-7", "umask": "config:8-15", "threadmask": "config:56-63"}, cpumask="0,8")
@@ -168,7 +168,7 @@ def power9(root: Path) -> Tree:
     """A POWER9 with the hypervisor's counters, whose events take parameters."""
     tree = software_only(root)
     core = {"event": "config:0-59", "pmcxsel": "config:0-7", "unit": "config:12-15", "pmc": "config:16-19", "mark": "config:8"}
-    tree.pmu("cpu", 4, core, {"cpu-cycles": "event=0x0001e", "instructions": "event=0x00002"}, caps__pmu_name="POWER9")
+    tree.pmu("cpu", 4, core, {"cpu-cycles": "event=0x0001e", "instructions": "event=0x00002"})
     hv = {"domain": "config:0-3", "offset": "config:32-63", "core": "config:16-31", "chip": "config:16-31", "lpar": "config1:0-15"}
     events = {"CPM_CCYC": "domain=?,offset=0x80,core=?", "PM_MBA0_CLK_CYC": "domain=1,offset=0x8,chip=?"}
     return tree.pmu("hv_24x7", 20, hv, events, cpumask="0")

@@ -80,7 +80,8 @@ class Histogram:
     """One table.
 
     events: totals of the event, or of each member of the group; order: entry
-    numbers in the order of rows; filtered: entries that are not shown.
+    numbers in the order of rows; filtered: entries that are not shown;
+    group_title: of an event group; plural: whether it was recorded as one.
     """
 
     events: list[EventTotals]
@@ -93,7 +94,8 @@ class Histogram:
     options: ReportOptions
     trees: Trees | None
     facts: Facts = field(repr=False)
-    group_name: str = ""
+    group_title: str = ""
+    plural: bool = False
 
     def __len__(self) -> int:
         return len(self.order)
@@ -247,7 +249,8 @@ def sort_entries(
         sums = entries.sums.get(entry.value)
         if sums is None:
             continue
-        current.extend(-sums[chosen, member] for member in (sort_member, *(m for m in range(sums.shape[1]) if m != sort_member)))
+        # sorted by another member, the first one does not count
+        current.extend(-sums[chosen, member] for member in (sort_member, *range(1, sums.shape[1])))
         if entry.value == "children":
             by_depth, current = depth is not None, after
     inserted = [keys[key.name].same[chosen] for key in layout.keys]

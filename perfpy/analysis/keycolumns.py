@@ -189,8 +189,8 @@ def symbol_offset(facts: Facts, places: Int64) -> KeyColumn:
     known = facts.places
     shown = known.shown_address(places)
     frames, addresses = (places >> ROLE_BITS).tolist(), shown.tolist()
-    offset = np.where(known.symbol[places >> ROLE_BITS] >= 0, shown.view(np.int64), 0)
-    rank = ranks(known.symbol_ranks(places), offset)
+    larger_first = ~shown
+    same, order = ranks(known.symbol_ranks(places), larger_first), ranks(known.symbol_name_ranks(places), larger_first)
 
     def text(i: int) -> str:
         symbol = int(known.symbol[frames[i]])
@@ -199,7 +199,7 @@ def symbol_offset(facts: Facts, places: Int64) -> KeyColumn:
         # perf gives the address the digits that the header's width leaves
         return f"[{known.level_of(int(places[i]))}] {'0x' if addresses[i] else ''}{addresses[i]:0{_OFFSET_DIGITS}x}"
 
-    return KeyColumn(rank, rank, text)
+    return KeyColumn(same, order, text)
 
 
 _OFFSET_DIGITS = len("Symbol Offset") - _LEVEL_WIDTH

@@ -44,7 +44,7 @@ class ReportOptions:
     hierarchy: whether each sort key is shown on a level of its own.
     ignore_callees, parent: regular expressions; exclude_other: only samples that
     have a parent are shown. group: whether events of a
-    group share a table; sort_member: by which member it is sorted.
+    group share a table (True: all events, where none are grouped); sort_member: by which member it is sorted.
     """
 
     wanted: Wanted = field(default_factory=Wanted)
@@ -57,7 +57,7 @@ class ReportOptions:
     exclude_other: bool = False
     hide_unresolved: bool = False
     hierarchy: bool = False
-    group: bool = True
+    group: bool | None = None
     sort_member: int = 0
     relative_percentages: bool = False
     verbose: bool = False

@@ -65,10 +65,11 @@ class Places:
 
     ip: address in memory; address: as perf keeps it for a sample, relative to
     the file; dso, symbol: ids, NOWHERE where there is none; level: 'k', '.' ...
-    long_names: whether DSOs go by their paths (perf report -v).
+    long_names: whether DSOs go by their paths (perf report -v). listed: files
+    of the recording's build-id table, which perf meets before all others.
     """
 
-    def __init__(self, symbolizer: Symbolizer, *, long_names: bool = False) -> None:
+    def __init__(self, symbolizer: Symbolizer, *, long_names: bool = False, listed: Sequence[str] = ()) -> None:
         symbolizer.resolve()
         table = symbolizer.frames
         self.ip: NDArray[np.uint64] = table.ip
@@ -83,6 +84,9 @@ class Places:
         self.symbols = symbolizer.symbols
         self.dso_names = [dso.long_name if long_names else dso.short_name for dso in self.dsos]
         self._dso_rank = np.append(name_ranks(self.dso_names), len(self.dso_names))
+        first = {name: number for number, name in enumerate(listed)}
+        met = [first.get(dso.name, len(first) + number) for number, dso in enumerate(self.dsos)]
+        self._dso_met = np.array([*met, NOWHERE], np.int64)
         count = len(self.symbols)
         self._symbol_start = np.array([self.symbols.start(number) for number in range(count)] + [0], np.uint64)
         self._symbol_end = np.array([self.symbols.end(number) for number in range(count)] + [0], np.uint64)
@@ -129,7 +133,7 @@ class Places:
         symbol = self.symbol
         named = (symbol >= 0) & (not by_address)
         start = np.where(named, self._symbol_start[symbol], self.ip)
-        return ranks(-self.dso.astype(np.int64), ~start, ~named)
+        return ranks(-self._dso_met[self.dso], ~start, ~named)
 
     def level_roles(self) -> NDArray[np.uint8]:
         """For every frame: the role at its level that it gives to entries after it; OF_CHAIN for other levels."""

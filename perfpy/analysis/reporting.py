@@ -48,21 +48,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EventGroups:
-    """Which events share a table: for each event the index of its leader, and its place in the group; leader -> name."""
+    """Which events share a table: for each event the index of its leader, and its place in the group.
+
+    titles: of the groups, by leader; sizes: how many events were recorded as one group, by leader.
+    """
 
     leader: tuple[int, ...]
     member: tuple[int, ...]
-    names: Mapping[int, str]
+    titles: Mapping[int, str]
+    sizes: Mapping[int, int]
 
     @classmethod
-    def of(cls, count: int, groups: Iterable[EventGroup]) -> EventGroups:
-        """`count` events, some of them grouped as the recording says."""
-        leader, member, names = list(range(count)), [0] * count, {}
-        for group in groups:
-            names[group.leader] = "" if group.name == "{anon_group}" else group.name
-            for place in range(1, min(group.members, count - group.leader)):
-                leader[group.leader + place], member[group.leader + place] = group.leader, place
-        return cls(tuple(leader), tuple(member), names)
+    def of(cls, count: int, recorded: Sequence[EventGroup], wanted: bool | None) -> EventGroups:
+        """`count` events, grouped as recorded; not at all if wanted is False; all together if it is True and none is."""
+        leader, member, titles = list(range(count)), [0] * count, {}
+        sizes = {group.leader: group.members for group in recorded}
+        shared = [] if wanted is False else [(group.leader, group.members, group.name) for group in recorded]
+        if wanted and not recorded:
+            shared = [(0, count, "")]
+        for first, members, name in shared:
+            titles[first] = "anon group" if name == "{anon_group}" else name
+            for place in range(1, min(members, count - first)):
+                leader[first + place], member[first + place] = first, place
+        return cls(tuple(leader), tuple(member), titles, sizes)
 
 
 @dataclass
@@ -106,11 +114,12 @@ def make_report(
     events = data.events
     options = _as_recorded(options, events, is_pipe=data.is_pipe)
     layout = make_layout(options.wanted)
-    groups = EventGroups.of(len(events), data.features.get("group_desc", ()) if options.group else ())
+    groups = EventGroups.of(len(events), data.features.get("group_desc", ()), options.group)
     reporter = Reporter(events, timeline, symbolizer, options, layout, groups)
     reporter.add(delivered_samples(data, reporter.fields()))
     lost = sum(side.record.lost for side in data.side_band() if isinstance(side.record, LostSamples))
-    places = Places(symbolizer, long_names=options.verbose)
+    listed = [entry.filename for entry in data.features.get("build_id", ())]
+    places = Places(symbolizer, long_names=options.verbose, listed=listed)
     facts = Facts(
         places,
         timeline.comms,
@@ -369,7 +378,8 @@ class _Tables:
         names = self._known.symbols
         has_part = np.array([part in names.name(number) for number in range(len(names))] + [False], np.bool_)
         lacking: NDArray[np.bool_] = ~has_part[self._known.symbol[entries.place >> ROLE_BITS]]
-        lacking &= entries.table == 0
+        # of a group, rows that only other members have are not filtered
+        lacking &= (entries.table == 0) & (entries.sums["children" if "children" in entries.sums else "samples"][:, 0] > 0)
         return filtered | lacking
 
     def _histogram(
@@ -399,8 +409,8 @@ class _Tables:
             assert self._chains is not None
             classes = self._known.chain_ranks(by_address=graph.key == "address")[self._chains.frames]
             trees = Trees(builder, chosen, weights, total, graph, classes, self._chains.frames, self._known)
-        name = self._groups.names.get(leader, "")
-        return Histogram(events, self._layout, entries, keys, order, filtered, tids, options, trees, self._facts, name)
+        title, plural = self._groups.titles.get(leader, ""), self._groups.sizes.get(leader, len(events)) > 1
+        return Histogram(events, self._layout, entries, keys, order, filtered, tids, options, trees, self._facts, title, plural)
 
 
 def _class_of(ranks: list[Int64], size: int) -> Int64:

@@ -153,7 +153,7 @@ class ReportRun:
             parent=values["parent"] or DEFAULT_PARENT,
             exclude_other=values["exclude_other"],
             hide_unresolved=values["hide_unresolved"],
-            group=config.flag("report.group", True) if values["group"] is None else values["group"],
+            group=values["group"] if values["group"] is not None or config.flag("report.group", True) else False,
             sort_member=values["group_sort_idx"],
             relative_percentages=percentage == "relative",
             verbose=values["verbose"] > 0,

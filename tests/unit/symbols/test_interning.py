@@ -1,0 +1,47 @@
+"""The hash table behind every group-by."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfpy.symbols.interning import IdTable, first_occurrences
+
+KEYS = st.lists(st.integers(0, (1 << 64) - 1) | st.integers(0, 7), max_size=200)
+
+
+@given(st.lists(KEYS, max_size=5))
+def test_ids_are_handed_out_in_order_of_first_appearance(batches):
+    table, expected = IdTable(), {}
+    for batch in batches:
+        wanted = [expected.setdefault(key, len(expected)) for key in batch]
+        assert table.ids(np.array(batch, np.uint64)).tolist() == wanted
+    assert table.keys.tolist() == list(expected)
+    assert len(table) == len(expected)
+
+
+@given(KEYS, KEYS)
+def test_new_ids_come_with_the_places_where_they_were_first_seen(before, batch):
+    table = IdTable()
+    table.ids(np.array(before, np.uint64))
+    _, new = table.ids_and_new(np.array(batch, np.uint64))
+    fresh = [key for key in dict.fromkeys(batch) if key not in before]
+    assert [batch[at] for at in new.tolist()] == fresh
+    assert [batch.index(key) for key in fresh] == new.tolist()
+
+
+@given(KEYS)
+def test_first_occurrences_are_those_that_no_equal_key_stands_before(keys):
+    expected = [key not in keys[:at] for at, key in enumerate(keys)]
+    assert first_occurrences(np.array(keys, np.uint64)).tolist() == expected
+
+
+@pytest.mark.parametrize("distinct", [10, 5000, 60_000])
+def test_growing_keeps_every_id(distinct):
+    rng = np.random.default_rng(distinct)
+    pool = rng.integers(0, 1 << 63, distinct, dtype=np.uint64)
+    table = IdTable()
+    for _ in range(3):
+        keys = pool[rng.integers(0, distinct, 40_000)]
+        ids = table.ids(keys)
+        assert (table.keys[ids] == keys).all()

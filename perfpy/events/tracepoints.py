@@ -59,4 +59,5 @@ def _unknown(target: TracepointName, tracefs: Tracefs) -> UnknownEvent:
     if not near:
         near = [f"{system}:*" for system in systems]
     where = f"there is no system '{target.system}'" if target.system not in tracefs.systems else f"'{target.system}' lacks it"
-    return UnknownEvent(name, near=near[:3], hint=f"no such tracepoint, {where} in {tracefs.root}/events")
+    probe = f"; a marker of a program needs a probe first: perf probe {name}" if target.system.startswith("sdt_") else ""
+    return UnknownEvent(name, near=near[:3], hint=f"no such tracepoint, {where} in {tracefs.root}/events{probe}")

@@ -270,6 +270,11 @@ def test_patterns_of_tracepoints_name_all_matches(machine: Machine) -> None:
         parse_events("sched:foo*", machine=machine)
 
 
+def test_a_marker_without_a_probe_says_what_it_needs(machine: Machine) -> None:
+    with pytest.raises(UnknownEvent, match="perf probe sdt_python:line"):
+        parse_events("sdt_python:line", machine=machine)
+
+
 def test_a_filter_acts_on_all_events_of_the_last_option_before_it(machine: Machine) -> None:
     texts = ["cs", "sched:sched_switch,sched:sched_waking", "syscalls:*"]
     events = parse_events(texts, [(2, "prev_pid == 0"), (3, "a"), (3, "b")], machine)

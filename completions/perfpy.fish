@@ -48,6 +48,8 @@ complete -c perfpy -n '__fish_seen_subcommand_from stat' -l per-node -f -d 'a li
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -s D -l delay -x -d 'count from n ms after the start on'
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -s M -l metrics -x -d 'compute these metrics or groups of metrics'
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -l metric-no-group -f -d 'count the events of metrics one by one'
+complete -c perfpy -n '__fish_seen_subcommand_from stat' -l metric-no-merge -f -d 'count an event of several metrics once for each'
+complete -c perfpy -n '__fish_seen_subcommand_from stat' -l metric-no-threshold -f -d 'count no events for thresholds of metrics'
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -l topdown -f -d 'compute the top-down metrics'
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -l td-level -x -d 'the level of --topdown'
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -l metric-only -f -d 'print only ratios and metrics'

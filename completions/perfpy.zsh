@@ -92,6 +92,8 @@ _perfpy() {
                 '*-M+[compute these metrics or groups of metrics]:value: ' \
                 '*--metrics=[compute these metrics or groups of metrics]:value: ' \
                 '*--metric-no-group[count the events of metrics one by one]' \
+                '*--metric-no-merge[count an event of several metrics once for each]' \
+                '*--metric-no-threshold[count no events for thresholds of metrics]' \
                 '*--topdown[compute the top-down metrics]' \
                 '*--td-level=[the level of --topdown]:value: ' \
                 '*--metric-only[print only ratios and metrics]' \

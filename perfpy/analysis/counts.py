@@ -43,7 +43,7 @@ class CountedEvent:
 
     __slots__ = (
         "asked_precise", "attr", "bound", "cgroup", "cpus", "failed", "filter", "group_size", "keepalive", "leader", "name",
-        "per_pkg", "percore", "pmu", "precise_max", "requires_cpu", "scale", "snapshot", "supported", "tool", "unit", "weak", "why_not",
+        "per_pkg", "pmu", "precise_max", "requires_cpu", "scale", "snapshot", "supported", "tool", "unit", "weak", "why_not",
     )  # fmt: skip
 
     def __init__(
@@ -70,7 +70,6 @@ class CountedEvent:
         self.leader: CountedEvent = self
         self.group_size = 1
         self.per_pkg = False
-        self.percore = False
         self.snapshot = False
         self.weak = False
         self.precise_max = False

@@ -187,4 +187,3 @@ def _cpus(text: str) -> list[int]:
         if first.strip().isdigit():
             found += range(int(first), int(last if dash else first) + 1)
     return found
-

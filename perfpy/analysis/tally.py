@@ -155,7 +155,8 @@ class Tally:
     def _name(self, event: CountedEvent) -> str:
         """Where each CPU has its line, perf adds the PMU to names that do not start with it."""
         pmu = event.pmu or _pmu_of_type(event)
-        if self.mode is not Aggregation.NONE or self._default_set or not pmu or event.name.startswith(pmu) or event.name.endswith(f"[{pmu}]"):
+        told = event.name.startswith(pmu) or event.name.endswith(f"[{pmu}]")
+        if self.mode is not Aggregation.NONE or self._default_set or told:
             return event.name
         return f"{event.name} [{pmu}]"
 

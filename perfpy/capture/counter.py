@@ -59,7 +59,7 @@ class Counter:
         self._overflow_handler: object = None
         self.fd = self._kernel.perf_event_open(attr, pid, cpu, group.fd if group else -1, flags, event=event)
         if group:
-            group._add_member()
+            group._add_member()  # noqa: SLF001  # its own kind
 
     def _add_member(self) -> None:
         self._members += 1

@@ -15,7 +15,7 @@ from perfpy.abi.flags import FLAG_FD_CLOEXEC, FLAG_PID_CGROUP, ReadFormat, Sampl
 from perfpy.analysis.counts import Cell, CountedEvent
 from perfpy.analysis.ratios import is_clock
 from perfpy.capture.counter import Counter
-from perfpy.errors import KernelRefused, NotScheduled
+from perfpy.errors import KernelRefused, NotScheduled, UsageError
 from perfpy.kernel import this_machine
 
 if TYPE_CHECKING:
@@ -68,10 +68,12 @@ def counted_event(name: str, attr: EventAttr, *, tool: str = "") -> CountedEvent
 
 
 def counted_events(events: Iterable[Event]) -> list[CountedEvent]:
-    """Events of the event language as events to count; the attrs are copies."""
+    """Events of the event language as events to count; the attrs are copies. Raises UsageError for the term percore."""
     made: dict[int, CountedEvent] = {}
     found = []
     for event in events:
+        if event.terms.percore:
+            raise UsageError(f"{event.name}: the term percore is perf's, but not perfpy's; --per-core sums all events by core")
         counted = counted_event(event.name, event.attr.copy(), tool=event.tool)
         if event.unit or event.scale != 1.0:
             counted.unit, counted.scale = event.unit, event.scale
@@ -81,7 +83,6 @@ def counted_events(events: Iterable[Event]) -> list[CountedEvent]:
         counted.bound = event.requires_cpu or event.terms.cpu is not None
         counted.per_pkg = event.per_pkg
         counted.snapshot = event.snapshot
-        counted.percore = bool(event.terms.percore)
         counted.weak = event.weak
         counted.precise_max = event.precise_max
         counted.filter = event.filter
@@ -325,9 +326,7 @@ class Counting:
             found[event] = self._read_column(event, column, groups)
         return found
 
-    def _read_column(
-        self, event: CountedEvent, column: _Column, groups: dict[tuple[CountedEvent, int, int], list[Reading]]
-    ) -> list[Cell]:
+    def _read_column(self, event: CountedEvent, column: _Column, groups: dict[tuple[CountedEvent, int, int], list[Reading]]) -> list[Cell]:
         cells = []
         for (cpu, thread), counter in column.counters.items():
             try:
@@ -404,4 +403,3 @@ class Differences:
             else:
                 found.append(cell)
         return found
-

@@ -128,9 +128,7 @@ class Hooks:
 class Measurement:
     """Carries out a plan."""
 
-    def __init__(
-        self, plan: Plan, hooks: Hooks | None = None, *, control: Control | None = None, kernel: Kernel | None = None
-    ) -> None:
+    def __init__(self, plan: Plan, hooks: Hooks | None = None, *, control: Control | None = None, kernel: Kernel | None = None) -> None:
         self._plan = plan
         self._hooks = hooks or Hooks()
         self._control = control

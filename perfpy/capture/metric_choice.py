@@ -43,8 +43,9 @@ def definitions() -> dict[str, Definition]:
     return {metric.name.lower(): metric for metric in (*BUILT_IN, *(files.metrics if files else ()))}
 
 
-def choose(names: str, *, grouped: bool = True) -> tuple[list[CountedEvent], dict[CountedEvent, list[Metric]]]:
-    """names: metrics and groups, separated by commas; grouped: each metric's events on the PMU together if they fit.
+def choose(names: str, *, grouped: bool = True, merged: bool = True) -> tuple[list[CountedEvent], dict[CountedEvent, list[Metric]]]:
+    """names: metrics and groups, separated by commas; grouped: each metric's events on the PMU together if they fit;
+    merged: metrics share the software events that they have in common.
 
     Raises UsageError for an unknown name, EventSyntaxError for a formula that
     makes no sense.
@@ -58,7 +59,7 @@ def choose(names: str, *, grouped: bool = True) -> tuple[list[CountedEvent], dic
         unknown = [literal for literal in formula.literals if literal not in facts]
         if unknown:
             raise UsageError(f"metric {definition.name}: perfpy does not know {unknown[0]}")
-        mine = _count(formula.events, definition.name, shared, grouped=grouped)
+        mine = _count(formula.events, definition.name, shared if merged else {}, grouped=grouped)
         if not mine:
             raise UsageError(f"metric {definition.name}: its formula names no event")
         events += [event for event in mine.values() if event not in events]

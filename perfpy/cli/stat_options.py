@@ -12,6 +12,9 @@ _LACKING = {
     "--smi-cost": "it needs Intel's SMI counters",
     "--pfm-events": "it needs libpfm4; name events as perfpy list does",
     "--iostat": "it needs Intel's IIO counters",
+    "--cputype": "it is for CPUs with two kinds of cores; name the PMU in the event: cpu_core/cycles/",
+    "--hybrid-merge": "it is for CPUs with two kinds of cores; their counts are shown one by one",
+    "--percore-show-thread": "it goes with the term percore, which perfpy does not have",
     "--record-tpebs": "it needs Intel's timed PEBS",
 }
 
@@ -56,6 +59,8 @@ stat_options = together(
     Option("-D", "--delay", type=int, default=0, metavar="<n>", help="count from n ms after the start on (-1: until --control enables)"),
     Option("-M", "--metrics", multiple=True, negatable=False, metavar="<metric>", help="compute these metrics or groups of metrics"),
     Option("--metric-no-group", is_flag=True, help="count the events of metrics one by one"),
+    Option("--metric-no-merge", is_flag=True, help="count an event of several metrics once for each"),
+    Option("--metric-no-threshold", is_flag=True, help="count no events for thresholds of metrics (perfpy never does)"),
     Option("--topdown", is_flag=True, help="compute the top-down metrics (those of the group TopdownL1)"),
     Option("--td-level", type=int, default=1, metavar="<n>", help="the level of --topdown"),
     Option("--metric-only", is_flag=True, help="print only ratios and metrics"),

@@ -117,9 +117,7 @@ class Request:
         tasks = self.pid or self.tid
         system_wide = self.all_cpus or not (self.workload or tasks or self.cpu)
         every_thread = mode is Aggregation.THREAD and system_wide and not tasks
-        target, warnings = resolve(
-            pid=self.pid, tid=self.tid, cpu=self.cpu, system_wide=system_wide, every_thread=every_thread
-        )
+        target, warnings = resolve(pid=self.pid, tid=self.tid, cpu=self.cpu, system_wide=system_wide, every_thread=every_thread)
         texts, filters = self._event_texts()
         events, more = planning.choose_events(
             texts, filters, target, detailed=self.detailed, null_run=self.null, event_files=self.event_files
@@ -130,7 +128,7 @@ class Request:
         if names:
             from perfpy.capture.metric_choice import choose
 
-            metric_events, metrics = choose(names, grouped=not self.metric_no_group)
+            metric_events, metrics = choose(names, grouped=not self.metric_no_group, merged=not self.metric_no_merge)
             events = metric_events + (events if texts else [])
         plan = Plan(events, planning.widened(target, events), self.workload)
         plan.default_set = not texts and not names

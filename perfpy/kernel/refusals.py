@@ -124,7 +124,7 @@ def _paranoid_reason(level: int, attr: EventAttr, pid: int, cgroup: bool) -> tup
 def _attr_too_new(attr: EventAttr, known_size: int) -> str:
     from perfpy.abi.attr import FIELDS
 
-    newer = [name for name, offset, _ in FIELDS if offset >= max(known_size, ATTR_SIZE_VER0) and getattr(attr, name, 0)]
+    newer = [name for name, offset, _ in FIELDS if offset >= max(known_size, ATTR_SIZE_VER0) and getattr(attr, name)]
     return f"this kernel's perf_event_attr has {known_size} bytes and lacks {', '.join(newer) or 'a field'}"
 
 
@@ -160,4 +160,3 @@ def _by_errno(code: int, attr: EventAttr, pid: int, cpu: int) -> tuple[str, str]
         errno.EOVERFLOW: ("too many callchain entries asked for", "see sysctl kernel.perf_event_max_stack"),
     }
     return known.get(code, ("", ""))
-

@@ -82,9 +82,7 @@ def _syscall_number() -> int:
     return number
 
 
-def perf_event_open(
-    attr: EventAttr, pid: int, cpu: int, group_fd: int = -1, flags: int = FLAG_FD_CLOEXEC, *, event: str = ""
-) -> int:
+def perf_event_open(attr: EventAttr, pid: int, cpu: int, group_fd: int = -1, flags: int = FLAG_FD_CLOEXEC, *, event: str = "") -> int:
     """Open one counter.
 
     attr: what to count; an older kernel that knows fewer fields gets the

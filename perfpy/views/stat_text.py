@@ -48,9 +48,7 @@ class TextView:
     list each repeat's time; metric_only: one line of ratios a place.
     """
 
-    def __init__(
-        self, title: str, *, separators: str = "", repeat_table: bool = False, metric_only: bool = False
-    ) -> None:
+    def __init__(self, title: str, *, separators: str = "", repeat_table: bool = False, metric_only: bool = False) -> None:
         self._title = title
         self._separators = separators
         self._repeat_table = repeat_table

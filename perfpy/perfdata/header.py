@@ -95,6 +95,8 @@ def decode_header(data: bytes) -> FileHeader | PipeHeader:
 
     Raises ValueError with the reason when it is no perf.data header.
     """
+    if not data:
+        raise ValueError("an empty file, nothing was recorded")
     if len(data) < PIPE_HEADER_SIZE:
         raise ValueError(f"only {len(data)} bytes, too short for a perf.data header")
     endian, version = _byte_order(data)

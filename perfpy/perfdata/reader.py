@@ -83,6 +83,8 @@ class PerfData:
     def _open(self, origin: Origin) -> Source:
         """The file itself; of a folder the main file, and beside it those of the recording threads."""
         folder = os.fspath(origin) if isinstance(origin, (str, os.PathLike)) and os.path.isdir(origin) else ""
+        if folder and not os.path.exists(os.path.join(folder, _MAIN_FILE)):
+            raise BadPerfData(folder, f"a folder without a recording (a file {_MAIN_FILE!r}) in it", remedy="name the file itself with -i")
         names = sorted(filter(_THREAD_FILE.fullmatch, os.listdir(folder)), key=lambda name: int(name[5:])) if folder else []
         self._sources.append(open_source(os.path.join(folder, _MAIN_FILE) if folder else origin))
         self._sources += [open_source(os.path.join(folder, name)) for name in names]

@@ -250,7 +250,7 @@ def test_events_that_samples_do_not_tell_apart_are_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"", "too short"),
+        (b"", "an empty file"),
         (b"#!/bin/sh\n" * 20, "not a perf.data"),
         (simple_recording(1).file()[:110], "the file has 110 bytes"),
     ],
@@ -259,6 +259,11 @@ def test_what_cannot_be_read_is_refused_in_one_line(tmp_path: Path, data: bytes,
     with pytest.raises(BadPerfData, match=reason) as caught:
         opened(tmp_path, data)
     assert "\n" not in str(caught.value)
+
+
+def test_a_folder_that_is_no_recording_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadPerfData, match="a folder without a recording"):
+        PerfData(tmp_path)
 
 
 def test_a_file_that_is_not_there_is_refused_with_a_remedy(tmp_path: Path) -> None:

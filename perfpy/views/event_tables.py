@@ -29,6 +29,8 @@ _TITLES: Final = {
     "SDT event": "Markers of programs (SDT)",
 }
 _WORKS: Final = "opens"
+_TRACEPOINT: Final = "Tracepoint event"
+_MANY: Final = 60  # more tracepoints than this are shown a system a paragraph
 
 #: what the generic events count, in a few words
 MEANINGS: Final = {
@@ -85,18 +87,38 @@ def _table(title: str, *columns: str) -> Table:
 
 
 def _print_section(title: str, offers: list[tuple[Offer, str]], console: Console, checked: bool) -> None:
-    table = _table(title, "event", "also", "what it is")
     shared = {reason for _, reason in offers}
-    common = shared.pop() if len(shared) == 1 and not checked else ""
+    common = shared.pop() if len(shared) == 1 else ""
+    if len(offers) > _MANY and offers[0][0].kind == _TRACEPOINT:
+        _print_systems(title, [offer.name for offer, _ in offers], console)
+    else:
+        _print_table(title, offers, "" if checked else common, console, checked)
+    if common and (not checked or len(offers) > _MANY):
+        console.print(f"  cannot be opened: {common}", style="yellow")
+    console.print()
+
+
+def _print_systems(title: str, names: list[str], console: Console) -> None:
+    """Thousands of tracepoints: the names of each system in a paragraph (a table of them would take seconds)."""
+    from textwrap import fill
+
+    systems: dict[str, list[str]] = {}
+    for name in names:
+        system, _, event = name.partition(":")
+        systems.setdefault(system, []).append(event)
+    console.print(title, style="bold")
+    for system, events in systems.items():
+        console.print(fill(f"{system}: {' '.join(events)}", console.width, subsequent_indent="    ", break_on_hyphens=False))
+
+
+def _print_table(title: str, offers: list[tuple[Offer, str]], common: str, console: Console, checked: bool) -> None:
+    table = _table(title, "event", "also", "what it is")
     for offer, reason in offers:
         remark = offer.description or MEANINGS.get(offer.name, "")
         if checked or (reason and not common):
             remark = " - ".join(part for part in (reason or _WORKS, remark) if part)
         table.add_row(offer.name, offer.alias, remark, style="dim" if reason else None)
     console.print(table)
-    if common:
-        console.print(f"  cannot be opened: {common}", style="yellow")
-    console.print()
 
 
 def _print_metrics(metrics: list[Metric], console: Console) -> None:

@@ -207,3 +207,31 @@ def test_a_check_opens_events_and_tells_the_kernels_reason(tmp_path: Path) -> No
     assert checker.check(offers["rNNN"]) == ""
     assert "no PMU" in checker.check(offers["cpu-cycles"])
     assert known_reason(offers["dummy"], machine) == ""
+
+
+def shown(rows: list[tuple[Offer, str]], *, checked: bool = False) -> str:
+    from rich.console import Console
+
+    from perfpy.views.event_tables import print_tables
+
+    file = io.StringIO()
+    print_tables(rows, METRIC_LIST, Console(file=file, width=70, markup=False, highlight=False), checked=checked)
+    return file.getvalue()
+
+
+def test_tables_say_what_events_are_and_why_they_cannot_be() -> None:
+    text = shown([(Offer("cpu-cycles", "Hardware event", "cycles"), "no PMU"), (Offer("dummy", "Software event"), "")])
+    assert "cannot be opened: no PMU" in text
+    assert "counts nothing" in text
+    assert "instructions" not in text
+    assert "per cycle" in text
+    assert "opens - counts nothing" in shown([(Offer("dummy", "Software event"), "")], checked=True)
+    assert "refused - counts nothing" in shown([(Offer("dummy", "Software event"), "refused")], checked=True)
+
+
+def test_many_tracepoints_come_as_a_paragraph_a_system() -> None:
+    offers = [(Offer(f"sys{number % 2}:event_{number}", "Tracepoint event"), "") for number in range(100)]
+    lines = shown(offers).splitlines()
+    assert any(line.startswith("sys0: event_0 event_2 ") for line in lines)
+    assert all(len(line) <= 70 for line in lines)
+    assert len(lines) < 60

@@ -63,12 +63,20 @@ class Session(Hooks):
         self._output.show(tally)
 
     def opened(self, counting: Counting) -> None:
-        """The file's head names the counters."""
+        """The file's head names the counters; -vv shows the attrs."""
+        if self._options["verbose"] > 1:
+            from perfpy.cli.stat_verbose import attr_lines
+
+            print(*attr_lines(counting), sep="\n", file=sys.stderr)
         if self._file:
             self._file.begin(counting)
 
     def round(self, readings: Readings, elapsed: int, final: bool) -> None:
-        """Each round goes into the file."""
+        """Each round goes into the file; -v shows what was read."""
+        if self._options["verbose"]:
+            from perfpy.cli.stat_verbose import reading_lines
+
+            print(*reading_lines(readings), sep="\n", file=sys.stderr)
         if self._file:
             self._file.round(readings, elapsed, final=final)
 

@@ -42,6 +42,13 @@ _LACKING: Final = {
     "--prefix-strip": "there is no annotation of code yet",
     "--disable-order": "records are always shown in order of time",
     "--socket-filter": "use -C with the socket's CPUs",
+    "--pretty": "with -T, values are always in columns",
+    "--inline": "inlined calls are not read yet",
+    "--addr2line": "source lines are not read yet",
+    "--full-source-path": "source lines are not read yet",
+    "--switch-on": "perfpy script has it",
+    "--switch-off": "perfpy script has it",
+    "--show-on-off-events": "perfpy script has it",
 }
 
 

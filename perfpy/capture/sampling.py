@@ -107,9 +107,7 @@ class Recorder:
         Raises PerfError for what cannot be started. A full disk ends the
         recording; it is raised when the file is as complete as it can be.
         """
-        self._set_frequency()
-        target = self._find_target()
-        events = configure(self._parse(), self.options, target, self._kernel)
+        target, events = self.prepare()
         with ExitStack() as stack:
             self._output = Output(self.options.output, self._packer)
             beginning = stack.enter_context(ExitStack())
@@ -136,6 +134,12 @@ class Recorder:
         if self._failure:
             raise self._failure
         return self._summary()
+
+    def prepare(self) -> tuple[Target, list[Event]]:
+        """Whom to record and what, with nothing opened or written yet; raises PerfError where that makes no sense."""
+        self._set_frequency()
+        target = self._find_target()
+        return target, configure(self._parse(), self.options, target, self._kernel)
 
     def _tell(self, text: str) -> None:
         if not self.options.quiet:
@@ -211,6 +215,9 @@ class Recorder:
         except BaseException:
             counters.close()
             raise
+        if options.verbose:
+            for event in counters.events:
+                self._tell(f"{event.name}: {len(counters.ids(event))} counters, {event.attr!r}")
         return counters
 
     def _cgroups(self, events: list[Event]) -> dict[int, int]:

@@ -54,6 +54,7 @@ def command(ordered: Sequence[Given], workload: tuple[str, ...], **values: Any) 
     events, filters = _events(ordered)
     recorder = Recorder(workload, events, filters, options)
     if values["dry_run"]:
+        recorder.prepare()
         return 0
     return recorder.run().exit_code
 

@@ -26,7 +26,7 @@ FILES = (
     "lost-a",
     "mt-a",
     "namespaces-a",
-    "pipe-tp-a",
+    "pipe-a",
     "sched-a",
     "switch-a",
     "tail-a",

@@ -52,7 +52,8 @@ class BranchTexts:
         counts = np.diff(stacks.offsets)
         ends = [self._end(batch, stacks.values[name], counts) for name in ("from", "to")]
         flags = map(self._flags_text, stacks.values["flags"].tolist())
-        branches = [b"%s/%s%s" % parts for parts in zip(*ends, flags, strict=True)]
+        form = b"%s/%s%s" if self._kind == "brstacksym" else b" %s/%s%s"
+        branches = [form % parts for parts in zip(*ends, flags, strict=True)]
         bounds = stacks.offsets.tolist()
         return [b"".join(branches[begin:end]) for begin, end in itertools.pairwise(bounds)]
 
@@ -74,7 +75,19 @@ class BranchTexts:
             if self._kind == "brstacksym":
                 return names
             if self._kind == "brstackoff":
-                addresses = self._symbolizer.frames.address[ids]
+                addresses = self._offsets(addresses, ids)
         else:
             names = [b""] * len(addresses)
         return [b"0x%x%s" % pair for pair in zip(addresses.tolist(), names, strict=True)]
+
+    def _offsets(self, addresses: NDArray[np.uint64], ids: NDArray[np.int32]) -> NDArray[np.uint64]:
+        """Addresses within their files, but for files whose symbols were read: perf leaves those as they are."""
+        frames = self._symbolizer.frames
+        dso = frames.dso[ids]
+        read = np.zeros(len(self._symbolizer.dsos) + 1, bool)
+        read[frames.dso[frames.symbol >= 0]] = True
+        read[-1] = True  # no file at all
+        kernel = np.array([*(one.kernel for one in self._symbolizer.dsos), False])
+        read[kernel] = False
+        within = np.where(kernel[dso], addresses - frames.map_start[ids], frames.address[ids])
+        return np.where(read[dso], addresses, within)

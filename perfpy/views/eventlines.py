@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfpy.abi.columns import distinct
 from perfpy.abi.flags import BranchSample, HardwareId, PerfType, SampleType, SoftwareId
 from perfpy.views import fieldtext
 from perfpy.views.branchtext import BranchTexts, address_modes
@@ -42,6 +43,11 @@ _COLUMNS: Final = {
 }  # fmt: skip
 
 
+def no_clock(_stamp: int) -> bytes:
+    """The tod field of a recording that does not say what time it was."""
+    return b"disabled "
+
+
 @dataclass(slots=True)
 class LineContext:
     """What the lines of all events of a recording share."""
@@ -57,7 +63,7 @@ class LineContext:
     kernel_path: bool = False
     flags: bool = False
     cgroups: dict[int, str] = field(default_factory=dict)
-    clock: Callable[[int], bytes] | None = None  # time of day of a time stamp
+    clock: Callable[[int], bytes] = no_clock  # time of day of a time stamp
     stop_at: frozenset[str] = frozenset()  # symbols behind which a callchain is not shown
 
 
@@ -133,7 +139,7 @@ class EventLines:
         pid, tid = self._column(batch, "pid"), self._column(batch, "tid")
         comm = self._context.timeline.comm_ids(tid, batch.key) if "comm" in fields else np.zeros(len(batch), np.int32)
         pieces = [self._tasks.piece(comm, pid, tid), self._number("cpu", batch), self._number("misc", batch)]
-        if "tod" in fields and self._context.clock is not None:
+        if "tod" in fields:
             pieces.append(list(map(self._context.clock, self._column(batch, "time").tolist())))
         if "time" in fields:
             pieces.append(time_piece(shown_times, ns=self._context.ns))
@@ -236,7 +242,7 @@ class EventLines:
         starts, sizes = raw.offsets[:-1], np.diff(raw.offsets)
         texts: list[bytes] = [b"[UNKNOWN EVENT]"] * len(starts)
         types = _leading_types(raw, sizes, trace.endian, self._event.attr.config & 0xFFFF)
-        for kind in np.unique(types).tolist():
+        for kind in distinct(types).tolist():
             printer = trace.printer(kind)
             if printer is None:
                 continue

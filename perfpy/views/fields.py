@@ -204,7 +204,7 @@ class OutputFields:
                 self._fit(one, first, events, has_aux)
             if "dsoff" in one.fields:
                 one.fields.add("dso")
-            if "tod" in one.fields and not has_clock:
+            if "tod" in one.fields and not has_clock and not is_pipe:
                 raise UsageError("Can't provide 'tod' time, missing clock data. Please record with -k/--clockid option.")
         if is_pipe:
             if use_callchain:

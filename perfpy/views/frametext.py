@@ -98,9 +98,11 @@ class FrameTexts:
         names.append(b" (" + UNKNOWN_NAME.encode())  # for -1
         if not self._style.dso_offset:
             return [names[dso] + b")" for dso in frames.dso[done:].tolist()]
-        kernel = [dso.kernel for dso in dsos] + [True]
+        # of the kernel only while it has no symbols
+        named = set(frames.dso[frames.symbol >= 0].tolist())
+        plain = [dso.kernel and number in named for number, dso in enumerate(dsos)] + [True]
         pairs = zip(frames.dso[done:].tolist(), frames.address[done:].tolist(), strict=True)
-        return [names[dso] + (b")" if kernel[dso] else b"+0x%x)" % address) for dso, address in pairs]
+        return [names[dso] + (b")" if plain[dso] else b"+0x%x)" % address) for dso, address in pairs]
 
 
 def _plain_name(dso: Dso) -> str:

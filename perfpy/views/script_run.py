@@ -220,10 +220,12 @@ def _kernel_symbol(symbolizer: Symbolizer, address: int) -> tuple[str, int] | No
     return None if symbol < 0 else (symbolizer.symbols.name(symbol), int(frames.symbol_offset[ids[0]]))
 
 
-def _clock(clock: Any, *, ns: bool) -> Callable[[int], bytes] | None:
+def _clock(clock: Any, *, ns: bool) -> Callable[[int], bytes]:
     """The time of day of a time stamp, from the CLOCK_DATA feature."""
     if clock is None:
-        return None
+        from perfpy.views.eventlines import no_clock
+
+        return no_clock
     import time as system_time
 
     def text(stamp: int) -> bytes:

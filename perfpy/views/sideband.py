@@ -98,8 +98,8 @@ class SideBandLines:
         shown: frozenset[int],
         *,
         use_callchain: bool,
+        clock: Callable[[int], bytes],
         name_kernel: KernelNamer | None = None,
-        clock: Callable[[int], bytes] | None = None,
         cpus: frozenset[int] | None = None,
         endian: str = "<",
     ) -> None:
@@ -153,7 +153,7 @@ class SideBandLines:
             start += b"[%03d] " % who.cpu
         if "misc" in fields:
             start += misc_text(record.misc, records.type_of(record))
-        if "tod" in fields and self._clock is not None:
+        if "tod" in fields:
             start += self._clock(who.time)
         return SideLine(side.key, side.offset, who.time, start, text, "time" in fields)
 

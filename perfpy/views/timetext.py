@@ -73,11 +73,15 @@ class RelativeTimes:
         if not len(times):
             return times
         if not self._delta:
-            if not self._first:
-                nonzero = times[times > 0]
-                if len(nonzero):
-                    self._first = int(nonzero[0])
-            return times - np.uint64(self._first)
+            if self._first:
+                return times - np.uint64(self._first)
+            nonzero = np.flatnonzero(times)
+            if not len(nonzero):
+                return times
+            self._first = int(times[nonzero[0]])
+            relative = times - np.uint64(self._first)
+            relative[: nonzero[0]] = 0  # nothing had a time before
+            return relative
         before = np.concatenate([np.array([self._previous], np.uint64), times[:-1]])
         self._previous = int(times[-1])
         return np.where(before > 0, times - before, np.uint64(0))

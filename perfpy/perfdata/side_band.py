@@ -54,6 +54,11 @@ class RawRecord(NamedTuple):
     body: bytes
 
 
+def delivered_at(raw: RawRecord) -> tuple[int, int, int]:
+    """What records are sorted by (stably: of one compressed record all come from the same offset)."""
+    return raw.key, raw.time, raw.offset
+
+
 class Turn(NamedTuple):
     """stream: whose next chunk is read now; later: the lowest key of any record of interest that is read after that."""
 
@@ -83,7 +88,7 @@ def records_of_types(
     for stream, later in turns:
         keyed = next(streams[stream])
         waiting += raw_records(keyed, table, np.flatnonzero(np.isin(keyed.chunk.types, list(types))))
-        waiting.sort()
+        waiting.sort(key=delivered_at)
         ready = next((i for i, record in enumerate(waiting) if record.key >= later), len(waiting))
         yield from waiting[:ready]
         del waiting[:ready]
@@ -122,7 +127,7 @@ class SideBand:
     def _raw(self) -> Iterator[RawRecord]:
         wanted_bulk = BULK - _ON_REQUEST if self._types is None else BULK & self._types
         kept = self._kept if self._types is None else (raw for raw in self._kept if raw.type in self._types)
-        return merge(kept, self._bulk(wanted_bulk)) if wanted_bulk else iter(kept)
+        return merge(kept, self._bulk(wanted_bulk), key=delivered_at) if wanted_bulk else iter(kept)
 
     def _decode(self, raw: RawRecord) -> Any:
         if raw.type >= RecordType.HEADER_ATTR:

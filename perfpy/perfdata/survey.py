@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfpy.abi.flags import RecordType
-from perfpy.perfdata.side_band import BULK, RawRecord, Turn, raw_records
+from perfpy.perfdata.side_band import BULK, RawRecord, Turn, delivered_at, raw_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -60,7 +60,7 @@ def survey(streams: Iterable[Iterable[KeyedChunk]], table: EventTable) -> Survey
             samples[-1].append(_see_samples(keyed, found))
             bulk[-1].append(_see_side_band(keyed, table, found))
     found.turns, found.bulk_turns = _turns(samples), _turns(bulk)
-    found.raw.sort()
+    found.raw.sort(key=delivered_at)
     return found
 
 

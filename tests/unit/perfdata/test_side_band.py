@@ -54,3 +54,14 @@ def test_what_is_often_is_not_kept_in_memory(data: PerfData) -> None:
     assert {raw.type for raw in data.survey.raw} == {RecordType.COMM}
     side_band = data.side_band()
     assert sum(1 for _ in side_band) == sum(1 for _ in side_band)
+
+
+def test_untimed_records_of_one_compressed_record_stay_in_their_order(tmp_path: Path) -> None:
+    built = PerfDataBuilder()
+    for comm in ("z", "a", "m"):
+        built.record(records.Comm(0, 1, 1, comm, SampleId()))
+        built.record(records.Mmap(2, 1, 1, 0, 1, 0, comm, SampleId()))
+    path = tmp_path / "perf.data"
+    path.write_bytes(built.compressed().file())
+    order = [getattr(side.record, "comm", None) or side.record.filename for side in PerfData(path).side_band()]
+    assert order == ["z", "z", "a", "a", "m", "m"]

@@ -148,5 +148,7 @@ def walk_over_payloads(data: NDArray[np.uint8], endian: str) -> Walk:
         found.append(at)
         width = PAYLOAD_TYPES.get(kind, 0)
         payload = as_number(data[at + 8 : at + min(size, 8 + width)].tobytes(), endian)
+        if kind == RecordType.HEADER_TRACING_DATA and payload <= size - HEADER_SIZE - width:
+            payload = 0  # simpleperf has the data inside of the record
         at += size + payload
     return Walk(np.array(found, np.int64), at)

@@ -71,3 +71,13 @@ def test_data_behind_an_auxtrace_record_is_stepped_over(endian: str) -> None:
     second = len(sample) + len(auxtrace) + 100
     assert result.starts.tolist() == [0, len(sample), second, second + len(sample)]
     assert result.end == len(data) + 100
+
+
+@pytest.mark.parametrize("endian", "<>")
+def test_tracing_data_inside_of_its_record_is_not_stepped_over_again(endian: str) -> None:
+    inside = record(66, struct.pack(endian + "I", 100) + bytes(100), endian)
+    behind = record(66, struct.pack(endian + "I", 16), endian)
+    sample = record(9, bytes(8), endian)
+    data = inside + sample + behind + bytes(16) + sample
+    starts = walk_over_payloads(np.frombuffer(data, np.uint8), endian).starts.tolist()
+    assert starts == [0, len(inside), len(inside) + len(sample), len(data) - len(sample)]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfpy.abi import flags
-from perfpy.abi.columns import spans_index
+from perfpy.abi.columns import distinct, spans_index
 from perfpy.symbols.interning import IdTable
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def frames_of(
     kept = ~is_marker & (modes != _CORRUPT)
     bad = modes == _CORRUPT
     if bad.any():
-        broken = np.unique(np.searchsorted(starts, np.flatnonzero(bad), side="right") - 1)
+        broken = distinct(np.searchsorted(starts, np.flatnonzero(bad), side="right") - 1)
         kept &= ~np.repeat(np.isin(np.arange(len(lengths)), broken), lengths)
     before = np.concatenate([[0], np.cumsum(kept)])
     counts = np.diff(before[starts])

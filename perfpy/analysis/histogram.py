@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perfpy.abi.columns import distinct
 from perfpy.analysis.calltree import CallForest, CallNode, Int64, Pruning, grow, minimum_period
 from perfpy.analysis.places import ranks
 from perfpy.analysis.sortkeys import SortKey
@@ -150,7 +151,7 @@ class Histogram:
 
     def last_comms(self) -> set[str]:
         """The final comms of the threads that made the rows shown."""
-        return {self.facts.last_comm(tid) for tid in np.unique(self.tids[self.shown()]).tolist()}
+        return {self.facts.last_comm(tid) for tid in distinct(self.tids[self.shown()]).tolist()}
 
     def rows(self) -> Iterator[Row]:
         """All rows that are shown."""

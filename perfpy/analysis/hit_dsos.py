@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
+from perfpy.abi.columns import distinct
 
 if TYPE_CHECKING:
     from perfpy.perfdata.reader import PerfData
@@ -24,5 +24,5 @@ def hit_dsos(data: PerfData, symbolizer: Symbolizer) -> list[Dso]:
         columns = batch.columns
         if "ip" in columns and "pid" in columns:
             symbolizer.frame_ids(columns["pid"], columns["ip"], batch.key, columns["cpumode"])
-    hit = np.unique(symbolizer.frames.dso)
+    hit = distinct(symbolizer.frames.dso)
     return [symbolizer.dsos[number] for number in hit.tolist() if number >= 0]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfpy.abi.columns import distinct
 from perfpy.analysis.places import Places
 from perfpy.analysis.profile import Folded, Profile
 from perfpy.analysis.reporting import delivered_samples
@@ -63,7 +64,7 @@ class _Builder:
         frames, offsets = self._profile.chains.chains()
         functions, function_of = _functions(places)
         chains = _Chains(folded, function_of[frames], offsets, function_of)
-        present = np.unique(folded.event).tolist()
+        present = distinct(folded.event).tolist()
         return [self._of_event(number, folded, functions, chains) for number in present]
 
     def _of_event(self, number: int, folded: Folded, functions: Sequence[Function], chains: _Chains) -> Stacks:

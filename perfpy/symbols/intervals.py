@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfpy.abi.columns import distinct
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -204,7 +206,7 @@ class AddressSpaces:
         self.map_end = np.array([mapping.end for mapping in mappings], np.uint64)
         self.bias = np.array([mapping.bias for mapping in mappings], np.uint64)
         self.dso = np.array([mapping.dso for mapping in mappings], np.int32)
-        self._bounds = np.unique(np.concatenate([pieces.start, pieces.end]))
+        self._bounds = distinct(np.concatenate([pieces.start, pieces.end]))
         self._cut()
 
     def _cut(self) -> None:
@@ -212,7 +214,7 @@ class AddressSpaces:
         space = pieces.space.astype(np.uint64) << _SHIFT
         first = space | np.searchsorted(self._bounds, pieces.start).astype(np.uint64)
         last = space | np.searchsorted(self._bounds, pieces.end).astype(np.uint64)
-        self._segments = np.unique(np.concatenate([first, last]))
+        self._segments = distinct(np.concatenate([first, last]))
         from_segment = np.searchsorted(self._segments, first)
         count = np.searchsorted(self._segments, last) - from_segment
         rows = np.repeat(np.arange(len(count)), count)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfpy.abi.columns import distinct
 from perfpy.symbols.symbol_table import STB_GLOBAL, STB_LOCAL, STB_WEAK, STT_FUNC, Symbols
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Kallsyms:
     def module_numbers(self) -> NDArray[np.int64]:
         """Which of `module_names` each symbol belongs to, -1: the kernel."""
         names = {name: number for number, name in enumerate(self.module_names())}
-        offsets = np.unique(self.module)
+        offsets = distinct(self.module)
         text = self.symbols.sources[0]
         number = np.array([names.get(_module_at(text, offset), -1) for offset in offsets.tolist()], np.int64)
         return number[np.searchsorted(offsets, self.module)] if len(offsets) else self.module

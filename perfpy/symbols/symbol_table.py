@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfpy.abi.columns import distinct
 from perfpy.symbols.demangle import Demangle, plain
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ class SymbolTable:
 
     def _decide(self, groups: NDArray[np.int64]) -> None:
         """Choose among the aliases at these starts, if that has not been done."""
-        for group in np.unique(groups[self._winner[groups] == _UNDECIDED]).tolist():
+        for group in distinct(groups[self._winner[groups] == _UNDECIDED]).tolist():
             if group >= 0:
                 first = int(self._first[group])
                 self._winner[group] = self._best(range(first, first + int(self._sizes[group])))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from perfpy.abi.columns import distinct
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
 from perfpy.symbols.address_space import NO_SPACE, TaskTimeline
 from perfpy.symbols.debugfiles import SymbolOptions
@@ -162,7 +163,7 @@ class Symbolizer:
         self._bound_kernel(done)
         symbol = np.full(len(frames) - done, -1, np.int32)
         offset = np.zeros(len(symbol), np.uint64)
-        for dso in np.unique(frames.dso[done:]).tolist():
+        for dso in distinct(frames.dso[done:]).tolist():
             table = self._loader.table(dso) if dso >= 0 else None
             if table is not None and len(table):
                 rows = np.flatnonzero(frames.dso[done:] == dso)

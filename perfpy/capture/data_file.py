@@ -110,6 +110,10 @@ class DataFile:
         yield from event_records.event_updates(counters, pipe=self._output.is_pipe)
         yield event_records.thread_map(counters)
         yield event_records.cpu_map(counters)
+        if options.bpf_events:
+            from perfpy.kernel.bpf import loaded_programs  # not wanted by everybody
+
+            yield from synthesis.bpf_programs(loaded_programs())
         if options.all_cgroups and SYNTH_CGROUP in options.synth:
             from perfpy.capture.cgroups import mount_point  # rarely asked for
 

@@ -20,13 +20,14 @@ from perfpy.abi.flags import (
     NATIVE_ENDIAN,
     SampleType,
 )
-from perfpy.abi.records import NO_ID, Cgroup, Comm, Fork, IdLayout, KernelRecord, Mmap, Mmap2, Namespaces, encode
+from perfpy.abi.records import NO_ID, BpfEvent, Cgroup, Comm, Fork, IdLayout, KernelRecord, Ksymbol, Mmap, Mmap2, Namespaces, encode
 from perfpy.capture.kernel_extent import kernel_extent
 from perfpy.kernel.procfs import PROT_EXEC, PROT_READ
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from perfpy.kernel.bpf import BpfProgramInfo
     from perfpy.kernel.procfs import Mapping, ProcFs
 
 KERNEL: Final = "[kernel.kallsyms]"
@@ -34,6 +35,8 @@ _KERNEL_PID: Final = 0xFFFFFFFF
 _ANONYMOUS: Final = "//anon"
 _HUGETLB: Final = 0x40000  # MAP_HUGETLB
 _PAGE_MASK: Final = 4095
+_KSYMBOL_BPF: Final = 1  # PERF_RECORD_KSYMBOL_TYPE_BPF
+_BPF_LOADED: Final = 1  # PERF_BPF_EVENT_PROG_LOAD
 
 
 def id_layout(sample_type: int) -> IdLayout:
@@ -88,6 +91,16 @@ class Synthesis:
             misc = MISC_KERNEL | MISC_MMAP_BUILD_ID
             return self._encode(Mmap2(misc, _KERNEL_PID, 0, start, size, pgoff, 0, 0, 0, 0, 0, 0, name, build_id))
         return self._encode(Mmap(MISC_KERNEL, _KERNEL_PID, 0, start, size, pgoff, name))
+
+    def bpf_programs(self, programs: Iterable[BpfProgramInfo]) -> Iterator[bytes]:
+        """The symbols of loaded BPF programs, and that they were loaded."""
+        for program in programs:
+            # the functions of a program that has several are told apart by their addresses only
+            suffix = program.name if len(program.functions) == 1 else "F"
+            name = f"bpf_prog_{program.tag.hex()}" + (f"_{suffix}" if suffix else "")
+            for address, length in program.functions:
+                yield self._encode(Ksymbol(0, address, length, _KSYMBOL_BPF, 0, name))
+            yield self._encode(BpfEvent(0, _BPF_LOADED, 0, program.id, program.tag))
 
     def cgroups(self, root: str) -> Iterator[bytes]:
         """Every cgroup of the hierarchy mounted at `root`; its id is its folder's inode number."""

@@ -8,9 +8,10 @@ import struct
 import pytest
 
 from perfpy.abi.flags import MISC_FORK_EXEC, MISC_KERNEL, MISC_MMAP_BUILD_ID, MISC_MMAP_DATA, MISC_USER, NATIVE_ENDIAN, SampleType
-from perfpy.abi.records import Cgroup, Comm, Fork, Mmap, Mmap2, Namespaces, decode
+from perfpy.abi.records import BpfEvent, Cgroup, Comm, Fork, Ksymbol, Mmap, Mmap2, Namespaces, decode
 from perfpy.capture.kernel_extent import kernel_extent
 from perfpy.capture.synthesis import Synthesis, id_layout
+from perfpy.kernel.bpf import BpfProgramInfo
 from perfpy.kernel.procfs import ProcFs
 
 LAYOUT = id_layout(SampleType.IP | SampleType.TID | SampleType.TIME)
@@ -150,3 +151,15 @@ def test_cgroups_are_named_below_their_mount(proc, tmp_path):
     assert all(isinstance(r, Cgroup) for r in found)
     assert [r.path for r in found] == ["/", "/a", "/a/b"]
     assert found[0].id == os.stat(root).st_ino
+
+
+def test_bpf_programs_are_symbols_and_events(proc):
+    one = BpfProgramInfo(7, "prog", b"\1\2\3\4\5\6\7\10", ((0xFFFFFFFFC0001000, 20),))
+    two = BpfProgramInfo(8, "many", b"\0" * 8, ((0xFFFFFFFFC0002000, 8), (0xFFFFFFFFC0003000, 9)))
+    found = records(Synthesis(proc, LAYOUT).bpf_programs([one, two]))
+    assert [(r.name, r.addr, r.len) for r in found if isinstance(r, Ksymbol)] == [
+        ("bpf_prog_0102030405060708_prog", 0xFFFFFFFFC0001000, 20),
+        ("bpf_prog_0000000000000000_F", 0xFFFFFFFFC0002000, 8),
+        ("bpf_prog_0000000000000000_F", 0xFFFFFFFFC0003000, 9),
+    ]
+    assert [(r.id, r.type) for r in found if isinstance(r, BpfEvent)] == [(7, 1), (8, 1)]

@@ -66,7 +66,7 @@ def open_refused(
         cause, remedy = _no_permission(code, attr, pid, cgroup)
     elif code == errno.E2BIG:
         cause, remedy = _attr_too_new(attr, known_size), "leave out what this kernel is too old for"
-    elif code == errno.EINVAL:
+    elif code == errno.EINVAL or (code == errno.EOPNOTSUPP and attr.branch_sample_type):
         cause, remedy = _invalid(attr, cpu)
     else:
         cause, remedy = _by_errno(code, attr, pid, cpu)

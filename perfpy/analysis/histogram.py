@@ -254,16 +254,64 @@ def sort_entries(
         current.extend(-sums[chosen, member] for member in (sort_member, *range(1, sums.shape[1])))
         if entry.value == "children":
             by_depth, current = depth is not None, after
-    inserted = [keys[key.name].same[chosen] for key in layout.keys]
+    order = insertion_order(chosen, layout, keys)
     if not by_depth or depth is None:
-        return chosen[np.lexsort([*before, *after, *inserted][::-1])]
-    order = np.lexsort(inserted[::-1]) if inserted else np.arange(len(chosen))
+        inserted = np.empty(len(chosen), np.int64)
+        inserted[order] = np.arange(len(chosen))
+        return chosen[np.lexsort([*before, *after, inserted][::-1])]
     weight, rest = ranks(*before), ranks(*after) if after else np.zeros(len(chosen), np.int64)
     return chosen[_callers_first(order, weight, depth[chosen], tids[chosen], rest)]
 
 
-# beyond so many rows the exact order of perf's tree is not worth its time
+# beyond so many rows the exact order of perf's trees is not worth its time
 _TREE_ROWS = 20_000
+
+
+def insertion_order(chosen: Int64, layout: Layout, keys: dict[str, KeyValues]) -> Int64:
+    """The order of perf's tree of entries, as positions in `chosen`: by the sort keys."""
+    same = [keys[key.name].same[chosen] for key in layout.keys]
+    if not same:
+        return np.arange(len(chosen))
+    if len(chosen) > _TREE_ROWS or not _is_ambiguous(chosen, layout, keys):
+        return np.lexsort(same[::-1])
+    values = [keys[key.name] for key in layout.keys]
+    columns = [(key.column.compare, key.number[chosen].tolist(), rank.tolist()) for key, rank in zip(values, same, strict=True)]
+
+    def before(row: int, other: int) -> bool:
+        for compare, numbers, rank in columns:
+            found = compare(numbers[row], numbers[other]) if compare else rank[row] - rank[other]
+            if found:
+                return found < 0
+        return False
+
+    # the tree in which samples are counted; then the one in which rows of one command are joined
+    order = tree_order(range(len(chosen)), before)
+    return np.array(tree_order(order, before) if layout.has("comm") else order, np.int64)
+
+
+def _is_ambiguous(chosen: Int64, layout: Layout, keys: dict[str, KeyValues]) -> bool:
+    """Whether perf's comparison of the entries is no order.
+
+    It is none with functions and bare addresses of several files side by
+    side, nor with addresses that are further apart than half of all.
+    """
+    names = [key.name for key in layout.keys]
+    values = keys.get("symbol")
+    if values is None or values.column.unnamed is None:
+        return False
+    unnamed = values.column.unnamed[values.number[chosen]]
+    if not unnamed.any():
+        return False
+    if "dso" not in names[: names.index("symbol")]:
+        return True
+    return _wraps(values, chosen[unnamed])
+
+
+def _wraps(values: KeyValues, entries: Int64) -> bool:
+    """Whether addresses lie on both sides of a circle of 2^64."""
+    compare, numbers = values.column.compare, values.number[entries]
+    ordered = numbers[np.argsort(values.column.same[numbers])].tolist()
+    return compare is not None and len(ordered) > 1 and compare(ordered[0], ordered[-1]) > 0
 
 
 def _callers_first(order: Int64, weight: Int64, depth: Int64, tids: Int64, rest: Int64) -> Int64:

@@ -33,7 +33,9 @@ class KeyColumn:
     entries, which decides between rows that are equal in everything shown.
     order: the order of rows. text(i): what is printed for number i; wide(i):
     the width that it asks for its column. per_sample: numbers that are printed
-    times the samples of the row, instead of a text.
+    times the samples of the row, instead of a text. compare(i, j): perf's own
+    comparison, below 0 if i comes first, where it is no order and ranks are
+    but the next best; unnamed: which numbers make it so.
     """
 
     same: Int64
@@ -41,6 +43,8 @@ class KeyColumn:
     text: Text
     wide: Callable[[int], int] = no_width
     per_sample: Int64 | None = None
+    compare: Callable[[int, int], int] | None = None
+    unnamed: NDArray[np.bool_] | None = None
 
 
 class LineNumbers(Protocol):
@@ -166,7 +170,24 @@ def symbol(facts: Facts, places: Int64) -> KeyColumn:
             return UNNAMED_WIDTH
         return byte_width(known.name(frames[i])) + _LEVEL_WIDTH + (_VERBOSE_WIDTH if facts.verbose else 0)
 
-    return KeyColumn(known.symbol_ranks(places), known.symbol_name_ranks(places), text, wide)
+    same = known.symbol_ranks(places)
+    unnamed = known.symbol[places >> ROLE_BITS] < 0
+    compare = _comparison(same, known.dso_ranks(places), unnamed, addresses)
+    return KeyColumn(same, known.symbol_name_ranks(places), text, wide, compare=compare, unnamed=unnamed)
+
+
+def _comparison(same: Int64, dso_rank: Int64, unnamed: NDArray[np.bool_], addresses: list[int]) -> Callable[[int, int], int]:
+    """perf's comparison of places: without symbols by their addresses, whose difference is taken as a signed number."""
+
+    def compare(i: int, j: int) -> int:
+        if unnamed[i] and unnamed[j]:
+            distance = (addresses[j] - addresses[i]) % (1 << 64)
+            return 0 if not distance else -1 if distance < 1 << 63 else 1
+        if dso_rank[i] != dso_rank[j]:
+            return -1 if dso_rank[i] < dso_rank[j] else 1
+        return int(same[i] > same[j]) - int(same[i] < same[j])
+
+    return compare
 
 
 def _verbose(facts: Facts, frame: int, address: int) -> str:

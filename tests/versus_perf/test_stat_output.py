@@ -73,7 +73,7 @@ def text_shape(text: str) -> list[str]:
         if REPEATS.search(shape):  # how many decimals and marks there are depends on the values
             shape = re.sub(r"[#+-]+", "+", re.sub(r" *\d[\d.]*", "<>", shape))
         shape = NUMBER.sub(lambda found: f"<{len(found[0])} {len(found[1] or '')}>", shape)
-        if "# Table of" in line:  # indented by as much as the times below it are wide
+        if "# Table of" in line or "# Final result" in line:  # indented by as much as the times below it are wide
             shape = shape.strip()
         lines.append(shape)
     return sorted(set(lines), key=lines.index)

@@ -15,10 +15,11 @@ from perfpy.capture.record_options import SYNTH_CGROUP, SYNTH_MMAP, SYNTH_TASK
 from perfpy.capture.recorded_features import RecordedFeatures
 from perfpy.capture.synthesis import Synthesis, id_layout
 from perfpy.capture.targets import ANY
+from perfpy.kernel.bpf import loaded_programs
 from perfpy.perfdata.writer import FileWriter, WrittenEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from perfpy.abi.user_records import HeaderBuildId
     from perfpy.capture.dso_hits import DsoHits
@@ -58,6 +59,7 @@ class DataFile:
         self._tail = options.tail_synthesize or options.overwrite
         self._procfs = procfs
         self._tracing = self._tracing_data()
+        self._programs = loaded_programs() if options.bpf_events else []
         self.samples: int | None = None
         self.lost = 0
 
@@ -76,7 +78,7 @@ class DataFile:
         events = [WrittenEvent(event.attr, self._counters.ids(event)) for event in self._counters.events]
         features: dict[Feature, bytes] = {}
         if self._output.is_pipe:
-            features = self._features.collect(tracing=self._tracing, packer=self._packer, mmap_len=self._longest_piece())
+            features = self._collect()
         self._output.begin(events, features)
         if not self._tail:
             self._write(self._synthesized())
@@ -110,10 +112,7 @@ class DataFile:
         yield from event_records.event_updates(counters, pipe=self._output.is_pipe)
         yield event_records.thread_map(counters)
         yield event_records.cpu_map(counters)
-        if options.bpf_events:
-            from perfpy.kernel.bpf import loaded_programs  # not wanted by everybody
-
-            yield from synthesis.bpf_programs(loaded_programs())
+        yield from synthesis.bpf_programs(self._programs)
         if options.all_cgroups and SYNTH_CGROUP in options.synth:
             from perfpy.capture.cgroups import mount_point  # rarely asked for
 
@@ -160,10 +159,14 @@ class DataFile:
             return {}
         hits = self._scan()
         build_ids = self._build_ids(hits) if hits and self._options.buildids else ()
+        return self._collect(times=(hits.first_time, hits.last_time) if hits else (0, 0), build_ids=build_ids)
+
+    def _collect(self, *, times: tuple[int, int] = (0, 0), build_ids: Sequence[HeaderBuildId] = ()) -> dict[Feature, bytes]:
         return self._features.collect(
             tracing=self._tracing,
-            times=(hits.first_time, hits.last_time) if hits else (0, 0),
+            times=times,
             build_ids=build_ids,
+            programs=self._programs,
             packer=self._packer,
             mmap_len=self._longest_piece(),
         )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from perfpy import __version__
 from perfpy.abi.flags import NATIVE_ENDIAN
 from perfpy.capture.environment import Environment
-from perfpy.perfdata.feature_values import ClockData, Compression, EventDesc, EventGroup, SampleTime
+from perfpy.perfdata.feature_values import BpfProgram, ClockData, Compression, EventDesc, EventGroup, SampleTime
 from perfpy.perfdata.features import Feature, encode_feature
 
 if TYPE_CHECKING:
@@ -23,12 +23,14 @@ if TYPE_CHECKING:
     from perfpy.capture.record_options import RecordOptions
     from perfpy.capture.sample_counters import SampleCounters
     from perfpy.events.event import Event
+    from perfpy.kernel.bpf import BpfProgramInfo
     from perfpy.perfdata.packing import Packer
 
 _ANONYMOUS_GROUP = "{anon_group}"
 _COMPRESSION_VERSION = 1
 _ZSTD = 1
 _CLOCK_DATA_VERSION = 1
+_BPF_ARRAYS = 1 << 3 | 1 << 4 | 1 << 8  # PERF_BPIL_JITED_KSYMS, JITED_FUNC_LENS, PROG_TAGS
 
 
 class RecordedFeatures:
@@ -49,6 +51,7 @@ class RecordedFeatures:
         tracing: bytes = b"",
         times: tuple[int, int] = (0, 0),
         build_ids: Sequence[HeaderBuildId] = (),
+        programs: Sequence[BpfProgramInfo] = (),
         packer: Packer | None = None,
         mmap_len: int = 0,
     ) -> dict[Feature, bytes]:
@@ -60,7 +63,7 @@ class RecordedFeatures:
             Feature.CMDLINE: self._options.command_line,
             Feature.EVENT_DESC: tuple(EventDesc(event.attr, event.name, self._counters.ids(event)) for event in events),
             Feature.SAMPLE_TIME: SampleTime(*times),
-            Feature.BPF_PROG_INFO: (),
+            Feature.BPF_PROG_INFO: tuple(BpfProgram(_BPF_ARRAYS, *program.with_arrays()) for program in programs),
             Feature.BPF_BTF: (),
         }
         if any(event.attr.branch_sample_type for event in events):

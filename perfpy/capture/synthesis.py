@@ -95,10 +95,10 @@ class Synthesis:
     def bpf_programs(self, programs: Iterable[BpfProgramInfo]) -> Iterator[bytes]:
         """The symbols of loaded BPF programs, and that they were loaded."""
         for program in programs:
-            # the functions of a program that has several are told apart by their addresses only
+            # the functions of a program that has several have tags of their own, but no names
             suffix = program.name if len(program.functions) == 1 else "F"
-            name = f"bpf_prog_{program.tag.hex()}" + (f"_{suffix}" if suffix else "")
-            for address, length in program.functions:
+            for (address, length), tag in zip(program.functions, program.tags, strict=True):
+                name = f"bpf_prog_{tag.hex()}" + (f"_{suffix}" if suffix else "")
                 yield self._encode(Ksymbol(0, address, length, _KSYMBOL_BPF, 0, name))
             yield self._encode(BpfEvent(0, _BPF_LOADED, 0, program.id, program.tag))
 

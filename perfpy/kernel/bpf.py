@@ -28,15 +28,34 @@ _INFO_SIZE: Final = 232
 _HEAD: Final = struct.Struct("=II8sIIQQQIIQ16s")
 _KSYMS_AT: Final = 104  # u32 nr_jited_ksyms, nr_jited_func_lens; u64 jited_ksyms, jited_func_lens
 _KSYMS: Final = struct.Struct("=IIQQ")
+_TAGS_AT: Final = 180  # u32 nr_prog_tags; u64 prog_tags
+_TAGS: Final = struct.Struct("=IQ")
+_TAG_SIZE: Final = 8
 
 
 class BpfProgramInfo(NamedTuple):
-    """One program: its name and tag, and where each of its functions stands as (address, length)."""
+    """One program: its name and tag, and where each of its functions stands as (address, length).
+
+    tags: of its functions; info: the struct bpf_prog_info, with the pointers of whoever asked.
+    """
 
     id: int
     name: str
     tag: bytes
     functions: tuple[tuple[int, int], ...]
+    tags: tuple[bytes, ...] = ()
+    info: bytes = b""
+
+    def with_arrays(self) -> tuple[bytes, bytes]:
+        """The struct with offsets instead of pointers, and the bytes that they point into: addresses, lengths, tags."""
+        count = len(self.functions)
+        addresses = struct.pack(f"={count}Q", *(address for address, _ in self.functions))
+        lengths = struct.pack(f"={count}I", *(length for _, length in self.functions))
+        lengths += bytes(-len(lengths) % 8)
+        info = bytearray(self.info)
+        _KSYMS.pack_into(info, _KSYMS_AT, count, count, 0, len(addresses))
+        _TAGS.pack_into(info, _TAGS_AT, len(self.tags), len(addresses) + len(lengths))
+        return bytes(info), addresses + lengths + b"".join(self.tags)
 
 
 def loaded_programs() -> list[BpfProgramInfo]:
@@ -95,10 +114,14 @@ def _info(number: int, ident: int, fd: int) -> BpfProgramInfo | None:
         return None
     addresses, lengths = (ctypes.c_uint64 * count)(), (ctypes.c_uint32 * count)()
     ctypes.memset(info, 0, _INFO_SIZE)
+    tags = ctypes.create_string_buffer(count * _TAG_SIZE)
     _KSYMS.pack_into(info, _KSYMS_AT, count, count, ctypes.addressof(addresses), ctypes.addressof(lengths))
+    _TAGS.pack_into(info, _TAGS_AT, count, ctypes.addressof(tags))
     _call(number, _OBJ_GET_INFO_BY_FD, attr)
     head = _HEAD.unpack_from(info)
     functions = tuple(zip(list(addresses), list(lengths), strict=True))
     if not all(address for address, _ in functions):  # hidden from this user
         return None
-    return BpfProgramInfo(ident, head[-1].split(b"\0", 1)[0].decode(errors="replace"), head[2], functions)
+    name = head[-1].split(b"\0", 1)[0].decode(errors="replace")
+    each = tuple(tags.raw[at : at + _TAG_SIZE] for at in range(0, count * _TAG_SIZE, _TAG_SIZE))
+    return BpfProgramInfo(ident, name, head[2], functions, each, info.raw)

@@ -154,12 +154,12 @@ def test_cgroups_are_named_below_their_mount(proc, tmp_path):
 
 
 def test_bpf_programs_are_symbols_and_events(proc):
-    one = BpfProgramInfo(7, "prog", b"\1\2\3\4\5\6\7\10", ((0xFFFFFFFFC0001000, 20),))
-    two = BpfProgramInfo(8, "many", b"\0" * 8, ((0xFFFFFFFFC0002000, 8), (0xFFFFFFFFC0003000, 9)))
+    one = BpfProgramInfo(7, "prog", b"\1\2\3\4\5\6\7\10", ((0xFFFFFFFFC0001000, 20),), (b"\1\2\3\4\5\6\7\10",))
+    two = BpfProgramInfo(8, "many", b"\0" * 8, ((0xFFFFFFFFC0002000, 8), (0xFFFFFFFFC0003000, 9)), (b"\0" * 8, b"\1" * 8))
     found = records(Synthesis(proc, LAYOUT).bpf_programs([one, two]))
     assert [(r.name, r.addr, r.len) for r in found if isinstance(r, Ksymbol)] == [
         ("bpf_prog_0102030405060708_prog", 0xFFFFFFFFC0001000, 20),
         ("bpf_prog_0000000000000000_F", 0xFFFFFFFFC0002000, 8),
-        ("bpf_prog_0000000000000000_F", 0xFFFFFFFFC0003000, 9),
+        ("bpf_prog_0101010101010101_F", 0xFFFFFFFFC0003000, 9),
     ]
     assert [(r.id, r.type) for r in found if isinstance(r, BpfEvent)] == [(7, 1), (8, 1)]

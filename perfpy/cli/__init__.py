@@ -40,6 +40,7 @@ COMMANDS = {
     "stat": Entry("perfpy.cli.stat", "run a program and count events"),
     "record": Entry("perfpy.cli.record", "run a program and record its profile into perf.data"),
     "report": Entry("perfpy.cli.report", "read perf.data and show the profile"),
+    "diff": Entry("perfpy.cli.diff", "show what changed between recordings"),
     "script": Entry("perfpy.cli.script", "read perf.data and print every sample"),
     "list": Entry("perfpy.cli.list", "list the events of this machine"),
     "evlist": Entry("perfpy.cli.evlist", "list the events in a perf.data"),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from perfpy.cli.options import Option, PerfCommand
 
 PERF_COMMANDS = frozenset(
-    "annotate archive bench c2c config daemon data diff ftrace iostat kallsyms kmem"
+    "annotate archive bench c2c config daemon data ftrace iostat kallsyms kmem"
     " kvm kwork lock mem probe sched test timechart top trace".split()
 )
 

@@ -79,7 +79,7 @@ class ReportRun:
 
     def _report(self) -> int:
         values = self._values
-        plain = values["json"] is None and not values["tui"] and wants_plain(stdio=values["stdio"] or values["header"])
+        plain = values["json"] is None and wants_plain(stdio=values["stdio"] or values["header"])
         if plain and not values["quiet"] and not values["header"]:
             print(HEADER_HINT)
         options = self._options()

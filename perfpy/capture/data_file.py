@@ -59,7 +59,8 @@ class DataFile:
         self._tail = options.tail_synthesize or options.overwrite
         self._procfs = procfs
         self._tracing = self._tracing_data()
-        self._programs = loaded_programs() if options.bpf_events else []
+        # as perf: threads for themselves are recorded without what belongs to the whole machine
+        self._programs = loaded_programs() if options.bpf_events and not options.per_thread else []
         self.samples: int | None = None
         self.lost = 0
 

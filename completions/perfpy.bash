@@ -10,7 +10,7 @@ _perfpy()
     fi
     COMPREPLY=()
     if ((cword == 1)); then
-        COMPREPLY=($(compgen -W "stat record report script list evlist buildid-list buildid-cache inject version help --help --version" -- "$cur"))
+        COMPREPLY=($(compgen -W "stat record report diff script list evlist buildid-list buildid-cache inject version help --help --version" -- "$cur"))
         return
     fi
     local options="" events="" files="" directories="" texts="" workload=""
@@ -30,10 +30,16 @@ _perfpy()
         workload="yes"
         ;;
     report)
-        options="-i --input -f --force -s --sort -F --fields -n --show-nr-samples --show-total-period --show-cpu-utilization --showcpuutilization -T --threads -g --call-graph --children -G --inverted -H --hierarchy --max-stack --ignore-callees -p --parent -x --exclude-other -d --dsos -c --comms -S --symbols --symbol-filter --pid --tid -C --cpu --time --percent-limit --percentage -U --hide-unresolved --group --group-sort-idx -t --field-separator -w --column-widths -b --branch-stack --mem-mode --ns --time-quantum --raw-trace --skip-empty --stdio --tui --stdio-color --json --flamegraph --html --folded --speedscope --firefox --pprof --header --header-only -I --show-info --stats --tasks --mmaps -D --dump-raw-trace --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -m --modules --ignore-vmlinux -v --verbose -q --quiet --help"
+        options="-i --input -f --force -s --sort -F --fields -n --show-nr-samples --show-total-period --show-cpu-utilization --showcpuutilization -T --threads -g --call-graph --children -G --inverted -H --hierarchy --max-stack --ignore-callees -p --parent -x --exclude-other -d --dsos -c --comms -S --symbols --symbol-filter --pid --tid -C --cpu --time --percent-limit --percentage -U --hide-unresolved --group --group-sort-idx -t --field-separator -w --column-widths -b --branch-stack --mem-mode --ns --time-quantum --raw-trace --skip-empty --stdio --stdio-color --json --flamegraph --html --folded --speedscope --firefox --pprof --header --header-only -I --show-info --stats --tasks --mmaps -D --dump-raw-trace --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -m --modules --ignore-vmlinux -v --verbose -q --quiet --help"
         files="-i --input --json --flamegraph --html --folded --speedscope --firefox --pprof --kallsyms -k --vmlinux"
         directories="--symfs"
         texts="-s --sort -F --fields -g --call-graph --max-stack --ignore-callees -p --parent -d --dsos -c --comms -S --symbols --symbol-filter --pid --tid -C --cpu --time --percent-limit --percentage --group-sort-idx -t --field-separator -w --column-widths --time-quantum --stdio-color"
+        ;;
+    diff)
+        options="-s --sort -c --compute -b --baseline-only -p --period -o --order -C --comms -d --dsos -S --symbols --pid --tid -t --field-separator -f --force --flamegraph --html --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -q --quiet --help"
+        files="--flamegraph --html --kallsyms -k --vmlinux"
+        directories="--symfs"
+        texts="-s --sort -c --compute -o --order -C --comms -d --dsos -S --symbols --pid --tid -t --field-separator"
         ;;
     script)
         options="-i --input -f --force -F --fields -D --dump-raw-trace --time --ns --reltime --deltatime -G --hide-call-graph --max-stack --stop-bt --show-kernel-path --show-task-events --show-mmap-events --show-switch-events --show-namespace-events --show-cgroup-events --show-lost-events --show-bpf-events --show-text-poke-events --per-event-dump -C --cpu -c --comms --pid --tid -S --symbols --addr-range --dsos --switch-on --switch-off --show-on-off-events --header --header-only -I --show-info --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -v --verbose -q --quiet --help"
@@ -67,7 +73,7 @@ _perfpy()
         options="--build-options -v --verbose --help"
         ;;
     help)
-        COMPREPLY=($(compgen -W "stat record report script list evlist buildid-list buildid-cache inject version help" -- "$cur"))
+        COMPREPLY=($(compgen -W "stat record report diff script list evlist buildid-list buildid-cache inject version help" -- "$cur"))
         return
         ;;
     esac

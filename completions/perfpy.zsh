@@ -14,6 +14,7 @@ _perfpy() {
         'stat:run a program and count events'
         'record:run a program and record its profile into perf.data'
         'report:read perf.data and show the profile'
+        'diff:show what changed between recordings'
         'script:read perf.data and print every sample'
         'list:list the events of this machine'
         'evlist:list the events in a perf.data'
@@ -273,7 +274,6 @@ _perfpy() {
                 '*--raw-trace[show tracepoints fields, not their formatted text]' \
                 '*--skip-empty[leave out events without samples]' \
                 '*--stdio[plain text in perfs layout, on a terminal too]' \
-                '*--tui[browse the report]' \
                 '*--stdio-color=[colours  always, never or auto]::value: ' \
                 '*--json=[the report as JSON]::file:_files' \
                 '*--flamegraph=[a flame graph, one HTML file]::file:_files' \
@@ -303,6 +303,44 @@ _perfpy() {
                 '*--ignore-vmlinux[do not look for a vmlinux]' \
                 '*-v[say more]' \
                 '*--verbose[say more]' \
+                '*-q[print no warnings or messages]' \
+                '*--quiet[print no warnings or messages]' \
+                '*--help[show this text]' \
+                '*:file:_files'
+            ;;
+        diff)
+            _arguments -s -S \
+                '*-s+[compare by these keys]:value: ' \
+                '*--sort=[compare by these keys]:value: ' \
+                '*-c+[delta, delta-abs]:value: ' \
+                '*--compute=[delta, delta-abs]:value: ' \
+                '*-b[only rows of the first recording]' \
+                '*--baseline-only[only rows of the first recording]' \
+                '*-p[show periods]' \
+                '*--period[show periods]' \
+                '*-o+[sort by this recording]:value: ' \
+                '*--order=[sort by this recording]:value: ' \
+                '*-C+[only these commands]:value: ' \
+                '*--comms=[only these commands]:value: ' \
+                '*-d+[only these shared objects]:value: ' \
+                '*--dsos=[only these shared objects]:value: ' \
+                '*-S+[only these functions]:value: ' \
+                '*--symbols=[only these functions]:value: ' \
+                '*--pid=[only these processes]:value: ' \
+                '*--tid=[only these threads]:value: ' \
+                '*-t+[columns with this separator]:value: ' \
+                '*--field-separator=[columns with this separator]:value: ' \
+                '*-f[read files although somebody else owns them]' \
+                '*--force[read files although somebody else owns them]' \
+                '*--flamegraph=[what changed as a flame graph, one HTML file]:file:_files' \
+                '*--html=[what changed as a flame graph, one HTML file]:file:_files' \
+                '*--symfs=[look for files with symbols below this directory]:directory:_files -/' \
+                '*--kallsyms=[read the kernels symbols from this copy of /proc/kallsyms]:file:_files' \
+                '*-k+[read the kernels symbols from this ELF file]:file:_files' \
+                '*--vmlinux=[read the kernels symbols from this ELF file]:file:_files' \
+                '*--demangle[demangle C++ and Rust names]' \
+                '*--demangle-kernel[demangle the kernels names too]' \
+                '*--fold-interpreters[leave the frames of interpreters out where they named their functions]' \
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
                 '*--help[show this text]' \
@@ -473,7 +511,7 @@ _perfpy() {
         help)
             _arguments -s -S \
                 '*--help[show this text]' \
-                '1:command:(stat record report script list evlist buildid-list buildid-cache inject version help)'
+                '1:command:(stat record report diff script list evlist buildid-list buildid-cache inject version help)'
             ;;
         esac
         ;;

@@ -134,17 +134,13 @@ class _Run:
             self._print_header()
             if values["header_only"]:
                 return 0
-        if values["dump_raw_trace"]:
-            from perfpy.views.dump import write_dump
-
-            sys.stdout.flush()
-            write_dump(recording, sys.stdout.buffer)
-            return 0
         from perfpy.views.script_run import ScriptRun
 
         run = ScriptRun(recording, self._options())
         sys.stdout.flush()  # what was printed goes before what is written past the text layer
-        if values["per_event_dump"]:
+        if values["dump_raw_trace"]:
+            run.dump(sys.stdout.buffer)
+        elif values["per_event_dump"]:
             self._write_each(run)
         else:
             run.write(sys.stdout.buffer)

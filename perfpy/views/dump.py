@@ -29,6 +29,9 @@ _NO_CPU: Final = 0xFFFFFFFF
 _HEX: Final = [f" {byte:02x}" for byte in range(256)]
 _PRINTABLE: Final = bytes(byte if 32 <= byte < 127 else 0x2E for byte in range(256))
 _UNHANDLED: Final = ": unhandled!\n"
+_HANDLED_BY_SCRIPT: Final = frozenset(
+    (RecordType.THREAD_MAP, RecordType.CPU_MAP, RecordType.STAT_CONFIG, RecordType.STAT, RecordType.STAT_ROUND)
+)
 #: kernel records that perf's report has no text for
 _PLAIN_TEXTS: Final[dict[int, str]] = {RecordType.THROTTLE: _UNHANDLED, RecordType.UNTHROTTLE: _UNHANDLED}
 
@@ -45,14 +48,15 @@ class _Record(NamedTuple):
     data: bytes
 
 
-def write_dump(recording: Recording, out: BinaryIO, *, hint: str = "") -> Counter[int]:
+def write_dump(recording: Recording, out: BinaryIO, *, hint: str = "", lines: Iterator[bytes] | None = None) -> Counter[int]:
     """All records of a recording.
 
-    hint: lines that stand before the first record, behind perf's warning.
+    hint: lines that stand before the first record, behind perf's warning;
+    lines: script's line of each sample, in order of delivery, to stand behind it.
     Returns how many entries a histogram of each event would get, for the
     statistics that report prints behind the last record.
     """
-    writer = _Writer(recording, hint)
+    writer = _Writer(recording, hint, lines)
     pieces: list[str] = []
     size = 0
     for text in writer.texts():
@@ -79,15 +83,17 @@ def hex_lines(data: bytes) -> str:
 class _Writer:
     """Makes the text of each record."""
 
-    def __init__(self, recording: Recording, hint: str) -> None:
+    def __init__(self, recording: Recording, hint: str, lines: Iterator[bytes] | None) -> None:
         data = recording.data
         self._hint = hint
+        # script has a use for some records that report has none for
+        self._handled = _HANDLED_BY_SCRIPT if lines is not None else frozenset[int]()
         self._data = data
         self._events = data.events
         self._endian = data.endian
         self._is_foreign = data.endian != host_endian()
         self._paths = data.stream_paths
-        self._samples = SampleTexts(recording)
+        self._samples = SampleTexts(recording, lines)
         self.entries = self._samples.entries
         self._combined = SampleType(0)
         self._has_trailers = False
@@ -127,6 +133,8 @@ class _Writer:
             if kind == RecordType.HEADER_ATTR:
                 self._see_event()
             rest = user_record_text(kind, misc, body, self._endian, foreign=self._is_foreign)
+            if kind in self._handled:
+                rest = rest.removesuffix(_UNHANDLED)
             return f"{text}{stamp}{place} [{size:#x}]: PERF_RECORD_{record_name(kind)}{rest}"
         stamp, rest = self._kernel_record(kind, misc, body, record.event)
         return f"{text}{stamp}{place} [{size:#x}]: {rest}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import BranchSample, PerfType, SampleType, SoftwareId
-from perfpy.errors import UsageError
+from perfpy.errors import PerfError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -191,21 +191,21 @@ class OutputFields:
     ) -> bool:
         """Fit the sets to the events of a file; returns whether call chains are printed.
 
-        Raises UsageError for a field that was asked for and that samples do
+        Raises PerfError for a field that was asked for and that samples do
         not have.
         """
         for kind, one in self.sets.items():
             first = next((event for event in events if kind_of(event) == kind and not is_dummy(event)), None)
             if first is None:
                 if one.chosen and not one.wildcard and kind != SYNTH:
-                    raise UsageError(f"{long_kind_name(kind)} events do not exist. Remove corresponding -F option to proceed.")
+                    raise PerfError(f"{long_kind_name(kind)} events do not exist. Remove corresponding -F option to proceed.")
                 continue
             if one.fields and not has_stat and not (is_pipe and (kind >= SYNTH or not first.attr.sample_type)):
                 self._fit(one, first, events, has_aux)
             if "dsoff" in one.fields:
                 one.fields.add("dso")
             if "tod" in one.fields and not has_clock and not is_pipe:
-                raise UsageError("Can't provide 'tod' time, missing clock data. Please record with -k/--clockid option.")
+                raise PerfError("Can't provide 'tod' time, missing clock data. Please record with -k/--clockid option.")
         if is_pipe:
             if use_callchain:
                 self._add_pipe_chains(events)
@@ -220,7 +220,7 @@ class OutputFields:
         """Check one kind by its first event."""
         sample_type = event.attr.sample_type
         if "trace" in one.fields and not any(other.attr.type == PerfType.TRACEPOINT for other in events):
-            raise UsageError("No trace sample to read. Did you call 'perf record -R'?")
+            raise PerfError("No trace sample to read. Did you call 'perf record -R'?")
         for name, bits, label, aux_may_lack in _NEEDS:
             if name not in one.fields or sample_type & bits:
                 continue
@@ -229,7 +229,7 @@ class OutputFields:
                 if name == "tid":
                     one.fields.discard("pid")
             elif not (aux_may_lack and has_aux):
-                raise UsageError(f"Samples for '{event.name}' event do not have {label} attribute set. Cannot print '{name}' field.")
+                raise PerfError(f"Samples for '{event.name}' event do not have {label} attribute set. Cannot print '{name}' field.")
             if name == "ip":
                 _check_symbols(one, sample_type)
         _check_symbols(one, sample_type)
@@ -252,13 +252,13 @@ class OutputFields:
 
 def _check_symbols(one: FieldSet, sample_type: int) -> None:
     if "sym" in one.fields and not sample_type & (SampleType.IP | SampleType.ADDR):
-        raise UsageError(
+        raise PerfError(
             "Display of symbols requested but neither sample IP nor sample address available. Hence, no addresses to convert to symbols."
         )
     if "symoff" in one.fields and "sym" not in one.fields:
-        raise UsageError("Display of offsets requested but symbol is not selected.")
+        raise PerfError("Display of offsets requested but symbol is not selected.")
     if "dso" in one.fields and not sample_type & (SampleType.IP | SampleType.ADDR):
-        raise UsageError("Display of DSO requested but no address to convert.")
+        raise PerfError("Display of DSO requested but no address to convert.")
 
 
 def _invalid(kind: int) -> frozenset[str]:

@@ -67,6 +67,18 @@ class ScriptLines:
         out.write(b"".join(self._side_texts(list(waiting.rest()))))
         return printed
 
+    def each(self, batches: Iterable[Batch]) -> Iterator[bytes]:
+        """The line of one sample after the other; b"" for those that are not printed."""
+        makers = self._makers()
+        for batch in batches:
+            for part in _parts(batch):
+                kept = np.ones(len(part), bool) if self.keep.is_open else self._mask(part)
+                lines = self._flat(part, fieldtext.times(part, self.events), makers).lines() or [b""] * len(part)
+                yield from (line if keep else b"" for line, keep in zip(lines, kept.tolist(), strict=True))
+
+    def _mask(self, batch: Batch) -> NDArray[np.bool_]:
+        return self.keep.mask(batch, self.events, self.context.timeline, self.context.symbolizer)
+
     def _makers(self) -> list[EventLines]:
         sets = self.fields.sets
         return [
@@ -74,7 +86,7 @@ class ScriptLines:
         ]
 
     def _chosen(self, batch: Batch) -> Batch:
-        kept = None if self.keep.is_open else self.keep.mask(batch, self.events, self.context.timeline, self.context.symbolizer)
+        kept = None if self.keep.is_open else self._mask(batch)
         if self.switch is not None:
             on = self.switch.mask(batch.event)
             kept = on if kept is None else kept & on

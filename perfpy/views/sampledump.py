@@ -47,7 +47,9 @@ Stamp = Callable[[int, int], str]
 class SampleTexts:
     """Hands out the text of samples in the order in which views.dump meets them."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: Recording, lines: Iterator[bytes] | None = None) -> None:
+        """lines: script's line of each sample, in order of delivery."""
+        self._lines = lines
         self._recording = recording
         self._arch = recording.header.get("arch") or os.uname().machine
         self._symbolizer = recording.symbolizer()
@@ -69,7 +71,8 @@ class SampleTexts:
         owner = self._recording.events[int(batch.event[row])]
         sample = _Sample(batch, row, owner)
         start = stamp(sample.number("cpu", 0xFFFFFFFF) & 0xFFFFFFFF, sample.number("time", _NEVER))
-        return start + head + self._details(sample, misc) + self._deliveries(sample, places)
+        line = next(self._lines, b"").decode("utf-8", "surrogateescape") if self._lines is not None else ""
+        return start + head + self._details(sample, misc) + self._deliveries(sample, places) + line
 
     def _rows(self) -> Iterator[tuple[int, Batch, int, str]]:
         """(offset, batch, row, whose it is) of every sample."""

@@ -82,6 +82,13 @@ class ScriptRun:
         lines = self._lines(self._keep())
         lines.write(self._batches(lines.columns()), self._side_lines(lines.context), out)
 
+    def dump(self, out: BinaryIO) -> None:
+        """Every record as bytes and as text, each sample's line behind it."""
+        from perfpy.views.dump import write_dump
+
+        lines = self._lines(self._keep())
+        write_dump(self._recording, out, lines=lines.each(self._recording.batches(lines.columns())))
+
     def write_each(self, name: Callable[[str], str]) -> Iterator[tuple[str, int]]:
         """Every event's lines to a file of its own.
 

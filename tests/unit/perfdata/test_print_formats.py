@@ -43,12 +43,19 @@ def test_a_format_gives_common_and_own_fields() -> None:
 
 def test_fields_say_what_they_are() -> None:
     fields = {field.name: field for field in event().fields}
-    assert fields["comm"].is_array and fields["comm"].is_string and (fields["comm"].length, fields["comm"].element_size) == (16, 1)
-    assert fields["pid"].is_signed and not fields["pid"].is_array
-    assert fields["addr"].is_long and not fields["addr"].is_signed
-    assert fields["name"].is_dynamic and fields["name"].is_string and not fields["name"].is_relative
+    assert fields["comm"].is_array
+    assert fields["comm"].is_string
+    assert (fields["comm"].length, fields["comm"].element_size) == (16, 1)
+    assert fields["pid"].is_signed
+    assert not fields["pid"].is_array
+    assert fields["addr"].is_long
+    assert not fields["addr"].is_signed
+    assert fields["name"].is_dynamic
+    assert fields["name"].is_string
+    assert not fields["name"].is_relative
     assert fields["reason"].is_pointer
-    assert fields["words"].is_array and fields["words"].length == 0
+    assert fields["words"].is_array
+    assert fields["words"].length == 0
 
 
 def test_a_format_without_id_is_an_error() -> None:
@@ -58,39 +65,48 @@ def test_a_format_without_id_is_an_error() -> None:
 
 def test_operators_of_equal_priority_group_from_the_right() -> None:
     tree = argument("REC->pid - 1 - 2")
-    assert isinstance(tree, Operation) and tree.operator == "-"
+    assert isinstance(tree, Operation)
+    assert tree.operator == "-"
     # two constants are added up only where both sides are numbers
     assert tree.right == Operation("-", Atom("1"), Atom("2"), 7) or tree.right == Atom("-1")
 
 
 def test_a_parenthesised_right_side_is_torn_apart() -> None:
     tree = argument("REC->pid * (REC->addr + 2)")
-    assert isinstance(tree, Operation) and tree.operator == "+"
-    assert isinstance(tree.left, Operation) and tree.left.operator == "*"
+    assert isinstance(tree, Operation)
+    assert tree.operator == "+"
+    assert isinstance(tree.left, Operation)
+    assert tree.left.operator == "*"
 
 
 def test_comparisons_bind_tighter_than_and() -> None:
     tree = argument("REC->pid == 1 && REC->addr")
-    assert isinstance(tree, Operation) and tree.operator == "&&"
+    assert isinstance(tree, Operation)
+    assert tree.operator == "&&"
 
 
 def test_casts_conditions_and_records_in_parentheses() -> None:
     assert isinstance(argument("(unsigned long)REC->pid"), Cast)
     assert isinstance(argument("(REC)->pid"), FieldValue)
     tree = argument('REC->pid ? "yes" : "no"')
-    assert isinstance(tree, Conditional) and (tree.yes, tree.no) == (Atom("yes"), Atom("no"))
+    assert isinstance(tree, Conditional)
+    assert (tree.yes, tree.no) == (Atom("yes"), Atom("no"))
 
 
 def test_flags_keep_their_names_and_evaluate_their_masks() -> None:
     tree = argument('__print_flags(REC->pid, "|", { 1 << 2, "A" }, { 0x10, "B" })')
-    assert isinstance(tree, Flags) and tree.names == (("4", "A"), ("0x10", "B")) and tree.delimiter == "|"
+    assert isinstance(tree, Flags)
+    assert tree.names == (("4", "A"), ("0x10", "B"))
+    assert tree.delimiter == "|"
 
 
 def test_strings_join_and_dynamic_strings_know_their_field() -> None:
     parsed = parse_print_fmt(event('"a" "b %s", __get_str(name)'))
     assert parsed.literal == "ab %s"
     (tree,) = parsed.arguments
-    assert isinstance(tree, DynamicText) and tree.field is not None and tree.field.name == "name"
+    assert isinstance(tree, DynamicText)
+    assert tree.field is not None
+    assert tree.field.name == "name"
 
 
 @pytest.mark.parametrize(

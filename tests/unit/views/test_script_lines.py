@@ -1,0 +1,189 @@
+"""Whole runs of script over recordings built in memory."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from perfpy.abi import records, user_records
+from perfpy.abi.counts import Reading
+from perfpy.abi.flags import CONTEXT_USER, SampleType
+from perfpy.errors import UsageError
+from perfpy.perfdata.features import Feature
+from perfpy.perfdata.group_reads import delivered
+from perfpy.recording import Recording
+from perfpy.symbols.debugfiles import SymbolOptions
+from perfpy.views.dump import hex_lines, write_dump
+from perfpy.views.fields import OutputFields
+from perfpy.views.samplefilter import SampleFilter
+from perfpy.views.script_run import ScriptOptions, ScriptRun
+from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SECOND = 1_000_000_000
+NOWHERE = SymbolOptions(symfs="/nonexistent", kallsyms="/dev/null")
+
+
+def sample_id(pid: int, time: int) -> records.SampleId:
+    return records.SampleId(pid=pid, tid=pid, time=time)
+
+
+def one_process() -> PerfDataBuilder:
+    """A process that is named, maps a file, and is sampled twice."""
+    built = PerfDataBuilder()
+    built.record(records.Comm(0, 7, 7, "work", sample_id(7, SECOND)))
+    built.record(records.Mmap2(2, 7, 7, 0x1000, 0x1000, 0, 8, 1, 5, 0, 5, 2, "/bin/work", b"", sample_id(7, SECOND + 1000)))
+    for number in (1, 2):
+        built.sample(ip=0x1000 + number, pid=7, tid=7, time=(1 + number) * SECOND, period=100 * number, misc=2)
+    return built
+
+
+def script(folder: Path, built: PerfDataBuilder, *texts: str, **options: Any) -> list[str]:
+    path = folder / "perf.data"
+    path.write_bytes(built.file())
+    fields = OutputFields()
+    for text in texts:
+        fields.apply(text)
+    out = io.BytesIO()
+    with Recording(str(path)) as recording:
+        ScriptRun(recording, ScriptOptions(fields=fields, symbols=NOWHERE, **options)).write(out)
+    return out.getvalue().decode().splitlines()
+
+
+def test_a_line_a_sample(tmp_path: Path) -> None:
+    assert script(tmp_path, one_process()) == [
+        "            work       7     2.000000:        100 cpu-clock:u:              1001 [unknown] (/bin/work)",
+        "            work       7     3.000000:        200 cpu-clock:u:              1002 [unknown] (/bin/work)",
+    ]
+
+
+def test_fields_are_chosen(tmp_path: Path) -> None:
+    assert script(tmp_path, one_process(), "comm,pid,tid,ip") == [
+        "            work       7/7                    1001",
+        "            work       7/7                    1002",
+    ]
+
+
+def test_side_band_stands_where_it_happened(tmp_path: Path) -> None:
+    lines = script(tmp_path, one_process(), "comm,tid,time", shown=frozenset(("task", "mmap")))
+    assert lines == [
+        "            work       7     1.000000: PERF_RECORD_COMM: work:7/7",
+        "            work       7     1.000001: PERF_RECORD_MMAP2 7/7: [0x1000(0x1000) @ 0 08:01 5 0]: r-xp /bin/work",
+        "            work       7     2.000000: ",
+        "            work       7     3.000000: ",
+    ]
+
+
+def test_relative_times_count_the_records_between(tmp_path: Path) -> None:
+    lines = script(tmp_path, one_process(), "time", shown=frozenset(("task",)), deltatime=True)
+    assert [line[:14] for line in lines] == ["    0.000000: ", "    1.000000: ", "    1.000000: "]
+
+
+@pytest.mark.parametrize(
+    ("keep", "times"),
+    [
+        (SampleFilter(pids=frozenset((8,))), []),
+        (SampleFilter(tids=frozenset((7,))), ["2.000000:", "3.000000:"]),
+        (SampleFilter(comms=frozenset(("idle",))), []),
+        (SampleFilter(dsos=frozenset(("work",))), ["2.000000:", "3.000000:"]),
+        (SampleFilter(dsos=frozenset(("libc.so",))), []),
+        (SampleFilter(symbols=frozenset(("main",))), []),
+        (SampleFilter(symbols=frozenset(("0x2",))), ["3.000000:"]),
+        (SampleFilter(symbols=frozenset(("0x1",)), address_range=1), ["2.000000:", "3.000000:"]),
+    ],
+)
+def test_samples_are_filtered(tmp_path: Path, keep: SampleFilter, times: list[str]) -> None:
+    assert [line.strip() for line in script(tmp_path, one_process(), "time", keep=keep)] == times
+
+
+def test_a_time_range_is_applied(tmp_path: Path) -> None:
+    assert len(script(tmp_path, one_process(), time="2.5,")) == 1
+
+
+def test_callchains_stand_below_their_sample(tmp_path: Path) -> None:
+    built = PerfDataBuilder(attrs=[usual_attr(USUAL | SampleType.CALLCHAIN)])
+    built.sample(ip=0x10, pid=7, tid=7, time=SECOND, period=1, misc=2, callchain=[CONTEXT_USER, 0x10, 0x20, 0x30])
+    head = ":7       7     1.000000:          1 cpu-clock:u: "
+    frames = [f"\t{address:16x} [unknown] ([unknown])" for address in (0x10, 0x20, 0x30)]
+    assert script(tmp_path, built) == [head, *frames, ""]
+    assert script(tmp_path, built, max_stack=2) == [head, *frames[:2], ""]
+    (flat,) = script(tmp_path, built, callchains=False)
+    assert flat.endswith("cpu-clock:u:                10 [unknown] ([unknown])")
+
+
+def test_events_with_different_fields_keep_their_order(tmp_path: Path) -> None:
+    attrs = [usual_attr(USUAL | SampleType.IDENTIFIER), usual_attr((USUAL | SampleType.IDENTIFIER) & ~SampleType.TIME, type=0)]
+    built = PerfDataBuilder(attrs=attrs, ids=[(1,), (2,)])
+    for number in range(4):
+        built.sample(number % 2, ip=number, pid=7, tid=7, time=SECOND * (number + 1), period=1, misc=2)
+    lines = script(tmp_path, built, "hw:ip", "sw:time,ip")
+    assert sorted(line.split()[-1] for line in lines) == ["0", "1", "2", "3"]
+    assert [line.split()[0] for line in lines if ":" in line] == ["1.000000:", "3.000000:"]
+
+
+def test_what_a_recording_cannot_show_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="switch event not found"):
+        script(tmp_path, one_process(), switch_on="nothing")
+
+
+def test_readings_are_delivered_as_samples_of_their_counters(tmp_path: Path) -> None:
+    sample_type = USUAL | SampleType.READ | SampleType.ID
+    attrs = [usual_attr(sample_type, read_format=0xC), usual_attr(sample_type, type=1, config=2, read_format=0xC)]
+    built = PerfDataBuilder(attrs=attrs, ids=[(10,), (11,)])
+    for first, second in ((5, 3), (9, 3)):
+        read = [Reading(first, None, None, 10, None), Reading(second, None, None, 11, None)]
+        built.sample(0, ip=1, pid=7, tid=7, time=SECOND * first, period=99, misc=2, read=read)
+    path = tmp_path / "perf.data"
+    path.write_bytes(built.file())
+    with Recording(str(path)) as recording:
+        batches = list(delivered(recording.batches(), recording.events))
+    rows = [
+        (event, period) for batch in batches for event, period in zip(batch.event.tolist(), batch.columns["period"].tolist(), strict=True)
+    ]
+    assert rows == [(0, 5), (1, 3), (0, 4)]
+
+
+def test_counts_of_stat_record_are_printed_after_each_round(tmp_path: Path) -> None:
+    built = PerfDataBuilder(attrs=[usual_attr(SampleType.IDENTIFIER, sample_id_all=0)], ids=[(4,)], features={Feature.STAT: b""})
+    built.record(user_records.ThreadMap(0, ((77, "work"),))).record(user_records.CpuMap(0, (-1,)))
+    built.record(user_records.Stat(0, 4, 0xFFFFFFFF, 0, 1000, 20, 20)).record(user_records.StatRound(0, 1, 555))
+    assert script(tmp_path, built) == [
+        "CPU   THREAD             VAL             ENA             RUN            TIME EVENT",
+        " -1       77            1000              20              20             555 cpu-clock:u",
+    ]
+
+
+def test_a_dump_has_bytes_and_text_of_every_record(tmp_path: Path) -> None:
+    path = tmp_path / "perf.data"
+    path.write_bytes(one_process().file())
+    out = io.BytesIO()
+    with Recording(str(path)) as recording:
+        entries = write_dump(recording, out)
+    text = out.getvalue().decode()
+    assert text.count(". ... raw event: size") == 4
+    assert f"{SECOND} " in text
+    assert ": PERF_RECORD_COMM: work:7/7\n" in text
+    assert "PERF_RECORD_SAMPLE(IP, 0x2): 7/7: 0x1001 period: 100 addr: 0\n ... thread: work:7\n ...... dso: /bin/work\n" in text
+    assert entries == {0: 2}
+
+
+def test_bytes_are_shown_as_numbers_and_characters() -> None:
+    assert hex_lines(b"perf\0\xff") == ".  0000:  70 65 72 66 00 ff" + " " * 30 + "  perf..          \n"
+
+
+def test_a_dump_of_a_big_endian_machine_shows_what_perf_has_in_memory(tmp_path: Path) -> None:
+    built = PerfDataBuilder(endian=">")
+    built.record(records.Mmap2(2, 7, 7, 0x1000, 0x1000, 0, 8, 1, 5, 0, 5, 2, "/bin/work", b"", sample_id(7, SECOND)))
+    path = tmp_path / "perf.data"
+    path.write_bytes(built.file())
+    out = io.BytesIO()
+    with Recording(str(path)) as recording:
+        write_dump(recording, out)
+    text = out.getvalue().decode()
+    assert ".  0000:  0a 00 00 00 02 00" in text
+    assert ".  0010:  00 10 00 00 00 00 00 00" in text
+    assert "]: ---p /bin/work\n" in text

@@ -1,0 +1,83 @@
+"""`perfpy script` prints what perf prints of the same file, whatever the options."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from perfpy.abi.flags import SampleType
+from perfpy.perfdata.features import Feature
+from perfpy.perfdata.tracing import TracingData
+from tests.builders.perfdata import PerfDataBuilder, usual_attr
+
+pytestmark = pytest.mark.versus_perf
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "script"
+TRACEFS = Path("/sys/kernel/tracing")
+OPTIONS = [
+    "",
+    "-F comm,pid,tid,time,event,ip,sym,dso --ns",
+    "-F +misc --show-mmap-events --show-task-events",
+    "-F -comm,-time",
+    "-F trace:event,trace -F sw:ip,sym",
+    "-F ip,sym,dso,dsoff",
+    "-F comm,flags,ip",
+    "--reltime --show-task-events",
+    "--deltatime --ns --show-mmap-events",
+    "-G",
+    "--max-stack 2",
+    "--time 1,99999",
+    "-c golden",
+    "-S 0x401000",
+    "-D",
+]
+
+
+def text_of(program: list[str], path: Path, options: list[str]) -> bytes:
+    environment = {**os.environ, "PERF_CONFIG": "/dev/null", "LC_ALL": "C", "TZ": "UTC"}
+    command = [*program, "script", "--symfs", "/nonexistent", "--kallsyms", "/dev/null", *options, "-i", str(path)]
+    return subprocess.run(command, capture_output=True, check=False, timeout=60, env=environment).stdout
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("name", ["chains", "faults", "tracepoints"])
+def test_options_give_perfs_text(perf: str, name: str, options: str) -> None:
+    path = GOLDEN / f"{name}.data"
+    assert text_of([sys.executable, "-m", "perfpy"], path, options.split()) == text_of([perf], path, options.split())
+
+
+#: events whose formats perf's library reads differently from version to version (sizeof of kernel types, characters as arguments)
+CHANGING = ("sizeof(u", "sizeof(__u", "? '", "__get_cpumask")
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("system", ["sched", "irq", "timer", "block", "net", "kmem", "signal", "ext4"])
+def test_this_kernels_tracepoints_are_printed_as_perf_prints_them(perf: str, tmp_path: Path, system: str) -> None:
+    texts = [path.read_bytes() for path in sorted((TRACEFS / "events" / system).glob("*/format"))] if os.access(TRACEFS, os.R_OK) else []
+    texts = [text for text in texts if not any(mark.encode() in text for mark in CHANGING)]
+    if not texts:
+        pytest.skip(f"no formats of {system} in {TRACEFS} (it is root's)")
+    path = tmp_path / "perf.data"
+    path.write_bytes(_recording(system, texts))
+    options = ["-F", "event,trace"]
+    assert text_of([sys.executable, "-m", "perfpy"], path, options) == text_of([perf], path, options)
+
+
+def _recording(system: str, texts: list[bytes]) -> bytes:
+    """Some samples of every tracepoint: all zeros, small numbers, and every bit set in turn of bytes."""
+    events = TRACEFS / "events"
+    page, event = (events / "header_page").read_bytes(), (events / "header_event").read_bytes()
+    tracing = TracingData("0.6", "<", 8, 4096, page, event, systems=((system, tuple(texts)),), cmdlines=b"")
+    numbers = [int(text.split(b"ID:")[1].split()[0]) for text in texts]
+    sample_type = SampleType.IDENTIFIER | SampleType.TID | SampleType.TIME | SampleType.RAW
+    attrs = [usual_attr(sample_type, type=2, config=number, exclude_kernel=0, exclude_hv=0) for number in numbers]
+    built = PerfDataBuilder(attrs=attrs, ids=[(number,) for number in numbers], features={Feature.TRACING_DATA: tracing.encode()})
+    for index, number in enumerate(numbers):
+        for filler in (b"\0", b"\1\0\0\0\0\0\0\0", b"\3\2\1\0\0\0\0\0"):
+            raw = number.to_bytes(2, "little") + (filler * 300)[2:260]
+            built.sample(index, pid=1, tid=1, time=1000 + index, raw=raw)
+    return built.file()

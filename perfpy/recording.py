@@ -16,7 +16,7 @@ from perfpy.errors import UsageError
 from perfpy.perfdata.reader import PerfData
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from types import TracebackType
 
     from perfpy.analysis.options import ReportOptions
@@ -248,16 +248,39 @@ class Recording:
 
         return Symbolizer(self.timeline, options)
 
-    def report(self, options: ReportOptions | None = None, symbols: SymbolOptions | None = None) -> Report:
-        """A histogram of the samples, for each event: by command, file and function where options do not say otherwise."""
-        from perfpy.analysis.options import ReportOptions
+    def report(
+        self,
+        by: Sequence[str] | None = None,
+        *,
+        callers: bool = False,
+        options: ReportOptions | None = None,
+        symbols: SymbolOptions | None = None,
+    ) -> Report:
+        """A histogram of the samples, for each event.
+
+        by: sort keys such as "comm", "dso", "symbol", "pid", "cpu" (default:
+        the first three); callers: count callers, too, and keep call trees;
+        options: everything that perf report can be asked, instead of these;
+        symbols: where to look for symbols. Raises UsageError for unknown keys.
+
+        >>> import perfpy
+        >>> with perfpy.open("perf.data") as recording:  # doctest: +SKIP
+        ...     for row in recording.report(by=["comm", "symbol"]).top(10):
+        ...         print(f"{row.percent:6.2f}%", row.texts["comm"], row.texts["symbol"])
+        """
+        from perfpy.analysis.layout import Wanted
+        from perfpy.analysis.options import CallGraph, ReportOptions
         from perfpy.analysis.reporting import make_report
         from perfpy.symbols.symbolizer import Symbolizer
         from perfpy.views import memory_text
 
         timeline = self._make_timeline(keep_exited=True)
         symbolizer = Symbolizer(timeline, symbols)
-        return make_report(self.data, timeline, symbolizer, options or ReportOptions(), self._payloads(symbolizer), memory_text)
+        if options is None:
+            wanted = Wanted(sort=",".join(by) if by else None)
+            graph = CallGraph(order="caller") if callers else None
+            options = ReportOptions(wanted=wanted, call_graph=graph, children=callers)
+        return make_report(self.data, timeline, symbolizer, options, self._payloads(symbolizer), memory_text)
 
     def stacks(self, symbols: SymbolOptions | None = None, *, selection: Selection | None = None, timed: bool = False) -> list[Stacks]:
         """The whole stacks of each event, for flame graphs and exports; timed: with the single samples."""

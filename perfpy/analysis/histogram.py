@@ -67,11 +67,13 @@ class EventTotals:
 class Row:
     """One line of a histogram.
 
-    values: metric's sum name -> the number of each member of the event group;
-    texts: key's name -> text.
+    entry: its number there; percent: its share of the table's period; values:
+    a sum's name -> the number of each member of the event group; texts: a
+    key's name -> text.
     """
 
-    index: int
+    entry: int
+    percent: float
     values: dict[str, list[int]]
     texts: dict[str, str]
 
@@ -155,9 +157,9 @@ class Histogram:
 
     def rows(self) -> Iterator[Row]:
         """All rows that are shown."""
-        for index, entry in enumerate(self.shown().tolist()):
+        for entry in self.shown().tolist():
             values = {name: sums[entry].tolist() for name, sums in self.entries.sums.items()}
-            yield Row(index, values, {name: self.text(name, entry) for name in self.keys})
+            yield Row(entry, self.percent("period", entry), values, {name: self.text(name, entry) for name in self.keys})
 
     def top(self, count: int = 10) -> list[Row]:
         """The first rows."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from perfpy.analysis.keycolumns import Facts
 from perfpy.analysis.layout import make_layout
 from perfpy.analysis.places import OF_CHAIN, OF_SAMPLE, ROLE_BITS, Int64, Places, sample_places
 from perfpy.analysis.profile import Folded, Profile
+from perfpy.analysis.report_values import histogram_values
 from perfpy.analysis.sortkeys import Mode
 from perfpy.analysis.sources import SampleView, TupleTable
 from perfpy.analysis.sums import sum_by
@@ -95,6 +96,11 @@ class Report:
     def top(self, count: int = 10) -> list[Row]:
         """The first rows of the first table that has samples."""
         return next((histogram.top(count) for histogram in self.histograms if histogram.leader.samples), [])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values, of the shape that `perfpy report --json` writes (perfpy.views.report_json)."""
+        tables = [histogram_values(histogram) for histogram in self.histograms]
+        return {"format": "perfpy-report", "version": 1, "lost": self.lost, "events": tables}
 
 
 def make_report(

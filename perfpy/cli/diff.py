@@ -83,7 +83,7 @@ def _table(paths: list[str], symbols: Any, values: dict[str, Any]) -> int:
     reports: list[Report] = []
     for path in paths:
         with Recording(path, check_owner=not values["force"]) as recording:
-            reports.append(recording.report(options, symbols))
+            reports.append(recording.report(options=options, symbols=symbols))
     found = differences(reports, _measure(compute, weights, values["order"]), baseline_only=values["baseline_only"])
     if not found:
         fail(f"{' and '.join(paths)} have no event in common")

@@ -86,7 +86,7 @@ class ReportRun:
         hidden = texts.hidden_keys(options.selection)
         if plain:
             _print(f"# {name}: {value}" for _, name, value in hidden)
-        report = self._recording.report(options, self._symbol_options())
+        report = self._recording.report(options=options, symbols=self._symbol_options())
         if values["json"] is not None:
             return self._write_json(report)
         if not report.samples:

@@ -56,7 +56,8 @@ def test_folded_lines_have_their_own_share():
 
 
 def test_flat_chains_stand_below_each_other():
-    assert draw(TREE, CallGraph(style="flat", percent=20)) == ["           35.00%", *(f"{'':16}{name}" for name in ("main", "work", "leaf")), ""]
+    lines = draw(TREE, CallGraph(style="flat", percent=20))
+    assert lines == ["           35.00%", *(" " * 16 + name for name in ("main", "work", "leaf")), ""]
 
 
 @pytest.mark.parametrize(("limit", "lines"), [(1, 5), (0, 7)])

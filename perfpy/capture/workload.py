@@ -132,21 +132,34 @@ def _run_child(command: tuple[str, ...], go: int, failure: int) -> None:
         # Python ignores these; programs expect the default
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+        places = _places(command[0])
         if os.read(go, 1):
-            _execute(command)
+            _execute(places, command)
     except OSError as error:
         os.write(failure, (error.errno or errno.EINVAL).to_bytes(_ERRNO_BYTES, "little"))
     finally:
         os._exit(127)
 
 
-def _execute(command: tuple[str, ...]) -> None:
-    """execvp(3): a file that the kernel cannot execute is a script for the shell."""
-    try:
-        os.execvp(command[0], command)
-    except OSError as error:
-        if error.errno != errno.ENOEXEC:
-            raise
-    import shutil
+def _places(name: str) -> list[str]:
+    """Where a program may be, by PATH; os.execvp would find out while the clock runs, and import modules for it."""
+    if "/" in name or not name:
+        return [name]
+    return [os.path.join(folder, name) for folder in os.environ.get("PATH", os.defpath).split(os.pathsep)]
 
-    os.execv(_SHELL, (_SHELL, shutil.which(command[0]) or command[0], *command[1:]))
+
+def _execute(places: Sequence[str], command: tuple[str, ...]) -> None:
+    """As execvp(3): the first place that can be executed; what the kernel cannot execute is a script for the shell."""
+    refused: OSError | None = None
+    for path in places:
+        try:
+            os.execv(path, command)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            refused = refused or error
+        except OSError as error:
+            if error.errno == errno.ENOEXEC:
+                os.execv(_SHELL, (_SHELL, path, *command[1:]))
+            if refused is None or refused.errno != errno.EACCES:
+                refused = error
+    if refused:
+        raise refused

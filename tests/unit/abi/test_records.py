@@ -98,6 +98,14 @@ def test_perfs_own_record_survives_a_round_trip(record: u.UserRecord, endian: st
     assert u.decode(*parts(data, endian), endian) == record
 
 
+def test_a_scale_stands_in_the_files_byte_order() -> None:
+    """As perf 6.1 on s390x writes it; perf 6.12 forgets to swap it when it reads such a file, and shows -0.00 msec."""
+    written = bytes.fromhex("0000004e 0000 0020 0000000000000001 0000000000000004 3eb0c6f7a0b5ed8d")
+    update = u.EventUpdate(0, u.EVENT_UPDATE_SCALE, 4, 1e-6)
+    assert u.encode(update, ">") == written
+    assert u.decode(*parts(written, ">"), ">") == update
+
+
 @pytest.mark.parametrize("record", KERNEL + USER, ids=lambda record: type(record).__name__)
 def test_a_record_cut_at_any_byte_decodes_or_raises_value_error(record: r.KernelRecord | u.UserRecord) -> None:
     layout = r.IdLayout(ALL_IDS)

@@ -50,6 +50,22 @@ def test_a_script_without_a_first_line_goes_to_the_shell(tmp_path: Path) -> None
         assert workload.wait().exit_code == 4
 
 
+def test_the_search_goes_on_as_execvp_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folders that lack the program, or forbid it, are passed over; a refusal is told when no folder has it."""
+    for folder, mode, status in (("closed", 0o644, 1), ("open", 0o755, 5)):
+        (tmp_path / folder).mkdir()
+        script = tmp_path / folder / "tool"
+        script.write_text(f"exit {status}\n")
+        script.chmod(mode)
+    monkeypatch.setenv("PATH", f"/nowhere:{tmp_path}/closed:{tmp_path}/open")
+    with Workload(["tool"]) as workload:
+        workload.start()
+        assert workload.wait().exit_code == 5
+    monkeypatch.setenv("PATH", f"/nowhere:{tmp_path}/closed")
+    with pytest.raises(WorkloadFailed, match="Permission denied"), Workload(["tool"]) as workload:
+        workload.start()
+
+
 def test_the_program_has_the_usual_signals() -> None:
     """Python ignores SIGPIPE; its programs must not."""
     with Workload(["sh", "-c", "kill -PIPE $$"]) as workload:

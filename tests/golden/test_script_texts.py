@@ -34,11 +34,11 @@ UNLIKE_PERF = {
 SMALL = 40_000  # bytes of a recording that is compared here; larger ones take too long for every run
 
 
-def script_text(path: Path, **options: object) -> bytes:
+def script_text(path: Path, shown: frozenset[str]) -> bytes:
     out = io.BytesIO()
     with Recording(str(path)) as recording:
         symbols = SymbolOptions(symfs="/nonexistent", kallsyms="/dev/null")
-        ScriptRun(recording, ScriptOptions(symbols=symbols, **options)).write(out)
+        ScriptRun(recording, ScriptOptions(symbols=symbols, shown=shown)).write(out)
     return out.getvalue()
 
 
@@ -56,7 +56,7 @@ def dump_lines(output: bytes) -> list[bytes]:
 @pytest.mark.parametrize("name", NAMES)
 def test_lines_of_samples_and_records_are_perfs(name: str) -> None:
     expected = (OWN / f"{name}.script.txt").read_bytes()
-    assert lines(script_text(OWN / f"{name}.data", shown=frozenset(("task", "mmap")))) == lines(expected)
+    assert lines(script_text(OWN / f"{name}.data", frozenset(("task", "mmap")))) == lines(expected)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -87,7 +87,7 @@ def test_lines_of_recordings_from_elsewhere_are_perfs(corpus: Path, kind: str, s
     different = []
     for recording in answered(corpus, kind):
         expected = lines(gzip.decompress(recording.with_name(f"{recording.name}.{kind}.gz").read_bytes()))
-        if any(expected) and lines(script_text(recording, shown=shown)) != expected:
+        if any(expected) and lines(script_text(recording, shown)) != expected:
             different.append(recording.name)
     assert different == []
 

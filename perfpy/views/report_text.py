@@ -8,7 +8,7 @@ line for each row, and its call tree below.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from perfpy.analysis.keycolumns import byte_width
 from perfpy.analysis.sortkeys import Cell, Metric, SortKey, Unit
@@ -16,7 +16,7 @@ from perfpy.views.callchain_text import ChainWriter, Stem
 from perfpy.views.tips import tip
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from perfpy.analysis.histogram import Histogram
     from perfpy.analysis.reporting import Report
@@ -102,6 +102,29 @@ def _short_number(number: int) -> str:
     return str(number)
 
 
+class Column(Protocol):
+    """What a heading is made of."""
+
+    width: int
+
+    def header(self) -> str:
+        """The column's name, set to its width."""
+
+
+def heading(columns: Sequence[Column], separator: str | None) -> Iterator[str]:
+    """The lines above a table: names, and dots that show the widths."""
+    yield "# " + (separator or GAP).join(column.header() for column in columns)
+    if separator is None:
+        yield "# " + GAP.join("." * column.width for column in columns)
+        yield "#"
+
+
+def row_line(cells: Sequence[str], widths: Sequence[int], separator: str | None) -> str:
+    """A row of a table, its cells filled to the columns' widths."""
+    filled = [cell + " " * (width - byte_width(cell)) for cell, width in zip(cells, widths, strict=True)]
+    return separator.join(filled) if separator else GAP + GAP.join(filled)
+
+
 class HistogramText:
     """One table as text."""
 
@@ -110,7 +133,7 @@ class HistogramText:
         self._options = options
         shown = [entry for entry in histogram.layout.fields if entry.name not in options.hidden]
         self._last = histogram.layout.fields[-1]
-        wide = _KeyWidths(histogram)
+        wide = KeyWidths(histogram, histogram.shown().tolist())
         self.columns = [
             MetricColumnText(entry, histogram, options, self._user_width(entry))
             if isinstance(entry, Metric)
@@ -125,7 +148,7 @@ class HistogramText:
     def lines(self) -> Iterator[str]:
         """Header, rows and call trees."""
         if not self._options.quiet:
-            yield from self._header()
+            yield from heading(self.columns, self._options.separator)
         writer = self.chain_writer()
         histogram = self._histogram
         measure = "children" if "children" in histogram.entries.sums else "period"
@@ -146,22 +169,9 @@ class HistogramText:
         named_already = wanted.fields is None and (wanted.sort or "").startswith("sym")
         return ChainWriter(graph, trees.frame_name, separator=self._options.separator or ";", skip_first=named_already)
 
-    def _header(self) -> Iterator[str]:
-        separator = self._options.separator
-        yield "# " + (separator or GAP).join(column.header() for column in self.columns)
-        if separator is None:
-            yield "# " + GAP.join("." * column.width for column in self.columns)
-            yield "#"
-
     def _row(self, entry: int) -> str:
-        cells = []
-        for column in self.columns:
-            cell = column.cell(entry)
-            if column.entry is not self._last:
-                cell += " " * (column.width - byte_width(cell))
-            cells.append(cell)
-        separator = self._options.separator
-        return separator.join(cells) if separator else GAP + GAP.join(cells)
+        widths = [0 if column.entry is self._last else column.width for column in self.columns]
+        return row_line([column.cell(entry) for column in self.columns], widths, self._options.separator)
 
 
 class MetricColumnText:
@@ -175,7 +185,8 @@ class MetricColumnText:
             number for number, event in enumerate(histogram.events) if event.samples or not options.skip_empty or len(histogram.events) == 1
         ]
         own = user_width or metric.width
-        self.width = max(own, len(self._members) * metric.width if len(histogram.events) > 1 else 0, len(self._name))
+        grouped = histogram.options.group is not False
+        self.width = max(own, len(self._members) * metric.width if grouped else 0, len(self._name))
         self._number_width = 1 if options.separator else own - (1 if metric.unit is Unit.NUMBER else 2)
 
     def header(self) -> str:
@@ -239,12 +250,12 @@ def _filled(text: str, width: int) -> str:
     return kept + " " * (width - byte_width(kept))
 
 
-class _KeyWidths:
-    """The widths that the entries of a table ask for."""
+class KeyWidths:
+    """The widths that some entries of a table ask for."""
 
-    def __init__(self, histogram: Histogram) -> None:
+    def __init__(self, histogram: Histogram, entries: Sequence[int]) -> None:
         self._histogram = histogram
-        self._entries = histogram.shown().tolist()
+        self._entries = entries
 
     def of(self, key: SortKey) -> int:
         """As wide as the header, the least width, and the widest text."""

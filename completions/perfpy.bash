@@ -36,10 +36,10 @@ _perfpy()
         texts="-s --sort -F --fields -g --call-graph --max-stack --ignore-callees -p --parent -d --dsos -c --comms -S --symbols --symbol-filter --pid --tid -C --cpu --time --percent-limit --percentage --group-sort-idx -t --field-separator -w --column-widths --time-quantum --stdio-color"
         ;;
     diff)
-        options="-s --sort -c --compute -b --baseline-only -p --period -o --order -C --comms -d --dsos -S --symbols --pid --tid -t --field-separator -f --force --flamegraph --html --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -q --quiet --help"
-        files="--flamegraph --html --kallsyms -k --vmlinux"
+        options="-s --sort -c --compute -b --baseline-only -p --period -F --formula -o --order -d --dsos -C --comms -S --symbols --pid --tid --cpu --time --percentage -t --field-separator --noise --stdio --json --flamegraph --html -f --force --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -m --modules -v --verbose -q --quiet --help"
+        files="--json --flamegraph --html --kallsyms -k --vmlinux"
         directories="--symfs"
-        texts="-s --sort -c --compute -o --order -C --comms -d --dsos -S --symbols --pid --tid -t --field-separator"
+        texts="-s --sort -c --compute -o --order -d --dsos -C --comms -S --symbols --pid --tid --cpu --time --percentage -t --field-separator"
         ;;
     script)
         options="-i --input -f --force -F --fields -D --dump-raw-trace --time --ns --reltime --deltatime -G --hide-call-graph --max-stack --stop-bt --show-kernel-path --show-task-events --show-mmap-events --show-switch-events --show-namespace-events --show-cgroup-events --show-lost-events --show-bpf-events --show-text-poke-events --per-event-dump -C --cpu -c --comms --pid --tid -S --symbols --addr-range --dsos --switch-on --switch-off --show-on-off-events --header --header-only -I --show-info --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -v --verbose -q --quiet --help"

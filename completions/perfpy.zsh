@@ -314,26 +314,34 @@ _perfpy() {
                 '*--sort=[compare by these keys]:value: ' \
                 '*-c+[delta, delta-abs]:value: ' \
                 '*--compute=[delta, delta-abs]:value: ' \
-                '*-b[only rows of the first recording]' \
-                '*--baseline-only[only rows of the first recording]' \
+                '*-b[only rows that the baseline and another recording have]' \
+                '*--baseline-only[only rows that the baseline and another recording have]' \
                 '*-p[show periods]' \
                 '*--period[show periods]' \
-                '*-o+[sort by this recording]:value: ' \
-                '*--order=[sort by this recording]:value: ' \
-                '*-C+[only these commands]:value: ' \
-                '*--comms=[only these commands]:value: ' \
+                '*-F[show what was computed of what]' \
+                '*--formula[show what was computed of what]' \
+                '*-o+[sort by this recordings change]:value: ' \
+                '*--order=[sort by this recordings change]:value: ' \
                 '*-d+[only these shared objects]:value: ' \
                 '*--dsos=[only these shared objects]:value: ' \
+                '*-C+[only these commands]:value: ' \
+                '*--comms=[only these commands]:value: ' \
                 '*-S+[only these functions]:value: ' \
                 '*--symbols=[only these functions]:value: ' \
                 '*--pid=[only these processes]:value: ' \
                 '*--tid=[only these threads]:value: ' \
+                '*--cpu=[only these CPUs]:value: ' \
+                '*--time=[only this time  10%-20%, or start,stop for each recording, parted by colons]:value: ' \
+                '*--percentage=[shares of what filters leave, or of all]:value:(relative absolute)' \
                 '*-t+[columns with this separator]:value: ' \
                 '*--field-separator=[columns with this separator]:value: ' \
-                '*-f[read files although somebody else owns them]' \
-                '*--force[read files although somebody else owns them]' \
+                '*--noise[mark what sampling noise does not explain]' \
+                '*--stdio[plain text in perfs layout, on a terminal too]' \
+                '*--json=[the comparison as JSON]::file:_files' \
                 '*--flamegraph=[what changed as a flame graph, one HTML file]:file:_files' \
                 '*--html=[what changed as a flame graph, one HTML file]:file:_files' \
+                '*-f[read files although somebody else owns them]' \
+                '*--force[read files although somebody else owns them]' \
                 '*--symfs=[look for files with symbols below this directory]:directory:_files -/' \
                 '*--kallsyms=[read the kernels symbols from this copy of /proc/kallsyms]:file:_files' \
                 '*-k+[read the kernels symbols from this ELF file]:file:_files' \
@@ -341,6 +349,10 @@ _perfpy() {
                 '*--demangle[demangle C++ and Rust names]' \
                 '*--demangle-kernel[demangle the kernels names too]' \
                 '*--fold-interpreters[leave the frames of interpreters out where they named their functions]' \
+                '*-m[load symbols of modules]' \
+                '*--modules[load symbols of modules]' \
+                '*-v[say more]' \
+                '*--verbose[say more]' \
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
                 '*--help[show this text]' \

@@ -37,12 +37,11 @@ class Reading(NamedTuple):
         return min(1.0, self.running / self.enabled)
 
 
-# plain numbers: combining members of an IntFlag takes a microsecond, and every read of a counter passes here
-_ENABLED: Final = int(ReadFormat.TOTAL_TIME_ENABLED)
-_RUNNING: Final = int(ReadFormat.TOTAL_TIME_RUNNING)
-_ID: Final = int(ReadFormat.ID)
-_GROUP: Final = int(ReadFormat.GROUP)
-_LOST: Final = int(ReadFormat.LOST)
+_ENABLED: Final = ReadFormat.TOTAL_TIME_ENABLED
+_RUNNING: Final = ReadFormat.TOTAL_TIME_RUNNING
+_ID: Final = ReadFormat.ID
+_GROUP: Final = ReadFormat.GROUP
+_LOST: Final = ReadFormat.LOST
 _VALUE_AND_TIMES: Final = 24
 
 

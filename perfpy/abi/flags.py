@@ -1,198 +1,208 @@
-"""Constants of include/uapi/linux/perf_event.h, and of perf's own record types, as enums.
+"""Constants of include/uapi/linux/perf_event.h, and of perf's own record types.
 
 Names are the kernel's without their prefix: PERF_SAMPLE_IP is SampleType.IP.
-Nothing enters, nothing is computed; every other module of abi builds on it.
+Every other module of abi builds on it. The classes are lists of plain numbers,
+no enums: `stat` and `list` would spend a tenth of their time on making enums,
+and combining members of an IntFlag takes a microsecond each time.
 """
 
 from __future__ import annotations
 
 import sys
-from enum import IntEnum, IntFlag
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from typing import Final
 
 #: the byte order of this machine, as struct writes it
 NATIVE_ENDIAN = "<" if sys.byteorder == "little" else ">"
 
 
-class PerfType(IntEnum):
+class PerfType:
     """perf_event_attr.type of the generic PMUs (PERF_TYPE_*); other PMUs have theirs in sysfs."""
 
-    HARDWARE = 0
-    SOFTWARE = 1
-    TRACEPOINT = 2
-    HW_CACHE = 3
-    RAW = 4
-    BREAKPOINT = 5
+    HARDWARE: Final = 0
+    SOFTWARE: Final = 1
+    TRACEPOINT: Final = 2
+    HW_CACHE: Final = 3
+    RAW: Final = 4
+    BREAKPOINT: Final = 5
 
 
-class HardwareId(IntEnum):
+class HardwareId:
     """config of PERF_TYPE_HARDWARE (PERF_COUNT_HW_*)."""
 
-    CPU_CYCLES = 0
-    INSTRUCTIONS = 1
-    CACHE_REFERENCES = 2
-    CACHE_MISSES = 3
-    BRANCH_INSTRUCTIONS = 4
-    BRANCH_MISSES = 5
-    BUS_CYCLES = 6
-    STALLED_CYCLES_FRONTEND = 7
-    STALLED_CYCLES_BACKEND = 8
-    REF_CPU_CYCLES = 9
+    CPU_CYCLES: Final = 0
+    INSTRUCTIONS: Final = 1
+    CACHE_REFERENCES: Final = 2
+    CACHE_MISSES: Final = 3
+    BRANCH_INSTRUCTIONS: Final = 4
+    BRANCH_MISSES: Final = 5
+    BUS_CYCLES: Final = 6
+    STALLED_CYCLES_FRONTEND: Final = 7
+    STALLED_CYCLES_BACKEND: Final = 8
+    REF_CPU_CYCLES: Final = 9
 
 
-class SoftwareId(IntEnum):
+class SoftwareId:
     """config of PERF_TYPE_SOFTWARE (PERF_COUNT_SW_*)."""
 
-    CPU_CLOCK = 0
-    TASK_CLOCK = 1
-    PAGE_FAULTS = 2
-    CONTEXT_SWITCHES = 3
-    CPU_MIGRATIONS = 4
-    PAGE_FAULTS_MIN = 5
-    PAGE_FAULTS_MAJ = 6
-    ALIGNMENT_FAULTS = 7
-    EMULATION_FAULTS = 8
-    DUMMY = 9
-    BPF_OUTPUT = 10
-    CGROUP_SWITCHES = 11
+    CPU_CLOCK: Final = 0
+    TASK_CLOCK: Final = 1
+    PAGE_FAULTS: Final = 2
+    CONTEXT_SWITCHES: Final = 3
+    CPU_MIGRATIONS: Final = 4
+    PAGE_FAULTS_MIN: Final = 5
+    PAGE_FAULTS_MAJ: Final = 6
+    ALIGNMENT_FAULTS: Final = 7
+    EMULATION_FAULTS: Final = 8
+    DUMMY: Final = 9
+    BPF_OUTPUT: Final = 10
+    CGROUP_SWITCHES: Final = 11
 
 
-class CacheId(IntEnum):
+class CacheId:
     """Bits 0-7 of config of PERF_TYPE_HW_CACHE."""
 
-    L1D = 0
-    L1I = 1
-    LL = 2
-    DTLB = 3
-    ITLB = 4
-    BPU = 5
-    NODE = 6
+    L1D: Final = 0
+    L1I: Final = 1
+    LL: Final = 2
+    DTLB: Final = 3
+    ITLB: Final = 4
+    BPU: Final = 5
+    NODE: Final = 6
 
 
-class CacheOp(IntEnum):
+class CacheOp:
     """Bits 8-15 of config of PERF_TYPE_HW_CACHE."""
 
-    READ = 0
-    WRITE = 1
-    PREFETCH = 2
+    READ: Final = 0
+    WRITE: Final = 1
+    PREFETCH: Final = 2
 
 
-class CacheResult(IntEnum):
+class CacheResult:
     """Bits 16-23 of config of PERF_TYPE_HW_CACHE."""
 
-    ACCESS = 0
-    MISS = 1
+    ACCESS: Final = 0
+    MISS: Final = 1
 
 
-class SampleType(IntFlag):
+class SampleType:
     """What a sample carries (PERF_SAMPLE_*), in bit order, which is not the layout's order."""
 
-    IP = 1 << 0
-    TID = 1 << 1
-    TIME = 1 << 2
-    ADDR = 1 << 3
-    READ = 1 << 4
-    CALLCHAIN = 1 << 5
-    ID = 1 << 6
-    CPU = 1 << 7
-    PERIOD = 1 << 8
-    STREAM_ID = 1 << 9
-    RAW = 1 << 10
-    BRANCH_STACK = 1 << 11
-    REGS_USER = 1 << 12
-    STACK_USER = 1 << 13
-    WEIGHT = 1 << 14
-    DATA_SRC = 1 << 15
-    IDENTIFIER = 1 << 16
-    TRANSACTION = 1 << 17
-    REGS_INTR = 1 << 18
-    PHYS_ADDR = 1 << 19
-    AUX = 1 << 20
-    CGROUP = 1 << 21
-    DATA_PAGE_SIZE = 1 << 22
-    CODE_PAGE_SIZE = 1 << 23
-    WEIGHT_STRUCT = 1 << 24
+    IP: Final = 1 << 0
+    TID: Final = 1 << 1
+    TIME: Final = 1 << 2
+    ADDR: Final = 1 << 3
+    READ: Final = 1 << 4
+    CALLCHAIN: Final = 1 << 5
+    ID: Final = 1 << 6
+    CPU: Final = 1 << 7
+    PERIOD: Final = 1 << 8
+    STREAM_ID: Final = 1 << 9
+    RAW: Final = 1 << 10
+    BRANCH_STACK: Final = 1 << 11
+    REGS_USER: Final = 1 << 12
+    STACK_USER: Final = 1 << 13
+    WEIGHT: Final = 1 << 14
+    DATA_SRC: Final = 1 << 15
+    IDENTIFIER: Final = 1 << 16
+    TRANSACTION: Final = 1 << 17
+    REGS_INTR: Final = 1 << 18
+    PHYS_ADDR: Final = 1 << 19
+    AUX: Final = 1 << 20
+    CGROUP: Final = 1 << 21
+    DATA_PAGE_SIZE: Final = 1 << 22
+    CODE_PAGE_SIZE: Final = 1 << 23
+    WEIGHT_STRUCT: Final = 1 << 24
 
 
-class ReadFormat(IntFlag):
+class ReadFormat:
     """What read() returns for a counter (PERF_FORMAT_*)."""
 
-    TOTAL_TIME_ENABLED = 1 << 0
-    TOTAL_TIME_RUNNING = 1 << 1
-    ID = 1 << 2
-    GROUP = 1 << 3
-    LOST = 1 << 4
+    TOTAL_TIME_ENABLED: Final = 1 << 0
+    TOTAL_TIME_RUNNING: Final = 1 << 1
+    ID: Final = 1 << 2
+    GROUP: Final = 1 << 3
+    LOST: Final = 1 << 4
 
 
-class BranchSample(IntFlag):
+class BranchSample:
     """branch_sample_type (PERF_SAMPLE_BRANCH_*)."""
 
-    USER = 1 << 0
-    KERNEL = 1 << 1
-    HV = 1 << 2
-    ANY = 1 << 3
-    ANY_CALL = 1 << 4
-    ANY_RETURN = 1 << 5
-    IND_CALL = 1 << 6
-    ABORT_TX = 1 << 7
-    IN_TX = 1 << 8
-    NO_TX = 1 << 9
-    COND = 1 << 10
-    CALL_STACK = 1 << 11
-    IND_JUMP = 1 << 12
-    CALL = 1 << 13
-    NO_FLAGS = 1 << 14
-    NO_CYCLES = 1 << 15
-    TYPE_SAVE = 1 << 16
-    HW_INDEX = 1 << 17
-    PRIV_SAVE = 1 << 18
-    COUNTERS = 1 << 19
+    USER: Final = 1 << 0
+    KERNEL: Final = 1 << 1
+    HV: Final = 1 << 2
+    ANY: Final = 1 << 3
+    ANY_CALL: Final = 1 << 4
+    ANY_RETURN: Final = 1 << 5
+    IND_CALL: Final = 1 << 6
+    ABORT_TX: Final = 1 << 7
+    IN_TX: Final = 1 << 8
+    NO_TX: Final = 1 << 9
+    COND: Final = 1 << 10
+    CALL_STACK: Final = 1 << 11
+    IND_JUMP: Final = 1 << 12
+    CALL: Final = 1 << 13
+    NO_FLAGS: Final = 1 << 14
+    NO_CYCLES: Final = 1 << 15
+    TYPE_SAVE: Final = 1 << 16
+    HW_INDEX: Final = 1 << 17
+    PRIV_SAVE: Final = 1 << 18
+    COUNTERS: Final = 1 << 19
 
 
-class RecordType(IntEnum):
+class RecordType:
     """perf_event_header.type: the kernel's records below 64, perf's own from 64 on (tools/perf's event.h)."""
 
-    MMAP = 1
-    LOST = 2
-    COMM = 3
-    EXIT = 4
-    THROTTLE = 5
-    UNTHROTTLE = 6
-    FORK = 7
-    READ = 8
-    SAMPLE = 9
-    MMAP2 = 10
-    AUX = 11
-    ITRACE_START = 12
-    LOST_SAMPLES = 13
-    SWITCH = 14
-    SWITCH_CPU_WIDE = 15
-    NAMESPACES = 16
-    KSYMBOL = 17
-    BPF_EVENT = 18
-    CGROUP = 19
-    TEXT_POKE = 20
-    AUX_OUTPUT_HW_ID = 21
-    CALLCHAIN_DEFERRED = 22
-    HEADER_ATTR = 64
-    HEADER_EVENT_TYPE = 65
-    HEADER_TRACING_DATA = 66
-    HEADER_BUILD_ID = 67
-    FINISHED_ROUND = 68
-    ID_INDEX = 69
-    AUXTRACE_INFO = 70
-    AUXTRACE = 71
-    AUXTRACE_ERROR = 72
-    THREAD_MAP = 73
-    CPU_MAP = 74
-    STAT_CONFIG = 75
-    STAT = 76
-    STAT_ROUND = 77
-    EVENT_UPDATE = 78
-    TIME_CONV = 79
-    HEADER_FEATURE = 80
-    COMPRESSED = 81
-    FINISHED_INIT = 82
-    COMPRESSED2 = 83
+    MMAP: Final = 1
+    LOST: Final = 2
+    COMM: Final = 3
+    EXIT: Final = 4
+    THROTTLE: Final = 5
+    UNTHROTTLE: Final = 6
+    FORK: Final = 7
+    READ: Final = 8
+    SAMPLE: Final = 9
+    MMAP2: Final = 10
+    AUX: Final = 11
+    ITRACE_START: Final = 12
+    LOST_SAMPLES: Final = 13
+    SWITCH: Final = 14
+    SWITCH_CPU_WIDE: Final = 15
+    NAMESPACES: Final = 16
+    KSYMBOL: Final = 17
+    BPF_EVENT: Final = 18
+    CGROUP: Final = 19
+    TEXT_POKE: Final = 20
+    AUX_OUTPUT_HW_ID: Final = 21
+    CALLCHAIN_DEFERRED: Final = 22
+    HEADER_ATTR: Final = 64
+    HEADER_EVENT_TYPE: Final = 65
+    HEADER_TRACING_DATA: Final = 66
+    HEADER_BUILD_ID: Final = 67
+    FINISHED_ROUND: Final = 68
+    ID_INDEX: Final = 69
+    AUXTRACE_INFO: Final = 70
+    AUXTRACE: Final = 71
+    AUXTRACE_ERROR: Final = 72
+    THREAD_MAP: Final = 73
+    CPU_MAP: Final = 74
+    STAT_CONFIG: Final = 75
+    STAT: Final = 76
+    STAT_ROUND: Final = 77
+    EVENT_UPDATE: Final = 78
+    TIME_CONV: Final = 79
+    HEADER_FEATURE: Final = 80
+    COMPRESSED: Final = 81
+    FINISHED_INIT: Final = 82
+    COMPRESSED2: Final = 83
+
+
+def names_of(constants: type) -> dict[int, str]:
+    """number -> name of one of the classes above, in their order."""
+    return {number: name for name, number in vars(constants).items() if not name.startswith("_")}
 
 
 # perf_event_header.misc

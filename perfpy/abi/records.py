@@ -12,7 +12,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from perfpy.abi.flags import MISC_MMAP_BUILD_ID, RecordType, SampleType
+from perfpy.abi.flags import MISC_MMAP_BUILD_ID, RecordType, SampleType, names_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -432,7 +432,7 @@ def decode(type: int, misc: int, body: bytes, id_layout: IdLayout = NO_ID, endia
     layout = _STRUCTS[type, endian]
     end = len(body) - id_layout.size
     if end < layout.size:
-        raise ValueError(f"{RecordType(type).name} record with a body of {len(body)} bytes, needs {layout.size + id_layout.size}")
+        raise ValueError(f"{names_of(RecordType)[type]} record with a body of {len(body)} bytes, needs {layout.size + id_layout.size}")
     # a C string that is not ended in its place runs on into the trailer: perf 3.12's MMAP2 records had it 8 bytes earlier
     rest = body[layout.size :] if tail is _text_tail else body[layout.size : end]
     values = tail(layout.unpack_from(body), rest, endian)

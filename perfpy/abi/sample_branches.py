@@ -28,7 +28,7 @@ __all__ = ["BRANCH_DTYPE", "BRANCH_FLAGS", "branch_step"]
 BRANCH_DTYPE: Final = np.dtype([("from", "u8"), ("to", "u8"), ("flags", "u8")])
 
 
-def branch_step(sampled: BranchSample, endian: str) -> tuple[tuple[str, ...], Step]:
+def branch_step(sampled: int, endian: str) -> tuple[tuple[str, ...], Step]:
     """(column names, step) for one branch_sample_type."""
     has_index = bool(sampled & BranchSample.HW_INDEX)
     has_counters = bool(sampled & BranchSample.COUNTERS)

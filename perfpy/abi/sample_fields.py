@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfpy.abi.columns import Columns, Ragged
-from perfpy.abi.flags import BranchSample, ReadFormat, SampleType
+from perfpy.abi.flags import ReadFormat, SampleType
 from perfpy.abi.sample_branches import branch_step
 from perfpy.abi.sample_cursor import Cursor, Step, gather, gather_bytes
 
@@ -30,7 +30,7 @@ def variable_steps(attr: EventAttr, endian: str) -> list[tuple[tuple[str, ...], 
         (SampleType.READ, lambda: (("read",), _read_step(attr.read_format))),
         (SampleType.CALLCHAIN, lambda: (("callchain",), _callchain)),
         (SampleType.RAW, lambda: (("raw",), _raw)),
-        (SampleType.BRANCH_STACK, lambda: branch_step(BranchSample(attr.branch_sample_type), endian)),
+        (SampleType.BRANCH_STACK, lambda: branch_step(attr.branch_sample_type, endian)),
         (SampleType.REGS_USER, lambda: _registers_step("user_regs", attr.sample_regs_user)),
         (SampleType.STACK_USER, lambda: (("user_stack",), _user_stack)),
         (SampleType.WEIGHT | SampleType.WEIGHT_STRUCT, lambda: _weight_step(attr.sample_type)),

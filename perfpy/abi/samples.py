@@ -50,7 +50,7 @@ __all__ = ["BRANCH_DTYPE", "READ_DTYPE", "SampleLayout"]
 _INT: Final = np.int32
 
 #: the fields of fixed place, in layout order: bit, then name and dtype of the word or of its two halves
-_FIXED: Final[tuple[tuple[SampleType, tuple[str, ...]], ...]] = (
+_FIXED: Final[tuple[tuple[int, tuple[str, ...]], ...]] = (
     (SampleType.IDENTIFIER, ("identifier",)),
     (SampleType.IP, ("ip",)),
     (SampleType.TID, ("pid", "tid")),

@@ -14,7 +14,7 @@ import struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from perfpy.abi.attr import EventAttr
-from perfpy.abi.flags import ATTR_SIZE_VER0, RecordType
+from perfpy.abi.flags import ATTR_SIZE_VER0, RecordType, names_of
 from perfpy.abi.records import Unknown, aligned, padded, text, with_header
 
 if TYPE_CHECKING:
@@ -269,7 +269,7 @@ def decode(type: int, misc: int, body: bytes, endian: str = "<") -> UserRecord:
         decoder = _DECODERS.get(type)
         return decoder(misc, body, endian) if decoder else Unknown(misc, type, body)
     except (struct.error, IndexError) as error:
-        raise ValueError(f"{RecordType(type).name} record with a body of {len(body)} bytes is cut") from error
+        raise ValueError(f"{names_of(RecordType)[type]} record with a body of {len(body)} bytes is cut") from error
 
 
 def encode(record: UserRecord, endian: str = "<") -> bytes:

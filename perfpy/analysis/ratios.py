@@ -82,12 +82,12 @@ def kind(event: CountedEvent) -> str:
     if attr.type == PerfType.SOFTWARE:
         return "clock" if is_clock(event) else ""
     if attr.type == PerfType.HARDWARE:
-        return _HARDWARE.get(attr.config, "")  # type: ignore[call-overload, no-any-return]  # an int finds its IntEnum
+        return _HARDWARE.get(attr.config, "")
     if attr.type == PerfType.HW_CACHE:
-        cache = _CACHES.get(attr.config & 0xFF, "")  # type: ignore[call-overload]
+        cache = _CACHES.get(attr.config & 0xFF, "")
         accesses = attr.config & ~0xFF
         if cache and accesses in (0, _MISS):
-            return f"{cache} misses" if accesses else str(cache)
+            return f"{cache} misses" if accesses else cache
     return ""
 
 

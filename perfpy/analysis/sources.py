@@ -30,7 +30,7 @@ _LOW = np.uint64(0xFFFFFFFF)
 
 # what perf takes for a field that the samples of an event do not have
 _MINUS_ONE = -1
-_ABSENT: dict[str, tuple[SampleType, int]] = {
+_ABSENT: dict[str, tuple[int, int]] = {
     "pid": (SampleType.TID, _MINUS_ONE),
     "tid": (SampleType.TID, _MINUS_ONE),
     "cpu": (SampleType.CPU, _MINUS_ONE),
@@ -89,7 +89,7 @@ class SampleView:
     def column(self, name: str) -> NDArray[Any]:
         """A numeric column; for samples that lack the field, what perf takes instead."""
         values = self.columns.get(name)
-        bit, absent = _ABSENT.get(name, (SampleType(0), 0))
+        bit, absent = _ABSENT.get(name, (0, 0))
         if values is None:
             return np.full(len(self), absent, np.int64)
         lacking = [not attr.sample_type & bit for attr in self.attrs] if bit else []

@@ -127,12 +127,12 @@ def parse_registers(text: str, option: str) -> int:
 
 def parse_branch_filter(text: str) -> int:
     """A list of branch filters -> mask; without a kind of branch: any."""
-    mask = BranchSample(0)
+    mask = 0
     for name in text.split(","):
         if name not in _BRANCH_FILTERS:
             raise UsageError(f"--branch-filter {text}: unknown filter '{name}'; there are {', '.join(_BRANCH_FILTERS)}")
         mask |= _BRANCH_FILTERS[name]
-    return int(mask if mask & ~_PRIVILEGES else mask | BranchSample.ANY)
+    return mask if mask & ~_PRIVILEGES else mask | BranchSample.ANY
 
 
 def parse_size(text: str, option: str) -> int:

@@ -113,7 +113,7 @@ class _Configuration:
         attr.sample_type |= int(self.sample)
         attr.read_format = int(self.read)
 
-    def _set(self, field: SampleType, wanted: bool | None) -> None:
+    def _set(self, field: int, wanted: bool | None) -> None:
         """Put a field in (True), take it out (False), or leave it (None)."""
         if wanted is not None:
             self.sample = self.sample | field if wanted else self.sample & ~field
@@ -256,7 +256,7 @@ class _Configuration:
         self._set_callchain(chain._replace(stack_size=copied) if copied else chain)
 
 
-def _weight_field() -> SampleType:
+def _weight_field() -> int:
     return SampleType.WEIGHT_STRUCT if os.uname().machine in ("x86_64", "i686", "ppc64le", "ppc64") else SampleType.WEIGHT
 
 

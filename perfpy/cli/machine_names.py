@@ -32,7 +32,7 @@ class MachineNames:
     def _pmus(self) -> dict[int, str]:
         from perfpy.kernel.sysfs import Sysfs
 
-        found = {PerfType.RAW.value: _CORE_PMU}
+        found: dict[int, str] = {PerfType.RAW: _CORE_PMU}
         for pmu in Sysfs().pmus:
             if pmu.type is not None:
                 found[pmu.type] = pmu.name

@@ -165,7 +165,7 @@ def generic_name(event_type: int, config: int) -> str:
     if event_type == PerfType.HW_CACHE:
         return cache_event_name(config)
     tables = {PerfType.HARDWARE: HARDWARE, PerfType.SOFTWARE: SOFTWARE}
-    for name, alias, number in tables.get(PerfType(event_type), ()) if event_type in (0, 1) else ():
+    for name, alias, number in tables.get(event_type, ()):
         if number == config:
             return alias if alias in ("cycles", "branches") else name
     return ""

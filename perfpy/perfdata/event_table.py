@@ -157,7 +157,7 @@ def _id_word(sample_type: int) -> int | None:
     return 1 + sum(1 for bit in before if sample_type & bit)
 
 
-def _words_from_end(sample_type: int, field: SampleType) -> int | None:
+def _words_from_end(sample_type: int, field: int) -> int | None:
     """How many words before a record's end a field of the sample_id trailer begins."""
     if not sample_type & field:
         return None

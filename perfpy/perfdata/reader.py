@@ -100,7 +100,7 @@ class PerfData:
         """Whether the recording was written to a pipe."""
         return isinstance(self.header, PipeHeader)
 
-    def has(self, field: SampleType) -> bool:
+    def has(self, field: int) -> bool:
         """Whether samples of any event have a field."""
         return any(event.attr.sample_type & field for event in self.events)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfpy.abi import records, user_records
-from perfpy.abi.flags import RecordType
+from perfpy.abi.flags import RecordType, names_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -26,7 +26,7 @@ BULK: Final = frozenset(
     map(int, (RecordType.SWITCH, RecordType.SWITCH_CPU_WIDE, RecordType.CALLCHAIN_DEFERRED, RecordType.FINISHED_ROUND)),
 )
 #: all known types but these
-KEPT: Final = frozenset(map(int, RecordType)) - BULK
+KEPT: Final = frozenset(names_of(RecordType)) - BULK
 _ON_REQUEST: Final = frozenset((int(RecordType.FINISHED_ROUND),))  # of interest to those who ask for it only
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from perfpy.abi.attr import FLAG_BITS
-from perfpy.abi.flags import BranchSample, CacheId, CacheOp, CacheResult, HardwareId, PerfType, ReadFormat, SampleType, SoftwareId
+from perfpy.abi.flags import BranchSample, CacheId, CacheOp, CacheResult, HardwareId, PerfType, ReadFormat, SampleType, SoftwareId, names_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from perfpy.abi.attr import EventAttr
     from perfpy.perfdata.reader import PerfData
@@ -84,9 +84,9 @@ def attr_fields(attr: EventAttr, names: EventNames) -> Iterator[tuple[str, str]]
     if attr.sample_period:
         yield "{ sample_period, sample_freq }", str(attr.sample_period)
     if attr.sample_type:
-        yield "sample_type", _bits(attr.sample_type, _SAMPLE_TYPES)
+        yield "sample_type", _bits(attr.sample_type, {bit: names_of(SampleType)[bit] for bit in _SAMPLE_TYPES})
     if attr.read_format:
-        yield "read_format", _bits(attr.read_format, tuple(ReadFormat))
+        yield "read_format", _bits(attr.read_format, names_of(ReadFormat))
     yield from _numbers(attr, _FLAGS)
     if attr.wakeup_events:
         yield "{ wakeup_events, wakeup_watermark }", str(attr.wakeup_events)
@@ -96,7 +96,7 @@ def attr_fields(attr: EventAttr, names: EventNames) -> Iterator[tuple[str, str]]
     if attr.config2:
         yield "{ bp_len, config2 }", _hex(attr.config2)
     if attr.branch_sample_type:
-        yield "branch_sample_type", _bits(attr.branch_sample_type, tuple(BranchSample))
+        yield "branch_sample_type", _bits(attr.branch_sample_type, names_of(BranchSample))
     if attr.sample_regs_user:
         yield "sample_regs_user", _hex(attr.sample_regs_user)
     yield from _numbers(attr, ("sample_stack_user", "clockid"))
@@ -120,12 +120,12 @@ def _with_name(number: str, name: str) -> str:
     return f"{number} ({name})" if name else number
 
 
-def _bits(value: int, known: Sequence[SampleType | ReadFormat | BranchSample]) -> str:
-    return "|".join(bit.name or "" for bit in known if value & bit)
+def _bits(value: int, known: Mapping[int, str]) -> str:
+    return "|".join(name for bit, name in known.items() if value & bit)
 
 
 def _type_name(number: int) -> str:
-    return f"PERF_TYPE_{PerfType(number).name}" if number in PerfType._value2member_map_ else ""
+    return _member_name("PERF_TYPE_", PerfType, number)
 
 
 def _config_name(attr: EventAttr, names: EventNames) -> str:
@@ -140,14 +140,15 @@ def _config_name(attr: EventAttr, names: EventNames) -> str:
     return ""
 
 
-def _member_name(prefix: str, kind: type[HardwareId | SoftwareId], number: int) -> str:
-    return prefix + kind(number).name if number in kind._value2member_map_ else ""
+def _member_name(prefix: str, kind: type, number: int) -> str:
+    name = names_of(kind).get(number)
+    return prefix + name if name else ""
 
 
 def _cache_name(config: int) -> str:
     cache, op, result = config & 0xFF, config >> 8 & 0xFF, config >> 16 & 0xFF
     try:
-        parts = f"RESULT_{CacheResult(result).name}", f"OP_{CacheOp(op).name}", CacheId(cache).name
-    except ValueError:
+        parts = f"RESULT_{names_of(CacheResult)[result]}", f"OP_{names_of(CacheOp)[op]}", names_of(CacheId)[cache]
+    except KeyError:
         return ""
     return " | ".join(f"PERF_COUNT_HW_CACHE_{part}" for part in parts)

@@ -95,7 +95,7 @@ class _Writer:
         self._paths = data.stream_paths
         self._samples = SampleTexts(recording, lines)
         self.entries = self._samples.entries
-        self._combined = SampleType(0)
+        self._combined = 0
         self._has_trailers = False
         self._seen = 0
         if not data.is_pipe:

@@ -124,7 +124,7 @@ def has_callchain(event: FileEvent) -> bool:
 
 def long_kind_name(kind: int) -> str:
     """The name of a kind in messages."""
-    return _LONG_NAMES.get(PerfType(kind), "unknown") if kind <= PerfType.BREAKPOINT else "unknown"
+    return _LONG_NAMES.get(kind, "unknown") if kind <= PerfType.BREAKPOINT else "unknown"
 
 
 class OutputFields:
@@ -277,6 +277,6 @@ def _put(one: FieldSet, name: str, removes: bool, *, by_name: bool) -> None:
         (one.asked if removes else one.dropped).discard(name)
 
 
-def branches_recorded(events: Iterable[FileEvent], bit: BranchSample = BranchSample.ANY) -> bool:
+def branches_recorded(events: Iterable[FileEvent], bit: int = BranchSample.ANY) -> bool:
     """Whether some event recorded branches of this kind."""
     return any(event.attr.branch_sample_type & bit for event in events)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from perfpy.abi.flags import RecordType
+from perfpy.abi.flags import RecordType, names_of
 from perfpy.perfdata.features import Feature
 from perfpy.perfdata.group_reads import carries_readings, delivered
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from perfpy.recording import Recording
 
-#: perf's names, where they are not the enum's
+#: perf's names, where they are not the constants'
 _NAMES: Final = {
     RecordType.HEADER_ATTR: "ATTR",
     RecordType.HEADER_EVENT_TYPE: "EVENT_TYPE",
@@ -66,9 +66,9 @@ def _by_name(recording: Recording) -> dict[str, int]:
     """Counts in order of the types' numbers; types that perf does not have are left out."""
     types = recording.data.survey.types
     named: Counter[str] = Counter()
-    for kind in RecordType:
+    for kind, name in names_of(RecordType).items():
         if types[kind]:
-            named[_NAMES.get(kind, kind.name)] += types[kind]
+            named[_NAMES.get(kind, name)] += types[kind]
     return named
 
 

@@ -18,11 +18,12 @@ from perfpy.abi.flags import (
     MISC_SWITCH_OUT,
     MISC_SWITCH_OUT_PREEMPT,
     RecordType,
+    names_of,
 )
 
 _NAMES: Final[dict[int, str]] = {
     0: "TOTAL",
-    **{number: number.name for number in RecordType},
+    **names_of(RecordType),
     RecordType.HEADER_ATTR: "ATTR",
     RecordType.HEADER_EVENT_TYPE: "EVENT_TYPE",
     RecordType.HEADER_TRACING_DATA: "TRACING_DATA",

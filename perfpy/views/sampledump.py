@@ -113,7 +113,7 @@ class SampleTexts:
         return owner * times
 
     def _details(self, sample: _Sample, misc: int) -> str:
-        bits = SampleType(sample.event.attr.sample_type & 0x1FFFFFF)
+        bits = sample.event.attr.sample_type & 0x1FFFFFF
         period = sample.number("period", sample.event.attr.sample_period)
         task = f"{signed(sample.number('pid', -1) & 0xFFFFFFFF)}/{signed(sample.number('tid', -1) & 0xFFFFFFFF)}"
         ip, addr = alternate(sample.number("ip", 0)), alternate(sample.number("addr", 0))
@@ -126,7 +126,7 @@ class SampleTexts:
             parts.append(f"... ustack: size {len(sample.ragged('user_stack'))}, offset {_stack_offset(sample):#x}\n")
         return "".join(parts) + _numbers(sample, bits) + _readings(sample, bits)
 
-    def _stacks(self, sample: _Sample, bits: SampleType) -> Iterator[str]:
+    def _stacks(self, sample: _Sample, bits: int) -> Iterator[str]:
         is_callstack = bool(sample.event.attr.branch_sample_type & BranchSample.CALL_STACK)
         if bits & SampleType.CALLCHAIN:
             chain = sample.ragged("callchain").tolist()
@@ -238,7 +238,7 @@ def _readings_size(read_format: int, count: int) -> int:
     return 8 * (times + count * each + bool(read_format & ReadFormat.GROUP))
 
 
-def _numbers(sample: _Sample, bits: SampleType) -> str:
+def _numbers(sample: _Sample, bits: int) -> str:
     parts = []
     if bits & (SampleType.WEIGHT | SampleType.WEIGHT_STRUCT):
         parts.append(f"... weight: {sample.number('weight', 0)}")
@@ -257,7 +257,7 @@ def _numbers(sample: _Sample, bits: SampleType) -> str:
     return "".join(parts)
 
 
-def _readings(sample: _Sample, bits: SampleType) -> str:
+def _readings(sample: _Sample, bits: int) -> str:
     if not bits & SampleType.READ:
         return ""
     form = sample.event.attr.read_format

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfpy.abi import records, user_records
 from perfpy.abi.attr import EventAttr
-from perfpy.abi.flags import RecordType, SampleType
+from perfpy.abi.flags import SampleType
 from perfpy.abi.records import IdLayout
 from perfpy.abi.sample_encoding import encode_sample
 from perfpy.perfdata.features import Feature, encode_feature
@@ -120,7 +120,7 @@ class PerfDataBuilder:
         return front + bytes(self.body)
 
 
-def header_of(kind: RecordType, size: int, misc: int = 0, endian: str = "<") -> bytes:
+def header_of(kind: int, size: int, misc: int = 0, endian: str = "<") -> bytes:
     """A record's header alone, whatever its size claims."""
     return struct.pack(f"{endian}IHH", kind, misc, size)
 

@@ -14,7 +14,7 @@ from perfpy.errors import KernelRefused
 from tests.builders.fake_kernel import FakeCounter, FakeKernel
 
 
-def software(name: str, config: SoftwareId) -> CountedEvent:
+def software(name: str, config: int) -> CountedEvent:
     return counted_event(name, EventAttr(type=PerfType.SOFTWARE, config=config, exclude_guest=1))
 
 

@@ -17,7 +17,7 @@ from perfpy.views.stat_json import JsonView
 from perfpy.views.stat_text import TextView
 
 
-def hardware(name: str, config: HardwareId) -> CountedEvent:
+def hardware(name: str, config: int) -> CountedEvent:
     return CountedEvent(name, EventAttr(type=PerfType.HARDWARE, config=config))
 
 

@@ -91,7 +91,7 @@ class Difference:
     """All rows of one event.
 
     histograms: of each recording, None where it lacks the event; totals: what
-    100 % is, of each; base_total: what 100 % is for the column of the baseline
+    100 % is, of each, for what is computed; base_total: for the baseline's own column
     (with -b, of the rows that are left).
     """
 
@@ -117,19 +117,22 @@ class Difference:
         if part is None:
             return None
         if self.compute.of_shares:
-            return self._percent(part.period, at) - self._percent(change.base_period, 0)
+            return self.percent(part.period, at) - self.percent(change.base_period, 0)
         if self.compute.kind == "ratio":
             return part.period / (change.base_period or 1)
         old, new = self.compute.weights
         return part.period * new - change.base_period * old
 
-    def _percent(self, period: int, at: int) -> float:
+    def percent(self, period: int, at: int) -> float:
+        """A period in percent of a recording."""
         return period * 100.0 / self.totals[at] if self.totals[at] else 0.0
 
     def samples(self, at: int) -> int:
-        """All samples of the event in a recording, without those that filters exclude."""
+        """How many samples 100 % of a recording are."""
         histogram = self.histograms[at]
-        return histogram.leader.shown_samples if histogram else 0
+        if histogram is None:
+            return 0
+        return histogram.leader.shown_samples if histogram.options.relative_percentages else histogram.leader.samples
 
     @cached_property
     def noise(self) -> list[list[float]]:
@@ -200,17 +203,22 @@ def _difference(histograms: list[Histogram | None], compute: Compute, *, baselin
         for names, part in _parts(histogram).items():
             change = changes.setdefault(names, Change(names, [None] * len(histograms)))
             change.parts[at] = part
-    totals = [histogram.total() if histogram else 0 for histogram in histograms]
-    rows, base_total = list(changes.values()), totals[0]
     base = histograms[0]
     assert base is not None
+    rows, base_total = list(changes.values()), base.total()
     if baseline_only:
         rows = [change for change in rows if change.is_paired and not change.is_new]
         relative = base.options.relative_percentages
         base_total = sum(change.base_period for change in rows if not (relative and change.shown[1].filtered))
+    totals = [_total(histogram) if histogram else 0 for histogram in histograms]
     found = Difference(base.leader.event.name, histograms, compute, totals, base_total, [])
     found.changes = sorted((row for row in rows if not row.shown[1].filtered), key=lambda row: found.order(row, order))
     return found
+
+
+def _total(histogram: Histogram) -> int:
+    """What shares that are compared are of: of the samples that filters leave, whatever their rows are joined with."""
+    return histogram.leader.kept_period if histogram.options.relative_percentages else histogram.leader.period
 
 
 def _parts(histogram: Histogram) -> dict[tuple[str | None, ...], Part]:

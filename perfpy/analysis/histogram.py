@@ -54,13 +54,18 @@ class KeyValues:
 
 @dataclass(frozen=True)
 class EventTotals:
-    """All samples of one event: how many, and their periods' sum; shown_*: without those that filters exclude."""
+    """All samples of one event: how many, and their periods' sum.
+
+    shown_samples, kept_period: of the samples that no filter excludes;
+    shown_period: of the rows that are shown, which a first sample decides.
+    """
 
     event: FileEvent
     samples: int
     period: int
     shown_samples: int
     shown_period: int
+    kept_period: int
 
 
 @dataclass(frozen=True)

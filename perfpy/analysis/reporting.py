@@ -368,11 +368,12 @@ class _Tables:
         samples, period = sum_by(folded.event, folded.count, count), sum_by(folded.event, folded.period, count)
         left = ~folded.filtered
         shown_samples = sum_by(folded.event[left], folded.count[left], count)
+        kept_period = sum_by(folded.event[left], folded.period[left], count)
         totals = []
         for event, leader, member in zip(self._events, self._groups.leader, self._groups.member, strict=True):
             shown = entries.sums["period"][(entries.table == leader) & ~filtered, member].sum()
             at = event.index
-            totals.append(EventTotals(event, int(samples[at]), int(period[at]), int(shown_samples[at]), int(shown)))
+            totals.append(EventTotals(event, int(samples[at]), int(period[at]), int(shown_samples[at]), int(shown), int(kept_period[at])))
         return totals
 
     def _filtered(self, entries: Entries) -> NDArray[np.bool_]:

@@ -1,129 +1,223 @@
 """`perfpy diff`: what changed between recordings.
 
-What enters: two or more perf.data files, the first of them the baseline, and
-perf diff's options. What leaves: a table; a mark says which changes are more
-than the noise of sampling.
+What enters: perf diff's options and two or more recordings, the first of them
+the baseline. What leaves: perf's plain text; on a terminal, or with --noise,
+with a mark at what the noise of sampling does not explain; or JSON, or a flame
+graph of the differences.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Final
 
-from perfpy.cli.options import argument, fail, lacking_options, option, perf_command, quiet_option, symbol_options
+from perfpy.abi.flags import SampleType
+from perfpy.cli.options import (
+    argument,
+    choice,
+    fail,
+    lacking_options,
+    option,
+    perf_command,
+    quiet_option,
+    stdio_option,
+    symbol_options,
+    verbose_option,
+)
+from perfpy.errors import PerfError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterable, Iterator
 
-    from perfpy.analysis.difference import Change
+    from perfpy.analysis.difference import Compute, Difference
+    from perfpy.analysis.options import ReportOptions
     from perfpy.analysis.reporting import Report
+    from perfpy.cli.perfconfig import Config
+    from perfpy.recording import Recording
+    from perfpy.symbols.debugfiles import SymbolOptions
+    from perfpy.views.timeranges import TimeRanges
 
-_WDIFF = re.compile(r"wdiff:(\d+),(\d+)")
-_LACKING = {
+_DEFAULT_FILES: Final = ("perf.data.old", "perf.data")
+_DEFAULT_SORT: Final = "dso,symbol"
+_KINDS: Final = ("delta", "delta-abs", "ratio")
+_WDIFF: Final = re.compile(r"wdiff:([+-]?\d+),([+-]?\d+)")
+_LACKING: Final = {
     "--stream": "it needs branch records in callchains",
     "--cycles-hist": "it needs block counts of last branch records",
-    "-D,--dump-raw-trace": "use perfpy report -D",
-    "-F,--formula": "use -p to see the periods",
+    "-D,--dump-raw-trace": "perfpy report -D has it",
 }
 
 
 @perf_command()
-@option("-s", "--sort", default="dso,symbol", metavar="<key[,key2...]>", help="compare by these keys")
-@option("-c", "--compute", default="delta-abs", metavar="<kind>", help="delta, delta-abs (default), ratio or wdiff:w1,w2")
-@option("-b", "--baseline-only", is_flag=True, help="only rows of the first recording")
+@option("-s", "--sort", default="", metavar="<key[,key2...]>", help="compare by these keys (default: dso,symbol)")
+@option("-c", "--compute", default=None, metavar="<kind>", help="delta, delta-abs (default), ratio or wdiff:w1,w2")
+@option("-b", "--baseline-only", is_flag=True, help="only rows that the baseline and another recording have")
 @option("-p", "--period", is_flag=True, help="show periods")
-@option("-o", "--order", type=int, default=1, metavar="<n>", help="sort by this recording (1: the second)")
-@option("-C", "--comms", default="", metavar="<comm[,comm...]>", help="only these commands")
+@option("-F", "--formula", is_flag=True, help="show what was computed of what")
+@option("-o", "--order", type=int, default=None, metavar="<n>", help="sort by this recording's change (1: the second; 0: by the baseline)")
 @option("-d", "--dsos", default="", metavar="<dso[,dso...]>", help="only these shared objects")
+@option("-C", "--comms", default="", metavar="<comm[,comm...]>", help="only these commands")
 @option("-S", "--symbols", default="", metavar="<symbol[,symbol...]>", help="only these functions")
 @option("--pid", default="", metavar="<pid[,pid...]>", help="only these processes")
 @option("--tid", default="", metavar="<tid[,tid...]>", help="only these threads")
+@option("--cpu", default="", metavar="<cpu>", help="only these CPUs")
+@option("--time", default="", metavar="<str>", help="only this time: 10%-20%, or start,stop for each recording, parted by colons")
+@option("--percentage", type=choice("relative", "absolute"), default=None, help="shares of what filters leave, or of all")
 @option("-t", "--field-separator", default=None, metavar="<separator>", help="columns with this separator")
-@option("-f", "--force", is_flag=True, help="read files although somebody else owns them")
+@option("--noise", is_flag=True, default=None, help="mark what sampling noise does not explain (default on a terminal)")
+@stdio_option
+@option("--json", bare="-", takes_word=True, default=None, metavar="<file>", help="the comparison as JSON")
 @option("--flamegraph", "--html", default=None, metavar="<file>", help="what changed as a flame graph, one HTML file")
+@option("-f", "--force", is_flag=True, help="read files although somebody else owns them")
 @symbol_options
+@option("-m", "--modules", is_flag=True, help="load symbols of modules (they are, always)")
+@verbose_option
 @quiet_option
 @lacking_options(_LACKING)
 @argument("files", nargs=-1, metavar="[<baseline> <file>...]")
 def command(**values: Any) -> int:
     """Compare recordings, perf.data.old and perf.data where none are named."""
-    from perfpy.symbols.debugfiles import SymbolOptions
+    # everything behind the options needs numpy
+    from perfpy.cli.opening import open_recording
 
-    names = ("symfs", "kallsyms", "vmlinux", "demangle", "demangle_kernel")
-    symbols = SymbolOptions(**{name: values[name] for name in names})
-    paths = list(values["files"]) or ["perf.data.old", "perf.data"]
-    if len(paths) == 1:
-        paths.append("perf.data")
-    if values["flamegraph"] is not None:
-        return _flame_graph(paths, symbols, values)
-    return _table(paths, symbols, values)
+    paths = _paths(values["files"])
+    with ExitStack() as stack:
+        recordings = [stack.enter_context(open_recording({**values, "input": path})) for path in paths]
+        return _DiffRun(recordings, paths, values).show()
 
 
-def _table(paths: list[str], symbols: Any, values: dict[str, Any]) -> int:
-    from perfpy.analysis.difference import differences
-    from perfpy.analysis.layout import Wanted
-    from perfpy.analysis.options import ReportOptions
-    from perfpy.analysis.selection import Selection
-    from perfpy.cli.report_options import numbers, words
-    from perfpy.recording import Recording
-    from perfpy.views.difference_text import DifferenceOptions, difference_lines
-
-    compute, weights = _compute(values["compute"])
-    if not 1 <= values["order"] < len(paths):
-        fail(f"-o {values['order']}: there are {len(paths)} recordings, counted from 0; 0 is the baseline")
-    selection = Selection(
-        comms=words(values["comms"]),
-        dsos=words(values["dsos"]),
-        symbols=words(values["symbols"]),
-        pids=numbers(values["pid"], "--pid"),
-        tids=numbers(values["tid"], "--tid"),
-    )
-    options = ReportOptions(wanted=Wanted(sort=values["sort"]), selection=selection, group=False)
-    reports: list[Report] = []
-    for path in paths:
-        with Recording(path, check_owner=not values["force"]) as recording:
-            reports.append(recording.report(options=options, symbols=symbols))
-    found = differences(reports, _measure(compute, weights, values["order"]), baseline_only=values["baseline_only"])
-    if not found:
-        fail(f"{' and '.join(paths)} have no event in common")
-    shown = DifferenceOptions(compute, weights, values["period"], values["field_separator"], values["quiet"], paths)
-    sys.stdout.writelines(f"{line}\n" for line in difference_lines(found, shown))
-    return 0
+def _paths(named: tuple[str, ...]) -> list[str]:
+    """The recordings to compare: one name is compared with perf.data.old."""
+    return list(named) if len(named) > 1 else [_DEFAULT_FILES[0], named[0] if named else _DEFAULT_FILES[1]]
 
 
-def _compute(text: str) -> tuple[str, tuple[int, int]]:
-    weighted = _WDIFF.fullmatch(text)
-    if weighted:
-        return "wdiff", (int(weighted[1]), int(weighted[2]))
-    if text not in ("delta", "delta-abs", "ratio"):
-        fail(f"-c {text!r}: delta, delta-abs, ratio or wdiff:w1,w2 are known")
-    return text, (1, 1)
+class _DiffRun:
+    """One run of the command over open recordings."""
+
+    def __init__(self, recordings: list[Recording], paths: list[str], values: dict[str, Any]) -> None:
+        from perfpy.cli.perfconfig import load
+
+        self._recordings = recordings
+        self._paths = paths
+        self._values = values
+        self._config = load()
+        self._verbose = values["verbose"] > 0 and not values["quiet"]
+
+    def show(self) -> int:
+        """Write what the options ask for; the exit status."""
+        if self._values["flamegraph"] is not None:
+            return self._flame_graph()
+        from perfpy.analysis.difference import differences
+
+        values = self._values
+        compute = compute_of(values["compute"], self._config)
+        order = int(self._config.number("diff.order", 1)) if values["order"] is None else values["order"]
+        if not 0 <= order < len(self._paths):
+            fail(f"-o {order}: there are {len(self._paths)} recordings, the baseline is 0")
+        found = differences(self._reports(), compute, baseline_only=values["baseline_only"], order=order)
+        if values["json"] is not None:
+            from perfpy.cli.report_run import write_text
+            from perfpy.views.difference_json import difference_json
+
+            write_text(values["json"], difference_json(found, self._paths))
+            return 0
+        sys.stdout.writelines(f"{line}\n" for line in self._lines(found))
+        return 0
+
+    def _reports(self) -> list[Report]:
+        numbered = enumerate(self._recordings)
+        return [recording.report(options=self._options(at), symbols=self._symbols(recording)) for at, recording in numbered]
+
+    def _lines(self, found: Iterable[Difference]) -> Iterator[str]:
+        from perfpy.cli.report_options import hidden_keys
+        from perfpy.cli.terminal import wants_plain
+        from perfpy.views.difference_text import DifferenceOptions, difference_lines
+
+        values, noise = self._values, self._values["noise"]
+        plain = wants_plain(stdio=values["stdio"]) or values["field_separator"] is not None
+        options = DifferenceOptions(
+            self._paths,
+            list_paths=self._verbose,
+            periods=values["period"],
+            formulas=values["formula"],
+            noise=not plain if noise is None else noise,
+            separator=values["field_separator"],
+            quiet=values["quiet"],
+            hidden=tuple(key for key, _, _ in hidden_keys(self._options(0).selection)),
+        )
+        return difference_lines(found, options)
+
+    def _options(self, at: int) -> ReportOptions:
+        """What the table of one recording is made of."""
+        from perfpy.analysis.layout import Wanted
+        from perfpy.analysis.options import ReportOptions
+        from perfpy.analysis.selection import Selection
+        from perfpy.cli import report_options as texts
+
+        values, sort, recording = self._values, self._values["sort"], self._recordings[at]
+        if values["cpu"] and not recording.data.is_pipe and not recording.data.has(SampleType.CPU):
+            raise PerfError(f"{recording.path}: the recording does not say on which CPU samples were taken; leave --cpu out")
+        percentage = values["percentage"] or self._config.get("hist.percentage", "absolute")
+        unnamed = not values["field_separator"] and not values["dsos"]
+        return ReportOptions(
+            wanted=Wanted(sort=f"{_DEFAULT_SORT},{sort[1:]}" if sort.startswith("+") else sort or _DEFAULT_SORT),
+            selection=Selection(
+                comms=texts.words(values["comms"]),
+                pids=texts.numbers(values["pid"], "--pid"),
+                tids=texts.numbers(values["tid"], "--tid"),
+                dsos=texts.words(values["dsos"]),
+                symbols=texts.words(values["symbols"]),
+                cpus=texts.cpus(values["cpu"]),
+                times=self._times(at),
+            ),
+            group=False,
+            relative_percentages=percentage == "relative",
+            verbose=self._verbose,
+            unnamed_dso_width=ReportOptions.unnamed_dso_width if unnamed else 0,
+        )
+
+    def _times(self, at: int) -> TimeRanges | None:
+        """The part of --time that is about one recording: all of it, where it is in percent."""
+        from perfpy.views.timeranges import ranges_of
+
+        text = self._values["time"]
+        if ":" in text:
+            parts = text.split(":")
+            if len(parts) != len(self._paths):
+                fail(f"--time {text}: a range for each of the {len(self._paths)} recordings is needed")
+            text = parts[at]
+        return ranges_of(self._recordings[at], text) if text else None
+
+    def _symbols(self, recording: Recording) -> SymbolOptions:
+        from perfpy.cli.symbol_values import symbol_options_of
+
+        return symbol_options_of(self._values, self._config, recording)
+
+    def _flame_graph(self) -> int:
+        from perfpy.cli.report_exports import flame_graph, write_bytes
+
+        if len(self._recordings) != 2:
+            fail("--flamegraph compares two recordings")
+        before, after = (recording.stacks(self._symbols(recording)) for recording in self._recordings)
+        page = flame_graph(self._recordings[0], before, after)
+        write_bytes(self._values["flamegraph"], page.encode(errors="replace"), quiet=self._values["quiet"])
+        return 0
 
 
-def _measure(compute: str, weights: tuple[int, int], other: int) -> Callable[[Change], float | None]:
-    """What rows are sorted by."""
-    if compute == "delta":
-        return lambda change: change.delta(other)
-    if compute == "ratio":
-        return lambda change: change.ratio(other)
-    if compute == "wdiff":
-        return lambda change: change.weighted(other, weights)
+def compute_of(text: str | None, config: Config) -> Compute:
+    """What -c, or else the configuration, asks for. Raises UsageError for what is not known."""
+    from perfpy.analysis.difference import Compute
 
-    def size(change: Change) -> float | None:
-        delta = change.delta(other)
-        return None if delta is None else abs(delta)
-
-    return size
-
-
-def _flame_graph(paths: list[str], symbols: Any, values: dict[str, Any]) -> int:
-    from perfpy.cli.report_exports import flame_graph, write_bytes
-    from perfpy.recording import Recording
-
-    if len(paths) != 2:
-        fail("--flamegraph compares two recordings")
-    with Recording(paths[0]) as before, Recording(paths[1]) as after:
-        page = flame_graph(before, before.stacks(symbols), after.stacks(symbols))
-    write_bytes(values["flamegraph"], page.encode(errors="replace"), quiet=values["quiet"])
-    return 0
+    asked = text or config.get("diff.compute", _KINDS[1])
+    weights = _WDIFF.fullmatch(asked)
+    if weights and int(weights[1]) and int(weights[2]):
+        return Compute("wdiff", (int(weights[1]), int(weights[2])))
+    if asked in _KINDS:
+        return Compute(asked)
+    if asked == "cycles":
+        raise UsageError("-c cycles needs block counts of last branch records, which perfpy does not read")
+    if asked.startswith("wdiff"):
+        raise UsageError(f"-c {asked}: two weights other than 0 are needed, such as wdiff:1,2")
+    raise UsageError(f"-c {asked}: delta, delta-abs, ratio or wdiff:w1,w2 are known")

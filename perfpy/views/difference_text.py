@@ -1,125 +1,207 @@
-"""`perfpy diff` as text: perf diff's columns, with a mark at changes that noise does not explain.
+"""perf diff, byte for byte; with an account of noise where it is asked for.
 
-What enters: Difference values. What leaves: lines. A `*` stands behind what
-sampling does not explain; everything else is where perf diff has it.
+What enters: Difference values. What leaves: lines. The layout is perf 6.12's:
+a table for each event of the baseline, a column of numbers for each recording.
+The columns of chances are ours.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from perfpy.analysis.keycolumns import byte_width
-from perfpy.analysis.sortkeys import Cell, sort_key
+from perfpy.analysis.proportions import LEVEL
+from perfpy.analysis.sortkeys import SortKey
+from perfpy.views.report_text import KeyColumnText, KeyWidths, TextOptions, heading, row_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from perfpy.analysis.difference import Change, Difference
 
-_GAP = "  "
-_BASELINE_WIDTH = 8
-_PERIOD_WIDTH = 14
+    # a row, and the number of a recording -> text
+    _Cell = Callable[[Change, int], str]
+
+_TITLES: Final = {"delta": ("Delta", 7), "delta-abs": ("Delta Abs", 7), "ratio": ("Ratio", 14), "wdiff": ("Weighted diff", 14)}
+_PERIOD_WIDTH: Final = 14
+#: perf's buffer for a cell
+_FORMULA_WIDTH: Final = 70
+_LEAST_CHANCE: Final = 0.0001
+_LEGEND: Final = (
+    f"# Chance: that sampling alone shows such a change in any row. *: less than {100 * LEVEL:.0f}%",
+    "# (Fisher's exact test of the numbers of samples, corrected for the number of rows)",
+    "#",
+)
 
 
 @dataclass(frozen=True)
 class DifferenceOptions:
-    """compute: delta, delta-abs, ratio or wdiff; weights: of wdiff; periods: show them; paths: of the recordings."""
+    """How the text is set.
 
-    compute: str = "delta-abs"
-    weights: tuple[int, int] = (1, 1)
+    paths: of the recordings; list_paths: even where there are but two; periods,
+    formulas: columns of these; noise: a column of chances; hidden: keys that are the same in all rows.
+    """
+
+    paths: Sequence[str]
+    list_paths: bool = False
     periods: bool = False
+    formulas: bool = False
+    noise: bool = False
     separator: str | None = None
     quiet: bool = False
-    paths: Sequence[str] = ()
+    hidden: tuple[str, ...] = ()
 
 
-_TITLES = {"delta": ("Delta", 7), "delta-abs": ("Delta Abs", 9), "ratio": ("Ratio", 14), "wdiff": ("Weighted diff", 14)}
-
-
-def difference_lines(found: Sequence[Difference], options: DifferenceOptions) -> Iterator[str]:
-    """All lines."""
+def difference_lines(found: Iterable[Difference], options: DifferenceOptions) -> Iterator[str]:
+    """All lines, without line ends."""
     for number, difference in enumerate(found):
-        if number:
-            yield ""
+        if not options.quiet:
+            yield from ([""] if number else [])
+            yield from (f"# Event '{difference.event}'", "#")
+        if options.list_paths or (len(options.paths) > 2 and not options.quiet):
+            yield "# Data files:"
+            yield from (f"#  [{at}] {path} {'' if at else '(Baseline)'}" for at, path in enumerate(options.paths))
+            yield "#"
         yield from _Table(difference, options).lines()
 
 
+class _NumberColumn:
+    """A column of numbers: one number for each row."""
+
+    def __init__(self, name: str, at: int, width: int, cell: _Cell) -> None:
+        self._name = name
+        self._at = at
+        self._cell = cell
+        self.width = max(width, len(name))
+
+    def header(self) -> str:
+        """The column's name, set to its width."""
+        return f"{self._name:>{self.width}}"
+
+    def cell(self, change: Change, *, aligned: bool) -> str:
+        """A row's number; perf leaves a blank where there is none."""
+        text = self._cell(change, self._at)
+        return f"{text:>{self.width}}" if aligned else text or " "
+
+
+class _KeyColumn:
+    """A column of texts, each from the recording that has the row."""
+
+    def __init__(self, key: SortKey, difference: Difference, options: DifferenceOptions) -> None:
+        entries: list[list[int]] = [[] for _ in difference.histograms]
+        for change in difference.changes:
+            at, part = change.shown
+            entries[at].append(part.entry)
+        text = TextOptions(separator=options.separator)
+        known = [(at, histogram) for at, histogram in enumerate(difference.histograms) if histogram is not None]
+        self.width = max(KeyWidths(histogram, entries[at]).of(key) for at, histogram in known)
+        self._columns = {at: KeyColumnText(key, histogram, text, self.width) for at, histogram in known}
+
+    def header(self) -> str:
+        """The column's name, set to its width."""
+        return self._columns[0].header()
+
+    def cell(self, change: Change) -> str:
+        """A row's text."""
+        at, part = change.shown
+        return self._columns[at].cell(part.entry)
+
+
 class _Table:
+    """The table of one event."""
+
     def __init__(self, difference: Difference, options: DifferenceOptions) -> None:
         self._difference = difference
         self._options = options
-        self._deviations = difference.deviations
-        self._others = range(1, len(options.paths))
-        self._keys = [sort_key(name) for name in difference.keys]
-        self._widths = [
-            max([byte_width(key.header), *(byte_width(change.texts[at]) for change in difference.changes)])
-            for at, key in enumerate(self._keys)
+        base = difference.histograms[0]
+        assert base is not None
+        noise = difference.noise if options.noise else []
+        self._chances = {change.names: chances for change, chances in zip(difference.changes, noise, strict=False)}
+        self._keys = [
+            _KeyColumn(key, difference, options)
+            for key in base.layout.fields
+            if isinstance(key, SortKey) and key.name not in options.hidden
         ]
+        self._numbers = [_NumberColumn(self._named(name, at), at, width, cell) for name, at, width, cell in self._measures()]
+
+    def _named(self, name: str, at: int) -> str:
+        return f"{name}/{at}" if len(self._options.paths) > 2 else name
+
+    def _measures(self) -> Iterator[tuple[str, int, int, _Cell]]:
+        """Name, recording, least width and text of each column of numbers."""
+        options = self._options
+        yield "Baseline", 0, 0, self._baseline
+        if options.periods:
+            yield "Base period", 0, _PERIOD_WIDTH, _base_period
+        title, width = _TITLES[self._difference.compute.kind]
+        for at in self._difference.others:
+            yield title, at, width, self._value
+            if options.noise:
+                yield "Chance", at, 0, self._chance
+            if options.formulas:
+                yield "Formula", at, _FORMULA_WIDTH, self._formula
+            if options.periods:
+                yield "Period", at, _PERIOD_WIDTH, _period
 
     def lines(self) -> Iterator[str]:
+        """Heading and rows."""
         options = self._options
+        columns: list[_NumberColumn | _KeyColumn] = [*self._numbers, *self._keys]
         if not options.quiet:
-            yield f"# Event '{self._difference.event}'"
-            yield "#"
-            if len(options.paths) > 2:
-                yield "# Data files:"
-                yield from (f"#  [{n}] {path} {'(Baseline)' if not n else ''}" for n, path in enumerate(options.paths))
-                yield "#"
-            yield "# *: more than the noise of sampling explains (95 % confidence over all rows)"
-            columns = [*self._numbers(), *((key.header, width) for key, width in zip(self._keys, self._widths, strict=True))]
-            metrics = len(self._numbers())
-            yield "# " + _GAP.join(f"{name:>{width}}" if n < metrics else f"{name:<{width}}" for n, (name, width) in enumerate(columns))
-            if options.separator is None:
-                yield "# " + _GAP.join("." * width for _, width in columns)
-                yield "#"
+            yield from _LEGEND if options.noise else ()
+            yield from heading(columns, options.separator)
+        widths = [column.width for column in columns[:-1]] + [0]
+        aligned = options.separator is None
         for change in self._difference.changes:
-            yield self._row(change)
+            cells = [column.cell(change, aligned=aligned) for column in self._numbers] + [column.cell(change) for column in self._keys]
+            yield row_line(cells, widths, options.separator)
 
-    def _numbers(self) -> list[tuple[str, int]]:
-        """Names and widths of the columns of numbers."""
-        title, width = _TITLES[self._options.compute]
-        several = len(self._options.paths) > 2
-        base = "Baseline/0" if several else "Baseline"
-        columns = [(base, max(_BASELINE_WIDTH, len(base)))]
-        if self._options.periods:
-            columns.append(("Base period", _PERIOD_WIDTH))
-        for other in self._others:
-            name = f"{title}/{other}" if several else title
-            columns.append((name, max(width, len(name))))
-            if self._options.periods:
-                columns.append(("Period", _PERIOD_WIDTH))
-        return columns
+    def _baseline(self, change: Change, _at: int) -> str:
+        if change.is_new:
+            return ""
+        return f"{self._difference.baseline(change):.2f}" + ("%" if self._options.separator is None else "")
 
-    def _row(self, change: Change) -> str:
-        before = change.shares[0]
-        numbers = [(f"{before.percent:.2f}%" if before else "", "")]
-        if self._options.periods:
-            numbers.append((str(before.period) if before else "", ""))
-        for other in self._others:
-            numbers.append((self._change(change, other), "*" if change.is_sure(other, self._deviations) else ""))
-            if self._options.periods:
-                after = change.shares[other]
-                numbers.append((str(after.period) if after else "", ""))
-        separator = self._options.separator
-        cells = [f"{text:>{width}}{mark}" for (text, mark), (_, width) in zip(numbers, self._numbers(), strict=True)]
-        last = len(self._keys) - 1
-        for at, (key, text) in enumerate(zip(self._keys, change.texts, strict=True)):
-            padded = at < last or key.cell is not Cell.CUT
-            cells.append(text + " " * (self._widths[at] - byte_width(text)) if padded else text)
-        if separator:
-            return separator.join(cell.strip() for cell in cells)
-        line = cells[0]
-        for cell in cells[1:]:
-            line += (" " if line.endswith("*") else _GAP) + cell
-        return _GAP + line
+    def _value(self, change: Change, at: int) -> str:
+        value, compute = self._difference.value(change, at), self._difference.compute
+        if value is None:
+            return ""
+        if compute.of_shares:
+            return f"{value:+.2f}%"
+        if change.is_new:
+            return "N/A"
+        if self._options.separator is None:
+            return f"{value:.6f}" if compute.kind == "ratio" else str(value)
+        if not value > 0 if compute.kind == "ratio" else value == 0:
+            return ""
+        return f"{value:14.6f}" if compute.kind == "ratio" else f"{value:14d}"
 
-    def _change(self, change: Change, other: int) -> str:
-        if self._options.compute.startswith("delta"):
-            delta = change.delta(other)
-            return "" if delta is None else f"{delta:+.2f}%"
-        if self._options.compute == "ratio":
-            ratio = change.ratio(other)
-            return "" if ratio is None else f"{ratio:.6f}"
-        weighted = change.weighted(other, self._options.weights)
-        return "" if weighted is None else f"{weighted:.0f}"
+    def _chance(self, change: Change, at: int) -> str:
+        """A probability in percent, marked where it is small enough; nothing where the samples cannot tell."""
+        chance = self._chances[change.names][at - 1]
+        if chance >= 1:
+            return ""
+        text = f"<{100 * _LEAST_CHANCE:.2f}%" if chance < _LEAST_CHANCE else f"{100 * chance:.2f}%"
+        return text + (" *" if chance < LEVEL else "  ")
+
+    def _formula(self, change: Change, at: int) -> str:
+        part, compute, totals = change.parts[at], self._difference.compute, self._difference.totals
+        if part is None:
+            return ""
+        new, old = part.period, change.base_period
+        if compute.of_shares:
+            text = f"({new} * 100 / {totals[at]}) - ({old} * 100 / {self._difference.base_total})"
+        elif compute.kind == "ratio":
+            text = f"{new} / {old}"
+        else:
+            text = f"({new} * {compute.weights[1]}) - ({old} * {compute.weights[0]})"
+        return text[: _FORMULA_WIDTH - 1]
+
+
+def _base_period(change: Change, _at: int) -> str:
+    return str(change.base_period)
+
+
+def _period(change: Change, at: int) -> str:
+    part = change.parts[at]
+    return str(part.period) if part else ""
+

@@ -31,6 +31,7 @@ Ids = NDArray[np.int32]
 _WIDTH: Final = np.uint64(32)
 _END: Final = (1 << 64) - 1
 _ORIGINS: Final = {DsoKind.KERNEL: "k", DsoKind.MODULE: "k", DsoKind.BPF: "i", DsoKind.JIT: "j", DsoKind.VDSO: "v"}
+_MIX: Final = np.uint64(0x9E3779B97F4A7C15)  # odd: different scenes stay different
 _NO_SCENE: Final = np.uint64(NO_SPACE << 3 | 2 << 1)  # neither the kernel's nor the process's
 _LOW: Final = np.uint64(0xFFFFFFFF)
 _KERNEL_LEVEL, _USER_LEVEL, _OTHER_LEVEL = (np.uint8(ord(letter)) for letter in "k.H")
@@ -119,8 +120,7 @@ class Symbolizer:
         self.dsos: list[Dso] = timeline.dso_table.dsos
         self.frames = FrameTable()
         self.symbols = SymbolNames()
-        self._addresses = IdTable()
-        self._places = IdTable()  # (scene, address id): a scene is a view, before or after a mapping came, and a level
+        self._places = IdTable()  # scene and address mixed: a scene is a view, before or after a mapping came, and a level
         self._born = np.zeros(0, np.int32)
         self._symbol_ids = IdTable()
 
@@ -142,10 +142,12 @@ class Symbolizer:
             scene = self._scenes(pid, rank, cpumode)
         else:
             modes = (np.full(len(rank), mode, np.uint8) for mode in (MISC_USER, MISC_KERNEL))
-            of_user, of_kernel = (np.repeat(self._scenes(pid, rank, mode), counts) for mode in modes)
+            of_user, of_kernel = (_spread(self._scenes(pid, rank, mode), counts) for mode in modes)
             scene = np.where(cpumode == MISC_USER, of_user, np.where(cpumode == MISC_KERNEL, of_kernel, _NO_SCENE))
-            rank = np.repeat(rank, counts)
+            rank = _spread(rank, counts)
         ids = self._intern(scene, ip)
+        if not len(ids) or int(rank.min()) >= int(self._born.max()):
+            return ids
         early = np.flatnonzero(rank < self._born[ids])
         if len(early):  # the mapping came later than the sample: what was there before it?
             ids[early] = self._intern(scene[early] | np.uint64(1), ip[early])
@@ -234,8 +236,8 @@ class Symbolizer:
         return (view.astype(np.uint64) << np.uint64(3)) | (level.astype(np.uint64) << np.uint64(1))
 
     def _intern(self, scene: NDArray[np.uint64], ip: NDArray[np.uint64]) -> Ids:
-        address = self._addresses.ids(ip).astype(np.uint64)
-        ids, new = self._places.ids_and_new(scene << _WIDTH | address)
+        # 64 bits of address and some of scene do not fit a key; mixed, two of them are alike once in 2^64 pairs
+        ids, new = self._places.ids_and_new(ip ^ scene * _MIX)
         if len(new):
             self._add_frames(scene[new], ip[new])
         return ids
@@ -260,3 +262,9 @@ class Symbolizer:
         for at in row[new].tolist():
             self.symbols.add(table, dso, at)
         return ids
+
+
+def _spread(values: NDArray[Any], counts: NDArray[np.int64]) -> NDArray[Any]:
+    """Each value as often as `counts` says; one value for all where they are all the same."""
+    same = len(values) > 0 and bool((values == values[0]).all())
+    return values[:1] if same else np.repeat(values, counts)

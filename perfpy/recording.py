@@ -16,7 +16,7 @@ from perfpy.errors import UsageError
 from perfpy.perfdata.reader import PerfData
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from types import TracebackType
 
     from perfpy.analysis.options import ReportOptions
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.address_space import TaskTimeline
     from perfpy.symbols.debugfiles import SymbolOptions
     from perfpy.symbols.symbolizer import Symbolizer
-    from perfpy.views.payloads import PayloadTexts
+    from perfpy.views.script.payloads import PayloadTexts
 
 
 class Sample(NamedTuple):
@@ -255,13 +255,15 @@ class Recording:
         callers: bool = False,
         options: ReportOptions | None = None,
         symbols: SymbolOptions | None = None,
+        progress: Callable[[float], None] | None = None,
     ) -> Report:
         """A histogram of the samples, for each event.
 
         by: sort keys such as "comm", "dso", "symbol", "pid", "cpu" (default:
         the first three); callers: count callers, too, and keep call trees;
         options: everything that perf report can be asked, instead of these;
-        symbols: where to look for symbols. Raises UsageError for unknown keys.
+        symbols: where to look for symbols; progress: called with the share of
+        the file that has been read. Raises UsageError for unknown keys.
 
         >>> import perfpy
         >>> with perfpy.open("perf.data") as recording:  # doctest: +SKIP
@@ -272,7 +274,7 @@ class Recording:
         from perfpy.analysis.options import CallGraph, ReportOptions
         from perfpy.analysis.reporting import make_report
         from perfpy.symbols.symbolizer import Symbolizer
-        from perfpy.views import memory_text
+        from perfpy.views.script import memory_text
 
         timeline = self._make_timeline(keep_exited=True)
         symbolizer = Symbolizer(timeline, symbols)
@@ -280,7 +282,7 @@ class Recording:
             wanted = Wanted(sort=",".join(by) if by else None)
             graph = CallGraph(order="caller") if callers else None
             options = ReportOptions(wanted=wanted, call_graph=graph, children=callers)
-        return make_report(self.data, timeline, symbolizer, options, self._payloads(symbolizer), memory_text)
+        return make_report(self.data, timeline, symbolizer, options, self._payloads(symbolizer), memory_text, progress)
 
     def stacks(self, symbols: SymbolOptions | None = None, *, selection: Selection | None = None, timed: bool = False) -> list[Stacks]:
         """The whole stacks of each event, for flame graphs and exports; timed: with the single samples."""
@@ -293,7 +295,7 @@ class Recording:
 
     def _payloads(self, symbolizer: Symbolizer) -> PayloadTexts | None:
         """What words the data of tracepoints; None where the recording describes none."""
-        from perfpy.views.payloads import PayloadTexts
+        from perfpy.views.script.payloads import PayloadTexts
 
         tracing = self.data.tracing
         return None if tracing is None else PayloadTexts(tracing, symbolizer)

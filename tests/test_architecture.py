@@ -30,15 +30,14 @@ MAY_IMPORT = {
     "symbols": FOUNDATION | {"perfdata"},
     "events": FOUNDATION | {"kernel"},
     "analysis": FOUNDATION | {"symbols", "perfdata"},
-    "auxtrace": FOUNDATION | {"perfdata"},
     "capture": FOUNDATION | {"analysis", "events", "kernel", "perfdata", "symbols"},
     "views": FOUNDATION | {"analysis", "symbols", "perfdata"},
-    "recording": FOUNDATION | {"views", "analysis", "auxtrace", "symbols", "perfdata"},
+    "recording": FOUNDATION | {"views", "analysis", "symbols", "perfdata"},
     "perfpy": FOUNDATION | {"recording", "capture", "events", "views", "analysis", "kernel", "symbols", "perfdata"},
     "cli": FOUNDATION | {"perfpy", "recording", "views", "capture", "analysis", "events", "symbols", "perfdata", "kernel"},
     "__main__": {"cli"},
 }
-READING_HALF = ("recording", "views", "analysis", "auxtrace", "symbols", "perfdata", "abi")
+READING_HALF = ("recording", "views", "analysis", "symbols", "perfdata", "abi")
 
 
 class Import(NamedTuple):

@@ -20,7 +20,7 @@ def command(freq: bool, groups: bool, verbose: bool, trace_fields: bool, **value
     """List the events of a recording."""
     from perfpy.cli.machine_names import MachineNames
     from perfpy.cli.opening import open_recording
-    from perfpy.views.evlist_text import evlist_lines
+    from perfpy.views.facts.evlist import evlist_lines
 
     if groups and (verbose or freq):
         fail("--group option is not compatible with other options")

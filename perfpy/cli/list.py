@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any, TextIO
 
 from perfpy.cli.options import argument, option, perf_command, stdio_option
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
+    from typing import Any, TextIO
+
     from perfpy.events.inventory import Offer
     from perfpy.events.machine import Machine
     from perfpy.events.selection import Selection, Selector
-    from perfpy.views.event_listing import ListingView
+    from perfpy.views.listing.text import ListingView
 
 _DEFAULT_WIDTH = 78  # perf's, when COLUMNS is not set
 
@@ -99,7 +101,7 @@ def _show_tables(selections: list[Selection], machine: Machine, file: TextIO, op
     from perfpy.cli.terminal import console
     from perfpy.events.availability import Checker, known_reason
     from perfpy.kernel import this_machine as kernel
-    from perfpy.views.event_tables import print_tables
+    from perfpy.views.listing.tables import print_tables
 
     checker = Checker(machine, kernel()) if options["check"] else None
     offers = [offer for selection in selections for offer in selection.offers if _is_wanted(offer, options)]
@@ -120,7 +122,7 @@ def _is_wanted(offer: Offer, options: dict[str, Any]) -> bool:
 
 
 def _view(file: TextIO, options: dict[str, Any]) -> ListingView:
-    from perfpy.views.event_listing import JsonListing, NameListing, TextListing
+    from perfpy.views.listing.text import JsonListing, NameListing, TextListing
 
     if options["as_json"]:
         return JsonListing(file)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from perfpy.abi.flags import PerfType
 from perfpy.errors import KernelRefused
-from perfpy.views.attr_text import FileNames
+from perfpy.views.facts.attr import FileNames
 
 if TYPE_CHECKING:
     from perfpy.perfdata.reader import PerfData

@@ -16,6 +16,7 @@ from perfpy.cli import report_options as texts
 from perfpy.cli.machine_names import MachineNames
 from perfpy.cli.options import fail
 from perfpy.cli.perfconfig import load
+from perfpy.cli.progress import progress_line
 from perfpy.cli.symbol_values import symbol_options_of
 from perfpy.cli.terminal import wants_plain
 from perfpy.errors import OutputFailed, PerfError
@@ -51,11 +52,11 @@ class ReportRun:
             if values["header_only"]:
                 return 0
         if values["stats"]:
-            from perfpy.views.record_counts import record_count_lines
+            from perfpy.views.facts.counts import record_count_lines
 
             return _print(record_count_lines(self._recording))
         if values["tasks"] or values["mmaps"]:
-            from perfpy.views.tasks_text import task_lines
+            from perfpy.views.facts.tasks import task_lines
 
             return _print(task_lines(self._recording, mappings=values["mmaps"]))
         if any(values[name] is not None for name in _EXPORTS):
@@ -63,14 +64,14 @@ class ReportRun:
         return self._report()
 
     def _print_header(self) -> None:
-        from perfpy.views.header_text import header_lines
+        from perfpy.views.facts.header import header_lines
 
         names = MachineNames(self._recording.data)
         _print(header_lines(self._recording, full=self._values["show_info"], names=names))
 
     def _dump(self) -> int:
-        from perfpy.views.dump import write_dump
-        from perfpy.views.record_counts import record_count_lines
+        from perfpy.views.dump.recording import write_dump
+        from perfpy.views.facts.counts import record_count_lines
 
         sys.stdout.flush()
         entries = write_dump(self._recording, sys.stdout.buffer, hint=f"{HEADER_HINT}\n")
@@ -86,7 +87,8 @@ class ReportRun:
         hidden = texts.hidden_keys(options.selection)
         if plain:
             _print(f"# {name}: {value}" for _, name, value in hidden)
-        report = self._recording.report(options=options, symbols=self._symbol_options())
+        with progress_line("reading samples") as progress:
+            report = self._recording.report(options=options, symbols=self._symbol_options(), progress=progress)
         if values["json"] is not None:
             return self._write_json(report)
         if not report.samples:

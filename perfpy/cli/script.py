@@ -22,9 +22,9 @@ from perfpy.cli.options import (
 
 if TYPE_CHECKING:
     from perfpy.recording import Recording
-    from perfpy.views.fields import OutputFields
-    from perfpy.views.samplefilter import SampleFilter
-    from perfpy.views.script_run import ScriptOptions, ScriptRun
+    from perfpy.views.script.fields import OutputFields
+    from perfpy.views.script.run import ScriptOptions, ScriptRun
+    from perfpy.views.script.samplefilter import SampleFilter
 
 _SHOW: Final = ("task", "mmap", "switch", "namespace", "cgroup", "lost", "bpf", "text-poke")
 _HARDWARE_TRACE: Final = "it needs decoders of hardware traces"
@@ -110,7 +110,7 @@ def command(**values: Any) -> int:
 
 
 def _fields(texts: list[str]) -> OutputFields:
-    from perfpy.views.fields import OutputFields
+    from perfpy.views.script.fields import OutputFields
 
     fields = OutputFields()
     for text in texts:
@@ -134,7 +134,7 @@ class _Run:
             self._print_header()
             if values["header_only"]:
                 return 0
-        from perfpy.views.script_run import ScriptRun
+        from perfpy.views.script.run import ScriptRun
 
         run = ScriptRun(recording, self._options())
         sys.stdout.flush()  # what was printed goes before what is written past the text layer
@@ -148,7 +148,7 @@ class _Run:
 
     def _print_header(self) -> None:
         from perfpy.cli.machine_names import MachineNames
-        from perfpy.views.header_text import header_lines
+        from perfpy.views.facts.header import header_lines
 
         names = MachineNames(self._recording.data)
         for line in header_lines(self._recording, full=self._values["show_info"], names=names):
@@ -164,7 +164,7 @@ class _Run:
     def _options(self) -> ScriptOptions:
         from perfpy.cli.perfconfig import load
         from perfpy.cli.symbol_values import symbol_options_of
-        from perfpy.views.script_run import ScriptOptions
+        from perfpy.views.script.run import ScriptOptions
 
         values = self._values
         return ScriptOptions(
@@ -186,7 +186,7 @@ class _Run:
         )
 
     def _filter(self) -> SampleFilter:
-        from perfpy.views.samplefilter import SampleFilter
+        from perfpy.views.script.samplefilter import SampleFilter
 
         values = self._values
         return SampleFilter(

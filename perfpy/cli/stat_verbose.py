@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfpy.views.attr_text import attr_fields
+from perfpy.views.facts.attr import attr_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

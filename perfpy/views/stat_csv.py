@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Final
 
 from perfpy.analysis.counts import Aggregation, Place, Row
 from perfpy.analysis.ratios import Ratio
 from perfpy.views.stat_text import NOT_COUNTED, NOT_SUPPORTED, metric_names, shown_alone
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Final
 
     from perfpy.analysis.tally import Line, Tally
 

@@ -7,15 +7,16 @@ formats are those of perf 6.12, except that names are escaped as JSON wants it.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final
 
 from perfpy.analysis.counts import Aggregation, Place
 from perfpy.analysis.ratios import Ratio
 from perfpy.views.stat_csv import bare_number, whole_share
 from perfpy.views.stat_text import NOT_COUNTED, NOT_SUPPORTED, shown_alone
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import Final
 
     from perfpy.analysis.tally import Line, Tally
 

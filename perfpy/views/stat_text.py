@@ -7,14 +7,15 @@ text. Column widths and number formats are those of perf 6.12.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
 
 from perfpy.analysis.counts import Aggregation, Place, Row
 from perfpy.analysis.ratios import Ratio
 from perfpy.analysis.statistics import relative_error, standard_error
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import Final
 
     from perfpy.analysis.tally import Line, Tally, Times
 

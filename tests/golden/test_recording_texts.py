@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from perfpy.recording import Recording
-from perfpy.views.attr_text import FileNames
-from perfpy.views.evlist_text import evlist_lines
-from perfpy.views.header_text import header_lines
-from perfpy.views.record_counts import record_count_lines
+from perfpy.views.facts.attr import FileNames
+from perfpy.views.facts.counts import record_count_lines
+from perfpy.views.facts.evlist import evlist_lines
+from perfpy.views.facts.header import header_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,8 +13,8 @@ import pytest
 
 from perfpy.recording import Recording
 from perfpy.symbols.debugfiles import SymbolOptions
-from perfpy.views.dump import write_dump
-from perfpy.views.script_run import ScriptOptions, ScriptRun
+from perfpy.views.dump.recording import write_dump
+from perfpy.views.script.run import ScriptOptions, ScriptRun
 
 OWN = Path(__file__).parent / "script"
 NAMES = ("chains", "faults", "tracepoints")

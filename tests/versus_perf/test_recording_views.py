@@ -10,9 +10,9 @@ import pytest
 
 from perfpy.cli.machine_names import MachineNames
 from perfpy.recording import Recording
-from perfpy.views.evlist_text import evlist_lines
-from perfpy.views.record_counts import record_count_lines
-from perfpy.views.tasks_text import task_lines
+from perfpy.views.facts.counts import record_count_lines
+from perfpy.views.facts.evlist import evlist_lines
+from perfpy.views.facts.tasks import task_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -16,7 +16,7 @@ from perfpy.events.machine import Machine
 from perfpy.events.sdt import marker_names
 from perfpy.events.selection import Selector, forgiving
 from perfpy.kernel.tracefs import Tracefs
-from perfpy.views.event_listing import GROUPS, METRICS, JsonListing, NameListing, TextListing, wrap
+from perfpy.views.listing.text import GROUPS, METRICS, JsonListing, NameListing, TextListing, wrap
 from tests.builders import sysfs_tree
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def test_a_check_opens_events_and_tells_the_kernels_reason(tmp_path: Path) -> No
 def shown(rows: list[tuple[Offer, str]], *, checked: bool = False) -> str:
     from rich.console import Console
 
-    from perfpy.views.event_tables import print_tables
+    from perfpy.views.listing.tables import print_tables
 
     file = io.StringIO()
     print_tables(rows, METRIC_LIST, Console(file=file, width=70, markup=False, highlight=False), checked=checked)

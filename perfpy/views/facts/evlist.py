@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from perfpy.abi.flags import PerfType
 from perfpy.perfdata.event_names import default_name
-from perfpy.views.attr_text import EventNames, FileNames, attr_fields
+from perfpy.views.facts.attr import EventNames, FileNames, attr_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,8 +14,8 @@ from perfpy.abi.flags import MISC_KERNEL, RecordType
 from perfpy.errors import UsageError
 from perfpy.perfdata.group_reads import carries_readings, delivered
 from perfpy.symbols.dso import KERNEL_NAME
-from perfpy.views.fields import OutputFields
-from perfpy.views.samplefilter import SampleFilter
+from perfpy.views.script.fields import OutputFields
+from perfpy.views.script.samplefilter import SampleFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from perfpy.recording import Recording
     from perfpy.symbols.debugfiles import SymbolOptions
     from perfpy.symbols.symbolizer import Symbolizer
-    from perfpy.views.eventlines import LineContext
-    from perfpy.views.lines import EventSwitch, ScriptLines
+    from perfpy.views.script.eventlines import LineContext
+    from perfpy.views.script.lines import EventSwitch, ScriptLines
+    from perfpy.views.script.tracetext import TraceSource
     from perfpy.views.timeranges import TimeRanges
-    from perfpy.views.tracetext import TraceSource
 
 _SECOND: Final = 1_000_000_000
 _KERNEL_HALF: Final = 1 << 63
@@ -84,7 +84,7 @@ class ScriptRun:
 
     def dump(self, out: BinaryIO) -> None:
         """Every record as bytes and as text, each sample's line behind it."""
-        from perfpy.views.dump import write_dump
+        from perfpy.views.dump.recording import write_dump
 
         lines = self._lines(self._keep())
         write_dump(self._recording, out, lines=lines.each(self._recording.batches(lines.columns())))
@@ -113,8 +113,8 @@ class ScriptRun:
         return ranges_of(self._recording, self._options.time, relative=self._options.reltime)
 
     def _lines(self, keep: SampleFilter) -> ScriptLines:
-        from perfpy.views.lines import ScriptLines
-        from perfpy.views.timetext import RelativeTimes
+        from perfpy.views.script.lines import ScriptLines
+        from perfpy.views.script.timetext import RelativeTimes
 
         options = self._options
         relative = RelativeTimes(delta=options.deltatime) if options.reltime or options.deltatime else None
@@ -122,7 +122,7 @@ class ScriptRun:
         return ScriptLines(events, options.fields, self._context(), keep, self._tracepoints(), relative, self._switch())
 
     def _context(self) -> LineContext:
-        from perfpy.views.eventlines import LineContext
+        from perfpy.views.script.eventlines import LineContext
 
         recording, options = self._recording, self._options
         return LineContext(
@@ -161,7 +161,7 @@ class ScriptRun:
         tracing = self._recording.data.tracing
         if tracing is None:
             return None
-        from perfpy.views.tracetext import Runtime, TraceSource
+        from perfpy.views.script.tracetext import Runtime, TraceSource
 
         runtime = Runtime(tracing.endian, tracing.long_size, self._kernel_function, tracing.printk_formats)
         return TraceSource(tracing.formats, runtime)
@@ -174,7 +174,7 @@ class ScriptRun:
     def _side_lines(self, context: LineContext) -> Iterable[Any]:
         if not self._options.shown and not self._recording.data.survey.types[RecordType.STAT_ROUND]:
             return ()
-        from perfpy.views.sideband import SHOWN, SideBandLines
+        from perfpy.views.script.sideband import SHOWN, SideBandLines
 
         types = frozenset(int(kind) for name in self._options.shown for kind in SHOWN[name])
         maker = SideBandLines(
@@ -193,7 +193,7 @@ class ScriptRun:
         options = self._options
         if not options.switch_on and not options.switch_off:
             return None
-        from perfpy.views.lines import EventSwitch
+        from perfpy.views.script.lines import EventSwitch
 
         return EventSwitch(self._index(options.switch_on), self._index(options.switch_off), show=options.show_switches)
 
@@ -210,7 +210,7 @@ def _only(batches: Iterable[Batch], event: int) -> Iterator[Batch]:
     """The rows of one event."""
     import numpy as np
 
-    from perfpy.views.lines import taken
+    from perfpy.views.script.lines import taken
 
     for batch in batches:
         yield taken(batch, np.flatnonzero(batch.event == event))
@@ -230,7 +230,7 @@ def _kernel_symbol(symbolizer: Symbolizer, address: int) -> tuple[str, int] | No
 def _clock(clock: Any, *, ns: bool) -> Callable[[int], bytes]:
     """The time of day of a time stamp, from the CLOCK_DATA feature."""
     if clock is None:
-        from perfpy.views.eventlines import no_clock
+        from perfpy.views.script.eventlines import no_clock
 
         return no_clock
     import time as system_time

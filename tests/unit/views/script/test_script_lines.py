@@ -15,10 +15,10 @@ from perfpy.perfdata.features import Feature
 from perfpy.perfdata.group_reads import delivered
 from perfpy.recording import Recording
 from perfpy.symbols.debugfiles import SymbolOptions
-from perfpy.views.dump import hex_lines, write_dump
-from perfpy.views.fields import OutputFields
-from perfpy.views.samplefilter import SampleFilter
-from perfpy.views.script_run import ScriptOptions, ScriptRun
+from perfpy.views.dump.recording import hex_lines, write_dump
+from perfpy.views.script.fields import OutputFields
+from perfpy.views.script.run import ScriptOptions, ScriptRun
+from perfpy.views.script.samplefilter import SampleFilter
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from perfpy.abi import records
 from perfpy.abi.flags import MISC_COMM_EXEC, MISC_MMAP_BUILD_ID, MISC_SWITCH_OUT, MISC_SWITCH_OUT_PREEMPT
 from perfpy.errors import PerfError, UsageError
 from perfpy.perfdata.events import FileEvent
-from perfpy.views.fields import OutputFields
-from perfpy.views.memory_text import memory_text
-from perfpy.views.pieces import Coded, Joiner, ValueTexts
-from perfpy.views.recordtext import record_name, record_text
+from perfpy.views.dump.records import record_name, record_text
+from perfpy.views.script.fields import OutputFields
+from perfpy.views.script.memory_text import memory_text
+from perfpy.views.script.pieces import Coded, Joiner, ValueTexts
+from perfpy.views.script.timetext import RelativeTimes, time_piece, time_text
 from perfpy.views.timeranges import TimeRanges, parse_time_ranges
-from perfpy.views.timetext import RelativeTimes, time_piece, time_text
 from tests.builders.perfdata import usual_attr
 
 SECOND = 1_000_000_000

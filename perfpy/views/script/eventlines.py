@@ -14,12 +14,12 @@ import numpy as np
 
 from perfpy.abi.columns import distinct
 from perfpy.abi.flags import BranchSample, HardwareId, PerfType, SampleType, SoftwareId
-from perfpy.views import fieldtext
-from perfpy.views.branchtext import BranchTexts, address_modes
-from perfpy.views.fields import has_callchain
-from perfpy.views.frametext import FrameStyle, FrameTexts, chain_texts, shortened
-from perfpy.views.pieces import Coded, Flat, Joiner, Piece
-from perfpy.views.timetext import time_piece
+from perfpy.views.script import fieldtext
+from perfpy.views.script.branchtext import BranchTexts, address_modes
+from perfpy.views.script.fields import has_callchain
+from perfpy.views.script.frametext import FrameStyle, FrameTexts, chain_texts, shortened
+from perfpy.views.script.pieces import Coded, Flat, Joiner, Piece
+from perfpy.views.script.timetext import time_piece
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.events import FileEvent
     from perfpy.symbols.address_space import TaskTimeline
     from perfpy.symbols.symbolizer import Symbolizer
-    from perfpy.views.tracetext import TraceSource
+    from perfpy.views.script.tracetext import TraceSource
 
 _FAULTS: Final = (SoftwareId.PAGE_FAULTS, SoftwareId.PAGE_FAULTS_MIN, SoftwareId.PAGE_FAULTS_MAJ)
 #: columns that a field needs besides those named like it

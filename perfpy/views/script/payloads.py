@@ -14,7 +14,7 @@ import numpy as np
 if TYPE_CHECKING:
     from perfpy.perfdata.tracing import Tracing
     from perfpy.symbols.symbolizer import Symbolizer
-    from perfpy.views.tracetext import TraceText
+    from perfpy.views.script.tracetext import TraceText
 
 _TYPE_BYTES = 2
 
@@ -23,7 +23,7 @@ class PayloadTexts:
     """Words payloads as perf script does; a payload that the recording has no format for is an empty text."""
 
     def __init__(self, tracing: Tracing, symbolizer: Symbolizer) -> None:
-        from perfpy.views.tracetext import Runtime
+        from perfpy.views.script.tracetext import Runtime
 
         def function(address: int) -> tuple[str, int] | None:
             """The kernel's function at an address, and its start."""
@@ -46,7 +46,7 @@ class PayloadTexts:
         return text if text.isascii() else text.encode("latin-1").decode("utf-8", "surrogateescape")
 
     def _printer(self, number: int) -> TraceText | None:
-        from perfpy.views.tracetext import TraceText
+        from perfpy.views.script.tracetext import TraceText
 
         if number not in self._printers:
             known = number in self._tracing.formats

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
-from perfpy.views.fieldtext import branch_flags_text, column
-from perfpy.views.frametext import FrameStyle, FrameTexts
+from perfpy.views.script.fieldtext import branch_flags_text, column
+from perfpy.views.script.frametext import FrameStyle, FrameTexts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.batches import Batch
     from perfpy.perfdata.events import FileEvent
     from perfpy.symbols.symbolizer import Symbolizer
-    from perfpy.views.pieces import Piece
+    from perfpy.views.script.pieces import Piece
 
 
 def address_modes(addresses: NDArray[np.uint64], cpumode: NDArray[np.uint8], kernel_start: int) -> NDArray[np.uint8]:

@@ -13,7 +13,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from perfpy.views.pieces import Piece
+    from perfpy.views.script.pieces import Piece
 
 _SECOND: Final = 1_000_000_000
 _DIGITS: Final = np.array([b"%03d" % i for i in range(1000)], "S3")

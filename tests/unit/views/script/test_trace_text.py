@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from perfpy.perfdata.traceformat import parse_format
-from perfpy.views.tracetext import Runtime, TraceSource, TraceText
+from perfpy.views.script.tracetext import Runtime, TraceSource, TraceText
 
 FORMAT = """name: example
 ID: 9
@@ -129,6 +129,6 @@ def test_a_source_compiles_each_event_once() -> None:
     ],
 )
 def test_internet_addresses(data: bytes, letters: str, expected: str) -> None:
-    from perfpy.views.ipaddress import internet_address
+    from perfpy.views.script.ipaddress import internet_address
 
     assert internet_address(data, letters, "<") == expected

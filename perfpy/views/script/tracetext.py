@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.perfdata.printfmt import PrintFormatError, number, parse_print_fmt
-from perfpy.views.tracecode import Load, Rendering, render
+from perfpy.views.script.tracecode import Load, Rendering, render
 
 if TYPE_CHECKING:
     import numpy as np
@@ -237,7 +237,7 @@ class Runtime:
 
     def address(self, raw: bytes, offset: int, size: int, suffix: str) -> str:
         """%pI4, %pi4, %pI6, %pi6, %pI6c, %pIS and their letters"""
-        from perfpy.views.ipaddress import internet_address
+        from perfpy.views.script.ipaddress import internet_address
 
         return internet_address(raw[offset : offset + size], suffix, self.endian)
 

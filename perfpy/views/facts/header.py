@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.perfdata.features import Feature
 from perfpy.perfdata.header import FileHeader
-from perfpy.views.attr_text import EventNames, FileNames, attr_fields
+from perfpy.views.facts.attr import EventNames, FileNames, attr_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.abi import user_records as own
 from perfpy.abi.flags import RecordType
-from perfpy.views.recordtext import alternate
+from perfpy.views.dump.records import alternate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

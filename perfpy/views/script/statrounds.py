@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from perfpy.abi import user_records
-from perfpy.views.recordtext import signed
+from perfpy.views.dump.records import signed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

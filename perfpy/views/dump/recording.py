@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 from perfpy.abi import records
 from perfpy.abi.flags import RecordType, SampleType
 from perfpy.perfdata.header import PIPE_HEADER_SIZE
-from perfpy.views.recordtext import alternate, record_name, record_text
-from perfpy.views.sampledump import SampleTexts
-from perfpy.views.sideband import as_perf_reads, host_endian
-from perfpy.views.swapped import swapped
-from perfpy.views.userdump import user_record_text
+from perfpy.views.dump.records import alternate, record_name, record_text
+from perfpy.views.dump.samples import SampleTexts
+from perfpy.views.dump.swapped import swapped
+from perfpy.views.dump.user_records import user_record_text
+from perfpy.views.script.sideband import as_perf_reads, host_endian
 
 if TYPE_CHECKING:
     from collections import Counter

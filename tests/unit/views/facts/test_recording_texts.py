@@ -28,10 +28,10 @@ from perfpy.perfdata.feature_values import (
 )
 from perfpy.perfdata.features import Feature
 from perfpy.recording import Recording
-from perfpy.views.evlist_text import evlist_lines
-from perfpy.views.header_text import header_lines
-from perfpy.views.record_counts import record_count_lines
-from perfpy.views.tasks_text import task_lines
+from perfpy.views.facts.counts import record_count_lines
+from perfpy.views.facts.evlist import evlist_lines
+from perfpy.views.facts.header import header_lines
+from perfpy.views.facts.tasks import task_lines
 from tests.builders.perfdata import USUAL, PerfDataBuilder, simple_recording, usual_attr
 
 if TYPE_CHECKING:

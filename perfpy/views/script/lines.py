@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 import numpy as np
 
 from perfpy.perfdata.batches import Batch
-from perfpy.views import fieldtext
-from perfpy.views.eventlines import EventLines, LineContext, columns_of
-from perfpy.views.fields import OutputFields, kind_of
-from perfpy.views.pieces import Flat
-from perfpy.views.sideband import SideLine, whole
+from perfpy.views.script import fieldtext
+from perfpy.views.script.eventlines import EventLines, LineContext, columns_of
+from perfpy.views.script.fields import OutputFields, kind_of
+from perfpy.views.script.pieces import Flat
+from perfpy.views.script.sideband import SideLine, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.perfdata.events import FileEvent
-    from perfpy.views.samplefilter import SampleFilter
-    from perfpy.views.timetext import RelativeTimes
-    from perfpy.views.tracetext import TraceSource
+    from perfpy.views.script.samplefilter import SampleFilter
+    from perfpy.views.script.timetext import RelativeTimes
+    from perfpy.views.script.tracetext import TraceSource
 
 _ROWS: Final = 1 << 14  # samples formatted at a time: keeps the texts of a batch within a few MB
 

@@ -14,8 +14,8 @@ import numpy as np
 from perfpy.abi import flags
 from perfpy.abi.registers import register_name
 from perfpy.abi.sample_branches import BRANCH_FLAGS
-from perfpy.views.memory_text import memory_text
-from perfpy.views.pieces import Coded, Piece, ValueTexts
+from perfpy.views.script.memory_text import memory_text
+from perfpy.views.script.pieces import Coded, Piece, ValueTexts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

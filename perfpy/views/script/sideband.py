@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfpy.abi import records
 from perfpy.abi.flags import MISC_MMAP_BUILD_ID, RecordType
-from perfpy.views.fields import OutputFields, has_callchain, kind_of
-from perfpy.views.fieldtext import misc_text, task_text
-from perfpy.views.recordtext import KernelNamer, record_text, signed
-from perfpy.views.statrounds import StatRounds
-from perfpy.views.timetext import time_text
+from perfpy.views.dump.records import KernelNamer, record_text, signed
+from perfpy.views.script.fields import OutputFields, has_callchain, kind_of
+from perfpy.views.script.fieldtext import misc_text, task_text
+from perfpy.views.script.statrounds import StatRounds
+from perfpy.views.script.timetext import time_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -6,9 +6,12 @@ text to an open file. The layout is perf 6.12's, byte for byte.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol, TextIO
+from typing import Protocol
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
+    from typing import Final, TextIO
+
     from perfpy.events.eventfiles import Metric
     from perfpy.events.inventory import Offer
 

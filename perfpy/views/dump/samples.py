@@ -16,8 +16,8 @@ import numpy as np
 from perfpy.abi.columns import Ragged
 from perfpy.abi.flags import CONTEXT_USER, BranchSample, ReadFormat, SampleType
 from perfpy.abi.registers import register_name
-from perfpy.views.fieldtext import branch_parts, branch_type_text, has_column, page_size_text
-from perfpy.views.recordtext import alternate, signed
+from perfpy.views.dump.records import alternate, signed
+from perfpy.views.script.fieldtext import branch_parts, branch_type_text, has_column, page_size_text
 
 if TYPE_CHECKING:
     from perfpy.perfdata.batches import Batch

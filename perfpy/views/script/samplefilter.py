@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfpy.views.fieldtext import times
+from perfpy.views.script.fieldtext import times
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

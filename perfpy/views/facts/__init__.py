@@ -1,0 +1,1 @@
+"""What a recording says of itself: header, events, counts of records, tasks."""

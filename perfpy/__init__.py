@@ -5,6 +5,7 @@
     perfpy.record(["make"], output="perf.data", call_graph=True)
     with perfpy.open("perf.data") as recording: ...
     for event in perfpy.list_events("cache*"): ...
+    with perfpy.Counter.open("task-clock:u") as counter: counter.read()
 
 What enters: plain values. What leaves: values, mappings and numpy columns, or
 a `perfpy.errors.PerfError`. Importing this imports next to nothing; each
@@ -13,17 +14,22 @@ function loads its room when it is called.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from perfpy import errors
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from typing import Any
 
+    from perfpy.abi.counts import Reading
     from perfpy.analysis.named_counts import Count, Counts, ProgramCounts
+    from perfpy.capture.counter import Counter, CounterGroup, disable_all, enable_all
     from perfpy.capture.region import Region
     from perfpy.capture.sampling import RecordSummary
     from perfpy.events.inventory import Offer
+    from perfpy.events.resolve import parse_events
+    from perfpy.kernel.ring import Ring
+    from perfpy.kernel.user_page import UserReading
     from perfpy.perfdata.source import Origin
     from perfpy.recording import Recording
 
@@ -31,29 +37,45 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Count",
+    "Counter",
+    "CounterGroup",
     "Counts",
     "Offer",
     "ProgramCounts",
+    "Reading",
     "RecordSummary",
     "Recording",
     "Region",
+    "Ring",
+    "UserReading",
     "__version__",
     "count",
+    "disable_all",
+    "enable_all",
     "errors",
     "list_events",
     "open",
+    "parse_events",
     "record",
     "stat",
 ]
 
-_TYPES = {
+_HOMES = {
     "Count": "perfpy.analysis.named_counts",
+    "Counter": "perfpy.capture.counter",
+    "CounterGroup": "perfpy.capture.counter",
     "Counts": "perfpy.analysis.named_counts",
     "Offer": "perfpy.events.inventory",
     "ProgramCounts": "perfpy.analysis.named_counts",
+    "Reading": "perfpy.abi.counts",
     "RecordSummary": "perfpy.capture.sampling",
     "Recording": "perfpy.recording",
     "Region": "perfpy.capture.region",
+    "Ring": "perfpy.kernel.ring",
+    "UserReading": "perfpy.kernel.user_page",
+    "disable_all": "perfpy.capture.counter",
+    "enable_all": "perfpy.capture.counter",
+    "parse_events": "perfpy.events.resolve",
 }
 
 
@@ -103,9 +125,7 @@ def stat(
     """
     from perfpy.capture.programs import count_program
 
-    return count_program(
-        command, events=events, pid=pid, tid=tid, cpus=cpus, system_wide=system_wide, repeat=repeat, duration=duration
-    )
+    return count_program(command, events=events, pid=pid, tid=tid, cpus=cpus, system_wide=system_wide, repeat=repeat, duration=duration)
 
 
 def record(
@@ -193,11 +213,11 @@ def list_events(words: str = "", *, supported: bool = True) -> Iterator[Offer]:
 
 
 def __getattr__(name: str) -> Any:
-    """The public types, loaded when they are first asked for."""
-    if name in _TYPES:
+    """The public names of other modules, loaded when they are first asked for."""
+    if name in _HOMES:
         import importlib
 
-        return getattr(importlib.import_module(_TYPES[name]), name)
+        return getattr(importlib.import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'perfpy' has no attribute {name!r}")
 
 

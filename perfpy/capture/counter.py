@@ -7,18 +7,20 @@ returns: perfpy.abi.counts.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
 from perfpy.abi.counts import Reading, decode_read, read_size
 from perfpy.abi.flags import FLAG_FD_CLOEXEC, ReadFormat
-from perfpy.errors import NotScheduled, UsageError
+from perfpy.errors import KernelRefused, NotScheduled, UsageError
 from perfpy.kernel import this_machine
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from typing import Any, Final
 
     from perfpy.abi.attr import EventAttr
     from perfpy.kernel import Kernel
+    from perfpy.kernel.ring import Ring
+    from perfpy.kernel.user_page import UserPage, UserReading
 
 _TIMES: Final = ReadFormat.TOTAL_TIME_ENABLED | ReadFormat.TOTAL_TIME_RUNNING
 
@@ -34,7 +36,7 @@ class Counter:
     manager; closing gives the counter back.
     """
 
-    __slots__ = ("_kernel", "_members", "_overflow_handler", "_read_size", "attr", "cpu", "event", "fd", "pid")
+    __slots__ = ("_kernel", "_members", "_overflow", "_page", "_read_size", "_ring", "attr", "cpu", "event", "fd", "pid")
 
     fd: int
 
@@ -56,7 +58,9 @@ class Counter:
         self.cpu = cpu
         self._members = 1
         self._read_size = read_size(attr.read_format)
-        self._overflow_handler: object = None
+        self._page: UserPage | None = None
+        self._ring: Ring | None = None
+        self._overflow: tuple[int, Any] | None = None  # the signal of on_overflow, and what handled it before
         self.fd = self._kernel.perf_event_open(attr, pid, cpu, group.fd if group else -1, flags, event=event)
         if group:
             group._add_member()  # noqa: SLF001  # its own kind
@@ -90,6 +94,26 @@ class Counter:
         if not data:
             raise NotScheduled(self.event)
         return decode_read(data, self.attr.read_format, "=")
+
+    def read_user(self, read_register: Callable[[int], int] | None = None, read_clock: Callable[[], int] | None = None) -> UserReading:
+        """The count from the counter's mapped page, without a system call; by read() where that cannot be, saying why.
+
+        For counters of the calling thread. read_register: a function of yours
+        that runs the machine's instruction for PMU register n (rdpmc on x86);
+        read_clock: one for its time stamp counter, needed while counters share
+        the PMU. Python has neither: without them this is read(), with the
+        reason. Raises NotScheduled as read() does.
+        """
+        from perfpy.kernel.user_page import Unreadable, UserPage, UserReading
+
+        try:
+            if self._page is None:
+                self._page = UserPage(self._ring.control if self._ring else self._kernel.map_page(self.fd))
+            return UserReading(self._page.read(read_register, read_clock), "")
+        except Unreadable as reason:
+            return UserReading(self.read(), str(reason))
+        except KernelRefused as refused:
+            return UserReading(self.read(), refused.cause)
 
     def enable(self, *, group: bool = False) -> None:
         """Count (group: with all members)."""
@@ -137,37 +161,71 @@ class Counter:
         """The number by which records and group reads name this counter."""
         return self._kernel.event_id(self.fd)
 
+    def ring(self, pages: int = 8) -> Ring:
+        """The ring that a sampling counter writes its records to; mapped when first asked for, a power of two pages.
+
+        Raises KernelRefused.
+        """
+        if self._ring is None:
+            from perfpy.kernel.ring import Ring
+
+            if self._page is not None:
+                self._page.close()  # the kernel maps one size of a counter at a time
+                self._page = None
+            self._ring = Ring.map(self.fd, pages, backward=bool(self.attr.write_backward))
+        return self._ring
+
     def poll(self, timeout: float | None = None) -> bool:
-        """Wait for records (as many as attr.wakeup_events says); timeout in seconds. False: none came, or the task ended."""
+        """Wait for records (as many as attr.wakeup_events says); timeout in seconds. False: none came, or the task ended.
+
+        The kernel wakes only who has mapped the ring: take the records from
+        ring(), or the ring fills up and nothing more comes.
+        """
         import select
 
+        self.ring()
         poller = select.poll()
         poller.register(self.fd, select.POLLIN)
         ready = poller.poll(None if timeout is None else timeout * 1000)
         return any(events & select.POLLIN for _, events in ready)
 
     def on_overflow(self, handler: Callable[[Counter], None] | None, signum: int = 0) -> None:
-        """Call `handler(counter)` in this thread at each wake-up, by a signal (default SIGIO); None: no more."""
+        """Call `handler(counter)` at each overflow, by a signal (default SIGIO); None: no more, as it was before.
+
+        Python runs signal handlers in the main thread, where this is to be
+        called, too; overflows in quick succession may share one call.
+        """
         import fcntl
         import os
         import signal
 
-        signum = signum or signal.SIGIO
         flags = fcntl.fcntl(self.fd, fcntl.F_GETFL)
         if handler is None:
             fcntl.fcntl(self.fd, fcntl.F_SETFL, flags & ~os.O_ASYNC)
-            signal.signal(signum, signal.SIG_DFL)
+            if self._overflow is not None:
+                signal.signal(*self._overflow)
+                self._overflow = None
             return
-        signal.signal(signum, lambda *_: handler(self))
+        signum = signum or signal.SIGIO
+        before = signal.signal(signum, lambda *_: handler(self))
+        if self._overflow is None:
+            self._overflow = (signum, before)
         fcntl.fcntl(self.fd, _F_SETSIG, signum)
         fcntl.fcntl(self.fd, fcntl.F_SETOWN, os.getpid())
         fcntl.fcntl(self.fd, fcntl.F_SETFL, flags | os.O_ASYNC)
 
     def close(self) -> None:
         """Give the counter back; more than once does no harm."""
-        if self.fd >= 0:
-            self._kernel.close(self.fd)
-            self.fd = -1
+        if self.fd < 0:
+            return
+        if self._overflow is not None:
+            self.on_overflow(None)
+        for mapped in (self._page, self._ring):
+            if mapped is not None:
+                mapped.close()
+        self._page = self._ring = None
+        self._kernel.close(self.fd)
+        self.fd = -1
 
     def __enter__(self) -> Counter:
         return self
@@ -259,3 +317,13 @@ class CounterGroup:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def enable_all(kernel: Kernel | None = None) -> None:
+    """Let every counter that the calling thread has opened count, on whatever task it is. Raises KernelRefused."""
+    (kernel or this_machine()).enable_all()
+
+
+def disable_all(kernel: Kernel | None = None) -> None:
+    """Stop every counter that the calling thread has opened; enable_all() lets them go on. Raises KernelRefused."""
+    (kernel or this_machine()).disable_all()

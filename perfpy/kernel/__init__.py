@@ -7,9 +7,12 @@ does); tests bring one of their own, in memory.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
+    import mmap
+
     from perfpy.abi.attr import EventAttr
 
 
@@ -41,6 +44,12 @@ class Kernel(Protocol):
     def modify_attributes(self, fd: int, attr: EventAttr) -> None: ...
 
     def read(self, fd: int, size: int) -> bytes: ...
+
+    def map_page(self, fd: int) -> mmap.mmap | bytearray: ...
+
+    def enable_all(self) -> None: ...
+
+    def disable_all(self) -> None: ...
 
     def close(self, fd: int) -> None: ...
 

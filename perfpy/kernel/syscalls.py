@@ -15,12 +15,15 @@ import os
 import struct
 import sys
 from errno import E2BIG, EINTR, EMFILE
-from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import ATTR_SIZE_VER0, FLAG_FD_CLOEXEC, FLAG_PID_CGROUP
 from perfpy.errors import KernelRefused, UsageError
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
+    import mmap
+    from typing import Final
+
     from perfpy.abi.attr import EventAttr
 
 _SYSCALL_NUMBERS: Final = {
@@ -218,6 +221,20 @@ def disable_all() -> None:
 def read(fd: int, size: int) -> bytes:
     """Up to `size` bytes of a counter's value in its read format; b"" when a pinned counter has lost the PMU."""
     return os.read(fd, size)
+
+
+def map_page(fd: int) -> mmap.mmap:
+    """The counter's control page, read-only (see perfpy.kernel.user_page). Raises KernelRefused.
+
+    The kernel maps nothing of a counter that children on any CPU inherit, and
+    no page alone where a ring is mapped.
+    """
+    import mmap  # only who reads counters without system calls needs it
+
+    try:
+        return mmap.mmap(fd, mmap.PAGESIZE, mmap.MAP_SHARED, mmap.PROT_READ)
+    except OSError as error:
+        raise KernelRefused("mmap", error.errno or 0, cause=f"the kernel does not map this counter's page: {error.strerror}") from None
 
 
 def close(fd: int) -> None:

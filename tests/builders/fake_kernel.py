@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -40,12 +41,13 @@ class FakeCounter:
 
 @dataclass
 class FakeKernel:
-    """counts(counter): called at each read of a counter, may set its values; refuse: event name -> errno."""
+    """counts(counter): called at each read of a counter, may set its values; refuse: event name -> errno; page: what map_page maps."""
 
     counts: Callable[[FakeCounter], None] = lambda counter: None
     refuse: dict[str, int] = field(default_factory=dict)
     counters: list[FakeCounter] = field(default_factory=list)
     calls: list[tuple[object, ...]] = field(default_factory=list)
+    page: bytearray | None = None
 
     def counter(self, fd: int) -> FakeCounter:
         return self.counters[fd - FIRST_FD]
@@ -137,6 +139,22 @@ class FakeKernel:
             values += [self.event_id(member.fd)] * bool(wanted & ReadFormat.ID)
             values += [member.lost] * bool(wanted & ReadFormat.LOST)
         return struct.pack(f"={len(values)}Q", *values)
+
+    def map_page(self, fd: int) -> bytearray:
+        self.calls.append(("map_page", fd))
+        if self.page is None:
+            raise KernelRefused("mmap", errno.EINVAL, cause="the kernel does not map this counter's page: Invalid argument")
+        return self.page
+
+    def enable_all(self) -> None:
+        self.calls.append(("enable_all",))
+        for counter in self.counters:
+            counter.counting = True
+
+    def disable_all(self) -> None:
+        self.calls.append(("disable_all",))
+        for counter in self.counters:
+            counter.counting = False
 
     def close(self, fd: int) -> None:
         self.counter(fd).closed = True

@@ -1,0 +1,143 @@
+"""Counters of this machine's software events do what their methods promise."""
+
+from __future__ import annotations
+
+import mmap
+import signal
+import time
+
+import pytest
+
+import perfpy
+from perfpy.abi.attr import EventAttr
+from perfpy.abi.flags import PerfType
+from perfpy.errors import KernelRefused
+
+pytestmark = pytest.mark.live
+
+FAULTS = 50
+
+
+def touch(pages: int = FAULTS) -> None:
+    """So many page faults, in fresh memory."""
+    with mmap.mmap(-1, pages * mmap.PAGESIZE) as memory:
+        memory.madvise(mmap.MADV_NOHUGEPAGE)
+        for i in range(pages):
+            memory[i * mmap.PAGESIZE] = 1
+
+
+def faults(**fields: int) -> perfpy.Counter:
+    return perfpy.Counter.open("page-faults:u", **fields)
+
+
+def test_read_user_is_read_for_software_events_and_says_so():
+    with faults() as counter:
+        touch()
+        found = counter.read_user()
+        assert found.reading.value >= FAULTS
+        assert not found.from_page
+        assert "cap_user_rdpmc" in found.why_read
+
+
+def test_a_counter_that_children_inherit_has_no_page():
+    with faults(inherit=1) as counter:
+        found = counter.read_user()
+        assert not found.from_page
+        assert "does not map" in found.why_read
+
+
+def test_each_overflow_calls_the_handler():
+    calls: list[perfpy.Counter] = []
+    before = signal.getsignal(signal.SIGIO)
+    with faults(sample_period=10, disabled=1) as counter:
+        counter.on_overflow(calls.append)
+        counter.enable()
+        touch()
+        counter.disable()
+        assert calls
+        assert all(call is counter for call in calls)
+        heard = len(calls)
+        counter.on_overflow(None)
+        counter.enable()
+        touch()
+        assert len(calls) == heard
+    assert signal.getsignal(signal.SIGIO) == before
+
+
+def test_another_signal_may_tell_of_overflows():
+    calls: list[perfpy.Counter] = []
+    before = signal.getsignal(signal.SIGUSR1)
+    with faults(sample_period=10, disabled=1) as counter:
+        counter.on_overflow(calls.append, signal.SIGUSR1)
+        counter.enable()
+        touch()
+    assert calls
+    assert signal.getsignal(signal.SIGUSR1) == before
+
+
+def test_refresh_counts_so_many_overflows_more():
+    with faults(sample_period=1, disabled=1) as counter:
+        counter.refresh(3)
+        touch()
+        assert counter.read().value == 3
+        counter.refresh(2)
+        touch()
+        assert counter.read().value == 5
+
+
+def test_a_new_period_holds_from_now_on():
+    calls: list[perfpy.Counter] = []
+    with faults(sample_period=1_000_000, disabled=1) as counter:
+        counter.on_overflow(calls.append)
+        counter.enable()
+        touch()
+        assert not calls
+        counter.set_period(10)
+        touch()
+        assert calls
+
+
+def test_poll_waits_for_as_many_records_as_asked():
+    with faults(sample_period=1, wakeup_events=20, disabled=1) as counter:
+        ring = counter.ring()
+        assert not counter.poll(0)
+        counter.refresh(19)
+        touch()
+        assert not counter.poll(0)
+        counter.refresh(1)
+        touch()
+        assert counter.poll(1)
+        assert sum(map(len, ring.pending())) > 0
+
+
+def test_poll_gives_up_in_time():
+    with faults(sample_period=1, disabled=1) as counter:
+        started = time.monotonic()
+        assert not counter.poll(0.05)
+        assert 0.04 < time.monotonic() - started < 5
+
+
+def test_all_counters_of_this_thread_stop_and_go_on():
+    with faults() as counter, perfpy.Counter.open("task-clock:u") as clock:
+        perfpy.disable_all()
+        held, time_held = counter.read(), clock.read()
+        touch()
+        assert counter.read() == held
+        assert clock.read() == time_held
+        perfpy.enable_all()
+        touch()
+        assert counter.read().value >= held.value + FAULTS
+
+
+def test_only_breakpoints_take_new_attributes():
+    with faults() as counter, pytest.raises(KernelRefused, match="modify"):
+        counter.modify_attributes(EventAttr(type=PerfType.SOFTWARE, config=2))
+
+
+def test_a_group_counts_the_same_stretch():
+    with perfpy.CounterGroup.open(["page-faults:u", "minor-faults:u"]) as group:
+        touch()
+        group.disable()
+        counts = group.read()
+    assert counts["page-faults:u"].value == counts["minor-faults:u"].value >= FAULTS
+    assert counts["page-faults:u"].enabled == counts["minor-faults:u"].enabled

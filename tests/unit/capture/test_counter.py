@@ -1,0 +1,106 @@
+"""A Counter does to its descriptor what its methods say."""
+
+from __future__ import annotations
+
+import pytest
+
+from perfpy import disable_all, enable_all
+from perfpy.abi.attr import EventAttr
+from perfpy.abi.flags import HardwareId, PerfType, ReadFormat
+from perfpy.capture.counter import Counter, CounterGroup
+from perfpy.errors import NotScheduled, UsageError
+from tests.builders.fake_kernel import FIRST_FD, FakeCounter, FakeKernel
+from tests.unit.kernel.test_user_page import page
+
+TIMES = int(ReadFormat.TOTAL_TIME_ENABLED | ReadFormat.TOTAL_TIME_RUNNING)
+
+
+def cycles(kernel: FakeKernel, **fields: int) -> Counter:
+    attr = EventAttr(type=PerfType.HARDWARE, config=HardwareId.CPU_CYCLES, read_format=TIMES, **fields)
+    return Counter(attr, event="cycles", kernel=kernel)
+
+
+def seven(counter: FakeCounter) -> None:
+    counter.value, counter.enabled, counter.running = 7, 20, 10
+
+
+def test_the_page_tells_the_count_where_a_register_can_be_read() -> None:
+    counter = cycles(FakeKernel(page=page()))
+    found = counter.read_user(lambda _: 11)
+    assert (found.reading.value, found.from_page, found.why_read) == (111, True, "")
+
+
+@pytest.mark.parametrize(("mapped", "reason"), [(page(), "machine instruction"), (page(index=0), "index is 0"), (None, "does not map")])
+def test_otherwise_read_does_and_says_why(mapped: bytearray | None, reason: str) -> None:
+    counter = cycles(FakeKernel(counts=seven, page=mapped))
+    found = counter.read_user()
+    assert (found.reading.value, found.reading.scaled, found.from_page) == (7, 14, False)
+    assert reason in found.why_read
+
+
+def test_the_page_is_mapped_once() -> None:
+    kernel = FakeKernel(page=page())
+    with cycles(kernel) as counter:
+        for _ in range(3):
+            counter.read_user()
+    assert kernel.calls.count(("map_page", FIRST_FD)) == 1
+    assert kernel.counters[0].closed
+
+
+def test_a_pinned_counter_that_lost_the_pmu_says_so_from_the_page_too() -> None:
+    kernel = FakeKernel(page=page(index=0))
+    counter = cycles(kernel, pinned=1)
+    kernel.counters[0].gone = True
+    with pytest.raises(NotScheduled, match="cycles"):
+        counter.read_user()
+
+
+def test_each_method_is_its_ioctl() -> None:
+    kernel = FakeKernel()
+    counter, other = cycles(kernel), cycles(kernel)
+    counter.refresh(3)
+    counter.set_period(1000)
+    counter.set_output(other)
+    counter.set_output(None)
+    counter.set_bpf(9)
+    counter.pause_output()
+    counter.pause_output(False)
+    attr = EventAttr(type=PerfType.BREAKPOINT)
+    counter.modify_attributes(attr)
+    fd = counter.fileno()
+    assert kernel.calls[2:] == [
+        ("refresh", fd, 3),
+        ("set_period", fd, 1000),
+        ("set_output", fd, other.fd),
+        ("set_output", fd, -1),
+        ("set_bpf", fd, 9),
+        ("pause_output", fd, True),
+        ("pause_output", fd, False),
+        ("modify_attributes", fd),
+    ]
+    assert counter.attr is attr
+    assert counter.id == 1
+
+
+def test_all_counters_of_the_caller_go_on_and_stop() -> None:
+    kernel = FakeKernel()
+    cycles(kernel, disabled=1), cycles(kernel, disabled=1)
+    enable_all(kernel)
+    assert [counter.counting for counter in kernel.counters] == [True, True]
+    disable_all(kernel)
+    assert [counter.counting for counter in kernel.counters] == [False, False]
+
+
+def test_a_group_is_read_at_once() -> None:
+    """Only the leader waits to be enabled; the names are the keys."""
+    kernel = FakeKernel(counts=seven)
+    attrs = [EventAttr(type=PerfType.HARDWARE, config=n) for n in (HardwareId.CPU_CYCLES, HardwareId.INSTRUCTIONS)]
+    with CounterGroup(attrs, events=["cycles", "instructions"], kernel=kernel) as group:
+        assert [counter.attr.disabled for counter in kernel.counters] == [1, 0]
+        assert {name: reading.value for name, reading in group.read().items()} == {"cycles": 7, "instructions": 7}
+    assert all(counter.closed for counter in kernel.counters)
+
+
+def test_a_group_needs_an_event() -> None:
+    with pytest.raises(UsageError, match="at least one"):
+        CounterGroup([], kernel=FakeKernel())

@@ -1,0 +1,86 @@
+"""The count in a counter's control page: the sum, the times, the seqlock, and every reason to give up."""
+
+from __future__ import annotations
+
+import struct
+import sys
+
+import pytest
+
+from perfpy.abi.counts import Reading
+from perfpy.kernel.user_page import Unreadable, UserPage
+
+LOCK, INDEX, OFFSET, ENABLED, CAPABILITIES, WIDTH = 8, 12, 16, 24, 40, 48
+
+
+def capability(*numbers: int) -> int:
+    return sum(1 << (number if sys.byteorder == "little" else 63 - number) for number in numbers)
+
+
+RDPMC = capability(1, 2)
+
+
+def page(*, lock: int = 2, index: int = 3, offset: int = 100, times: tuple[int, int] = (50, 50), can: int = RDPMC) -> bytearray:
+    """A page as the kernel writes it: PMU registers of 48 bits; clock: cycles * 3 >> 1, plus 7."""
+    buffer = bytearray(4096)
+    struct.pack_into("=IIqQQQHHIQ", buffer, LOCK, lock, index, offset, *times, can, 48, 1, 3, 7)
+    struct.pack_into("=QQ", buffer, 80, 1000, 0xFF)
+    return buffer
+
+
+def test_the_count_is_offset_and_register() -> None:
+    """The register is index - 1; its bits are a signed number."""
+    asked: list[int] = []
+
+    def register(number: int) -> int:
+        asked.append(number)
+        return 23
+
+    assert UserPage(page()).read(register) == Reading(123, 50, 50)
+    assert asked == [2]
+    assert UserPage(page(offset=1 << 47)).read(lambda _: -5 & (1 << 48) - 1).value == (1 << 47) - 5
+
+
+def test_times_go_on_from_the_page_s_last_update() -> None:
+    """A counter that shares the PMU: both times grow by what the clock says."""
+    buffer = page(times=(90, 50), can=RDPMC | capability(3))
+    assert UserPage(buffer).read(lambda _: 0, lambda: 10) == Reading(100, 90 + 22, 50 + 22)
+
+
+def test_a_short_clock_is_extended() -> None:
+    """Of a clock with few bits, the page tells the others."""
+    buffer = page(times=(90, 50), can=RDPMC | capability(3, 5))
+    cycles = 1000 + 20
+    assert UserPage(buffer).read(lambda _: 0, lambda: cycles & 0xFF).enabled == 90 + 7 + (cycles * 3 >> 1)
+
+
+def test_what_changes_while_it_is_read_is_read_again() -> None:
+    """The kernel writes between the lock's two reads: the second try counts."""
+    buffer = page()
+
+    def register(_: int) -> int:
+        if struct.unpack_from("=I", buffer, LOCK) == (2,):
+            buffer[:] = page(lock=4, offset=500)
+        return 1
+
+    assert UserPage(buffer).read(register).value == 501
+
+
+@pytest.mark.parametrize(
+    ("buffer", "reason"),
+    [
+        (page(can=capability(1)), "cap_user_rdpmc"),
+        (page(can=capability(2)), "cap_user_rdpmc"),  # a kernel before 3.12, whose bits mean something else
+        (page(index=0), "index is 0"),
+        (page(times=(90, 50)), "shares the PMU"),
+        (page(lock=3), "keeps changing"),
+    ],
+)
+def test_why_a_page_does_not_tell(buffer: bytearray, reason: str) -> None:
+    with pytest.raises(Unreadable, match=reason):
+        UserPage(buffer).read(lambda _: 0)
+
+
+def test_python_cannot_read_registers() -> None:
+    with pytest.raises(Unreadable, match="machine instruction"):
+        UserPage(page()).read()

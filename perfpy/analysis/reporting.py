@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from perfpy.analysis.sums import sum_by
 from perfpy.perfdata.group_reads import carries_readings, delivered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -110,8 +110,9 @@ def make_report(
     options: ReportOptions,
     payloads: Payloads | None = None,
     memory: MemoryWords | None = None,
+    progress: Progress | None = None,
 ) -> Report:
-    """The report of a recording; payloads, memory: what words tracepoints' data and data_src.
+    """The report of a recording; payloads, memory: what words tracepoints' data and data_src; progress: told how far it is.
 
     Whether there are callchains at all is the recording's to say: asked for
     callers, a recording without callchains gives a report without them.
@@ -122,7 +123,7 @@ def make_report(
     layout = make_layout(options.wanted)
     groups = EventGroups.of(len(events), data.features.get("group_desc", ()), options.group)
     reporter = Reporter(events, timeline, symbolizer, options, layout, groups)
-    reporter.add(delivered_samples(data, reporter.fields()))
+    reporter.add(delivered_samples(data, reporter.fields(), progress))
     lost = sum(side.record.lost for side in data.side_band() if isinstance(side.record, LostSamples))
     listed = [entry.filename for entry in data.features.get("build_id", ())]
     places = Places(symbolizer, long_names=options.verbose, listed=listed)
@@ -142,11 +143,23 @@ def make_report(
     return Report(histograms, options, layout, lost, symbolizer.missing(reporter.profile.samples_of_frames()))
 
 
-def delivered_samples(data: PerfData, fields: set[str]) -> Iterable[Batch]:
+#: told which share of the file has been read (0 to 1)
+Progress: TypeAlias = "Callable[[float], None]"
+
+
+def delivered_samples(data: PerfData, fields: set[str], progress: Progress | None = None) -> Iterable[Batch]:
     """The samples that count: where samples carry counter readings, one for each reading."""
     if any(carries_readings(event) for event in data.events):
         fields = fields | {"read", "period"}
-    return delivered(data.batches(sorted(fields)), data.events)
+    batches: Iterable[Batch] = data.batches(sorted(fields))
+    return delivered(batches if progress is None else _watched(batches, data.size, progress), data.events)
+
+
+def _watched(batches: Iterable[Batch], size: int, progress: Progress) -> Iterable[Batch]:
+    for batch in batches:
+        if len(batch):
+            progress(min(int(batch.offset[-1]) / max(size, 1), 1.0))
+        yield batch
 
 
 def _as_recorded(options: ReportOptions, events: Sequence[FileEvent], *, is_pipe: bool) -> ReportOptions:

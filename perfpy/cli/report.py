@@ -27,7 +27,6 @@ _CALL_GRAPH: Final = "graph,0.5,caller,function,percent"
 
 _LACKING: Final = {
     "--gtk": "it needs GTK",
-    "--tui": "there is no browser yet; without --stdio a terminal gets a view of its own",
     "--itrace": "it needs decoders of hardware traces",
     "--stitch-lbr": "it needs call stacks from last branch records",
     "--branch-history": "it needs branch records in callchains",
@@ -93,6 +92,7 @@ _LACKING: Final = {
 @option("--raw-trace", is_flag=True, help="show tracepoints' fields, not their formatted text")
 @option("--skip-empty", is_flag=True, default=None, help="leave out events without samples (default)")
 @stdio_option
+@option("--tui", is_flag=True, help="browse the report (needs pip install perfpy[tui])")
 @option("--stdio-color", bare="always", takes_word=True, default="auto", metavar="<mode>", help="colours: always, never or auto")
 @option("--json", bare="-", takes_word=True, default=None, metavar="<file>", help="the report as JSON")
 @option("--flamegraph", "--html", bare="", takes_word=True, default=None, metavar="<file>", help="a flame graph, one HTML file")

@@ -80,7 +80,7 @@ class ReportRun:
 
     def _report(self) -> int:
         values = self._values
-        plain = values["json"] is None and wants_plain(stdio=values["stdio"] or values["header"])
+        plain = values["json"] is None and not values["tui"] and wants_plain(stdio=values["stdio"] or values["header"])
         if plain and not values["quiet"] and not values["header"]:
             print(HEADER_HINT)
         options = self._options()
@@ -94,6 +94,8 @@ class ReportRun:
         if not report.samples:
             print(f"Error:\nThe {self._recording.path} data has no samples!", file=sys.stderr)
             return 0
+        if values["tui"]:
+            return self._browse(report)
         if plain:
             _print(report_lines(report, self._text_options(hidden)))
             if values["threads"]:
@@ -126,6 +128,14 @@ class ReportRun:
         from perfpy.views.report_screen import show_report
 
         show_report(report, self._recording, console(), self._text_options(()))
+
+    def _browse(self, report: Report) -> int:
+        try:
+            from perfpy.views.report_browser import ReportBrowser
+        except ModuleNotFoundError as error:
+            fail(f"--tui needs the module {error.name}: pip install 'perfpy[tui]'")
+        ReportBrowser(report).run()
+        return 0
 
     def _export(self) -> int:
         from perfpy.cli.report_exports import write_exports

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import signal
 import time
@@ -16,6 +17,7 @@ from perfpy.errors import KernelRefused
 pytestmark = pytest.mark.live
 
 FAULTS = 50
+WRITES = 2  # HW_BREAKPOINT_W
 
 
 def touch(pages: int = FAULTS) -> None:
@@ -127,6 +129,22 @@ def test_all_counters_of_this_thread_stop_and_go_on():
         perfpy.enable_all()
         touch()
         assert counter.read().value >= held.value + FAULTS
+
+
+def test_a_breakpoint_moves():
+    words = (ctypes.c_int64 * 2)()
+    first = EventAttr(
+        type=PerfType.BREAKPOINT, bp_type=WRITES, config1=ctypes.addressof(words), config2=8, exclude_kernel=1, sample_period=1
+    )
+    with perfpy.Counter(first, event="mem:write") as counter:
+        words[0] = 1
+        words[1] = 1
+        assert counter.read().value == 1
+        counter.modify_attributes(first.copy(config1=first.config1 + 8))
+        words[0] = 2
+        words[1] = 2
+        words[1] = 3
+        assert counter.read().value == 3
 
 
 def test_only_breakpoints_take_new_attributes():

@@ -117,8 +117,9 @@ def test_per_thread_output_is_perfs(perf: str, threads: Threads, more: tuple[str
     """Text by pattern, CSV and JSON field by field, thread by thread."""
     options = ("-e", "page-faults:u,cpu-clock,instructions", *more)
     for form, shape in (("-x,", csv_shape), ("-j", json_shape)):
-        ours, theirs = (shape(threads.stat(program, form, *options)) for program in (PERFPY, [perf]))
-        assert ours == theirs
-        assert len(ours) >= 3 * len(threads.tids)
-    ours, theirs = (text_shape(re.sub(r"(?<=-)\d+ ", "PID ", threads.stat(program, *options))) for program in (PERFPY, [perf]))
+        lines, perfs_lines = (shape(threads.stat(program, form, *options)) for program in (PERFPY, [perf]))
+        assert lines == perfs_lines
+        assert len(lines) >= 3 * len(threads.tids)
+    texts = (re.sub(r"(?<=-)\d+ ", "PID ", threads.stat(program, *options)) for program in (PERFPY, [perf]))
+    ours, theirs = map(text_shape, texts)
     assert ours == theirs

@@ -68,7 +68,7 @@ _LACKING: Final = {
 @option("-t", "--field-separator", default=None, metavar="<separator>", help="columns with this separator")
 @option("--noise", is_flag=True, default=None, help="mark what sampling noise does not explain (default on a terminal)")
 @stdio_option
-@option("--json", bare="-", takes_word=True, default=None, metavar="<file>", help="the comparison as JSON")
+@option("--json", bare="-", default=None, metavar="<file>", help="the comparison as JSON")
 @option("--flamegraph", "--html", default=None, metavar="<file>", help="what changed as a flame graph, one HTML file")
 @option("-f", "--force", is_flag=True, help="read files although somebody else owns them")
 @symbol_options

@@ -27,6 +27,7 @@ _PERIOD_WIDTH: Final = 14
 #: perf's buffer for a cell
 _FORMULA_WIDTH: Final = 70
 _LEAST_CHANCE: Final = 0.0001
+_CHANCE_WIDTH: Final = len("100.00% *")
 _LEGEND: Final = (
     f"# Chance: that sampling alone shows such a change in any row. *: less than {100 * LEVEL:.0f}%",
     "# (Fisher's exact test of the numbers of samples, corrected for the number of rows)",
@@ -137,7 +138,7 @@ class _Table:
         for at in self._difference.others:
             yield title, at, width, self._value
             if options.noise:
-                yield "Chance", at, 0, self._chance
+                yield "Chance", at, _CHANCE_WIDTH, self._chance
             if options.formulas:
                 yield "Formula", at, _FORMULA_WIDTH, self._formula
             if options.periods:

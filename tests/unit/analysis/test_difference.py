@@ -1,43 +1,72 @@
-"""What changed, and what is noise."""
+"""Rows of several recordings side by side: what is computed of them, and their order."""
 
-import numpy as np
+from __future__ import annotations
 
-from perfpy.analysis.difference import Change, Difference, Share
+from typing import TYPE_CHECKING
 
+import pytest
 
-def share(samples, total):
-    return Share(samples * 1000, samples, total * 1000, total)
+from perfpy.analysis.difference import Change, Compute, Difference, Part
 
-
-def deviations(rows):
-    changes = [Change((str(n),), (share(1, 2), share(1, 2))) for n in range(rows)]
-    return Difference("cycles", ("symbol",), (), changes).deviations
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
-def test_the_numbers_are_perfs():
-    change = Change(("main",), (share(10, 100), share(30, 200)))
-    assert round(change.delta(1), 9) == 5.0
-    assert change.ratio(1) == 3.0
-    assert change.weighted(1, (1, 2)) == 50_000
+def change(name: str | None, *periods: int | None) -> Change:
+    parts = [None if period is None else Part(0, period, period // 1000, filtered=False) for period in periods]
+    return Change(("a.out", name), parts)
 
 
-def test_a_row_that_one_recording_lacks_has_no_difference():
-    change = Change(("main",), (None, share(30, 200)))
-    assert change.delta(1) is change.ratio(1) is change.weighted(1, (1, 1)) is None
+def difference(compute: Compute, changes: Sequence[Change], totals: Sequence[int] = (100_000, 200_000)) -> Difference:
+    return Difference("cycles", [None] * len(totals), compute, list(totals), totals[0], list(changes))
 
 
-def test_a_large_change_is_sure_and_a_small_one_is_not():
-    assert Change(("a",), (share(100, 1000), share(300, 1000))).is_sure(1, deviations(500))
-    assert not Change(("a",), (share(100, 1000), share(110, 1000))).is_sure(1, deviations(500))
-    assert Change(("new",), (None, share(300, 1000))).is_sure(1, deviations(500))
+def names_in_order(compute: Compute, changes: Sequence[Change], first: int = 1) -> list[str | None]:
+    found = difference(compute, changes, (100_000,) * len(changes[0].parts))
+    return [row.names[1] for row in sorted(changes, key=lambda row: found.order(row, first))]
 
 
-def test_two_recordings_of_the_same_thing_seldom_have_a_mark():
-    rng = np.random.default_rng(1)
-    odds = rng.dirichlet(np.ones(300) * 0.3)
-    bound, marked = deviations(300), 0
-    for _ in range(40):
-        before, after = rng.multinomial(2000, odds), rng.multinomial(2000, odds)
-        rows = zip(before.tolist(), after.tolist(), strict=True)
-        marked += any(Change(("x",), (share(a, 2000), share(b, 2000))).is_sure(1, bound) for a, b in rows)
-    assert marked <= 6
+@pytest.mark.parametrize(
+    ("compute", "value"),
+    [(Compute("delta"), 5.0), (Compute("delta-abs"), 5.0), (Compute("ratio"), 3.0), (Compute("wdiff", (1, 2)), 50_000)],
+)
+def test_the_numbers_are_perfs(compute, value):
+    assert difference(compute, []).value(change("main", 10_000, 30_000), 1) == pytest.approx(value)
+
+
+def test_a_row_that_the_other_recording_lacks_has_no_value():
+    assert difference(Compute(), []).value(change("main", 10_000, None), 1) is None
+
+
+def test_a_new_row_changed_by_its_whole_share():
+    assert difference(Compute(), []).value(change("main", None, 30_000), 1) == pytest.approx(15.0)
+    assert difference(Compute(), []).baseline(change("main", None, 30_000)) == 0.0
+
+
+ROWS = (change("down", 9_000, 1_000), change("up", 1_000, 7_000), change("gone", 50_000, None), change("new", None, 2_000))
+
+
+def test_the_largest_change_is_first_whatever_its_sign():
+    assert names_in_order(Compute("delta-abs"), ROWS) == ["down", "up", "new", "gone"]
+
+
+def test_delta_sorts_by_sign():
+    assert names_in_order(Compute("delta"), ROWS) == ["up", "new", "down", "gone"]
+
+
+def test_ratios_of_new_rows_come_after_all_that_are_known():
+    assert names_in_order(Compute("ratio"), ROWS) == ["up", "down", "new", "gone"]
+
+
+def test_order_0_sorts_by_the_baseline():
+    assert names_in_order(Compute(), ROWS, first=0) == ["gone", "down", "up", "new"]
+
+
+def test_equal_rows_are_in_order_of_names_and_nameless_ones_last():
+    assert names_in_order(Compute(), [change(name, 1_000, 1_000) for name in ("b", None, "a")]) == ["a", "b", None]
+
+
+def test_a_third_recording_may_decide_the_order():
+    rows = [change("x", 1_000, 9_000, 1_000), change("y", 1_000, 1_000, 5_000)]
+    assert names_in_order(Compute(), rows, first=1) == ["x", "y"]
+    assert names_in_order(Compute(), rows, first=2) == ["y", "x"]

@@ -1,0 +1,119 @@
+"""perfpy diff prints what perf diff prints, and knows noise from change."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [pytest.mark.live, pytest.mark.versus_perf]
+
+PERFPY = [sys.executable, "-m", "perfpy"]
+WORK = "import json; x = 0\nfor i in range({loops}): x += i * i\nfor i in range({texts}): json.dumps([i, str(i)])"
+OPTIONS = (
+    "",
+    "-b",
+    "-p",
+    "-F",
+    "-F -p -b",
+    "-q",
+    "-t,",
+    "-c delta",
+    "-c ratio",
+    "-c ratio -p -F -t;",
+    "-c wdiff:1,2",
+    "-c wdiff:3,-2 -F -b",
+    "-o 0",
+    "-s dso",
+    "-s comm,dso",
+    "-s sym",
+    "-s pid",
+    "-s +comm",
+    "-C python3",
+    "-C perf,python3 --percentage relative -b -F",
+    "-d libc.so.6,[kernel.kallsyms]",
+    "-d libc.so.6",
+    "-d libc.so.6 --percentage relative",
+    "-S _PyEval_EvalFrameDefault,_PyObject_Malloc",
+    "--time 10%-60%",
+)
+
+
+@pytest.fixture(scope="module")
+def recordings(tmp_path_factory: pytest.TempPathFactory, perf: str) -> list[Path]:
+    folder = tmp_path_factory.mktemp("recordings")
+    paths = []
+    for number, (loops, texts) in enumerate([(400_000, 5_000), (100_000, 30_000), (400_000, 5_000)]):
+        paths.append(folder / f"{number}.data")
+        record = [perf, "record", "-q", "-N", "-e", "cpu-clock,page-faults", "-F", "1999", "-o", paths[-1], "--"]
+        script = WORK.format(loops=loops, texts=texts)
+        subprocess.run([*record, sys.executable, "-c", script], check=True, capture_output=True, timeout=60)
+    return paths
+
+
+def answer(*command: object) -> str:
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_two_recordings_give_perfs_text(options, recordings, perf):
+    arguments = ["diff", *options.split(), *recordings[:2]]
+    theirs = answer(perf, *arguments)
+    assert answer(*PERFPY, *arguments) == theirs
+    assert theirs
+
+
+@pytest.mark.parametrize("options", ["", "-b -p -F", "-o 2", "-c ratio -o 2", "-c delta -t,", "-q"])
+def test_three_recordings_give_perfs_text(options, recordings, perf):
+    arguments = ["diff", *options.split(), *recordings]
+    assert answer(*PERFPY, *arguments) == answer(perf, *arguments)
+
+
+def test_recordings_of_different_events_are_paired_as_perf_does(recordings, perf, tmp_path):
+    other = tmp_path / "other.data"
+    subprocess.run([perf, "record", "-q", "-N", "-e", "task-clock,page-faults", "-o", other, "true"], check=True, capture_output=True)
+    assert answer(*PERFPY, "diff", recordings[0], other) == answer(perf, "diff", recordings[0], other)
+
+
+def test_recordings_made_elsewhere_give_perfs_text(corpus, perf):
+    for first, second in (("mt-a", "wide-a"), ("group-S-a", "terms-a"), ("switch-a", "z-a")):
+        paths = [corpus / "recorded" / f"{name}.data" for name in (first, second)]
+        arguments = ["diff", "-f", "--symfs", "/nonexistent", *paths]
+        assert answer(*PERFPY, *arguments) == answer(perf, *arguments)
+
+
+def test_a_recording_beside_itself_has_no_mark(recordings):
+    assert "*" not in answer(*PERFPY, "diff", "--noise", "-q", recordings[0], recordings[0])
+
+
+def test_a_change_of_the_program_is_marked(recordings):
+    document = json.loads(answer(*PERFPY, "diff", "--json", recordings[0], recordings[1]))
+    clock = document["events"][0]
+    marked = [row["keys"]["symbol"] for row in clock["rows"] if row["changes"][0]["significant"]]
+    assert marked
+    assert len(marked) < len(clock["rows"]) / 2
+    assert all(0 <= row["changes"][0]["chance"] <= 1 for row in clock["rows"])
+
+
+def test_noise_adds_a_column_and_nothing_else(recordings):
+    plain = answer(*PERFPY, "diff", "-q", "-t,", *recordings[:2]).splitlines()
+    noisy = answer(*PERFPY, "diff", "-q", "-t,", "--noise", *recordings[:2]).splitlines()
+    assert [[*cells[:2], *cells[3:]] for cells in (line.split(",") for line in noisy)] == [line.split(",") for line in plain]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [("-c cycles", "branch records"), ("-c wdiff:0,1", "two weights"), ("-c nothing", "are known"), ("-o 2", "the baseline is 0"), ("--stream", "--stream")],
+)
+def test_what_cannot_be_compared_is_refused(options, said, recordings):
+    done = subprocess.run([*PERFPY, "diff", *options.split(), *recordings[:2]], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (129, "")
+    assert said in done.stderr

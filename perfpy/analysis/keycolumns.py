@@ -63,6 +63,9 @@ class Payloads(Protocol):
     def text(self, payload: bytes) -> str:
         """The payload as perf script prints it."""
 
+    def field_text(self, payload: bytes, name: str) -> str:
+        """One field of it, as a number or a string."""
+
 
 class MemoryWords(Protocol):
     """What words the parts of data_src."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Entry: TypeAlias = "SortKey | Metric"
 Finder: TypeAlias = "Callable[[str], list[SortKey]]"
 
+_ALL_FIELDS = "trace_fields"  # of recordings without tracepoints, too, which have none
 _SEPARATORS = re.compile(r"[{}, ]")
 
 
@@ -149,6 +150,6 @@ def _find(token: str, mode: Mode, dynamic: Finder, option: str) -> list[Entry]:
             raise UsageError(f"Invalid {option} key: `{token}'")
         return [known]
     found = dynamic(token)
-    if not found:
+    if not found and token.partition("/")[0] != _ALL_FIELDS:
         raise UsageError(f"Unknown {option} key: `{token}'")
     return list(found)

@@ -25,9 +25,10 @@ from perfpy.analysis.layout import make_layout
 from perfpy.analysis.places import OF_CHAIN, OF_SAMPLE, ROLE_BITS, Int64, Places, sample_places
 from perfpy.analysis.profile import Folded, Profile
 from perfpy.analysis.report_values import histogram_values
-from perfpy.analysis.sortkeys import Mode
+from perfpy.analysis.sortkeys import Mode, SortKey
 from perfpy.analysis.sources import SampleView, TupleTable
 from perfpy.analysis.sums import sum_by
+from perfpy.analysis.tracefields import field_keys
 from perfpy.perfdata.group_reads import carries_readings, delivered
 
 if TYPE_CHECKING:
@@ -120,7 +121,13 @@ def make_report(
     """
     events = data.events
     options = _as_recorded(options, events, is_pipe=data.is_pipe)
-    layout = make_layout(options.wanted)
+    tracing = data.tracing
+    little = data.endian == "<"
+
+    def traced(token: str) -> list[SortKey]:
+        return [] if tracing is None else field_keys(token, events, tracing.formats, raw=options.wanted.raw_trace, little=little)
+
+    layout = make_layout(options.wanted, traced)
     groups = EventGroups.of(len(events), data.features.get("group_desc", ()), options.group)
     reporter = Reporter(events, timeline, symbolizer, options, layout, groups)
     reporter.add(delivered_samples(data, reporter.fields(), progress))

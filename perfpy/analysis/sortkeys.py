@@ -22,6 +22,7 @@ class Cell(Enum):
     RIGHT = "right"  # filled from the left
     CUT = "cut"  # cut to the width, not filled
     LOOSE = "loose"  # neither
+    RIGHT_CUT = "right cut"  # cut to the width and filled from the left, as the header is
     THREAD = "thread"  # PID:COMM, the comm cut and filled
 
 
@@ -42,6 +43,7 @@ class SortKey:
     by_comm: the column is as wide as the longest comm of a thread, plus this;
     late: perf makes
     the texts when it first compares two samples, and measures only what is made.
+    event: the only event whose rows have it.
     """
 
     name: str
@@ -53,6 +55,7 @@ class SortKey:
     mode: Mode = Mode.NORMAL
     by_comm: int | None = None
     late: bool = False
+    event: int | None = None
 
     @property
     def of_place(self) -> bool:

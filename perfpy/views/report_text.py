@@ -131,7 +131,9 @@ class HistogramText:
     def __init__(self, histogram: Histogram, options: TextOptions) -> None:
         self._histogram = histogram
         self._options = options
-        shown = [entry for entry in histogram.layout.fields if entry.name not in options.hidden]
+        event = histogram.leader.event.index
+        fields = [entry for entry in histogram.layout.fields if isinstance(entry, Metric) or entry.event in (None, event)]
+        shown = [entry for entry in fields if entry.name not in options.hidden]
         self._last = histogram.layout.fields[-1]
         wide = KeyWidths(histogram, histogram.shown().tolist())
         self.columns = [
@@ -219,6 +221,8 @@ class KeyColumnText:
 
     def header(self) -> str:
         """The column's name, set to its width."""
+        if self.entry.cell is Cell.RIGHT_CUT:
+            return _set(self.entry.header, Cell.RIGHT_CUT, self.width)
         return _filled(self.entry.header, self.width)
 
     def cell(self, entry: int) -> str:
@@ -234,6 +238,8 @@ def _set(text: str, cell: Cell, width: int) -> str:
         return text
     if cell is Cell.CUT:
         return text[:width]
+    if cell is Cell.RIGHT_CUT:
+        return text[:width].rjust(width)
     if cell is Cell.RIGHT:
         return text.rjust(width)
     if cell is Cell.THREAD:

@@ -36,14 +36,19 @@ class PayloadTexts:
 
     def text(self, payload: bytes) -> str:
         """The text of one payload."""
-        number = int.from_bytes(payload[:_TYPE_BYTES], "little" if self._tracing.endian == "<" else "big")
-        printer = self._printer(number)
+        printer = self._printer_of(payload)
         if printer is None:
             return ""
         start, size = np.zeros(1, np.int64), np.array([len(payload)], np.int64)
-        text = printer.texts(np.frombuffer(payload, np.uint8), start, size)[0]
-        # a character a byte until here
-        return text if text.isascii() else text.encode("latin-1").decode("utf-8", "surrogateescape")
+        return _decoded(printer.texts(np.frombuffer(payload, np.uint8), start, size)[0])
+
+    def field_text(self, payload: bytes, name: str) -> str:
+        """The text of one of its fields."""
+        printer = self._printer_of(payload)
+        return "" if printer is None else _decoded(printer.field_text(payload, name))
+
+    def _printer_of(self, payload: bytes) -> TraceText | None:
+        return self._printer(int.from_bytes(payload[:_TYPE_BYTES], "little" if self._tracing.endian == "<" else "big"))
 
     def _printer(self, number: int) -> TraceText | None:
         from perfpy.views.script.tracetext import TraceText
@@ -52,3 +57,8 @@ class PayloadTexts:
             known = number in self._tracing.formats
             self._printers[number] = TraceText(self._tracing.formats[number], self._runtime) if known else None
         return self._printers[number]
+
+
+def _decoded(text: str) -> str:
+    """Texts of payloads have a character for each byte until here."""
+    return text if text.isascii() else text.encode("latin-1").decode("utf-8", "surrogateescape")

@@ -298,6 +298,11 @@ class TraceText:
         parts = [f" {field.name}={self._field_text(raw, field)}" for field in self._event.fields]
         return "[FAILED TO PARSE]" + "".join(parts)
 
+    def field_text(self, raw: bytes, name: str) -> str:
+        """The text of one field, by its name; "" if there is none."""
+        fields = (*self._event.fields, *self._event.common_fields)
+        return next((self._field_text(raw, field) for field in fields if field.name == name), "")
+
     def _field_text(self, raw: bytes, field: TraceField) -> str:
         if field.is_array or (field.is_dynamic and field.is_string):
             return self._array_text(raw, field)

@@ -9,24 +9,26 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from perfpy.errors import OutputFailed
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from types import TracebackType
+    from typing import IO, Any, Protocol
 
     from perfpy.analysis.tally import Tally
 
+    class View(Protocol):
+        """What writes a tally down."""
+
+        def render(self, tally: Tally) -> Iterator[str]:
+            """The text of one printing."""
+
+
 _CLEAR = "\033[H\033[2J"
-
-
-class View(Protocol):
-    """What writes a tally down."""
-
-    def render(self, tally: Tally) -> Iterator[str]:
-        """The text of one printing."""
+_WIDTH = 80  # of a terminal that does not tell
 
 
 class Output:
@@ -61,8 +63,6 @@ class Output:
         if self._view is None:
             self._view = self._choose_view()
         text = "".join(self._view.render(tally))
-        if self._for_a_person and tally.timestamp is None:
-            text += self._notes(tally)
         if self._options["interval_clear"] and tally.timestamp is not None:
             text = _CLEAR + text
         self.write(text)
@@ -74,11 +74,23 @@ class Output:
         as_text = not options["json"] and options["separator"] is None
         return as_text and self.stream.isatty() and os.environ.get("TERM", "") != "dumb"
 
-    def _notes(self, tally: Tally) -> str:
-        from perfpy.views.stat_notes import notes
+    def _screen(self) -> View:
+        from perfpy.views.stat_screen import ScreenView
 
-        dim, plain = ("", "") if os.environ.get("NO_COLOR") else ("\033[2m", "\033[0m")
-        return "".join(f" {dim}{note}{plain}\n" for note in notes(tally))
+        try:
+            width = int(os.environ.get("COLUMNS", "")) or _WIDTH
+        except ValueError:
+            width = os.get_terminal_size(self.stream.fileno()).columns or _WIDTH
+        return ScreenView(
+            self.title,
+            width=width,
+            colour=not os.environ.get("NO_COLOR"),
+            separators=self._separators() or ("" if self._options["big_num"] is False else ","),
+            repeat_table=self._options["table"],
+        )
+
+    def _separators(self) -> str:
+        return "" if self._options["big_num"] is False else _thousands_separator()
 
     def write(self, text: str) -> None:
         """Write text as it is. Raises OutputFailed."""
@@ -101,11 +113,13 @@ class Output:
 
             separator = options["separator"].replace("\\t", "\t")
             return CsvView(separator, metric_only=options["metric_only"], mark_summary=not options["no_csv_summary"])
+        if self._for_a_person and not options["metric_only"]:
+            return self._screen()
         from perfpy.views.stat_text import TextView
 
         return TextView(
             self.title,
-            separators="" if options["big_num"] is False else _thousands_separator(),
+            separators=self._separators(),
             repeat_table=options["table"],
             metric_only=options["metric_only"],
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -158,3 +159,18 @@ def test_stat_starts_lean() -> None:
     script = "import sys; from perfpy.cli import run; run(['stat', '-o', '/dev/null', 'true']); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
     assert not {"numpy", "rich", "elftools", "click", "dataclasses", "json", "perfpy.events.grammar"}.intersection(loaded)
+
+
+@pytest.mark.parametrize("no_color", ["", "1"])
+def test_a_terminal_gets_a_table_that_fits(no_color: str) -> None:
+    """Only the columns that say something; colours unless NO_COLOR says no."""
+    ours, terminal = os.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "60", "NO_COLOR": no_color}
+    command = [*PERFPY, "-e", "page-faults:u,page-faults:D", "--", "true"]
+    subprocess.run(command, stderr=terminal, env=environment, check=True, timeout=30)
+    os.close(terminal)
+    with os.fdopen(ours, "rb", buffering=0) as screen:
+        text = screen.read(65536).decode()
+    assert re.search(r"\n *\d+  page-faults:u\s", text)
+    assert ("\033[2m" in text) is not bool(no_color)
+    assert max(len(line) for line in re.sub(r"\033\[\d*\w", "", text).splitlines()) <= 60

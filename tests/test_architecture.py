@@ -167,10 +167,24 @@ def test_the_quick_commands_import_nothing_heavy_at_the_top(command):
     assert not heavy
 
 
-def loaded_by(*args: str, cwd: Path) -> tuple[set[str], subprocess.CompletedProcess[str]]:
+START = "import sys; from perfpy.cli import main; main()"  # as the installed script does; -m loads more
+
+# What takes milliseconds to import, of which `list` and `stat` have few: see perfpy.cli for how they do without.
+# signal loads enum, and that the two below it; a recording has named tuples, and is far below perf's time.
+SLOW_TO_IMPORT = {"typing", "re", "contextlib", "json", "inspect", "ast", "locale", "tempfile", "subprocess", "shutil", "datetime", "click"}
+ALSO_SLOW = {"enum", "functools", "collections", "ctypes", "struct", "signal"}
+QUICK_COMMANDS = [
+    pytest.param("list", SLOW_TO_IMPORT | ALSO_SLOW, id="list"),
+    pytest.param("stat -- true", SLOW_TO_IMPORT, id="stat", marks=pytest.mark.live),
+    pytest.param("stat -a -I 10 --interval-count 2", SLOW_TO_IMPORT, id="stat intervals", marks=pytest.mark.live),
+    pytest.param("record -o x -e cpu-clock -- true", SLOW_TO_IMPORT - {"typing", "re", "contextlib"}, id="record", marks=pytest.mark.live),
+]
+
+
+def loaded_by(*args: str, cwd: Path, start: str = START) -> tuple[set[str], subprocess.CompletedProcess[str]]:
     """The top-level packages that a perfpy process loads."""
     process = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "perfpy", *args], capture_output=True, text=True, cwd=cwd, timeout=60, check=False
+        [sys.executable, "-X", "importtime", "-c", start, *args], capture_output=True, text=True, cwd=cwd, timeout=60, check=False
     )
     lines = re.findall(r"^import time:.*\| +([\w.]+)$", process.stderr, re.MULTILINE)
     return {name.split(".")[0] for name in lines}, process
@@ -190,6 +204,15 @@ def test_measuring_loads_nothing_heavy(args, tmp_path):
     loaded, process = loaded_by(*args, cwd=tmp_path)
     assert process.returncode == 0, process.stderr[-500:]
     assert not loaded & (HEAVY | {"click"})
+
+
+@pytest.mark.parametrize(("line", "slow"), QUICK_COMMANDS)
+def test_the_quick_commands_load_nothing_slow(line, slow, tmp_path):
+    before, _ = loaded_by(cwd=tmp_path, start="pass")
+    loaded, process = loaded_by(*line.split(), cwd=tmp_path)
+    assert process.returncode == 0, process.stderr[-500:]
+    found = (loaded - before) & slow
+    assert not found
 
 
 def test_importing_the_package_is_nearly_free(tmp_path):

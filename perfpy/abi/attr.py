@@ -8,9 +8,12 @@ Layout: struct perf_event_attr in include/uapi/linux/perf_event.h.
 from __future__ import annotations
 
 import struct
-from typing import Any, Final
 
 from perfpy.abi.flags import ATTR_SIZE_VER0, ATTR_SIZE_VER8
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from typing import Any, Final
 
 #: name, offset and struct code of every field but the bit field at offset 40.
 FIELDS: Final[tuple[tuple[str, int, str], ...]] = (

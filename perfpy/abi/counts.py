@@ -8,19 +8,39 @@ Layout: struct read_format in include/uapi/linux/perf_event.h.
 from __future__ import annotations
 
 import struct
-from typing import Final, NamedTuple
 
 from perfpy.abi.flags import ReadFormat
 
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from typing import Final
 
-class Reading(NamedTuple):
+
+class Reading:
     """One counter's reading; times are nanoseconds, None where the read_format leaves a field out."""
 
-    value: int
-    enabled: int | None = None
-    running: int | None = None
-    id: int | None = None
-    lost: int | None = None
+    __slots__ = ("enabled", "id", "lost", "running", "value")
+
+    def __init__(
+        self, value: int, enabled: int | None = None, running: int | None = None, id: int | None = None, lost: int | None = None
+    ) -> None:
+        self.value = value
+        self.enabled = enabled
+        self.running = running
+        self.id = id
+        self.lost = lost
+
+    def _values(self) -> tuple[int | None, ...]:
+        return self.value, self.enabled, self.running, self.id, self.lost
+
+    def __eq__(self, other: object) -> bool:
+        return self._values() == other._values() if isinstance(other, Reading) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._values())
+
+    def __repr__(self) -> str:
+        return f"Reading(value={self.value}, enabled={self.enabled}, running={self.running}, id={self.id}, lost={self.lost})"
 
     @property
     def scaled(self) -> float:
@@ -82,17 +102,8 @@ def decode_read(data: bytes, read_format: int, endian: str = "<") -> list[Readin
 def encode_read(readings: list[Reading], read_format: int, endian: str = "<") -> bytes:
     """The mirror of decode_read()."""
     first = readings[0]
-    times = [
-        t or 0
-        for t, bit in ((first.enabled, _ENABLED), (first.running, _RUNNING))
-        if read_format & bit
-    ]
-    each = [
-        [r.value, *([r.id or 0] if read_format & _ID else []), *([r.lost or 0] if read_format & _LOST else [])]
-        for r in readings
-    ]
-    if read_format & _GROUP:
-        words = [len(readings), *times, *(v for member in each for v in member)]
-    else:
-        words = [each[0][0], *times, *each[0][1:]]
+    times = [t or 0 for t, bit in ((first.enabled, _ENABLED), (first.running, _RUNNING)) if read_format & bit]
+    each = [[r.value, *([r.id or 0] if read_format & _ID else []), *([r.lost or 0] if read_format & _LOST else [])] for r in readings]
+    grouped = read_format & _GROUP
+    words = [len(readings), *times, *(v for member in each for v in member)] if grouped else [each[0][0], *times, *each[0][1:]]
     return struct.pack(f"{endian}{len(words)}Q", *words)

@@ -8,8 +8,8 @@ Live counting and files of recorded counts meet here; nothing is text yet.
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
@@ -92,19 +92,24 @@ class CountedEvent:
         return f"<CountedEvent {self.name}>"
 
 
-class Cell(NamedTuple):
-    """One counter's reading since it was enabled, or since the last round; times in ns."""
+class Cell:
+    """One counter's reading since it was enabled, or since the last round; times in ns.
 
-    cpu: int
-    thread: int  # index into the threads measured
-    value: int
-    enabled: int
-    running: int
+    thread: index into the threads measured.
+    """
+
+    __slots__ = ("cpu", "enabled", "running", "thread", "value")
+
+    def __init__(self, cpu: int, thread: int, value: int, enabled: int, running: int) -> None:
+        self.cpu = cpu
+        self.thread = thread
+        self.value = value
+        self.enabled = enabled
+        self.running = running
 
     def since(self, last: Cell) -> Cell:
         """What was counted after an earlier reading."""
-        cpu, thread, value, enabled, running = self
-        return Cell(cpu, thread, value - last.value, enabled - last.enabled, running - last.running)
+        return Cell(self.cpu, self.thread, self.value - last.value, self.enabled - last.enabled, self.running - last.running)
 
     def scaled(self) -> int:
         """The count, estimated for the time that the counter waited for the PMU."""
@@ -115,27 +120,33 @@ class Cell(NamedTuple):
         return self.value
 
 
-class Place(NamedTuple):
+class Place:
     """What a count belongs to: all, one CPU, one thread, or one part of the topology.
 
     label: as perf names it ("S0-D0-C1", "CPU3"); "" for everything together.
     """
 
-    label: str = ""
-    cpu: int = -1
-    comm: str = ""
-    pid: int = -1
+    __slots__ = ("comm", "cpu", "label", "pid")
+
+    def __init__(self, label: str = "", cpu: int = -1, comm: str = "", pid: int = -1) -> None:
+        self.label = label
+        self.cpu = cpu
+        self.comm = comm
+        self.pid = pid
 
 
-class Row(NamedTuple):
+class Row:
     """An event's count at a place. cells: how many counters it is the sum of."""
 
-    event: CountedEvent
-    place: Place
-    value: int
-    enabled: int
-    running: int
-    cells: int
+    __slots__ = ("cells", "enabled", "event", "place", "running", "value")
+
+    def __init__(self, event: CountedEvent, place: Place, value: int, enabled: int, running: int, cells: int) -> None:
+        self.event = event
+        self.place = place
+        self.value = value
+        self.enabled = enabled
+        self.running = running
+        self.cells = cells
 
     @property
     def counted(self) -> bool:

@@ -8,26 +8,30 @@ which, and the numbers' formats, are perf's.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.flags import CacheId, CacheOp, CacheResult, HardwareId, PerfType, SoftwareId
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Final
 
     from perfpy.analysis.counts import CountedEvent, Row
 
 
-class Ratio(NamedTuple):
+class Ratio:
     """A number beside a count.
 
     value: None when one of the two counts is missing or zero; unit: its name
     (None: nothing is said about the event at all); format: of the number.
     """
 
-    value: float | None
-    unit: str | None
-    format: str = "%8.3f"
+    __slots__ = ("format", "unit", "value")
+
+    def __init__(self, value: float | None, unit: str | None, format: str = "%8.3f") -> None:
+        self.value = value
+        self.unit = unit
+        self.format = format
 
 
 NO_RATIO: Final = Ratio(None, None)

@@ -7,8 +7,8 @@ knows what was measured. No numpy: stat must start at once.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -51,11 +51,14 @@ def quantile(ordered: Sequence[float], part: float) -> float:
     return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
 
 
-class Fences(NamedTuple):
+class Fences:
     """Tukey's fences: values outside are outliers."""
 
-    low: float
-    high: float
+    __slots__ = ("high", "low")
+
+    def __init__(self, low: float, high: float) -> None:
+        self.low = low
+        self.high = high
 
     def outside(self, values: Sequence[float]) -> list[int]:
         """The positions of the outliers."""

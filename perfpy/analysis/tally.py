@@ -6,12 +6,11 @@ times. What leaves: `Line`s, which the views only have to write down.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
 from perfpy.abi.flags import PerfType
 from perfpy.analysis.counts import Aggregation, Cell, CountedEvent, Grouping, Place, Row
 from perfpy.analysis.ratios import NO_RATIO, Neighbours, Ratio, ratios
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 _BY_EVENT = (Aggregation.GLOBAL, Aggregation.THREAD, Aggregation.NONE)
 
 
-class Line(NamedTuple):
+class Line:
     """One count as it is shown.
 
     name: the event's, with its PMU where names would be ambiguous; ratios:
@@ -28,18 +27,24 @@ class Line(NamedTuple):
     over the repeats in percent, None when there was one run.
     """
 
-    row: Row
-    name: str
-    ratios: Sequence[Ratio]
-    noise: float | None
+    __slots__ = ("name", "noise", "ratios", "row")
+
+    def __init__(self, row: Row, name: str, ratios: Sequence[Ratio], noise: float | None) -> None:
+        self.row = row
+        self.name = name
+        self.ratios = ratios
+        self.noise = noise
 
 
-class Times(NamedTuple):
+class Times:
     """A measurement's own times: each run's wall-clock time in ns, and user and system seconds of a single command."""
 
-    elapsed: tuple[int, ...]
-    user: float | None = None
-    system: float | None = None
+    __slots__ = ("elapsed", "system", "user")
+
+    def __init__(self, elapsed: tuple[int, ...], user: float | None = None, system: float | None = None) -> None:
+        self.elapsed = elapsed
+        self.user = user
+        self.system = system
 
 
 class Tally:

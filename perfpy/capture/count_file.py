@@ -127,8 +127,9 @@ class CountFile:
         """Write one round's readings; elapsed in ns since the start."""
         parts = []
         for event, ids in self._ids.items():
-            for cpu, thread, *values in readings[event]:
-                parts.append(encode(Stat(0, ids[cpu, thread], cpu & _U32, thread, *values), NATIVE_ENDIAN))
+            for cell in readings[event]:
+                counted = Stat(0, ids[cell.cpu, cell.thread], cell.cpu & _U32, cell.thread, cell.value, cell.enabled, cell.running)
+                parts.append(encode(counted, NATIVE_ENDIAN))
         parts.append(encode(StatRound(0, ROUND_FINAL if final else ROUND_INTERVAL, elapsed), NATIVE_ENDIAN))
         self._writer.write(*parts)
 

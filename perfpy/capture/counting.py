@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import FLAG_FD_CLOEXEC, FLAG_PID_CGROUP, ReadFormat, SampleType
 from perfpy.analysis.counts import Cell, CountedEvent
@@ -18,8 +17,10 @@ from perfpy.capture.counter import Counter
 from perfpy.errors import KernelRefused, NotScheduled, UsageError
 from perfpy.kernel import this_machine
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from typing import Final
 
     from perfpy.abi.attr import EventAttr
     from perfpy.abi.counts import Reading

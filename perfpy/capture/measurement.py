@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import select
 import time
-from typing import TYPE_CHECKING, Final
 
 from perfpy.analysis.counts import Aggregation, Cell, CountedEvent, Grouping, Row, aggregate, one_cell_a_package
 from perfpy.analysis.statistics import mean, relative_error, standard_error
@@ -17,8 +16,10 @@ from perfpy.analysis.tally import Tally, Times
 from perfpy.capture.counting import ANY, Counting, CountingOptions, Differences
 from perfpy.capture.workload import Workload
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import Final
 
     from perfpy.analysis.metrics import Metric
     from perfpy.capture.control import Command, Control
@@ -355,7 +356,7 @@ class Measurement:
 
     def _mean_rows(self, event: CountedEvent, rows: list[Row]) -> list[Row]:
         values = self._values[event]
-        return [row._replace(value=int(mean(values))) for row in rows] if values else rows
+        return [Row(event, row.place, int(mean(values)), row.enabled, row.running, row.cells) for row in rows] if values else rows
 
     def _tally(
         self,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -109,6 +108,8 @@ def _rotate(path: str) -> str:
     old = f"{path}.old"
     try:
         if os.path.isdir(old) and not os.path.islink(old):
+            import shutil  # it loads compressors, and this is rare
+
             shutil.rmtree(old)
         os.rename(path, old)
     except OSError as error:

@@ -7,19 +7,19 @@ machine's topology. Raises UsageError for combinations that make no sense.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
 from perfpy.abi.attr import EventAttr
 from perfpy.analysis.counts import Aggregation, CountedEvent, Grouping
 from perfpy.capture.counting import counted_event, counted_events
+from perfpy.capture.targets import Target
 from perfpy.errors import UsageError
 from perfpy.events.catalog import generic_event
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Final
 
     from perfpy.capture.measurement import Plan
-    from perfpy.capture.targets import Target
 
 _FRONTEND: Final = "stalled-cycles-frontend"
 _BACKEND: Final = "stalled-cycles-backend"
@@ -100,7 +100,7 @@ def _generic_event(name: str) -> CountedEvent:
 def widened(target: Target, events: Sequence[CountedEvent]) -> Target:
     """The whole system instead of a command, where every event counts for CPUs, not for tasks (uncore PMUs)."""
     if target.kind == "command" and events and all(event.requires_cpu for event in events):
-        return target._replace(kind="system")
+        return Target("system", target.tids, target.cpus, target.text)
     return target
 
 

@@ -7,10 +7,9 @@ counter's own affair.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
 from perfpy.errors import UsageError
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -22,7 +21,7 @@ ANY = -1
 _ONLINE = "/sys/devices/system/cpu/online"
 
 
-class Target(NamedTuple):
+class Target:
     """Whose events are counted, and where.
 
     kind: "command", "pid", "tid", "user", "cpu" (some CPUs), "system" (all of
@@ -32,10 +31,13 @@ class Target(NamedTuple):
     are online; text: the option's value, for headings.
     """
 
-    kind: str
-    tids: tuple[int, ...]
-    cpus: tuple[int, ...]
-    text: str = ""
+    __slots__ = ("cpus", "kind", "text", "tids")
+
+    def __init__(self, kind: str, tids: tuple[int, ...], cpus: tuple[int, ...], text: str = "") -> None:
+        self.kind = kind
+        self.tids = tids
+        self.cpus = cpus
+        self.text = text
 
     @property
     def has_tasks(self) -> bool:

@@ -11,10 +11,10 @@ import errno
 import os
 import signal
 import time
-from typing import TYPE_CHECKING
 
 from perfpy.errors import WorkloadFailed
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     import resource
     from collections.abc import Sequence

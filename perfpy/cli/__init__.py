@@ -6,6 +6,21 @@ reader of a pipe went away, otherwise what the command returns (the workload's
 status). A failure is one line on stderr, `perfpy COMMAND: what, where, what to
 try`; PERFPY_DEBUG=1 shows the traceback too. A command is imported when it is
 called, and click only for help and for lines that name no command.
+
+The start of `list` and `stat` is measured against perf's own, and importing
+the standard library's typing, re, contextlib, enum and functools would be a
+third of it. So the modules that these two load keep three rules, which
+tests/test_architecture.py holds:
+
+  - names for annotations come from an import that only type checkers read, for
+    which they know this idiom (`from typing import TYPE_CHECKING` is an import):
+
+        TYPE_CHECKING = False  # see perfpy.cli
+        if TYPE_CHECKING:
+            from typing import Any, Final
+
+  - a small value is a class with __slots__, not a NamedTuple or a dataclass;
+  - what only some calls need is imported in the function that needs it.
 """
 
 from __future__ import annotations
@@ -16,10 +31,10 @@ import gc
 import io
 import os
 import sys
-from typing import TYPE_CHECKING, NamedTuple
 
 from perfpy.errors import OutputFailed, PerfError
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -29,11 +44,14 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _OBJECTS_BEFORE_COLLECTION = 50_000
 
 
-class Entry(NamedTuple):
+class Entry:
     """A command before it is imported: the module that has it (as `command`), and its line in the help."""
 
-    module: str
-    help: str
+    __slots__ = ("help", "module")
+
+    def __init__(self, module: str, help: str) -> None:
+        self.module = module
+        self.help = help
 
 
 COMMANDS = {

@@ -76,7 +76,7 @@ def _list(words: tuple[str, ...], machine: Machine, file: TextIO, options: dict[
 
 def _select(selector: Selector, word: str) -> Selection:
     """What a word asks for; what it may mean when nothing is called so."""
-    from perfpy.events.selection import forgiving, is_section
+    from perfpy.events.selection import Selection, forgiving, is_section
 
     chosen = selector.select(word)
     if is_section(word) or list(chosen.offers) or chosen.metrics:
@@ -84,7 +84,7 @@ def _select(selector: Selector, word: str) -> Selection:
     near = forgiving(word, selector.everything().offers)
     if near:
         print(f"no event is called '{word}'; near it:", file=sys.stderr)
-    return chosen._replace(offers=near)
+    return Selection(near, chosen.metrics, chosen.show)
 
 
 def _show_text(selections: list[Selection], file: TextIO, options: dict[str, Any]) -> None:

@@ -18,15 +18,15 @@ stat -- true`, so it is left to `perfpy.cli.group`, which makes help of them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
-
 from perfpy.cli.parser import Parser
 from perfpy.errors import UsageError
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import Any, Final, NoReturn, TypeVar
 
-_Function = TypeVar("_Function", bound="Callable[..., Any]")
+    _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _PARAMETERS: Final = "__perfpy_parameters__"  # where decorators leave declarations on the function
 _METAVARS: Final[dict[Any, str]] = {int: "<n>", float: "<n>"}

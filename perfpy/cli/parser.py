@@ -16,21 +16,24 @@ perf's own commands (seen from outside):
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
-
 from perfpy.errors import UsageError
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from typing import Any
 
     from perfpy.cli.options import Option
 
 
-class Given(NamedTuple):
+class Given:
     """One option as it was given: the parameter's name and the text, or True for a flag (None: negated)."""
 
-    name: str
-    value: Any
+    __slots__ = ("name", "value")
+
+    def __init__(self, name: str, value: Any) -> None:
+        self.name = name
+        self.value = value
 
 
 class Parser:

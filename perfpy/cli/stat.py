@@ -6,14 +6,14 @@ What enters: perf stat's options. What leaves: counts on stderr (or -o,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
-
 from perfpy.cli.options import PerfCommand, workload
 from perfpy.cli.parser import Parser
 from perfpy.cli.stat_options import options_of_perf_only, stat_options
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any, Final
 
     from perfpy.cli.parser import Given
 

@@ -7,12 +7,13 @@ for options that contradict each other; warnings go to stderr.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.cli.options import fail
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Any, Final
 
     from perfpy.analysis.counts import Aggregation
     from perfpy.capture.measurement import Plan

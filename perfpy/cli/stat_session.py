@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import signal
 import sys
-from typing import TYPE_CHECKING, Any
 
 from perfpy.capture.measurement import Hooks, Measurement
 from perfpy.cli.stat_progress import Progress
 from perfpy.cli.stat_signals import Signals
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
     from perfpy.analysis.tally import Tally
     from perfpy.capture.count_file import CountFile

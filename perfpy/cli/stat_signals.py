@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import Any, Protocol
 
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from typing import Any, Protocol
 
-class Interruptible(Protocol):
-    """Whoever is told; stopped: the work is to end now, stop_fd is readable then."""
+    class Interruptible(Protocol):
+        """Whoever is told; stopped: the work is to end now, stop_fd is readable then."""
 
-    stop_fd: int
-    stopped: bool
+        stop_fd: int
+        stopped: bool
 
-    def interrupted(self, signum: int) -> None:
-        """A signal came."""
+        def interrupted(self, signum: int) -> None:
+            """A signal came."""
 
 
 class Signals:

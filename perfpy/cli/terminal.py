@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from rich.console import Console
 

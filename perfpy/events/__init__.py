@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
+    from typing import Any
+
     from perfpy.events.event import Event, EventTerms
     from perfpy.events.resolve import EventList, parse_events
 

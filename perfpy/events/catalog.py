@@ -6,9 +6,11 @@ Numbers: include/uapi/linux/perf_event.h; names and aliases: perf-list(1).
 
 from __future__ import annotations
 
-from typing import Final
-
 from perfpy.abi.flags import CacheId, CacheOp, CacheResult, HardwareId, PerfType, SoftwareId
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from typing import Final
 
 #: (name, alias or "", config); `cycles` prints as the alias of cpu-cycles, so perf lists it second
 HARDWARE: Final[tuple[tuple[str, str, int], ...]] = (

@@ -7,14 +7,14 @@ tracefs cannot be looked at.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
-
 from perfpy.abi.flags import PerfType
 from perfpy.events.catalog import HARDWARE, SOFTWARE, TOOL, cache_configs, cache_event_name
 from perfpy.kernel.sysfs import split_number
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from typing import Final
 
     from perfpy.events.machine import Machine
     from perfpy.kernel.sysfs import Alias, Pmu
@@ -45,7 +45,7 @@ _GENERAL_TERMS: Final = (
 )
 
 
-class Offer(NamedTuple):
+class Offer:
     """One event, or one pattern of events (kind "Raw event descriptor").
 
     kind: perf's words for it ("Software event" ...); encoding: a function that
@@ -53,17 +53,35 @@ class Offer(NamedTuple):
     out may cost a file); event: (type, config) where it has numbers of its own.
     """
 
-    name: str
-    kind: str
-    alias: str = ""
-    topic: str = ""
-    pmu: str = ""
-    description: str = ""
-    long_description: str = ""
-    scale_unit: str = ""
-    deprecated: bool = False
-    encoding: Callable[[], str] = str
-    event: tuple[int, int] | None = None
+    __slots__ = (
+        "alias", "deprecated", "description", "encoding", "event", "kind", "long_description", "name", "pmu", "scale_unit", "topic",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        alias: str = "",
+        topic: str = "",
+        pmu: str = "",
+        description: str = "",
+        long_description: str = "",
+        scale_unit: str = "",
+        deprecated: bool = False,
+        encoding: Callable[[], str] = str,
+        event: tuple[int, int] | None = None,
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self.alias = alias
+        self.topic = topic
+        self.pmu = pmu
+        self.description = description
+        self.long_description = long_description
+        self.scale_unit = scale_unit
+        self.deprecated = deprecated
+        self.encoding = encoding
+        self.event = event
 
 
 def hardware(machine: Machine, *, all_of_them: bool = False) -> Iterator[Offer]:

@@ -8,15 +8,16 @@ before it is asked for.
 from __future__ import annotations
 
 import os
-from functools import cached_property
-from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import PerfType
+from perfpy.kernel.once import cached_property
 from perfpy.kernel.sysfs import Alias, Pmu, Sysfs, split_number
 from perfpy.kernel.tracefs import Tracefs
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import Final
 
     from perfpy.events.eventfiles import EventFiles
 

@@ -9,15 +9,17 @@ files have the same marker, each with its file. Layout: the cache's
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
 
 
-class Marker(NamedTuple):
+class Marker:
     """One marker of one file."""
 
-    name: str
-    path: str
-    build_id: str
+    __slots__ = ("build_id", "name", "path")
+
+    def __init__(self, name: str, path: str, build_id: str) -> None:
+        self.name = name
+        self.path = path
+        self.build_id = build_id
 
 
 def markers(cache: str) -> list[Marker]:

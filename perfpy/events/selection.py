@@ -9,13 +9,14 @@ for, a forgiving search. Raises KernelRefused where tracefs cannot be read.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.errors import KernelRefused
 from perfpy.events import inventory
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from typing import Final
 
     from perfpy.events.eventfiles import Metric
     from perfpy.events.inventory import Offer
@@ -38,12 +39,15 @@ _SECTIONS: Final = {
 }
 
 
-class Selection(NamedTuple):
+class Selection:
     """What one word of the command line asks for; show: "all", "metrics" or "groups" of the metrics."""
 
-    offers: Iterable[Offer]
-    metrics: list[Metric]
-    show: str = "all"
+    __slots__ = ("metrics", "offers", "show")
+
+    def __init__(self, offers: Iterable[Offer], metrics: list[Metric], show: str = "all") -> None:
+        self.offers = offers
+        self.metrics = metrics
+        self.show = show
 
 
 def is_section(word: str) -> bool:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import ATTR_SIZE_VER0, PerfType
 from perfpy.errors import KernelRefused
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
+    from typing import Final
+
     from perfpy.abi.attr import EventAttr
 
 _CAP_SYS_PTRACE: Final = 19

@@ -8,19 +8,26 @@ Layout: Documentation/ABI/testing/sysfs-bus-event_source-devices*.
 from __future__ import annotations
 
 import os
-from functools import cached_property
-from typing import Final, NamedTuple
+
+from perfpy.kernel.once import cached_property
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from typing import Final
 
 _DEVICES: Final = "bus/event_source/devices"
 _CORE_NAMES: Final = ("cpu", "cpum_cf")
 _ALIAS_FILES: Final = (".scale", ".unit", ".per-pkg", ".snapshot")
 
 
-class Format(NamedTuple):
+class Format:
     """Where the value of a format term goes: bits `ranges` (low, high; lowest first) of the attr field `field`."""
 
-    field: str
-    ranges: tuple[tuple[int, int], ...]
+    __slots__ = ("field", "ranges")
+
+    def __init__(self, field: str, ranges: tuple[tuple[int, int], ...]) -> None:
+        self.field = field
+        self.ranges = ranges
 
     @property
     def width(self) -> int:
@@ -37,19 +44,34 @@ class Format(NamedTuple):
         return word
 
 
-class Alias(NamedTuple):
+class Alias:
     """A named event of a PMU: its terms as text, and how its count is to be read."""
 
-    name: str
-    terms: str
-    scale: float = 1.0
-    unit: str = ""
-    per_pkg: bool = False
-    snapshot: bool = False
-    description: str = ""
-    long_description: str = ""
-    topic: str = ""
-    deprecated: bool = False
+    __slots__ = ("deprecated", "description", "long_description", "name", "per_pkg", "scale", "snapshot", "terms", "topic", "unit")
+
+    def __init__(
+        self,
+        name: str,
+        terms: str,
+        scale: float = 1.0,
+        unit: str = "",
+        per_pkg: bool = False,
+        snapshot: bool = False,
+        description: str = "",
+        long_description: str = "",
+        topic: str = "",
+        deprecated: bool = False,
+    ) -> None:
+        self.name = name
+        self.terms = terms
+        self.scale = scale
+        self.unit = unit
+        self.per_pkg = per_pkg
+        self.snapshot = snapshot
+        self.description = description
+        self.long_description = long_description
+        self.topic = topic
+        self.deprecated = deprecated
 
 
 def parse_cpu_list(text: str) -> tuple[int, ...]:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import os
 from errno import EACCES, ENOENT
-from functools import cached_property
-from typing import TYPE_CHECKING, Final
 
 from perfpy.errors import KernelRefused
+from perfpy.kernel.once import cached_property
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Final
 
 #: where tracefs is mounted, the better place first
 MOUNT_POINTS: Final = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")

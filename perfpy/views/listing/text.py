@@ -6,14 +6,25 @@ text to an open file. The layout is perf 6.12's, byte for byte.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from typing import Final, TextIO
+    from typing import Final, Protocol, TextIO
 
     from perfpy.events.eventfiles import Metric
     from perfpy.events.inventory import Offer
+
+    class ListingView(Protocol):
+        """Takes offers one after the other; `close` ends the text."""
+
+        def offer(self, offer: Offer) -> None:
+            """One event."""
+
+        def metrics(self, metrics: list[Metric], show: str = ...) -> None:
+            """The metrics of a selection."""
+
+        def close(self) -> None:
+            """The end."""
+
 
 _INDENT: Final = 8
 
@@ -21,19 +32,6 @@ _INDENT: Final = 8
 ALL: Final = "all"
 METRICS: Final = "metrics"
 GROUPS: Final = "groups"
-
-
-class ListingView(Protocol):
-    """Takes offers one after the other; `close` ends the text."""
-
-    def offer(self, offer: Offer) -> None:
-        """One event."""
-
-    def metrics(self, metrics: list[Metric], show: str = ...) -> None:
-        """The metrics of a selection."""
-
-    def close(self) -> None:
-        """The end."""
 
 
 def wrap(text: str, width: int, start: int = _INDENT) -> str:

@@ -28,7 +28,8 @@ def test_a_single_reading_survives_a_round_trip(read_format: int, endian: str) -
 def test_a_group_survives_a_round_trip(read_format: int) -> None:
     read_format |= ReadFormat.GROUP
     first = reading(read_format, 5)
-    group = [first, *(reading(read_format, v)._replace(enabled=first.enabled, running=first.running) for v in (6, 7))]
+    others = [reading(read_format, value) for value in (6, 7)]
+    group = [first, *(Reading(other.value, first.enabled, first.running, other.id, other.lost) for other in others)]
     data = encode_read(group, read_format)
     assert len(data) == read_size(read_format, 3)
     assert decode_read(data, read_format) == group

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from copy import copy
 from typing import TYPE_CHECKING
 
 import pytest
@@ -150,7 +151,9 @@ def test_names_in_a_row_prefer_the_alias() -> None:
 def test_json_parses_and_keeps_perfs_order_of_keys() -> None:
     file = io.StringIO()
     view = JsonListing(file)
-    view.offer(DESCRIBED._replace(deprecated=True, scale_unit="64Bytes", description='a "b"'))
+    offer = copy(DESCRIBED)
+    offer.deprecated, offer.scale_unit, offer.description = True, "64Bytes", 'a "b"'
+    view.offer(offer)
     view.offer(Offer("dummy", "Software event"))
     view.close()
     first, second = json.loads(file.getvalue())

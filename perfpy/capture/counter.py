@@ -102,7 +102,8 @@ class Counter:
         that runs the machine's instruction for PMU register n (rdpmc on x86);
         read_clock: one for its time stamp counter, needed while counters share
         the PMU. Python has neither: without them this is read(), with the
-        reason. Raises NotScheduled as read() does.
+        reason. The times are those of the page's last update, unless the
+        counter shares the PMU. Raises NotScheduled as read() does.
         """
         from perfpy.kernel.user_page import Unreadable, UserPage, UserReading
 

@@ -1,8 +1,8 @@
 """`perfpy report --tui`: a report to walk through, with the keys of perf's browser.
 
-What enters: a Report. What leaves: a textual application. Tables of events,
-rows with their call trees folded under them; rows can be narrowed to a thread,
-a file or a part of a function's name.
+What enters: a Report. What leaves: a textual application: the rows of a table
+as a tree, their calls folded under them. What is shown is decided by
+perfpy.views.browsed_report; this is its screen.
 """
 
 from __future__ import annotations
@@ -12,177 +12,269 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from rich.text import Text
 from textual.app import App
 from textual.binding import Binding
-from textual.containers import Vertical
+from textual.screen import ModalScreen
 from textual.widgets import Footer, Input, Static, Tree
 
 from perfpy.analysis.quality import quality_notes
-from perfpy.views.report_text import event_title
+from perfpy.views.browsed_report import MOST_ROWS, BrowsedReport, CallLine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Sequence
 
     from textual.app import ComposeResult
     from textual.binding import BindingType
     from textual.widgets.tree import TreeNode
 
     from perfpy.analysis.calltree import CallNode
-    from perfpy.analysis.histogram import Histogram
     from perfpy.analysis.reporting import Report
 
 _HOT: Final = ((5.0, "bold red"), (0.5, "green"))
-_HELP: Final = (
-    "up, down: move   Enter, +: open or close   e: open all below   c: close all   Tab: next event   "
-    "/: part of a function's name   t: only this command   d: only this file   Esc: all rows   q: leave"
+_SHARE_WIDTH: Final = len("100.00%")
+#: lines that E and e open at most: a screen has some tens
+_MOST_LINES: Final = 20_000
+_KEYS: Final = (
+    ("up, down, Page up, Page down, Home, End", "move"),
+    ("Enter, +, right", "open or close the calls under a row"),
+    ("-", "close them"),
+    ("e, c", "open everything under a row, close it"),
+    ("E, C", "the same for all rows"),
+    ("t", "only this thread (or command); once more: all"),
+    ("d", "only this file; once more: all"),
+    ("/", "only functions with a part in their names"),
+    ("Ctrl+F, F3", "search in the rows, search on"),
+    ("Esc, left", "take the last filter back"),
+    ("Tab, n; Shift+Tab, p", "the next event, the one before"),
+    ("h, ?", "these keys"),
+    ("q", "leave"),
 )
+#: an entry of the histogram, or a line of its calls
+_Data = int | CallLine
+
+
+class KeyHelp(ModalScreen[None]):
+    """Which keys there are."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,h,question_mark,enter", "dismiss", "Close")]
+    CSS = "KeyHelp { align: center middle; } #keys { width: auto; height: auto; padding: 1 2; border: round $primary; background: $panel; }"
+
+    def compose(self) -> ComposeResult:
+        """One box."""
+        width = max(len(keys) for keys, _ in _KEYS)
+        yield Static(Text("\n".join(f"{keys:<{width}}  {meaning}" for keys, meaning in _KEYS)), id="keys")
 
 
 class ReportBrowser(App[None]):
     """Rows as a tree: under each row its callers or callees."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        ("q", "quit", "Leave"),
-        Binding("tab", "next_event", "Next event", priority=True),  # not the next widget
-        ("slash", "search", "Search"),
-        ("t", "only('comm')", "This command"),
-        ("d", "only('dso')", "This file"),
-        ("plus", "toggle_row", "Open"),
-        ("e", "expand", "Open all below"),
-        ("c", "collapse", "Close all"),
-        ("escape", "everything", "All rows"),
-        ("h", "help", "Help"),
+        Binding("q", "quit", "Leave"),
+        Binding("h,question_mark", "help", "Keys"),
+        Binding("slash", "ask('filter')", "Functions"),
+        Binding("ctrl+f", "ask('search')", "Search", priority=True),
+        Binding("f3", "search_on", show=False),
+        Binding("t", "zoom_thread", "Thread"),
+        Binding("d", "zoom_dso", "File"),
+        Binding("escape,left", "unzoom", "Back"),
+        Binding("tab", "turn(1)", "Next event", priority=True),  # not the next widget
+        Binding("shift+tab", "turn(-1)", show=False, priority=True),
+        Binding("n", "turn(1)", show=False),
+        Binding("p", "turn(-1)", show=False),
+        Binding("plus,right", "toggle_row", "Open"),
+        Binding("minus", "close_row", show=False),
+        Binding("e", "expand", show=False),
+        Binding("c", "collapse", show=False),
+        Binding("E", "expand_all", show=False),
+        Binding("C", "collapse_all", show=False),
     ]
-    CSS = "Input { display: none; height: 3; } Input.shown { display: block; } #title { height: auto; color: $text-muted; }"
+    CSS = """
+    #ask { display: none; height: 3; }
+    #ask.shown { display: block; }
+    #title, #notes { height: auto; }
+    #notes { color: $warning; }
+    #heading { height: 1; color: $text-muted; }
+    """
+    ENABLE_COMMAND_PALETTE = False
 
     def __init__(self, report: Report) -> None:
         super().__init__()
-        self._report = report
-        self._tables = [histogram for histogram in report.histograms if histogram.leader.samples]
-        self._at = 0
-        self._part = ""
-        self._kept: dict[str, str] = {}  # sort key -> the text that rows must have
+        self.model = BrowsedReport(report)
+        self._rows: list[int] = []
+        self._asked = ""  # what the line below is for
+        self._sought = ""
 
     def compose(self) -> ComposeResult:
-        """Title, rows, search line, keys."""
-        with Vertical():
-            yield Static(id="title")
-            yield Tree("rows", id="rows")
-            yield Input(placeholder="part of a function's name", id="search")
+        """Title, rows, the line to type in, keys."""
+        yield Static(id="title")
+        yield Static(Text("\n".join(f"! {note}" for note in quality_notes(self.model.report))), id="notes")
+        yield Static(id="heading")
+        yield RowTree("rows", id="rows")
+        yield Input(id="ask")
         yield Footer()
 
     def on_mount(self) -> None:
         """Show the first table."""
-        tree = self.query_one("#rows", Tree)
-        tree.show_root = False
-        tree.guide_depth = 2
-        self._fill()
-        tree.focus()
+        self.query_one("#notes").display = bool(quality_notes(self.model.report))
+        self.fill()
+        self.table.focus()
 
     @property
-    def histogram(self) -> Histogram:
-        """The table that is shown."""
-        return self._tables[self._at]
+    def table(self) -> RowTree:
+        """The rows on the screen."""
+        return self.query_one("#rows", RowTree)
 
-    def entries(self) -> Iterator[int]:
-        """The rows that the filters leave."""
-        histogram = self.histogram
-        for entry in histogram.shown().tolist():
-            texts = {name: histogram.text(name, entry) for name in histogram.keys}
-            if all(texts.get(name) == text for name, text in self._kept.items()) and self._part in texts.get("symbol", ""):
-                yield entry
-
-    def _fill(self) -> None:
-        tree: Tree[int | CallNode] = self.query_one("#rows", Tree)
+    def fill(self) -> None:
+        """Show the rows that the model leaves."""
+        model, tree = self.model, self.table
+        self._rows = model.rows()
         tree.clear()
-        for entry in self.entries():
-            row = tree.root.add(self._label(entry), data=entry, allow_expand=self.histogram.trees is not None)
-            row.allow_expand = self.histogram.trees is not None
-        kept = "  ".join([*(f"{name} {text}" for name, text in self._kept.items()), *([f"*{self._part}*"] if self._part else [])])
-        title = f"{event_title(self.histogram, skip_empty=True)}: {self.histogram.leader.samples:,} samples"
-        notes = "".join(f"\n! {note}" for note in quality_notes(self._report))
-        self.query_one("#title", Static).update(Text(f"{title}  {kept}{notes}"))
+        for entry in self._rows[:MOST_ROWS]:
+            percent = model.percent(entry)
+            label = Text(model.line(entry), next((style for least, style in _HOT if percent >= least), ""))
+            tree.root.add(label, data=entry, allow_expand=model.has_calls)
+        self.query_one("#title", Static).update(Text(model.title(self._rows), "bold"))
+        self.query_one("#heading", Static).update(Text("  " * model.has_calls + model.heading()))
+        if self._rows:
+            self.call_after_refresh(tree.move_cursor_to_line, 0)
 
-    def _label(self, entry: int) -> Text:
-        histogram = self.histogram
-        measures = [name for name in ("children", "period") if name in histogram.entries.sums]
-        label = Text()
-        for measure in measures:
-            percent = histogram.percent(measure, entry)
-            label.append(f"{percent:7.2f}%  ", next((style for least, style in _HOT if percent >= least), ""))
-        texts = [histogram.text(key.name, entry) for key in histogram.layout.keys]
-        return label.append("  ".join(texts))
-
-    def on_tree_node_expanded(self, event: Tree.NodeExpanded[int | CallNode]) -> None:
+    def on_tree_node_expanded(self, event: Tree.NodeExpanded[_Data]) -> None:
         """Put the calls under a row when it is opened for the first time."""
-        node = event.node
-        if node.children or node.data is None:
-            return
-        calls = self.histogram.calls(node.data) if isinstance(node.data, int) else node.data.children
-        for call in calls:
-            self._add_call(node, call)
+        self._load(event.node)
 
-    def _add_call(self, above: TreeNode[int | CallNode], call: CallNode) -> None:
-        trees = self.histogram.trees
-        assert trees is not None  # only rows with call trees can be opened
-        names = " > ".join(trees.frame_name(frame) for frame in call.frames)
-        label = Text(f"{self.histogram.share(call.period):6.2f}%  ", "cyan").append(names)
-        above.add(label, data=call, allow_expand=bool(call.children))
+    def _load(self, node: TreeNode[_Data]) -> int:
+        """Add the calls under a line unless they are there; how many were added."""
+        if node.children or node.data is None or not self.model.has_calls:
+            return 0
+        below: Sequence[CallNode] = self.model.histogram.calls(node.data) if isinstance(node.data, int) else node.data.below
+        lines = self.model.calls(below)
+        for line in lines:
+            share = f"{line.share:.2f}%" if line.share is not None else ""
+            label = Text(f"{share:>{_SHARE_WIDTH}}  ", "cyan").append(line.name, "default")
+            node.add(label, data=line, allow_expand=bool(line.below))
+        return len(lines)
 
-    def _row(self) -> int | None:
-        """The entry of the row that the cursor is on, or in whose tree it is."""
-        node = self.query_one("#rows", Tree).cursor_node
+    def _open(self, nodes: Iterable[TreeNode[_Data]]) -> None:
+        """Open lines and everything below them, as far as it is of use."""
+        work, added = list(nodes)[::-1], 0
+        while work and added < _MOST_LINES:
+            node = work.pop()
+            added += self._load(node)
+            if node.allow_expand:
+                node.expand()
+            work.extend(reversed(node.children))
+
+    def _row(self) -> TreeNode[_Data] | None:
+        """The row that the cursor is on, or in whose calls it is."""
+        node = self.table.cursor_node
         while node is not None and not isinstance(node.data, int):
             node = node.parent
-        return None if node is None else node.data
-
-    def action_next_event(self) -> None:
-        """Show the next event's table."""
-        self._at = (self._at + 1) % len(self._tables)
-        self._fill()
+        return node
 
     def action_toggle_row(self) -> None:
-        """Open or close the row under the cursor."""
-        node = self.query_one("#rows", Tree).cursor_node
-        if node is not None:
+        """Open or close the line under the cursor."""
+        if (node := self.table.cursor_node) is not None and node.allow_expand:
             node.toggle()
 
+    def action_close_row(self) -> None:
+        """Close the line under the cursor."""
+        if (node := self.table.cursor_node) is not None:
+            node.collapse()
+
     def action_expand(self) -> None:
-        """Open everything below the cursor."""
-        node = self.query_one("#rows", Tree).cursor_node
-        if node is not None:
-            node.expand_all()
+        """Open everything under the row."""
+        if (row := self._row()) is not None:
+            self._open([row])
 
     def action_collapse(self) -> None:
+        """Close the row."""
+        if (row := self._row()) is not None:
+            row.collapse_all()
+            self.table.move_cursor(row)
+
+    def action_expand_all(self) -> None:
+        """Open everything under all rows."""
+        self._open(self.table.root.children)
+
+    def action_collapse_all(self) -> None:
         """Close all rows."""
-        for node in self.query_one("#rows", Tree).root.children:
-            node.collapse_all()
+        for row in self.table.root.children:
+            row.collapse_all()
 
-    def action_only(self, key: str) -> None:
-        """Keep the rows that have the same text as this one."""
-        entry = self._row()
-        if entry is not None and key in self.histogram.keys:
-            self._kept[key] = self.histogram.text(key, entry)
-            self._fill()
+    def action_zoom_thread(self) -> None:
+        """Keep the rows of this row's thread, or all again."""
+        self._zoomed(self.model.zoom_thread, "rows are not by thread or command: --sort comm,... shows them")
 
-    def action_everything(self) -> None:
-        """Drop all filters."""
-        self._kept, self._part = {}, ""
-        self.query_one("#search", Input).remove_class("shown")
-        self._fill()
-        self.query_one("#rows", Tree).focus()
+    def action_zoom_dso(self) -> None:
+        """Keep the rows of this row's file, or all again."""
+        self._zoomed(lambda entry: self.model.zoom("dso", entry), "rows are not by file: --sort dso,... shows them")
 
-    def action_search(self) -> None:
-        """Ask for a part of a name."""
-        search = self.query_one("#search", Input)
-        search.add_class("shown")
-        search.focus()
+    def _zoomed(self, zoom: Callable[[int], bool], lacking: str) -> None:
+        row = self._row()
+        if row is None or not isinstance(row.data, int):
+            return
+        if zoom(row.data):
+            self.fill()
+        else:
+            self.notify(lacking)
+
+    def action_unzoom(self) -> None:
+        """Take the last filter back, or leave the line that is typed in."""
+        ask = self.query_one("#ask", Input)
+        if ask.has_class("shown"):
+            ask.remove_class("shown")
+            self.table.focus()
+        elif self.model.back():
+            self.fill()
+
+    def action_turn(self, step: int) -> None:
+        """Show another event's table."""
+        self.model.turn(step)
+        self.fill()
+
+    def action_ask(self, purpose: str) -> None:
+        """Show the line to type a part of a name in."""
+        self._asked = purpose
+        ask = self.query_one("#ask", Input)
+        ask.value = ""
+        ask.placeholder = "only functions with this in their names" if purpose == "filter" else "search for"
+        ask.add_class("shown")
+        ask.focus()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Narrow the rows to what was asked for."""
-        self._part = event.value
+        """Do with the typed line what it was asked for."""
         event.input.remove_class("shown")
-        self._fill()
-        self.query_one("#rows", Tree).focus()
+        self.table.focus()
+        if self._asked == "filter":
+            self.model.keep_symbols(event.value)
+            self.fill()
+        else:
+            self._sought = event.value
+            self._search(0)
+
+    def action_search_on(self) -> None:
+        """Go to the next row that was searched for."""
+        self._search(1)
+
+    def _search(self, ahead: int) -> None:
+        """Go to the first row, from the cursor's on or (ahead 1) behind it, that has what is sought."""
+        row = self._row()
+        rows = self._rows[:MOST_ROWS]
+        start = rows.index(row.data) + ahead if row is not None and isinstance(row.data, int) else 0
+        found = self.model.find(self._sought, rows, start) if self._sought else None
+        if found is None:
+            self.notify(f"no row has {self._sought!r}" if self._sought else "nothing to search for: Ctrl+F asks")
+        else:
+            self.table.move_cursor(self.table.root.children[found])
 
     def action_help(self) -> None:
         """Say which keys there are."""
-        self.notify(_HELP, timeout=15)
+        self.push_screen(KeyHelp())
+
+
+class RowTree(Tree[_Data]):
+    """The rows; keys that a tree has for itself are left to the browser."""
+
+    show_root = False
+    guide_depth = 2
+    auto_expand = False
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "app.toggle_row", show=False)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
@@ -11,62 +11,133 @@ from perfpy.recording import Recording
 from perfpy.symbols.debugfiles import SymbolOptions
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
-textual = pytest.importorskip("textual", reason="the extra perfpy[tui] is not installed")
+    from textual.widgets import Tree
+    from textual.widgets.tree import TreeNode
+
+pytest.importorskip("textual", reason="the extra perfpy[tui] is not installed")
 
 
-def driven(path: Path, tmp_path: Path, *keys: str) -> tuple[list[str], str]:
-    """The labels of the rows (with what is open below them) after some keys, and the title."""
-    from textual.widgets import Static, Tree
+class Screen(NamedTuple):
+    """What is seen: title, lines (indented by their depth), the number of the line with the cursor, and whether keys are explained."""
 
-    from perfpy.views.report_browser import ReportBrowser
+    title: str
+    lines: list[str]
+    cursor: int
+    help: bool
 
-    async def run() -> tuple[list[str], str]:
+
+def visible(node: TreeNode[object], depth: int = 0) -> Iterator[str]:
+    for child in node.children:
+        yield "  " * depth + str(child.label)
+        if child.is_expanded:
+            yield from visible(child, depth + 1)
+
+
+def driven(path: Path, tmp_path: Path, *keys: str) -> Screen:
+    """What the browser shows after some keys."""
+    from textual.widgets import Static
+
+    from perfpy.views.report_browser import KeyHelp, ReportBrowser
+
+    async def run() -> Screen:
         with Recording(str(path)) as recording:
             report = recording.report(callers=True, symbols=SymbolOptions(symfs=str(tmp_path), cache=False))
             app = ReportBrowser(report)
-            async with app.run_test() as pilot:
+            async with app.run_test(size=(120, 40)) as pilot:
+                await pilot.pause()
                 for key in keys:
                     await pilot.press(key)
                     await pilot.pause()
-                tree = app.query_one("#rows", Tree)
-                labels = []
-                for row in tree.root.children:
-                    labels.append(str(row.label))
-                    if row.is_expanded:
-                        labels += [f"  {child.label}" for child in row.children]
-                return labels, str(app.query_one("#title", Static).content)
+                explained = isinstance(app.screen, KeyHelp)
+                if explained:
+                    app.pop_screen()
+                tree: Tree[object] = app.table  # type: ignore[assignment]
+                return Screen(str(app.query_one("#title", Static).content), list(visible(tree.root)), tree.cursor_line, explained)
 
     return asyncio.run(run())
 
 
-def test_rows_come_as_in_the_report_and_open_to_their_calls(corpus: Path, tmp_path: Path) -> None:
-    path = corpus / "recorded" / "fp-a.data"
-    closed, title = driven(path, tmp_path)
-    assert title.startswith("cpu-clock: 168 samples")
-    assert closed[0].split()[:2] == ["100.00%", "0.00%"]
-    opened, _ = driven(path, tmp_path, "down", "enter")
+@pytest.fixture
+def chains(corpus: Path) -> Path:
+    return corpus / "recorded" / "fp-a.data"
+
+
+@pytest.fixture
+def events(corpus: Path) -> Path:
+    return corpus / "recorded" / "multi-a.data"
+
+
+def test_rows_come_as_in_the_report(chains: Path, tmp_path: Path) -> None:
+    shown = driven(chains, tmp_path)
+    assert shown.title.startswith("cpu-clock: 168 samples")
+    assert shown.lines[0].split()[:2] == ["100.00%", "0.00%"]
+    assert shown.cursor == 0
+
+
+@pytest.mark.parametrize("key", ["enter", "plus", "right"])
+def test_a_row_opens_to_its_calls_and_closes(key: str, chains: Path, tmp_path: Path) -> None:
+    closed, opened = driven(chains, tmp_path).lines, driven(chains, tmp_path, key).lines
     assert len(opened) > len(closed)
     assert opened[1].startswith("  ")
+    assert driven(chains, tmp_path, key, key).lines == closed
+    assert driven(chains, tmp_path, key, "minus").lines == closed
 
 
-def test_filters_narrow_the_rows_and_escape_brings_them_back(corpus: Path, tmp_path: Path) -> None:
-    path = corpus / "recorded" / "multi-a.data"
-    everything, _ = driven(path, tmp_path)
-    kernel, title = driven(path, tmp_path, "down", "d")
-    assert 0 < len(kernel) < len(everything)
-    assert "dso" in title
-    assert driven(path, tmp_path, "down", "d", "escape")[0] == everything
+def test_e_opens_all_levels_and_c_closes_from_anywhere_within(chains: Path, tmp_path: Path) -> None:
+    closed, one, every = (driven(chains, tmp_path, *keys).lines for keys in ((), ("enter",), ("e",)))
+    assert len(every) > len(one)
+    assert any(line.startswith("    ") for line in every)
+    shut = driven(chains, tmp_path, "e", "down", "down", "c")
+    assert (shut.lines, shut.cursor) == (closed, 0)
 
 
-def test_tab_goes_to_the_next_event(corpus: Path, tmp_path: Path) -> None:
-    path = corpus / "recorded" / "multi-a.data"
-    assert driven(path, tmp_path, "tab")[1].startswith("task-clock")
+def test_capitals_open_and_close_all_rows(chains: Path, tmp_path: Path) -> None:
+    closed, one, every = (driven(chains, tmp_path, *keys).lines for keys in ((), ("e",), ("E",)))
+    assert len(every) > len(one)
+    assert driven(chains, tmp_path, "E", "C").lines == closed
 
 
-def test_a_search_keeps_the_functions_with_the_part(corpus: Path, tmp_path: Path) -> None:
-    path = corpus / "recorded" / "fp-a.data"
-    found, _ = driven(path, tmp_path, "slash", "5", "5", "enter")
-    assert found
-    assert all("55" in label for label in found)
+@pytest.mark.parametrize("key", ["d", "t"])
+def test_zooming_narrows_the_rows(key: str, events: Path, tmp_path: Path) -> None:
+    every, zoomed = driven(events, tmp_path), driven(events, tmp_path, key)
+    assert 0 < len(zoomed.lines) < len(every.lines) or key == "t"
+    assert {"d": "only dso", "t": "only comm"}[key] in zoomed.title
+    for back in (key, "escape", "left"):
+        assert driven(events, tmp_path, key, back)[:2] == every[:2]
+
+
+def test_tab_and_n_and_p_go_through_the_events(events: Path, tmp_path: Path) -> None:
+    for keys, name in ((("tab",), "task-clock"), (("n",), "task-clock"), (("n", "p"), "cpu-clock"), (("tab", "shift+tab"), "cpu-clock")):
+        assert driven(events, tmp_path, *keys).title.startswith(name)
+
+
+def test_slash_keeps_the_functions_with_a_part_in_their_names(chains: Path, tmp_path: Path) -> None:
+    shown = driven(chains, tmp_path, "slash", "5", "5", "enter")
+    assert shown.lines
+    assert all("55" in line for line in shown.lines)
+    assert driven(chains, tmp_path, "slash", "5", "5", "enter", "escape").lines == driven(chains, tmp_path).lines
+
+
+def test_letters_are_typed_where_a_name_is_asked_for(chains: Path, tmp_path: Path) -> None:
+    assert "only symbol *qdn*" in driven(chains, tmp_path, "slash", "q", "d", "n", "enter").title
+    assert driven(chains, tmp_path, "slash", "q", "escape").lines == driven(chains, tmp_path).lines
+
+
+def test_search_moves_the_cursor_and_f3_goes_on(chains: Path, tmp_path: Path) -> None:
+    every = driven(chains, tmp_path).lines
+    having = [number for number, line in enumerate(every) if "55" in line]
+    found = driven(chains, tmp_path, "ctrl+f", "5", "5", "enter")
+    assert (found.lines, found.cursor) == (every, having[0])
+    assert driven(chains, tmp_path, "ctrl+f", "5", "5", "enter", "f3").cursor == having[1 % len(having)]
+
+
+def test_h_explains_the_keys(chains: Path, tmp_path: Path) -> None:
+    assert driven(chains, tmp_path, "h").help
+    assert not driven(chains, tmp_path, "h", "escape").help
+
+
+def test_recordings_without_callchains_have_nothing_to_open(events: Path, tmp_path: Path) -> None:
+    assert driven(events, tmp_path, "enter", "e", "E").lines == driven(events, tmp_path).lines

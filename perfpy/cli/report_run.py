@@ -18,7 +18,7 @@ from perfpy.cli.options import fail
 from perfpy.cli.perfconfig import load
 from perfpy.cli.progress import progress_line
 from perfpy.cli.symbol_values import symbol_options_of
-from perfpy.cli.terminal import wants_plain
+from perfpy.cli.terminal import is_terminal, wants_plain
 from perfpy.errors import OutputFailed, PerfError
 from perfpy.views.report_text import HEADER_HINT, TextOptions, report_lines
 
@@ -134,6 +134,8 @@ class ReportRun:
             from perfpy.views.report_browser import ReportBrowser
         except ModuleNotFoundError as error:
             fail(f"--tui needs the module {error.name}: pip install 'perfpy[tui]'")
+        if not is_terminal():
+            fail("--tui needs a terminal: standard output is none")
         ReportBrowser(report).run()
         return 0
 

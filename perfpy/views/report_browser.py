@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.reporting import Report
 
 _HOT: Final = ((5.0, "bold red"), (0.5, "green"))
+_NO_ARROW: Final = "  "
 _SHARE_WIDTH: Final = len("100.00%")
 #: lines that E and e open at most: a screen has some tens
 _MOST_LINES: Final = 20_000
@@ -105,7 +106,9 @@ class ReportBrowser(App[None]):
     def compose(self) -> ComposeResult:
         """Title, rows, the line to type in, keys."""
         yield Static(id="title")
-        yield Static(Text("\n".join(f"! {note}" for note in quality_notes(self.model.report))), id="notes")
+        notes = [f"! {note}" for note in quality_notes(self.model.report)]
+        if notes:
+            yield Static(Text("\n".join(notes)), id="notes")
         yield Static(id="heading")
         yield RowTree("rows", id="rows")
         yield Input(id="ask")
@@ -113,7 +116,6 @@ class ReportBrowser(App[None]):
 
     def on_mount(self) -> None:
         """Show the first table."""
-        self.query_one("#notes").display = bool(quality_notes(self.model.report))
         self.fill()
         self.table.focus()
 
@@ -132,7 +134,7 @@ class ReportBrowser(App[None]):
             label = Text(model.line(entry), next((style for least, style in _HOT if percent >= least), ""))
             tree.root.add(label, data=entry, allow_expand=model.has_calls)
         self.query_one("#title", Static).update(Text(model.title(self._rows), "bold"))
-        self.query_one("#heading", Static).update(Text("  " * model.has_calls + model.heading()))
+        self.query_one("#heading", Static).update(Text(_NO_ARROW * model.has_calls + model.heading()))
         if self._rows:
             self.call_after_refresh(tree.move_cursor_to_line, 0)
 
@@ -148,7 +150,8 @@ class ReportBrowser(App[None]):
         lines = self.model.calls(below)
         for line in lines:
             share = f"{line.share:.2f}%" if line.share is not None else ""
-            label = Text(f"{share:>{_SHARE_WIDTH}}  ", "cyan").append(line.name, "default")
+            arrow = "" if line.below else _NO_ARROW
+            label = Text(f"{arrow}{share:>{_SHARE_WIDTH}}  ", "cyan").append(line.name, "default")
             node.add(label, data=line, allow_expand=bool(line.below))
         return len(lines)
 

@@ -64,7 +64,7 @@ def answer(*command: object) -> str:
 
 
 @pytest.mark.parametrize("options", OPTIONS)
-def test_two_recordings_give_perfs_text(options, recordings, perf):
+def test_two_recordings_give_perfs_text(options: str, recordings: list[Path], perf: str) -> None:
     arguments = ["diff", *options.split(), *recordings[:2]]
     theirs = answer(perf, *arguments)
     assert answer(*PERFPY, *arguments) == theirs
@@ -72,29 +72,29 @@ def test_two_recordings_give_perfs_text(options, recordings, perf):
 
 
 @pytest.mark.parametrize("options", ["", "-b -p -F", "-o 2", "-c ratio -o 2", "-c delta -t,", "-q"])
-def test_three_recordings_give_perfs_text(options, recordings, perf):
+def test_three_recordings_give_perfs_text(options: str, recordings: list[Path], perf: str) -> None:
     arguments = ["diff", *options.split(), *recordings]
     assert answer(*PERFPY, *arguments) == answer(perf, *arguments)
 
 
-def test_recordings_of_different_events_are_paired_as_perf_does(recordings, perf, tmp_path):
+def test_recordings_of_different_events_are_paired_as_perf_does(recordings: list[Path], perf: str, tmp_path: Path) -> None:
     other = tmp_path / "other.data"
     subprocess.run([perf, "record", "-q", "-N", "-e", "task-clock,page-faults", "-o", other, "true"], check=True, capture_output=True)
     assert answer(*PERFPY, "diff", recordings[0], other) == answer(perf, "diff", recordings[0], other)
 
 
-def test_recordings_made_elsewhere_give_perfs_text(corpus, perf):
+def test_recordings_made_elsewhere_give_perfs_text(corpus: Path, perf: str) -> None:
     for first, second in (("mt-a", "wide-a"), ("group-S-a", "terms-a"), ("switch-a", "z-a")):
         paths = [corpus / "recorded" / f"{name}.data" for name in (first, second)]
         arguments = ["diff", "-f", "--symfs", "/nonexistent", *paths]
         assert answer(*PERFPY, *arguments) == answer(perf, *arguments)
 
 
-def test_a_recording_beside_itself_has_no_mark(recordings):
+def test_a_recording_beside_itself_has_no_mark(recordings: list[Path]) -> None:
     assert "*" not in answer(*PERFPY, "diff", "--noise", "-q", recordings[0], recordings[0])
 
 
-def test_a_change_of_the_program_is_marked(recordings):
+def test_a_change_of_the_program_is_marked(recordings: list[Path]) -> None:
     document = json.loads(answer(*PERFPY, "diff", "--json", recordings[0], recordings[1]))
     clock = document["events"][0]
     marked = [row["keys"]["symbol"] for row in clock["rows"] if row["changes"][0]["significant"]]
@@ -103,7 +103,7 @@ def test_a_change_of_the_program_is_marked(recordings):
     assert all(0 <= row["changes"][0]["chance"] <= 1 for row in clock["rows"])
 
 
-def test_noise_adds_a_column_and_nothing_else(recordings):
+def test_noise_adds_a_column_and_nothing_else(recordings: list[Path]) -> None:
     plain = answer(*PERFPY, "diff", "-q", "-t,", *recordings[:2]).splitlines()
     noisy = answer(*PERFPY, "diff", "-q", "-t,", "--noise", *recordings[:2]).splitlines()
     assert [[*cells[:2], *cells[3:]] for cells in (line.split(",") for line in noisy)] == [line.split(",") for line in plain]
@@ -111,9 +111,15 @@ def test_noise_adds_a_column_and_nothing_else(recordings):
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [("-c cycles", "branch records"), ("-c wdiff:0,1", "two weights"), ("-c nothing", "are known"), ("-o 2", "the baseline is 0"), ("--stream", "--stream")],
+    [
+        ("-c cycles", "branch records"),
+        ("-c wdiff:0,1", "two weights"),
+        ("-c nothing", "are known"),
+        ("-o 2", "the baseline is 0"),
+        ("--stream", "--stream"),
+    ],
 )
-def test_what_cannot_be_compared_is_refused(options, said, recordings):
+def test_what_cannot_be_compared_is_refused(options: str, said: str, recordings: list[Path]) -> None:
     done = subprocess.run([*PERFPY, "diff", *options.split(), *recordings[:2]], capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stdout) == (129, "")
     assert said in done.stderr

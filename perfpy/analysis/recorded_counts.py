@@ -159,13 +159,13 @@ class RecordedCounts:
         return {event: aggregate(event, its_cells, grouping, scale=self.scale) for event, its_cells in cells.items()}
 
     def runs(self, name: str) -> Runs:
-        """Each result of the file as one run, for a comparison."""
+        """Each result of the file as one run, for a comparison; of intervals alone the last, whose counts are since the start."""
         runs = Runs(name)
         everything = Grouping.everything()
-        for record, cells in self._rounds:
-            if record.type == _ROUND_FINAL:
-                rows = [its_rows[0] for its_rows in self._rows(cells, everything).values()]
-                runs.add(record.time, {row.event.name: (row.event.unit, row.amount) for row in rows if row.counted})
+        results = [(record, cells) for record, cells in self._rounds if record.type == _ROUND_FINAL]
+        for record, cells in results or self._rounds[-1:]:
+            rows = [its_rows[0] for its_rows in self._rows(cells, everything).values()]
+            runs.add(record.time, {row.event.name: (row.event.unit, row.amount) for row in rows if row.counted})
         return runs
 
 

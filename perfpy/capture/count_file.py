@@ -124,7 +124,9 @@ class CountFile:
         yield StatConfig(0, config)
 
     def round(self, readings: dict[CountedEvent, list[Cell]], elapsed: int, *, final: bool) -> None:
-        """Write one round's readings; elapsed in ns since the start."""
+        """Write one round's readings; elapsed in ns since the start. After intervals a result is written only for --summary."""
+        if final and self._plan.interval and not self._plan.summary:
+            return  # the last interval has ended where the result would
         parts = []
         for event, ids in self._ids.items():
             for cell in readings[event]:

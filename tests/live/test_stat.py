@@ -146,6 +146,18 @@ def test_saved_counts_are_shown_again(tmp_path: Path) -> None:
     assert json.loads(comparison.splitlines()[1])["verdict"] == "no significant difference"
 
 
+def test_intervals_are_saved_as_perf_saves_them(tmp_path: Path) -> None:
+    """Rounds of intervals alone, which can be compared nevertheless; --summary adds the result."""
+    path = str(tmp_path / "counts.data")
+    for more, results in (((), 0), (("--summary",), 1)):
+        stat("record", "-o", path, "-I", "20", "-e", "task-clock", *more, "--", "sleep", "0.05")
+        rounds = stat("report", "-i", path, "-j").stderr.splitlines()
+        assert sum('"interval"' not in line for line in rounds) == results
+        assert len(rounds) >= 3
+        compared = stat("report", "-i", path, "--compare", path, "-j").stderr
+        assert json.loads(compared.splitlines()[0])["a-runs"] == 1
+
+
 def test_metrics_of_software_events() -> None:
     """-M computes from counts; --metric-only shows nothing else."""
     run = stat("-M", "page_faults_per_second", "--metric-only", "-x,", "--", "true")

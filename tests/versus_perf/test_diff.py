@@ -51,7 +51,7 @@ def recordings(tmp_path_factory: pytest.TempPathFactory, perf: str) -> list[Path
     paths = []
     for number, (loops, texts) in enumerate([(400_000, 5_000), (100_000, 30_000), (400_000, 5_000)]):
         paths.append(folder / f"{number}.data")
-        record = [perf, "record", "-q", "-N", "-e", "cpu-clock,page-faults", "-F", "1999", "-o", paths[-1], "--"]
+        record = [perf, "record", "-q", "-N", "-e", "cpu-clock,page-faults", "-F", "1999", "-o", str(paths[-1]), "--"]
         script = WORK.format(loops=loops, texts=texts)
         subprocess.run([*record, sys.executable, "-c", script], check=True, capture_output=True, timeout=60)
     return paths

@@ -159,11 +159,11 @@ class Tally:
 
     def _name(self, event: CountedEvent) -> str:
         """Where each CPU has its line, perf adds the PMU to names that do not start with it."""
+        if self.mode is not Aggregation.NONE or self._default_set:
+            return event.name
         pmu = event.pmu or _pmu_of_type(event)
         told = event.name.startswith(pmu) or event.name.endswith(f"[{pmu}]")
-        if self.mode is not Aggregation.NONE or self._default_set or told:
-            return event.name
-        return f"{event.name} [{pmu}]"
+        return event.name if told else f"{event.name} [{pmu}]"
 
 
 def _pmu_of_type(event: CountedEvent) -> str:

@@ -329,9 +329,10 @@ class Counting:
 
     def _read_column(self, event: CountedEvent, column: _Column, groups: dict[tuple[CountedEvent, int, int], list[Reading]]) -> list[Cell]:
         cells = []
+        alone = event.leader.group_size == 1
         for (cpu, thread), counter in column.counters.items():
             try:
-                reading = self._read_counter(event, cpu, thread, counter, groups)
+                reading = counter.read() if alone else self._read_member(event, cpu, thread, counter, groups)
             except NotScheduled as reason:
                 event.failed = True
                 event.why_not = reason
@@ -339,7 +340,7 @@ class Counting:
             cells.append(Cell(cpu, thread, reading.value, reading.enabled or 0, reading.running or 0))
         return cells
 
-    def _read_counter(
+    def _read_member(
         self,
         event: CountedEvent,
         cpu: int,
@@ -347,8 +348,6 @@ class Counting:
         counter: Counter,
         groups: dict[tuple[CountedEvent, int, int], list[Reading]],
     ) -> Reading:
-        if event.leader.group_size == 1:
-            return counter.read()
         key = (event.leader, cpu, thread)
         if event.leader is event:
             groups[key] = counter.read_group()[::-1]

@@ -391,7 +391,8 @@ class _Watch:
         self._workload = workload
         self._alive = set() if workload else set(tids)
         self.fds: dict[int, int] = {}
-        self._blind = False
+        self._blind = False  # some task has no descriptor that tells of its end
+        self._end_seen = False
         for pid in (workload.pid,) if workload else tids:
             try:
                 self.fds[os.pidfd_open(pid)] = pid
@@ -402,8 +403,12 @@ class _Watch:
     def see_end(self, fd: int) -> None:
         """A descriptor became readable: its task has ended, though its parent may not have noticed yet."""
         self._alive.discard(self.fds[fd])
+        self._end_seen = True
 
     def ended(self) -> bool:
+        """Whether all is over; asks the kernel only when there is a reason to, for this is called several times an interval."""
+        if not (self._end_seen or self._blind):
+            return False
         if self._workload:
             return self._workload.poll() is not None
         return self._follows_tasks and not any(os.path.exists(f"/proc/{tid}") for tid in self._alive)

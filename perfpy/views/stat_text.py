@@ -23,6 +23,7 @@ NOT_SUPPORTED: Final = "<not supported>"
 NOT_COUNTED: Final = "<not counted>"
 
 _METRIC_WIDTH: Final = 38
+_NO_RATIO: Final = " " * _METRIC_WIDTH
 _METRIC_ONLY_WIDTH: Final = 20
 _INTERVALS_A_HEADER: Final = 26
 _NS: Final = 1e9
@@ -97,17 +98,17 @@ class TextView:
     def _count_lines(self, tally: Tally) -> Iterator[str]:
         unit_width = tally.unit_width
         stamp = timestamp(tally)
+        indent = " " * (57 if tally.mode is Aggregation.NONE else 49)
         for line in tally.lines():
-            before = stamp + place_column(tally.mode, line.row.place, line.row.cells)
+            row = line.row
+            before = stamp + place_column(tally.mode, row.place, row.cells)
             text = before + self._count(line, unit_width)
             if tally.has_cgroups:
-                text += f" {line.row.event.cgroup or '':<16}"
-            first, *more = line.ratios or (None,)
-            text += _ratio(first)
-            indent = before + " " * (57 if tally.mode is Aggregation.NONE else 49)
-            for ratio in more:
-                text += f"\n{indent}{_ratio(ratio)}"
-            yield text + noise_column(line.noise) + _share(line.row) + "\n"
+                text += f" {row.event.cgroup or '':<16}"
+            text += _ratio(line.ratios[0]) if line.ratios else _NO_RATIO
+            for ratio in line.ratios[1:]:
+                text += f"\n{before}{indent}{_ratio(ratio)}"
+            yield text + noise_column(line.noise) + _share(row) + "\n"
 
     def _count(self, line: Line, unit_width: int) -> str:
         event = line.row.event
@@ -196,9 +197,9 @@ def _share(row: Row) -> str:
     return f"  ({100.0 * row.running / row.enabled:.2f}%)" if row.running != row.enabled else ""
 
 
-def _ratio(ratio: Ratio | None) -> str:
-    if ratio is None or ratio.value is None or ratio.unit is None:
-        return " " * _METRIC_WIDTH
+def _ratio(ratio: Ratio) -> str:
+    if ratio.value is None or ratio.unit is None:
+        return _NO_RATIO
     text = f" # {ratio.format % ratio.value}"
     return f"{text} {ratio.unit:<{_METRIC_WIDTH - len(text) - 1}}"
 

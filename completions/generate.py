@@ -175,7 +175,7 @@ _perfpy "$@"
 
 def zsh() -> str:
     """The completion for zsh."""
-    summaries = "\n".join(f"        '{name}:{_quoted(summary)}'" for name, (_, summary) in COMMANDS.items())
+    summaries = "\n".join(f"        '{name}:{_quoted(entry.help)}'" for name, entry in COMMANDS.items())
     cases = "\n".join(_zsh_case(name, load(name)) for name in COMMANDS)
     return ZSH.format(summaries=summaries, cases=cases, events=EVENTS)
 
@@ -233,9 +233,9 @@ complete -c perfpy -n __fish_use_subcommand -f -s h -l help -d 'show help'
 def fish() -> str:
     """The completion for fish."""
     lines = []
-    for name, (_, summary) in COMMANDS.items():
+    for name, entry in COMMANDS.items():
         command = load(name)
-        lines.append(f"\ncomplete -c perfpy -n __fish_use_subcommand -f -a {name} -d '{_quoted(summary)}'")
+        lines.append(f"\ncomplete -c perfpy -n __fish_use_subcommand -f -a {name} -d '{_quoted(entry.help)}'")
         seen = f"-n '__fish_seen_subcommand_from {name}'"
         lines += [f"complete -c perfpy {seen} {_fish_option(option)}" for option in shown(command)]
         if name == "help":

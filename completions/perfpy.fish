@@ -175,6 +175,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from report' -l time-quantum -x -d
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l raw-trace -f -d 'show tracepoints fields, not their formatted text'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l skip-empty -f -d 'leave out events without samples'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l stdio -f -d 'plain text in perfs layout, on a terminal too'
+complete -c perfpy -n '__fish_seen_subcommand_from report' -l tui -f -d 'browse the report'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l stdio-color -d 'colours  always, never or auto'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l json -d 'the report as JSON'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l flamegraph -l html -d 'a flame graph, one HTML file'

@@ -274,6 +274,7 @@ _perfpy() {
                 '*--raw-trace[show tracepoints fields, not their formatted text]' \
                 '*--skip-empty[leave out events without samples]' \
                 '*--stdio[plain text in perfs layout, on a terminal too]' \
+                '*--tui[browse the report]' \
                 '*--stdio-color=[colours  always, never or auto]::value: ' \
                 '*--json=[the report as JSON]::file:_files' \
                 '*--flamegraph=[a flame graph, one HTML file]::file:_files' \
@@ -337,7 +338,7 @@ _perfpy() {
                 '*--field-separator=[columns with this separator]:value: ' \
                 '*--noise[mark what sampling noise does not explain]' \
                 '*--stdio[plain text in perfs layout, on a terminal too]' \
-                '*--json=[the comparison as JSON]::file:_files' \
+                '*--json=-[the comparison as JSON]::file:_files' \
                 '*--flamegraph=[what changed as a flame graph, one HTML file]:file:_files' \
                 '*--html=[what changed as a flame graph, one HTML file]:file:_files' \
                 '*-f[read files although somebody else owns them]' \

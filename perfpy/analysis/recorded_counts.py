@@ -52,6 +52,8 @@ class RecordedCounts:
         self._rounds = list(self._read())
         if not self._rounds:
             raise BadPerfData(data.path, "there are no counts in it", remedy="perfpy stat record writes such files")
+        for event in self.events:  # one that the machine did not have has no counters
+            event.supported = any(cells[event] for _, cells in self._rounds)
 
     @property
     def command(self) -> tuple[str, ...]:

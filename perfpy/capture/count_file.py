@@ -78,14 +78,15 @@ class CountFile:
             self._writer.write(encode(record, NATIVE_ENDIAN))
 
     def _written(self, counting: Counting) -> Iterator[CountedEvent]:
-        """Events that have counters; the kernel gives none to tool events and to unsupported ones."""
-        return (event for event in counting.events if event.supported and not event.tool)
+        """Events of the kernel; those that it could not count have no ids."""
+        return (event for event in counting.events if not event.tool)
 
     def _same_ids(self, new_run: dict[CountedEvent, dict[tuple[int, int], int]]) -> None:
         """Every run has counters of its own; the file knows them all by the first run's ids."""
         for event, ids in new_run.items():
-            for place in ids:
-                self._ids.get(event, {}).setdefault(place, next(iter(ids.values())))
+            known = self._ids[event]
+            for place in ids if known else ():
+                known.setdefault(place, next(iter(known.values())))
 
     def _feature_values(self) -> dict[Feature, Any]:
         descriptions = tuple(EventDesc(event.attr, event.name, tuple(ids.values())) for event, ids in self._ids.items())
@@ -106,6 +107,8 @@ class CountFile:
 
     def _preface(self, counting: Counting) -> Iterator[UserRecord]:
         for event, ids in self._ids.items():
+            if not ids:
+                continue
             ident = next(iter(ids.values()))
             if event.unit:
                 yield EventUpdate(0, EVENT_UPDATE_UNIT, ident, event.unit)

@@ -146,6 +146,16 @@ def test_saved_counts_are_shown_again(tmp_path: Path) -> None:
     assert json.loads(comparison.splitlines()[1])["verdict"] == "no significant difference"
 
 
+def test_what_could_not_be_counted_is_saved_as_such(tmp_path: Path) -> None:
+    """An event that no PMU has stands in the file without a counter, and in the report as not supported."""
+    path = str(tmp_path / "counts.data")
+    stat("record", "-o", path, "-e", "dTLB-prefetches:u,page-faults:u", "--", "true")
+    lines = stat("report", "-i", path, "-x,").stderr.splitlines()
+    assert [line.split(",")[2] for line in lines] == ["dTLB-prefetches:u", "page-faults:u"]
+    assert lines[0].startswith("<not supported>,")
+    assert int(lines[1].split(",")[0]) > 0
+
+
 def test_intervals_are_saved_as_perf_saves_them(tmp_path: Path) -> None:
     """Rounds of intervals alone, which can be compared nevertheless; --summary adds the result."""
     path = str(tmp_path / "counts.data")

@@ -7,6 +7,7 @@ names, or tables for a person at a terminal.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
@@ -88,13 +89,15 @@ def _select(selector: Selector, word: str) -> Selection:
 
 
 def _show_text(selections: list[Selection], file: TextIO, options: dict[str, Any]) -> None:
-    view = _view(file, options)
+    text = io.StringIO()  # thousands of lines go out in one piece, whatever the buffering
+    view = _view(text, options)
     for selection in selections:
         for offer in selection.offers:
             if _is_wanted(offer, options):
                 view.offer(offer)
         view.metrics(selection.metrics, selection.show)
     view.close()
+    file.write(text.getvalue())
 
 
 def _show_tables(selections: list[Selection], machine: Machine, file: TextIO, options: dict[str, Any]) -> None:

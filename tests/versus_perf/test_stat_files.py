@@ -1,0 +1,52 @@
+"""Files of saved counts go both ways: whoever wrote it, perf stat report and perfpy stat report show the same."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [pytest.mark.versus_perf, pytest.mark.live, pytest.mark.system_wide]
+
+PERFPY = [sys.executable, "-m", "perfpy"]
+REQUESTS = [
+    "-e cs,task-clock",
+    "-e cs:u,faults:u,msr/tsc/",
+    "-e cycles,cs",
+    "-d",
+    "-C 0 -e cs",
+    "-a -e {cs,faults},cpu-clock",
+    "-a --per-core -e cs,cpu-clock",
+    "-a --per-socket -e cs",
+]
+
+
+def stat(program: list[str], *arguments: str) -> str:
+    run = subprocess.run([*program, "stat", *arguments], capture_output=True, text=True, check=True, timeout=30)
+    return run.stderr
+
+
+@pytest.mark.parametrize("request_", REQUESTS)
+@pytest.mark.parametrize("writer", ["perf", "perfpy"])
+def test_both_show_the_same_counts(perf: str, tmp_path: Path, writer: str, request_: str) -> None:
+    """Byte for byte."""
+    path = str(tmp_path / "counts.data")
+    stat([perf] if writer == "perf" else PERFPY, "record", "-o", path, *request_.split(), "--", "true")
+    ours, theirs = (stat(program, "report", "-i", path) for program in (PERFPY, [perf]))
+    assert ours == theirs
+    assert "seconds time elapsed" in ours
+
+
+def test_intervals_are_those_that_perf_shows(perf: str, tmp_path: Path) -> None:
+    """perf's report shows counts since the start beside each time; perfpy's shows each interval's, as both do while they count."""
+    for writer in (PERFPY, [perf]):
+        path = str(tmp_path / "counts.data")
+        stat(writer, "record", "-o", path, "-I", "40", "-e", "task-clock", "--", "sleep", "0.1")
+        ours, theirs = (stat(program, "report", "-i", path).splitlines() for program in (PERFPY, [perf]))
+        assert [line.split()[0] for line in ours] == [line.split()[0] for line in theirs]
+        assert len(ours) >= 3

@@ -276,12 +276,12 @@ class Recording:
         from perfpy.symbols.symbolizer import Symbolizer
         from perfpy.views.script import memory_text
 
-        timeline = self._make_timeline(keep_exited=True)
-        symbolizer = Symbolizer(timeline, symbols)
         if options is None:
             wanted = Wanted(sort=",".join(by) if by else None)
             graph = CallGraph(order="caller") if callers else None
             options = ReportOptions(wanted=wanted, call_graph=graph, children=callers)
+        timeline = self._make_timeline(keep_exited=options.keep_exited)
+        symbolizer = Symbolizer(timeline, symbols)
         return make_report(self.data, timeline, symbolizer, options, self._payloads(symbolizer), memory_text, progress)
 
     def stacks(self, symbols: SymbolOptions | None = None, *, selection: Selection | None = None, timed: bool = False) -> list[Stacks]:

@@ -12,6 +12,7 @@ the order of perf's tree.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
@@ -112,7 +113,10 @@ class Difference:
         return 100.0 * change.base_period / self.base_total if self.base_total else 0.0
 
     def value(self, change: Change, at: int) -> float | None:
-        """What is computed of a row for a recording, None where that lacks it; delta-abs keeps the sign."""
+        """What is computed of a row for a recording, None where that lacks it; delta-abs keeps the sign.
+
+        Of a baseline without samples shares are nan.
+        """
         part = change.parts[at]
         if part is None:
             return None
@@ -124,8 +128,8 @@ class Difference:
         return part.period * new - change.base_period * old
 
     def percent(self, period: int, at: int) -> float:
-        """A period in percent of a recording."""
-        return period * 100.0 / self.totals[at] if self.totals[at] else 0.0
+        """A period in percent of a recording; nan of a recording without samples."""
+        return period * 100.0 / self.totals[at] if self.totals[at] else math.nan
 
     def samples(self, at: int) -> int:
         """How many samples 100 % of a recording are."""
@@ -162,6 +166,8 @@ class Difference:
             return (True, False, 0.0)
         if new_last and change.is_new:
             return (False, True, 0.0)
+        if math.isnan(value):
+            return (False, False, 0.0)
         return (False, False, -abs(value) if self.compute.kind == "delta-abs" else -value)
 
 

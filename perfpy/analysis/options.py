@@ -45,6 +45,8 @@ class ReportOptions:
     ignore_callees, parent: regular expressions; exclude_other: only samples that
     have a parent are shown. group: whether events of a
     group share a table (True: all events, where none are grouped); sort_member: by which member it is sorted.
+    keep_exited: whether threads keep their names when they exit; samples that
+    come after that have only their number otherwise.
     """
 
     wanted: Wanted = field(default_factory=Wanted)
@@ -64,3 +66,4 @@ class ReportOptions:
     nanoseconds: bool = False
     time_quantum: int = 100_000_000
     unnamed_dso_width: int = 16
+    keep_exited: bool = True

@@ -173,6 +173,7 @@ class _DiffRun:
                 times=self._times(at),
             ),
             group=False,
+            keep_exited=False,  # as perf diff; its report keeps them
             relative_percentages=percentage == "relative",
             verbose=self._verbose,
             unnamed_dso_width=ReportOptions.unnamed_dso_width if unnamed else 0,

@@ -14,13 +14,14 @@ and stable: fields may be added, those below stay.
            "changes": [{"value", "chance", "significant"}, ...]}]}]}
 
 "changes" has an object for each file but the first: what was computed (null
-where the file lacks the row), the probability that sampling alone shows such a
+where the file lacks the row, or the first file all samples), the probability that sampling alone shows such a
 change in any row, and whether that is below 0.05. Percentages are not rounded.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.analysis.proportions import LEVEL
@@ -72,6 +73,7 @@ def _row(difference: Difference, change: Change, chances: Sequence[float]) -> di
             for number, part in enumerate(change.parts)
         ],
         "changes": [
-            {"value": value, "chance": chance, "significant": chance < LEVEL} for value, chance in zip(values, chances, strict=True)
+            {"value": None if value is None or math.isnan(value) else value, "chance": chance, "significant": chance < LEVEL}
+            for value, chance in zip(values, chances, strict=True)
         ],
     }

@@ -7,6 +7,7 @@ The columns of chances are ours.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -26,6 +27,8 @@ _TITLES: Final = {"delta": ("Delta", 7), "delta-abs": ("Delta Abs", 7), "ratio":
 _PERIOD_WIDTH: Final = 14
 #: perf's buffer for a cell
 _FORMULA_WIDTH: Final = 70
+#: 0/0 as x86's C library prints it
+_NOT_A_NUMBER: Final = "-nan%"
 _LEAST_CHANCE: Final = 0.0001
 _CHANCE_WIDTH: Final = len("100.00% *")
 _LEGEND: Final = (
@@ -167,7 +170,7 @@ class _Table:
         if value is None:
             return ""
         if compute.of_shares:
-            return f"{value:+.2f}%"
+            return _NOT_A_NUMBER if math.isnan(value) else f"{value:+.2f}%"
         if change.is_new:
             return "N/A"
         if self._options.separator is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import pytest
@@ -70,3 +71,10 @@ def test_a_third_recording_may_decide_the_order() -> None:
     rows = [change("x", 1_000, 9_000, 1_000), change("y", 1_000, 1_000, 5_000)]
     assert names_in_order(Compute(), rows, first=1) == ["x", "y"]
     assert names_in_order(Compute(), rows, first=2) == ["y", "x"]
+
+
+def test_shares_of_a_baseline_without_samples_are_no_numbers_and_do_not_sort() -> None:
+    rows = [change("b", None, 9_000), change("a", None, 1_000)]
+    found = difference(Compute(), rows, (0, 10_000))
+    assert all(math.isnan(found.value(row, 1) or 0.0) for row in rows)
+    assert [row.names[1] for row in sorted(rows, key=lambda row: found.order(row, 1))] == ["a", "b"]

@@ -172,7 +172,7 @@ START = "import sys; from perfpy.cli import main; main()"  # as the installed sc
 # What takes milliseconds to import, of which `list` and `stat` have few: see perfpy.cli for how they do without.
 # signal loads enum, and that the two below it; a recording has named tuples, and is far below perf's time.
 SLOW_TO_IMPORT = {"typing", "re", "contextlib", "json", "inspect", "ast", "locale", "tempfile", "subprocess", "shutil", "datetime", "click"}
-ALSO_SLOW = {"enum", "functools", "collections", "ctypes", "struct", "signal"}
+ALSO_SLOW = {"enum", "ctypes", "struct", "signal"}
 QUICK_COMMANDS = [
     pytest.param("list", SLOW_TO_IMPORT | ALSO_SLOW, id="list"),
     pytest.param("stat -- true", SLOW_TO_IMPORT, id="stat", marks=pytest.mark.live),

@@ -8,7 +8,7 @@ try`; PERFPY_DEBUG=1 shows the traceback too. A command is imported when it is
 called, and click only for help and for lines that name no command.
 
 The start of `list` and `stat` is measured against perf's own, and importing
-the standard library's typing, re, contextlib, enum and functools would be a
+the standard library's typing, re, contextlib and enum would be a
 third of it. So the modules that these two load keep three rules, which
 tests/test_architecture.py holds:
 

@@ -8,9 +8,9 @@ before it is asked for.
 from __future__ import annotations
 
 import os
+from functools import cached_property
 
 from perfpy.abi.flags import PerfType
-from perfpy.kernel.once import cached_property
 from perfpy.kernel.sysfs import Alias, Pmu, Sysfs, split_number
 from perfpy.kernel.tracefs import Tracefs
 

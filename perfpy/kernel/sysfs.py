@@ -8,8 +8,7 @@ Layout: Documentation/ABI/testing/sysfs-bus-event_source-devices*.
 from __future__ import annotations
 
 import os
-
-from perfpy.kernel.once import cached_property
+from functools import cached_property
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import os
 from errno import EACCES, ENOENT
+from functools import cached_property
 
 from perfpy.errors import KernelRefused
-from perfpy.kernel.once import cached_property
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:

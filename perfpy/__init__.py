@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from perfpy.abi.counts import Reading
     from perfpy.analysis.named_counts import Count, Counts, ProgramCounts
     from perfpy.capture.counter import Counter, CounterGroup, disable_all, enable_all
-    from perfpy.capture.region import Region
-    from perfpy.capture.sampling import RecordSummary
+    from perfpy.capture.record.sampling import RecordSummary
+    from perfpy.capture.stat.region import Region
     from perfpy.events.inventory import Offer
     from perfpy.events.resolve import parse_events
     from perfpy.kernel.ring import Ring
@@ -68,9 +68,9 @@ _HOMES = {
     "Offer": "perfpy.events.inventory",
     "ProgramCounts": "perfpy.analysis.named_counts",
     "Reading": "perfpy.abi.counts",
-    "RecordSummary": "perfpy.capture.sampling",
+    "RecordSummary": "perfpy.capture.record.sampling",
     "Recording": "perfpy.recording",
-    "Region": "perfpy.capture.region",
+    "Region": "perfpy.capture.stat.region",
     "Ring": "perfpy.kernel.ring",
     "UserReading": "perfpy.kernel.user_page",
     "disable_all": "perfpy.capture.counter",
@@ -189,7 +189,7 @@ def count(*events: str) -> Region:
     >>> counts["task-clock:u"].unit  # doctest: +SKIP
     'msec'
     """
-    from perfpy.capture.region import Region
+    from perfpy.capture.stat.region import Region
 
     return Region(*events)
 

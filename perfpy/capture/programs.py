@@ -10,14 +10,15 @@ import sys
 from typing import TYPE_CHECKING
 
 from perfpy.analysis.named_counts import ProgramCounts, named
-from perfpy.capture import planning, targets
-from perfpy.capture.measurement import Measurement, Plan
+from perfpy.capture import targets
+from perfpy.capture.stat import planning
+from perfpy.capture.stat.measurement import Measurement, Plan
 from perfpy.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from perfpy.capture.sampling import RecordSummary
+    from perfpy.capture.record.sampling import RecordSummary
     from perfpy.kernel import Kernel
 
 SHORTEST_MS = 10
@@ -92,8 +93,8 @@ def record_program(
 ) -> RecordSummary:
     """See perfpy.record, which has the same parameters; kernel: the machine to record on."""
     from perfpy.capture.option_values import parse_callchain
-    from perfpy.capture.record_options import RecordOptions
-    from perfpy.capture.sampling import Recorder
+    from perfpy.capture.record.options import RecordOptions
+    from perfpy.capture.record.sampling import Recorder
 
     _check_command(command)
     options = RecordOptions(

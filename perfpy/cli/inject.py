@@ -45,7 +45,7 @@ def command(output: str, jit: bool, build_ids: bool, buildid_all: bool, verbose:
         fail("a file for the result is needed: -o FILE")
     if not (jit or build_ids or buildid_all):
         fail("nothing to inject: give -j, -b or --buildid-all")
-    from perfpy.capture.injecting import JitInjector, inject, require_monotonic_times
+    from perfpy.capture.record.injecting import JitInjector, inject, require_monotonic_times
     from perfpy.cli.opening import open_recording
 
     with open_recording(values) as recording:
@@ -64,7 +64,7 @@ def _build_ids(recording: Recording, *, hits_only: bool) -> tuple[HeaderBuildId,
     from perfpy.abi.flags import MISC_KERNEL, MISC_USER
     from perfpy.abi.user_records import MISC_BUILD_ID_SIZE, HeaderBuildId
     from perfpy.analysis.hit_dsos import hit_dsos
-    from perfpy.capture.build_ids import own_build_id
+    from perfpy.capture.record.build_ids import own_build_id
 
     dsos = hit_dsos(recording.data, recording.symbolizer()) if hits_only else recording.timeline.dso_table.dsos
     found = []

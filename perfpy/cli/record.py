@@ -18,7 +18,7 @@ from perfpy.capture.option_values import (
     parse_pages,
     parse_registers,
 )
-from perfpy.capture.record_options import SYNTH_ALL, RecordOptions
+from perfpy.capture.record.options import SYNTH_ALL, RecordOptions
 from perfpy.cli.options import fail, perf_command, workload
 from perfpy.cli.perfconfig import load
 from perfpy.cli.record_options import options_of_perf_only, record_options
@@ -49,7 +49,7 @@ def command(ordered: Sequence[Given], workload: tuple[str, ...], **values: Any) 
     if _lists_registers(values):
         return 129  # as perf
     options = options_from(values, load())
-    from perfpy.capture.sampling import Recorder  # help does not need the kernel
+    from perfpy.capture.record.sampling import Recorder  # help does not need the kernel
 
     events, filters = _events(ordered)
     recorder = Recorder(workload, events, filters, options)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from perfpy.capture.option_values import parse_delay, parse_size, parse_switch_output
-from perfpy.capture.record_options import MAX_FREQ
+from perfpy.capture.record.options import MAX_FREQ
 from perfpy.cli.options import Option, lacking_options, together
 
 

@@ -69,7 +69,7 @@ def _stat(ordered: Sequence[Given], **options: Any) -> int:
 @workload
 def _record(ordered: Sequence[Given], **options: Any) -> int:
     """Run a program, count events, and write the counts into a file (-o, default perf.data; - is a pipe)."""
-    from perfpy.capture.count_file import CountFile
+    from perfpy.capture.stat.count_file import CountFile
     from perfpy.cli.stat_output import Output
     from perfpy.cli.stat_request import Request
     from perfpy.cli.stat_session import Session

@@ -11,14 +11,14 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from perfpy.capture.measurement import Hooks
+from perfpy.capture.stat.measurement import Hooks
 from perfpy.cli.options import fail
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perfpy.analysis.comparison import Comparison
-    from perfpy.capture.measurement import Plan
+    from perfpy.capture.stat.measurement import Plan
     from perfpy.cli.stat_output import Output
     from perfpy.cli.stat_request import Request
 
@@ -29,7 +29,7 @@ _ALONE: Final = ("interval", "timeout", "delay", "control", "table", "metric_onl
 def compare_programs(request: Request, options: Mapping[str, Any]) -> int:
     """Run the command and that of --compare in turn, and show how they differ. Raises UsageError."""
     from perfpy.analysis.comparison import compare_runs
-    from perfpy.capture.contest import Contest
+    from perfpy.capture.stat.contest import Contest
     from perfpy.cli.stat_output import Output
     from perfpy.cli.stat_progress import Progress
     from perfpy.cli.stat_signals import Signals
@@ -54,7 +54,7 @@ def compare_programs(request: Request, options: Mapping[str, Any]) -> int:
 
 def show(comparison: Comparison, output: Output, options: Mapping[str, Any]) -> None:
     """Write a comparison in the form that the options ask for."""
-    from perfpy.views import stat_compare
+    from perfpy.views.stat import comparison as stat_compare
 
     if options["json"]:
         pieces = stat_compare.render_json(comparison)

@@ -75,7 +75,7 @@ class Output:
         return as_text and self.stream.isatty() and os.environ.get("TERM", "") != "dumb"
 
     def _screen(self) -> View:
-        from perfpy.views.stat_screen import ScreenView
+        from perfpy.views.stat.screen import ScreenView
 
         try:
             width = int(os.environ.get("COLUMNS", "")) or _WIDTH
@@ -105,17 +105,17 @@ class Output:
     def _choose_view(self) -> View:
         options = self._options
         if options["json"]:
-            from perfpy.views.stat_json import JsonView
+            from perfpy.views.stat.json_text import JsonView
 
             return JsonView(metric_only=options["metric_only"])
         if options["separator"] is not None:
-            from perfpy.views.stat_csv import CsvView
+            from perfpy.views.stat.csv_text import CsvView
 
             separator = options["separator"].replace("\\t", "\t")
             return CsvView(separator, metric_only=options["metric_only"], mark_summary=not options["no_csv_summary"])
         if self._for_a_person and not options["metric_only"]:
             return self._screen()
-        from perfpy.views.stat_text import TextView
+        from perfpy.views.stat.text import TextView
 
         return TextView(
             self.title,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any, Final
 
     from perfpy.analysis.counts import Aggregation
-    from perfpy.capture.measurement import Plan
+    from perfpy.capture.stat.measurement import Plan
     from perfpy.cli.parser import Given
 
 #: the options that choose an aggregation; when several are given, the last of these wins
@@ -110,8 +110,8 @@ class Request:
     def plan(self) -> Plan:
         """Look everything up. Raises UsageError, UnknownEvent, EventSyntaxError."""
         from perfpy.analysis.counts import Aggregation
-        from perfpy.capture import planning
-        from perfpy.capture.measurement import Plan
+        from perfpy.capture.stat import planning
+        from perfpy.capture.stat.measurement import Plan
         from perfpy.capture.targets import resolve
 
         mode = chosen_aggregation(self._options) or Aggregation.GLOBAL
@@ -127,7 +127,7 @@ class Request:
             self._tell(warning)
         names = self._metric_names()
         if names:
-            from perfpy.capture.metric_choice import choose
+            from perfpy.capture.stat.metric_choice import choose
 
             metric_events, metrics = choose(names, grouped=not self.metric_no_group, merged=not self.metric_no_merge)
             events = metric_events + (events if texts else [])

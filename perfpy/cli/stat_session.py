@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 import sys
 
-from perfpy.capture.measurement import Hooks, Measurement
+from perfpy.capture.stat.measurement import Hooks, Measurement
 from perfpy.cli.stat_progress import Progress
 from perfpy.cli.stat_signals import Signals
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from perfpy.analysis.tally import Tally
-    from perfpy.capture.count_file import CountFile
-    from perfpy.capture.counting import Counting
-    from perfpy.capture.measurement import Plan, Readings
+    from perfpy.capture.stat.count_file import CountFile
+    from perfpy.capture.stat.counting import Counting
+    from perfpy.capture.stat.measurement import Plan, Readings
     from perfpy.cli.stat_output import Output
 
 

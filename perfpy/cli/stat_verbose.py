@@ -12,8 +12,8 @@ from perfpy.views.facts.attr import attr_fields
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfpy.capture.counting import Counting
-    from perfpy.capture.measurement import Readings
+    from perfpy.capture.stat.counting import Counting
+    from perfpy.capture.stat.measurement import Readings
 
 _RULE = "-" * 60
 

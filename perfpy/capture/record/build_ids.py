@@ -1,0 +1,48 @@
+"""Build-ids of the recorded files, for the table in perf.data.
+
+What enters: DSOs. What leaves: HeaderBuildId values for the BUILD_ID feature;
+BuildIdCache (of perfpy.symbols) keeps the files themselves.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perfpy.abi.flags import MISC_KERNEL, MISC_USER
+from perfpy.abi.user_records import MISC_BUILD_ID_SIZE, HeaderBuildId
+from perfpy.capture.record.synthesis import KERNEL
+from perfpy.symbols import buildid
+from perfpy.symbols.buildid_cache import BuildIdCache
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from perfpy.capture.record.dso_hits import Dso
+
+_VDSO: Final = "[vdso]"
+_PID: Final = -1  # the host
+
+
+def own_build_id(name: str) -> bytes:
+    """The build-id of what a map is called: a file, the kernel, one of its modules, the vdso; b"" where there is none."""
+    if name == _VDSO:
+        return buildid.of_image(buildid.vdso_image())
+    if name.startswith(KERNEL):
+        return buildid.of_kernel()
+    if name.startswith("["):
+        return buildid.of_module(name.strip("[]"))
+    return buildid.of_file(name) if name.startswith("/") and not name.startswith("//") else b""
+
+
+def table(dsos: Iterable[Dso]) -> tuple[HeaderBuildId, ...]:
+    """The entries for the files that have a build-id."""
+    found = []
+    for dso in dsos:
+        build_id = dso.build_id or own_build_id(dso.name)
+        if build_id:
+            misc = MISC_BUILD_ID_SIZE | (MISC_KERNEL if dso.is_kernel else MISC_USER)
+            found.append(HeaderBuildId(misc, _PID, build_id, dso.name))
+    return tuple(found)
+
+
+__all__ = ["BuildIdCache", "own_build_id", "table"]

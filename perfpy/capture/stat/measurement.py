@@ -1,0 +1,427 @@
+"""A whole measurement: runs of a command (or a wait), intervals, control from outside, repeats.
+
+What enters: a `Plan`. What leaves: a `Tally` for each printing, handed to a
+callback as it comes, and at the end an `Outcome`.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+
+from perfpy.analysis.counts import Aggregation, Cell, CountedEvent, Grouping, Row, aggregate, one_cell_a_package
+from perfpy.analysis.statistics import mean, relative_error, standard_error
+from perfpy.analysis.tally import Tally, Times
+from perfpy.capture.stat.counting import ANY, Counting, CountingOptions, Differences
+from perfpy.capture.workload import Workload
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Final
+
+    from perfpy.analysis.metrics import Metric
+    from perfpy.capture.control import Command, Control
+    from perfpy.capture.targets import Target
+    from perfpy.capture.workload import Ended
+    from perfpy.kernel import Kernel
+
+_MS: Final = 1_000_000
+#: how often to look whether a task has ended where the kernel cannot tell us
+_LOOK_AGAIN_MS: Final = 100
+
+Readings = dict[CountedEvent, list[Cell]]
+
+
+class Plan:
+    """What to measure and how; times in ms, 0 = not asked for.
+
+    command: the program, () for none; target: whose events besides;
+    grouping: how counts are summed; package_of: CPU -> package, for events
+    that count once a package; delay: before counting starts (-1: only when
+    control says so); repeat: how often, 0 = until interrupted; interval,
+    interval_count, timeout: as in perf-stat(1); summary: a result after the
+    intervals; scale: estimate what multiplexed counters missed; before,
+    after: shell commands around each run; sync: sync(2) before each run;
+    metrics: what to compute, by the event that it is shown with.
+    """
+
+    def __init__(self, events: Sequence[CountedEvent], target: Target, command: Sequence[str] = ()) -> None:
+        self.events = list(events)
+        self.target = target
+        self.command = tuple(command)
+        self.options = CountingOptions()
+        self.grouping = Grouping.everything()
+        self.package_of: Callable[[int], int] = lambda _cpu: 0
+        self.cgroup_fds: dict[str, int] = {}
+        self.metrics: Mapping[CountedEvent, Sequence[Metric]] = {}
+        self.default_set = False
+        self.delay = 0
+        self.repeat = 1
+        self.interval = 0
+        self.interval_count = 0
+        self.timeout = 0
+        self.summary = False
+        self.scale = True
+        self.before = ""
+        self.after = ""
+        self.sync = False
+
+    @property
+    def tids(self) -> Sequence[int]:
+        """The tasks to open counters on; a command's is not known yet."""
+        return self.target.tids or (ANY,)
+
+    @property
+    def cpus(self) -> Sequence[int]:
+        """The CPUs to open counters on."""
+        return (ANY,) if self.target.has_tasks else self.target.cpus
+
+
+class Outcome:
+    """How a measurement ended.
+
+    exit_code: of the command (of its last run), 128 + n for a signal;
+    killed_by: that signal or 0; runs, failed_runs: how many there were, and
+    how many of them ended with another status than 0; tally: the last result, None when nothing was counted.
+    """
+
+    def __init__(self) -> None:
+        self.exit_code = 0
+        self.killed_by = 0
+        self.runs = 0
+        self.failed_runs = 0
+        self.tally: Tally | None = None
+
+
+class Hooks:
+    """What a measurement tells while it goes on; override what is of interest."""
+
+    def show(self, tally: Tally) -> None:
+        """A printing: an interval, a result, one run of an endless repeat."""
+
+    def opened(self, counting: Counting) -> None:
+        """The counters are open, nothing counts yet."""
+
+    def round(self, readings: Readings, elapsed: int, final: bool) -> None:
+        """The counters were read; readings since the start, elapsed in ns."""
+
+    def run_started(self, number: int) -> None:
+        """A repeat begins; from 0."""
+
+    def run_ended(self, number: int, elapsed: int, values: Mapping[CountedEvent, Row]) -> None:
+        """A repeat has ended; its counts over everything."""
+
+    def note(self, text: str) -> None:
+        """A line worth telling to whoever waits ("Events enabled")."""
+
+    def warn(self, text: str) -> None:
+        """A line for the verbose."""
+
+    def killed(self, program: str, signum: int) -> None:
+        """A signal ended the command."""
+
+    stop_fd = -1  #: readable when the measurement is to end now
+    stopped = False  #: that was asked for
+
+
+class Measurement:
+    """Carries out a plan."""
+
+    def __init__(self, plan: Plan, hooks: Hooks | None = None, *, control: Control | None = None, kernel: Kernel | None = None) -> None:
+        self._plan = plan
+        self._hooks = hooks or Hooks()
+        self._control = control
+        self._kernel = kernel
+        self._differences = Differences()
+        self._started = 0
+        self._enabled = False
+        self._rounds = 0
+        self._elapsed: list[int] = []
+        self._values: dict[CountedEvent, list[int]] = {event: [] for event in plan.events}
+        self._rusage: Ended | None = None
+
+    def run(self) -> Outcome:
+        """Run until the plan is done, or hooks.stopped. Raises PerfError."""
+        plan, outcome = self._plan, Outcome()
+        number = 0
+        while plan.repeat == 0 or number < plan.repeat:
+            self._hooks.run_started(number)
+            self._differences = Differences()
+            readings = self._run_between_commands(outcome)
+            if readings is None:
+                return outcome
+            rows = self._rows(readings)
+            self._remember(number, rows)
+            if plan.repeat == 0 and not plan.interval:
+                self._hooks.show(self._result(rows, self._elapsed[-1:]))
+            number += 1
+            if self._hooks.stopped:
+                break
+        if plan.repeat != 0 and (not plan.interval or plan.summary):
+            outcome.tally = self._result(rows, self._elapsed)
+            self._hooks.show(outcome.tally)
+        return outcome
+
+    # -- one run ---------------------------------------------------------------
+
+    def _run_between_commands(self, outcome: Outcome) -> Readings | None:
+        """One run with the commands around it; None when one of them failed."""
+        plan = self._plan
+        if plan.before and self._shell(plan.before, outcome):
+            return None
+        if plan.sync:
+            os.sync()
+        readings = self._run_once(outcome)
+        if plan.after and not outcome.exit_code and self._shell(plan.after, outcome):
+            return None
+        return readings
+
+    def _shell(self, command: str, outcome: Outcome) -> bool:
+        outcome.exit_code = os.waitstatus_to_exitcode(os.system(command))
+        return outcome.exit_code != 0
+
+    def _run_once(self, outcome: Outcome) -> Readings:
+        plan = self._plan
+        if not plan.command:
+            with self._open(plan.tids) as counting:
+                return self._count(counting, None, outcome)
+        with Workload(plan.command) as workload:
+            tids = [workload.pid] if plan.target.kind == "command" else plan.tids
+            with self._open(tids) as counting:
+                return self._count(counting, workload, outcome)
+
+    def _open(self, tids: Sequence[int]) -> Counting:
+        plan = self._plan
+        plan.options.on_exec = plan.target.kind == "command" and not plan.delay
+        counting = Counting(
+            plan.events,
+            tids=tids,
+            cpus=plan.cpus,
+            options=plan.options,
+            cgroup_fds=plan.cgroup_fds,
+            kernel=self._kernel,
+            warn=self._hooks.warn,
+        )
+        counting.open()
+        self._hooks.opened(counting)
+        return counting
+
+    def _count(self, counting: Counting, workload: Workload | None, outcome: Outcome) -> Readings:
+        plan = self._plan
+        self._enabled = False
+        if plan.delay:
+            self._hooks.note("Events disabled")
+        else:
+            self._enable(counting)
+        if workload:
+            workload.start()
+        self._started = workload.started_ns if workload else time.monotonic_ns()
+        if plan.delay > 0:
+            time.sleep(plan.delay / 1000)
+            self._enable(counting)
+            self._hooks.note("Events enabled")
+            self._started = time.monotonic_ns()
+        self._wait(counting, workload)
+        if workload:
+            self._finish(workload, outcome)
+        if plan.target.kind != "command":
+            counting.disable()
+        elapsed = time.monotonic_ns() - self._started
+        self._elapsed.append(elapsed)
+        readings = counting.read(self._tool_times(elapsed))
+        self._hooks.round(readings, elapsed, True)
+        return readings
+
+    def _enable(self, counting: Counting) -> None:
+        self._enabled = True
+        if not self._plan.options.on_exec:
+            counting.enable()
+
+    def _finish(self, workload: Workload, outcome: Outcome) -> None:
+        if self._plan.timeout:
+            workload.kill()
+        ended = workload.wait()
+        self._rusage = ended
+        outcome.exit_code, outcome.killed_by = ended.exit_code, ended.signal
+        outcome.runs += 1
+        outcome.failed_runs += ended.exit_code != 0
+        if ended.signal:
+            self._hooks.killed(self._plan.command[0], ended.signal)
+
+    def _tool_times(self, elapsed: int) -> dict[str, int]:
+        times = {"duration_time": elapsed}
+        if self._rusage:
+            usage = self._rusage.rusage
+            times["user_time"] = round(usage.ru_utime * 1e6) * 1000
+            times["system_time"] = round(usage.ru_stime * 1e6) * 1000
+        return times
+
+    # -- waiting ---------------------------------------------------------------
+
+    def _wait(self, counting: Counting, workload: Workload | None) -> None:
+        """Until the command or the tasks end, time is up, or somebody says stop; shows the intervals meanwhile."""
+        plan, hooks = self._plan, self._hooks
+        if workload and not plan.interval and not plan.timeout and not self._control:
+            workload.wait()
+            return
+        with _Watch(workload, plan.target.tids) as watch:
+            poller = select.poll()
+            for fd in (*watch.fds, hooks.stop_fd, self._control.fd if self._control else -1):
+                if fd >= 0:
+                    poller.register(fd, select.POLLIN)
+            period = (plan.interval or plan.timeout) * _MS
+            due = self._started + period
+            shown = 0
+            while not hooks.stopped and not watch.ended():
+                now = time.monotonic_ns()
+                if period and now >= due:
+                    if not plan.interval:
+                        return
+                    self._show_interval(counting)
+                    shown += 1
+                    due = time.monotonic_ns() + period
+                    if shown == plan.interval_count:
+                        return
+                    continue
+                ready = {fd for fd, _ in poller.poll(watch.patience(period and (due - now) / _MS))}
+                for fd in ready.intersection(watch.fds):
+                    poller.unregister(fd)  # one task of several has ended
+                    watch.see_end(fd)
+                if self._control and self._control.fd in ready and self._obey(self._control, counting):
+                    return
+            if plan.interval:
+                self._show_interval(counting)
+
+    def _obey(self, control: Control, counting: Counting) -> bool:
+        """Do what came; True when it was "stop"."""
+        stop = False
+        for command in control.commands():
+            stop |= self._obey_one(command, counting)
+            control.acknowledge(command)
+        return stop
+
+    def _obey_one(self, command: Command, counting: Counting) -> bool:
+        if command.verb == "enable":
+            counting.enable()
+            self._enabled = True
+            self._hooks.note("Events enabled")
+        elif command.verb == "disable":
+            counting.disable()
+            self._hooks.note("Events disabled")
+        elif command.verb == "evlist":
+            for event in counting.events:
+                self._hooks.note(event.name)
+        elif command.verb not in ("ping", "ack", "snapshot", "stop"):
+            self._hooks.note(f"unknown control command '{command.verb}'")
+        if self._plan.interval and command.verb in ("enable", "disable"):
+            self._show_interval(counting)
+        return command.verb == "stop"
+
+    # -- results ---------------------------------------------------------------
+
+    def _show_interval(self, counting: Counting) -> None:
+        elapsed = time.monotonic_ns() - self._started
+        readings = counting.read(self._tool_times(elapsed))
+        self._hooks.round(readings, elapsed, False)
+        rows = self._rows(self._differences.since_last(readings))
+        self._hooks.show(self._tally(rows, wall_ns=self._plan.interval * _MS, timestamp=elapsed))
+
+    def _rows(self, readings: Readings) -> dict[CountedEvent, list[Row]]:
+        plan = self._plan
+        found = {}
+        for event, cells in readings.items():
+            own = one_cell_a_package(cells, plan.package_of) if event.per_pkg else cells
+            found[event] = aggregate(event, own, plan.grouping, scale=plan.scale)
+        return found
+
+    def _remember(self, number: int, rows: Mapping[CountedEvent, Sequence[Row]]) -> None:
+        if self._plan.grouping.mode is Aggregation.GLOBAL:
+            for event, (row,) in rows.items():
+                self._values[event].append(row.value)
+            self._hooks.run_ended(number, self._elapsed[-1], {event: row for event, (row,) in rows.items()})
+
+    def _result(self, rows: dict[CountedEvent, list[Row]], elapsed: Sequence[int]) -> Tally:
+        plan = self._plan
+        noise = None
+        if plan.repeat > 1:
+            rows = {event: self._mean_rows(event, its_rows) for event, its_rows in rows.items()}
+            noise = {event: relative_error(standard_error(v), mean(v)) for event, v in self._values.items()}
+        times = Times(tuple(elapsed))
+        if plan.repeat <= 1 and plan.target.kind == "command" and self._rusage:
+            usage = self._rusage.rusage
+            times = Times(tuple(elapsed), usage.ru_utime, usage.ru_stime)
+        return self._tally(rows, wall_ns=mean(elapsed), times=times, noise=noise)
+
+    def _mean_rows(self, event: CountedEvent, rows: list[Row]) -> list[Row]:
+        values = self._values[event]
+        return [Row(event, row.place, int(mean(values)), row.enabled, row.running, row.cells) for row in rows] if values else rows
+
+    def _tally(
+        self,
+        rows: dict[CountedEvent, list[Row]],
+        *,
+        wall_ns: float,
+        times: Times | None = None,
+        timestamp: int | None = None,
+        noise: Mapping[CountedEvent, float] | None = None,
+    ) -> Tally:
+        plan = self._plan
+        return Tally(
+            plan.events,
+            rows,
+            plan.grouping,
+            wall_ns=wall_ns,
+            times=times,
+            timestamp=timestamp,
+            summary=bool(plan.interval) and timestamp is None,
+            noise=noise,
+            runs=max(plan.repeat, 1),
+            every_thread=plan.target.kind == "threads",
+            default_set=plan.default_set,
+            metrics=plan.metrics,
+        )
+
+
+class _Watch:
+    """Knows when a command, or the last of some tasks, has ended; descriptors that wake a poll where the kernel has them."""
+
+    def __init__(self, workload: Workload | None, tids: Sequence[int]) -> None:
+        self._workload = workload
+        self._alive = set() if workload else set(tids)
+        self.fds: dict[int, int] = {}
+        self._blind = False  # some task has no descriptor that tells of its end
+        self._end_seen = False
+        for pid in (workload.pid,) if workload else tids:
+            try:
+                self.fds[os.pidfd_open(pid)] = pid
+            except OSError:  # an old kernel, a thread that leads no process, or gone already
+                self._blind = True
+        self._follows_tasks = bool(self._alive)
+
+    def see_end(self, fd: int) -> None:
+        """A descriptor became readable: its task has ended, though its parent may not have noticed yet."""
+        self._alive.discard(self.fds[fd])
+        self._end_seen = True
+
+    def ended(self) -> bool:
+        """Whether all is over; asks the kernel only when there is a reason to, for this is called several times an interval."""
+        if not (self._end_seen or self._blind):
+            return False
+        if self._workload:
+            return self._workload.poll() is not None
+        return self._follows_tasks and not any(os.path.exists(f"/proc/{tid}") for tid in self._alive)
+
+    def patience(self, wanted: float) -> float | None:
+        """How many ms a poll may sleep; wanted: 0 = for ever."""
+        if self._blind:
+            return min(wanted or _LOOK_AGAIN_MS, _LOOK_AGAIN_MS)
+        return wanted or None
+
+    def __enter__(self) -> _Watch:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for fd in self.fds:
+            os.close(fd)

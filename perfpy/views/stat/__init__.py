@@ -1,0 +1,1 @@
+"""Counts as text, CSV, JSON, a comparison, and a table for a person."""

@@ -1,0 +1,127 @@
+"""A tally of counts as fields with a separator (perf stat -x): one count a line.
+
+What enters: a `Tally` and the separator. What leaves: lines. The fields and
+their order are those of perf-stat(1), "CSV FORMAT", as perf 6.12 has them:
+[summary,][time,][place,[counters,]]count,unit,event,[cgroup,][noise,]running,share,ratio,unit.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+from perfpy.analysis.counts import Aggregation, Place, Row
+from perfpy.analysis.ratios import Ratio
+from perfpy.views.stat.text import NOT_COUNTED, NOT_SUPPORTED, metric_names, shown_alone
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Final
+
+    from perfpy.analysis.tally import Line, Tally
+
+_NUMBER: Final = re.compile(r"[0-9.]*")
+_HEADINGS: Final = {
+    Aggregation.CORE: ("core", "cpus"),
+    Aggregation.CACHE: ("cache", "cpus"),
+    Aggregation.CLUSTER: ("cluster", "cpus"),
+    Aggregation.DIE: ("die", "cpus"),
+    Aggregation.SOCKET: ("socket", "cpus"),
+    Aggregation.NONE: ("cpu",),
+    Aggregation.THREAD: ("comm-pid",),
+    Aggregation.NODE: ("node",),
+    Aggregation.GLOBAL: (),
+}
+#: fields of a count that a further ratio's line leaves empty
+_EMPTY_BEFORE_RATIO: Final = 5
+
+
+class CsvView:
+    """Writes tallies of one measurement.
+
+    mark_summary: start the lines of the result after intervals with "summary".
+    """
+
+    def __init__(self, separator: str, *, metric_only: bool = False, mark_summary: bool = True) -> None:
+        self._separator = separator
+        self._metric_only = metric_only
+        self._mark_summary = mark_summary
+        self._headed = False
+
+    def render(self, tally: Tally) -> Iterator[str]:
+        """The lines of one printing."""
+        if self._metric_only:
+            yield from self._metric_lines(tally)
+            return
+        join = self._separator.join
+        start = self._start(tally)
+        for line in tally.lines():
+            before = start + _place_fields(tally.mode, line.row.place, line.row.cells)
+            first, *more = line.ratios or (Ratio(None, None),)
+            yield join([*before, *_count_fields(line, tally.has_cgroups), *_ratio_fields(first)]) + "\n"
+            empty = [""] * (_EMPTY_BEFORE_RATIO + (line.row.event.cgroup is not None))
+            for ratio in more:
+                yield join([*before, *empty, *_ratio_fields(ratio)]) + "\n"
+
+    def _start(self, tally: Tally) -> list[str]:
+        if tally.timestamp is not None:
+            return [_timestamp(tally.timestamp)]
+        return ["summary"] if tally.summary and self._mark_summary else []
+
+    def _metric_lines(self, tally: Tally) -> Iterator[str]:
+        if not self._headed:
+            self._headed = True
+            names = (["time"] if tally.timestamp is not None else []) + [*_HEADINGS[tally.mode], *metric_names(tally)]
+            yield "".join(name + self._separator for name in names) + "\n"
+        stamp = [_timestamp(tally.timestamp)] if tally.timestamp is not None else []
+        for place, lines in tally.lines_by_place():
+            fields = stamp + _place_fields(tally.mode, place, lines[0].row.cells)
+            for line in lines:
+                if line.ratios:
+                    fields += [bare_number(ratio) for ratio in shown_alone(line)]
+            yield "".join(field + self._separator for field in fields) + "\n"
+
+
+def _timestamp(nanoseconds: int) -> str:
+    return f"{nanoseconds // 10**9}.{nanoseconds % 10**9:09d}"
+
+
+def _place_fields(mode: Aggregation, place: Place, cells: int) -> list[str]:
+    if mode is Aggregation.GLOBAL:
+        return []
+    if mode in (Aggregation.NONE, Aggregation.THREAD):
+        return [place.label]
+    return [place.label, str(cells)]
+
+
+def _count_fields(line: Line, with_cgroup: bool) -> list[str]:
+    row = line.row
+    event = row.event
+    if not row.counted:
+        count = NOT_COUNTED if event.supported else NOT_SUPPORTED
+    else:
+        count = f"{row.amount:.0f}" if math.floor(event.scale) == event.scale else f"{row.amount:.2f}"
+    fields = [count, event.unit, line.name]
+    if with_cgroup:
+        fields.append(event.cgroup or "")
+    if line.noise is not None:
+        fields.append(f"{line.noise:.2f}%")
+    return [*fields, str(row.running), f"{whole_share(row):.2f}"]
+
+
+def whole_share(row: Row) -> float:
+    """The percentage of the enabled time spent counting, cut to a whole number as perf does."""
+    return float(100 * row.running // row.enabled) if row.running != row.enabled else 100.0
+
+
+def _ratio_fields(ratio: Ratio) -> list[str]:
+    return ["", ""] if ratio.value is None else [bare_number(ratio), (ratio.unit or "").lstrip()]
+
+
+def bare_number(ratio: Ratio) -> str:
+    """A ratio's number without spaces and percent sign; "" where there is none."""
+    if ratio.value is None:
+        return ""
+    found = _NUMBER.match((ratio.format % ratio.value).lstrip())
+    return found[0] if found else ""

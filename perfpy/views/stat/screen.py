@@ -1,0 +1,134 @@
+"""A tally of counts for a person at a terminal: perf's table with only the columns that say something, as wide as the screen.
+
+What enters: a `Tally`, the terminal's width, whether it has colours. What
+leaves: lines of text. Intervals keep perf's fixed columns: each is printed
+before the widths of the next are known.
+"""
+
+from __future__ import annotations
+
+from perfpy.analysis.counts import Aggregation
+from perfpy.views.stat.notes import notes
+from perfpy.views.stat.text import TextView
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Final
+
+    from perfpy.analysis.counts import Row
+    from perfpy.analysis.ratios import Ratio
+    from perfpy.analysis.tally import Line, Tally
+
+_PLACE, _CPUS, _COUNT, _UNIT, _EVENT, _CGROUP, _RATIO, _RATIO_UNIT, _SPREAD, _SHARE = range(10)
+_HEADINGS: Final = ("", "cpus", "count", "unit", "event", "cgroup", "ratio", "", "spread", "counted")
+_RIGHT: Final = (_CPUS, _COUNT, _RATIO, _SPREAD, _SHARE)
+#: what is left out first where the screen is too narrow, and the least that remains of an event's name
+_DISPENSABLE: Final = ((_RATIO, _RATIO_UNIT), (_CPUS,), (_CGROUP,), (_SPREAD,), (_SHARE,))
+_SHORTEST_NAME: Final = 12
+_TRUSTED_SHARE: Final = 0.5
+
+_DIM, _YELLOW, _RED, _PLAIN = "2", "33", "31", "\033[0m"
+
+
+class ScreenView(TextView):
+    """Writes tallies of one measurement; width: of the terminal; colour: whether it shows any."""
+
+    def __init__(self, title: str, *, width: int, colour: bool, separators: str = "", repeat_table: bool = False) -> None:
+        super().__init__(title, separators=separators, repeat_table=repeat_table)
+        self._width = max(width, 20)
+        self._colour = colour
+
+    def render(self, tally: Tally) -> Iterator[str]:
+        """The text of one printing, with notes below a result."""
+        yield from super().render(tally)
+        if tally.timestamp is None:
+            for note in notes(tally):
+                yield self._note(note)
+
+    def _count_lines(self, tally: Tally) -> Iterator[str]:
+        if tally.timestamp is not None:
+            yield from super()._count_lines(tally)
+            return
+        lines = [(line, cells) for line in tally.lines() for cells in self._rows(line, tally)]
+        columns = [column for column in range(len(_HEADINGS)) if any(cells[column] for _, cells in lines)]
+        widths = _fitting(columns, [cells for _, cells in lines], self._width)
+        yield self._painted(_joined(_HEADINGS, widths), _DIM) + "\n"
+        for line, cells in lines:
+            yield self._painted(_joined(cells, widths), _code(line.row)) + "\n"
+
+    def _rows(self, line: Line, tally: Tally) -> Iterator[list[str]]:
+        """A count with its first ratio, and a row for each further one."""
+        row = line.row
+        cells = [""] * len(_HEADINGS)
+        cells[_PLACE] = _place(row, tally.mode)
+        cells[_CPUS] = str(row.cells) if tally.mode not in (Aggregation.GLOBAL, Aggregation.NONE, Aggregation.THREAD) else ""
+        cells[_COUNT] = self._count_alone(row)
+        cells[_UNIT], cells[_EVENT], cells[_CGROUP] = row.event.unit, line.name, row.event.cgroup or ""
+        first, *more = line.ratios or (None,)
+        cells[_RATIO], cells[_RATIO_UNIT] = _ratio(first)
+        cells[_SPREAD] = f"+-{line.noise:.2f}%" if line.noise else ""
+        cells[_SHARE] = f"{row.running / row.enabled:.0%}" if row.counted and row.running != row.enabled else ""
+        yield cells
+        for ratio in more:
+            further = [""] * len(_HEADINGS)
+            further[_RATIO], further[_RATIO_UNIT] = _ratio(ratio)
+            yield further
+
+    def _count_alone(self, row: Row) -> str:
+        if not row.counted:
+            return "not counted" if row.event.supported else "not supported"
+        return self._number(row.amount, 0 if float(row.event.scale).is_integer() else 2)
+
+    def _note(self, text: str) -> str:
+        import textwrap
+
+        lines = textwrap.wrap(text, self._width - 1, initial_indent=" ", subsequent_indent="   ", break_long_words=False)
+        return "".join(self._painted(line, _DIM) + "\n" for line in lines)
+
+    def _painted(self, text: str, code: str) -> str:
+        return f"\033[{code}m{text}{_PLAIN}" if self._colour and code else text
+
+
+def _place(row: Row, mode: Aggregation) -> str:
+    return "" if mode is Aggregation.GLOBAL else row.place.label
+
+
+def _code(row: Row) -> str:
+    """Red for what has no count, yellow for what was mostly guessed."""
+    if not row.counted:
+        return _RED
+    return _YELLOW if row.running < _TRUSTED_SHARE * row.enabled else ""
+
+
+def _ratio(ratio: Ratio | None) -> tuple[str, str]:
+    if ratio is None or ratio.value is None or ratio.unit is None:
+        return "", ""
+    return (ratio.format % ratio.value).strip(), ratio.unit.strip()
+
+
+def _fitting(columns: Sequence[int], rows: Sequence[Sequence[str]], width: int) -> dict[int, int]:
+    """Each column's width, so that they fit the screen; what does not is left out, then the names are cut."""
+    widths = {column: max(len(_HEADINGS[column]), *(len(cells[column]) for cells in rows)) for column in columns}
+    for together in _DISPENSABLE:
+        if _total(widths) > width:
+            for column in together:
+                widths.pop(column, None)
+    excess = _total(widths) - width
+    if excess > 0:
+        widths[_EVENT] = max(widths[_EVENT] - excess, min(widths[_EVENT], _SHORTEST_NAME))
+    return widths
+
+
+def _total(widths: dict[int, int]) -> int:
+    return sum(widths.values()) + 2 * len(widths)
+
+
+def _joined(cells: Sequence[str], widths: dict[int, int]) -> str:
+    return " " + "  ".join(_cell(cells[column], size, column) for column, size in widths.items()).rstrip()
+
+
+def _cell(text: str, size: int, column: int) -> str:
+    if len(text) > size:
+        text = text[: size - 1] + "…"
+    return f"{text:>{size}}" if column in _RIGHT else f"{text:<{size}}"

@@ -1,0 +1,133 @@
+"""Tallies as text, CSV and JSON: perf's columns, for counts that this machine cannot make."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from perfpy.abi.attr import EventAttr
+from perfpy.abi.flags import HardwareId, PerfType, SoftwareId
+from perfpy.analysis.comparison import Runs, compare_runs
+from perfpy.analysis.counts import Aggregation, Cell, CountedEvent, Grouping, aggregate, one_cell_a_package
+from perfpy.analysis.tally import Tally, Times
+from perfpy.views.stat import comparison as stat_compare
+from perfpy.views.stat.csv_text import CsvView
+from perfpy.views.stat.json_text import JsonView
+from perfpy.views.stat.text import TextView
+
+
+def hardware(name: str, config: int) -> CountedEvent:
+    return CountedEvent(name, EventAttr(type=PerfType.HARDWARE, config=config))
+
+
+def clock() -> CountedEvent:
+    return CountedEvent("task-clock", EventAttr(type=PerfType.SOFTWARE, config=SoftwareId.TASK_CLOCK), unit="msec", scale=1e-6)
+
+
+def tally(counts: dict[CountedEvent, tuple[int, int, int]], **more: object) -> Tally:
+    """counts: event -> value, enabled, running."""
+    grouping = Grouping.everything()
+    rows = {event: aggregate(event, [Cell(-1, 0, *count)], grouping) for event, count in counts.items()}
+    return Tally(list(counts), rows, grouping, wall_ns=2e9, times=Times((2 * 10**9,)), **more)  # type: ignore[arg-type]
+
+
+def pmu_counts() -> dict[CountedEvent, tuple[int, int, int]]:
+    return {
+        clock(): (10**9, 10**9, 10**9),
+        hardware("cycles", HardwareId.CPU_CYCLES): (3_000_000_000, 100, 100),
+        hardware("instructions", HardwareId.INSTRUCTIONS): (6_000_000_000, 100, 50),
+        hardware("branches", HardwareId.BRANCH_INSTRUCTIONS): (1000, 100, 100),
+        hardware("branch-misses", HardwareId.BRANCH_MISSES): (25, 100, 100),
+        hardware("stalled-cycles-frontend", HardwareId.STALLED_CYCLES_FRONTEND): (600_000_000, 100, 100),
+    }
+
+
+def test_text_with_hardware_ratios_and_multiplexing() -> None:
+    """GHz, insn per cycle, stalled cycles, misses, and the share of the time on the PMU."""
+    lines = "".join(TextView("'cmd'").render(tally(pmu_counts()))).splitlines()
+    assert lines[3] == "           1000.00 msec task-clock                       #    0.500 CPUs utilized             "
+    assert lines[4] == "        3000000000      cycles                           #    3.000 GHz                       "
+    assert lines[5] == "       12000000000      instructions                     #    4.00  insn per cycle            "
+    assert lines[6] == "                                                  #    0.05  stalled cycles per insn     (50.00%)"
+    assert lines[8] == "                25      branch-misses                    #    2.50% of all branches           "
+    assert lines[9] == "         600000000      stalled-cycles-frontend          #   20.00% frontend cycles idle      "
+
+
+def test_thousands_are_grouped_where_the_locale_does() -> None:
+    """-B is a matter of the separator."""
+    text = "".join(TextView("'cmd'", separators=",").render(tally(pmu_counts())))
+    assert "     3,000,000,000      cycles" in text
+    assert "          1,000.00 msec task-clock" in text
+
+
+def test_csv_fields() -> None:
+    """Count, unit, event, running, share, ratio, its unit; further ratios on lines of their own."""
+    lines = "".join(CsvView(",").render(tally(pmu_counts()))).splitlines()
+    assert lines[0] == "1000.00,msec,task-clock,1000000000,100.00,0.500,CPUs utilized"
+    assert lines[2] == "12000000000,,instructions,50,50.00,4.00,insn per cycle"
+    assert lines[3] == ",,,,,0.05,stalled cycles per insn"
+
+
+def test_json_objects() -> None:
+    """Every line is an object, with perf's keys."""
+    objects = [json.loads(line) for line in JsonView().render(tally(pmu_counts()))]
+    assert objects[1] == {
+        "counter-value": "3000000000.000000",
+        "unit": "",
+        "event": "cycles",
+        "event-runtime": 100,
+        "pcnt-running": 100.0,
+        "metric-value": "3.000000",
+        "metric-unit": "GHz",
+    }
+
+
+def test_what_was_not_counted() -> None:
+    """Never on the PMU, or nothing that the machine could count."""
+    never, unknown = hardware("cycles", HardwareId.CPU_CYCLES), hardware("branches", HardwareId.BRANCH_INSTRUCTIONS)
+    unknown.supported = False
+    text = "".join(TextView("'cmd'").render(tally({never: (0, 100, 0), unknown: (0, 0, 0)})))
+    assert "     <not counted>      cycles" in text
+    assert "   <not supported>      branches" in text
+
+
+def test_multiplexed_counts_are_estimated_once() -> None:
+    """Counts are scaled a counter at a time; --no-scale leaves them."""
+    event = hardware("cycles", HardwareId.CPU_CYCLES)
+    cells = [Cell(0, 0, 100, 10, 5), Cell(1, 0, 100, 10, 10)]
+    assert aggregate(event, cells, Grouping.everything())[0].value == 300
+    assert aggregate(event, cells, Grouping.everything(), scale=False)[0].value == 200
+
+
+def test_a_part_with_a_counter_that_never_ran_has_no_count() -> None:
+    """A sum over the other counters would mislead."""
+    event = hardware("cycles", HardwareId.CPU_CYCLES)
+    grouping = Grouping.by_part(Aggregation.SOCKET, {0: (0,), 1: (0,), 2: (1,)})
+    rows = aggregate(event, [Cell(0, 0, 5, 9, 9), Cell(1, 0, 0, 9, 0), Cell(2, 0, 7, 9, 9)], grouping)
+    assert [(row.place.label, row.counted, row.value, row.cells) for row in rows] == [("S0", False, 0, 2), ("S1", True, 7, 1)]
+
+
+def test_events_of_a_package_are_counted_once() -> None:
+    """Each package's first counter stands for it."""
+    cells = [Cell(0, 0, 5, 9, 9), Cell(1, 0, 5, 9, 9), Cell(2, 0, 7, 9, 9)]
+    assert [cell.cpu for cell in one_cell_a_package(cells, lambda cpu: cpu // 2)] == [0, 2]
+
+
+@pytest.mark.parametrize("form", ["text", "csv", "json"])
+def test_comparisons_say_which_side_is_higher(form: str) -> None:
+    """The verdict is in every form."""
+    a, b = Runs("old"), Runs("new")
+    for run in range(10):
+        a.add(10**9 + run * 10**6, {})
+        b.add(2 * 10**9 + run * 10**6, {})
+    comparison = compare_runs(a, b)
+    rendered = {
+        "text": stat_compare.render_text(comparison, pictures=True),
+        "csv": stat_compare.render_csv(comparison, ","),
+        "json": stat_compare.render_json(comparison),
+    }[form]
+    text = "".join(rendered)
+    assert "B is higher" in text
+    if form == "json":
+        assert json.loads(text)["change"] == pytest.approx(0.99, abs=0.02)

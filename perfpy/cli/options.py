@@ -49,7 +49,7 @@ class Option:
     argument after all, where that is no option. default: ... for the kind's own
     (False, 0, [] or None). negatable: `--no-X` is accepted;
     negated: what that gives an option with a value (None: the default again).
-    lacking: perf has this option and we do not, for this reason.
+    lacking: perf has this option and we do not, for this reason; `--no-X`, which asks for what we do, is accepted where `undone` is set.
     ends_line: what follows does not matter any more.
     """
 
@@ -67,6 +67,7 @@ class Option:
         negatable: bool = True,
         negated: Any = None,
         lacking: str = "",
+        undone: bool = False,
         metavar: str = "",
         hidden: bool = False,
         ends_line: bool = False,
@@ -85,6 +86,7 @@ class Option:
         self.negatable = negatable
         self.negated = 0 if count else negated
         self.lacking = lacking
+        self.undone = undone
         self.metavar = metavar or _METAVARS.get(type, "<str>")
         self.hidden = hidden or bool(lacking)
         self.ends_line = ends_line

@@ -74,7 +74,8 @@ class Parser:
         word, equals, attached = text.partition("=")
         option, negated = self._find(word)
         shown = f"--{word}"
-        _refuse_lacking(option, shown)
+        if not (negated and option.undone):
+            _refuse_lacking(option, shown)
         if negated and not option.negatable:
             raise UsageError(f"option {shown} cannot be negated")
         if equals and (negated or not option.wants_value):

@@ -43,7 +43,6 @@ _LACKING: Final = {
     "--disable-order": "records are always shown in order of time",
     "--socket-filter": "use -C with the socket's CPUs",
     "--pretty": "with -T, values are always in columns",
-    "--inline": "inlined calls are not read yet",
     "--addr2line": "source lines are not read yet",
     "--full-source-path": "source lines are not read yet",
     "--switch-on": "perfpy script has it",
@@ -111,6 +110,7 @@ _LACKING: Final = {
 @option("--ignore-vmlinux", is_flag=True, help="do not look for a vmlinux")
 @verbose_option
 @quiet_option
+@option("--inline", is_flag=True, lacking="inlined calls are not read yet", undone=True)
 @lacking_options(_LACKING)
 @argument("part", metavar="[<symbol part>]")
 def command(**values: Any) -> int:

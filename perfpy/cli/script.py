@@ -40,7 +40,6 @@ _LACKING: Final = {
     "--list-dlfilters": "filters written in C are not loaded",
     "-L,--Latency": "the latency format is not there",
     "-d,--debug-mode": "use report --stats to see what was lost",
-    "--inline": "inlined calls are not read yet",
     "--addr2line": "source lines are not read yet",
     "--full-source-path": "source lines are not read yet",
     "--show-round-events": "rounds are not shown among ordered samples; report -D shows them",
@@ -97,6 +96,7 @@ def _show_options(function: Any) -> Any:
 @symbol_options
 @verbose_option
 @quiet_option
+@option("--inline", is_flag=True, lacking="inlined calls are not read yet", undone=True)
 @lacking_options(_LACKING)
 def command(**values: Any) -> int:
     """Read a recording and print every sample."""

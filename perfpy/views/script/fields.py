@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from perfpy.abi.flags import BranchSample, PerfType, SampleType, SoftwareId
+from perfpy.abi.flags import PerfType, SampleType, SoftwareId
 from perfpy.errors import PerfError, UsageError
 
 if TYPE_CHECKING:
@@ -275,8 +275,3 @@ def _put(one: FieldSet, name: str, removes: bool, *, by_name: bool) -> None:
     if by_name:  # perf notes the wish only for fields of all kinds
         (one.dropped if removes else one.asked).add(name)
         (one.asked if removes else one.dropped).discard(name)
-
-
-def branches_recorded(events: Iterable[FileEvent], bit: int = BranchSample.ANY) -> bool:
-    """Whether some event recorded branches of this kind."""
-    return any(event.attr.branch_sample_type & bit for event in events)

@@ -240,3 +240,21 @@ def test_help_hides_what_is_lacking(capsys):
 def test_a_command_may_refuse_its_line_itself():
     with pytest.raises(UsageError, match="both"):
         fail("cannot have both")
+
+
+@perf_command()
+@option("--inline", is_flag=True, lacking="not read yet", undone=True)
+@lacking_options({"--gtk": "no windows"})
+def plain(**values: object) -> None:
+    """A command that never does what one of its options asks for."""
+    received.update(values)
+
+
+@pytest.mark.parametrize("refused", ["--inline", "--gtk", "--no-gtk"])
+def test_what_is_lacking_is_refused(refused: str):
+    with pytest.raises(UsageError, match="but not perfpy's"):
+        run(plain, refused)
+
+
+def test_the_opposite_of_what_is_lacking_may_be_asked_for():
+    assert run(plain, "--no-inline")["inline"] is False

@@ -48,13 +48,16 @@ OPTIONS = (
 @pytest.fixture(scope="module")
 def recordings(tmp_path_factory: pytest.TempPathFactory, perf: str) -> list[Path]:
     folder = tmp_path_factory.mktemp("recordings")
-    paths = []
-    for number, (loops, texts) in enumerate([(400_000, 5_000), (100_000, 30_000), (400_000, 5_000)]):
-        paths.append(folder / f"{number}.data")
-        record = [perf, "record", "-q", "-N", "-e", "cpu-clock,page-faults", "-F", "1999", "-o", str(paths[-1]), "--"]
-        script = WORK.format(loops=loops, texts=texts)
-        subprocess.run([*record, sys.executable, "-c", script], check=True, capture_output=True, timeout=60)
-    return paths
+    work = [(400_000, 5_000), (100_000, 30_000), (400_000, 5_000)]
+    return [recorded(perf, folder / f"{number}.data", *amounts) for number, amounts in enumerate(work)]
+
+
+def recorded(perf: str, path: Path, loops: int, texts: int) -> Path:
+    """A recording of a program that does sums, then texts."""
+    record = [perf, "record", "-q", "-N", "-e", "cpu-clock,page-faults", "-F", "1999", "-o", str(path), "--"]
+    script = WORK.format(loops=loops, texts=texts)
+    subprocess.run([*record, sys.executable, "-c", script], check=True, capture_output=True, timeout=60)
+    return path
 
 
 def answer(*command: object) -> str:
@@ -94,8 +97,9 @@ def test_a_recording_beside_itself_has_no_mark(recordings: list[Path]) -> None:
     assert "*" not in answer(*PERFPY, "diff", "--noise", "-q", recordings[0], recordings[0])
 
 
-def test_a_change_of_the_program_is_marked(recordings: list[Path]) -> None:
-    document = json.loads(answer(*PERFPY, "diff", "--json", recordings[0], recordings[1]))
+def test_a_change_of_the_program_is_marked(perf: str, tmp_path: Path) -> None:
+    sums, texts = recorded(perf, tmp_path / "sums", 8_000_000, 0), recorded(perf, tmp_path / "texts", 0, 200_000)
+    document = json.loads(answer(*PERFPY, "diff", "--json", sums, texts))
     clock = document["events"][0]
     marked = [row["keys"]["symbol"] for row in clock["rows"] if row["changes"][0]["significant"]]
     assert marked

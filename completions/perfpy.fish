@@ -176,7 +176,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from report' -l raw-trace -f -d 's
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l skip-empty -f -d 'leave out events without samples'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l stdio -f -d 'plain text in perfs layout, on a terminal too'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l tui -f -d 'browse the report'
-complete -c perfpy -n '__fish_seen_subcommand_from report' -l stdio-color -d 'colours  always, never or auto'
+complete -c perfpy -n '__fish_seen_subcommand_from report' -l stdio-color -d 'colours in plain text  always, never or auto'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l json -d 'the report as JSON'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l flamegraph -l html -d 'a flame graph, one HTML file'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l folded -d 'stacks as lines for flamegraph.pl and others'

@@ -275,7 +275,7 @@ _perfpy() {
                 '*--skip-empty[leave out events without samples]' \
                 '*--stdio[plain text in perfs layout, on a terminal too]' \
                 '*--tui[browse the report]' \
-                '*--stdio-color=[colours  always, never or auto]::value: ' \
+                '*--stdio-color=[colours in plain text  always, never or auto]::value:(always never auto)' \
                 '*--json=[the report as JSON]::file:_files' \
                 '*--flamegraph=[a flame graph, one HTML file]::file:_files' \
                 '*--html=[a flame graph, one HTML file]::file:_files' \

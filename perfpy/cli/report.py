@@ -45,9 +45,6 @@ _LACKING: Final = {
     "--pretty": "with -T, values are always in columns",
     "--addr2line": "source lines are not read yet",
     "--full-source-path": "source lines are not read yet",
-    "--switch-on": "perfpy script has it",
-    "--switch-off": "perfpy script has it",
-    "--show-on-off-events": "perfpy script has it",
 }
 
 
@@ -77,6 +74,9 @@ _LACKING: Final = {
 @option("--tid", default="", metavar="<tid[,tid...]>", help="only these threads")
 @option("-C", "--cpu", default="", metavar="<cpu>", help="only these CPUs")
 @option("--time", default="", metavar="<str>", help="only this time: start,stop, 10%-20%, 10%/2")
+@option("--switch-on", default="", metavar="<event>", help="only samples behind this event")
+@option("--switch-off", default="", metavar="<event>", help="only samples before this event")
+@option("--show-on-off-events", is_flag=True, help="count the events of --switch-on and --switch-off, too")
 @option("--percent-limit", type=float, default=None, metavar="<percent>", help="leave out rows below it")
 @option("--percentage", type=choice("relative", "absolute"), default=None, help="shares of what filters leave, or of all")
 @option("-U", "--hide-unresolved", is_flag=True, help="leave out what has no symbol")
@@ -92,7 +92,15 @@ _LACKING: Final = {
 @option("--skip-empty", is_flag=True, default=None, help="leave out events without samples (default)")
 @stdio_option
 @option("--tui", is_flag=True, help="browse the report (needs pip install perfpy[tui])")
-@option("--stdio-color", bare="always", takes_word=True, default="auto", metavar="<mode>", help="colours: always, never or auto")
+@option(
+    "--stdio-color",
+    type=choice("always", "never", "auto"),
+    bare="always",
+    takes_word=True,
+    default="auto",
+    metavar="<mode>",
+    help="colours in plain text: always, never or auto",
+)
 @option("--json", bare="-", takes_word=True, default=None, metavar="<file>", help="the report as JSON")
 @option("--flamegraph", "--html", bare="", takes_word=True, default=None, metavar="<file>", help="a flame graph, one HTML file")
 @option("--folded", bare="-", takes_word=True, default=None, metavar="<file>", help="stacks as lines for flamegraph.pl and others")

@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from perfpy.abi.flags import SampleType
+from perfpy.analysis.eventswitch import EventSwitch
 from perfpy.analysis.options import DEFAULT_PARENT, ReportOptions
 from perfpy.analysis.sortkeys import DEFAULT_ORDER, Mode
 from perfpy.cli import report_options as texts
@@ -18,7 +19,7 @@ from perfpy.cli.options import fail
 from perfpy.cli.perfconfig import load
 from perfpy.cli.progress import progress_line
 from perfpy.cli.symbol_values import symbol_options_of
-from perfpy.cli.terminal import is_terminal, wants_plain
+from perfpy.cli.terminal import is_terminal, wants_colour, wants_plain
 from perfpy.errors import OutputFailed, PerfError
 from perfpy.views.report_text import HEADER_HINT, TextOptions, report_lines
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from perfpy.analysis.reporting import Report
+    from perfpy.analysis.selection import Selection
     from perfpy.recording import Recording
     from perfpy.symbols.debugfiles import SymbolOptions
 
@@ -142,8 +144,7 @@ class ReportRun:
     def _export(self) -> int:
         from perfpy.cli.report_exports import write_exports
 
-        selection = texts.selection(self._values, self._times())
-        return write_exports(self._recording, self._values, selection, self._symbol_options())
+        return write_exports(self._recording, self._values, self._selection(), self._symbol_options())
 
     def _options(self) -> ReportOptions:
         values, config = self._values, self._config
@@ -158,7 +159,7 @@ class ReportRun:
         percentage = values["percentage"] or config.get("hist.percentage", "absolute")
         return ReportOptions(
             wanted=texts.wanted(values, children=children and not values["hierarchy"], config=config, mode=self._mode()),
-            selection=texts.selection(values, self._times()),
+            selection=self._selection(),
             call_graph=graph,
             children=children and not values["hierarchy"],
             hierarchy=values["hierarchy"],
@@ -194,6 +195,12 @@ class ReportRun:
         if lacking:
             raise PerfError(f"{self._recording.path}: the recording has no such data; {lacking}")
 
+    def _selection(self) -> Selection:
+        """The filters."""
+        values = self._values
+        switch = EventSwitch.between(values["switch_on"], values["switch_off"], self._recording.events, show=values["show_on_off_events"])
+        return texts.selection(values, self._times(), switch)
+
     def _times(self) -> Any:
         from perfpy.views.timeranges import ranges_of
 
@@ -227,6 +234,7 @@ class ReportRun:
             hidden=tuple(key for key, _, _ in hidden),
             skip_empty=config.flag("report.skip-empty", True) if skip is None else skip,
             memory_order=self._memory_order(),
+            colour=wants_colour(values["stdio_color"]),
         )
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from perfpy.views.share_colour import coloured
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -41,14 +43,17 @@ class ChainWriter:
 
     graph: the style and its limits; name: position of a frame -> text;
     separator: between the functions of a folded line; skip_first: leave out
-    the first function, which the row has named already.
+    the first function, which the row has named already; colour: colour shares.
     """
 
-    def __init__(self, graph: CallGraph, name: Callable[[int], str], *, separator: str = ";", skip_first: bool = False) -> None:
+    def __init__(
+        self, graph: CallGraph, name: Callable[[int], str], *, separator: str = ";", skip_first: bool = False, colour: bool = False
+    ) -> None:
         self._graph = graph
         self._name = name
         self._separator = separator
         self._skip_first = skip_first
+        self._colour = colour
 
     def lines(self, nodes: list[CallNode], stem: Stem) -> Iterator[str]:
         """The lines of one entry's tree."""
@@ -63,7 +68,9 @@ class ChainWriter:
             return str(period)
         if self._graph.value == "count":
             return str(count)
-        return f"{period * 100.0 / total if total else 0.0:.2f}%"
+        percent = period * 100.0 / total if total else 0.0
+        text = f"{percent:.2f}%"
+        return coloured(percent, text) if self._colour else text
 
     def _tree(self, nodes: list[CallNode], stem: Stem) -> Iterator[str]:
         margin, drawn = _MARGIN, False

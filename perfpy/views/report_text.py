@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from perfpy.analysis.keycolumns import byte_width
 from perfpy.analysis.sortkeys import Cell, Metric, SortKey, Unit
 from perfpy.views.callchain_text import ChainWriter, Stem
+from perfpy.views.share_colour import coloured
 from perfpy.views.tips import tip
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ class TextOptions:
 
     separator: perf's -t, None for aligned columns; widths: -w; quiet: only
     rows; percent_limit: rows below it are left out; times: the text of --time;
-    hidden: keys that are the same in all rows (perf's elided columns).
+    hidden: keys that are the same in all rows (perf's elided columns); colour:
+    whether shares are coloured (in columns: of aligned text only, as perf does).
     """
 
     separator: str | None = None
@@ -42,6 +44,7 @@ class TextOptions:
     hidden: tuple[str, ...] = ()
     skip_empty: bool = True
     memory_order: str = ""
+    colour: bool = False
 
 
 def report_lines(report: Report, options: TextOptions) -> Iterator[str]:
@@ -169,7 +172,8 @@ class HistogramText:
             return None
         wanted = self._histogram.options.wanted
         named_already = wanted.fields is None and (wanted.sort or "").startswith("sym")
-        return ChainWriter(graph, trees.frame_name, separator=self._options.separator or ";", skip_first=named_already)
+        separator = self._options.separator or ";"
+        return ChainWriter(graph, trees.frame_name, separator=separator, skip_first=named_already, colour=self._options.colour)
 
     def _row(self, entry: int) -> str:
         widths = [0 if column.entry is self._last else column.width for column in self.columns]
@@ -189,6 +193,7 @@ class MetricColumnText:
         own = user_width or metric.width
         grouped = histogram.options.group is not False
         self.width = max(own, len(self._members) * metric.width if grouped else 0, len(self._name))
+        self._colour = options.colour and not options.separator
         self._number_width = 1 if options.separator else own - (1 if metric.unit is Unit.NUMBER else 2)
 
     def header(self) -> str:
@@ -204,7 +209,9 @@ class MetricColumnText:
         if metric.value not in histogram.entries.sums:
             return f" {'N/A':>{self.width - 1}}"
         if metric.unit is Unit.PERCENT:
-            return f" {histogram.percent(metric.value, entry, member):{width}.2f}%"
+            percent = histogram.percent(metric.value, entry, member)
+            text = f" {percent:{width}.2f}%"
+            return coloured(percent, text) if self._colour else text
         if metric.unit is Unit.NUMBER:
             return f" {histogram.value(metric.value, entry, member):{width}d}"
         return f" {histogram.mean(metric.value, entry, member):{width}.1f}"

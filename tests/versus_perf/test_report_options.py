@@ -38,6 +38,10 @@ PLAIN = [
     "--time 20%/2 -s comm",
     "--percent-limit 2 -q",
     "-H --no-children -g none",
+    "--stdio-color=always -n -s comm,dso",
+    "--stdio-color=always -H -w 12,12 -s comm,dso",
+    "--stdio-color=always -t , -s comm",
+    "--stdio-color=never -s comm",
 ]
 WITH_CHAINS = [
     "-g callee",
@@ -48,6 +52,9 @@ WITH_CHAINS = [
     "-g graph,0.5,3,callee,function,count",
     "--no-children --ignore-callees do_syscall_64",
     "-s parent -p entry_SYSCALL",
+    "--stdio-color=always",
+    "--stdio-color always -g flat -t ;",
+    "--stdio-color=always --no-children -g fractal,0.5,callee,count",
 ]
 WITH_GROUPS = ["--no-group", "--group-sort-idx 1", "-H -s comm,{dso,sym}"]
 LINES = {"flat": PLAIN, "callchains": PLAIN[:1] + WITH_CHAINS, "group": PLAIN[:4] + WITH_GROUPS}

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfpy.analysis.eventswitch import EventSwitch
     from perfpy.analysis.places import Places
     from perfpy.analysis.sources import SampleView
 
@@ -33,7 +34,7 @@ class Selection:
     """None means everything.
 
     comms, pids, tids, dsos, symbols: marked unless among them; symbol_part: rows
-    whose function's name lacks it are not shown. cpus, times: taken out unless among them.
+    whose function's name lacks it are not shown. cpus, times: taken out unless among them; switch: taken out while it is off.
     """
 
     comms: tuple[str, ...] | None = None
@@ -44,6 +45,7 @@ class Selection:
     symbol_part: str | None = None
     cpus: tuple[int, ...] | None = None
     times: Times | None = None
+    switch: EventSwitch | None = None
 
     @property
     def by_place(self) -> bool:
@@ -66,13 +68,20 @@ class Selection:
             needed.add("time")
         return needed
 
+    def begin(self) -> None:
+        """A pass over the samples begins: kept_rows() gets the first ones next."""
+        if self.switch is not None:
+            self.switch.restart()
+
     def kept_rows(self, samples: SampleView) -> slice | NDArray[np.int64]:
         """Which samples stay: of known events, on the CPUs and within the times wanted."""
         kept = samples.event >= 0
-        if self.cpus is not None:
-            kept = kept & np.isin(samples.column("cpu"), self.cpus)
         if self.times is not None:
             kept = kept & self.times.mask(samples.column("time").astype(np.uint64))
+        if self.switch is not None:
+            kept = self.switch.mask(samples.event, kept)
+        if self.cpus is not None:  # last: what ran on other CPUs switches, too
+            kept = kept & np.isin(samples.column("cpu"), self.cpus)
         return slice(None) if kept.all() else np.flatnonzero(kept)
 
     def mark(self, samples: SampleView) -> NDArray[np.bool_] | None:

@@ -48,6 +48,7 @@ class _Builder:
         self._timed: list[tuple[NDArray[np.int64], ...]] | None = [] if timed else None
         attrs = [event.attr for event in data.events]
         fields = self._profile.fields() | selection.fields() | ({"time"} if timed else set())
+        selection.begin()
         for batch in delivered_samples(data, fields):
             samples = SampleView(batch.columns, batch.event, batch.key, attrs, timeline, symbolizer)
             self._add(samples.take(selection.kept_rows(samples)))

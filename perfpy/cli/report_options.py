@@ -18,6 +18,7 @@ from perfpy.cli.options import fail
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from perfpy.analysis.eventswitch import EventSwitch
     from perfpy.analysis.selection import Times
     from perfpy.cli.perfconfig import Config
 
@@ -108,7 +109,7 @@ def cpus(text: str) -> tuple[int, ...] | None:
     return tuple(found) or None
 
 
-def selection(values: Mapping[str, Any], times: Times | None) -> Selection:
+def selection(values: Mapping[str, Any], times: Times | None, switch: EventSwitch | None) -> Selection:
     """The filters of a command line."""
     return Selection(
         comms=words(values["comms"]),
@@ -119,6 +120,7 @@ def selection(values: Mapping[str, Any], times: Times | None) -> Selection:
         symbol_part=values["symbol_filter"] or None,
         cpus=cpus(values["cpu"]),
         times=times,
+        switch=switch,
     )
 
 

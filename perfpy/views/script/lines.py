@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfpy.analysis.eventswitch import EventSwitch
     from perfpy.perfdata.events import FileEvent
     from perfpy.views.script.samplefilter import SampleFilter
     from perfpy.views.script.timetext import RelativeTimes
@@ -88,8 +89,7 @@ class ScriptLines:
     def _chosen(self, batch: Batch) -> Batch:
         kept = None if self.keep.is_open else self._mask(batch)
         if self.switch is not None:
-            on = self.switch.mask(batch.event)
-            kept = on if kept is None else kept & on
+            kept = self.switch.mask(batch.event, kept)
         return batch if kept is None or kept.all() else taken(batch, np.flatnonzero(kept))
 
     def _texts(self, batch: Batch, side: list[SideLine], makers: Sequence[EventLines]) -> list[bytes]:
@@ -134,29 +134,6 @@ class ScriptLines:
                 made = makers[number].flat(taken(batch, rows), times[rows]).lines()
                 lines[rows] = np.fromiter(made, object, len(made))
         return Flat(lines.tolist(), 1)
-
-
-class EventSwitch:
-    """--switch-on and --switch-off: samples count from one event on, and up to another."""
-
-    def __init__(self, on: int | None, off: int | None, *, show: bool) -> None:
-        """on, off: indexes of events; show: the switching samples count themselves."""
-        self._on, self._off, self._show = on, off, show
-        self._is_off = on is not None
-
-    def mask(self, events: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Which of the next samples count."""
-        kept = np.zeros(len(events), bool)
-        for row, event in enumerate(events.tolist()):
-            if self._is_off and event == self._on:
-                self._is_off = False
-                kept[row] = self._show
-            elif not self._is_off and event == self._off:
-                self._is_off = True
-                kept[row] = self._show
-            else:
-                kept[row] = not self._is_off
-        return kept
 
 
 def taken(batch: Batch, rows: NDArray[np.intp]) -> Batch:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from perfpy.abi.flags import MISC_KERNEL, RecordType
-from perfpy.errors import UsageError
 from perfpy.perfdata.group_reads import carries_readings, delivered
 from perfpy.symbols.dso import KERNEL_NAME
 from perfpy.views.script.fields import OutputFields
@@ -20,12 +19,13 @@ from perfpy.views.script.samplefilter import SampleFilter
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from perfpy.analysis.eventswitch import EventSwitch
     from perfpy.perfdata.batches import Batch
     from perfpy.recording import Recording
     from perfpy.symbols.debugfiles import SymbolOptions
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.views.script.eventlines import LineContext
-    from perfpy.views.script.lines import EventSwitch, ScriptLines
+    from perfpy.views.script.lines import ScriptLines
     from perfpy.views.script.tracetext import TraceSource
     from perfpy.views.timeranges import TimeRanges
 
@@ -190,20 +190,10 @@ class ScriptRun:
         return maker.lines(self._recording.side_band())
 
     def _switch(self) -> EventSwitch | None:
+        from perfpy.analysis.eventswitch import EventSwitch
+
         options = self._options
-        if not options.switch_on and not options.switch_off:
-            return None
-        from perfpy.views.script.lines import EventSwitch
-
-        return EventSwitch(self._index(options.switch_on), self._index(options.switch_off), show=options.show_switches)
-
-    def _index(self, name: str) -> int | None:
-        if not name:
-            return None
-        for event in self._recording.events:
-            if event.name == name:
-                return event.index
-        raise UsageError(f"switch event not found ({name})")
+        return EventSwitch.between(options.switch_on, options.switch_off, self._recording.events, show=options.show_switches)
 
 
 def _only(batches: Iterable[Batch], event: int) -> Iterator[Batch]:

@@ -256,6 +256,9 @@ _perfpy() {
                 '*-C+[only these CPUs]:value: ' \
                 '*--cpu=[only these CPUs]:value: ' \
                 '*--time=[only this time  start,stop, 10%-20%, 10%/2]:value: ' \
+                '*--switch-on=[only samples behind this event]:event:_perfpy_events' \
+                '*--switch-off=[only samples before this event]:event:_perfpy_events' \
+                '*--show-on-off-events[count the events of --switch-on and --switch-off, too]' \
                 '*--percent-limit=[leave out rows below it]:value: ' \
                 '*--percentage=[shares of what filters leave, or of all]:value:(relative absolute)' \
                 '*-U[leave out what has no symbol]' \

@@ -8,6 +8,7 @@ rows, and the text. Ranks ascend in the order in which perf shows rows.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -132,6 +133,14 @@ def _strings(texts: list[str], *, wide: bool = True) -> KeyColumn:
 def comm(facts: Facts, values: Int64) -> KeyColumn:
     """The command at the time of the sample."""
     return _strings([facts.comms[number] for number in values.tolist()], wide=False)
+
+
+_DIGITS = re.compile("[0-9]+")
+
+
+def comm_without_digits(facts: Facts, values: Int64) -> KeyColumn:
+    """The command with <N> for each of its numbers: kworker/0:1 and kworker/1:2 are one row."""
+    return _strings([_DIGITS.sub("<N>", facts.comms[number]) for number in values.tolist()])
 
 
 def thread(facts: Facts, values: Int64) -> KeyColumn:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from perfpy.abi.columns import spans_index
-from perfpy.abi.flags import PerfType, SampleType
-from perfpy.abi.records import LostSamples
+from perfpy.abi.flags import PerfType, RecordType, SampleType
+from perfpy.abi.records import Cgroup, LostSamples
 from perfpy.analysis.branches import branch_samples
 from perfpy.analysis.entries import Chains, Entries, EntryBuilder, Tables
 from perfpy.analysis.histogram import EventTotals, Histogram, KeyValues, Row, Trees, sort_entries
@@ -145,9 +145,22 @@ def make_report(
         memory=memory,
         payloads=payloads,
         raw=reporter.profile.raw.payloads,
+        socket_of=_socket_finder(data),
+        cgroup_name=_cgroup_names(data).get if layout.has("cgroup") else lambda _number: None,
     )
     histograms = reporter.histograms(facts)
     return Report(histograms, options, layout, lost, symbolizer.missing(reporter.profile.samples_of_frames()))
+
+
+def _socket_finder(data: PerfData) -> Callable[[int], int]:
+    """CPU -> its socket; -1 where the recording does not say."""
+    topology = data.features.get("cpu_topology")
+    cpus = topology.cpus if topology is not None else ()
+    return lambda cpu: cpus[cpu].socket if 0 <= cpu < len(cpus) else -1
+
+
+def _cgroup_names(data: PerfData) -> dict[int, str]:
+    return {side.record.id: side.record.path for side in data.side_band([RecordType.CGROUP]) if isinstance(side.record, Cgroup)}
 
 
 #: told which share of the file has been read (0 to 1)
@@ -227,6 +240,7 @@ class Reporter:
     def add(self, batches: Iterable[Batch]) -> None:
         """Fold batches."""
         selection = self.options.selection
+        selection.begin()
         for batch in batches:
             samples = SampleView(batch.columns, batch.event, batch.key, self._attrs, self.timeline, self.symbolizer)
             samples = samples.take(selection.kept_rows(samples))

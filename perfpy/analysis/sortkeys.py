@@ -111,6 +111,9 @@ _KEYS: Final = (
     SortKey("retire_lat", "Pipeline Stage Cycle", "retire_lat", columns.summed_number),
     SortKey("simd", "Simd   ", "place", columns.simd, Cell.LOOSE),
     SortKey("symoff", "Symbol Offset", "place", columns.symbol_offset, Cell.LOOSE),
+    # newer than perf 6.12, whose words of one or two letters keep their meaning: the last
+    SortKey("tgid", "   Tgid:Command", "pid", columns.thread, Cell.THREAD, by_comm=8),
+    SortKey("comm_nodigit", "CommandNoDigit", "comm", columns.comm_without_digits),
 )
 
 _METRICS: Final = (

@@ -22,12 +22,14 @@ RECORDINGS = {
     "flat": ["-F", "2000"],
     "callchains": ["-g", "-F", "999"],
     "group": ["-e", "{cpu-clock,page-faults}"],
+    "cgroups": ["-e", "cpu-clock", "--all-cgroups"],
 }
 PLAIN = [
     "",
     "-s dso",
     "-s pid,dso -n --show-total-period",
     "-s cpu,comm -t ,",
+    "-s socket,comm",
     "-s comm,dso,sym,symbol_size,dso_size",
     "-F comm,overhead,sample,dso",
     "-F +period -s comm",
@@ -57,7 +59,12 @@ WITH_CHAINS = [
     "--stdio-color=always --no-children -g fractal,0.5,callee,count",
 ]
 WITH_GROUPS = ["--no-group", "--group-sort-idx 1", "-H -s comm,{dso,sym}"]
-LINES = {"flat": PLAIN, "callchains": PLAIN[:1] + WITH_CHAINS, "group": PLAIN[:4] + WITH_GROUPS}
+LINES = {
+    "flat": PLAIN,
+    "callchains": PLAIN[:1] + WITH_CHAINS,
+    "group": PLAIN[:4] + WITH_GROUPS,
+    "cgroups": ["-s cgroup,comm", "-s comm,cgroup"],
+}
 
 
 @pytest.fixture(scope="module")

@@ -57,3 +57,7 @@ def test_keys_of_branches_need_branches():
 
 def test_tracepoints_alone_are_sorted_by_their_text():
     assert names(make_layout(Wanted(tracepoints=True)).keys) == ["trace"]
+
+
+def test_keys_newer_than_perf_612_take_no_abbreviation_away():
+    assert names(make_layout(Wanted(sort="t,comm,tgid,comm_nodigit")).keys) == ["transaction", "comm", "tgid", "comm_nodigit"]

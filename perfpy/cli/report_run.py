@@ -72,13 +72,13 @@ class ReportRun:
         _print(header_lines(self._recording, full=self._values["show_info"], names=names))
 
     def _dump(self) -> int:
-        from perfpy.views.dump.recording import write_dump
+        from perfpy.views.dump.recording import is_read_to_the_end, write_dump
         from perfpy.views.facts.counts import record_count_lines
 
         sys.stdout.flush()
         entries = write_dump(self._recording, sys.stdout.buffer, hint=f"{HEADER_HINT}\n")
         sys.stdout.buffer.flush()
-        return 0 if self._recording.data.is_damaged else _print(record_count_lines(self._recording, entries))
+        return _print(record_count_lines(self._recording, entries)) if is_read_to_the_end(self._recording) else 0
 
     def _report(self) -> int:
         values = self._values

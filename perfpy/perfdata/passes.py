@@ -62,7 +62,7 @@ class RecordPasses:
     def _chunks(self, stream: RecordStream) -> Iterator[Chunk]:
         yield from stream.chunks()
         if stream.damage:
-            offset, reason = stream.damage
+            offset, reason, _ = stream.damage
             self._warn(f"offset {offset:#x}: {reason}; what is before it was read")
 
     @cached_property

@@ -177,6 +177,12 @@ class PerfData:
         return any(stream.damage for stream in self._passes.streams)
 
     @property
+    def is_cut(self) -> bool:
+        """Whether all that was wrong with the last pass is that the file ends inside a record."""
+        found = [stream.damage for stream in self._passes.streams if stream.damage]
+        return bool(found) and all(damage.is_end for damage in found)
+
+    @property
     def is_delivered_by_time(self) -> bool:
         """Whether perf puts the records in order of time; otherwise they come as they stand in the file."""
         return self._passes.by_time

@@ -26,10 +26,11 @@ CHUNK_SIZE: Final = 1 << 20
 
 
 class Damage(NamedTuple):
-    """Where and why the records could not be read further."""
+    """Where and why the records could not be read further. is_end: because the file ends inside the last record."""
 
     offset: int
     reason: str
+    is_end: bool = False
 
 
 class RecordStream:
@@ -96,4 +97,4 @@ class RecordStream:
         if missing > 0:
             self.damage = Damage(min(stopped, available), f"the file is cut, {missing} bytes are missing")
         elif stopped < available:
-            self.damage = Damage(stopped, "the last record is cut")
+            self.damage = Damage(stopped, "the last record is cut", is_end=True)

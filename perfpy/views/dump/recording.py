@@ -28,6 +28,8 @@ _NEVER: Final = 0xFFFFFFFFFFFFFFFF
 _NO_CPU: Final = 0xFFFFFFFF
 _HEX: Final = [f" {byte:02x}" for byte in range(256)]
 _PRINTABLE: Final = bytes(byte if 32 <= byte < 127 else 0x2E for byte in range(256))
+_NO_RECORDS: Final = frozenset(("TOTAL", "UNKNOWN", "INVALID"))
+_FEATURES: Final = 32  # perf 6.12 knows the features below this number
 _UNHANDLED: Final = ": unhandled!\n"
 _HANDLED_BY_SCRIPT: Final = frozenset(
     (RecordType.THREAD_MAP, RecordType.CPU_MAP, RecordType.STAT_CONFIG, RecordType.STAT, RecordType.STAT_ROUND)
@@ -67,6 +69,21 @@ def write_dump(recording: Recording, out: BinaryIO, *, hint: str = "", lines: It
             pieces, size = [], 0
     out.write("".join(pieces).encode("utf-8", "surrogateescape"))
     return writer.entries
+
+
+def is_read_to_the_end(recording: Recording) -> bool:
+    """Whether perf gets to the end of a recording that was dumped, so that its statistics follow.
+
+    A pipe may end inside a record, if perf has a use for those before it.
+    """
+    data = recording.data
+    if not data.is_damaged:
+        return True
+    types = data.survey.types
+    if not data.is_pipe or not data.is_cut or any(record_name(kind) in _NO_RECORDS for kind in types):
+        return False
+    known = [side for side in recording.side_band([RecordType.HEADER_FEATURE]) if side.record.feat_id < _FEATURES]
+    return len(known) == types[RecordType.HEADER_FEATURE]
 
 
 def hex_lines(data: bytes) -> str:

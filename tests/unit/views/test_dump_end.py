@@ -1,0 +1,53 @@
+"""Where a dump of a cut recording ends: with perf's statistics, or without."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfpy.abi import user_records
+from perfpy.perfdata.features import Feature
+from perfpy.recording import Recording
+from perfpy.views.dump.recording import is_read_to_the_end, write_dump
+from tests.builders.perfdata import header_of, simple_recording
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def reaches_the_end(path: Path, data: bytes) -> bool:
+    path.write_bytes(data)
+    with Recording(str(path)) as recording:
+        write_dump(recording, io.BytesIO())
+        return is_read_to_the_end(recording)
+
+
+@pytest.mark.parametrize("missing", [0, 1, 30, 35])
+def test_a_pipe_may_end_inside_a_record(tmp_path: Path, missing: int) -> None:
+    data = simple_recording(3).pipe()
+    assert reaches_the_end(tmp_path / "cut", data[: len(data) - missing])
+
+
+@pytest.mark.parametrize("missing", [1, 30])
+def test_a_file_may_not(tmp_path: Path, missing: int) -> None:
+    data = simple_recording(3).file(data_size=10_000)
+    assert not reaches_the_end(tmp_path / "cut", data[: len(data) - missing])
+
+
+@pytest.mark.parametrize("record", [header_of(0, 16) + bytes(8), header_of(80, 16) + bytes(6) + b"\x77\x00", header_of(80, 12) + bytes(4)])
+def test_nor_may_a_pipe_with_records_that_perf_gives_up_at(tmp_path: Path, record: bytes) -> None:
+    data = simple_recording(3).raw(record).sample().pipe()
+    assert reaches_the_end(tmp_path / "whole", data)
+    assert not reaches_the_end(tmp_path / "cut", data[:-1])
+
+
+def test_a_pipe_with_features_may(tmp_path: Path) -> None:
+    feature = user_records.HeaderFeature(0, Feature.HOSTNAME, b"\x08\0\0\0machine\0")
+    data = simple_recording(3).record(feature).sample().pipe()
+    assert reaches_the_end(tmp_path / "cut", data[:-1])
+
+
+def test_a_record_without_a_size_ends_everything(tmp_path: Path) -> None:
+    assert not reaches_the_end(tmp_path / "bad", simple_recording(3).raw(header_of(9, 3)).pipe())

@@ -41,7 +41,7 @@ PLAIN = [
     "--percent-limit 2 -q",
     "-H --no-children -g none",
     "--stdio-color=always -n -s comm,dso",
-    "--stdio-color=always -H -w 12,12 -s comm,dso",
+    "--stdio-color=always -H -s comm,dso",
     "--stdio-color=always -t , -s comm",
     "--stdio-color=never -s comm",
 ]

@@ -372,6 +372,7 @@ _perfpy() {
                 '*--fields=[fields to print]:value: ' \
                 '*-D[print every record as bytes and as text]' \
                 '*--dump-raw-trace[print every record as bytes and as text]' \
+                '*--dump-unsorted-raw-trace[the same in the order of the file, not of time]' \
                 '*--time=[only this time  start,stop, 10%-20%, 10%/2]:value: ' \
                 '*--ns[times with 9 decimal places]' \
                 '*--reltime[times since the first sample]' \
@@ -389,6 +390,7 @@ _perfpy() {
                 '*--show-lost-events[show lost records among the samples]' \
                 '*--show-bpf-events[show bpf records among the samples]' \
                 '*--show-text-poke-events[show text-poke records among the samples]' \
+                '*--show-round-events[show round records among the samples]' \
                 '*--per-event-dump[write each events lines to a file, INPUT.EVENT.dump]' \
                 '*-C+[only these CPUs]:value: ' \
                 '*--cpu=[only these CPUs]:value: ' \

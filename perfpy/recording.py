@@ -141,8 +141,8 @@ class Recording:
     ...     slow = recording.samples["period"].sum()
     """
 
-    def __init__(self, origin: Origin, *, check_owner: bool = False) -> None:
-        self.data = PerfData(origin, check_owner=check_owner)
+    def __init__(self, origin: Origin, *, check_owner: bool = False, as_stored: bool = False) -> None:
+        self.data = PerfData(origin, check_owner=check_owner, as_stored=as_stored)
         self.samples = Samples(self.data)
 
     def __enter__(self) -> Recording:

@@ -23,16 +23,17 @@ _PIPE = "-"
 
 
 @contextmanager
-def open_recording(values: Mapping[str, Any]) -> Iterator[Recording]:
+def open_recording(values: Mapping[str, Any], *, as_stored: bool = False) -> Iterator[Recording]:
     """The recording that a command's values `input`, `force` and (where it has one) `quiet` ask for.
 
+    as_stored: its records are wanted as they stand in the file, not by time.
     Raises BadPerfData when it cannot be read, or belongs to somebody else and
     `force` is not given.
     """
     # reading needs numpy, help does not
     from perfpy.recording import Recording
 
-    recording = Recording(values["input"] or default_input(), check_owner=not values["force"])
+    recording = Recording(values["input"] or default_input(), check_owner=not values["force"], as_stored=as_stored)
     try:
         with recording:
             yield recording

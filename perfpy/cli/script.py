@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from perfpy.views.script.run import ScriptOptions, ScriptRun
     from perfpy.views.script.samplefilter import SampleFilter
 
-_SHOW: Final = ("task", "mmap", "switch", "namespace", "cgroup", "lost", "bpf", "text-poke")
+_SHOW: Final = ("task", "mmap", "switch", "namespace", "cgroup", "lost", "bpf", "text-poke", "round")
 _HARDWARE_TRACE: Final = "it needs decoders of hardware traces"
 _SCRIPTS: Final = "scripts are not run yet"
 _GUESTS: Final = "guests are not told apart yet"
@@ -42,8 +42,6 @@ _LACKING: Final = {
     "-d,--debug-mode": "use report --stats to see what was lost",
     "--addr2line": "source lines are not read yet",
     "--full-source-path": "source lines are not read yet",
-    "--show-round-events": "rounds are not shown among ordered samples; report -D shows them",
-    "--dump-unsorted-raw-trace": "use -D",
     "--max-blocks": "it needs a disassembler",
     "--itrace": _HARDWARE_TRACE,
     "--insn-trace": _HARDWARE_TRACE,
@@ -71,6 +69,7 @@ def _show_options(function: Any) -> Any:
 @input_options
 @option("-F", "--fields", multiple=True, metavar="<[type:]field,...>", help="fields to print; +field and -field change the usual ones")
 @option("-D", "--dump-raw-trace", is_flag=True, help="print every record as bytes and as text")
+@option("--dump-unsorted-raw-trace", is_flag=True, help="the same in the order of the file, not of time")
 @option("--time", default="", metavar="<str>", help="only this time: start,stop, 10%-20%, 10%/2")
 @option("--ns", is_flag=True, help="times with 9 decimal places")
 @option("--reltime", is_flag=True, help="times since the first sample")
@@ -105,7 +104,9 @@ def command(**values: Any) -> int:
     if values["reltime"] and values["deltatime"]:
         fail("reltime and deltatime - the two don't get along well. Please limit to --reltime or --deltatime.")
     fields = _fields(values["fields"])
-    with open_recording(values) as recording:
+    # perf shows rounds where they stand in the file, so all else comes in that order, too
+    as_stored = values["dump_unsorted_raw_trace"] or values["show_round_events"]
+    with open_recording(values, as_stored=as_stored) as recording:
         return _Run(recording, values, fields).show()
 
 
@@ -138,7 +139,7 @@ class _Run:
 
         run = ScriptRun(recording, self._options())
         sys.stdout.flush()  # what was printed goes before what is written past the text layer
-        if values["dump_raw_trace"]:
+        if values["dump_raw_trace"] or values["dump_unsorted_raw_trace"]:
             run.dump(sys.stdout.buffer)
         elif values["per_event_dump"]:
             self._write_each(run)
@@ -186,9 +187,14 @@ class _Run:
         )
 
     def _filter(self) -> SampleFilter:
+        from perfpy.abi.flags import SampleType
+        from perfpy.errors import PerfError
         from perfpy.views.script.samplefilter import SampleFilter
 
-        values = self._values
+        values, data = self._values, self._recording.data
+        # of a pipe it is not known before it is read; perf does not ask then
+        if values["cpu"] and not data.is_pipe and not all(event.attr.sample_type & SampleType.CPU for event in data.events):
+            raise PerfError(f"{data.path}: its samples do not say on which CPU they were taken: leave -C out, or record with --sample-cpu")
         return SampleFilter(
             cpus=_cpus(values["cpu"]),
             comms=_listed(values["comms"]),

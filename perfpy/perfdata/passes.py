@@ -36,13 +36,22 @@ class RecordPasses:
     otherwise they come as they stand in the file.
     """
 
-    def __init__(self, streams: Sequence[RecordStream], events: Sequence[FileEvent], *, is_pipe: bool, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        streams: Sequence[RecordStream],
+        events: Sequence[FileEvent],
+        *,
+        is_pipe: bool,
+        warn: Callable[[str], None],
+        as_stored: bool = False,
+    ) -> None:
+        """as_stored: whether times do not matter."""
         self.streams = streams
         self._warn = warn
         self.table = EventTable(events, streams[0].endian)
         if not self.table.tells_apart:
             warn("its samples do not say which event they belong to; all are taken for the first one's")
-        self.by_time = self.table.has_times and (is_pipe or bool(events[0].attr.sample_id_all))
+        self.by_time = not as_stored and self.table.has_times and (is_pipe or bool(events[0].attr.sample_id_all))
 
     @property
     def column_names(self) -> list[str]:

@@ -52,10 +52,12 @@ class PerfData:
     why, in one line each; grows while the file is read.
 
     check_owner: refuse a file that belongs neither to this user nor to root.
+    as_stored: deliver records as they stand in the file, not by time.
     Raises BadPerfData when there is nothing to read.
     """
 
-    def __init__(self, origin: Origin, *, check_owner: bool = False) -> None:
+    def __init__(self, origin: Origin, *, check_owner: bool = False, as_stored: bool = False) -> None:
+        self.as_stored = as_stored
         self.warnings: list[str] = []
         self._sources: list[Source] = []
         try:
@@ -150,7 +152,7 @@ class PerfData:
 
         main = RecordStream(self._source, self.data.offset, self.data.end, self.endian)
         threads = [RecordStream(source, 0, source.size, self.endian) for source in self._sources[1:]]
-        return RecordPasses([main, *threads], self.events, is_pipe=self.is_pipe, warn=self._warn)
+        return RecordPasses([main, *threads], self.events, is_pipe=self.is_pipe, warn=self._warn, as_stored=self.as_stored)
 
     @property
     def column_names(self) -> list[str]:

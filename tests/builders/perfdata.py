@@ -136,6 +136,22 @@ def simple_recording(samples: int = 10, **builder: Any) -> PerfDataBuilder:
     return built
 
 
+def out_of_order() -> PerfDataBuilder:
+    """Samples of two CPUs' buffers, one buffer after the other, and rounds between; the second names its task late."""
+    built = PerfDataBuilder()
+    for cycle in range(3):
+        for first in (0, 50):
+            for number in range(first, first + 100, 10):
+                time = 1_000_000_000 + cycle * 1_000_000 + number * 1000
+                built.sample(ip=0x1000 + number, pid=7, tid=7 + (first > 0), time=time, period=1, misc=2)
+            if first and not cycle:
+                late = records.SampleId(pid=7, tid=7, time=1_000_021_000)
+                built.record(records.Comm(0, 7, 7, "late", late))
+                built.record(records.Mmap2(2, 7, 7, 0x1000, 0x1000, 0, 8, 1, 5, 0, 5, 2, "/bin/late", b"", late))
+        built.round()
+    return built
+
+
 def values_of(columns: Mapping[str, Any], name: str) -> list[Any]:
     """A column as a list, rows of a Ragged as lists."""
     return [row.tolist() for row in columns[name]]

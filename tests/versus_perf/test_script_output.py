@@ -12,7 +12,7 @@ import pytest
 from perfpy.abi.flags import SampleType
 from perfpy.perfdata.features import Feature
 from perfpy.perfdata.tracing import TracingData
-from tests.builders.perfdata import PerfDataBuilder, usual_attr
+from tests.builders.perfdata import PerfDataBuilder, out_of_order, usual_attr
 
 pytestmark = pytest.mark.versus_perf
 
@@ -34,6 +34,9 @@ OPTIONS = [
     "-c golden",
     "-S 0x401000",
     "-D",
+    "--show-round-events",
+    "--dump-unsorted-raw-trace",
+    "--no-inline",
 ]
 
 
@@ -48,6 +51,28 @@ def text_of(program: list[str], path: Path, options: list[str]) -> bytes:
 def test_options_give_perfs_text(perf: str, name: str, options: str) -> None:
     path = GOLDEN / f"{name}.data"
     assert text_of([sys.executable, "-m", "perfpy"], path, options.split()) == text_of([perf], path, options.split())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "",
+        "--show-round-events",
+        "--show-round-events --show-task-events --show-mmap-events",
+        "--show-round-events --deltatime",
+        "--show-round-events --reltime --show-task-events",
+        "--show-round-events -D",
+        "--dump-unsorted-raw-trace",
+        "-D",
+    ],
+)
+@pytest.mark.parametrize("shape", ["file", "pipe"])
+def test_rounds_and_records_out_of_order_are_perfs(perf: str, tmp_path: Path, shape: str, options: str) -> None:
+    path = tmp_path / "perf.data"
+    path.write_bytes(getattr(out_of_order(), shape)())
+    expected = text_of([perf], path, options.split())
+    assert expected
+    assert text_of([sys.executable, "-m", "perfpy"], path, options.split()) == expected
 
 
 #: events whose formats perf's library reads differently from version to version (sizeof of kernel types, characters as arguments)

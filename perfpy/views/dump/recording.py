@@ -50,15 +50,18 @@ class _Record(NamedTuple):
     data: bytes
 
 
-def write_dump(recording: Recording, out: BinaryIO, *, hint: str = "", lines: Iterator[bytes] | None = None) -> Counter[int]:
+def write_dump(
+    recording: Recording, out: BinaryIO, *, hint: str = "", lines: Iterator[bytes] | None = None, round_text: str = "\n"
+) -> Counter[int]:
     """All records of a recording.
 
     hint: lines that stand before the first record, behind perf's warning;
-    lines: script's line of each sample, in order of delivery, to stand behind it.
+    lines: script's line of each sample, in order of delivery, to stand behind it;
+    round_text: what stands behind the name of a FINISHED_ROUND.
     Returns how many entries a histogram of each event would get, for the
     statistics that report prints behind the last record.
     """
-    writer = _Writer(recording, hint, lines)
+    writer = _Writer(recording, hint, lines, round_text)
     pieces: list[str] = []
     size = 0
     for text in writer.texts():
@@ -100,9 +103,10 @@ def hex_lines(data: bytes) -> str:
 class _Writer:
     """Makes the text of each record."""
 
-    def __init__(self, recording: Recording, hint: str, lines: Iterator[bytes] | None) -> None:
+    def __init__(self, recording: Recording, hint: str, lines: Iterator[bytes] | None, round_text: str) -> None:
         data = recording.data
         self._hint = hint
+        self._round_text = round_text
         # script has a use for some records that report has none for
         self._handled = _HANDLED_BY_SCRIPT if lines is not None else frozenset[int]()
         self._data = data
@@ -149,12 +153,16 @@ class _Writer:
             stamp = self._stamp(0, 0)
             if kind == RecordType.HEADER_ATTR:
                 self._see_event()
-            rest = user_record_text(kind, misc, body, self._endian, foreign=self._is_foreign)
-            if kind in self._handled:
-                rest = rest.removesuffix(_UNHANDLED)
+            rest = self._user_text(kind, misc, body)
             return f"{text}{stamp}{place} [{size:#x}]: PERF_RECORD_{record_name(kind)}{rest}"
         stamp, rest = self._kernel_record(kind, misc, body, record.event)
         return f"{text}{stamp}{place} [{size:#x}]: {rest}"
+
+    def _user_text(self, kind: int, misc: int, body: bytes) -> str:
+        if kind == RecordType.FINISHED_ROUND:
+            return self._round_text
+        text = user_record_text(kind, misc, body, self._endian, foreign=self._is_foreign)
+        return text.removesuffix(_UNHANDLED) if kind in self._handled else text
 
     def _kernel_record(self, kind: int, misc: int, body: bytes, event: int) -> tuple[str, str]:
         """(time stamp, text) of a record that is no sample."""

@@ -117,10 +117,13 @@ class ScriptLines:
         side_times = [line.time for line in side]
         if self.relative is None:
             return times, side_times
-        merged = np.insert(times, places, np.array(side_times, np.uint64)) if side else times
+        timed = [row for row, line in enumerate(side) if line.has_time]
+        merged = np.insert(times, [places[row] for row in timed], np.array([side_times[row] for row in timed], np.uint64))
         shown = self.relative.shown(merged)
-        at = np.array(places, np.int64) + np.arange(len(side)) if side else np.zeros(0, np.int64)
-        return np.delete(shown, at), shown[at].tolist()
+        at = np.array([places[row] for row in timed], np.int64) + np.arange(len(timed))
+        for row, time in zip(timed, shown[at].tolist(), strict=True):
+            side_times[row] = time
+        return np.delete(shown, at), side_times
 
     def _flat(self, batch: Batch, times: NDArray[np.uint64], makers: Sequence[EventLines]) -> Flat:
         present = np.flatnonzero(np.bincount(batch.event, minlength=1)).tolist()

@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
-from perfpy.abi.flags import MISC_KERNEL, RecordType
+from perfpy.abi.flags import MISC_KERNEL, RecordType, names_of
 from perfpy.perfdata.group_reads import carries_readings, delivered
 from perfpy.symbols.dso import KERNEL_NAME
 from perfpy.views.script.fields import OutputFields
@@ -85,9 +85,15 @@ class ScriptRun:
     def dump(self, out: BinaryIO) -> None:
         """Every record as bytes and as text, each sample's line behind it."""
         from perfpy.views.dump.recording import write_dump
+        from perfpy.views.script.sideband import ROUND_LINE
 
         lines = self._lines(self._keep())
-        write_dump(self._recording, out, lines=lines.each(self._recording.batches(lines.columns())))
+        rounds = "\n"
+        if "round" in self._options.shown:
+            rounds = ROUND_LINE
+        elif self._recording.data.as_stored:  # perf has no use for them then
+            rounds = ": unhandled!\n"
+        write_dump(self._recording, out, lines=lines.each(self._recording.batches(lines.columns())), round_text=rounds)
 
     def write_each(self, name: Callable[[str], str]) -> Iterator[tuple[str, int]]:
         """Every event's lines to a file of its own.
@@ -187,7 +193,8 @@ class ScriptRun:
             cpus=self._options.keep.cpus,
             endian=self._recording.data.endian,
         )
-        return maker.lines(self._recording.side_band())
+        # the rounds come only when they are named
+        return maker.lines(self._recording.side_band(names_of(RecordType) if "round" in self._options.shown else None))
 
     def _switch(self) -> EventSwitch | None:
         from perfpy.analysis.eventswitch import EventSwitch

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfpy.abi import records
 from perfpy.abi.flags import MISC_MMAP_BUILD_ID, RecordType
+from perfpy.abi.user_records import FinishedRound
 from perfpy.views.dump.records import KernelNamer, record_text, signed
 from perfpy.views.script.fields import OutputFields, has_callchain, kind_of
 from perfpy.views.script.fieldtext import misc_text, task_text
@@ -34,7 +35,10 @@ SHOWN: Final = {
     "lost": (RecordType.LOST,),
     "bpf": (RecordType.KSYMBOL, RecordType.BPF_EVENT),
     "text-poke": (RecordType.KSYMBOL, RecordType.TEXT_POKE),
+    "round": (RecordType.FINISHED_ROUND,),
 }
+#: the line of a FINISHED_ROUND
+ROUND_LINE: Final = "PERF_RECORD_FINISHED_ROUND\n"
 _NEVER: Final = 0xFFFFFFFFFFFFFFFF
 _WITHOUT_EVENTS: Final = {"comm", "tid", "cpu", "time"}
 #: records that name the task themselves; all others are about the task of their sample_id
@@ -123,6 +127,9 @@ class SideBandLines:
             counts = rounds.lines(record)
             if counts:
                 yield SideLine(side.key, side.offset, 0, b"", counts.encode("utf-8", "surrogateescape"), False)
+            if isinstance(record, FinishedRound):
+                yield SideLine(side.key, side.offset, 0, b"", ROUND_LINE.encode(), False)
+                continue
             is_exit = isinstance(record, records.Exit)
             if not is_exit:
                 names.apply(record)

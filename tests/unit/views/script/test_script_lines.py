@@ -19,7 +19,7 @@ from perfpy.views.dump.recording import hex_lines, write_dump
 from perfpy.views.script.fields import OutputFields
 from perfpy.views.script.run import ScriptOptions, ScriptRun
 from perfpy.views.script.samplefilter import SampleFilter
-from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
+from tests.builders.perfdata import USUAL, PerfDataBuilder, out_of_order, usual_attr
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -187,3 +187,35 @@ def test_a_dump_of_a_big_endian_machine_shows_what_perf_has_in_memory(tmp_path: 
     assert ".  0000:  0a 00 00 00 02 00" in text
     assert ".  0010:  00 10 00 00 00 00 00 00" in text
     assert "]: ---p /bin/work\n" in text
+
+
+def test_rounds_stand_where_they_are_stored_and_so_does_all_else(tmp_path: Path) -> None:
+    path = tmp_path / "perf.data"
+    path.write_bytes(out_of_order().file())
+    shown: dict[bool, list[str]] = {}
+    for as_stored in (False, True):
+        out = io.BytesIO()
+        with Recording(str(path), as_stored=as_stored) as recording:
+            ScriptRun(recording, ScriptOptions(shown=frozenset(("round",)) if as_stored else frozenset(), symbols=NOWHERE)).write(out)
+        shown[as_stored] = out.getvalue().decode().splitlines()
+    rounds = [row for row, line in enumerate(shown[True]) if line == "PERF_RECORD_FINISHED_ROUND"]
+    assert rounds == [20, 41, 62]
+    times = [line.split()[2] for line in shown[True] if line.startswith(" ")]
+    assert times[:11] == [f"1.0000{number}:" for number in ("00", "10", "20", "30", "40", "50", "60", "70", "80", "90", "50")]
+    assert [line.split()[2] for line in shown[False]] == sorted(times)
+
+
+@pytest.mark.parametrize(
+    ("shown", "as_stored", "behind"),
+    [((), False, "\n"), ((), True, ": unhandled!\n"), (("round",), True, "PERF_RECORD_FINISHED_ROUND\n")],
+)
+def test_a_dump_shows_rounds_where_they_are_read(tmp_path: Path, shown: tuple[str, ...], as_stored: bool, behind: str) -> None:
+    path = tmp_path / "perf.data"
+    path.write_bytes(out_of_order().file())
+    out = io.BytesIO()
+    with Recording(str(path), as_stored=as_stored) as recording:
+        ScriptRun(recording, ScriptOptions(shown=frozenset(shown), symbols=NOWHERE)).dump(out)
+    text = out.getvalue().decode()
+    assert text.count("PERF_RECORD_FINISHED_ROUND" + behind) == 3
+    ahead = text[: text.index("PERF_RECORD_FINISHED_ROUND")].count("PERF_RECORD_SAMPLE")
+    assert ahead == (20 if as_stored else 0)

@@ -7,10 +7,10 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.unit.views.stat.test_stat_views import clock, hardware, pmu_counts, tally
 
 from perfpy.errors import KernelRefused
 from perfpy.views.stat.screen import ScreenView
+from tests.unit.views.stat.test_stat_views import clock, hardware, pmu_counts, tally
 
 if TYPE_CHECKING:
     from perfpy.analysis.tally import Tally

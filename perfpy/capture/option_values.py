@@ -108,11 +108,6 @@ def parse_clock(text: str) -> int:
     return _CLOCKS[name]
 
 
-def clock_name(clock: int) -> str:
-    """The first name of a clock's number, or the number."""
-    return next((name for name, number in _CLOCKS.items() if number == clock), str(clock))
-
-
 def parse_registers(text: str, option: str) -> int:
     """A list of register names -> mask; "" = all of them."""
     known = sampled_registers(os.uname().machine)

@@ -80,6 +80,20 @@ def _mode(value: int) -> int:
     return _CPUMODE_OF_MARKER.get(value, _CORRUPT)
 
 
+_POSITIONS = 1 << 40  # far from every frame id: positions get other numbers
+
+
+def _odd_numbers(first: int, count: int) -> NDArray[np.uint64]:
+    """Odd 64-bit numbers that look random, for `count` integers from `first` on.
+
+    The mixing is splitmix64's (Steele, Lea, Flood 2014); importing numpy.random for it would cost a small report 10 ms.
+    """
+    mixed = (np.arange(first + 1, first + count + 1, dtype=np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    return (mixed ^ (mixed >> np.uint64(31))) | np.uint64(1)
+
+
 class ChainTable:
     """Distinct callchains: chain id -> int32 frame ids, innermost first."""
 
@@ -87,16 +101,12 @@ class ChainTable:
         self._table = IdTable()
         self._frames: list[NDArray[np.int32]] = []
         self._lengths: list[NDArray[np.int64]] = []
-        # two tables of odd random numbers, by frame id and by position, grown as needed
-        self._random = np.random.default_rng(0x706572)
-        self._by_frame = self._odd(1 << 10)
-        self._by_position = self._odd(1 << 7)
+        # two tables of odd, well mixed numbers, by frame id and by position, grown as needed
+        self._by_frame = _odd_numbers(0, 1 << 10)
+        self._by_position = _odd_numbers(_POSITIONS, 1 << 7)
 
     def __len__(self) -> int:
         return len(self._table)
-
-    def _odd(self, count: int) -> NDArray[np.uint64]:
-        return self._random.integers(0, 1 << 63, count, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
 
     def add(self, frames: NDArray[np.int32], counts: NDArray[np.int64]) -> NDArray[np.int32]:
         """Return the chain id of each sample; frames lie one chain after the other, `counts` frames each."""
@@ -116,9 +126,9 @@ class ChainTable:
         if not len(frames):
             return np.zeros(len(counts), np.uint64)
         while int(frames.max()) >= len(self._by_frame):
-            self._by_frame = np.concatenate([self._by_frame, self._odd(len(self._by_frame))])
+            self._by_frame = _odd_numbers(0, 2 * len(self._by_frame))
         while int(counts.max()) >= len(self._by_position):
-            self._by_position = np.concatenate([self._by_position, self._odd(len(self._by_position))])
+            self._by_position = _odd_numbers(_POSITIONS, 2 * len(self._by_position))
         positions = np.arange(len(frames)) - np.repeat(starts, counts)
         terms = self._by_frame[frames] * self._by_position[positions]
         sums = np.zeros(len(terms) + 1, np.uint64)

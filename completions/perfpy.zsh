@@ -234,6 +234,7 @@ _perfpy() {
                 '*-g+[how to show callchains]::value: ' \
                 '*--call-graph=[how to show callchains]::value: ' \
                 '*--children[add callers overhead]' \
+                '*--latency[sort by shares of the wall clock]' \
                 '*-G[call graphs from callers to callees]' \
                 '*--inverted[call graphs from callers to callees]' \
                 '*-H[a level for each sort key]' \
@@ -255,6 +256,7 @@ _perfpy() {
                 '*--tid=[only these threads]:value: ' \
                 '*-C+[only these CPUs]:value: ' \
                 '*--cpu=[only these CPUs]:value: ' \
+                '*--parallelism=[only while so many threads ran]:value: ' \
                 '*--time=[only this time  start,stop, 10%-20%, 10%/2]:value: ' \
                 '*--switch-on=[only samples behind this event]:event:_perfpy_events' \
                 '*--switch-off=[only samples before this event]:event:_perfpy_events' \
@@ -374,6 +376,10 @@ _perfpy() {
                 '*--dump-raw-trace[print every record as bytes and as text]' \
                 '*--dump-unsorted-raw-trace[the same in the order of the file, not of time]' \
                 '*--time=[only this time  start,stop, 10%-20%, 10%/2]:value: ' \
+                '*-L[shorter names of commands and CPUs]' \
+                '*--Latency[shorter names of commands and CPUs]' \
+                '*-d[print no samples, count those that come out of order]' \
+                '*--debug-mode[print no samples, count those that come out of order]' \
                 '*--ns[times with 9 decimal places]' \
                 '*--reltime[times since the first sample]' \
                 '*--deltatime[times since the sample before]' \
@@ -491,8 +497,8 @@ _perfpy() {
                 '*--update=[files to add where they are not there yet]:file:_files' \
                 '*-M+[list what a recording needs and the cache lacks]:file:_files' \
                 '*--missing=[list what a recording needs and the cache lacks]:file:_files' \
-                '*-l[list everything]' \
-                '*--list[list everything]' \
+                '*-l[list what is kept and still is at its path]' \
+                '*--list[list what is kept and still is at its path]' \
                 '*-f[read a recording although somebody else owns it]' \
                 '*--force[read a recording although somebody else owns it]' \
                 '*-v[say what is done]' \
@@ -513,6 +519,9 @@ _perfpy() {
                 '*-b[add build-ids of the files that samples hit]' \
                 '*--build-ids[add build-ids of the files that samples hit]' \
                 '*--buildid-all[add build-ids of all files]' \
+                '*-B[put build-ids into the mappings of files that samples hit, drop all other mappings]' \
+                '*--mmap2-buildids[put build-ids into the mappings of files that samples hit, drop all other mappings]' \
+                '*--mmap2-buildid-all[put build-ids into all mappings]' \
                 '*-v[say what was done]' \
                 '*--verbose[say what was done]' \
                 '*--help[show this text]' \

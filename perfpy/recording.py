@@ -9,18 +9,20 @@ above call nothing but this.
 from __future__ import annotations
 
 from functools import cached_property
+from os import fspath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from perfpy.abi.flags import PerfType
-from perfpy.errors import UsageError
+from perfpy.abi.flags import PerfType, RecordType
+from perfpy.errors import OutputFailed, UsageError
 from perfpy.perfdata.reader import PerfData
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from os import PathLike
     from types import TracebackType
 
-    from perfpy.analysis.options import ReportOptions
-    from perfpy.analysis.reporting import Report
+    from perfpy.analysis.report.options import ReportOptions
+    from perfpy.analysis.report.report import Report
     from perfpy.analysis.selection import Selection
     from perfpy.analysis.stacks import Stacks
     from perfpy.perfdata.batches import Batch
@@ -46,6 +48,12 @@ class Samples:
     A column is read from the file when it is asked for and kept. Besides the
     fields there is "event": indexes into Recording.events. A recording that
     is larger than memory is read with Recording.batches() instead.
+
+    Numbers are the kernel's own, of its types: "ip", "addr", "time" (ns of
+    the recording's clock), "period" (events since the sample before) are
+    uint64; "pid", "tid", "cpu" int32 or uint32. What differs in length from
+    sample to sample ("callchain", "raw" ...) is a perfpy.abi.columns.Ragged:
+    `values` of all samples, and where each sample's begin in `offsets`.
     """
 
     def __init__(self, data: PerfData) -> None:
@@ -136,9 +144,12 @@ class Recording:
     """A perf.data file, open.
 
     >>> import perfpy
-    >>> with perfpy.open("perf.data") as recording:  # doctest: +SKIP
+    >>> with perfpy.open("perf.data") as recording:
     ...     print([event.name for event in recording.events], recording.header["hostname"])
-    ...     slow = recording.samples["period"].sum()
+    ...     time = recording.samples["time"]  # in ns
+    ...     print(len(time), int(time[-1] - time[0]))
+    ['cpu-clock:u'] here
+    10 90
     """
 
     def __init__(self, origin: Origin, *, check_owner: bool = False, as_stored: bool = False) -> None:
@@ -171,6 +182,21 @@ class Recording:
         return self.data.features
 
     @property
+    def title(self) -> str:
+        """What was recorded: the recorder's command line, or the path where the file does not say."""
+        command = self.header.get("cmdline")
+        return " ".join(command) if isinstance(command, (tuple, list)) else str(command or self.path)
+
+    @property
+    def facts(self) -> list[str]:
+        """Where and how long, in short phrases: host, kernel, architecture, seconds."""
+        found = [str(self.header[name]) for name in ("hostname", "osrelease", "arch") if self.header.get(name)]
+        span = self.header.get("sample_time")
+        if span is not None and span.last > span.first:
+            found.append(f"{(span.last - span.first) / 1e9:.3g} s")
+        return found
+
+    @property
     def warnings(self) -> list[str]:
         """What could not be read and was left out, a line each; grows while the file is read."""
         return self.data.warnings
@@ -178,10 +204,17 @@ class Recording:
     def batches(self, fields: Collection[str] | None = None) -> Iterator[Batch]:
         """The samples in order of delivery, some thousands at a time, as columns.
 
-        fields: names of the columns wanted; None: all. Memory stays bounded
-        however large the file is.
+        fields: names of the columns wanted, of which those that the recording
+        lacks are left out; None: all. Memory stays bounded however large the
+        file is. A batch has `columns` (as Samples), `event` (indexes into
+        Recording.events), `key` (the place in the order of delivery) and
+        `offset` (in the file, in bytes), one row a sample.
         """
-        return self.data.batches(fields)
+        # numpy is loaded when samples are asked for, not by opening a file
+        from perfpy.perfdata.batches import Batch
+
+        for batch in self.data.batches(fields):
+            yield Batch(batch.columns, batch.event, self.data.ties.settled(batch.key, batch.offset), batch.offset)
 
     def side_band(self, types: Collection[int] | None = None) -> SideBand:
         """The records that are no samples, in order of delivery: an iterable of SideRecord.
@@ -195,7 +228,7 @@ class Recording:
         """Everything in order of delivery: samples as Sample, other records as values of perfpy.abi.records and user_records."""
         others = iter(self.data.side_band())
         other = next(others, None)
-        for batch in self.data.batches():
+        for batch in self.batches():
             for row, key in enumerate(batch.key.tolist()):
                 while other is not None and other.key <= key:
                     yield other.record
@@ -231,16 +264,18 @@ class Recording:
     @cached_property
     def timeline(self) -> TaskTimeline:
         """Commands and address spaces of all tasks over time; threads lose their names when they exit."""
-        return self._make_timeline(keep_exited=False)
+        return self.make_timeline(keep_exited=False)
 
-    def _make_timeline(self, *, keep_exited: bool) -> TaskTimeline:
+    def make_timeline(self, *, keep_exited: bool) -> TaskTimeline:
+        """A new timeline; keep_exited: threads keep their names when they exit, as perf report has it."""
         from perfpy.perfdata.side_band import KEPT
         from perfpy.symbols.address_space import TaskTimeline, kernel_name
 
         listed = self.data.features.get("build_id", ())
         build_ids = {entry.filename: entry.build_id.hex() for entry in listed}
         kernel = kernel_name((entry.misc, entry.filename) for entry in listed)
-        return TaskTimeline(self.data.side_band(KEPT), build_ids=build_ids, kernel_name=kernel, keep_exited=keep_exited)
+        types = KEPT - {RecordType.EXIT} if keep_exited else KEPT  # the ends of processes are then of no interest
+        return TaskTimeline(self.data.side_band(types, with_ids=False), build_ids=build_ids, kernel_name=kernel, keep_exited=keep_exited)
 
     def symbolizer(self, options: SymbolOptions | None = None) -> Symbolizer:
         """A new Symbolizer for the recording's addresses; options: where to look for symbols."""
@@ -250,7 +285,7 @@ class Recording:
 
     def report(
         self,
-        by: Sequence[str] | None = None,
+        by: str | Sequence[str] | None = None,
         *,
         callers: bool = False,
         options: ReportOptions | None = None,
@@ -259,39 +294,65 @@ class Recording:
     ) -> Report:
         """A histogram of the samples, for each event.
 
-        by: sort keys such as "comm", "dso", "symbol", "pid", "cpu" (default:
-        the first three); callers: count callers, too, and keep call trees;
+        by: sort keys such as "comm", "dso", "symbol", "pid", "cpu", or a text
+        with commas (default: "comm,dso,symbol"); callers: count callers, too, and keep call trees;
         options: everything that perf report can be asked, instead of these;
         symbols: where to look for symbols; progress: called with the share of
         the file that has been read. Raises UsageError for unknown keys.
 
         >>> import perfpy
-        >>> with perfpy.open("perf.data") as recording:  # doctest: +SKIP
-        ...     for row in recording.report(by=["comm", "symbol"]).top(10):
-        ...         print(f"{row.percent:6.2f}%", row.texts["comm"], row.texts["symbol"])
+        >>> with perfpy.open("perf.data") as recording:
+        ...     for row in recording.report(by=["comm"]).top(10):
+        ...         print(f"{row.percent:6.2f}%", row.texts["comm"])
+        100.00% busy
         """
-        from perfpy.analysis.layout import Wanted
-        from perfpy.analysis.options import CallGraph, ReportOptions
-        from perfpy.analysis.reporting import make_report
+        from perfpy.analysis.report.layout import Wanted
+        from perfpy.analysis.report.options import CallGraph, ReportOptions
+        from perfpy.analysis.report.report import make_report
         from perfpy.symbols.symbolizer import Symbolizer
         from perfpy.views.script import memory_text
 
         if options is None:
-            wanted = Wanted(sort=",".join(by) if by else None)
+            wanted = Wanted(sort=(by if isinstance(by, str) else ",".join(by)) if by else None)
             graph = CallGraph(order="caller") if callers else None
             options = ReportOptions(wanted=wanted, call_graph=graph, children=callers)
-        timeline = self._make_timeline(keep_exited=options.keep_exited)
+        timeline = self.make_timeline(keep_exited=options.keep_exited)
         symbolizer = Symbolizer(timeline, symbols)
         return make_report(self.data, timeline, symbolizer, options, self._payloads(symbolizer), memory_text, progress)
 
-    def stacks(self, symbols: SymbolOptions | None = None, *, selection: Selection | None = None, timed: bool = False) -> list[Stacks]:
-        """The whole stacks of each event, for flame graphs and exports; timed: with the single samples."""
+    def stacks(
+        self, symbols: SymbolOptions | None = None, *, selection: Selection | None = None, timed: bool = False, latency: bool = False
+    ) -> list[Stacks]:
+        """The whole stacks of each event, for flame graphs and exports.
+
+        timed: with the single samples; latency: weighted by shares of the wall clock.
+        """
         from perfpy.analysis.selection import Selection
         from perfpy.analysis.stacking import make_stacks
         from perfpy.symbols.symbolizer import Symbolizer
 
-        timeline = self._make_timeline(keep_exited=True)
-        return make_stacks(self.data, timeline, Symbolizer(timeline, symbols), selection or Selection(), timed=timed)
+        timeline = self.make_timeline(keep_exited=True)
+        return make_stacks(self.data, timeline, Symbolizer(timeline, symbols), selection or Selection(), timed=timed, latency=latency)
+
+    def flamegraph(self, path: str | PathLike[str], *, after: Recording | None = None, symbols: SymbolOptions | None = None) -> None:
+        """Write all stacks as a flame graph: one HTML page for any browser, complete in itself.
+
+        after: a second recording; the page shows then what changed from this
+        one to that. symbols: where to look for symbols. Raises OutputFailed.
+
+        >>> import perfpy
+        >>> with perfpy.open("perf.data") as recording:
+        ...     recording.flamegraph("flame.html")
+        """
+        from perfpy.views.flamegraph import render
+
+        later = None if after is None else after.stacks(symbols)
+        page = render(self.stacks(symbols), title=self.title, facts=self.facts, after=later)
+        try:
+            with open(path, "wb") as file:
+                file.write(page.encode(errors="replace"))
+        except OSError as error:
+            raise OutputFailed(fspath(path), error.strerror or str(error)) from None
 
     def _payloads(self, symbolizer: Symbolizer) -> PayloadTexts | None:
         """What words the data of tracepoints; None where the recording describes none."""

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from tests.builders.perfdata import simple_recording
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -134,11 +136,39 @@ def test_names_say_what_is_inside(module):
     assert not set(module.split(".")) & FORBIDDEN_NAMES
 
 
+@pytest.mark.parametrize("path", sorted(CHECKOUT.glob("tests/**/*.py")), ids=lambda path: str(path.relative_to(CHECKOUT)))
+def test_tests_share_builders_alone(path):
+    """What two test modules need is made in tests/builders; none imports another one (the benchmark is a program of its own)."""
+    ours = {item.target for item in _walk(ast.parse(path.read_text()), at_top=True) if item.target.split(".")[0] == "tests"}
+    allowed = ("tests.builders", "tests.bench") if path.parent.name == "bench" else ("tests.builders",)
+    assert not [target for target in ours if not target.startswith(allowed)]
+
+
 def test_no_module_hides_a_public_function():
     import perfpy
 
     beside = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or path.is_dir()}
     assert beside & set(perfpy.__all__) <= {"errors"}  # which is the module itself
+
+
+def test_defaults_are_asked_of_named_tuples_not_of_their_classes():
+    """`Options.width` is 7 of a dataclass and a descriptor of a named tuple, which neither mypy nor ruff tells."""
+    trees = {name: ast.parse(path.read_text()) for name, path in MODULES.items()}
+    classes = [node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    fields = {
+        (node.name, entry.target.id)
+        for node in classes
+        if "NamedTuple" in map(ast.unparse, node.bases)
+        for entry in node.body
+        if isinstance(entry, ast.AnnAssign)
+    }
+    asked = [
+        f"{name}, line {node.lineno}: {ast.unparse(node)}"
+        for name, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and (node.value.id, node.attr) in fields
+    ]
+    assert not asked
 
 
 def imported_at_start(module: str) -> set[str]:
@@ -213,6 +243,26 @@ def test_the_quick_commands_load_nothing_slow(line, slow, tmp_path):
     assert process.returncode == 0, process.stderr[-500:]
     found = (loaded - before) & slow
     assert not found
+
+
+@pytest.mark.parametrize("line", ["evlist", "report --header-only", "script --header-only"])
+def test_headers_are_shown_without_anything_heavy(line, tmp_path):
+    (tmp_path / "perf.data").write_bytes(simple_recording(3).file())
+    loaded, process = loaded_by(*line.split(), "-i", "perf.data", cwd=tmp_path)
+    assert process.returncode == 0, process.stderr[-500:]
+    assert "perfpy" in loaded
+    assert not loaded & (HEAVY | {"click", "inspect"})
+
+
+def test_a_report_loads_nothing_of_pipes_and_tracepoints(tmp_path):
+    script = "import sys; from perfpy.cli import run; run(sys.argv[1:]); print(*sys.modules)"
+    (tmp_path / "perf.data").write_bytes(simple_recording(3).file())
+    run = subprocess.run(
+        [sys.executable, "-c", script, "report", "--stdio", "-i", "perf.data"], capture_output=True, text=True, cwd=tmp_path, check=True
+    )
+    loaded = set(run.stdout.splitlines()[-1].split())
+    assert not loaded & {"perfpy.abi.user_records", "perfpy.perfdata.tracing", "random"}
+    assert loaded & {"perfpy.abi.records", "numpy"} == {"perfpy.abi.records", "numpy"}
 
 
 def test_importing_the_package_is_nearly_free(tmp_path):

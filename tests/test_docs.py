@@ -18,6 +18,8 @@ import pytest
 
 import perfpy
 from perfpy.cli import COMMANDS, load
+from perfpy.perfdata.features import Feature
+from tests.builders.perfdata import simple_recording
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -153,9 +155,15 @@ def test_readme_s_python_examples_are_python():
 # -- docstrings ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [name for name in perfpy.__all__ if inspect.getdoc(getattr(perfpy, name))])
+MEASURING = {"stat", "record", "count", "Region"}
+DOCUMENTED = [name for name in perfpy.__all__ if inspect.getdoc(getattr(perfpy, name))]
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.live] if name in MEASURING else []) for name in DOCUMENTED])
 def test_the_examples_in_public_docstrings_hold(name, tmp_path, monkeypatch):
+    """In a folder that has a perf.data."""
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "perf.data").write_bytes(simple_recording().feature(Feature.HOSTNAME, "here").file())
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL)
     for example in doctest.DocTestFinder(recurse=True).find(getattr(perfpy, name), name, module=False):
         assert runner.run(example).failed == 0

@@ -80,8 +80,16 @@ class Ragged:
         """The number of elements of each row."""
         return np.diff(self.offsets)
 
+    def gathered(self) -> Ragged:
+        """Itself: its rows are in no buffer (see Spans)."""
+        return self
+
     def take(self, rows: Index) -> Ragged:
         """The rows at the given indexes (or under a mask, or of a slice), in that order."""
+        if isinstance(rows, slice) and rows.step in (None, 1):
+            first, end, _ = rows.indices(len(self))
+            offsets = self.offsets[first : max(first, end) + 1]
+            return Ragged(self.values[offsets[0] : offsets[-1]], offsets - offsets[0])
         starts = self.offsets[:-1][rows]
         index, offsets = spans_index(starts, self.offsets[1:][rows] - starts)
         return Ragged(self.values[index], offsets)
@@ -94,7 +102,33 @@ class Ragged:
         return cls(np.concatenate([part.values for part in parts]), np.concatenate([*offsets, ends[-1:]]))
 
 
-Column: TypeAlias = "NDArray[Any] | Ragged"
+class Spans:
+    """A column of rows that still lie in the buffer they were read from, as long as that is valid.
+
+    words: the buffer; starts, lengths: of each row, in words.
+    """
+
+    __slots__ = ("lengths", "starts", "words")
+
+    def __init__(self, words: NDArray[Any], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> None:
+        self.words = words
+        self.starts = starts
+        self.lengths = lengths
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def take(self, rows: Index) -> Spans:
+        """The rows at the given indexes (or under a mask, or of a slice), in that order."""
+        return Spans(self.words, self.starts[rows], self.lengths[rows])
+
+    def gathered(self) -> Ragged:
+        """The rows themselves, in this machine's byte order."""
+        index, offsets = spans_index(self.starts, self.lengths)
+        return Ragged(self.words[index].astype(self.words.dtype.newbyteorder("="), copy=False), offsets)
+
+
+Column: TypeAlias = "NDArray[Any] | Ragged | Spans"
 
 
 class Columns(dict[str, Any]):
@@ -115,18 +149,24 @@ class Columns(dict[str, Any]):
 
     def take(self, rows: Index) -> Columns:
         """The given samples (indexes, mask or slice) of every column, in that order."""
-        taken = {name: column.take(rows) if isinstance(column, Ragged) else column[rows] for name, column in self.items()}
+        taken = {name: column.take(rows) if isinstance(column, (Ragged, Spans)) else column[rows] for name, column in self.items()}
         if isinstance(rows, slice):
             count = len(range(*rows.indices(self.rows)))
         else:
             count = int(np.count_nonzero(rows)) if rows.dtype == np.bool_ else len(rows)
         return Columns(count, taken, None if self.damaged is None else self.damaged[rows])
 
+    def gathered(self) -> Columns:
+        """These columns, none of which is left in the buffer it was read from."""
+        arrays = {name: column.gathered() if isinstance(column, Spans) else column for name, column in self.items()}
+        return Columns(self.rows, arrays, self.damaged)
+
     @classmethod
     def concat(cls, parts: Sequence[Columns]) -> Columns:
         """All parts below each other; a column that a part lacks is zeros (or empty rows) there."""
         if len(parts) == 1:
             return parts[0]
+        parts = [part.gathered() for part in parts]
         samples = {name: column for part in parts for name, column in part.items()}
         arrays: dict[str, Column] = {}
         for name, sample in samples.items():

@@ -7,69 +7,17 @@ Layouts: include/uapi/linux/perf_event.h, enum perf_event_type; each stands
 above its class. Strings are UTF-8 with surrogate escapes, as os.fsdecode has.
 """
 
-from __future__ import annotations
+# no `from __future__ import annotations`: a NamedTuple is made in half the time from types that are there
 
 import struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from perfpy.abi.flags import MISC_MMAP_BUILD_ID, RecordType, SampleType, names_of
+from perfpy.abi.flags import MISC_MMAP_BUILD_ID, RecordType, names_of
+from perfpy.abi.framing import aligned, padded, text, with_header
+from perfpy.abi.sample_id import NO_ID, IdLayout, SampleId
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-HEADER: Final = {"<": struct.Struct("<IHH"), ">": struct.Struct(">IHH")}  # type, misc, size
-
-
-class SampleId(NamedTuple):
-    """struct sample_id: who and when of a side-band record; None where the event does not say."""
-
-    pid: int | None = None
-    tid: int | None = None
-    time: int | None = None
-    id: int | None = None
-    stream_id: int | None = None
-    cpu: int | None = None
-    identifier: int | None = None
-
-
-class IdLayout:
-    """Where the sample_id trailer's fields are, for one sample_type; `size` is its length in bytes.
-
-    Build it with sample_type 0 for events without sample_id_all: no trailer.
-    """
-
-    def __init__(self, sample_type: int, endian: str = "<") -> None:
-        code = endian
-        names: list[str] = []
-        for bit, kind, fields in (
-            (SampleType.TID, "II", ("pid", "tid")),
-            (SampleType.TIME, "Q", ("time",)),
-            (SampleType.ID, "Q", ("id",)),
-            (SampleType.STREAM_ID, "Q", ("stream_id",)),
-            (SampleType.CPU, "II", ("cpu", "")),
-            (SampleType.IDENTIFIER, "Q", ("identifier",)),
-        ):
-            if sample_type & bit:
-                code += kind
-                names.extend(fields)
-        self._struct = struct.Struct(code)
-        self._names = tuple(names)
-        self.size = self._struct.size
-
-    def decode(self, body: bytes) -> SampleId | None:
-        """The trailer at the end of a record's body; None when the event has none."""
-        if not self.size:
-            return None
-        values = self._struct.unpack_from(body, len(body) - self.size)
-        return SampleId(**{name: value for name, value in zip(self._names, values, strict=True) if name})
-
-    def encode(self, sample_id: SampleId | None) -> bytes:
-        """The mirror of decode(); missing values become 0."""
-        given = sample_id or SampleId()
-        return self._struct.pack(*(((getattr(given, name) or 0) if name else 0) for name in self._names))
-
-
-NO_ID: Final = IdLayout(0)
 
 
 class Mmap(NamedTuple):
@@ -308,22 +256,6 @@ KernelRecord: TypeAlias = (
 )  # fmt: skip
 
 
-def text(data: bytes) -> str:
-    """A C string: up to the first NUL, UTF-8 with surrogate escapes."""
-    return data.split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
-
-
-def padded(string: str) -> bytes:
-    """A C string with its NUL, padded to a multiple of 8 bytes."""
-    data = string.encode("utf-8", "surrogateescape")
-    return data + bytes(8 - len(data) % 8)
-
-
-def aligned(data: bytes) -> bytes:
-    """Bytes padded with NULs to a multiple of 8."""
-    return data + bytes(-len(data) % 8)
-
-
 # A tail is what follows a record's fixed fields: functions from its bytes to
 # field values and back. `fixed` holds the fixed fields already decoded.
 _Decode: TypeAlias = "Callable[[tuple[Any, ...], bytes, str], tuple[Any, ...]]"
@@ -418,11 +350,12 @@ def type_of(record: KernelRecord) -> int:
     return record.type if isinstance(record, Unknown) else _TYPE_OF[type(record)]
 
 
-def decode(type: int, misc: int, body: bytes, id_layout: IdLayout = NO_ID, endian: str = "<") -> KernelRecord:
+def decode(type: int, misc: int, body: bytes, id_layout: IdLayout = NO_ID, endian: str = "<", *, with_id: bool = True) -> KernelRecord:
     """One side-band record.
 
     body: the bytes behind the header; id_layout: the sample_id trailer of the
-    event it belongs to. A type that is not known comes back as Unknown.
+    event it belongs to; with_id: False to leave that undecoded, which is a
+    third of the work: sample_id is None. A type that is not known comes back as Unknown.
     Raises ValueError when the body is too short for its layout.
     """
     known = _LAYOUTS.get(type)
@@ -436,22 +369,19 @@ def decode(type: int, misc: int, body: bytes, id_layout: IdLayout = NO_ID, endia
     # a C string that is not ended in its place runs on into the trailer: perf 3.12's MMAP2 records had it 8 bytes earlier
     rest = body[layout.size :] if tail is _text_tail else body[layout.size : end]
     values = tail(layout.unpack_from(body), rest, endian)
-    sample_id = id_layout.decode(body)
+    sample_id = id_layout.decode(body) if with_id else None
     if cls is Mmap2:
         return _mmap2(misc, values, body, sample_id)
-    record: KernelRecord = cls(misc, *values, sample_id=sample_id)
+    record: KernelRecord = cls._make((misc, *values, sample_id))
     return record
 
 
 def _mmap2(misc: int, values: tuple[Any, ...], body: bytes, sample_id: SampleId | None) -> Mmap2:
     """Tell the two meanings of an MMAP2's bytes 32-56 apart."""
-    pid, tid, addr, length, pgoff, *file, prot, flags, filename = values
-    build_id = b""
-    if misc & MISC_MMAP_BUILD_ID:
-        file = [0, 0, 0, 0]
-        build_id = body[36 : 36 + min(body[32], 20)]
-    maj, minor, ino, generation = file
-    return Mmap2(misc, pid, tid, addr, length, pgoff, maj, minor, ino, generation, prot, flags, filename, build_id, sample_id)
+    if not misc & MISC_MMAP_BUILD_ID:
+        return Mmap2._make((misc, *values, b"", sample_id))
+    build_id = body[36 : 36 + min(body[32], 20)]
+    return Mmap2._make((misc, *values[:5], 0, 0, 0, 0, *values[9:], build_id, sample_id))
 
 
 def encode(record: KernelRecord, id_layout: IdLayout = NO_ID, endian: str = "<") -> bytes:
@@ -479,14 +409,3 @@ def _fixed_fields(record: KernelRecord, number: int) -> tuple[Any, ...]:
         return record.type, record.flags, record.id, record.tag
     count = len(_LAYOUTS[number][1])
     return tuple(record[1 : 1 + count])
-
-
-def with_header(type: int, misc: int, body: bytes, endian: str = "<") -> bytes:
-    """A record: perf_event_header and body.
-
-    Raises ValueError when it does not fit the header's 16-bit size.
-    """
-    size = 8 + len(body)
-    if size > 0xFFFF:
-        raise ValueError(f"record of {size} bytes, a record holds at most 65535")
-    return HEADER[endian].pack(type, misc, size) + body

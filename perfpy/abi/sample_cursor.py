@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfpy.abi.byteorder import as_number
-from perfpy.abi.columns import Columns, Ragged, spans_index
+from perfpy.abi.columns import Columns, Ragged, Spans
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,9 +22,15 @@ _LONG_ROW: Final = 256  # bytes: longer rows are copied one by one, shorter ones
 
 
 class Cursor:
-    """Where the next field of each sample begins, in 8-byte words of the buffer; goes no further than the records' ends."""
+    """Where the next field of each sample begins, in 8-byte words of the buffer; goes no further than the records' ends.
 
-    def __init__(self, buffer: NDArray[np.uint8], endian: str, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
+    late: whether callchains may be left in the buffer.
+    """
+
+    def __init__(
+        self, buffer: NDArray[np.uint8], endian: str, starts: NDArray[np.int64], ends: NDArray[np.int64], *, late: bool = False
+    ) -> None:
+        self.late = late
         self.bytes = buffer
         self.words = buffer.view(endian + "u8")
         self.halves = buffer.view(endian + "u4")
@@ -51,8 +57,10 @@ class Cursor:
         """(starts, lengths) of the next `counts` words; where fewer are left, the sample is damaged and the length 0."""
         starts = self.at
         lengths = np.broadcast_to(np.asarray(counts, np.int64), starts.shape)
-        ends = starts + lengths
-        over = (ends > self.ends) | (lengths < 0)
+        ends = starts + counts
+        over = ends > self.ends
+        if not isinstance(counts, int):
+            over |= counts < 0
         if over.any():
             self._mark(over)
             lengths = np.where(over, 0, lengths)
@@ -68,8 +76,7 @@ class Cursor:
 
 def gather(words: NDArray[Any], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Ragged:
     """The spans as rows; starts and lengths count elements of `words`, whose byte order becomes this machine's."""
-    index, offsets = spans_index(starts, lengths)
-    return Ragged(words[index].astype(words.dtype.newbyteorder("="), copy=False), offsets)
+    return Spans(words, starts, lengths).gathered()
 
 
 def gather_bytes(buffer: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Ragged:

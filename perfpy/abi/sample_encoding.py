@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfpy.abi.branch_flags import BRANCH_FLAGS
 from perfpy.abi.counts import Reading, encode_read
 from perfpy.abi.flags import BranchSample, RecordType, SampleType
-from perfpy.abi.records import aligned, with_header
+from perfpy.abi.framing import aligned, with_header
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

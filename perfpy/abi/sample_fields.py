@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfpy.abi.columns import Columns, Ragged
+from perfpy.abi.columns import Columns, Ragged, Spans
 from perfpy.abi.flags import ReadFormat, SampleType
 from perfpy.abi.sample_branches import branch_step
 from perfpy.abi.sample_cursor import Cursor, Step, gather, gather_bytes
@@ -103,7 +103,8 @@ def _read_step(read_format: int) -> Step:
 def _callchain(cursor: Cursor, columns: Columns, wanted: bool) -> None:
     starts, lengths = cursor.skip(cursor.count())
     if wanted:
-        columns["callchain"] = gather(cursor.words, starts, lengths)
+        rows = Spans(cursor.words, starts, lengths)
+        columns["callchain"] = rows if cursor.late else rows.gathered()
 
 
 def _raw(cursor: Cursor, columns: Columns, wanted: bool) -> None:

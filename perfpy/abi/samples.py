@@ -94,7 +94,9 @@ class SampleLayout:
         """The 8-byte word, counted from the record's start, that a fixed field begins in; None if samples lack it."""
         return next((word for field, word, _ in self._fixed if field == name), None)
 
-    def decode(self, buf: NDArray[np.uint8], offsets: NDArray[np.int64], fields: Collection[str] | None = None) -> Columns:
+    def decode(
+        self, buf: NDArray[np.uint8], offsets: NDArray[np.int64], fields: Collection[str] | None = None, *, late: bool = False
+    ) -> Columns:
         """The columns of the SAMPLE records that start at `offsets` (bytes) in `buf`.
 
         fields: names of the columns wanted (default: all; those that samples
@@ -103,9 +105,10 @@ class SampleLayout:
         of misc) uint8. Ragged: callchain (uint64), raw, user_stack, aux
         (uint8), branch_stack (BRANCH_DTYPE, flags in little-endian bit order),
         branch_counters, user_regs, intr_regs (uint64, set bits of the mask from
-        the lowest up), read (READ_DTYPE: one row a counter). Samples whose
-        record is too short are marked in `damaged`. Raises ValueError when a
-        record does not lie within `buf`.
+        the lowest up), read (READ_DTYPE: one row a counter). late: callchain
+        comes as Spans, which need `buf`. Samples whose record is too short are
+        marked in `damaged`. Raises ValueError when a record does not lie
+        within `buf`.
 
         >>> from perfpy.abi.attr import EventAttr
         >>> attr = EventAttr(sample_type=SampleType.IP | SampleType.TID)
@@ -114,24 +117,24 @@ class SampleLayout:
         >>> int(columns["ip"][0]), int(columns["tid"][0]), int(columns["cpumode"][0])
         (4096, 8, 2)
         """
-        if len(offsets) and ((offsets & 7).any() or buf.ctypes.data & 7):
+        if np.bitwise_or.reduce(offsets) & 7 or buf.ctypes.data & 7:
             buf, offsets = realigned(buf, offsets, self.endian)
         buf = buf[: len(buf) & ~7]
         headers = buf.view(self.endian + "u2")
         starts = offsets >> 3
-        sizes = headers[4 * starts + 3].astype(np.int64)
+        sizes = headers[3:].take(offsets >> 1)
         ends = starts + (sizes >> 3)
         if len(ends) and (int(ends.max()) << 3 > len(buf) or int(offsets.min()) < 0):
             raise ValueError("a sample record reaches beyond the buffer")
         wanted = None if fields is None else frozenset(fields)
         columns = Columns(len(starts))
         if wanted is None or wanted & {"misc", "cpumode"}:
-            misc = headers[4 * starts + 2].astype(np.uint16, copy=False)
+            misc = headers[2:].take(offsets >> 1).astype(np.uint16, copy=False)
             if wanted is None or "misc" in wanted:
                 columns["misc"] = misc
             if wanted is None or "cpumode" in wanted:
                 columns["cpumode"] = (misc & MISC_CPUMODE_MASK).astype(np.uint8)
-        cursor = Cursor(buf, self.endian, starts, ends)
+        cursor = Cursor(buf, self.endian, starts, ends, late=late)
         self._decode_fixed(cursor, columns, wanted)
         self._decode_variable(cursor, columns, wanted)
         columns.damaged = cursor.damaged
@@ -143,13 +146,16 @@ class SampleLayout:
             starts = np.where(lengths > 0, starts, 0)
             if not len(cursor.words) >= self._fixed_words:
                 return self._zeros(columns, wanted)
+        words: dict[int, NDArray[np.uint64]] = {}
         for name, word, half in self._fixed:
             if wanted is not None and name not in wanted:
                 continue
+            if word not in words:
+                words[word] = cursor.words[word:].take(starts)
             if half < 0:
-                column = cursor.words[starts + word].astype(np.uint64, copy=False)
+                column = words[word].astype(np.uint64, copy=False)
             else:
-                column = cursor.halves[2 * (starts + word) + half].astype(np.uint32, copy=False).view(_INT)
+                column = words[word].view(self.endian + "u4")[half::2].astype(np.uint32).view(_INT)
             if cursor.damaged is not None:
                 column[cursor.damaged] = 0
             columns[name] = column

@@ -8,19 +8,18 @@ sample_id trailer. Data that follows a record in the stream outside its size
 (of AUXTRACE and HEADER_TRACING_DATA) is the reader's and the writer's.
 """
 
-from __future__ import annotations
+# no `from __future__ import annotations`: a NamedTuple is made in half the time from types that are there
 
 import struct
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypeAlias
 
+from perfpy.abi import build_ids, cpu_map
 from perfpy.abi.attr import EventAttr
+from perfpy.abi.build_ids import HeaderBuildId
 from perfpy.abi.flags import ATTR_SIZE_VER0, RecordType, names_of
-from perfpy.abi.records import Unknown, aligned, padded, text, with_header
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-MISC_BUILD_ID_SIZE: Final = 1 << 15  # HEADER_BUILD_ID: the 21st byte of build_id holds its length
+from perfpy.abi.framing import aligned, padded, text, with_header
+from perfpy.abi.records import Unknown
 
 
 class HeaderAttr(NamedTuple):
@@ -44,15 +43,6 @@ class HeaderTracingData(NamedTuple):
 
     misc: int
     size: int
-
-
-class HeaderBuildId(NamedTuple):
-    """{ s32 pid; u8 build_id[20]; u8 size; u8 reserved[3]; char filename[]; }"""
-
-    misc: int
-    pid: int
-    build_id: bytes
-    filename: str
 
 
 class FinishedRound(NamedTuple):
@@ -218,10 +208,6 @@ EVENT_UPDATE_SCALE: Final = 1
 EVENT_UPDATE_NAME: Final = 2
 EVENT_UPDATE_CPUS: Final = 3
 
-CPU_MAP_LIST: Final = 0
-CPU_MAP_MASK: Final = 1
-CPU_MAP_RANGE: Final = 2
-
 # record type -> class and codes, where the record is nothing but fixed fields
 _FIXED: Final[dict[int, tuple[Any, str]]] = {
     RecordType.HEADER_TRACING_DATA: (HeaderTracingData, "I"),
@@ -300,18 +286,14 @@ def _header_attr(misc: int, body: bytes, endian: str) -> HeaderAttr:
     size = size or ATTR_SIZE_VER0  # the oldest writers left it 0
     if size > len(body):
         raise ValueError(f"event attr of {size} bytes in a record with room for {len(body)}")
-    return HeaderAttr(misc, EventAttr.unpack(body[:size], endian), _words(body, size, endian))
+    attr = EventAttr.unpack(body[:size].ljust(ATTR_SIZE_VER0, b"\0"), endian)
+    attr.size = size
+    return HeaderAttr(misc, attr, _words(body, size, endian))
 
 
 def _header_event_type(misc: int, body: bytes, endian: str) -> HeaderEventType:
     (event_id,) = struct.unpack_from(endian + "Q", body)
     return HeaderEventType(misc, event_id, text(body[8:]))
-
-
-def _header_build_id(misc: int, body: bytes, endian: str) -> HeaderBuildId:
-    (pid,) = struct.unpack_from(endian + "i", body)
-    size = body[24] if misc & MISC_BUILD_ID_SIZE else 20
-    return HeaderBuildId(misc, pid, body[4 : 4 + min(size, 20)], text(body[28:]))
 
 
 def _id_index(misc: int, body: bytes, endian: str) -> IdIndex:
@@ -341,41 +323,8 @@ def _thread_map(misc: int, body: bytes, endian: str) -> ThreadMap:
     return ThreadMap(misc, tuple((pid, text(comm)) for pid, comm in entries))
 
 
-def cpu_map_values(data: bytes, endian: str) -> tuple[int, ...]:
-    """The CPUs of a perf_record_cpu_map_data; -1 is "any". Raises ValueError on an unknown kind or more CPUs than fit."""
-    (kind,) = struct.unpack_from(endian + "H", data)
-    if kind == CPU_MAP_LIST:
-        (count,) = struct.unpack_from(endian + "H", data, 2)
-        return tuple(-1 if cpu == 0xFFFF else cpu for cpu in struct.unpack_from(f"{endian}{count}H", data, 4))
-    if kind == CPU_MAP_MASK:
-        return _mask_cpus(data, endian)
-    if kind == CPU_MAP_RANGE:
-        any_cpu, start, end = struct.unpack_from(endian + "BxHH", data, 2)
-        return ((-1,) if any_cpu else ()) + tuple(range(start, end + 1))
-    raise ValueError(f"CPU map of kind {kind}, known are 0 to 2")
-
-
-def _mask_cpus(data: bytes, endian: str) -> tuple[int, ...]:
-    count, long_size = struct.unpack_from(endian + "HH", data, 2)
-    if long_size not in (4, 8):
-        raise ValueError(f"CPU mask of {long_size}-byte words, known are 4 and 8")
-    # { u16 kind, count, long_size; } and, before words of 8 bytes, 4 bytes of padding: the struct is packed
-    words = struct.unpack_from(f"{endian}{count}{'I' if long_size == 4 else 'Q'}", data, 6 if long_size == 4 else 10)
-    bits = 8 * long_size
-    return tuple(i * bits + bit for i, word in enumerate(words) for bit in range(bits) if word >> bit & 1)
-
-
-def cpu_map_data(cpus: tuple[int, ...], endian: str) -> bytes:
-    """perf_record_cpu_map_data as perf writes it: a range where the CPUs are one, a list otherwise."""
-    real = [cpu for cpu in cpus if cpu >= 0]
-    if real and real == list(range(real[0], real[-1] + 1)):
-        return struct.pack(endian + "HBxHH", CPU_MAP_RANGE, len(real) != len(cpus), real[0], real[-1])
-    values = [0xFFFF if cpu < 0 else cpu for cpu in cpus]
-    return struct.pack(f"{endian}HH{len(values)}H", CPU_MAP_LIST, len(values), *values)
-
-
 def _cpu_map(misc: int, body: bytes, endian: str) -> CpuMap:
-    return CpuMap(misc, cpu_map_values(body, endian))
+    return CpuMap(misc, cpu_map.decode(body, endian))
 
 
 def _stat_config(misc: int, body: bytes, endian: str) -> StatConfig:
@@ -392,7 +341,7 @@ def _event_update(misc: int, body: bytes, endian: str) -> EventUpdate:
     elif number == EVENT_UPDATE_SCALE:
         (value,) = struct.unpack_from(endian + "d", body, 16)
     elif number == EVENT_UPDATE_CPUS:
-        value = cpu_map_values(body[16:], endian)
+        value = cpu_map.decode(body[16:], endian)
     else:
         raise ValueError(f"event update of kind {number}, known are 0 to 3")
     return EventUpdate(misc, number, ident, value)
@@ -421,7 +370,7 @@ def _compressed2(misc: int, body: bytes, endian: str) -> Compressed2:
 _DECODERS: Final[dict[int, Callable[[int, bytes, str], UserRecord]]] = {
     RecordType.HEADER_ATTR: _header_attr,
     RecordType.HEADER_EVENT_TYPE: _header_event_type,
-    RecordType.HEADER_BUILD_ID: _header_build_id,
+    RecordType.HEADER_BUILD_ID: build_ids.decode,
     RecordType.ID_INDEX: _id_index,
     RecordType.AUXTRACE_INFO: _auxtrace_info,
     RecordType.AUXTRACE_ERROR: _auxtrace_error,
@@ -434,10 +383,6 @@ _DECODERS: Final[dict[int, Callable[[int, bytes, str], UserRecord]]] = {
     RecordType.COMPRESSED: _compressed,
     RecordType.COMPRESSED2: _compressed2,
 }
-
-
-def _encode_build_id(r: HeaderBuildId, endian: str) -> bytes:
-    return struct.pack(endian + "i20sB3x", r.pid, r.build_id, len(r.build_id)) + padded(r.filename)
 
 
 def _encode_id_index(r: IdIndex, endian: str) -> bytes:
@@ -461,7 +406,7 @@ def _encode_event_update(r: EventUpdate, endian: str) -> bytes:
     if isinstance(r.value, str):
         data = padded(r.value)
     elif isinstance(r.value, tuple):
-        data = cpu_map_data(r.value, endian)
+        data = cpu_map.encode(r.value, endian)
     else:
         data = struct.pack(endian + "d", r.value)
     return struct.pack(endian + "QQ", r.type, r.id) + data
@@ -482,12 +427,12 @@ def _pack_words(values: Any, endian: str) -> bytes:
 _ENCODERS: Final[dict[type, Any]] = {
     HeaderAttr: lambda r, e: r.attr.pack(e) + _pack_words(r.ids, e),
     HeaderEventType: lambda r, e: struct.pack(e + "Q64s", r.event_id, r.name.encode("utf-8", "surrogateescape")[:63]),
-    HeaderBuildId: _encode_build_id,
+    HeaderBuildId: build_ids.encode,
     IdIndex: _encode_id_index,
     AuxtraceInfo: lambda r, e: struct.pack(e + "I4x", r.type) + _pack_words(r.priv, e),
     AuxtraceError: _encode_auxtrace_error,
     ThreadMap: _encode_thread_map,
-    CpuMap: lambda r, e: cpu_map_data(r.cpus, e),
+    CpuMap: lambda r, e: cpu_map.encode(r.cpus, e),
     StatConfig: lambda r, e: _pack_words([len(r.terms), *(v for term in r.terms for v in term)], e),
     EventUpdate: _encode_event_update,
     TimeConv: _encode_time_conv,

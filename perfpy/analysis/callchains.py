@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfpy.abi import flags
-from perfpy.abi.columns import distinct, spans_index
+from perfpy.abi.columns import spans_index
 from perfpy.symbols.interning import IdTable
 
 if TYPE_CHECKING:
@@ -43,19 +43,23 @@ def frames_of(
     sample). Addresses before the first marker count as the user's; a chain
     with a marker that nobody knows is corrupt and comes back empty.
     """
-    values, starts = chains.values, chains.offsets
-    lengths = np.diff(starts)
+    values, starts, lengths = chains.values, chains.offsets[:-1], chains.lengths
     is_marker = values >= _FIRST_MARKER
-    modes = _cpumodes(values, starts[:-1][lengths > 0], is_marker)
-    kept = ~is_marker & (modes != _CORRUPT)
-    bad = modes == _CORRUPT
-    if bad.any():
-        broken = distinct(np.searchsorted(starts, np.flatnonzero(bad), side="right") - 1)
-        kept &= ~np.repeat(np.isin(np.arange(len(lengths)), broken), lengths)
-    before = np.concatenate([[0], np.cumsum(kept)])
-    counts = np.diff(before[starts])
-    ids = symbolizer.frame_ids(pid, values[kept], key, modes[kept], counts)
+    modes = _cpumodes(values, starts[lengths > 0], is_marker)
+    left_out = is_marker
+    if int(modes.max(initial=0)) == _CORRUPT:
+        broken = np.zeros(len(lengths), np.bool_)
+        broken[_chain_of(np.flatnonzero(modes == _CORRUPT), starts)] = True
+        left_out = is_marker | np.repeat(broken, lengths)
+    counts = lengths - np.bincount(_chain_of(np.flatnonzero(left_out), starts), minlength=len(lengths))
+    kept = np.flatnonzero(~left_out)
+    ids = symbolizer.frame_ids(pid, values.take(kept), key, modes.take(kept), counts)
     return symbolizer.folded(ids, counts)
+
+
+def _chain_of(places: NDArray[np.int64], starts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The chain in which each of some entries is."""
+    return np.searchsorted(starts, places, side="right") - 1
 
 
 _CORRUPT = 255
@@ -68,16 +72,12 @@ def _cpumodes(values: NDArray[np.uint64], starts: NDArray[np.int64], is_marker: 
     breaks = is_marker.copy()
     breaks[starts] = True
     where = np.flatnonzero(breaks)
-    known, of_break = np.unique(values[where], return_inverse=True)
-    mode_of = np.array([_mode(value) for value in known.tolist()], np.uint8)
-    runs = np.diff(np.append(where, len(values)))
-    return np.repeat(mode_of[of_break.ravel()], runs)
-
-
-def _mode(value: int) -> int:
-    if value < flags.CONTEXT_MAX:
-        return flags.MISC_USER  # a chain that begins without a marker
-    return _CPUMODE_OF_MARKER.get(value, _CORRUPT)
+    # a chain that begins without a marker is as one that begins with the user's
+    markers = IdTable()
+    of_break = markers.ids(np.where(is_marker[where], values[where], np.uint64(flags.CONTEXT_USER)))
+    mode_of = np.array([_CPUMODE_OF_MARKER.get(marker, _CORRUPT) for marker in markers.keys.tolist()], np.uint8)
+    modes: NDArray[np.uint8] = np.repeat(mode_of[of_break], np.diff(np.append(where, len(values))))
+    return modes
 
 
 _POSITIONS = 1 << 40  # far from every frame id: positions get other numbers
@@ -140,4 +140,3 @@ class ChainTable:
         frames = np.concatenate(self._frames) if self._frames else np.zeros(0, np.int32)
         lengths = np.concatenate(self._lengths) if self._lengths else np.zeros(0, np.int64)
         return frames, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-

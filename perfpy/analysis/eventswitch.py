@@ -66,4 +66,4 @@ def _index(name: str, events: Sequence[FileEvent]) -> int | None:
     for event in events:
         if event.name == name:
             return event.index
-    raise UsageError(f"switch event not found ({name})")
+    raise UsageError(f"the recording has no event {name}; it has {', '.join(event.name for event in events)}")

@@ -132,7 +132,10 @@ class Places:
         """
         symbol = self.symbol
         named = (symbol >= 0) & (not by_address)
-        start = np.where(named, self._symbol_start[symbol], self.ip)
+        # beside addresses without a function, functions stand where they are in memory: with the bias that their file had first
+        bias = np.zeros(len(self.dsos) + 1, np.uint64)
+        bias[self.dso[::-1]] = (self.ip - self.address)[::-1]
+        start = np.where(named, self._symbol_start[symbol] + bias[self.dso], self.ip)
         return ranks(-self._dso_met[self.dso], ~start, ~named)
 
     def level_roles(self) -> NDArray[np.uint8]:
@@ -146,10 +149,6 @@ class Places:
     def level_of(self, place: int) -> str:
         """The letter of a place: k for the kernel, . for user code ..."""
         return _LEVELS.get(place & (ROLES - 1)) or chr(self.level[place >> ROLE_BITS])
-
-    def every_place(self) -> Int64:
-        """All frames in all roles: place number p is at position p."""
-        return np.arange(len(self.ip) << ROLE_BITS)
 
     def size(self, symbol: int) -> int:
         """The length of a symbol in bytes."""

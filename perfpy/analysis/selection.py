@@ -7,8 +7,7 @@ in totals.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -29,11 +28,10 @@ class Times(Protocol):
         """Which times (ns) are within."""
 
 
-@dataclass(frozen=True)
-class Selection:
+class Selection(NamedTuple):
     """None means everything.
 
-    comms, pids, tids, dsos, symbols: marked unless among them; symbol_part: rows
+    comms, pids, tids, dsos, symbols, parallelism: marked unless among them; symbol_part: rows
     whose function's name lacks it are not shown. cpus, times: taken out unless among them; switch: taken out while it is off.
     """
 
@@ -46,6 +44,7 @@ class Selection:
     cpus: tuple[int, ...] | None = None
     times: Times | None = None
     switch: EventSwitch | None = None
+    parallelism: tuple[int, ...] | None = None
 
     @property
     def by_place(self) -> bool:
@@ -57,11 +56,20 @@ class Selection:
         """Whether samples' tasks are needed to decide."""
         return self.comms is not None or self.pids is not None or self.tids is not None
 
+    @property
+    def mark_traits(self) -> list[str]:
+        """What mark() depends on (perfpy.analysis.traits)."""
+        wanted = {"comm": self.comms, "pid": self.pids, "tid": self.tids, "parallelism": self.parallelism}
+        return [name for name, values in wanted.items() if values is not None]
+
+    @property
+    def mark_fields(self) -> set[str]:
+        """The sample columns that mark() needs."""
+        return ({"pid", "tid"} if self.by_task else set()) | ({"parallelism"} if self.parallelism is not None else set())
+
     def fields(self) -> set[str]:
         """The sample columns that are needed."""
-        needed: set[str] = set()
-        if self.by_task:
-            needed |= {"pid", "tid"}
+        needed = self.mark_fields
         if self.cpus is not None:
             needed.add("cpu")
         if self.times is not None:
@@ -85,8 +93,8 @@ class Selection:
         return slice(None) if kept.all() else np.flatnonzero(kept)
 
     def mark(self, samples: SampleView) -> NDArray[np.bool_] | None:
-        """Which samples their task excludes; None for none."""
-        if not self.by_task:
+        """Which samples their task, or the others that ran, exclude; None for none."""
+        if not self.by_task and self.parallelism is None:
             return None
         marked = np.zeros(len(samples), np.bool_)
         if self.comms is not None:
@@ -97,6 +105,8 @@ class Selection:
             marked |= ~np.isin(samples.column("pid"), self.pids)
         if self.tids is not None:
             marked |= ~np.isin(samples.column("tid"), self.tids)
+        if self.parallelism is not None:
+            marked |= ~np.isin(samples.column("parallelism"), self.parallelism)
         return marked
 
     def mark_frames(self, places: Places) -> NDArray[np.bool_]:
@@ -107,11 +117,11 @@ class Selection:
             marked |= ~np.isin(places.dso, allowed)
         if self.symbols is not None:
             names = self.symbols
-            marked |= ~_frames_named(places, lambda name: name in names)
+            marked |= ~frames_named(places, lambda name: name in names)
         return marked
 
 
-def _frames_named(places: Places, test: Callable[[str], bool]) -> NDArray[np.bool_]:
+def frames_named(places: Places, test: Callable[[str], bool]) -> NDArray[np.bool_]:
     """Which frames have a symbol whose name passes."""
     passing = np.array([test(places.symbols.name(number)) for number in range(len(places.symbols))] + [False], np.bool_)
     return passing[places.symbol]

@@ -2,22 +2,24 @@
 
 What enters: a batch of samples (`SampleView`). What leaves: for each source a
 column of numbers, equal where the samples are alike in that respect. A source
-is raw: the thread's id, the frame's id; sort keys (perfpy.analysis.sortkeys)
+is raw: the thread's id, the frame's id; sort keys (perfpy.analysis.sortkeys.names)
 decide later, on the distinct numbers only, which of them are one row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perfpy.abi.columns import Columns, Ragged, spans_index
+from perfpy.abi.columns import Columns, Ragged, Spans, spans_index
 from perfpy.abi.flags import PerfType, SampleType
+from perfpy.analysis.branches import branch_frames
+from perfpy.analysis.traits import TaskStates
 from perfpy.symbols.interning import IdTable
 
 if TYPE_CHECKING:
@@ -27,6 +29,24 @@ if TYPE_CHECKING:
 
 _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
+
+# the columns that are sources as they are
+_FIELDS = (
+    "tid",
+    "pid",
+    "cpu",
+    "time",
+    "weight",
+    "ins_lat",
+    "retire_lat",
+    "transaction",
+    "cgroup",
+    "data_src",
+    "phys_addr",
+    "data_page_size",
+    "code_page_size",
+    "cpumode",
+)
 
 # what perf takes for a field that the samples of an event do not have
 _MINUS_ONE = -1
@@ -38,43 +58,70 @@ _ABSENT: dict[str, tuple[int, int]] = {
 }
 
 
+class Moments(NamedTuple):
+    """When each sample is delivered: sorted by key, then time, then place, they are in order. uint64, uint64, int64."""
+
+    key: NDArray[np.uint64]
+    time: NDArray[np.uint64]
+    place: NDArray[np.int64]
+
+    def take(self, rows: NDArray[Any] | slice) -> Moments:
+        """Those of some of the samples."""
+        return Moments(self.key[rows], self.time[rows], self.place[rows])
+
+    def order(self) -> NDArray[np.int64]:
+        """The samples in order."""
+        return np.lexsort((self.place, self.time, self.key))
+
+
 class SampleView:
     """The samples of one batch, as the sources read them.
 
-    columns; event: index of each sample's event; key: delivery keys.
+    columns; event: index of each sample's event; moments: when they are delivered.
     """
+
+    columns: Columns
 
     def __init__(
         self,
         columns: Columns,
-        event: NDArray[np.int32],
-        key: NDArray[np.uint64],
+        event: NDArray[Any],
+        moments: Moments,
         attrs: Sequence[EventAttr],
         timeline: TaskTimeline,
         symbolizer: Symbolizer,
     ) -> None:
         self.columns = columns
         self.event = event
-        self.key = key
+        self.moments = moments
         self.attrs = attrs
         self.timeline = timeline
         self.symbolizer = symbolizer
-        self._frames: NDArray[np.int32] | None = None
         self._period: NDArray[np.uint64] | None = None
 
     def __len__(self) -> int:
         return self.columns.rows
 
+    @property
+    def key(self) -> NDArray[np.uint64]:
+        """The delivery keys."""
+        return self.moments.key
+
+    @cached_property
+    def tasks(self) -> TaskStates:
+        """What the samples' tasks were when they were taken."""
+        return TaskStates(self)
+
     def take(self, rows: NDArray[Any] | slice) -> SampleView:
         """The given samples (indexes, a mask or a slice)."""
         if isinstance(rows, slice) and rows == slice(None):
             return self
-        return SampleView(self.columns.take(rows), self.event[rows], self.key[rows], self.attrs, self.timeline, self.symbolizer)
+        return SampleView(self.columns.take(rows), self.event[rows], self.moments.take(rows), self.attrs, self.timeline, self.symbolizer)
 
     def with_columns(self, columns: dict[str, Any]) -> SampleView:
         """The same samples with other columns."""
         table = Columns(self.columns.rows, columns)
-        return SampleView(table, self.event, self.key, self.attrs, self.timeline, self.symbolizer)
+        return SampleView(table, self.event, self.moments, self.attrs, self.timeline, self.symbolizer)
 
     def counted_once(self) -> SampleView:
         """These samples, each standing for one event."""
@@ -85,6 +132,14 @@ class SampleView:
         """These samples, each standing for its weight, at least 1."""
         self._period = np.maximum(self.column("weight"), 1).astype(np.uint64)
         return self
+
+    def in_grains(self, grain: int) -> SampleView:
+        """These samples, their times rounded down to multiples of `grain` ns."""
+        time = self.columns.get("time")
+        if time is None:
+            return self
+        unit = np.uint64(grain or 1)
+        return self.with_columns({**self.columns, "time": time // unit * unit})
 
     def column(self, name: str) -> NDArray[Any]:
         """A numeric column; for samples that lack the field, what perf takes instead."""
@@ -104,16 +159,22 @@ class SampleView:
         values = self.columns.get(name)
         return values if isinstance(values, Ragged) else Ragged.empty(len(self), dtype)
 
+    def chains(self) -> Ragged | Spans:
+        """The callchains, perhaps still in the buffer."""
+        chains = self.columns.get("callchain")
+        return chains if isinstance(chains, (Ragged, Spans)) else Ragged.empty(len(self), np.uint64)
+
     def period(self) -> NDArray[np.uint64]:
         """How many events each sample stands for: its own period, or its event's fixed one."""
         if self._period is not None:
             return self._period
-        fixed = np.array([attr.sample_period for attr in self.attrs], np.uint64)[self.event]
+        fixed: NDArray[np.uint64] = np.array([attr.sample_period for attr in self.attrs], np.uint64)[self.event]
         values = self.columns.get("period")
         if values is None:
             return fixed
         has = np.array([bool(attr.sample_type & SampleType.PERIOD) for attr in self.attrs])
-        return values if has.all() else np.where(has[self.event], values, fixed)
+        periods: NDArray[np.uint64] = values if has.all() else np.where(has[self.event], values, fixed)
+        return periods
 
     def payloads(self) -> Ragged:
         """The raw data of tracepoints' samples; empty for other events."""
@@ -125,68 +186,52 @@ class SampleView:
         index, offsets = spans_index(raw.offsets[:-1], lengths)
         return Ragged(raw.values[index], offsets)
 
-    def frames(self) -> NDArray[np.int32]:
-        """The frame (of the symbolizer) that each sample hit."""
-        if self._frames is None:
-            self._frames = self.symbolizer.frame_ids(
-                self.column("pid"), self.column("ip").astype(np.uint64), self.key, self.columns["cpumode"]
-            )
-        return self._frames
-
-    def data_frames(self) -> NDArray[np.int32]:
-        """The place of the data that each sample touched (ADDR), found by the sample's own cpumode."""
-        return self.symbolizer.frame_ids(
-            self.column("pid"), self.column("addr").astype(np.uint64), self.key, self.columns["cpumode"]
-        )
+    def frames_at(self, column: str) -> NDArray[np.int32]:
+        """The frame (of the symbolizer) at the addresses of a column, in the mode of each sample."""
+        address = self.column(column).astype(np.uint64)
+        return self.symbolizer.frame_ids(self.column("pid"), address, self.key, self.columns["cpumode"])
 
 
 Read = Callable[[SampleView], NDArray[Any]]
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """One respect in which samples can be alike.
 
-    fields: the columns that it reads; read: the number of each sample; dense:
-    whether these are small ids already (of frames, comms, events).
+    fields: the columns that it reads; traits: what it depends on (perfpy.analysis.traits);
+    read: the number of each sample; dense: whether these are small ids already (of frames, comms, events).
     """
 
     fields: tuple[str, ...]
+    traits: tuple[str, ...]
     read: Read
     dense: bool = False
 
 
 def _field(name: str) -> Source:
-    return Source((name,), lambda samples: samples.column(name))
+    return Source((name,), (name,), lambda samples: samples.column(name))
 
 
-def _own(name: str) -> Source:
-    """A column that every batch has."""
-    return Source((name,), lambda samples: samples.columns[name])
+def _added(name: str, *fields: str) -> Source:
+    """A column of small numbers that no sample has by itself: it is added to batches, by what the fields say."""
+    return Source(fields, (name,), lambda samples: samples.columns[name], dense=True)
+
+
+def _branch_end(name: str) -> Source:
+    return Source(("branch_stack", "pid"), (name, "space"), lambda samples: branch_frames(samples, name), dense=True)
 
 
 SOURCES: dict[str, Source] = {
-    "comm": Source(("tid",), lambda samples: samples.timeline.comm_ids(samples.column("tid"), samples.key), dense=True),
-    "frame": Source(("pid", "ip", "cpumode"), SampleView.frames, dense=True),
-    "data": Source(("pid", "addr", "cpumode"), SampleView.data_frames, dense=True),
-    "tid": _field("tid"),
-    "pid": _field("pid"),
-    "cpu": _field("cpu"),
-    "time": _field("time"),
-    "weight": _field("weight"),
-    "ins_lat": _field("ins_lat"),
-    "retire_lat": _field("retire_lat"),
-    "transaction": _field("transaction"),
-    "cgroup": _field("cgroup"),
-    "data_src": _field("data_src"),
-    "phys_addr": _field("phys_addr"),
-    "data_page_size": _field("data_page_size"),
-    "code_page_size": _field("code_page_size"),
-    "cpumode": _own("cpumode"),
-    "branch_from": Source(("branch_stack",), lambda samples: samples.columns["branch_from"], dense=True),
-    "branch_to": Source(("branch_stack",), lambda samples: samples.columns["branch_to"], dense=True),
-    "branch_flags": Source(("branch_stack",), lambda samples: samples.columns["branch_flags"]),
+    "comm": Source(("pid", "tid"), ("comm",), lambda samples: samples.timeline.comm_ids(samples.column("tid"), samples.key), dense=True),
+    "frame": Source(("pid", "tid", "ip", "cpumode"), ("ip", "cpumode", "place"), lambda samples: samples.frames_at("ip"), dense=True),
+    "data": Source(("pid", "tid", "addr", "cpumode"), ("addr", "cpumode", "place"), lambda samples: samples.frames_at("addr"), dense=True),
+    "cgroup_id": _added("cgroup_id", "tid"),
+    "parallelism": _added("parallelism"),
+    "branch_from": _branch_end("branch_from"),
+    "branch_to": _branch_end("branch_to"),
+    "branch_flags": Source(("branch_stack",), ("branch_flags",), lambda samples: samples.columns["branch_flags"]),
 }
+SOURCES |= {name: _field(name) for name in _FIELDS}
 
 
 class RawTable:

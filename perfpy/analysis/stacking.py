@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfpy.abi.columns import distinct
+from perfpy.analysis.parallelism import LATENCY_SCALE, Parallelism
 from perfpy.analysis.places import Places
-from perfpy.analysis.profile import Folded, Profile
-from perfpy.analysis.reporting import delivered_samples
-from perfpy.analysis.sources import SampleView
+from perfpy.analysis.report.folding import Folding
+from perfpy.analysis.report.profile import LATENCY, Folded, Profile, Recipe
+from perfpy.analysis.selection import frames_named
 from perfpy.analysis.stacks import Function, Stacks, TimedSamples
 from perfpy.symbols.interning import IdTable
 
@@ -33,61 +34,82 @@ _UNKNOWN = "[unknown]"
 
 
 def make_stacks(
-    data: PerfData, timeline: TaskTimeline, symbolizer: Symbolizer, selection: Selection, *, timed: bool = False
+    data: PerfData, timeline: TaskTimeline, symbolizer: Symbolizer, selection: Selection, *, timed: bool = False, latency: bool = False
 ) -> list[Stacks]:
-    """The stacks of all events that have samples; timed: with the single samples, in order of time."""
-    builder = _Builder(data, timeline, symbolizer, selection, timed=timed)
+    """The stacks of all events that have samples.
+
+    timed: with the single samples, in order of time; latency: weighted by
+    their shares of the wall clock (perfpy.analysis.parallelism).
+    """
+    builder = _Builder(data, timeline, symbolizer, selection, timed=timed, latency=latency)
     return builder.stacks(Places(symbolizer))
 
 
 class _Builder:
-    def __init__(self, data: PerfData, timeline: TaskTimeline, symbolizer: Symbolizer, selection: Selection, *, timed: bool) -> None:
+    def __init__(
+        self, data: PerfData, timeline: TaskTimeline, symbolizer: Symbolizer, selection: Selection, *, timed: bool, latency: bool
+    ) -> None:
         self._events = data.events
         self._comms = timeline.comms
-        self._profile = Profile(["comm", "frame"], chains=True)
+        self._selection = selection
+        recipe = Recipe(("comm", "frame"), selection, (LATENCY,) if latency else (), chains=True, by_function=True)
+        more = [Parallelism.of(data)] if latency or selection.parallelism is not None else []
+        folding = Folding(data, timeline, symbolizer, recipe, more=more)
         self._timed: list[tuple[NDArray[np.int64], ...]] | None = [] if timed else None
-        attrs = [event.attr for event in data.events]
-        fields = self._profile.fields() | selection.fields() | ({"time"} if timed else set())
-        selection.begin()
-        for batch in delivered_samples(data, fields):
-            samples = SampleView(batch.columns, batch.event, batch.key, attrs, timeline, symbolizer)
-            self._add(samples.take(selection.kept_rows(samples)))
+        self._profile = folding.profile() if self._timed is None else self._folded_and_timed(folding, recipe, self._timed)
 
-    def _add(self, samples: SampleView) -> None:
-        ids = self._profile.add(samples)
-        if self._timed is not None and len(samples):
-            columns = (samples.column(name).astype(np.int64) for name in ("pid", "tid", "time"))
-            self._timed.append((ids.astype(np.int64), *columns))
+    @staticmethod
+    def _folded_and_timed(folding: Folding, recipe: Recipe, timed: list[tuple[NDArray[np.int64], ...]]) -> Profile:
+        profile = Profile(recipe)
+        for samples in folding.delivered({"time"}):
+            rows = profile.add(samples).astype(np.int64)
+            timed.append((rows, *(samples.column(name).astype(np.int64) for name in ("pid", "tid", "time"))))
+        timed[:] = [(profile.ranks(rows), *columns) for rows, *columns in timed]
+        return profile
 
     def stacks(self, places: Places) -> list[Stacks]:
-        folded = self._profile.folded()
+        folded = self._profile.folded
         assert self._profile.chains is not None
         frames, offsets = self._profile.chains.chains()
         functions, function_of = _functions(places)
         chains = _Chains(folded, function_of[frames], offsets, function_of)
-        present = distinct(folded.event).tolist()
-        return [self._of_event(number, folded, functions, chains) for number in present]
+        wanted = self._wanted(folded, places)
+        present = distinct(folded.event[wanted]).tolist()
+        return [self._of_event(number, folded, wanted & (folded.event == number), functions, chains) for number in present]
 
-    def _of_event(self, number: int, folded: Folded, functions: Sequence[Function], chains: _Chains) -> Stacks:
-        rows = np.flatnonzero(folded.event == number)
+    def _wanted(self, folded: Folded, places: Places) -> NDArray[np.bool_]:
+        """Which rows the filters leave."""
+        wanted, frame = ~folded.filtered, folded.sources["frame"]
+        if self._selection.by_place:
+            wanted &= ~self._selection.mark_frames(places)[frame]
+        part = self._selection.symbol_part
+        if part is not None:
+            wanted &= frames_named(places, lambda name: part in name)[frame]
+        return wanted
+
+    def _of_event(self, number: int, folded: Folded, wanted: NDArray[np.bool_], functions: Sequence[Function], chains: _Chains) -> Stacks:
+        rows = np.flatnonzero(wanted)
+        weight, name = folded.period[rows], self._events[number].name
+        if LATENCY in folded.sums:
+            weight, name = folded.sums[LATENCY][rows] // LATENCY_SCALE, f"{name} (wall clock)"
         return Stacks(
-            self._events[number].name,
+            name,
             functions,
             chains.frames,
             chains.offsets,
             self._comms,
             chains.of_row[rows].astype(np.int32),
             folded.sources["comm"][rows].astype(np.int32),
-            folded.period[rows].astype(np.uint64),
+            weight.astype(np.uint64),
             folded.count[rows],
-            self._timed_samples(number, folded, chains),
+            self._timed_samples(wanted, folded, chains),
         )
 
-    def _timed_samples(self, number: int, folded: Folded, chains: _Chains) -> TimedSamples | None:
+    def _timed_samples(self, wanted: NDArray[np.bool_], folded: Folded, chains: _Chains) -> TimedSamples | None:
         if self._timed is None:
             return None
         row, pid, tid, time = (np.concatenate(parts) for parts in zip(*self._timed, strict=True))
-        kept = folded.event[row] == number
+        kept = wanted[row]
         row, pid, tid, time = (column[kept] for column in (row, pid, tid, time))
         return TimedSamples(
             chain=chains.of_row[row].astype(np.int32),

@@ -106,9 +106,7 @@ def _ranked_names(parts: Sequence[Stacks]) -> tuple[list[Function], dict[Functio
     return names, {name: rank for rank, name in enumerate(names)}
 
 
-def _paths(
-    parts: Sequence[Stacks], ranks: dict[Function, int]
-) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float64]]:
+def _paths(parts: Sequence[Stacks], ranks: dict[Function, int]) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float64]]:
     """Every row as a path of name ranks, command first, outermost function next.
 
     Returns the paths one after the other, their lengths, and a weight column

@@ -65,6 +65,7 @@ def tasks_of(side_band: Iterable[SideRecord]) -> list[Task]:
     tasks = _Tasks()
     for side in side_band:
         tasks.see(side.record)
+    tasks.share_inodes()
     return list(tasks.in_tree_order())
 
 
@@ -73,6 +74,7 @@ class _Tasks:
 
     def __init__(self) -> None:
         self._by_tid = {0: Task(0, 0, "swapper", is_named=True)}
+        self._inodes: dict[str, int] = {}
 
     def see(self, record: object) -> None:
         if isinstance(record, Comm):
@@ -81,7 +83,16 @@ class _Tasks:
         elif isinstance(record, Fork):
             self._fork(record)
         elif isinstance(record, (Mmap, Mmap2)) and record.misc & MISC_CPUMODE_MASK not in (MISC_KERNEL, MISC_GUEST_KERNEL):
-            _insert(self._find(record.pid, record.tid).mappings, _mapping(record))
+            mapping = _mapping(record)
+            if mapping.ino:
+                self._inodes.setdefault(mapping.name, mapping.ino)
+            _insert(self._find(record.pid, record.tid).mappings, mapping)
+
+    def share_inodes(self) -> None:
+        """A mapping whose record names no inode has that of another of the same file, as perf takes both for one file."""
+        for task in self._by_tid.values():
+            mappings = task.mappings
+            mappings[:] = [replace(one, ino=one.ino or self._inodes.get(one.name, 0)) for one in mappings]
 
     def _find(self, pid: int, tid: int) -> Task:
         """The thread; a new one shares the mappings of its process."""
@@ -126,7 +137,9 @@ def _last_first(tasks: list[Task]) -> list[Task]:
 
 def _mapping(record: Mmap | Mmap2) -> Mapping:
     if isinstance(record, Mmap2):
-        prot, flags, ino = record.prot, record.flags, record.ino
+        # perf shows what stands in an inode's place: 8 bytes of the build-id where the record has one
+        ino = int.from_bytes(record.build_id[4:12], "little") if record.build_id else record.ino
+        prot, flags = record.prot, record.flags
     else:
         prot, flags, ino = 0 if record.misc & MISC_MMAP_DATA else _EXEC, 0, 0
     name, pgoff = record.filename, record.pgoff
@@ -134,7 +147,7 @@ def _mapping(record: Mmap | Mmap2) -> Mapping:
     if is_anonymous and prot & _EXEC:
         name = f"/tmp/perf-{record.pid}.map"
     if name == "[vdso]":
-        pgoff = 0
+        pgoff = ino = 0
     return Mapping(record.addr, record.addr + record.len, pgoff, prot, flags, ino, name)
 
 

@@ -18,6 +18,8 @@ from perfpy.errors import UsageError
 from perfpy.kernel.ring import PAGE_SIZE
 
 DEFAULT_STACK_SIZE: Final = 8192
+LONGEST_DELAY: Final = (1 << 31) - 1  # what poll(2) takes
+MOST_PAGES: Final = 1 << 31  # what the kernel's page numbers hold
 MAX_STACK_SIZE: Final = 65528  # the size of a record is a u16, and a multiple of 8
 
 _SIZE_UNITS: Final = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -100,7 +102,7 @@ def stack_size(value: int, text: str = "") -> int:
 
 def parse_clock(text: str) -> int:
     """A clock of clock_gettime(2): its number, or its name with or without CLOCK_."""
-    if re.fullmatch(r"-?\d+", text):
+    if re.fullmatch(r"-?\d{1,9}", text):
         return int(text)
     name = text.lower().removeprefix("clock_")
     if name not in _CLOCKS:
@@ -141,8 +143,8 @@ def parse_size(text: str, option: str) -> int:
 def parse_pages(text: str) -> int:
     """A ring's size in pages: a number of pages, or a size with its unit; rounded up to a power of two."""
     pages = int(text) if text.isdecimal() else -(-parse_size(text, "--mmap-pages") // PAGE_SIZE)
-    if pages < 1:
-        raise UsageError(f"--mmap-pages {text}: a ring has at least one page")
+    if not 1 <= pages <= MOST_PAGES:
+        raise UsageError(f"--mmap-pages {text}: a ring has at least one page, and at most {MOST_PAGES}")
     return 1 << (pages - 1).bit_length()
 
 
@@ -150,8 +152,8 @@ def parse_delay(text: str) -> int | tuple[tuple[int, int], ...]:
     """-D: milliseconds (-1: start disabled), or ranges of them such as `10-20,30-40`."""
     if re.fullmatch(r"-?\d+", text):
         value = int(text)
-        if value < -1:
-            raise UsageError(f"--delay {text}: milliseconds, or -1 to start with the events disabled")
+        if not -1 <= value <= LONGEST_DELAY:
+            raise UsageError(f"--delay {text}: milliseconds up to {LONGEST_DELAY}, or -1 to start with the events disabled")
         return value
     ranges = []
     end = -1

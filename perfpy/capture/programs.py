@@ -6,10 +6,11 @@ RecordSummary. The command line makes its own plans, for it has many more option
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
-from perfpy.analysis.named_counts import ProgramCounts, named
+from perfpy.analysis.stat.named_counts import ProgramCounts, named
 from perfpy.capture import targets
 from perfpy.capture.stat import planning
 from perfpy.capture.stat.measurement import Measurement, Plan
@@ -32,7 +33,7 @@ def event_texts(events: str | Iterable[str] | None) -> list[str]:
 
 
 def count_program(
-    command: Sequence[str] = (),
+    command: Sequence[str | os.PathLike[str]] = (),
     *,
     events: str | Iterable[str] | None = None,
     pid: int | None = None,
@@ -44,7 +45,8 @@ def count_program(
     kernel: Kernel | None = None,
 ) -> ProgramCounts:
     """See perfpy.stat, which has the same parameters; kernel: the machine to count on."""
-    _check_command(command)
+    words = _words(command)
+    _check_positive(repeat=repeat, duration=duration)
     if not command and pid is None and tid is None and duration is None:
         raise UsageError("nothing says when to stop counting: give a command, a pid, a tid or a duration")
     target, _ = targets.resolve(
@@ -55,7 +57,7 @@ def count_program(
     )
     texts = event_texts(events)
     chosen, _ = planning.choose_events(texts, [], target)
-    plan = Plan(chosen, target, command)
+    plan = Plan(chosen, target, words)
     plan.repeat = repeat
     plan.timeout = 0 if duration is None else max(round(duration * 1000), SHORTEST_MS)
     return _carried_out(plan, kernel)
@@ -78,10 +80,10 @@ def _carried_out(plan: Plan, kernel: Kernel | None) -> ProgramCounts:
 
 
 def record_program(
-    command: Sequence[str] = (),
+    command: Sequence[str | os.PathLike[str]] = (),
     *,
     events: str | Iterable[str] | None = None,
-    output: str = "perf.data",
+    output: str | os.PathLike[str] = "perf.data",
     frequency: int | None = None,
     period: int | None = None,
     call_graph: str | bool = False,
@@ -96,7 +98,8 @@ def record_program(
     from perfpy.capture.record.options import RecordOptions
     from perfpy.capture.record.sampling import Recorder
 
-    _check_command(command)
+    words = _words(command)
+    _check_positive(frequency=frequency, period=period)
     options = RecordOptions(
         pid=_text(pid),
         tid=_text(tid),
@@ -105,16 +108,26 @@ def record_program(
         freq=frequency,
         period=period,
         callchain=parse_callchain("fp" if call_graph is True else call_graph) if call_graph else None,
-        output=str(output),
+        output=os.fspath(output),
         command_line=tuple(sys.argv),
         quiet=True,
     )
-    return Recorder(command, event_texts(events), options=options, kernel=kernel).run()
+    return Recorder(words, event_texts(events), options=options, kernel=kernel).run()
 
 
-def _check_command(command: Sequence[str]) -> None:
-    if isinstance(command, str):
+def _words(command: Sequence[str | os.PathLike[str]]) -> list[str]:
+    if isinstance(command, (str, bytes)):
         raise UsageError(f"a program is a list of its arguments: {command.split()!r}, not {command!r}")
+    try:
+        return [os.fsdecode(word) for word in command]
+    except TypeError:
+        raise UsageError(f"a program's arguments are texts and paths, not {command!r}") from None
+
+
+def _check_positive(**values: float | None) -> None:
+    for name, value in values.items():
+        if value is not None and value <= 0:
+            raise UsageError(f"{name}={value}: more than 0 is needed")
 
 
 def _text(number: int | None) -> str:

@@ -136,9 +136,15 @@ def _run_child(command: tuple[str, ...], go: int, failure: int) -> None:
         if os.read(go, 1):
             _execute(places, command)
     except OSError as error:
-        os.write(failure, (error.errno or errno.EINVAL).to_bytes(_ERRNO_BYTES, "little"))
+        _tell(failure, error.errno or errno.EINVAL)
+    except ValueError:  # what execv does not even ask the kernel: an empty name, a NUL in a word
+        _tell(failure, errno.EINVAL if command[0] else errno.ENOENT)
     finally:
         os._exit(127)
+
+
+def _tell(failure: int, number: int) -> None:
+    os.write(failure, number.to_bytes(_ERRNO_BYTES, "little"))
 
 
 def _places(name: str) -> list[str]:

@@ -45,24 +45,28 @@ _OBJECTS_BEFORE_COLLECTION = 50_000
 
 
 class Entry:
-    """A command before it is imported: the module that has it (as `command`), and its line in the help."""
+    """A command before it is imported: the module that has it (as `command`), and its line in the help.
 
-    __slots__ = ("help", "module")
+    reads: it only reads and prints, so that Ctrl-C may end it anywhere.
+    """
 
-    def __init__(self, module: str, help: str) -> None:
+    __slots__ = ("help", "module", "reads")
+
+    def __init__(self, module: str, help: str, *, reads: bool = False) -> None:
         self.module = module
         self.help = help
+        self.reads = reads
 
 
 COMMANDS = {
     "stat": Entry("perfpy.cli.stat", "run a program and count events"),
     "record": Entry("perfpy.cli.record", "run a program and record its profile into perf.data"),
-    "report": Entry("perfpy.cli.report", "read perf.data and show the profile"),
-    "diff": Entry("perfpy.cli.diff", "show what changed between recordings"),
-    "script": Entry("perfpy.cli.script", "read perf.data and print every sample"),
+    "report": Entry("perfpy.cli.report", "read perf.data and show the profile", reads=True),
+    "diff": Entry("perfpy.cli.diff", "show what changed between recordings", reads=True),
+    "script": Entry("perfpy.cli.script", "read perf.data and print every sample", reads=True),
     "list": Entry("perfpy.cli.list", "list the events of this machine"),
-    "evlist": Entry("perfpy.cli.evlist", "list the events in a perf.data"),
-    "buildid-list": Entry("perfpy.cli.buildid_list", "list the build-ids of a perf.data's files"),
+    "evlist": Entry("perfpy.cli.evlist", "list the events in a perf.data", reads=True),
+    "buildid-list": Entry("perfpy.cli.buildid_list", "list the build-ids of a perf.data's files", reads=True),
     "buildid-cache": Entry("perfpy.cli.buildid_cache", "look after the files kept by build-id"),
     "inject": Entry("perfpy.cli.inject", "add code of JIT compilers, or build-ids, to a perf.data"),
     "version": Entry("perfpy.cli.version", "show the version, and which parts are there"),
@@ -86,16 +90,25 @@ def main(args: Sequence[str] | None = None) -> None:
     to the operating system instead of being taken apart object by object.
     """
     gc.set_threshold(_OBJECTS_BEFORE_COLLECTION)
-    status = run(sys.argv[1:] if args is None else args)
+    args = sys.argv[1:] if args is None else args
+    if args and args[0] in COMMANDS and COMMANDS[args[0]].reads:
+        _end_at_ctrl_c()
+    status = run(args)
     atexit._run_exitfuncs()  # noqa: SLF001  # what os._exit leaves out: temporary files, above all
-    if sys.stderr is not None:
-        sys.stderr.flush()
+    sys.stderr.flush()
     os._exit(status)
+
+
+def _end_at_ctrl_c() -> None:
+    """As perf does; an exception while numpy is imported would be told as a numpy that is broken."""
+    import signal  # which takes a millisecond, so not for all
+
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def run(args: Sequence[str]) -> int:
     """Run a command line and return its exit status; whatever goes wrong is told on stderr in one line."""
-    _prepare_output()
+    _prepare_streams()
     name = args[0] if args and args[0] in COMMANDS else ""
     try:
         status = _dispatch(name, args)
@@ -114,11 +127,14 @@ def _dispatch(name: str, args: Sequence[str]) -> int:
     return group.run([*args])  # `list` may be the command's module here
 
 
-def _prepare_output() -> None:
-    if sys.stdout is None:  # closed by whoever started us
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # for the life of the process
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="surrogateescape")  # names of files and symbols are bytes
+def _prepare_streams() -> None:
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed by whoever started us: its number must not become that of a file of ours
+            nowhere = os.open(os.devnull, os.O_RDWR)  # a workload does not get it
+            setattr(sys, name, open(nowhere, mode))  # noqa: SIM115  # for the life of the process
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="surrogateescape")  # names of files and symbols leave as they came: bytes
 
 
 def _failed(name: str, error: Exception) -> int:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @option("-P", "--purge-all", is_flag=True, help="remove everything")
 @option("-u", "--update", metavar="<file list>", default="", help="files to add where they are not there yet")
 @option("-M", "--missing", metavar="<file>", default="", help="list what a recording needs and the cache lacks")
-@option("-l", "--list", "listing", is_flag=True, help="list everything")
+@option("-l", "--list", "listing", is_flag=True, help="list what is kept and still is at its path")
 @option("-f", "--force", is_flag=True, help="read a recording although somebody else owns it")
 @option("-v", "--verbose", count=True, help="say what is done")
 @lacking_options(
@@ -55,7 +55,7 @@ class _Run:
 
     def all_of(self, values: dict[str, Any]) -> int:
         if values["listing"]:
-            for build_id, name in self._cache.entries():
+            for build_id, name in self._cache.valid_entries():
                 print(build_id, name)
         for path in _files(values["add"]):
             self._add(path, "Adding", "add")

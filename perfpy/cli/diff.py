@@ -31,9 +31,9 @@ from perfpy.errors import PerfError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from perfpy.analysis.difference import Compute, Difference
-    from perfpy.analysis.options import ReportOptions
-    from perfpy.analysis.reporting import Report
+    from perfpy.analysis.report.difference import Compute, Difference
+    from perfpy.analysis.report.options import ReportOptions
+    from perfpy.analysis.report.report import Report
     from perfpy.cli.perfconfig import Config
     from perfpy.recording import Recording
     from perfpy.symbols.debugfiles import SymbolOptions
@@ -109,7 +109,7 @@ class _DiffRun:
         """Write what the options ask for; the exit status."""
         if self._values["flamegraph"] is not None:
             return self._flame_graph()
-        from perfpy.analysis.difference import differences
+        from perfpy.analysis.report.difference import differences
 
         values = self._values
         compute = compute_of(values["compute"], self._config)
@@ -119,7 +119,7 @@ class _DiffRun:
         found = differences(self._reports(), compute, baseline_only=values["baseline_only"], order=order)
         if values["json"] is not None:
             from perfpy.cli.report_run import write_text
-            from perfpy.views.difference_json import difference_json
+            from perfpy.views.difference.json import difference_json
 
             write_text(values["json"], difference_json(found, self._paths))
             return 0
@@ -132,8 +132,8 @@ class _DiffRun:
 
     def _lines(self, found: Iterable[Difference]) -> Iterator[str]:
         from perfpy.cli.report_options import hidden_keys
-        from perfpy.cli.terminal import wants_plain
-        from perfpy.views.difference_text import DifferenceOptions, difference_lines
+        from perfpy.cli.terminal import wants_plain, width
+        from perfpy.views.difference.text import DifferenceOptions, difference_lines
 
         values, noise = self._values, self._values["noise"]
         plain = wants_plain(stdio=values["stdio"]) or values["field_separator"] is not None
@@ -147,19 +147,20 @@ class _DiffRun:
             quiet=values["quiet"],
             hidden=tuple(key for key, _, _ in hidden_keys(self._options(0).selection)),
         )
-        return difference_lines(found, options)
+        lines = difference_lines(found, options)
+        return lines if plain else (_cut(line, width()) for line in lines)
 
     def _options(self, at: int) -> ReportOptions:
         """What the table of one recording is made of."""
-        from perfpy.analysis.layout import Wanted
-        from perfpy.analysis.options import ReportOptions
+        from perfpy.analysis.report.layout import Wanted
+        from perfpy.analysis.report.options import ReportOptions
         from perfpy.analysis.selection import Selection
         from perfpy.cli import report_options as texts
 
         values, sort, recording = self._values, self._values["sort"], self._recordings[at]
         if values["cpu"] and not recording.data.is_pipe and not recording.data.has(SampleType.CPU):
             raise PerfError(f"{recording.path}: the recording does not say on which CPU samples were taken; leave --cpu out")
-        percentage = values["percentage"] or self._config.get("hist.percentage", "absolute")
+        percentage = values["percentage"] or texts.configured_percentage(self._config)
         unnamed = not values["field_separator"] and not values["dsos"]
         return ReportOptions(
             wanted=Wanted(sort=f"{_DEFAULT_SORT},{sort[1:]}" if sort.startswith("+") else sort or _DEFAULT_SORT),
@@ -169,14 +170,14 @@ class _DiffRun:
                 tids=texts.numbers(values["tid"], "--tid"),
                 dsos=texts.words(values["dsos"]),
                 symbols=texts.words(values["symbols"]),
-                cpus=texts.cpus(values["cpu"]),
+                cpus=texts.ranges(values["cpu"], "--cpu"),
                 times=self._times(at),
             ),
             group=False,
             keep_exited=False,  # as perf diff; its report keeps them
             relative_percentages=percentage == "relative",
             verbose=self._verbose,
-            unnamed_dso_width=ReportOptions.unnamed_dso_width if unnamed else 0,
+            unnamed_dso_width=ReportOptions().unnamed_dso_width if unnamed else 0,
         )
 
     def _times(self, at: int) -> TimeRanges | None:
@@ -197,19 +198,25 @@ class _DiffRun:
         return symbol_options_of(self._values, self._config, recording)
 
     def _flame_graph(self) -> int:
-        from perfpy.cli.report_exports import flame_graph, write_bytes
+        from perfpy.cli.report_exports import flame_graph_of_changes, write_bytes
 
         if len(self._recordings) != 2:
             fail("--flamegraph compares two recordings")
-        before, after = (recording.stacks(self._symbols(recording)) for recording in self._recordings)
-        page = flame_graph(self._recordings[0], before, after)
+        numbered = enumerate(self._recordings)
+        stacks = [recording.stacks(self._symbols(recording), selection=self._options(at).selection) for at, recording in numbered]
+        page = flame_graph_of_changes(self._recordings, stacks)
         write_bytes(self._values["flamegraph"], page.encode(errors="replace"), quiet=self._values["quiet"])
         return 0
 
 
+def _cut(line: str, room: int) -> str:
+    """A line within the window."""
+    return line if len(line) <= room else f"{line[: room - 1]}…"
+
+
 def compute_of(text: str | None, config: Config) -> Compute:
     """What -c, or else the configuration, asks for. Raises UsageError for what is not known."""
-    from perfpy.analysis.difference import Compute
+    from perfpy.analysis.report.difference import Compute
 
     asked = text or config.get("diff.compute", _KINDS[1])
     weights = _WDIFF.fullmatch(asked)

@@ -7,13 +7,18 @@ an ELF file for each function, beside the jitdump file.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.cli.options import fail, input_options, lacking_options, option, perf_command
 
 if TYPE_CHECKING:
-    from perfpy.abi.user_records import HeaderBuildId
+    from perfpy.abi.build_ids import HeaderBuildId
     from perfpy.recording import Recording
+    from perfpy.symbols.dso import Dso
+
+# parameters: for what samples hit, for everything
+_IN_TABLE: Final = ("build_ids", "buildid_all")
+_IN_MAPPINGS: Final = ("mmap2_buildids", "mmap2_buildid_all")
 
 
 @perf_command()
@@ -22,11 +27,11 @@ if TYPE_CHECKING:
 @option("-j", "--jit", is_flag=True, help="add what jitdump files say (recorded with -k mono)")
 @option("-b", "--build-ids", is_flag=True, help="add build-ids of the files that samples hit")
 @option("--buildid-all", is_flag=True, help="add build-ids of all files")
+@option("-B", "--mmap2-buildids", is_flag=True, help="put build-ids into the mappings of files that samples hit, drop all other mappings")
+@option("--mmap2-buildid-all", is_flag=True, help="put build-ids into all mappings")
 @option("-v", "--verbose", count=True, help="say what was done")
 @lacking_options(
     {
-        "-B, --mmap2-buildids": "use -b",
-        "--mmap2-buildid-all": "use --buildid-all",
         "-s, --sched-stat": "it merges scheduler tracepoints",
         "--itrace": "it needs decoders of hardware traces",
         "--guest-data": "it merges the recording of a guest",
@@ -39,13 +44,14 @@ if TYPE_CHECKING:
         "--ignore-vmlinux": "nothing here reads the kernel's symbols",
     }
 )
-def command(output: str, jit: bool, build_ids: bool, buildid_all: bool, verbose: int, **values: Any) -> None:
+def command(output: str, jit: bool, verbose: int, **values: Any) -> None:
     """Write a recording anew with what it lacked."""
     if not output or output == "-":
         fail("a file for the result is needed: -o FILE")
-    if not (jit or build_ids or buildid_all):
-        fail("nothing to inject: give -j, -b or --buildid-all")
-    from perfpy.capture.record.injecting import JitInjector, inject, require_monotonic_times
+    table, mappings = (values[one] or values[every] for one, every in (_IN_TABLE, _IN_MAPPINGS))
+    if not (jit or table or mappings):
+        fail("nothing to inject: give -j, -b, --buildid-all, -B or --mmap2-buildid-all")
+    from perfpy.capture.record.injecting import BuildIdMapper, JitInjector, inject, require_monotonic_times
     from perfpy.cli.opening import open_recording
 
     with open_recording(values) as recording:
@@ -53,23 +59,39 @@ def command(output: str, jit: bool, build_ids: bool, buildid_all: bool, verbose:
         if jit:
             require_monotonic_times(recording.data)
             injector = JitInjector(recording.data)
-        entries = _build_ids(recording, hits_only=not buildid_all) if build_ids or buildid_all else None
-        inject(recording.data, output, jit=injector, build_ids=entries)
+        entries = _table(_dsos(recording, every=values[_IN_TABLE[1]])) if table else None
+        mapper = None
+        if mappings:
+            every = values[_IN_MAPPINGS[1]]
+            build_ids = {dso.name: _build_id(dso) for dso in _dsos(recording, every=every)}
+            mapper = BuildIdMapper(recording.data, build_ids, only_these=not every)
+        inject(recording.data, output, jit=injector, build_ids=entries, mapper=mapper)
         if verbose and injector:
             print(f"{injector.functions} functions of {len(injector.dumps)} jitdump files", file=sys.stderr)
 
 
-def _build_ids(recording: Recording, *, hits_only: bool) -> tuple[HeaderBuildId, ...]:
-    """The build-id table: what the recording knows, else what the files here say."""
-    from perfpy.abi.flags import MISC_KERNEL, MISC_USER
-    from perfpy.abi.user_records import MISC_BUILD_ID_SIZE, HeaderBuildId
+def _dsos(recording: Recording, *, every: bool) -> list[Dso]:
+    """The files that samples hit, or every one that was mapped."""
     from perfpy.analysis.hit_dsos import hit_dsos
+
+    return recording.timeline.dso_table.dsos if every else hit_dsos(recording.data, recording.symbolizer())
+
+
+def _build_id(dso: Dso) -> bytes:
+    """What the recording knows, else what the file here says."""
     from perfpy.capture.record.build_ids import own_build_id
 
-    dsos = hit_dsos(recording.data, recording.symbolizer()) if hits_only else recording.timeline.dso_table.dsos
+    return bytes.fromhex(dso.build_id) or own_build_id(dso.name)
+
+
+def _table(dsos: list[Dso]) -> tuple[HeaderBuildId, ...]:
+    """The table of build-ids of these files, as far as they have one."""
+    from perfpy.abi.build_ids import MISC_BUILD_ID_SIZE, HeaderBuildId
+    from perfpy.abi.flags import MISC_KERNEL, MISC_USER
+
     found = []
     for dso in dsos:
-        build_id = bytes.fromhex(dso.build_id) or own_build_id(dso.name)
+        build_id = _build_id(dso)
         if build_id:
             misc = MISC_BUILD_ID_SIZE | (MISC_KERNEL if dso.kernel else MISC_USER)
             found.append(HeaderBuildId(misc, -1, build_id, dso.name))

@@ -30,9 +30,12 @@ def open_recording(values: Mapping[str, Any], *, as_stored: bool = False) -> Ite
     Raises BadPerfData when it cannot be read, or belongs to somebody else and
     `force` is not given.
     """
-    # reading needs numpy, help does not
+    # reading is not needed for help
     from perfpy.recording import Recording
 
+    # numpy, when it comes, need not start threads for linear algebra: they spin for 50 ms. The commands that
+    # run programs of the user's do not come here
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     recording = Recording(values["input"] or default_input(), check_owner=not values["force"], as_stored=as_stored)
     try:
         with recording:

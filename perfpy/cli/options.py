@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _PARAMETERS: Final = "__perfpy_parameters__"  # where decorators leave declarations on the function
 _METAVARS: Final[dict[Any, str]] = {int: "<n>", float: "<n>"}
 _EXPECTED: Final[dict[Any, str]] = {int: "a whole number", float: "a number"}
+_LARGEST: Final = (1 << 31) - 1  # perf's options are C's int
 
 
 def _parameter_name(declarations: Sequence[str], spelt: Sequence[str]) -> str:
@@ -98,7 +99,10 @@ class Option:
         if not self.wants_value or self.type is str:
             return text
         try:
-            return self.type(text)
+            value = self.type(text)
+            if self.type is int and abs(value) > _LARGEST:
+                raise UsageError(f"option {shown} takes no number above {_LARGEST}: {text}")
+            return value
         except ValueError as error:
             expected = _EXPECTED.get(self.type) or str(error)
             raise UsageError(f"option {shown} expects {expected}, not '{text}'") from None
@@ -202,6 +206,13 @@ class Choice:
         if text not in self.words:
             raise ValueError(" or ".join(self.words))
         return text
+
+
+def unsigned(text: str) -> int:
+    """The type of an option that takes a number, but none below 0."""
+    if not text.isdecimal() or int(text) > _LARGEST:
+        raise ValueError(f"a whole number up to {_LARGEST}")
+    return int(text)
 
 
 def perf_command(*, runs_workload: bool = False, ordered: Sequence[str] = ()) -> Callable[[Callable[..., Any]], PerfCommand]:

@@ -38,10 +38,11 @@ class Config(dict[str, str]):
         return self.number(name, 0) != 0
 
     def number(self, name: str, default: float) -> float:
-        """A number; k, m and g multiply by 1024. Raises UsageError when it is none."""
+        """A number, or so many percent; k, m and g multiply by 1024. Raises UsageError when it is none."""
         text = self.get(name)
         if text is None:
             return default
+        text = text.removesuffix("%")
         unit = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}.get(text[-1:].lower(), 1)
         try:
             return float(text if unit == 1 else text[:-1]) * unit

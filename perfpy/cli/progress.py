@@ -12,6 +12,8 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from perfpy.cli.terminal import is_screen
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -22,7 +24,7 @@ _INTERVAL: Final = 0.2
 @contextmanager
 def progress_line(task: str) -> Iterator[Callable[[float], None] | None]:
     """A function to call with the share that is done (0 to 1); None where nobody looks."""
-    if not sys.stderr.isatty():
+    if not is_screen(sys.stderr):
         yield None
         return
     line = _Line(task)

@@ -13,6 +13,8 @@ from perfpy.capture.option_values import parse_delay, parse_size, parse_switch_o
 from perfpy.capture.record.options import MAX_FREQ
 from perfpy.cli.options import Option, lacking_options, together
 
+_LONGEST_PERIOD: Final = (1 << 63) - 1  # the kernel's limit
+
 
 def frequency(text: str) -> int:
     """-F: a number of Hz, or max."""
@@ -20,6 +22,13 @@ def frequency(text: str) -> int:
         return MAX_FREQ
     if not text.isdecimal():
         raise ValueError("a number of Hz, or max")
+    return int(text)
+
+
+def period(text: str) -> int:
+    """-c: a number of events."""
+    if not text.isdecimal() or int(text) > _LONGEST_PERIOD:
+        raise ValueError(f"a whole number up to {_LONGEST_PERIOD}")
     return int(text)
 
 
@@ -54,7 +63,7 @@ _SAMPLING: Final = (
     Option("--filter", multiple=True, metavar="<filter>", help="keep hits of the tracepoints of the last -e that satisfy this"),
     Option("--event-files", metavar="<folder>", default="", help="take named events from these JSON files, too"),
     Option("-F", "--freq", type=frequency, metavar="<freq or 'max'>", help="samples a second (default: 4000)"),
-    Option("-c", "--count", type=int, help="take a sample every that many events"),
+    Option("-c", "--count", type=period, metavar="<n>", help="take a sample every that many events"),
     Option("--strict-freq", is_flag=True, help="fail where the kernel would lower the frequency"),
     Option("--all-kernel", is_flag=True, help="count in the kernel only"),
     Option("--all-user", is_flag=True, help="count in user space only"),

@@ -11,6 +11,7 @@ from typing import Any, Final
 from perfpy.cli.options import (
     argument,
     choice,
+    fail,
     header_options,
     input_options,
     lacking_options,
@@ -19,6 +20,7 @@ from perfpy.cli.options import (
     quiet_option,
     stdio_option,
     symbol_options,
+    unsigned,
     verbose_option,
 )
 
@@ -56,13 +58,12 @@ _LACKING: Final = {
 @option("--show-total-period", is_flag=True, help="show a column with the sum of periods")
 @option("--show-cpu-utilization", "--showcpuutilization", is_flag=True, help="show shares of kernel and user code")
 @option("-T", "--threads", is_flag=True, help="show counts per thread (of recordings made with -s)")
-@option(
-    "-g", "--call-graph", bare=_CALL_GRAPH, takes_word=True, negated="none", metavar="<print_type,...>", help="how to show callchains"
-)
+@option("-g", "--call-graph", bare=_CALL_GRAPH, takes_word=True, negated="none", metavar="<print_type,...>", help="how to show callchains")
 @option("--children", is_flag=True, default=None, help="add callers' overhead (default where there are callchains)")
+@option("--latency", is_flag=True, help="sort by shares of the wall clock (of recordings with context switches)")
 @option("-G", "--inverted", is_flag=True, help="call graphs from callers to callees")
 @option("-H", "--hierarchy", is_flag=True, help="a level for each sort key")
-@option("--max-stack", type=int, default=127, metavar="<n>", help="look at this many frames of a callchain")
+@option("--max-stack", type=unsigned, default=127, metavar="<n>", help="look at this many frames of a callchain")
 @option("--ignore-callees", default="", metavar="<regex>", help="forget what these functions call")
 @option("-p", "--parent", default="", metavar="<regex>", help="what a parent is, for --sort parent")
 @option("-x", "--exclude-other", is_flag=True, help="only samples that have a parent")
@@ -73,6 +74,7 @@ _LACKING: Final = {
 @option("--pid", default="", metavar="<pid[,pid...]>", help="only these processes")
 @option("--tid", default="", metavar="<tid[,tid...]>", help="only these threads")
 @option("-C", "--cpu", default="", metavar="<cpu>", help="only these CPUs")
+@option("--parallelism", default="", metavar="<n[,n-n...]>", help="only while so many threads ran (of recordings with context switches)")
 @option("--time", default="", metavar="<str>", help="only this time: start,stop, 10%-20%, 10%/2")
 @option("--switch-on", default="", metavar="<event>", help="only samples behind this event")
 @option("--switch-off", default="", metavar="<event>", help="only samples before this event")
@@ -123,9 +125,18 @@ _LACKING: Final = {
 @argument("part", metavar="[<symbol part>]")
 def command(**values: Any) -> int:
     """Read a recording and show where its time went."""
-    # everything behind the options needs numpy
     from perfpy.cli.opening import open_recording
-    from perfpy.cli.report_run import ReportRun
 
+    if values["stats"] and (values["tasks"] or values["mmaps"]):
+        fail("--tasks and --mmaps can't be used together with --stats")
     with open_recording(values) as recording:
+        if (values["header"] or values["header_only"]) and not values["dump_raw_trace"]:
+            from perfpy.cli.header import print_header
+
+            print_header(recording, full=values["show_info"])
+            if values["header_only"]:
+                return 0
+        # all that follows needs numpy
+        from perfpy.cli.report_run import ReportRun
+
         return ReportRun(recording, values).show()

@@ -9,7 +9,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from perfpy.errors import OutputFailed, UsageError
+from perfpy.cli.options import fail
+from perfpy.errors import OutputFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,11 +30,25 @@ _DEFAULT_FILES: Final = {
 }
 
 
+#: options that make tables what they are
+_OF_TABLES: Final = {"sort": "--sort", "fields": "--fields", "hierarchy": "--hierarchy", "percent_limit": "--percent-limit"}
+#: options that change what is under a row
+_OF_ROWS: Final = {
+    "parent": "--parent",
+    "exclude_other": "--exclude-other",
+    "ignore_callees": "--ignore-callees",
+    "hide_unresolved": "--hide-unresolved",
+    "branch_stack": "--branch-stack",
+    "mem_mode": "--mem-mode",
+}
+
+
 def write_exports(recording: Recording, values: Mapping[str, Any], selection: Selection, symbols: SymbolOptions) -> int:
     """Write every format that is asked for; the exit status."""
-    stacks = recording.stacks(symbols, selection=selection, timed=values["firefox"] is not None)
+    _refuse_what_stacks_have_not(values)
+    stacks = recording.stacks(symbols, selection=selection, timed=values["firefox"] is not None, latency=values["latency"])
     if not stacks:
-        print(f"Error:\nThe {recording.path} data has no samples!", file=sys.stderr)
+        print(f"Error:\nThe {recording.path} data has no samples, or the filters leave none!", file=sys.stderr)
         return 0
     makers: dict[str, Callable[[], bytes]] = {
         "flamegraph": lambda: flame_graph(recording, stacks).encode(errors="replace"),
@@ -46,6 +61,13 @@ def write_exports(recording: Recording, values: Mapping[str, Any], selection: Se
         if values[name] is not None:
             write_bytes(values[name] or _DEFAULT_FILES[name], make(), quiet=values["quiet"])
     return 0
+
+
+def _refuse_what_stacks_have_not(values: Mapping[str, Any]) -> None:
+    tables = {} if values["json"] is not None else _OF_TABLES
+    asked = [option for name, option in (tables | _OF_ROWS).items() if values[name]]
+    if asked:
+        fail(f"flame graphs and other exports have whole stacks, not rows: leave {', '.join(asked)} out")
 
 
 def write_bytes(path: str, data: bytes, *, quiet: bool) -> None:
@@ -61,29 +83,24 @@ def write_bytes(path: str, data: bytes, *, quiet: bool) -> None:
     except OSError as error:
         raise OutputFailed(path, error.strerror or str(error)) from None
     if not quiet:
-        print(f"[ perfpy report: wrote {path} ({len(data) / 1e6:.1f} MB) ]", file=sys.stderr)
+        print(f"[ perfpy: wrote {path} ({len(data) / 1e6:.3f} MB) ]", file=sys.stderr)
 
 
-def flame_graph(recording: Recording, stacks: Sequence[Stacks], after: Sequence[Stacks] | None = None) -> str:
-    """The page; after: the stacks of a second recording, to show what changed."""
+def flame_graph(recording: Recording, stacks: Sequence[Stacks]) -> str:
+    """The page."""
     from perfpy.views.flamegraph import render
 
-    return render(stacks, title=_title(recording), facts=recording_facts(recording), after=after)
+    samples = f"{sum(int(part.count.sum()) for part in stacks):,} samples"
+    return render(stacks, title=recording.title, facts=[samples, *recording.facts])
 
 
-def _title(recording: Recording) -> str:
-    command = recording.header.get("cmdline")
-    return " ".join(command) if isinstance(command, (tuple, list)) else str(command or recording.path)
+def flame_graph_of_changes(recordings: Sequence[Recording], stacks: Sequence[Sequence[Stacks]]) -> str:
+    """The page that shows what changed from the first to the second recording."""
+    from perfpy.views.flamegraph import render
 
-
-def recording_facts(recording: Recording) -> list[str]:
-    """Short phrases on a recording: where, on what, how long."""
-    header = recording.header
-    found = [str(header[name]) for name in ("hostname", "os_release", "arch") if header.get(name)]
-    span = header.get("sample_time")
-    if span is not None and span.last > span.first:
-        found.append(f"{(span.last - span.first) / 1e9:.3g} s")
-    return found
+    before, after = recordings
+    facts = [f"{recording.path}: {', '.join([recording.title, *recording.facts])}" for recording in recordings]
+    return render(stacks[0], title=f"{before.path} \N{RIGHTWARDS ARROW} {after.path}", facts=facts, after=stacks[1])
 
 
 def _folded(stacks: Sequence[Stacks]) -> bytes:
@@ -95,16 +112,13 @@ def _folded(stacks: Sequence[Stacks]) -> bytes:
 def _speedscope(recording: Recording, stacks: Sequence[Stacks]) -> bytes:
     from perfpy.views.exports import speedscope
 
-    return speedscope(stacks, _title(recording)).encode(errors="replace")
+    return speedscope(stacks, recording.title).encode(errors="replace")
 
 
 def _firefox(recording: Recording, stacks: Sequence[Stacks]) -> bytes:
     from perfpy.views.exports import firefox
 
-    if len(stacks) > 1:
-        names = ", ".join(part.event for part in stacks)
-        raise UsageError(f"--firefox: a profile holds one event, the recording has {names}; record them apart")
-    return firefox(stacks[0], _title(recording)).encode(errors="replace")
+    return firefox(stacks, recording.title).encode(errors="replace")
 
 
 def _pprof(stacks: Sequence[Stacks]) -> bytes:

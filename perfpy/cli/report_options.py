@@ -7,12 +7,13 @@ CallGraph, Selection, Wanted. The syntax is that of perf-report(1).
 from __future__ import annotations
 
 import re
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from perfpy.analysis.layout import Wanted
-from perfpy.analysis.options import CallGraph
+from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.report.options import CallGraph
 from perfpy.analysis.selection import Selection
-from perfpy.analysis.sortkeys import Mode
+from perfpy.analysis.sortkeys.names import Mode
 from perfpy.cli.options import fail
 
 if TYPE_CHECKING:
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from perfpy.analysis.selection import Times
     from perfpy.cli.perfconfig import Config
 
+_WIDEST: Final = 10_000  # columns of a terminal
+_ENOUGH: Final = 1_000_000  # more than any percentage, and than the calls that anybody reads
+#: in front of a path, in lists of names
+_FILE: Final = "file://"
 # every word of --call-graph, in perf's order of search: the first that begins with what is given is meant
 _WORDS: Final = (
     ("none", "style"),
@@ -39,13 +44,17 @@ _WORDS: Final = (
     ("period", "value"),
     ("count", "value"),
 )
+_NO_KEYS: Final = {
+    "branch": "needs branch records in callchains, which perfpy does not join",
+    "srcline": "needs source lines, which perfpy does not read; address tells the places within a function apart",
+}
 _CONFIGURED: Final = (("print-type", "style"), ("order", "order"), ("sort-key", "key"))
 
 
 def call_graph(text: str | None, *, children: bool, inverted: bool, limit: float | None, config: Config) -> CallGraph:
     """How callchains are shown: --call-graph's value, the configuration, -G, --children, and the limit for rows, if given."""
     chosen: dict[str, Any] = {
-        "percent": config.number("call-graph.threshold", CallGraph.percent) if limit is None else limit,
+        "percent": _configured_limit(config) if limit is None else limit,
         "limit": int(config.number("call-graph.print-limit", 0)),
     }
     for name, part in _CONFIGURED:
@@ -61,13 +70,26 @@ def call_graph(text: str | None, *, children: bool, inverted: bool, limit: float
             if found[0] == "none":
                 break
         else:
-            chosen["limit" if numbers else "percent"] = _number(token, int if numbers else float)
+            chosen["limit" if numbers else "percent"] = min(_number(token, int if numbers else float), _ENOUGH)
             numbers += 1
-    if chosen.get("key") == "branch":
-        fail("--call-graph=branch needs branch records in callchains, which perfpy does not join")
+    if chosen.get("key") in _NO_KEYS:
+        fail(f"--call-graph ...,{chosen['key']} {_NO_KEYS[chosen['key']]}")
     if inverted or (children and "order" not in chosen):
         chosen["order"] = "caller"
     return CallGraph(**chosen)
+
+
+def _configured_limit(config: Config) -> float:
+    rows = config.number("report.percent-limit", CallGraph().percent)
+    return config.number("call-graph.threshold", rows)
+
+
+def configured_percentage(config: Config) -> str:
+    """What shares are of, as the configuration has it."""
+    text = config.get("hist.percentage", "absolute")
+    if text not in ("absolute", "relative"):
+        fail(f"configuration: hist.percentage = {text!r} is neither absolute nor relative")
+    return text
 
 
 def _word(text: str, part: str) -> str:
@@ -85,8 +107,26 @@ def _number(token: str, kind: type[int] | type[float]) -> float:
 
 
 def words(text: str) -> tuple[str, ...] | None:
-    """A list of names, None if none is given."""
-    return tuple(name for name in text.split(",") if name) or None
+    """A list of names, None if none is given; file://PATH stands for the lines of a file."""
+    found = (_lines(name[len(_FILE) :]) if name.startswith(_FILE) else [name] for name in text.split(",") if name)
+    return tuple(chain.from_iterable(found)) or None
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read().splitlines()
+    except OSError as error:
+        fail(f"{_FILE}{path}: {error.strerror}; a file with a name on each line is needed")
+
+
+def pattern(text: str, option: str) -> str:
+    """A regular expression."""
+    try:
+        re.compile(text)
+    except re.error as error:
+        fail(f"{option} {text!r} is no regular expression: {error}")
+    return text
 
 
 def numbers(text: str, option: str) -> tuple[int, ...] | None:
@@ -97,15 +137,15 @@ def numbers(text: str, option: str) -> tuple[int, ...] | None:
         fail(f"{option} {text!r}: a list of numbers is needed, such as 1,2")
 
 
-def cpus(text: str) -> tuple[int, ...] | None:
-    """A list of CPUs such as 0-2,5, None if none is given."""
+def ranges(text: str, option: str) -> tuple[int, ...] | None:
+    """A list of numbers such as 0-2,5, None if none is given."""
     found: list[int] = []
     for part in text.split(","):
         bounds = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
         if bounds:
             found.extend(range(int(bounds[1]), int(bounds[2] or bounds[1]) + 1))
         elif text:
-            fail(f"-C {text!r}: a list of CPUs is needed, such as 0-2,5")
+            fail(f"{option} {text!r}: a list of numbers and ranges is needed, such as 0-2,5")
     return tuple(found) or None
 
 
@@ -118,9 +158,10 @@ def selection(values: Mapping[str, Any], times: Times | None, switch: EventSwitc
         dsos=words(values["dsos"]),
         symbols=words(values["symbols"]),
         symbol_part=values["symbol_filter"] or None,
-        cpus=cpus(values["cpu"]),
+        cpus=ranges(values["cpu"], "-C"),
         times=times,
         switch=switch,
+        parallelism=ranges(values["parallelism"], "--parallelism"),
     )
 
 
@@ -130,12 +171,14 @@ def hidden_keys(chosen: Selection) -> tuple[tuple[str, str, str], ...]:
     return tuple((key, name, values[0]) for key, name, values in lists if values and len(values) == 1)
 
 
-def wanted(values: Mapping[str, Any], *, children: bool, config: Config, mode: Mode) -> Wanted:
+def wanted(values: Mapping[str, Any], chosen: Selection, *, children: bool, config: Config, mode: Mode) -> Wanted:
     """The columns of a command line."""
     sort = values["sort"] or config.get("report.sort_order")
     if sort and "symbol" in sort:
         # perf's own addition: instructions per cycle, a column of dashes without branch records
         sort += ",ipc_lbr" if mode is Mode.BRANCH else ",ipc_null"
+    if values["fields"] and not values["fields"].replace(",", ""):
+        fail(f"--fields {values['fields']!r} names no field")
     metrics = []
     if values["show_cpu_utilization"]:
         metrics += ["overhead_sys", "overhead_us"]
@@ -151,13 +194,15 @@ def wanted(values: Mapping[str, Any], *, children: bool, config: Config, mode: M
         raw_trace=values["raw_trace"],
         metrics=tuple(metrics),
         parent=bool(values["parent"]),
+        latency=values["latency"],
+        hidden=() if values["hierarchy"] else tuple(key for key, _, _ in hidden_keys(chosen)),
     )
 
 
 def widths(text: str) -> tuple[int, ...]:
     """The numbers of -w."""
     try:
-        return tuple(int(width) for width in text.split(",") if width)
+        return tuple(min(int(width), _WIDEST) for width in text.split(",") if width)
     except ValueError:
         fail(f"-w {text!r}: a list of widths is needed, such as 10,20")
 

@@ -11,26 +11,28 @@ from typing import TYPE_CHECKING, Any
 
 from perfpy.abi.flags import SampleType
 from perfpy.analysis.eventswitch import EventSwitch
-from perfpy.analysis.options import DEFAULT_PARENT, ReportOptions
-from perfpy.analysis.sortkeys import DEFAULT_ORDER, Mode
+from perfpy.analysis.report.options import DEFAULT_PARENT, ReportOptions
+from perfpy.analysis.sortkeys.names import DEFAULT_ORDER, Mode
 from perfpy.cli import report_options as texts
-from perfpy.cli.machine_names import MachineNames
 from perfpy.cli.options import fail
 from perfpy.cli.perfconfig import load
 from perfpy.cli.progress import progress_line
 from perfpy.cli.symbol_values import symbol_options_of
 from perfpy.cli.terminal import is_terminal, wants_colour, wants_plain
 from perfpy.errors import OutputFailed, PerfError
-from perfpy.views.report_text import HEADER_HINT, TextOptions, report_lines
+from perfpy.views.facts.header import FRAME
+from perfpy.views.report.text import HEADER_HINT, TextOptions, report_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from perfpy.analysis.reporting import Report
+    from perfpy.analysis.report.report import Report
     from perfpy.analysis.selection import Selection
     from perfpy.recording import Recording
     from perfpy.symbols.debugfiles import SymbolOptions
 
+#: what only the plain text has
+_PLAIN = ("stdio", "header", "hierarchy", "field_separator", "column_widths", "threads", "verbose", "quiet")
 _EXPORTS = ("flamegraph", "folded", "speedscope", "firefox", "pprof")
 
 
@@ -43,16 +45,10 @@ class ReportRun:
         self._config = load()
 
     def show(self) -> int:
-        """Do what the options ask for; the exit status."""
+        """Do what the options ask for, but for the header; the exit status."""
         values = self._values
-        if values["stats"] and (values["tasks"] or values["mmaps"]):
-            fail("--tasks and --mmaps can't be used together with --stats")
         if values["dump_raw_trace"]:
             return self._dump()
-        if values["header"] or values["header_only"]:
-            self._print_header()
-            if values["header_only"]:
-                return 0
         if values["stats"]:
             from perfpy.views.facts.counts import record_count_lines
 
@@ -62,14 +58,10 @@ class ReportRun:
 
             return _print(task_lines(self._recording, mappings=values["mmaps"]))
         if any(values[name] is not None for name in _EXPORTS):
-            return self._export()
+            self._export()
+            if values["json"] is None:
+                return 0
         return self._report()
-
-    def _print_header(self) -> None:
-        from perfpy.views.facts.header import header_lines
-
-        names = MachineNames(self._recording.data)
-        _print(header_lines(self._recording, full=self._values["show_info"], names=names))
 
     def _dump(self) -> int:
         from perfpy.views.dump.recording import is_read_to_the_end, write_dump
@@ -82,15 +74,25 @@ class ReportRun:
 
     def _report(self) -> int:
         values = self._values
-        plain = values["json"] is None and not values["tui"] and wants_plain(stdio=values["stdio"] or values["header"])
-        if plain and not values["quiet"] and not values["header"]:
-            print(HEADER_HINT)
-        options = self._options()
+        plain = values["json"] is None and not values["tui"] and wants_plain(stdio=any(values[name] for name in _PLAIN))
+        hint = [HEADER_HINT] if plain and not values["quiet"] and not values["header"] else []
+        try:
+            options = self._options()
+        except PerfError:
+            _print(hint)
+            raise
         hidden = texts.hidden_keys(options.selection)
-        if plain:
-            _print(f"# {name}: {value}" for _, name, value in hidden)
+        text_options = self._text_options()
         with progress_line("reading samples") as progress:
+            # perf says nothing before it knows the sort keys
             report = self._recording.report(options=options, symbols=self._symbol_options(), progress=progress)
+        _print(hint)
+        if plain and values["show_info"] and not values["header"] and self._recording.data.is_pipe:
+            lines = list(self._header_lines())
+            _print(lines[lines.index(FRAME, 1) + 2 :])  # perf shows a pipe's features as they come, and nothing of the file
+        if plain:
+            said = {key: f"# {name}: {value}" for key, name, value in hidden}
+            _print(said[entry.name] for entry in report.layout.fields if entry.name in said)
         if values["json"] is not None:
             return self._write_json(report)
         if not report.samples:
@@ -99,9 +101,9 @@ class ReportRun:
         if values["tui"]:
             return self._browse(report)
         if plain:
-            _print(report_lines(report, self._text_options(hidden)))
+            _print(report_lines(report, text_options))
             if values["threads"]:
-                from perfpy.views.thread_counts import thread_count_lines
+                from perfpy.views.report.thread_counts import thread_count_lines
 
                 _print(thread_count_lines(self._recording))
         else:
@@ -116,35 +118,41 @@ class ReportRun:
         from perfpy.symbols.missing import note
 
         sys.stdout.flush()
-        for line in note(report.missing, report.samples):
+        for line in note(report.missing, report.samples, everything=bool(self._values["verbose"])):
             print(line, file=sys.stderr)
 
     def _write_json(self, report: Report) -> int:
-        from perfpy.views.report_json import report_json
+        from perfpy.views.report.json import report_json
 
         write_text(self._values["json"], report_json(report))
         return 0
 
     def _show_screen(self, report: Report) -> None:
         from perfpy.cli.terminal import console
-        from perfpy.views.report_screen import show_report
+        from perfpy.views.report.screen import show_report
 
-        show_report(report, self._recording, console(), self._text_options(()))
+        show_report(report, self._recording, console(), self._text_options())
 
     def _browse(self, report: Report) -> int:
         try:
-            from perfpy.views.report_browser import ReportBrowser
+            from perfpy.views.report.browser import ReportBrowser
         except ModuleNotFoundError as error:
             fail(f"--tui needs the module {error.name}: pip install 'perfpy[tui]'")
         if not is_terminal():
             fail("--tui needs a terminal: standard output is none")
-        ReportBrowser(report).run()
+        ReportBrowser(report, self._header_lines).run()
         return 0
 
-    def _export(self) -> int:
+    def _header_lines(self) -> Iterable[str]:
+        from perfpy.cli.machine_names import MachineNames
+        from perfpy.views.facts.header import header_lines
+
+        return header_lines(self._recording, full=self._values["show_info"], names=MachineNames(self._recording.data))
+
+    def _export(self) -> None:
         from perfpy.cli.report_exports import write_exports
 
-        return write_exports(self._recording, self._values, self._selection(), self._symbol_options())
+        write_exports(self._recording, self._values, self._selection(), self._symbol_options())
 
     def _options(self) -> ReportOptions:
         values, config = self._values, self._config
@@ -156,16 +164,18 @@ class ReportRun:
         self._refuse_missing_data()
         if values["part"]:
             values["symbol_filter"] = values["symbol_filter"] or values["part"]
-        percentage = values["percentage"] or config.get("hist.percentage", "absolute")
+        percentage = values["percentage"] or texts.configured_percentage(config)
+        children = children and not values["hierarchy"]
+        selection = self._selection()
         return ReportOptions(
-            wanted=texts.wanted(values, children=children and not values["hierarchy"], config=config, mode=self._mode()),
-            selection=self._selection(),
+            wanted=texts.wanted(values, selection, children=children, config=config, mode=self._mode()),
+            selection=selection,
             call_graph=graph,
-            children=children and not values["hierarchy"],
+            children=children,
             hierarchy=values["hierarchy"],
             max_stack=values["max_stack"],
-            ignore_callees=values["ignore_callees"],
-            parent=values["parent"] or DEFAULT_PARENT,
+            ignore_callees=texts.pattern(values["ignore_callees"], "--ignore-callees"),
+            parent=texts.pattern(values["parent"], "-p") or DEFAULT_PARENT,
             exclude_other=values["exclude_other"],
             hide_unresolved=values["hide_unresolved"],
             group=values["group"] if values["group"] is not None or config.flag("report.group", True) else False,
@@ -188,6 +198,8 @@ class ReportRun:
             lacking = "--sort parent needs callchains: record with -g"
         elif not data.has(SampleType.CALLCHAIN) and asked is not None and not asked.startswith("none"):
             lacking = "-g needs callchains: record with -g"
+        elif not data.has(SampleType.CPU) and values["cpu"]:
+            lacking = "-C needs the CPU of each sample: record with --sample-cpu, or leave -C out"
         elif not data.has(SampleType.BRANCH_STACK) and values["branch_stack"]:
             lacking = "-b needs branch records: record with -b"
         elif not data.has(SampleType.DATA_SRC) and values["mem_mode"]:
@@ -221,7 +233,7 @@ class ReportRun:
     def _symbol_options(self) -> SymbolOptions:
         return symbol_options_of(self._values, self._config, self._recording)
 
-    def _text_options(self, hidden: Iterable[tuple[str, str, str]]) -> TextOptions:
+    def _text_options(self) -> TextOptions:
         values, config = self._values, self._config
         limit = values["percent_limit"]
         skip = values["skip_empty"]
@@ -231,7 +243,6 @@ class ReportRun:
             quiet=values["quiet"],
             percent_limit=config.number("report.percent-limit", 0.0) if limit is None else limit,
             times=values["time"],
-            hidden=tuple(key for key, _, _ in hidden),
             skip_empty=config.flag("report.skip-empty", True) if skip is None else skip,
             memory_order=self._memory_order(),
             colour=wants_colour(values["stdio_color"]),

@@ -17,6 +17,7 @@ from perfpy.cli.options import (
     perf_command,
     quiet_option,
     symbol_options,
+    unsigned,
     verbose_option,
 )
 
@@ -38,8 +39,6 @@ _LACKING: Final = {
     "--dlfilter": "filters written in C are not loaded",
     "--dlarg": "filters written in C are not loaded",
     "--list-dlfilters": "filters written in C are not loaded",
-    "-L,--Latency": "the latency format is not there",
-    "-d,--debug-mode": "use report --stats to see what was lost",
     "--addr2line": "source lines are not read yet",
     "--full-source-path": "source lines are not read yet",
     "--max-blocks": "it needs a disassembler",
@@ -71,11 +70,13 @@ def _show_options(function: Any) -> Any:
 @option("-D", "--dump-raw-trace", is_flag=True, help="print every record as bytes and as text")
 @option("--dump-unsorted-raw-trace", is_flag=True, help="the same in the order of the file, not of time")
 @option("--time", default="", metavar="<str>", help="only this time: start,stop, 10%-20%, 10%/2")
+@option("-L", "--Latency", is_flag=True, help="shorter names of commands and CPUs")
+@option("-d", "--debug-mode", is_flag=True, help="print no samples, count those that come out of order")
 @option("--ns", is_flag=True, help="times with 9 decimal places")
 @option("--reltime", is_flag=True, help="times since the first sample")
 @option("--deltatime", is_flag=True, help="times since the sample before")
 @option("-G", "--hide-call-graph", is_flag=True, help="no callchains, only the sampled address")
-@option("--max-stack", type=int, default=127, metavar="<n>", help="this many frames of a callchain at most")
+@option("--max-stack", type=unsigned, default=127, metavar="<n>", help="this many frames of a callchain at most")
 @option("--stop-bt", default="", metavar="<symbol[,symbol...]>", help="end callchains at these functions")
 @option("--show-kernel-path", is_flag=True, help="the path of the kernel's symbols in place of [kernel.kallsyms]")
 @_show_options
@@ -132,7 +133,9 @@ class _Run:
     def show(self) -> int:
         values, recording = self._values, self._recording
         if values["header"] or values["header_only"]:
-            self._print_header()
+            from perfpy.cli.header import print_header
+
+            print_header(recording, full=values["show_info"])
             if values["header_only"]:
                 return 0
         from perfpy.views.script.run import ScriptRun
@@ -143,23 +146,19 @@ class _Run:
             run.dump(sys.stdout.buffer)
         elif values["per_event_dump"]:
             self._write_each(run)
+        elif values["debug_mode"]:
+            run.write(sys.stdout.buffer, samples=False)
+            _count_misordered(run)
         else:
             run.write(sys.stdout.buffer)
         return 0
-
-    def _print_header(self) -> None:
-        from perfpy.cli.machine_names import MachineNames
-        from perfpy.views.facts.header import header_lines
-
-        names = MachineNames(self._recording.data)
-        for line in header_lines(self._recording, full=self._values["show_info"], names=names):
-            print(line)
 
     def _write_each(self, run: ScriptRun) -> None:
         import os
 
         for path, printed in run.write_each(lambda name: f"{self._recording.path}.{name}.dump"):
-            size = os.path.getsize(path) / 1024 / 1024
+            # perf asks how large the file is before it has written the last block of 4096 bytes
+            size = os.path.getsize(path) // 4096 * 4096 / 1024 / 1024
             print(f"[ perf script: Wrote {size:.3f} MB {path} ({printed} samples) ]")
 
     def _options(self) -> ScriptOptions:
@@ -176,6 +175,7 @@ class _Run:
             stop_at=_listed(values["stop_bt"]) or frozenset(),
             kernel_path=values["show_kernel_path"],
             ns=values["ns"],
+            latency=values["Latency"],
             reltime=values["reltime"],
             deltatime=values["deltatime"],
             time=values["time"],
@@ -204,6 +204,14 @@ class _Run:
             dsos=_listed(values["dsos"]),
             address_range=values["addr_range"],
         )
+
+
+def _count_misordered(run: ScriptRun) -> None:
+    count = 0
+    for before, time in run.misordered():
+        print(f"Samples misordered, previous: {before} this: {time}", file=sys.stderr)
+        count += 1
+    print(f"Misordered timestamps: {count}", file=sys.stderr)
 
 
 def _listed(text: str) -> frozenset[str] | None:

@@ -17,7 +17,7 @@ from perfpy.cli.options import fail
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perfpy.analysis.comparison import Comparison
+    from perfpy.analysis.stat.comparison import Comparison
     from perfpy.capture.stat.measurement import Plan
     from perfpy.cli.stat_output import Output
     from perfpy.cli.stat_request import Request
@@ -28,7 +28,7 @@ _ALONE: Final = ("interval", "timeout", "delay", "control", "table", "metric_onl
 
 def compare_programs(request: Request, options: Mapping[str, Any]) -> int:
     """Run the command and that of --compare in turn, and show how they differ. Raises UsageError."""
-    from perfpy.analysis.comparison import compare_runs
+    from perfpy.analysis.stat.comparison import compare_runs
     from perfpy.capture.stat.contest import Contest
     from perfpy.cli.stat_output import Output
     from perfpy.cli.stat_progress import Progress

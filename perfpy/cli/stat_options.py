@@ -18,6 +18,17 @@ _LACKING = {
     "--record-tpebs": "it needs Intel's timed PEBS",
 }
 
+part_options = (
+    Option("--per-socket", is_flag=True, help="a line for each socket"),
+    Option("--per-die", is_flag=True, help="a line for each die"),
+    Option("--per-cluster", is_flag=True, help="a line for each cluster"),
+    Option("--per-cache", bare="", default=None, metavar="<level>", help="a line for each cache (L1, L2 ...; default: the last)"),
+    Option("--per-core", is_flag=True, help="a line for each core"),
+    Option("--per-thread", is_flag=True, help="a line for each thread"),
+    Option("--per-node", is_flag=True, help="a line for each NUMA node"),
+)
+"""By what parts of the machine counts are summed: of stat, and of stat report."""
+
 stat_options = together(
     Option("-e", "--event", multiple=True, negatable=False, metavar="<event>", help="event selector; perfpy list shows the events"),
     Option("--filter", multiple=True, negatable=False, metavar="<filter>", help="filter of the tracepoints before it"),
@@ -49,13 +60,7 @@ stat_options = together(
     Option("--interval-count", type=int, default=0, metavar="<n>", help="stop after n intervals"),
     Option("--interval-clear", is_flag=True, help="clear the screen before each interval"),
     Option("--timeout", type=int, default=0, metavar="<n>", help="stop after n ms (at least 10)"),
-    Option("--per-socket", is_flag=True, help="a line for each socket"),
-    Option("--per-die", is_flag=True, help="a line for each die"),
-    Option("--per-cluster", is_flag=True, help="a line for each cluster"),
-    Option("--per-cache", bare="", default=None, metavar="<level>", help="a line for each cache (L1, L2 ...; default: the last)"),
-    Option("--per-core", is_flag=True, help="a line for each core"),
-    Option("--per-thread", is_flag=True, help="a line for each thread"),
-    Option("--per-node", is_flag=True, help="a line for each NUMA node"),
+    *part_options,
     Option("-D", "--delay", type=int, default=0, metavar="<n>", help="count from n ms after the start on (-1: until --control enables)"),
     Option("-M", "--metrics", multiple=True, negatable=False, metavar="<metric>", help="compute these metrics or groups of metrics"),
     Option("--metric-no-group", is_flag=True, help="count the events of metrics one by one"),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import IO, Any, Protocol
 
-    from perfpy.analysis.tally import Tally
+    from perfpy.analysis.stat.tally import Tally
 
     class View(Protocol):
         """What writes a tally down."""
@@ -72,7 +72,11 @@ class Output:
         """Whether the counts are read as text at a terminal."""
         options = self._options
         as_text = not options["json"] and options["separator"] is None
-        return as_text and self.stream.isatty() and os.environ.get("TERM", "") != "dumb"
+        if not as_text or not self.stream.isatty():
+            return False  # most often, and quickest without the module
+        from perfpy.cli.terminal import is_screen
+
+        return is_screen(self.stream)
 
     def _screen(self) -> View:
         from perfpy.views.stat.screen import ScreenView

@@ -1,13 +1,15 @@
 """How far repeated runs have come, and how long they will take, for a person at a terminal.
 
 What enters: a call a run. What leaves: one line on stderr that is written over again and again; nothing where
-stderr is no terminal.
+stderr is no screen.
 """
 
 from __future__ import annotations
 
 import sys
 import time
+
+from perfpy.cli.terminal import is_screen
 
 _BAR = 24
 
@@ -16,7 +18,7 @@ class Progress:
     """One row of runs."""
 
     def __init__(self) -> None:
-        self._visible = sys.stderr is not None and sys.stderr.isatty()
+        self._visible = is_screen(sys.stderr)
         self._started = time.monotonic()
 
     def show(self, done: int, total: int) -> None:

@@ -5,16 +5,15 @@ What enters: the file and how to sum. What leaves: what stat itself would have p
 
 from __future__ import annotations
 
-import os
-import stat
-import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
+from perfpy.cli.opening import default_input
 from perfpy.cli.options import Option, fail, perf_command, together
+from perfpy.cli.stat_options import part_options
 
 if TYPE_CHECKING:
-    from perfpy.analysis.recorded_counts import RecordedCounts
+    from perfpy.analysis.stat.recorded_counts import RecordedCounts
 
 _options = together(
     Option("-i", "--input", default="", metavar="<file>", help="input file name (default: perf.data; - reads a pipe)"),
@@ -22,13 +21,7 @@ _options = together(
     Option("-j", "--json-output", "json", is_flag=True, help="JSON, an object a line"),
     Option("-o", "--output", default="", metavar="<file>", help="write to this file"),
     Option("--compare", default="", metavar="<file>", help="tell how the counts of this file differ"),
-    Option("--per-socket", is_flag=True, help="a line for each socket"),
-    Option("--per-die", is_flag=True, help="a line for each die"),
-    Option("--per-cluster", is_flag=True, help="a line for each cluster"),
-    Option("--per-cache", bare="", default=None, metavar="<level>", help="a line for each cache (L1, L2 ...; default: the last)"),
-    Option("--per-core", is_flag=True, help="a line for each core"),
-    Option("--per-thread", is_flag=True, help="a line for each thread"),
-    Option("--per-node", is_flag=True, help="a line for each NUMA node"),
+    *part_options,
     Option("-A", "--no-aggr", "no_aggr", is_flag=True, help="a line for each CPU"),
 )
 """The options; those for the form of the output are perfpy's own."""
@@ -53,7 +46,7 @@ def command(**options: Any) -> None:
     from perfpy.cli.stat_request import cache_level, chosen_aggregation
 
     with ExitStack() as stack:
-        recorded = _open(stack, options["input"] or _default_input())
+        recorded = _open(stack, options["input"] or default_input())
         if options["compare"]:
             _compare(recorded, _open(stack, options["compare"]), options)
             return
@@ -65,20 +58,14 @@ def command(**options: Any) -> None:
 
 
 def _open(stack: ExitStack, path: str) -> RecordedCounts:
-    from perfpy.analysis.recorded_counts import RecordedCounts
+    from perfpy.analysis.stat.recorded_counts import RecordedCounts
     from perfpy.perfdata.reader import PerfData
 
     return RecordedCounts(stack.enter_context(PerfData(path)))
 
 
-def _default_input() -> str:
-    """What is piped in, or perf.data."""
-    piped = sys.stdin is not None and stat.S_ISFIFO(os.fstat(sys.stdin.fileno()).st_mode)
-    return "-" if piped else "perf.data"
-
-
 def _compare(a: RecordedCounts, b: RecordedCounts, options: dict[str, Any]) -> None:
-    from perfpy.analysis.comparison import compare_runs
+    from perfpy.analysis.stat.comparison import compare_runs
     from perfpy.cli.stat_compare import show
     from perfpy.cli.stat_output import Output
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any, Final
 
-    from perfpy.analysis.counts import Aggregation
+    from perfpy.analysis.stat.counts import Aggregation
     from perfpy.capture.stat.measurement import Plan
     from perfpy.cli.parser import Given
 
@@ -34,7 +34,7 @@ _AGGREGATIONS: Final = (
 
 def chosen_aggregation(options: Mapping[str, Any]) -> Aggregation | None:
     """The aggregation that -A or a --per-... option asks for."""
-    from perfpy.analysis.counts import Aggregation
+    from perfpy.analysis.stat.counts import Aggregation
 
     chosen = None
     for name in _AGGREGATIONS:
@@ -109,7 +109,7 @@ class Request:
 
     def plan(self) -> Plan:
         """Look everything up. Raises UsageError, UnknownEvent, EventSyntaxError."""
-        from perfpy.analysis.counts import Aggregation
+        from perfpy.analysis.stat.counts import Aggregation
         from perfpy.capture.stat import planning
         from perfpy.capture.stat.measurement import Plan
         from perfpy.capture.targets import resolve

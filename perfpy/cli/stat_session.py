@@ -10,7 +10,6 @@ import signal
 import sys
 
 from perfpy.capture.stat.measurement import Hooks, Measurement
-from perfpy.cli.stat_progress import Progress
 from perfpy.cli.stat_signals import Signals
 
 TYPE_CHECKING = False  # see perfpy.cli
@@ -18,11 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from perfpy.analysis.tally import Tally
+    from perfpy.analysis.stat.tally import Tally
     from perfpy.capture.stat.count_file import CountFile
     from perfpy.capture.stat.counting import Counting
     from perfpy.capture.stat.measurement import Plan, Readings
     from perfpy.cli.stat_output import Output
+    from perfpy.cli.stat_progress import Progress
 
 
 class Session(Hooks):
@@ -34,7 +34,7 @@ class Session(Hooks):
         self._options = options
         self._file = file
         self._signal = 0
-        self._progress = Progress()
+        self._progress: Progress | None = None
         output.title = title(plan)
 
     def run(self) -> int:
@@ -60,7 +60,8 @@ class Session(Hooks):
 
     def show(self, tally: Tally) -> None:
         """Print it."""
-        self._progress.clear()
+        if self._progress:
+            self._progress.clear()
         self._output.show(tally)
 
     def opened(self, counting: Counting) -> None:
@@ -94,6 +95,9 @@ class Session(Hooks):
     def run_started(self, number: int) -> None:
         """On stderr, with -v."""
         if self._plan.repeat > 1:
+            from perfpy.cli.stat_progress import Progress
+
+            self._progress = self._progress or Progress()
             self._progress.show(number, self._plan.repeat)
         if self._options["verbose"] and self._plan.repeat != 1:
             print(f"[ perf stat: executing run #{number + 1} ... ]", file=sys.stderr)

@@ -52,7 +52,7 @@ def reading_lines(readings: Readings) -> Iterator[str]:
     """Every event's value and times, summed over its counters."""
     for event, cells in readings.items():
         if cells:
-            value, enabled, running = (sum(numbers) for numbers in list(zip(*cells, strict=True))[2:])
-            yield f"{event.name}: {value} {enabled} {running}"
+            sums = (sum(cell.value for cell in cells), sum(cell.enabled for cell in cells), sum(cell.running for cell in cells))
+            yield f"{event.name}: {sums[0]} {sums[1]} {sums[2]}"
         else:
             yield f"failed to read counter {event.name}"

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Final
 
+from perfpy.errors import PerfError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -23,9 +25,12 @@ def symbol_options_of(values: Mapping[str, Any], config: Config, recording: Reco
     """Where to look for symbols, and how to print them.
 
     Servers are asked when DEBUGINFOD_URLS is set, or perfconfig's buildid-cache.debuginfod (or debuginfod.urls) is.
+    Raises PerfError where a file that was named cannot be read.
     """
     from perfpy.symbols.debugfiles import SymbolOptions
 
+    for name in ("kallsyms", "vmlinux"):
+        _require_readable(name, values.get(name, ""))
     urls = config.get("debuginfod.urls") or config.get("buildid-cache.debuginfod") or ""
     if urls and "DEBUGINFOD_URLS" not in os.environ:
         os.environ["DEBUGINFOD_URLS"] = urls
@@ -35,3 +40,10 @@ def symbol_options_of(values: Mapping[str, Any], config: Config, recording: Reco
         debuginfod=bool(os.environ.get("DEBUGINFOD_URLS")),
         os_release=recording.data.features.get("osrelease", ""),
     )
+
+
+def _require_readable(option: str, path: str) -> None:
+    """A file that the user named is not passed over in silence."""
+    if path and not os.access(path, os.R_OK):
+        reason = "permission denied" if os.path.exists(path) else "no such file"
+        raise PerfError(f"--{option} {path}: {reason}")

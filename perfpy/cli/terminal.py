@@ -12,12 +12,19 @@ import sys
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
+    from typing import IO
+
     from rich.console import Console
+
+
+def is_screen(stream: IO[str]) -> bool:
+    """Whether a person sees what is written there, on a terminal that can write over a line (TERM=dumb cannot)."""
+    return stream.isatty() and os.environ.get("TERM", "") != "dumb"
 
 
 def is_terminal() -> bool:
     """Whether a person reads standard output (TERM=dumb counts as not)."""
-    return sys.stdout is not None and sys.stdout.isatty() and os.environ.get("TERM", "") != "dumb"
+    return is_screen(sys.stdout)
 
 
 def wants_plain(*, stdio: bool) -> bool:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_libc: Final = ctypes.CDLL(None, use_errno=True)
 _SYSCALL_NUMBERS: Final = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "loongarch64": 280, "ppc64le": 361, "ppc64": 361, "s390x": 351}
 
 _PROG_GET_NEXT_ID: Final = 11
@@ -77,8 +78,7 @@ def loaded_programs() -> list[BpfProgramInfo]:
 
 
 def _call(number: int, command: int, attr: ctypes.Array[ctypes.c_char]) -> int:
-    libc = ctypes.CDLL(None, use_errno=True)
-    result: int = libc.syscall(number, command, ctypes.byref(attr), _ATTR_SIZE)
+    result: int = _libc.syscall(number, command, ctypes.byref(attr), _ATTR_SIZE)
     if result < 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))

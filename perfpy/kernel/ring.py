@@ -36,10 +36,15 @@ _DATA_TAIL: Final = 1032
 _AUX_HEAD: Final = 1056
 _AUX_TAIL: Final = 1064
 _AUX_OFFSET: Final = 1072
-_AUX_SIZE: Final = 1080
 
-_CAP_USER_TIME_ZERO: Final = 1 << 4
-_CAP_USER_TIME_SHORT: Final = 1 << 5
+
+def capability(number: int) -> int:
+    """A bit of the capabilities; C compilers lay bit fields out from the most significant bit on big-endian machines."""
+    return 1 << (number if sys.byteorder == "little" else 63 - number)
+
+
+_CAP_USER_TIME_ZERO: Final = capability(4)
+CAP_USER_TIME_SHORT: Final = capability(5)
 
 _RECORD_SIZE_AT: Final = 6  # in perf_event_header
 
@@ -146,7 +151,7 @@ class Ring:
             cycles,
             mask,
             zero=bool(capabilities & _CAP_USER_TIME_ZERO),
-            short=bool(capabilities & _CAP_USER_TIME_SHORT),
+            short=bool(capabilities & CAP_USER_TIME_SHORT),
         )
 
     def close(self) -> None:

@@ -7,10 +7,10 @@ Layout and protocol: struct perf_event_mmap_page in include/uapi/linux/perf_even
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.counts import Reading
+from perfpy.kernel.ring import CAP_USER_TIME_SHORT, capability
 
 if TYPE_CHECKING:
     import mmap
@@ -37,16 +37,9 @@ _PAGE_FIELDS: Final = 96  # bytes up to the end of time_mask
 _U64: Final = (1 << 64) - 1
 _TRIES: Final = 100
 
-
-def _capability(number: int) -> int:
-    """A bit of the capabilities; C compilers lay bit fields out from the most significant bit on big-endian machines."""
-    return 1 << (number if sys.byteorder == "little" else 63 - number)
-
-
-_CAP_DEPRECATED: Final = _capability(1)  # set by every kernel whose other capabilities mean what they say
-_CAP_USER_RDPMC: Final = _capability(2)
-_CAP_USER_TIME: Final = _capability(3)
-_CAP_USER_TIME_SHORT: Final = _capability(5)
+_CAP_DEPRECATED: Final = capability(1)  # set by every kernel whose other capabilities mean what they say
+_CAP_USER_RDPMC: Final = capability(2)
+_CAP_USER_TIME: Final = capability(3)
 
 
 class Unreadable(Exception):
@@ -118,7 +111,7 @@ class UserPage:
         if not capabilities & _CAP_USER_TIME or read_clock is None:
             raise Unreadable("the counter shares the PMU; how long it has missed is told by the CPU's clock, which Python cannot read")
         cycles = read_clock()
-        if capabilities & _CAP_USER_TIME_SHORT:
+        if capabilities & CAP_USER_TIME_SHORT:
             start = self._u64[_TIME_CYCLES_U64]
             cycles = start + ((cycles - start) & self._u64[_TIME_MASK_U64])
         scaled = (cycles * self._u32[_TIME_MULT_U32]) >> self._u16[_TIME_SHIFT_U16]

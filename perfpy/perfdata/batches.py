@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfpy.abi.columns import Index
     from perfpy.perfdata.event_table import EventTable
     from perfpy.perfdata.keyed import KeyedChunk
     from perfpy.perfdata.side_band import Turn
@@ -43,8 +44,8 @@ class Batch(NamedTuple):
         return len(self.event)
 
 
-class _Waiting(NamedTuple):
-    """Samples in the order of the file."""
+class StoredBatch(NamedTuple):
+    """Some samples, in the order of the file: as Batch, and time: uint64, ns (0: none)."""
 
     columns: Columns
     event: NDArray[np.int32]
@@ -52,20 +53,22 @@ class _Waiting(NamedTuple):
     time: NDArray[np.uint64]
     offset: NDArray[np.int64]
 
-    def take(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> _Waiting:
-        return _Waiting(self.columns.take(rows), self.event[rows], self.key[rows], self.time[rows], self.offset[rows])
+    def take(self, rows: Index) -> StoredBatch:
+        """The given samples (indexes, mask or slice), in that order."""
+        return StoredBatch(self.columns.take(rows), self.event[rows], self.key[rows], self.time[rows], self.offset[rows])
 
     @classmethod
-    def concat(cls, parts: list[_Waiting]) -> _Waiting:
+    def concat(cls, parts: list[StoredBatch]) -> StoredBatch:
+        """The samples of all parts, one part behind the other."""
         if len(parts) == 1:
             return parts[0]
         arrays = (np.concatenate([part[i] for part in parts]) for i in range(1, 5))
         return cls(Columns.concat([part.columns for part in parts]), *arrays)
 
-    def delivered(self) -> Batch:
+    def ordered(self) -> StoredBatch:
+        """The samples in order of delivery."""
         order = delivery_order(self.key, self.time)
-        ready = self if order is None else self.take(order)
-        return Batch(ready.columns, ready.event, ready.key, ready.offset)
+        return self if order is None else self.take(order)
 
 
 def ordered_batches(
@@ -80,38 +83,51 @@ def ordered_batches(
     turns: whose chunk comes next, as the survey found it; fields: the columns
     wanted (None: all).
     """
-    waiting: list[_Waiting] = []
+    waiting: list[StoredBatch] = []
+    lowest = NO_KEY  # the lowest key that waits
     for stream, later in turns:
-        keyed = next(streams[stream])
-        if len(keyed.samples):
-            waiting.append(_decoded(keyed, table, fields, warn))
-        if not waiting:
+        keyed = next(streams[stream], None)  # None: the file has been cut since the survey
+        if keyed and len(keyed.rows):
+            waiting.append(decoded(keyed, table, fields, warn))
+            lowest = min(lowest, int(keyed.keys.take(keyed.rows).min()))
+        if lowest >= later or not waiting:
             continue
-        samples = _Waiting.concat(waiting)
-        if later == NO_KEY:
-            ready, waiting = samples, []
-        else:
-            now = samples.key < np.uint64(later)
-            if now.all():
-                ready, waiting = samples, []
-            else:
-                ready, waiting = samples.take(now), [samples.take(~now)]
-        if len(ready.event):
-            yield ready.delivered()
-    if waiting:
-        yield _Waiting.concat(waiting).delivered()
+        # what waited is in order and was read first: of samples with equal keys those read first stay first
+        samples = StoredBatch.concat(waiting).ordered()
+        count = len(samples.key) if later == NO_KEY else int(samples.key.searchsorted(np.uint64(later)))
+        waiting = [samples.take(slice(count, None))] if count < len(samples.key) else []
+        lowest = int(samples.key[count]) if waiting else NO_KEY
+        if count:
+            ready = samples.take(slice(count)) if waiting else samples
+            yield Batch(ready.columns, ready.event, ready.key, ready.offset)
 
 
-def _decoded(keyed: KeyedChunk, table: EventTable, fields: Collection[str] | None, warn: Callable[[str], None]) -> _Waiting:
+def stored_batches(
+    streams: Sequence[Iterator[KeyedChunk]],
+    turns: Iterable[Turn],
+    table: EventTable,
+    fields: Collection[str] | None,
+    warn: Callable[[str], None],
+) -> Iterator[StoredBatch]:
+    """As ordered_batches, without the order: the samples of each chunk as they stand, a batch for every turn.
+
+    A callchain column is Spans: it must be used before the next batch is asked for.
+    """
+    for stream, _ in turns:
+        if keyed := next(streams[stream], None):  # None: the file has been cut since the survey
+            yield decoded(keyed, table, fields, warn, late=True)
+
+
+def decoded(
+    keyed: KeyedChunk, table: EventTable, fields: Collection[str] | None, warn: Callable[[str], None], *, late: bool = False
+) -> StoredBatch:
     """The samples of a chunk; those of no known event or too short for their event are left out with a warning."""
-    chunk = keyed.chunk
-    starts = chunk.starts[keyed.samples]
-    columns, rows = _decode_by_layout(chunk.data, starts, keyed.events, table, fields)
-    places = keyed.samples
-    samples = _Waiting(columns, keyed.events, keyed.keys[places], keyed.times[places], chunk.offsets[places])
+    chunk = keyed.samples
+    columns, rows = _decode_by_layout(chunk.data, chunk.starts, keyed.events, table, fields, late=late)
+    samples = StoredBatch(columns, keyed.events, keyed.keys.take(keyed.rows), keyed.times.take(keyed.rows), chunk.offsets)
     if rows is not None:
-        samples = _Waiting(columns, samples.event[rows], samples.key[rows], samples.time[rows], samples.offset[rows])
-        warn(f"offset {int(chunk.offsets[places[0]]):#x} and behind: {len(places) - len(rows)} samples of unknown events left out")
+        samples = StoredBatch(columns, samples.event[rows], samples.key[rows], samples.time[rows], samples.offset[rows])
+        warn(f"offset {int(chunk.offsets[0]):#x} and behind: {len(chunk) - len(rows)} samples of unknown events left out")
     if columns.damaged is not None and columns.damaged.any():
         bad = int(samples.offset[columns.damaged.argmax()])
         warn(f"offset {bad:#x}: {int(columns.damaged.sum())} samples shorter than their event says, left out")
@@ -126,21 +142,23 @@ def _decode_by_layout(
     events: NDArray[np.int32],
     table: EventTable,
     fields: Collection[str] | None,
+    *,
+    late: bool,
 ) -> tuple[Columns, NDArray[np.intp] | None]:
     """(columns of all samples, or of the rows given): each layout's samples decoded at once, then put back in place."""
-    present = np.flatnonzero(np.bincount(events + 1, minlength=1))
-    layouts = {id(table.layouts[event - 1]): table.layouts[event - 1] for event in present.tolist() if event}
-    known = None if not len(present) or present[0] else np.flatnonzero(events >= 0)
+    known = np.flatnonzero(events >= 0) if len(events) and int(events.min()) < 0 else None
     if known is not None:
         starts, events = starts[known], events[known]
+    present = np.flatnonzero(np.bincount(events)).tolist() if len(table.events) > 1 else [0] if len(events) else []
+    layouts = {id(table.layouts[event]): table.layouts[event] for event in present}
     if len(layouts) == 1:
         (layout,) = layouts.values()
-        return layout.decode(data, starts, fields), known
+        return layout.decode(data, starts, fields, late=late), known
     parts, places = [], []
     layout_of = np.array([list(layouts).index(id(layout)) if id(layout) in layouts else -1 for layout in table.layouts])
     for number, layout in enumerate(layouts.values()):
         mine = np.flatnonzero(layout_of[events] == number)
-        parts.append(layout.decode(data, starts[mine], fields))
+        parts.append(layout.decode(data, starts[mine], fields, late=late))
         places.append(mine)
     if not parts:
         return Columns(0), known

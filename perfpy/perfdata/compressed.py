@@ -16,7 +16,7 @@ import numpy as np
 
 from perfpy.abi.byteorder import as_number
 from perfpy.abi.flags import RecordType
-from perfpy.abi.records import HEADER
+from perfpy.abi.framing import HEADER
 from perfpy.perfdata.chunk import make_chunk
 from perfpy.perfdata.walk import walk
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfpy.abi.flags import SampleType
-from perfpy.abi.records import NO_ID, IdLayout
+from perfpy.abi.sample_id import NO_ID, IdLayout
 from perfpy.abi.samples import SampleLayout
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ class EventTable:
         self._layouts: dict[tuple[int, ...], SampleLayout] = {}
         self.layouts = [self._layout(event.attr) for event in events]
         self.trailers = [IdLayout(e.attr.sample_type if e.attr.sample_id_all else 0, endian) for e in events]
+        self._id_words = [layout.word_of("identifier") or layout.word_of("id") for layout in self.layouts]
         self._time_words = [layout.word_of("time") for layout in self.layouts]
         pairs = sorted((ident, event.index) for event in events for ident in event.ids)
         self._ids = np.array([ident for ident, _ in pairs], np.uint64)
@@ -70,7 +71,7 @@ class EventTable:
         """Whether the samples say which event they belong to, all at the same place."""
         if len(self.events) < 2:
             return True
-        places = {_id_word(event.attr.sample_type) for event in self.events}
+        places = set(self._id_words)
         return len(places) == 1 and None not in places
 
     def index_of(self, ids: NDArray[np.uint64]) -> NDArray[np.int32]:
@@ -82,8 +83,8 @@ class EventTable:
         return np.where(ids == 0, 0, found).astype(np.int32, copy=False)
 
     def of_samples(self, chunk: Chunk) -> NDArray[np.int32]:
-        """The event of each record of a chunk, which are taken for samples."""
-        word = _id_word(self.events[0].attr.sample_type) if len(self.events) > 1 else None
+        """The event of each record of a chunk, all of which are samples."""
+        word = self._id_words[0] if len(self.events) > 1 else None
         if word is None:
             return np.zeros(len(chunk.starts), np.int32)
         ids, inside = _words_at(chunk, self.endian, word)
@@ -91,7 +92,7 @@ class EventTable:
         return events if inside is None else np.where(inside, events, np.int32(UNKNOWN_EVENT))
 
     def sample_times(self, chunk: Chunk, events: NDArray[np.int32]) -> NDArray[np.uint64]:
-        """The time stamp of each record of a chunk, which are taken for samples; 0 where there is none."""
+        """The time stamp of each record of a chunk, all of which are samples; 0 where there is none."""
         return self._times(chunk, self._time_words, events)
 
     def of_side_band(self, chunk: Chunk) -> NDArray[np.int32]:
@@ -100,12 +101,12 @@ class EventTable:
         from_end = _words_from_end(first.sample_type, SampleType.IDENTIFIER) or _words_from_end(first.sample_type, SampleType.ID)
         if len(self.events) == 1 or not first.sample_id_all or not from_end:
             return np.zeros(len(chunk.starts), np.int32)
-        return self.index_of(_words_at(chunk, self.endian, (chunk.sizes >> 3) - from_end)[0])
+        return self.index_of(_words_at(chunk, self.endian, (chunk.sizes >> 3).astype(np.int64) - from_end)[0])
 
     def side_band_times(self, chunk: Chunk, events: NDArray[np.int32]) -> NDArray[np.uint64]:
         """The time stamp of each record of a chunk, none of which is a sample; 0 where there is none."""
         from_end = [_words_from_end(e.attr.sample_type, SampleType.TIME) if e.attr.sample_id_all else None for e in self.events]
-        return self._times(chunk, [None if words is None else -words for words in from_end], events, chunk.sizes >> 3)
+        return self._times(chunk, [None if words is None else -words for words in from_end], events, (chunk.sizes >> 3).astype(np.int64))
 
     def _times(
         self, chunk: Chunk, words: Sequence[int | None], events: NDArray[np.int32], base: NDArray[np.int64] | int = 0
@@ -121,7 +122,8 @@ class EventTable:
             inside = has_time if inside is None else inside & has_time
         if inside is not None:
             times = np.where(inside, times, np.uint64(0))
-        times[times == _NEVER] = 0
+        if len(times) and times.max() == _NEVER:
+            times[times == _NEVER] = 0
         return times
 
     def trailer(self, event: int) -> IdLayout:
@@ -139,22 +141,12 @@ def _words_at(chunk: Chunk, endian: str, words: NDArray[np.int64] | int) -> tupl
     inside = (chunk.sizes >> 3) > words
     if not isinstance(words, int):
         inside &= words > 0
-    places = (chunk.starts >> 3) + words
-    everywhere = bool(inside.all())
-    if not everywhere:
-        places[~inside] = 0
-    values = chunk.data[: len(chunk.data) & ~7].view(endian + "u8")[places].astype(np.uint64, copy=False)
-    return values, None if everywhere else inside
-
-
-def _id_word(sample_type: int) -> int | None:
-    """The word of a sample that holds its event's id."""
-    if sample_type & SampleType.IDENTIFIER:
-        return 1
-    if not sample_type & SampleType.ID:
-        return None
-    before = (SampleType.IP, SampleType.TID, SampleType.TIME, SampleType.ADDR)
-    return 1 + sum(1 for bit in before if sample_type & bit)
+    data = chunk.data[: len(chunk.data) & ~7].view(endian + "u8")
+    if inside.all():
+        values = data[words:].take(chunk.starts >> 3) if isinstance(words, int) else data.take((chunk.starts >> 3) + words)
+        return values.astype(np.uint64, copy=False), None
+    places = np.where(inside, (chunk.starts >> 3) + words, 0)
+    return data.take(places).astype(np.uint64, copy=False), inside
 
 
 def _words_from_end(sample_type: int, field: int) -> int | None:

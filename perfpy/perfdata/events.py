@@ -6,10 +6,8 @@ headers and lists of events are shown without it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from perfpy.abi import user_records
 from perfpy.abi.flags import PerfType
 from perfpy.perfdata.event_names import default_name
 from perfpy.perfdata.features import Feature
@@ -18,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from perfpy.abi.attr import EventAttr
+    from perfpy.abi.user_records import EventUpdate
     from perfpy.perfdata.feature_values import EventGroup
     from perfpy.perfdata.preamble import Preamble
     from perfpy.perfdata.tracing import Tracing
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 _ANONYMOUS: Final = "{anon_group}"
 
 
-@dataclass(slots=True)
 class FileEvent:
     """One event of a recording: its attr, the ids its samples carry, its name as perf prints it, its place in the file.
 
@@ -35,20 +33,22 @@ class FileEvent:
     was given one, at its leader.
     """
 
-    attr: EventAttr
-    ids: tuple[int, ...]
-    name: str
-    index: int
-    unit: str = ""
-    scale: float | None = None
-    cpus: tuple[int, ...] | None = None
-    tracepoint: tuple[str, str] | None = None
-    leader: int = -1
-    group_name: str = ""
+    __slots__ = ("attr", "cpus", "group_name", "ids", "index", "leader", "name", "scale", "tracepoint", "unit")
 
-    def __post_init__(self) -> None:
-        if self.leader < 0:
-            self.leader = self.index
+    def __init__(self, attr: EventAttr, ids: tuple[int, ...], name: str, index: int, tracepoint: tuple[str, str] | None = None) -> None:
+        self.attr = attr
+        self.ids = ids
+        self.name = name
+        self.index = index
+        self.unit = ""
+        self.scale: float | None = None
+        self.cpus: tuple[int, ...] | None = None
+        self.tracepoint = tracepoint
+        self.leader = index
+        self.group_name = ""
+
+    def __repr__(self) -> str:
+        return f"FileEvent({self.name!r}, index={self.index}, ids={self.ids})"
 
 
 def make_events(preamble: Preamble, tracing: Tracing | None) -> list[FileEvent]:
@@ -58,7 +58,7 @@ def make_events(preamble: Preamble, tracing: Tracing | None) -> list[FileEvent]:
     for index, (attr, ids) in enumerate(preamble.events):
         point = _tracepoint(attr, tracing)
         name = described[index].name if index < len(described) else ""
-        events.append(FileEvent(attr, ids, name or (":".join(point) if point else default_name(attr)), index, tracepoint=point))
+        events.append(FileEvent(attr, ids, name or (":".join(point) if point else default_name(attr)), index, point))
     for update in preamble.updates:
         for event in events:
             if update.id in event.ids:
@@ -84,13 +84,16 @@ def _apply_groups(events: list[FileEvent], groups: Iterable[EventGroup]) -> None
             members[0].group_name = group.name
 
 
-def _apply_update(event: FileEvent, update: user_records.EventUpdate) -> None:
+def _apply_update(event: FileEvent, update: EventUpdate) -> None:
     """Take over what an EVENT_UPDATE record says of an event."""
+    # only pipes have these
+    from perfpy.abi.user_records import EVENT_UPDATE_UNIT
+
     if isinstance(update.value, tuple):
         event.cpus = update.value
     elif isinstance(update.value, float):
         event.scale = update.value
-    elif update.type == user_records.EVENT_UPDATE_UNIT:
+    elif update.type == EVENT_UPDATE_UNIT:
         event.unit = update.value
     else:
         event.name = update.value

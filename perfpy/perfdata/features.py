@@ -1,9 +1,9 @@
 """The feature sections behind the data: bytes <-> values, one decode/encode pair per feature.
 
 What enters: a feature's number and its section's bytes. What leaves: one
-value per feature (its type stands in FEATURES), and with encode_feature() the
+value per feature (perfdata.feature_values), and with encode_feature() the
 bytes again. Layouts: tools/perf/Documentation/perf.data-file-format.txt
-(HEADER_*), each above its class or pair. Pipes carry the same bytes in
+(HEADER_*). Pipes carry the same bytes in
 HEADER_FEATURE records.
 
 TRACING_DATA is left as bytes here (perfdata.tracing reads it).
@@ -14,12 +14,10 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from perfpy.abi import build_ids
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import ATTR_SIZE_VER0, RecordType
-from perfpy.abi.records import HEADER
-from perfpy.abi.user_records import HeaderBuildId
-from perfpy.abi.user_records import decode as decode_record
-from perfpy.abi.user_records import encode as encode_record
+from perfpy.abi.framing import HEADER, aligned, with_header
 from perfpy.perfdata.feature_values import (
     AuxtraceIndexEntry,
     BpfProgram,
@@ -45,6 +43,8 @@ from perfpy.perfdata.fields import FieldReader, FieldWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from perfpy.abi.build_ids import HeaderBuildId
 
 
 class Feature(IntEnum):
@@ -118,16 +118,14 @@ def _build_id_records(data: bytes, endian: str, has_pid: bool = True) -> tuple[H
         body = data[at + 8 : at + size]
         if not has_pid:
             body = b"\xff\xff\xff\xff" + body
-        record = decode_record(RecordType.HEADER_BUILD_ID, misc, body, endian)
-        assert isinstance(record, HeaderBuildId)
-        records.append(record)
+        records.append(build_ids.decode(misc, body, endian))
         at += size
     return tuple(records)
 
 
 def _write_build_ids(w: FieldWriter, ids: tuple[HeaderBuildId, ...]) -> None:
     for record in ids:
-        w.raw(encode_record(record, w.endian))
+        w.raw(with_header(RecordType.HEADER_BUILD_ID, record.misc, aligned(build_ids.encode(record, w.endian)), w.endian))
 
 
 def _read_event_desc(r: FieldReader) -> tuple[EventDesc, ...]:

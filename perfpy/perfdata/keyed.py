@@ -1,77 +1,97 @@
 """Chunks of records with what ordering them needs: event, time and key of each.
 
-What enters: the chunks of a RecordStream. What leaves: KeyedChunks. Both
+What enters: a RecordStream. What leaves: KeyedChunks. Both
 passes over a file (the survey and the batches of samples) go through here, so
 that both see the same keys.
 """
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from perfpy.abi.flags import RecordType
 from perfpy.perfdata.event_table import UNKNOWN_EVENT
-from perfpy.perfdata.ordering import Rounds
+from perfpy.perfdata.ordering import Numbers, Rounds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
     from perfpy.perfdata.chunk import Chunk
     from perfpy.perfdata.event_table import EventTable
+    from perfpy.perfdata.stream import RecordStream
 
 
 _NO_ROUNDS: Final = np.zeros(0, np.int64)
 
 
 class KeyedChunk(NamedTuple):
-    """chunk; keys and times (0: none): one per record; samples: indexes of the SAMPLE records; events: of each of those."""
+    """chunk; keys and times (0: none): one per record; rows: which records are SAMPLEs; samples: only these; events: of each of these."""
 
     chunk: Chunk
     keys: NDArray[np.uint64]
     times: NDArray[np.uint64]
-    samples: NDArray[np.intp]
+    rows: NDArray[np.intp]
+    samples: Chunk
     events: NDArray[np.int32]
 
 
-def keyed_chunks(chunks: Iterable[Chunk], table: EventTable, *, by_time: bool, in_rounds: bool = True) -> Iterator[KeyedChunk]:
-    """The chunks with keys.
+class KeyedStream:
+    """The chunks of one stream, with keys.
 
     by_time: False for files that are delivered as they stand: the keys number
     the records; in_rounds: False where the FINISHED_ROUND records are to be
-    ignored: all records are delivered in order of time.
+    ignored: all records are delivered in order of time; warn: told where and
+    why the records could not be read to their end.
     """
-    rounds = Rounds()
-    number = 1
-    for chunk in chunks:
-        samples, events, times = _times(chunk, table)
-        if by_time:
-            ends = np.flatnonzero(chunk.types == RecordType.FINISHED_ROUND) if in_rounds else _NO_ROUNDS
-            keys = rounds.keys(times, ends)
-        else:
-            keys = np.arange(number, number + len(times), dtype=np.uint64)
-            number += len(times)
-        yield KeyedChunk(chunk, keys, times, samples, events)
 
+    def __init__(self, stream: RecordStream, table: EventTable, warn: Callable[[str], None], *, by_time: bool, in_rounds: bool) -> None:
+        self._stream = stream
+        self._table = table
+        self._warn = warn
+        self._in_rounds = by_time and in_rounds
+        self._orders: list[Rounds | Numbers] = [Rounds() if by_time else Numbers()]  # before each chunk that was read
 
-def _times(chunk: Chunk, table: EventTable) -> tuple[NDArray[np.intp], NDArray[np.int32], NDArray[np.uint64]]:
-    """(indexes of the samples, the event of each of them, the time of each record)."""
-    if not table.events:
-        samples = np.flatnonzero(chunk.types == RecordType.SAMPLE)
-        return samples, np.full(len(samples), UNKNOWN_EVENT, np.int32), np.zeros(len(chunk.starts), np.uint64)
-    # all records are looked at as if they were samples: that is faster than picking these out, for they are nearly all
-    events = table.of_samples(chunk)
-    times = table.sample_times(chunk, events)
-    others = np.flatnonzero(chunk.types != RecordType.SAMPLE)
-    if not len(others):
-        return np.arange(len(times)), events, times
-    times[others] = 0
-    others = others[chunk.types[others] < RecordType.HEADER_ATTR]
-    if len(others):
-        side_band = chunk.rows(others)
-        times[others] = table.side_band_times(side_band, table.of_side_band(side_band))
-    samples = np.flatnonzero(chunk.types == RecordType.SAMPLE)
-    return samples, events[samples], times
+    def chunks(self, first: int = 0) -> Iterator[KeyedChunk]:
+        """The chunks from one on; to begin behind the first, those before must have been read at some time."""
+        order = copy(self._orders[first])
+        for number, chunk in enumerate(self._stream.chunks(first), first + 1):
+            rows = np.flatnonzero(chunk.types == RecordType.SAMPLE)
+            samples = chunk.rows(rows) if len(chunk.others) else chunk
+            events = self._events(samples)
+            times = self._times(chunk, rows, samples, events)
+            rounds = np.flatnonzero(chunk.types == RecordType.FINISHED_ROUND) if self._in_rounds else _NO_ROUNDS
+            keys = order.keys(times, rounds)
+            if number == len(self._orders):
+                self._orders.append(copy(order))
+            self._tell_damage()
+            yield KeyedChunk(chunk, keys, times, rows, samples, events)
+        self._tell_damage()
+
+    def _tell_damage(self) -> None:
+        if self._stream.damage:
+            offset, reason, _ = self._stream.damage
+            self._warn(f"offset {offset:#x}: {reason}; what is before it was read")
+
+    def _events(self, samples: Chunk) -> NDArray[np.int32]:
+        return self._table.of_samples(samples) if self._table.events else np.full(len(samples), UNKNOWN_EVENT, np.int32)
+
+    def _times(self, chunk: Chunk, rows: NDArray[np.intp], samples: Chunk, events: NDArray[np.int32]) -> NDArray[np.uint64]:
+        """The time of each record."""
+        table = self._table
+        if not table.events:
+            return np.zeros(len(chunk), np.uint64)
+        of_samples = table.sample_times(samples, events)
+        if samples is chunk:
+            return of_samples
+        times = np.zeros(len(chunk), np.uint64)
+        times[rows] = of_samples
+        others = chunk.others[chunk.types[chunk.others] < RecordType.HEADER_ATTR]
+        if len(others):
+            side_band = chunk.rows(others)
+            times[others] = table.side_band_times(side_band, table.of_side_band(side_band))
+        return times

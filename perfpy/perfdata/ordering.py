@@ -24,6 +24,19 @@ if TYPE_CHECKING:
 NO_TIME: Final = np.uint64(0)
 
 
+class Numbers:
+    """Keys for files whose records are delivered as they stand: numbers, from 1 on."""
+
+    def __init__(self) -> None:
+        self._next = 1
+
+    def keys(self, times: NDArray[np.uint64], rounds: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """The key of each of the next records, of which only the number matters."""
+        first = self._next
+        self._next += len(times)
+        return np.arange(first, self._next, dtype=np.uint64)
+
+
 class Rounds:
     """Follows the rounds of one file from its first record to its last."""
 
@@ -40,11 +53,8 @@ class Rounds:
         of the floor it was read at: what was delivered before has a lower one.
         """
         floors, counts = self._floors(times, rounds)
-        if len(floors) == 1:
-            lowest = np.uint64(floors[0] + 1 if floors[0] else 0)
-            return np.maximum(times, lowest)
         lowest_each = np.array([floor + 1 if floor else 0 for floor in floors], np.uint64)
-        return np.maximum(times, np.repeat(lowest_each, counts))
+        return np.maximum(times, lowest_each if len(floors) == 1 else np.repeat(lowest_each, counts))
 
     def _floors(self, times: NDArray[np.uint64], rounds: NDArray[np.int64]) -> tuple[list[int], list[int]]:
         """The floors in these records, and how many records are read at each."""

@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
-from perfpy.abi.records import with_header
+from perfpy.abi.framing import with_header
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

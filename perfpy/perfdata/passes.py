@@ -6,23 +6,24 @@ leaves: what a pass was made for. Everything here works a chunk at a time.
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfpy.abi.columns import Columns
-from perfpy.perfdata.batches import Batch, ordered_batches
+from perfpy.perfdata.batches import Batch, StoredBatch, ordered_batches, stored_batches
 from perfpy.perfdata.event_table import EventTable
-from perfpy.perfdata.keyed import KeyedChunk, keyed_chunks
-from perfpy.perfdata.side_band import RawRecord, SideBand, records_of_types
+from perfpy.perfdata.keyed import KeyedChunk, KeyedStream
+from perfpy.perfdata.side_band import SideBand, records_of_types
 from perfpy.perfdata.survey import Survey, survey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
-    from perfpy.perfdata.chunk import Chunk
     from perfpy.perfdata.events import FileEvent
+    from perfpy.perfdata.raw_records import RawRecord
     from perfpy.perfdata.stream import RecordStream
 
 _FIRST_FOREIGN_TYPE: Final = 0x8000  # simpleperf's own records begin here
@@ -52,6 +53,8 @@ class RecordPasses:
         if not self.table.tells_apart:
             warn("its samples do not say which event they belong to; all are taken for the first one's")
         self.by_time = not as_stored and self.table.has_times and (is_pipe or bool(events[0].attr.sample_id_all))
+        in_rounds = len(streams) == 1  # the rounds of the main file say nothing of those of the others
+        self._keyed = [KeyedStream(stream, self.table, warn, by_time=self.by_time, in_rounds=in_rounds) for stream in streams]
 
     @property
     def column_names(self) -> list[str]:
@@ -64,15 +67,8 @@ class RecordPasses:
         return Columns.concat([Columns(0), *(layout.decode(*empty) for layout in self.table.layouts)])
 
     def keyed(self) -> list[Iterator[KeyedChunk]]:
-        """The keyed chunks of each stream. The rounds of the main file say nothing of those of the others."""
-        in_rounds = len(self.streams) == 1
-        return [keyed_chunks(self._chunks(stream), self.table, by_time=self.by_time, in_rounds=in_rounds) for stream in self.streams]
-
-    def _chunks(self, stream: RecordStream) -> Iterator[Chunk]:
-        yield from stream.chunks()
-        if stream.damage:
-            offset, reason, _ = stream.damage
-            self._warn(f"offset {offset:#x}: {reason}; what is before it was read")
+        """The keyed chunks of each stream."""
+        return [stream.chunks() for stream in self._keyed]
 
     @cached_property
     def survey(self) -> Survey:
@@ -85,9 +81,9 @@ class RecordPasses:
                 self._warn(f"{count} records of type {kind}, which perf does not have, skipped")
         return found
 
-    def side_band(self, types: Collection[int] | None) -> SideBand:
+    def side_band(self, types: Collection[int] | None, *, with_ids: bool) -> SideBand:
         """The records that are no samples, in order of delivery."""
-        return SideBand(self.survey.raw, self._bulk, self.table, self._warn, types)
+        return SideBand(self.survey.raw, self._bulk, self.table, self._warn, types, with_ids=with_ids)
 
     def _bulk(self, types: Collection[int]) -> Iterator[RawRecord]:
         """Those of the side-band that the survey does not keep, read from the file."""
@@ -98,3 +94,11 @@ class RecordPasses:
         """All samples in order of delivery."""
         turns = self.survey.turns
         yield from ordered_batches(self.keyed(), turns, self.table, fields, self._warn)
+
+    def stored(self, fields: Collection[str] | None, turns: range | None = None) -> Iterator[StoredBatch]:
+        """All samples as they stand in the file; or those of some of the survey's turns."""
+        found = self.survey.turns
+        turns = range(len(found)) if turns is None else turns
+        firsts = Counter(turn.stream for turn in found[: turns.start])
+        streams = [stream.chunks(firsts[number]) for number, stream in enumerate(self._keyed)]
+        return stored_batches(streams, found[turns.start : turns.stop], self.table, fields, self._warn)

@@ -8,41 +8,39 @@ others (perfpy.abi.user_records).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from perfpy.abi import user_records
 from perfpy.abi.byteorder import as_number
-from perfpy.abi.flags import RecordType
-from perfpy.abi.records import HEADER
 from perfpy.errors import BadPerfData
 from perfpy.perfdata.features import Feature, decode_feature
-from perfpy.perfdata.header import PIPE_HEADER_SIZE, SECTION_SIZE, FileHeader, PipeHeader, Section, decode_attr_table
+from perfpy.perfdata.header import SECTION_SIZE, FileHeader, PipeHeader, Section, decode_attr_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from perfpy.abi import user_records
     from perfpy.abi.attr import EventAttr
-    from perfpy.perfdata.chunk import Chunk
     from perfpy.perfdata.source import Source
 
     Warn = Callable[[str], None]
 
 
-@dataclass(slots=True)
 class Preamble:
     """data: where the records are; events: attrs and their ids; features: name -> value.
 
     feature_sections: the sections of all features present, also of those that
     are not known here (a pipe's have no place in the file: offset 0);
-    updates: what a pipe's EVENT_UPDATE records say of the events.
+    updates: what a pipe's EVENT_UPDATE records say of the events; attr_records:
+    a pipe's records that announce the events, header and all.
     """
 
-    data: Section
-    events: list[tuple[EventAttr, tuple[int, ...]]] = field(default_factory=list)
-    features: dict[str, Any] = field(default_factory=dict)
-    feature_sections: dict[int, Section] = field(default_factory=dict)
-    updates: list[user_records.EventUpdate] = field(default_factory=list)
+    def __init__(self, data: Section) -> None:
+        self.data = data
+        self.events: list[tuple[EventAttr, tuple[int, ...]]] = []
+        self.features: dict[str, Any] = {}
+        self.feature_sections: dict[int, Section] = {}
+        self.updates: list[user_records.EventUpdate] = []
+        self.attr_records: list[bytes] = []
 
     def add_feature(self, number: int, data: bytes, endian: str, warn: Warn) -> None:
         """Decode a feature; one that is not known here is only listed, one that is damaged left out with a warning."""
@@ -63,7 +61,10 @@ def read_preamble(source: Source, header: FileHeader | PipeHeader, warn: Warn) -
     Raises BadPerfData when there is no way to tell what the records mean.
     """
     if isinstance(header, PipeHeader):
-        return _PipePreamble(source, header, warn).read()
+        # numpy is loaded for records, not for the header of a file
+        from perfpy.perfdata.pipe_preamble import PipePreamble
+
+        return PipePreamble(source, header, warn).read()
     return _FilePreamble(source, header, warn).read()
 
 
@@ -129,68 +130,3 @@ class _FilePreamble:
                 self._warn(f"offset {section.offset:#x}: feature {number} of {section.size} bytes reaches beyond the file; left out")
             else:
                 preamble.add_feature(number, self._source.read(*section), header.endian, self._warn)
-
-
-class _PipePreamble:
-    """Collects what a pipe's own records say, up to its first sample."""
-
-    def __init__(self, source: Source, header: PipeHeader, warn: Warn) -> None:
-        self._source = source
-        self._endian = header.endian
-        self._warn = warn
-        self._preamble = Preamble(Section(PIPE_HEADER_SIZE, source.size - PIPE_HEADER_SIZE))
-
-    def read(self) -> Preamble:
-        # numpy is loaded for records, not for the header of a file
-        import numpy as np
-
-        from perfpy.perfdata.stream import RecordStream
-
-        data = self._preamble.data
-        for chunk in RecordStream(self._source, data.offset, data.end, self._endian).chunks():
-            for row in np.flatnonzero(chunk.types >= RecordType.HEADER_ATTR).tolist():
-                self._see(chunk, row)
-            if (chunk.types == RecordType.SAMPLE).any():
-                break
-        return self._preamble
-
-    def _see(self, chunk: Chunk, row: int) -> None:
-        kind, offset = int(chunk.types[row]), int(chunk.offsets[row])
-        if kind not in _PIPE_RECORDS:
-            return
-        record = chunk.record(row)
-        _, misc, _ = HEADER[self._endian].unpack_from(record)
-        try:
-            value = user_records.decode(kind, misc, record[8:], self._endian)
-            self._keep(value, offset + len(record))
-        except ValueError as error:
-            self._warn(f"offset {offset:#x}: {error}; left out")
-
-    def _keep(self, value: user_records.UserRecord, end: int) -> None:
-        preamble = self._preamble
-        if isinstance(value, user_records.HeaderAttr):
-            if value.attr.unknown.strip(b"\0"):
-                raise ValueError(f"event attr of {value.attr.size} bytes uses fields that are not known here; a newer version is needed")
-            preamble.events.append((value.attr, value.ids))
-        elif isinstance(value, user_records.EventUpdate):
-            preamble.updates.append(value)
-        elif isinstance(value, user_records.HeaderBuildId):
-            key = Feature.BUILD_ID.key
-            preamble.features[key] = (*preamble.features.get(key, ()), value)
-        elif isinstance(value, user_records.HeaderFeature):
-            preamble.feature_sections[value.feat_id] = Section(0, len(value.data))
-            preamble.add_feature(value.feat_id, value.data, self._endian, self._warn)
-        elif isinstance(value, user_records.HeaderTracingData):
-            preamble.feature_sections[Feature.TRACING_DATA] = Section(end, value.size)
-            preamble.add_feature(Feature.TRACING_DATA, self._source.read(end, value.size), self._endian, self._warn)
-
-
-_PIPE_RECORDS = frozenset(
-    (
-        RecordType.HEADER_ATTR,
-        RecordType.EVENT_UPDATE,
-        RecordType.HEADER_BUILD_ID,
-        RecordType.HEADER_FEATURE,
-        RecordType.HEADER_TRACING_DATA,
-    ),
-)

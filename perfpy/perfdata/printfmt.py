@@ -3,7 +3,7 @@
 What enters: the part of a format file behind "print fmt:", C as the kernel's
 TP_printk() leaves it: a string literal and arguments made of REC->field,
 operators, casts, __print_flags() and its kin. What leaves: a PrintFormat whose
-arguments are the small trees below.
+arguments are trees of perfdata.printtree.
 
 perf's library groups operators by rules of its own, not by those of C (equal
 priorities group from the right; a parenthesised right side may be torn
@@ -17,6 +17,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from perfpy.perfdata.printconstants import constant, fold
 from perfpy.perfdata.printtree import (
     Atom,
     Cast,
@@ -97,16 +98,6 @@ def parse_print_fmt(event: EventFormat, long_size: int = 8) -> PrintFormat:
     return parser.parse()
 
 
-def number(text: str) -> int:
-    """The number at the start of an atom, as strtoull(text, 0) reads it; 0 when there is none."""
-    match = re.match(r"\s*([-+]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)", text)
-    if match is None:
-        return 0
-    digits = match[2]
-    value = int(digits, 8) if digits[0] == "0" and digits.isdigit() else int(digits, 0)
-    return -value if match[1] == "-" else value
-
-
 class _Parser:
     """A recursive descent over the tokens of one print format; `token` is the one to be used next."""
 
@@ -134,7 +125,7 @@ class _Parser:
             argument = self._primary()
             was_operator = self.token.kind == "operator"
             if was_operator:
-                argument = _fold(self._operators(argument))
+                argument = fold(self._operators(argument))
             arguments.append(argument)
             # behind an operator any token parts the arguments; otherwise only a comma does
             if self.token.kind == "end" or not (was_operator or self.token == ("delimiter", ",")):
@@ -297,7 +288,7 @@ class _Parser:
     def _argument_until(self, end: str) -> Expression:
         argument = self._primary()
         if self.token.kind == "operator":
-            argument = _fold(self._operators(argument))
+            argument = fold(self._operators(argument))
         self._expect("delimiter", end)
         return argument
 
@@ -383,34 +374,6 @@ def _join(operator: str, left: Expression, right: Expression) -> tuple[Operation
     return Operation(operator, left, right, priority), False
 
 
-def constant(tree: Expression) -> int | None:
-    """The value of an expression that has no field in it; None for any other."""
-    if isinstance(tree, Atom):
-        return number(tree.text)
-    if isinstance(tree, Cast):
-        return constant(tree.item)
-    if not isinstance(tree, Operation):
-        return None
-    left = 0 if tree.left is None else constant(tree.left)
-    right = constant(tree.right)
-    if left is None or right is None:
-        return None
-    return _calculate(tree.operator, left, right)
-
-
-def _calculate(operator: str, left: int, right: int) -> int | None:
-    simple = {
-        "|": left | right, "&": left & right, "^": left ^ right, "+": left + right, "-": left - right, "*": left * right, "~": ~right,
-        "<": int(left < right), ">": int(left > right), "<=": int(left <= right), ">=": int(left >= right), "==": int(left == right),
-        "!=": int(left != right), "&&": int(bool(left and right)), "||": int(bool(left or right)),
-    }  # fmt: skip
-    if operator in ("<<", ">>"):
-        return left << (right & 63) if operator == "<<" else left >> (right & 63)
-    if operator in ("/", "%"):
-        return (left // right if operator == "/" else left % right) if right else None
-    return simple.get(operator)
-
-
 def _constant_text(tree: Expression) -> str:
     """An atom's own text, or the number that an expression of atoms comes to."""
     while isinstance(tree, Cast):
@@ -422,15 +385,3 @@ def _constant_text(tree: Expression) -> str:
         raise PrintFormatError("a name's value that is no constant")
     value &= (1 << 64) - 1
     return str(value - (1 << 64) if value >> 63 else value)
-
-
-def _fold(tree: Expression) -> Expression:
-    """The number of an operation on two atoms, in place of it."""
-    if not isinstance(tree, Operation) or tree.left is None:
-        return tree
-    left, right = _fold(tree.left), _fold(tree.right)
-    if isinstance(left, Atom) and isinstance(right, Atom):
-        value = _calculate(tree.operator, number(left.text), number(right.text))
-        if value is not None:
-            return Atom(str(value))
-    return replace(tree, left=left, right=right)

@@ -1,6 +1,6 @@
 """The expressions that the arguments of a tracepoint's print format are made of.
 
-Nothing is computed here: perfdata.printfmt builds the trees, views.tracecode
+Nothing is computed here: perfdata.printfmt builds the trees, views.script.tracecode
 turns them into code.
 """
 

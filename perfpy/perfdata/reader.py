@@ -23,19 +23,20 @@ from perfpy.perfdata.features import Feature
 from perfpy.perfdata.header import HEADER_SIZE, FileHeader, PipeHeader, decode_header
 from perfpy.perfdata.preamble import read_preamble
 from perfpy.perfdata.source import Origin, Source, open_source
-from perfpy.perfdata.tracing import Tracing, decode_tracing
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from types import TracebackType
 
     from perfpy.abi.columns import Columns
-    from perfpy.perfdata.batches import Batch
+    from perfpy.perfdata.batches import Batch, StoredBatch
     from perfpy.perfdata.event_table import EventTable
     from perfpy.perfdata.keyed import KeyedChunk
     from perfpy.perfdata.passes import RecordPasses
     from perfpy.perfdata.side_band import SideBand
     from perfpy.perfdata.survey import Survey
+    from perfpy.perfdata.ties import Ties
+    from perfpy.perfdata.tracing import Tracing
 
 _MAIN_FILE = "data"
 _THREAD_FILE = re.compile(r"data\.\d+")
@@ -48,7 +49,8 @@ class PerfData:
     PipeHeader; data: the Section of its records; events: FileEvent values in
     the file's order; features: name of the feature ("hostname", "build_id"
     ...) -> its value (perfdata.features); feature_sections: number -> Section,
-    also of features that are not known here; warnings: what was left out and
+    also of features that are not known here; attr_records: of a pipe, the
+    record that announced each event, header and all; warnings: what was left out and
     why, in one line each; grows while the file is read.
 
     check_owner: refuse a file that belongs neither to this user nor to root.
@@ -72,6 +74,7 @@ class PerfData:
             self.features: dict[str, Any] = preamble.features
             self.feature_sections = preamble.feature_sections
             self.events: list[FileEvent] = make_events(preamble, self.tracing)
+            self.attr_records = preamble.attr_records
         except BaseException:
             self.close()
             raise
@@ -109,8 +112,7 @@ class PerfData:
     @property
     def has_branches(self) -> bool:
         """Whether the header says that branches were recorded for their own sake (record -b), not for callchains."""
-        stacks = any(event.attr.sample_type & SampleType.STACK_USER for event in self.events)
-        return Feature.BRANCH_STACK in self.feature_sections and not stacks
+        return Feature.BRANCH_STACK in self.feature_sections and not self.has(SampleType.STACK_USER)
 
     @property
     def size(self) -> int:
@@ -138,6 +140,9 @@ class PerfData:
         section = self.features.get(Feature.TRACING_DATA.key)
         if section is None:
             return None
+        # only recordings of tracepoints need it
+        from perfpy.perfdata.tracing import Tracing, decode_tracing
+
         try:
             return Tracing(decode_tracing(section))
         except ValueError as error:
@@ -198,12 +203,23 @@ class PerfData:
         """What the first pass over the file found: counts, times, raw side-band."""
         return self._passes.survey
 
-    def side_band(self, types: Collection[int] | None = None) -> SideBand:
+    @cached_property
+    def ties(self) -> Ties:
+        """Puts samples in front of the records of the same time that they stand in front of."""
+        # numpy is loaded for the records, not for the header
+        from perfpy.perfdata.ties import Ties
+
+        raw = self.survey.raw.rows
+        return Ties(raw["key"], raw["time"], raw["offset"])
+
+    def side_band(self, types: Collection[int] | None = None, *, with_ids: bool = True) -> SideBand:
         """The records that are no samples, in order of delivery: an iterable of SideRecord.
 
         types: only records of these types; by default all but FINISHED_ROUND.
+        with_ids: False for the kernel's records without their sample_id, which
+        is cheaper.
         """
-        return self._passes.side_band(types)
+        return self._passes.side_band(types, with_ids=with_ids)
 
     def batches(self, fields: Collection[str] | None = None) -> Iterator[Batch]:
         """All samples in order of delivery, some thousands at a time.
@@ -213,3 +229,12 @@ class PerfData:
         the others. Memory is bounded by the disorder of the file, not by its size.
         """
         return self._passes.batches(fields)
+
+    def stored(self, fields: Collection[str] | None = None, turns: range | None = None) -> Iterator[StoredBatch]:
+        """All samples as they stand in the file: as batches(), for those who need no order, and cheaper.
+
+        turns: indexes of survey.turns: only these, a batch for each; what is before them in the file is not read
+        again, unless it is compressed. A callchain column is perfpy.abi.columns.Spans: valid until the next batch
+        is asked for.
+        """
+        return self._passes.stored(fields, turns)

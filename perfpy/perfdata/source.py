@@ -68,6 +68,10 @@ class Source:
             os.close(self._fd)
         self._fd = -1
 
+    def __del__(self) -> None:
+        """One that is forgotten is closed, as Python's own files are."""
+        self.close()
+
 
 def open_source(origin: Origin) -> Source:
     """The bytes of a file, or of a pipe once it has been read to its end.
@@ -84,7 +88,7 @@ def open_source(origin: Origin) -> Source:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
-        remedy = "record one first, or name it with -i" if isinstance(error, FileNotFoundError) else ""
+        remedy = "record one first, or name another file" if isinstance(error, FileNotFoundError) else ""
         raise BadPerfData(path, f"cannot open: {os.strerror(error.errno or 0)}", remedy=remedy) from None
     return _from_fd(fd, path, owned=True)
 

@@ -9,20 +9,25 @@ data that follows AUXTRACE and HEADER_TRACING_DATA records is stepped over.
 from __future__ import annotations
 
 from collections import Counter
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.perfdata.chunk import Chunk, holds_types, make_chunk
+from perfpy.perfdata.chunk import Chunk, make_chunk
 from perfpy.perfdata.compressed import COMPRESSED_TYPES, Unpacker
-from perfpy.perfdata.walk import PAYLOAD_TYPES, walk, walk_over_payloads
+from perfpy.perfdata.steps import Steps, packed
+from perfpy.perfdata.walk import PAYLOAD_TYPES, Walk, walk, walk_over_payloads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from perfpy.perfdata.source import Source
 
 CHUNK_SIZE: Final = 1 << 20
+_MEMORY_FOR_STEPS: Final = 1 << 23  # of larger files the rest is walked again
 
 
 class Damage(NamedTuple):
@@ -31,6 +36,14 @@ class Damage(NamedTuple):
     offset: int
     reason: str
     is_end: bool = False
+
+
+class _Place(NamedTuple):
+    """A chunk as it was found: its offset and size in the file; steps: where its records begin (None: to be found again)."""
+
+    offset: int
+    size: int
+    steps: Steps | None
 
 
 class RecordStream:
@@ -48,14 +61,22 @@ class RecordStream:
         self.damage: Damage | None = None
         self.unpacked: Counter[int] = Counter()
         self._chunk_size = chunk_size
+        self._places: list[_Place] | None = None
 
-    def chunks(self) -> Iterator[Chunk]:
-        """Every record from the first to the last whole one; may be called again."""
+    def chunks(self, first: int = 0) -> Iterator[Chunk]:
+        """Every record from the first to the last whole one; may be called again, and then from any chunk on."""
+        if self._places is not None:
+            return self._known_chunks(self._places[first:])
+        return islice(self._all_chunks(), first, None)
+
+    def _all_chunks(self) -> Iterator[Chunk]:
+        """The chunks, compressed records unpacked; without these, it is noted for the next run where the chunks are."""
         self.damage = None
         self.unpacked.clear()
         unpacker: Unpacker | None = None
-        for chunk in self._plain_chunks():
-            if not holds_types(chunk.types, COMPRESSED_TYPES):
+        places: list[_Place] = []
+        for chunk in self._plain_chunks(places):
+            if not chunk.holds(COMPRESSED_TYPES):
                 yield chunk
                 continue
             unpacker = unpacker or Unpacker(self.endian, self._chunk_size)
@@ -65,23 +86,23 @@ class RecordStream:
             if unpacker.failure:
                 self.damage = Damage(*unpacker.failure)
                 return
-        if unpacker and unpacker.left_over and not self.damage:
+        if not unpacker:
+            self._places = places
+        elif unpacker.left_over and not self.damage:
             self.damage = Damage(self.end, "the compressed records end inside a record")
 
-    def _plain_chunks(self) -> Iterator[Chunk]:
-        """The records as they stand in the file."""
-        # room for at least one record of the largest size there is
-        buffer = np.empty(min(self._chunk_size, max(1 << 16, (self.end - self.begin + 7) & ~7)), np.uint8)
-        at = self.begin
+    def _plain_chunks(self, places: list[_Place]) -> Iterator[Chunk]:
+        """The records as they stand in the file; where the chunks are is added to `places`."""
+        buffer = self._buffer()
+        at, memory = self.begin, 0
         while at < self.end:
             wanted = min(len(buffer), self.end - at)
             data = buffer[: self.source.read_into(buffer.data[:wanted], at)]
-            found = walk(data, self.endian)
-            chunk = make_chunk(data, found.starts, found.starts + at, self.endian)
-            if holds_types(chunk.types, PAYLOAD_TYPES):
-                found = walk_over_payloads(data, self.endian)
-                chunk = make_chunk(data, found.starts, found.starts + at, self.endian)
-            if len(found.starts):
+            chunk, found = self._walked(data, at)
+            if len(chunk):
+                steps = packed(found.starts) if memory < _MEMORY_FOR_STEPS else None
+                memory += steps.nbytes if steps else 0
+                places.append(_Place(at, min(found.end, len(data)), steps))
                 yield chunk
             if found.bad_size is not None:
                 self.damage = Damage(at + found.end, f"record of {found.bad_size} bytes")
@@ -90,6 +111,30 @@ class RecordStream:
                 self._check_end(at + found.end, at + len(data))
                 return
             at += found.end
+
+    def _known_chunks(self, places: list[_Place]) -> Iterator[Chunk]:
+        """The records of chunks that an earlier run has found, each of them; `damage` stays what it was then."""
+        buffer = self._buffer()
+        for place in places:
+            data = buffer[: self.source.read_into(buffer.data[: place.size], place.offset)]
+            if len(data) < place.size:
+                self.damage = Damage(place.offset + len(data), "the file has been cut since it was read first")
+            if place.steps and len(data) == place.size:
+                yield Chunk(data, place.steps.starts(), self.endian, place.offset)
+            else:
+                yield self._walked(data, place.offset)[0]
+
+    def _buffer(self) -> NDArray[np.uint8]:
+        """Room for a chunk: for at least one record of the largest size there is."""
+        return np.empty(min(self._chunk_size, max(1 << 16, (self.end - self.begin + 7) & ~7)), np.uint8)
+
+    def _walked(self, data: NDArray[np.uint8], offset: int) -> tuple[Chunk, Walk]:
+        found = walk(data, self.endian)
+        chunk = make_chunk(data, found.starts, offset, self.endian)
+        if chunk.holds(PAYLOAD_TYPES):
+            found = walk_over_payloads(data, self.endian)
+            chunk = make_chunk(data, found.starts, offset, self.endian)
+        return chunk, found
 
     def _check_end(self, stopped: int, available: int) -> None:
         """Note what is missing when the records end at `stopped` and the bytes at `available`."""

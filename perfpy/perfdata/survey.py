@@ -8,13 +8,12 @@ samples come in order.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfpy.abi.flags import RecordType
-from perfpy.perfdata.side_band import BULK, RawRecord, Turn, delivered_at, raw_records
+from perfpy.perfdata.raw_records import RawRecords
+from perfpy.perfdata.side_band import BULK, Turn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 NO_KEY: Final = 1 << 64  # higher than any key
 
 
-@dataclass
 class Survey:
     """What the first pass found.
 
@@ -38,13 +36,14 @@ class Survey:
     side-band.
     """
 
-    types: Counter[int] = field(default_factory=Counter)
-    events: Counter[int] = field(default_factory=Counter)
-    first: int = 0
-    last: int = 0
-    raw: list[RawRecord] = field(default_factory=list)
-    turns: list[Turn] = field(default_factory=list)
-    bulk_turns: list[Turn] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.types: Counter[int] = Counter()
+        self.events: Counter[int] = Counter()
+        self.first = 0
+        self.last = 0
+        self.raw = RawRecords.joined([])
+        self.turns: list[Turn] = []
+        self.bulk_turns: list[Turn] = []
 
 
 def survey(streams: Iterable[Iterable[KeyedChunk]], table: EventTable) -> Survey:
@@ -52,41 +51,41 @@ def survey(streams: Iterable[Iterable[KeyedChunk]], table: EventTable) -> Survey
     found = Survey()
     samples: list[list[int]] = []
     bulk: list[list[int]] = []
+    raw: list[RawRecords] = []
     for stream in streams:
         samples.append([])
         bulk.append([])
         for keyed in stream:
             found.types.update(_counted(keyed.chunk.types))
             samples[-1].append(_see_samples(keyed, found))
-            bulk[-1].append(_see_side_band(keyed, table, found))
+            bulk[-1].append(_see_side_band(keyed, table, raw))
     found.turns, found.bulk_turns = _turns(samples), _turns(bulk)
-    found.raw.sort(key=delivered_at)
+    found.raw = RawRecords.joined(raw).in_order()
     return found
 
 
 def _see_samples(keyed: KeyedChunk, found: Survey) -> int:
     """Count a chunk's samples; returns the lowest of their keys."""
-    if not len(keyed.samples):
+    if not len(keyed.rows):
         return NO_KEY
     found.events.update(_counted(keyed.events))
-    times = keyed.times[keyed.samples]
+    times = keyed.times.take(keyed.rows)
     latest, earliest = int(times.max()), int(times.min())
     if latest and not earliest:
         earliest = int(times[times > 0].min())
     if latest:
         found.first = min(found.first, earliest) if found.first else earliest
         found.last = max(found.last, latest)
-    return int(keyed.keys[keyed.samples].min())
+    return int(keyed.keys.take(keyed.rows).min())
 
 
-def _see_side_band(keyed: KeyedChunk, table: EventTable, found: Survey) -> int:
+def _see_side_band(keyed: KeyedChunk, table: EventTable, raw: list[RawRecords]) -> int:
     """Keep a chunk's side-band; returns the lowest key of what is not kept of it."""
-    types = keyed.chunk.types
-    others = np.flatnonzero(types != RecordType.SAMPLE)
+    types, others = keyed.chunk.types, keyed.chunk.others
     if not len(others):
         return NO_KEY
     is_bulk = np.isin(types[others], list(BULK))
-    found.raw.extend(raw_records(keyed, table, others[~is_bulk]))
+    raw.append(RawRecords.of_chunk(keyed, table, others[~is_bulk]))
     bulk = others[is_bulk]
     return int(keyed.keys[bulk].min()) if len(bulk) else NO_KEY
 
@@ -94,12 +93,12 @@ def _see_side_band(keyed: KeyedChunk, table: EventTable, found: Survey) -> int:
 def _counted(values: NDArray[Any]) -> dict[int, int]:
     """value -> how often; nearly all are the same in most chunks."""
     first = values[:1]
-    rest = values[values != first]
-    numbers, counts = np.unique(rest, return_counts=True)
-    found = dict(zip(numbers.tolist(), counts.tolist(), strict=True))
-    if len(values) > len(rest):
-        found[int(first[0])] = len(values) - len(rest)
-    return found
+    others = values != first
+    count = len(values) - int(np.count_nonzero(others))
+    if count == len(values):
+        return {int(first[0]): count} if count else {}
+    numbers, counts = np.unique(values[others], return_counts=True)
+    return {int(first[0]): count, **dict(zip(numbers.tolist(), counts.tolist(), strict=True))}
 
 
 def _turns(lowest: list[list[int]]) -> list[Turn]:

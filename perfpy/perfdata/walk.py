@@ -4,11 +4,13 @@ What enters: a buffer that starts at a record. What leaves: where each whole
 record begins, and why the walk ended. Layout: struct perf_event_header
 { u32 type; u16 misc; u16 size; }; a record's size leads to the next one.
 
-All words that look like the header of a SAMPLE are found at once. Where one's
-size leads exactly to the next one, the two are linked; whoever is reached by
-links from a true record is true, whatever else looks like a header. So long
-runs of samples are proved by one comparison of arrays (8 to 40 ns a record),
-and only what breaks them is walked record by record (110 ns each).
+Records of one size in a row are proved by one comparison: each stands where
+the one before it ends, and has that size again (2 ns a record). Where sizes
+vary, all words that look like the header of a SAMPLE are found at once. Where
+one's size leads exactly to the next one, the two are linked; whoever is
+reached by links from a true record is true, whatever else looks like a header
+(8 to 40 ns a record). Only what breaks such runs is walked record by record
+(110 ns each).
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import numpy as np
 
 from perfpy.abi.byteorder import as_number
 from perfpy.abi.flags import RecordType
-from perfpy.abi.records import HEADER
+from perfpy.abi.framing import HEADER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,7 +32,9 @@ HEADER_SIZE: Final = 8
 PAYLOAD_TYPES: Final[dict[int, int]] = {RecordType.AUXTRACE: 8, RecordType.HEADER_TRACING_DATA: 4}
 
 _SAMPLE: Final = int(RecordType.SAMPLE)
-_WORTH: Final = 8  # samples in a run, on average, from which on linking is faster than walking
+_WORTH: Final = 32  # samples in a run, on average, from which on linking is faster than walking
+_PATIENCE: Final = 4  # runs of records of one size that may be short before that is given up
+_WORTH_STEPPING: Final = 400  # records of one size in a row, on average, from which on stepping is faster than linking
 
 
 class Walk(NamedTuple):
@@ -41,18 +45,18 @@ class Walk(NamedTuple):
     bad_size: int | None = None
 
 
-def walk(data: NDArray[np.uint8], endian: str, begin: int = 0) -> Walk:
-    """The records of `data` from byte `begin` on, up to the last whole one.
+def walk(data: NDArray[np.uint8], endian: str) -> Walk:
+    """The records of `data`, up to the last whole one.
 
     data must be aligned to 8 bytes in memory. Records whose size is no
     multiple of 8 are found too, only slower.
     """
-    if begin & 7:
-        return _walk_bytes(data, endian, begin)
     words = (len(data) & ~7) >> 3
     sizes = data[: words << 3].view(endian + "u2")[3::4]
-    first = begin >> 3
-    parts, at = _linked(data, sizes, endian, first)
+    parts, at = _stepped(sizes)
+    if at < words and at + (int(sizes[at]) >> 3) <= words:
+        more, at = _linked(data, sizes, endian, at)
+        parts += more
     starts = np.concatenate(parts) << 3 if parts else np.zeros(0, np.int64)
     end = at << 3
     if end + HEADER_SIZE > len(data):
@@ -66,14 +70,47 @@ def walk(data: NDArray[np.uint8], endian: str, begin: int = 0) -> Walk:
     return Walk(np.concatenate([starts, rest.starts]), rest.end, rest.bad_size)
 
 
+def _stepped(sizes: NDArray[np.uint16]) -> tuple[list[NDArray[np.int64]], int]:
+    """(runs of records of one size each, where they end) from the first word on, all in words; ends where such runs are short."""
+    parts: list[NDArray[np.int64]] = []
+    at, found, words = 0, 0, len(sizes)
+    while at < words:
+        size = int(sizes[at])
+        step = size >> 3
+        if size < HEADER_SIZE or size & 7 or (len(parts) > _PATIENCE and found < _WORTH_STEPPING * len(parts)):
+            break
+        count = min(_alike(sizes[at::step], size), (words - at) // step)
+        if not count:
+            break
+        parts.append(np.arange(at, at + count * step, step))
+        at += count * step
+        found += count
+    return parts, at
+
+
+def _alike(sizes: NDArray[np.uint16], size: int) -> int:
+    """How many sizes from the first on are the given one; looks a little further each time."""
+    at, span = 1, 32
+    while at < len(sizes):
+        others = sizes[at : at + span] != size
+        first = int(others.argmax())
+        if others[first]:
+            return at + first
+        at += span
+        span *= 8
+    return len(sizes)
+
+
 def _linked(data: NDArray[np.uint8], sizes: NDArray[np.uint16], endian: str, at: int) -> tuple[list[NDArray[np.int64]], int]:
     """(runs of records, where they end) from word `at` on, all in words."""
     words = len(sizes)
-    types = data[: words << 3].view(endian + "u4")[0::2]
+    # the lower half of every word, copied: that is searched twice as fast as every other half
+    types = data[: words << 3].view("<u8").astype(np.uint32) if endian == "<" else data[: words << 3].view(">u4")[0::2]
     samples = np.flatnonzero(types[at:] == _SAMPLE) + at
     lengths = sizes[samples]
     plausible = lengths >= HEADER_SIZE  # the number 9 in a word of its own is no header
-    samples, lengths = samples[plausible], lengths[plausible]
+    if not plausible.all():
+        samples, lengths = samples[plausible], lengths[plausible]
     ends = samples + (lengths >> 3)
     # the last sample of each run: its end is not the beginning of the next one
     lasts = np.append(np.flatnonzero((ends[:-1] != samples[1:]) | (lengths[:-1] & 7 != 0)), len(samples) - 1)

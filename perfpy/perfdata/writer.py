@@ -16,7 +16,7 @@ import struct
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
-from perfpy.abi.records import with_header
+from perfpy.abi.framing import with_header
 from perfpy.abi.user_records import FinishedRound, HeaderAttr, HeaderTracingData, encode
 from perfpy.errors import OutputFailed
 from perfpy.perfdata.features import Feature

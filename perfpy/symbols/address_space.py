@@ -13,6 +13,7 @@ those that they leave are still asked for, by callchains out of execve itself.
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
@@ -31,11 +32,11 @@ _PROT_EXEC: Final = 4
 _ADDRESSES: Final = 1 << 64
 _KSYMBOL_UNREGISTER: Final = 1
 _KERNEL_SPACE: Final = 0
+_KERNEL_PID: Final = -1  # as whose the kernel's address space is kept
 _KERNEL_PREFIX: Final = KERNEL_NAME[:-1]
 _WIDTH: Final = np.uint64(32)
 
 NO_SPACE: Final = 0  # a view without mappings: the process is not known
-_FIRST_VIEW: Final = 1
 
 
 class Delivered(Protocol):
@@ -62,18 +63,22 @@ class _Spans:
     """Who has which value from which rank on: (id, rank) -> value, for columns."""
 
     def __init__(self) -> None:
-        self._rows: list[tuple[int, int, int]] = []
+        self._rows = array("q")  # owner, rank, value of each
         self._latest: dict[int, int] = {}
         self._final: dict[int, int] = {}
 
+    def add(self, owner: int, rank: int, value: int) -> None:
+        """As `set`, where nobody will ask for `latest` and `final`."""
+        self._rows.extend((owner & 0xFFFFFFFF, rank, value))
+
     def set(self, owner: int, rank: int, value: int) -> None:
         """From `rank` on, `owner` (a pid or tid) has `value`."""
-        self._rows.append((owner & 0xFFFFFFFF, rank, value))
+        self.add(owner, rank, value)
         self._latest[owner] = self._final[owner] = value
 
     def forget(self, owner: int, rank: int, value: int) -> None:
         """From `rank` on the owner is gone: it has `value`, which counts as none for `latest`."""
-        self._rows.append((owner & 0xFFFFFFFF, rank, value))
+        self.add(owner, rank, value)
         self._latest.pop(owner, None)
 
     def final(self, owner: int) -> int | None:
@@ -90,6 +95,7 @@ class _Spans:
         keys = rows[:, 0].astype(np.uint64) << _WIDTH | rows[:, 1].astype(np.uint64)
         order = np.argsort(keys, kind="stable")
         self._keys, self._values = keys[order], rows[order, 2].astype(np.int32)
+        del self._rows, self._latest
 
     def find(self, owner: NDArray[Any], rank: Ranks, default: int) -> NDArray[np.int32]:
         """The value of each owner at each rank."""
@@ -123,22 +129,37 @@ class TaskTimeline:
         self._keep_exited = keep_exited
         self.kernel_reference: tuple[str, int] | None = None
         self.kernel_dso = -1
+        self._kernel_maps = 0
         self._kernel_name = kernel_name
         self._comm_numbers = {"swapper": 0}
         self._comm_spans = _Spans()
         self._comm_spans.set(0, 0, 0)
         self._space_spans = _Spans()
+        self._known_files: dict[tuple[str, bytes, int], tuple[int, bool]] = {}  # what _user_file says of those that all processes share
+        self._changes = _Spans()  # of a process's address space: each has a number of its own
+        self._threads: dict[int, set[int]] = {}  # that live, by pid
         self._builder = SpaceBuilder()
-        self._builder.new_space()
-        self._space_since: list[tuple[int, int]] = [(-1, 0)]  # of each space: its pid, and the rank at which it began
+        self._builder.new_space(live=True)  # the kernel's
+        self._dropped: dict[int, tuple[int, int]] = {}  # of a process whose mappings went: at which rank, and the space with them
+        self._space_since: list[tuple[int, int]] = [(_KERNEL_PID, 0)]  # of each space: its pid, and the rank at which it began
         self._keys = self._replay(side_records)
         self._comm_spans.freeze()
+        self._changes.freeze()
         self.spaces: AddressSpaces = self._builder.build()
         self._make_views()
+        # what only the replay needed: a system-wide recording of a build has very many processes
+        del self._builder, self._threads, self._dropped, self._space_since, self._known_files, self._space_spans
 
     def ranks(self, key: NDArray[np.uint64]) -> Ranks:
         """How many of the records that matter here had happened at each key."""
-        return np.searchsorted(self._keys, key, side="right").astype(np.int32)
+        if not len(key):
+            return np.zeros(0, np.int32)
+        # batches are short against the recording: few records, often none, fall into one
+        low, high = np.searchsorted(self._keys, np.array([key.min(), key.max()]), side="right").tolist()
+        if low == high:
+            return np.full(len(key), low, np.int32)
+        found: Ranks = (np.searchsorted(self._keys[low:high], key, side="right") + low).astype(np.int32)
+        return found
 
     def comm_ids(self, tid: NDArray[Any], key: NDArray[np.uint64]) -> NDArray[np.int32]:
         """The comm of each thread at each key, as numbers into `comms`; a thread that nothing named is ":TID"."""
@@ -161,7 +182,20 @@ class TaskTimeline:
 
     def kernel_views(self, rank: Ranks) -> NDArray[np.int32]:
         """The view of the kernel's own address space at each rank."""
-        return self._view_spans.find(np.full(len(rank), -1), rank, NO_SPACE)
+        return self._view_spans.find(np.full(len(rank), _KERNEL_PID), rank, NO_SPACE)
+
+    def comm_states(self, tid: NDArray[Any], rank: Ranks) -> NDArray[np.int64]:
+        """Numbers that are equal only for threads of the same comm."""
+        found = self._comm_spans.find(tid, rank, -1).astype(np.int64)
+        return np.where(found >= 0, found, -1 - tid.astype(np.uint32).astype(np.int64))
+
+    def space_states(self, pid: NDArray[Any], rank: Ranks) -> NDArray[np.int32]:
+        """Numbers that are equal only where the same is mapped, by the same process."""
+        return self._changes.find(pid, rank, 0)
+
+    def kernel_states(self, rank: Ranks) -> NDArray[np.int32]:
+        """As space_states, of the kernel's address space."""
+        return self._changes.find(np.full(len(rank), _KERNEL_PID), rank, 0)
 
     def _comm_number(self, comm: str) -> int:
         number = self._comm_numbers.get(comm)
@@ -188,33 +222,47 @@ class TaskTimeline:
                 handler(side.record, len(keys))
         return np.maximum.accumulate(np.array(keys, np.uint64))
 
-    def _space_of(self, pid: int, rank: int) -> int:
-        space = self._space_spans.latest(pid)
-        return self._start_space(pid, rank) if space is None else space
-
     def _start_space(self, pid: int, rank: int, parent: int = -1) -> int:
         space = self._builder.new_space(parent, rank)
         self._space_since.append((pid, rank))
+        self._threads.setdefault(pid, set()).add(pid)
         self._space_spans.set(pid, rank, space)
+        self._changed(pid, rank)
         return space
+
+    def _changed(self, pid: int, rank: int) -> None:
+        self._changes.add(pid, rank, rank)
 
     def _comm(self, record: records.Comm, rank: int) -> None:
         self._comm_spans.set(record.tid, rank, self._comm_number(record.comm))
+        if record.tid != record.pid:
+            self._threads.setdefault(record.pid, set()).add(record.tid)
 
     def _fork(self, record: records.Fork, rank: int) -> None:
         comm = self._comm_spans.latest(record.ptid)
         self._comm_spans.set(record.tid, rank, self._comm_number(f":{record.tid}") if comm is None else comm)
+        self._dropped.pop(record.pid, None)
         if record.pid != record.ppid:
             # a FORK that perf made up for a running process is followed by that process's own mappings
             made_up = bool(record.misc & MISC_FORK_EXEC)
             parent = None if made_up else self._space_spans.latest(record.ppid)
             self._start_space(record.pid, rank, -1 if parent is None else parent)
+        else:
+            self._threads.setdefault(record.pid, set()).add(record.tid)
 
     def _exit(self, record: records.Exit, rank: int) -> None:
-        # perf script forgets the name, perf report does not; the mappings stay, for what the process's other threads still do
-        if self._keep_exited:
+        if self._keep_exited:  # as perf report has it; perf script forgets a thread, and with its last thread a process
             return
         self._comm_spans.forget(record.tid, rank, self._comm_number(f":{record.tid}"))
+        threads = self._threads.get(record.pid, set())
+        threads.discard(record.tid)
+        dropped = self._dropped.pop(record.pid, None)
+        if dropped and record.tid != record.pid:  # a thread that nothing spoke of: it kept the mappings until now
+            self._start_space(record.pid, *dropped)
+        space = self._space_spans.latest(record.pid)
+        if not threads and space is not None:
+            self._dropped[record.pid] = rank, space
+            self._start_space(record.pid, rank)
 
     def _mmap(self, record: records.Mmap | records.Mmap2, rank: int) -> None:
         mode = record.misc & MISC_CPUMODE_MASK
@@ -224,22 +272,35 @@ class TaskTimeline:
             self._user_mmap(record, rank)
 
     def _user_mmap(self, record: records.Mmap | records.Mmap2, rank: int) -> None:
+        pid, start = record.pid, record.addr
         if isinstance(record, records.Mmap2):
-            prot, flags, build_id = record.prot, record.flags, record.build_id.hex()
+            executable, huge, build_id = record.prot & _PROT_EXEC, record.flags & MAP_HUGETLB, record.build_id
         else:
-            prot, flags, build_id = (0 if record.misc & MISC_MMAP_DATA else _PROT_EXEC), 0, ""
+            executable, huge, build_id = not record.misc & MISC_MMAP_DATA, 0, b""
+        dso, of_file = self._known_files.get((record.filename, build_id, huge)) or self._user_file(record, executable, huge, build_id)
+        self.dso_table.dsos[dso].pids.add(pid)
+        bias = (record.pgoff - start) % _ADDRESSES if of_file else 0
+        space = self._space_spans.latest(pid)
+        if space is None:
+            space = self._start_space(pid, rank)
+        self._builder.insert(space, Mapping(start, start + record.len, bias, dso), rank)
+        self._changes.add(pid, rank, rank)
+
+    def _user_file(self, record: records.Mmap | records.Mmap2, executable: int, huge: int, build_id: bytes) -> tuple[int, bool]:
+        """(the Dso of a mapping, whether addresses are counted from the file's beginning)."""
         name, kind = record.filename, user_kind(record.filename)
-        bias = (record.pgoff - record.addr) % _ADDRESSES
-        if kind is DsoKind.NONE or flags & MAP_HUGETLB:
-            bias, kind = 0, DsoKind.NONE
-            if prot & _PROT_EXEC:
-                name, kind = f"/tmp/perf-{record.pid}.map", DsoKind.JIT
-        dso = self.dso_table.id_of(name, kind, build_id, record.pid)
-        space = self._space_of(record.pid, rank)
-        self._builder.insert(space, Mapping(record.addr, record.addr + record.len, bias, dso), rank)
+        if kind is not DsoKind.NONE and not huge:
+            found = self.dso_table.id_of(name, kind, build_id.hex()), True
+            self._known_files[name, build_id, huge] = found
+            return found
+        kind = DsoKind.NONE
+        if executable:  # code that a process has made for itself
+            name, kind = f"/tmp/perf-{record.pid}.map", DsoKind.JIT
+        return self.dso_table.id_of(name, kind, build_id.hex()), False
 
     def _kernel_mmap(self, record: records.Mmap | records.Mmap2, rank: int) -> None:
         name, start, end = record.filename, record.addr, record.addr + record.len
+        self._kernel_maps += 1
         build_id = record.build_id.hex() if isinstance(record, records.Mmap2) else ""
         if name.startswith(_KERNEL_PREFIX):
             dso, bias = self._kernel_number(build_id), 0
@@ -247,11 +308,12 @@ class TaskTimeline:
                 end = _ADDRESSES - 1
             if record.pgoff:
                 self.kernel_reference = (name[len(KERNEL_NAME) :], record.pgoff)
-        elif start and name.startswith(("/", "[")):  # at 0: kptr_restrict hid where it was
+        elif name.startswith(("/", "[")) and (start or (end == _ADDRESSES - 1 and _last_of_two_found(self._kernel_maps))):
             dso, bias = self.dso_table.id_of(name, DsoKind.MODULE, build_id), -start % _ADDRESSES
         else:
             return
         self._builder.insert(_KERNEL_SPACE, Mapping(start, min(end, _ADDRESSES - 1), bias, dso), rank)
+        self._changed(_KERNEL_PID, rank)
 
     def _kernel_number(self, build_id: str) -> int:
         if self.kernel_dso < 0:
@@ -259,6 +321,7 @@ class TaskTimeline:
         return self.kernel_dso
 
     def _ksymbol(self, record: records.Ksymbol, rank: int) -> None:
+        self._changed(_KERNEL_PID, rank)
         if record.flags & _KSYMBOL_UNREGISTER:
             held = self._builder.holder(_KERNEL_SPACE, record.addr)
             if held and held.dso != self.kernel_dso:
@@ -273,9 +336,9 @@ class TaskTimeline:
         spans = self._view_spans = _Spans()
         space_of_view, first_rank, last_rank = [-1], [0], [FOREVER - 1]
         for space, (pid, since) in enumerate(self._space_since):
-            cuts = [since, *(rank for rank in self.spaces.conflicts[space] if rank > since)]
+            cuts = [since, *(rank for rank in self.spaces.conflicts.get(space, ()) if rank > since)]
             for at, rank in enumerate(cuts):
-                spans.set(pid, rank, len(space_of_view))
+                spans.add(pid, rank, len(space_of_view))
                 space_of_view.append(space)
                 first_rank.append(rank)
                 last_rank.append(cuts[at + 1] - 1 if at + 1 < len(cuts) else FOREVER - 1)
@@ -283,3 +346,15 @@ class TaskTimeline:
         self.view_space = np.array(space_of_view, np.int32)
         self.view_first_rank = np.array(first_rank, np.int32)
         self.view_last_rank = np.array(last_rank, np.int32)
+
+
+def _last_of_two_found(count: int) -> bool:
+    """Whether perf, looking for an address among `count` kernel maps, finds the last of them, not the last but one.
+
+    Where kptr_restrict hid addresses all maps are at 0, all empty but the kernel's and that of the module which was recorded
+    last: these two hold all addresses, and are sorted behind the others. What a binary search comes across first counts.
+    """
+    middle = count // 2
+    while middle < count - 2:
+        middle = (middle + 1 + count) // 2
+    return middle == count - 1

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final
 from perfpy.symbols import buildid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
-    from perfpy.abi.user_records import HeaderBuildId
+    from perfpy.abi.build_ids import HeaderBuildId
 
 _KERNEL: Final = "[kernel.kallsyms]"
 _VDSO: Final = "[vdso]"
@@ -38,14 +38,17 @@ class BuildIdCache:
     def __init__(self, folder: str = "") -> None:
         self.folder = folder or default_folder()
 
-    def add(self, entries: Iterable[HeaderBuildId]) -> None:
-        """Keep the files of a recording's build-id table. Nothing fails: what cannot be kept is not kept."""
+    def add(self, entries: Iterable[HeaderBuildId], elsewhere: Mapping[str, str] | None = None) -> None:
+        """Keep the files of a recording's build-id table. Nothing fails: what cannot be kept is not kept.
+
+        elsewhere: where files are that are not at their path.
+        """
         for entry in entries:
             with contextlib.suppress(OSError):
-                self.keep(entry.filename, entry.build_id.hex())
+                self.keep(entry.filename, entry.build_id.hex(), (elsewhere or {}).get(entry.filename, ""))
 
-    def keep(self, name: str, build_id: str) -> None:
-        """Keep one file, if it is not there yet. Raises OSError where that is not possible."""
+    def keep(self, name: str, build_id: str, place: str = "") -> None:
+        """Keep one file, if it is not there yet. place: where it can be read, if not by its name. Raises OSError."""
         home, index = self._home(name, build_id), self._index(build_id)
         if os.path.exists(index):
             return
@@ -55,7 +58,7 @@ class BuildIdCache:
         elif name == _VDSO:
             _write(f"{home}/vdso", buildid.vdso_image())
         else:
-            _link(os.path.realpath(name), f"{home}/elf")
+            _link(place or os.path.realpath(name), f"{home}/elf")
             debug = f"{_DEBUG_FILES}/{build_id[:2]}/{build_id[2:]}.debug"
             if os.path.exists(debug):
                 _link(os.path.realpath(debug), f"{home}/debug")
@@ -75,6 +78,10 @@ class BuildIdCache:
                     path = os.path.dirname(home)[len(root) :]
                     found.append((prefix + rest, path[1:] if path.startswith("/[") else path))
         return found
+
+    def valid_entries(self) -> list[tuple[str, str]]:
+        """The entries whose path still has that build: what perf lists. (The others serve old recordings.)"""
+        return [(build_id, name) for build_id, name in self.entries() if _build_id_now(name) == build_id]
 
     def holds(self, build_id: str) -> bool:
         """Whether a build is kept."""
@@ -98,6 +105,12 @@ class BuildIdCache:
 
     def _index(self, build_id: str) -> str:
         return f"{self.folder}/{_INDEX}/{build_id[:2]}/{build_id[2:]}"
+
+
+def _build_id_now(name: str) -> str:
+    if name == _KERNEL:
+        return buildid.of_kernel().hex()
+    return buildid.of_file(name).hex() if name.startswith("/") else ""
 
 
 def _listed(folder: str) -> list[str]:

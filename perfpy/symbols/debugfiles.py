@@ -9,8 +9,7 @@ those that perf does not know come last.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.symbols import buildid, debuginfod
 from perfpy.symbols.buildid_cache import default_folder
@@ -23,17 +22,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _DEBUG_ROOT: Final = "/usr/lib/debug"
+# perf's letters for where symbols come from (report -v)
+_CACHED: Final = "B"
+_AT_PATH: Final = "d"
 
 
-@dataclass(frozen=True)
-class SymbolOptions:
+class SymbolOptions(NamedTuple):
     """How and where to look for symbols; the names are those of perf's options.
 
     symfs: a folder that stands for /; kallsyms: a file in place of /proc/kallsyms; vmlinux: the kernel's ELF file;
     ignore_vmlinux: do not look for one; modules: load symbols of modules; demangle, demangle_kernel: names for people;
     buildid_dir: the build-id cache ("": perf's default, ~/.debug, or under symfs); debuginfod: ask the servers of
-    DEBUGINFOD_URLS; os_release: of the recorded kernel, for the usual places of vmlinux; cache: keep the
-    kernel's parsed symbols under XDG_CACHE_HOME; fold_interpreters: leave frames of interpreters out of callchains.
+    DEBUGINFOD_URLS; os_release: of the recorded kernel, for the usual places of vmlinux; cache: keep
+    parsed symbols under XDG_CACHE_HOME; fold_interpreters: leave frames of interpreters out of callchains.
     """
 
     symfs: str = ""
@@ -64,17 +65,19 @@ class SymbolOptions:
         return default_folder()
 
 
-@dataclass
 class Found:
     """The result of a search. symbols and runtime are None where nothing fits; looked: every place that was tried.
 
-    original: the file at the recorded path, of whatever build.
+    original: the file at the recorded path, of whatever build; origin: perf's letter for the kind of place where
+    the symbols were ("!": nowhere).
     """
 
-    symbols: ElfFile | None = None
-    runtime: ElfFile | None = None
-    looked: list[str] = field(default_factory=list)
-    original: ElfFile | None = None
+    def __init__(self, original: ElfFile | None = None) -> None:
+        self.symbols: ElfFile | None = None
+        self.runtime: ElfFile | None = None
+        self.looked: list[str] = []
+        self.original = original
+        self.origin = "!"
 
 
 def find(dso: Dso, options: SymbolOptions, client: debuginfod.Client | None = None) -> Found:
@@ -82,31 +85,33 @@ def find(dso: Dso, options: SymbolOptions, client: debuginfod.Client | None = No
     at_path = dso.kind is DsoKind.FILE and dso.name.startswith("/")
     found = Found(original=_read(options.root + dso.name) if at_path else None)
     build_id = dso.build_id or (found.original.build_id if found.original else "")
-    if dso.kind is DsoKind.VDSO:
-        found.runtime = found.symbols = _vdso(build_id, options)
     for places in (_places(dso, build_id, options, found.original), _last_resorts(dso, options)):
         if found.runtime is None and found.symbols is None:
             _search(places, build_id, found)
     if found.symbols is None and client:
         _ask_servers(client, build_id, found)
+    if dso.kind is DsoKind.VDSO and found.symbols is None:
+        _take(_vdso(build_id, options), found, _AT_PATH)
     found.symbols = found.symbols or found.runtime
     found.runtime = found.runtime or found.symbols
     return found
 
 
-def _search(places: Iterator[str], build_id: str, found: Found) -> None:
+def _search(places: Iterator[tuple[str, str]], build_id: str, found: Found) -> None:
     """Try places until both the symbols and the file that ran are there."""
-    for path in places:
-        _take(_open(path, build_id, found), found)
+    for origin, path in places:
+        _take(_open(path, build_id, found), found, origin)
         if found.symbols and found.runtime:
             return
 
 
-def _take(file: ElfFile | None, found: Found) -> None:
+def _take(file: ElfFile | None, found: Found, origin: str) -> None:
     if file and found.symbols is None and has_symtab(file):
-        found.symbols = file
+        found.symbols, found.origin = file, origin
     if file and found.runtime is None and has_dynsym(file):
         found.runtime = file
+        if found.symbols is None:
+            found.origin = origin
 
 
 def _ask_servers(client: debuginfod.Client, build_id: str, found: Found) -> None:
@@ -115,7 +120,7 @@ def _ask_servers(client: debuginfod.Client, build_id: str, found: Found) -> None
         if kind == "debuginfo" or not found.runtime:
             found.looked.extend(f"{server}/buildid/{build_id}/{kind}" for server in client.servers if build_id)
             path = client.fetch(build_id, kind)
-            _take(_open(path, build_id, found) if path else None, found)
+            _take(_open(path, build_id, found) if path else None, found, _CACHED)
 
 
 def cached_elf(build_id: str, cache: str, name: str = "elf") -> str:
@@ -137,8 +142,16 @@ def _open(path: str, build_id: str, found: Found) -> ElfFile | None:
     if path in found.looked:
         return None
     found.looked.append(path)
-    file = found.original if found.original and found.original.path == path else _read(path)
+    file = found.original if found.original and _same_file(found.original.path, path) else _read(path)
     return file if file and (not build_id or same_build_id(file.build_id, build_id)) else None
+
+
+def _same_file(one: str, other: str) -> bool:
+    """Whether two paths lead to one file: build-id caches hold files by hard links."""
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return False
 
 
 def _read(path: str) -> ElfFile | None:
@@ -154,32 +167,33 @@ def same_build_id(one: str, other: str) -> bool:
     return one.ljust(40, "0") == other.ljust(40, "0")
 
 
-def _places(dso: Dso, build_id: str, options: SymbolOptions, original: ElfFile | None) -> Iterator[str]:
-    """Paths to try, in perf's order."""
+def _places(dso: Dso, build_id: str, options: SymbolOptions, original: ElfFile | None) -> Iterator[tuple[str, str]]:
+    """(origin, path) to try, in perf's order."""
     root, path = options.root, dso.name
     if original:
-        yield from _debuglinks(original.debuglink(), path, root)
+        yield from (("l", place) for place in _debuglinks(original.debuglink(), path, root))
     if build_id:
-        yield from (cached_elf(build_id, options.build_id_cache, name) for name in ("elf", "debug", "vdso"))
+        yield from ((_CACHED, cached_elf(build_id, options.build_id_cache, name)) for name in ("elf", "vdso"))
+        yield "D", cached_elf(build_id, options.build_id_cache, "debug")
     if dso.kind is not DsoKind.FILE or not path.startswith("/"):
         return
-    yield f"{root}{_DEBUG_ROOT}{path}.debug"
-    yield f"{root}{_DEBUG_ROOT}{path}"
-    yield f"{root}{_DEBUG_ROOT}/lib{path}"
+    yield "f", f"{root}{_DEBUG_ROOT}{path}.debug"
+    yield "u", f"{root}{_DEBUG_ROOT}{path}"
+    yield "x", f"{root}{_DEBUG_ROOT}/lib{path}"
     if build_id:
-        yield f"{root}{_DEBUG_ROOT}/.build-id/{build_id[:2]}/{build_id[2:]}.debug"
-    yield root + path
+        yield "b", f"{root}{_DEBUG_ROOT}/.build-id/{build_id[:2]}/{build_id[2:]}.debug"
+    yield _AT_PATH, root + path
     folder, name = os.path.split(path)
-    yield f"{root}{folder}/.debug/{name}"
+    yield "o", f"{root}{folder}/.debug/{name}"
 
 
-def _last_resorts(dso: Dso, options: SymbolOptions) -> Iterator[str]:
+def _last_resorts(dso: Dso, options: SymbolOptions) -> Iterator[tuple[str, str]]:
     """Where a file can be that is not at its path any more, or never was: it was deleted, or it is a container's."""
     if options.root or dso.kind is not DsoKind.FILE or not dso.name.startswith("/"):
         return
     if dso.name.endswith(DELETED) and dso.build_id:  # replaced by the same, as upgrades do
-        yield dso.name.removesuffix(DELETED)
-    yield from places_of(dso.name, dso.pids)
+        yield _AT_PATH, dso.name.removesuffix(DELETED)
+    yield from ((_AT_PATH, place) for place in places_of(dso.name, dso.pids))
 
 
 def _debuglinks(link: str, path: str, root: str) -> Iterator[str]:

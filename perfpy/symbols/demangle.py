@@ -1,4 +1,4 @@
-"""Mangled names -> names for people: C++ and Rust, as perf prints them.
+"""Mangled names -> names for people: C++, Rust, OCaml and Java, as perf prints them.
 
 What enters: a symbol's name as it stands in its file. What leaves: the name to
 print; names that are not mangled, or malformed, come back as they are, and
@@ -27,7 +27,6 @@ _RUST_ESCAPES: Final = {
     "$SP$": "@", "$BP$": "*", "$RF$": "&", "$LT$": "<", "$GT$": ">", "$LP$": "(", "$RP$": ")", "$C$": ",",
 }  # fmt: skip
 _RUST_ESCAPE = re.compile(r"\$(?:SP|BP|RF|LT|GT|LP|RP|C|u[0-9a-f]{1,6})\$|\.\.|\.")
-_CLONE = re.compile(r"(?:\.[A-Za-z_][A-Za-z_0-9]*(?:\.\d+)*|\.\d+)+\Z")
 _LLVM_SUFFIX = re.compile(r" \((\.[^()]*)\)\Z")
 _LLVM_LAMBDA = re.compile(r"'lambda(\d*)'(\((?:[^()]|\([^()]*\))*\))")
 _LLVM_UNNAMED = re.compile(r"'unnamed(\d*)'")
@@ -48,7 +47,13 @@ def demangle(name: bytes) -> str:
         return _rust_legacy(_cxx(text) or text)
     if text.startswith("_R"):
         return _rust_v0(text) or text
-    return text
+    return _managed(text) or text if text.startswith(("caml", "L")) else text
+
+
+def _managed(name: str) -> str | None:
+    from perfpy.symbols.managed_names import managed_name  # names that begin so are rare
+
+    return managed_name(name)
 
 
 def _cxx(name: str) -> str | None:
@@ -106,7 +111,8 @@ def _ordinal(digits: str) -> int:
 
 def _rust_legacy(text: str) -> str:
     """A demangled C++ name that is Rust's: without the hash, escapes undone; any other as it is."""
-    if not _RUST_HASH.search(text):
+    found = _RUST_HASH.search(text)
+    if not found or not 5 <= len(set(found[0][3:])) <= 15:  # fewer or more different digits are hardly a hash's
         return text
     body = _RUST_HASH.sub("", text)
     return "::".join(_rust_part(part) for part in body.split("::"))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
 from typing import Final
@@ -35,7 +34,6 @@ class DsoKind(Enum):
     NONE = "none"  # memory without a file: //anon, [heap], [stack]
 
 
-@dataclass
 class Dso:
     """One mapped file.
 
@@ -43,17 +41,14 @@ class Dso:
     (after symbols were loaded: of the kernel, where they came from); build_id: lower-case hex, or "" where unknown.
     """
 
-    name: str
-    kind: DsoKind = DsoKind.FILE
-    build_id: str = ""
-    long_name: str = ""
-    short_name: str = ""
-    pids: set[int] = field(default_factory=set, repr=False)
-    listed: bool = False  # in the file's table of build-ids
-
-    def __post_init__(self) -> None:
-        self.long_name = self.long_name or self.name
-        self.short_name = self.short_name or short_name(self.name, self.kind)
+    def __init__(self, name: str, kind: DsoKind = DsoKind.FILE, build_id: str = "", *, listed: bool = False) -> None:
+        self.name = name
+        self.kind = kind
+        self.build_id = build_id
+        self.long_name = name
+        self.short_name = short_name(name, kind)
+        self.pids: set[int] = set()
+        self.listed = listed  # in the file's table of build-ids
 
     @property
     def kernel(self) -> bool:
@@ -124,13 +119,11 @@ class DsoTable:
         self._ids: dict[tuple[str, str], int] = {}
         self._build_ids = build_ids or {}
 
-    def id_of(self, name: str, kind: DsoKind, build_id: str = "", pid: int | None = None) -> int:
+    def id_of(self, name: str, kind: DsoKind, build_id: str = "") -> int:
         """The number of the Dso with this name and build-id; the build-id table of the file fills in what the record lacks."""
         build_id = build_id or self._build_ids.get(name, "")
         number = self._ids.get((name, build_id))
         if number is None:
             number = self._ids[name, build_id] = len(self.dsos)
             self.dsos.append(Dso(name, kind, build_id, listed=name in self._build_ids))
-        if pid is not None:
-            self.dsos[number].pids.add(pid)
         return number

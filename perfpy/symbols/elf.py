@@ -13,8 +13,7 @@ import mmap
 import os
 import sys
 import zlib
-from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
 SHT_SYMTAB: Final = 2
 SHT_RELA: Final = 4
-SHT_NOTE: Final = 7
 SHT_NOBITS: Final = 8
 SHT_REL: Final = 9
 SHT_DYNSYM: Final = 11
@@ -36,20 +34,23 @@ _SHF_COMPRESSED: Final = 0x800
 _PT_LOAD: Final = 1
 _BUILD_ID_SECTIONS: Final = (".note.gnu.build-id", ".notes", ".note")
 
-ET_REL: Final = 1
-ET_EXEC: Final = 2
 EM_386: Final = 3
 EM_ARM: Final = 40
 EM_X86_64: Final = 62
 EM_AARCH64: Final = 183
 EM_RISCV: Final = 243
 
-Fields: TypeAlias = "list[tuple[str, str]]"
+Fields: TypeAlias = "tuple[tuple[str, str], ...]"
 
 
 def fields(layout: str) -> Fields:
     """A layout like "name u4, info u1" -> fields of a numpy dtype, in the order of the C struct."""
-    return [(name, code) for name, code in (field.split() for field in layout.split(","))]
+    return tuple((name, code) for name, code in (field.split() for field in layout.split(",")))
+
+
+@cache
+def _dtype(layout: Fields, endian: str) -> np.dtype[Any]:
+    return np.dtype([(name, endian + code) for name, code in layout])
 
 
 _EHDR_TAIL: Final = "flags u4, ehsize u2, phentsize u2, phnum u2, shentsize u2, shnum u2, shstrndx u2"
@@ -84,21 +85,15 @@ class BadElf(PerfError):
         super().__init__(f"{path}: {reason}")
 
 
-@dataclass(frozen=True)
 class Section:
     """One section header; `index` is its number."""
 
-    index: int
-    name: str
-    type: int
-    flags: int
-    addr: int
-    offset: int
-    size: int
-    link: int
-    info: int
-    addralign: int
-    entsize: int
+    __slots__ = ("addr", "addralign", "entsize", "flags", "index", "info", "link", "name", "offset", "size", "type")
+
+    def __init__(self, index: int, name: str, header: list[int]) -> None:
+        self.index = index
+        self.name = name
+        _, self.type, self.flags, self.addr, self.offset, self.size, self.link, self.info, self.addralign, self.entsize = header
 
 
 class ElfFile:
@@ -126,7 +121,7 @@ class ElfFile:
 
     def dtype(self, layout: Fields) -> np.dtype[Any]:
         """Fields in this file's byte order."""
-        return np.dtype([(name, self.endian + code) for name, code in layout])
+        return _dtype(layout, self.endian)
 
     def section(self, name: str, *types: int) -> Section | None:
         """The first section of that name; with types, only when it is of one of them."""
@@ -177,10 +172,10 @@ class ElfFile:
         if not count:  # more than 65,279: the first header has the number
             first = self._table(_SHDR[self.bits], offset, 1)[0]
             count, names_index = int(first["size"]), int(first["link"]) if names_index == 0xFFFF else names_index
-        headers = [tuple(row) for row in self._table(_SHDR[self.bits], offset, count).tolist()]
+        headers = self._table(_SHDR[self.bits], offset, count).tolist()
         names = headers[names_index] if names_index < len(headers) else None
         strings = self._buffer[names[4] : names[4] + names[5]] if names else b""
-        return [Section(index, _string(strings, row[0]), *row[1:]) for index, row in enumerate(headers)]
+        return [Section(index, _string(strings, row[0]), row) for index, row in enumerate(headers)]
 
     def _uncompressed(self, raw: memoryview) -> bytes:
         header = self.dtype(_CHDR[self.bits])

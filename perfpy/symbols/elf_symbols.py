@@ -14,7 +14,7 @@ import numpy as np
 
 from perfpy.symbols import elf
 from perfpy.symbols.demangle import Demangle, plain
-from perfpy.symbols.plt import plt_symbols
+from perfpy.symbols.plt import plt_sections, plt_symbols
 from perfpy.symbols.symbol_table import EMPTY, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, Symbols, SymbolTable
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 AddressOf: TypeAlias = Callable[[str], int | None]  # a symbol's name -> its address
 
 _STT_OBJECT: Final = 1
-_SHN_UNDEF: Final = 0
-_SHN_ABS: Final = 0xFFF1
 _STV_INTERNAL: Final = 1
 _STV_HIDDEN: Final = 2
 # mapping symbols mark code and data, they name nothing: the letters that may follow the $
@@ -43,21 +41,61 @@ def has_dynsym(file: ElfFile) -> bool:
     return file.section(".dynsym", elf.SHT_DYNSYM) is not None or file.section(".opd") is not None
 
 
+class FileTable(SymbolTable):
+    """The symbols of an ELF file; its procedure linkage table is read when an address hits it, and its rows come last."""
+
+    def __init__(self, symbols: Symbols, runtime: ElfFile, demangle: Demangle = plain) -> None:
+        self._plt_sections = plt_sections(runtime)
+        super().__init__(_cut_at_plt(symbols, runtime), demangle)
+        self._runtime = runtime
+        self._plt: SymbolTable | None = None
+
+    def find(self, address: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """The row of the symbol that holds each address, -1 where none does."""
+        row = super().find(address)
+        stub = np.zeros(len(address), np.bool_)
+        for section in self._plt_sections:
+            stub |= (address >= section.offset) & (address < section.offset + section.size)
+        if stub.any():
+            found = self._stubs().find(address[stub])
+            row[stub] = np.where(found >= 0, found + len(self._sorted), row[stub])
+        return row
+
+    def _stubs(self) -> SymbolTable:
+        if self._plt is None:
+            more = plt_symbols(self._runtime, SymbolTable(self._sorted))
+            more = more.pick(np.argsort(more.start, kind="stable"))
+            self._plt = SymbolTable(more, self.demangle)
+            self.symbols = self._sorted.joined(more)
+        return self._plt
+
+
 def load(symbol_file: ElfFile, runtime: ElfFile, demangle: Demangle = plain) -> SymbolTable:
     """All symbols of a user-space file, with those of its PLT; an empty table if it has none."""
-    closed = Symbols.closed
+    return table_of(collect(symbol_file, runtime), runtime, demangle)
+
+
+def table_of(symbols: Symbols, runtime: ElfFile, demangle: Demangle = plain, mini: ElfFile | None = None) -> SymbolTable:
+    """As `load`, of symbols that `collect` found; mini: a file with symbols for the places where these have none."""
+    if mini:
+        symbols = _supplemented(symbols, mini, runtime)
+    return FileTable(symbols, runtime, demangle) if len(symbols) else SymbolTable(EMPTY, demangle)
+
+
+def symbol_sections(file: ElfFile) -> list[Section]:
+    """The symbol tables of a file: .symtab and .dynsym, as far as it has them."""
+    found = (file.section(".symtab", elf.SHT_SYMTAB), file.section(".dynsym", elf.SHT_DYNSYM))
+    return [section for section in found if section]
+
+
+def collect(symbol_file: ElfFile, runtime: ElfFile) -> Symbols:
+    """The symbols of all tables, sorted and closed; each table's names are a source of their own, in that order."""
     symbols: Symbols | None = None
-    for name, kind in ((".symtab", elf.SHT_SYMTAB), (".dynsym", elf.SHT_DYNSYM)):
-        section = symbol_file.section(name, kind)
-        if section:
-            more = read(symbol_file, runtime, section)
-            # each table is closed on its own: a symbol without a size ends where the next of its own table starts
-            symbols = closed(more) if symbols is None else closed(symbols.joined(closed(more)))
-    if symbols is None:
-        return SymbolTable(EMPTY, demangle)
-    if len(symbols):
-        symbols = with_plt(symbols, runtime)
-    return SymbolTable(symbols, demangle)
+    for section in symbol_sections(symbol_file):
+        # each table is closed on its own: a symbol without a size ends where the next of its own table starts
+        more = read(symbol_file, runtime, section).closed()
+        symbols = more if symbols is None else symbols.joined(more).closed()
+    return EMPTY if symbols is None else symbols
 
 
 def read(symbol_file: ElfFile, runtime: ElfFile, section: Section) -> Symbols:
@@ -65,8 +103,8 @@ def read(symbol_file: ElfFile, runtime: ElfFile, section: Section) -> Symbols:
     entries = symbol_file.symbols(section)
     strings = symbol_file.strings(section)
     entries = entries[_wanted(symbol_file, entries, strings)]
-    value = entries["value"].astype(np.uint64)
-    index = entries["shndx"].astype(np.int64)
+    value = entries["value"].astype(np.uint64) + np.uint64(_prelinked_by(symbol_file, runtime))
+    index = _section_numbers(symbol_file, entries)
     if symbol_file.machine == elf.EM_ARM:  # bit 0 of a function's address marks Thumb code
         value &= ~((entries["info"] & 15 == STT_FUNC).astype(np.uint64))
     value, index = _through_descriptors(runtime, value, index)
@@ -74,15 +112,14 @@ def read(symbol_file: ElfFile, runtime: ElfFile, section: Section) -> Symbols:
     return _columns(entries, start, strings)
 
 
-def supplemented(table: SymbolTable, more: ElfFile, runtime: ElfFile) -> SymbolTable:
-    """A table with what another file knows of the places where it has no symbol."""
+def _supplemented(symbols: Symbols, more: ElfFile, runtime: ElfFile) -> Symbols:
+    """Symbols with what another file knows of the places where they have none."""
     section = more.section(".symtab", elf.SHT_SYMTAB)
     if section is None:
-        return table
+        return symbols
     extra = read(more, runtime, section)
-    extra = extra.pick(table.find(extra.start) < 0)
-    joined = table.symbols.joined(extra)
-    return SymbolTable(joined.pick(np.argsort(joined.start, kind="stable")), table.demangle)
+    joined = symbols.joined(extra.pick(SymbolTable(symbols).find(extra.start) < 0))
+    return joined.pick(np.argsort(joined.start, kind="stable"))
 
 
 def by_address(file: ElfFile, demangle: Demangle = plain) -> SymbolTable:
@@ -96,18 +133,13 @@ def by_address(file: ElfFile, demangle: Demangle = plain) -> SymbolTable:
     return SymbolTable(_columns(entries, entries["value"].astype(np.uint64), strings).closed(), demangle)
 
 
-def with_plt(symbols: Symbols, runtime: ElfFile) -> Symbols:
-    """Add what the linker made without naming it: the entries of the procedure linkage table."""
+def _cut_at_plt(symbols: Symbols, runtime: ElfFile) -> Symbols:
+    """A symbol without a size can have been closed over .plt, whose entries the linker does not name: it ends there."""
     plt = runtime.section(".plt")
     if plt is None:
         return symbols
-    # a symbol without a size can have been closed over .plt: cut it off there
-    before = symbols.start < plt.offset
-    end = np.where(before & (symbols.end > plt.offset), np.uint64(plt.offset), symbols.end)
-    trimmed = Symbols(**{**vars(symbols), "end": end})
-    more = plt_symbols(runtime, plt, SymbolTable(trimmed))
-    joined = trimmed.joined(more)
-    return joined.pick(np.argsort(joined.start, kind="stable"))
+    over = (symbols.start < plt.offset) & (symbols.end > plt.offset)
+    return symbols.but(end=np.where(over, np.uint64(plt.offset), symbols.end)) if over.any() else symbols
 
 
 def _columns(entries: NDArray[Any], start: NDArray[np.uint64], strings: bytes | memoryview) -> Symbols:
@@ -124,17 +156,24 @@ def _columns(entries: NDArray[Any], start: NDArray[np.uint64], strings: bytes | 
 
 def _wanted(file: ElfFile, entries: NDArray[Any], strings: bytes | memoryview) -> NDArray[np.int64]:
     """Rows of named functions and objects in memory, and of labels in text and data sections."""
-    kind, index = entries["info"] & 15, entries["shndx"]
-    allocated, labelled = (np.zeros(0x10000, bool) for _ in range(2))
-    for section in file.sections[:0xFF00]:
+    kind = entries["info"] & 15
+    allocated, labelled = (np.zeros(len(file.sections) + 1, np.bool_) for _ in range(2))  # the last: of numbers beyond
+    for section in file.sections[1:0xFF00]:
         allocated[section.index] = bool(section.flags & elf.SHF_ALLOC)
         labelled[section.index] = "text" in section.name or "data" in section.name
+    index = _section_numbers(file, entries)
+    visibility = entries["other"] & 3
     typed = (kind == STT_FUNC) | (kind == STT_GNU_IFUNC) | (kind == _STT_OBJECT)
-    hidden = np.isin(entries["other"] & 3, (_STV_INTERNAL, _STV_HIDDEN))
-    label = (kind == STT_NOTYPE) & labelled[index] & ~hidden
-    rows = np.flatnonzero((typed | label) & (entries["name"] != 0) & (index != _SHN_UNDEF) & (index != _SHN_ABS) & allocated[index])
+    label = (kind == STT_NOTYPE) & labelled[index] & (visibility != _STV_INTERNAL) & (visibility != _STV_HIDDEN)
+    rows = np.flatnonzero((typed | label) & (entries["name"] != 0) & allocated[index])
     letters = _MAPPING_LETTERS.get(file.machine)
     return rows[~_mapping_symbols(entries["name"][rows], strings, letters)] if letters else rows
+
+
+def _section_numbers(file: ElfFile, entries: NDArray[Any]) -> NDArray[np.int64]:
+    """The section of each symbol; of those in none (undefined, absolute ...) the number behind the last, or 0."""
+    index: NDArray[np.int64] = np.minimum(entries["shndx"], len(file.sections)).astype(np.int64)
+    return index
 
 
 def _mapping_symbols(name: NDArray[Any], strings: bytes | memoryview, letters: bytes) -> NDArray[np.bool_]:
@@ -166,13 +205,22 @@ def _through_descriptors(
     return value, index
 
 
+def _prelinked_by(symbol_file: ElfFile, runtime: ElfFile) -> int:
+    """How much higher the file that runs has its addresses (modulo 2^64): prelink moves a library, not its debug file."""
+    if symbol_file is runtime or not len(symbol_file.segments) or not len(runtime.segments):
+        return 0
+    return (int(runtime.segments["vaddr"].min()) - int(symbol_file.segments["vaddr"].min())) % (1 << 64)
+
+
 def _file_offset(symbol_file: ElfFile, runtime: ElfFile, value: NDArray[np.uint64], index: NDArray[np.int64]) -> NDArray[np.uint64]:
     """Addresses -> offsets in the file that runs, by its segments; without one, by the section."""
     # sections without content in a debug file have their true place in the file that runs
-    bias = np.zeros(0x10000, np.uint64)
+    moved = _prelinked_by(symbol_file, runtime)
+    bias = np.zeros(max(len(symbol_file.sections), len(runtime.sections)) + 1, np.uint64)
     for section in symbol_file.sections[:0xFF00]:
-        real = runtime.sections[section.index] if section.type == elf.SHT_NOBITS and section.index < len(runtime.sections) else section
-        bias[section.index] = (real.addr - real.offset) % (1 << 64)
+        own = section.type != elf.SHT_NOBITS or section.index >= len(runtime.sections)
+        real, addr = (section, section.addr + moved) if own else (runtime.sections[section.index], runtime.sections[section.index].addr)
+        bias[section.index] = (addr - real.offset) % (1 << 64)
     offset = value - bias[index]
     done = np.zeros(len(value), bool)
     for segment in runtime.segments:

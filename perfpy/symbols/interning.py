@@ -113,7 +113,7 @@ class IdTable:
             self._place(fresh, np.arange(self._count - len(fresh), self._count, dtype=np.int32))
 
     def _grow(self) -> None:
-        while self._count * 8 > 1 << self._bits:
+        while self._count * 4 > 1 << self._bits:
             self._bits += 1
         self._slot_keys = np.zeros(1 << self._bits, np.uint64)
         self._slot_ids = np.full(1 << self._bits, _EMPTY, np.int32)

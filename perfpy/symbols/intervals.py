@@ -13,7 +13,7 @@ region) ends nothing.
 from __future__ import annotations
 
 import bisect
-from dataclasses import dataclass
+from array import array
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -27,6 +27,9 @@ FOREVER: Final = (1 << 31) - 1  # the rank at which what is never removed ends: 
 _SHIFT: Final = np.uint64(32)
 
 
+_INSERTED: Final = 6  # numbers kept of a mapping that is inserted: those of Mapping, space, rank
+
+
 class Mapping(NamedTuple):
     """[start, end) of an address space; `bias` added to an address (modulo 2^64) makes it an address within the Dso."""
 
@@ -37,62 +40,64 @@ class Mapping(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """A part of a mapping that lives from rank `born` on; its place in the columns is `row`."""
+    """A range that lives, of one file at one place; `rows` are its parts in the columns: a region grows part by part."""
 
     start: int
     end: int
-    row: int
+    rows: list[int]
 
 
 class _Space:
     """The living pieces of one address space, by start address."""
 
-    __slots__ = ("conflicts", "parent", "parent_rank", "pieces", "starts")
+    __slots__ = ("conflicts", "pieces", "starts")
 
-    def __init__(self, parent: int, parent_rank: int) -> None:
+    def __init__(self) -> None:
         self.starts: list[int] = []
         self.pieces: list[_Piece] = []
-        self.parent = parent
-        self.parent_rank = parent_rank
         self.conflicts: list[int] = []
 
 
 class SpaceBuilder:
-    """Collects mappings; `build` makes the index."""
+    """Collects mappings; `build` makes the index.
+
+    Most spaces are those of short-lived processes, in which nothing is mapped
+    twice: their mappings are only noted, and all become pieces at once. The
+    mappings of the other spaces are replayed one by one.
+    """
 
     def __init__(self) -> None:
-        self._spaces: list[_Space] = []
-        self._mappings: list[Mapping] = []
-        # space, start, end, mapping, born of each piece; died is known when something replaces it
-        self._rows: list[tuple[int, int, int, int, int]] = []
+        self._parents = array("i")
+        self._parent_ranks = array("i")
+        self._inserted = array("Q")  # what _INSERTED says
+        self._replayed: dict[int, _Space] = {}
+        # space, start, end, mapping, born of each row; died is known when something replaces it
+        self._rows = array("Q")
         self._died: dict[int, int] = {}
 
-    def new_space(self, parent: int = -1, rank: int = 0) -> int:
-        """A new address space; a fork's starts as its parent is at that moment (nothing is copied)."""
-        self._spaces.append(_Space(parent, rank))
-        return len(self._spaces) - 1
+    def new_space(self, parent: int = -1, rank: int = 0, *, live: bool = False) -> int:
+        """A new address space; a fork's starts as its parent is at that moment (nothing is copied).
+
+        live: whether holder() and remove() will be asked of it.
+        """
+        self._parents.append(parent)
+        self._parent_ranks.append(rank)
+        number = len(self._parents) - 1
+        if live:
+            self._replayed[number] = _Space()
+        return number
 
     def insert(self, space: int, mapping: Mapping, rank: int) -> None:
         """Map a range from `rank` on; what it overlaps is cut off or split."""
         if mapping.end <= mapping.start:
             return
-        living = self._spaces[space]
-        first = bisect.bisect_right(living.starts, mapping.start) - 1
-        if first < 0 or living.pieces[first].end <= mapping.start:
-            first += 1
-        last = bisect.bisect_left(living.starts, mapping.end, lo=first)
-        number = len(self._mappings)
-        self._mappings.append(mapping)
-        if first == last:
-            replacement = [self._add(space, mapping.start, mapping.end, number, rank)]
-        else:
-            replacement = self._overlay(space, living.pieces[first:last], mapping, number, rank)
-        living.pieces[first:last] = replacement
-        living.starts[first:last] = [piece.start for piece in replacement]
+        self._inserted.extend((*mapping, space, rank))
+        if space in self._replayed:
+            self._replay(len(self._inserted) // _INSERTED - 1)
 
     def remove(self, space: int, address: int, rank: int) -> None:
         """Unmap the mapping that holds an address, from `rank` on."""
-        living = self._spaces[space]
+        living = self._replayed[space]
         at = bisect.bisect_right(living.starts, address) - 1
         if at >= 0 and address < living.pieces[at].end:
             self._end_piece(space, living.pieces[at], rank)
@@ -100,7 +105,7 @@ class SpaceBuilder:
 
     def holder(self, space: int, address: int) -> Mapping | None:
         """The mapping that now holds an address."""
-        living = self._spaces[space]
+        living = self._replayed[space]
         at = bisect.bisect_right(living.starts, address) - 1
         if at >= 0 and address < living.pieces[at].end:
             return self._mapping_of(living.pieces[at])
@@ -108,69 +113,109 @@ class SpaceBuilder:
 
     def build(self) -> AddressSpaces:
         """The index over everything inserted so far."""
-        space, start, end, mapping, born = zip(*self._rows, strict=True) if self._rows else ((),) * 5
-        died = np.full(len(self._rows), FOREVER, np.int32)
+        inserted = np.array(self._inserted, np.uint64).reshape(-1, _INSERTED)
+        start, end, bias, dso, space, rank = inserted.T
+        self._replay_contested(space, start, end)
+        alone = np.flatnonzero(~np.isin(space, list(self._replayed)))
+        rows = np.array(self._rows, np.uint64).reshape(-1, 5)
+        died = np.full(len(rows) + len(alone), FOREVER, np.int32)
         died[list(self._died)] = list(self._died.values())
+        pieces = (space[alone], start[alone], end[alone], alone, rank[alone])
+        of_space, first, last, mapping, born = (np.concatenate([rows[:, at], column]) for at, column in enumerate(pieces))
         return AddressSpaces(
             PieceColumns(
-                space=np.array(space, np.int32),
-                start=np.array(start, np.uint64),
-                end=np.array(end, np.uint64),
-                mapping=np.array(mapping, np.int32),
-                born=np.array(born, np.int32),
+                space=of_space.astype(np.int32),
+                start=first,
+                end=last,
+                mapping=mapping.astype(np.int32),
+                born=born.astype(np.int32),
                 died=died,
             ),
-            self._mappings,
-            parent=np.array([space.parent for space in self._spaces], np.int32),
-            parent_rank=np.array([space.parent_rank for space in self._spaces], np.int32),
-            conflicts=[space.conflicts for space in self._spaces],
+            MappingColumns(start.copy(), end.copy(), bias.copy(), dso.astype(np.int32)),
+            parent=np.array(self._parents, np.int32),
+            parent_rank=np.array(self._parent_ranks, np.int32),
+            conflicts={space: living.conflicts for space, living in self._replayed.items() if living.conflicts},
         )
 
+    def _replay_contested(self, space: NDArray[np.uint64], start: NDArray[np.uint64], end: NDArray[np.uint64]) -> None:
+        """Replay the spaces in which mappings overlap."""
+        order = np.lexsort((start, space))
+        neighbours = space[order[1:]] == space[order[:-1]]
+        contested = distinct(space[order[1:]][neighbours & (end[order[:-1]] > start[order[1:]])])
+        fresh = [number for number in contested.tolist() if number not in self._replayed]
+        self._replayed.update((number, _Space()) for number in fresh)
+        for number in np.flatnonzero(np.isin(space, fresh)).tolist():
+            self._replay(number)
+
+    def _replay(self, number: int) -> None:
+        """Put a mapping into its space as it is by now."""
+        *of_mapping, space, rank = self._inserted[number * _INSERTED : (number + 1) * _INSERTED]
+        mapping = Mapping(*of_mapping)
+        living = self._replayed[space]
+        first = bisect.bisect_right(living.starts, mapping.start) - 1
+        if first < 0 or living.pieces[first].end <= mapping.start:
+            first += 1
+        last = bisect.bisect_left(living.starts, mapping.end, lo=first)
+        if first == last:
+            replacement = [self._add(space, mapping.start, mapping.end, number, rank)]
+        else:
+            replacement = self._overlay(space, living.pieces[first:last], mapping, number, rank)
+        living.pieces[first:last] = replacement
+        living.starts[first:last] = [piece.start for piece in replacement]
+
     def _add(self, space: int, start: int, end: int, mapping: int, born: int) -> _Piece:
-        self._rows.append((space, start, end, mapping, born))
-        return _Piece(start, end, len(self._rows) - 1)
+        self._rows.extend((space, start, end, mapping, born))
+        return _Piece(start, end, [len(self._rows) // 5 - 1])
 
     def _end_piece(self, space: int, piece: _Piece, rank: int) -> None:
-        self._died[piece.row] = rank
-        conflicts = self._spaces[space].conflicts
+        self._died.update(dict.fromkeys(piece.rows, rank))
+        conflicts = self._replayed[space].conflicts
         if not conflicts or conflicts[-1] != rank:
             conflicts.append(rank)
 
+    def _mapping_number(self, piece: _Piece) -> int:
+        return self._rows[5 * piece.rows[0] + 3]
+
     def _mapping_of(self, piece: _Piece) -> Mapping:
-        return self._mappings[self._rows[piece.row][3]]
+        at = self._mapping_number(piece) * _INSERTED
+        return Mapping(*self._inserted[at : at + len(Mapping._fields)])
 
     def _same(self, piece: _Piece, mapping: Mapping) -> bool:
         held = self._mapping_of(piece)
         return held.bias == mapping.bias and held.dso == mapping.dso
 
     def _overlay(self, space: int, overlapped: list[_Piece], mapping: Mapping, number: int, rank: int) -> list[_Piece]:
-        """Put a mapping over living pieces: equal ones live on, others end and keep only what sticks out."""
+        """Put a mapping over living pieces: equal ones live on as parts of it, others end and keep only what sticks out."""
         result: list[_Piece] = []
-        tail: _Piece | None = None
-        at = mapping.start
+        rows: list[int] = []
+        start, end, at = mapping.start, mapping.end, mapping.start
         for piece in overlapped:
             if self._same(piece, mapping):
                 if at < piece.start:
-                    result.append(self._add(space, at, piece.start, number, rank))
-                result.append(piece)
-                at = max(at, piece.end)
+                    rows += self._add(space, at, piece.start, number, rank).rows
+                rows = _together(rows, piece.rows)
+                start, end, at = min(start, piece.start), max(end, piece.end), max(at, piece.end)
                 continue
             self._end_piece(space, piece, rank)
-            held = self._rows[piece.row][3]
+            held = self._mapping_number(piece)
             if piece.start < mapping.start:
                 result.append(self._add(space, piece.start, mapping.start, held, rank))
             if piece.end > mapping.end:
-                tail = self._add(space, mapping.end, piece.end, held, rank)
+                result.append(self._add(space, mapping.end, piece.end, held, rank))
         if at < mapping.end:
-            result.append(self._add(space, at, mapping.end, number, rank))
-        if tail:
-            result.append(tail)
-        result.sort()
-        return result
+            rows += self._add(space, at, mapping.end, number, rank).rows
+        return sorted([*result, _Piece(start, end, rows)])
 
 
-@dataclass(frozen=True)
-class PieceColumns:
+def _together(few: list[int], many: list[int]) -> list[int]:
+    """Both lists in one; the longer is used again: a region that grows a thousand times must not be copied each time."""
+    if len(few) > len(many):
+        few, many = many, few
+    many += few
+    return many
+
+
+class PieceColumns(NamedTuple):
     """One row a piece: its space, range, mapping, and the ranks [born, died) between which it is there."""
 
     space: NDArray[np.int32]
@@ -179,6 +224,15 @@ class PieceColumns:
     mapping: NDArray[np.int32]
     born: NDArray[np.int32]
     died: NDArray[np.int32]
+
+
+class MappingColumns(NamedTuple):
+    """One row a mapping: the fields of Mapping."""
+
+    start: NDArray[np.uint64]
+    end: NDArray[np.uint64]
+    bias: NDArray[np.uint64]
+    dso: NDArray[np.int32]
 
 
 class AddressSpaces:
@@ -192,20 +246,17 @@ class AddressSpaces:
     def __init__(
         self,
         pieces: PieceColumns,
-        mappings: list[Mapping],
+        mappings: MappingColumns,
         *,
         parent: NDArray[np.int32],
         parent_rank: NDArray[np.int32],
-        conflicts: list[list[int]],
+        conflicts: dict[int, list[int]],
     ) -> None:
         self._pieces = pieces
         self._parent = parent
         self._parent_rank = parent_rank
-        self.conflicts = conflicts  # per space: the ranks at which something that was there went away
-        self.map_start = np.array([mapping.start for mapping in mappings], np.uint64)
-        self.map_end = np.array([mapping.end for mapping in mappings], np.uint64)
-        self.bias = np.array([mapping.bias for mapping in mappings], np.uint64)
-        self.dso = np.array([mapping.dso for mapping in mappings], np.int32)
+        self.conflicts = conflicts  # by space, where there are any: the ranks at which something that was there went away
+        self.map_start, self.map_end, self.bias, self.dso = mappings
         self._bounds = distinct(np.concatenate([pieces.start, pieces.end]))
         self._cut()
 

@@ -2,33 +2,87 @@
 
 What enters: the text, lines of `START SIZE NAME` (hexadecimal, without 0x;
 tools/perf/Documentation/jit-interface.txt). What leaves: a SymbolTable by
-address. Code that was thrown away and made anew is in the file more than once;
-the last line wins.
+address. Memory is used again, and the file says not when: where lines overlap
+the last one counts, an older one only for what later ones leave of it.
 """
 
 from __future__ import annotations
 
+import heapq
 import re
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from perfpy.symbols.symbol_table import Symbols, SymbolTable, named
 
-_LINE = re.compile(rb"(?:0x)?([0-9a-fA-F]+)[ \t]+(?:0x)?([0-9a-fA-F]+)[ \t]([^\n]+)$", re.MULTILINE)
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+_LINE = re.compile(rb"(?:0x)?([0-9a-fA-F]{1,16})[ \t]+(?:0x)?([0-9a-fA-F]{1,16})[ \t]([^\n]+)$", re.MULTILINE)
 
 
 def load(path: str) -> SymbolTable:
     """The symbols of a perf map; OSError where it cannot be read."""
     with open(path, "rb") as file:
-        return SymbolTable(parse(file.read()))
+        return MapTable(parse(file.read()))
 
 
 def parse(text: bytes) -> Symbols:
-    """The symbols of a perf map's text, sorted; of several with one start, the last."""
+    """The lines of a perf map, in the order of the file."""
     lines = _LINE.findall(text)
     start = np.array([int(line[0], 16) for line in lines], np.uint64)
-    end = start + np.array([int(line[1], 16) for line in lines], np.uint64)
-    symbols = named(start, end, [line[2] for line in lines])
+    size = np.array([max(int(line[1], 16), 1) for line in lines], np.uint64)
+    return named(start, np.maximum(start + size, start), [line[2] for line in lines])
+
+
+class MapTable(SymbolTable):
+    """Symbols of which the later ones lie over the earlier ones."""
+
+    def __init__(self, symbols: Symbols) -> None:
+        super().__init__(symbols)
+        # [start, end) of what can be seen of each symbol, sorted; one may be seen in several pieces
+        self._piece_start, self._piece_end, self._piece_row = _visible(symbols.start, symbols.end)
+
+    def find(self, address: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """The row of the symbol that holds each address, -1 where none does."""
+        if not len(self._piece_row):
+            return np.full(len(address), -1, np.int64)
+        piece = np.searchsorted(self._piece_start, address, side="right") - 1
+        return np.where((piece >= 0) & (address < self._piece_end[piece]), self._piece_row[piece], -1)
+
+
+def _visible(start: NDArray[np.uint64], end: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64]]:
     order = np.argsort(start, kind="stable")
-    last = np.append(start[order][1:] != start[order][:-1], True) if len(order) else order
-    return symbols.pick(order[last])
+    start, end = start[order], end[order]
+    apart = start[1:] >= np.maximum.accumulate(end)[:-1]
+    if bool(apart.all()):
+        return start, end, order
+    alone = np.append(True, apart) & np.append(apart, True)  # most lines; only the others need a closer look
+    swept = [*_sweep(start[~alone].tolist(), end[~alone].tolist(), order[~alone].tolist())]
+    first, last, row = zip(*swept, strict=True)
+    start = np.append(start[alone], np.array(first, np.uint64))
+    end = np.append(end[alone], np.array(last, np.uint64))
+    sorting = np.argsort(start, kind="stable")
+    return start[sorting], end[sorting], np.append(order[alone], np.array(row, np.int64))[sorting]
+
+
+def _sweep(start: list[int], end: list[int], rank: list[int]) -> Iterator[tuple[int, int, int]]:
+    """Pieces (start, end, rank) of spans sorted by start: at each place the span of the highest rank that is there."""
+    living: list[tuple[int, int]] = []  # a heap of (-rank, end)
+    at, following = 0, 0
+    while living or following < len(start):
+        if not living:
+            at = start[following]
+        while following < len(start) and start[following] == at:
+            heapq.heappush(living, (-rank[following], end[following]))
+            following += 1
+        top, top_end = living[0]
+        until = min(top_end, start[following]) if following < len(start) else top_end
+        if until > at:
+            yield at, until, -top
+            at = until
+        while living and living[0][1] <= at:
+            heapq.heappop(living)

@@ -14,6 +14,7 @@ import struct
 from typing import Final, NamedTuple
 
 from perfpy.errors import PerfError
+from perfpy.symbols.line_program import Line, debug_sections
 
 _MAGIC: Final = 0x4A695444  # "JiTD" in the byte order of the writer
 _CODE_LOAD, _CODE_MOVE, _DEBUG_INFO, _CLOSE, _UNWINDING = range(5)
@@ -23,12 +24,21 @@ _PREFIX: Final = "IIQ"  # id, total_size, timestamp
 _LOAD: Final = "IIQQQQ"  # pid, tid, vma, code_addr, code_size, code_index
 _MOVE: Final = "IIQQQQQ"  # pid, tid, vma, old_code_addr, new_code_addr, code_size, code_index
 _UNWIND: Final = "QQQ"  # unwinding_size, eh_frame_hdr_size, mapped_size
+_DEBUG: Final = "QQ"  # code_addr, nr_entry; then for each addr, line, discriminator, name
+_DEBUG_ENTRY: Final = "QII"
+_BODIES: Final = {_CODE_LOAD: _LOAD, _CODE_MOVE: _MOVE, _DEBUG_INFO: _DEBUG, _UNWINDING: _UNWIND}
+_LEAST: Final = {kind: struct.calcsize("=" + _PREFIX + layout) for kind, layout in _BODIES.items()}  # bytes of a whole record
+_SAME_FILE: Final = b"\xff"  # as a name: that of the entry before
+_V8_SHIFT: Final = 0x40  # V8 says where lines are in the file that perf once made, behind its ELF header
 
 TEXT_OFFSET: Final = 128  # of the code in an image: behind ELF header and program header, aligned to 16
 
 
 class CodeLoad(NamedTuple):
-    """A function came into being. time: of the JIT's clock (perf record -k mono); eh_frame: how to unwind it, or b""."""
+    """A function came into being. time: of the JIT's clock (perf record -k mono); eh_frame: how to unwind it, or b"".
+
+    lines: what it was made of, by addresses of the JIT's process.
+    """
 
     time: int
     pid: int
@@ -39,6 +49,7 @@ class CodeLoad(NamedTuple):
     code: bytes
     eh_frame: bytes = b""
     eh_frame_hdr: bytes = b""
+    lines: tuple[Line, ...] = ()
 
 
 class CodeMove(NamedTuple):
@@ -69,22 +80,25 @@ def parse(data: bytes, path: str = "jitdump") -> JitDump:
         raise PerfError(f"{path}: not a jitdump file")
     _, _, size, machine, _, pid, _, flags = struct.unpack_from(endian + _HEADER, data)
     events: list[CodeLoad | CodeMove] = []
-    unwinding = (b"", b"")
+    unwinding, lines = (b"", b""), dict[int, tuple[Line, ...]]()
     at = size
     while at + 16 <= len(data):
         kind, size, time = struct.unpack_from(endian + _PREFIX, data, at)
         body, at = data[at + 16 : at + size], at + size
-        if size < 16 or at > len(data) or kind == _CLOSE:
+        if size < _LEAST.get(kind, 16) or at > len(data) or kind == _CLOSE:
             break
         if kind == _CODE_LOAD:
-            events.append(_code_load(time, body, endian)._replace(eh_frame=unwinding[0], eh_frame_hdr=unwinding[1]))
+            load = _code_load(time, body, endian)
+            events.append(load._replace(eh_frame=unwinding[0], eh_frame_hdr=unwinding[1], lines=lines.pop(load.address, ())))
             unwinding = (b"", b"")
         elif kind == _CODE_MOVE:
             owner, tid, _, _, address, length, index = struct.unpack_from(endian + _MOVE, body)
             events.append(CodeMove(time, owner, tid, address, index, length))
         elif kind == _UNWINDING:
             unwinding = _unwinding(body, endian)
-    return JitDump(pid, machine, endian, bool(flags & _FLAG_ARCH_TIMESTAMP), events)
+        elif kind == _DEBUG_INFO:
+            lines.update([_debug_info(body, endian)])  # of a function that comes later
+    return JitDump(pid, machine, endian, bool(flags & _FLAG_ARCH_TIMESTAMP), _with_lines_in_place(events))
 
 
 def _code_load(time: int, body: bytes, endian: str) -> CodeLoad:
@@ -93,10 +107,37 @@ def _code_load(time: int, body: bytes, endian: str) -> CodeLoad:
     return CodeLoad(time, pid, tid, address, index, name.decode("utf-8", "surrogateescape"), rest[:size])
 
 
+def _with_lines_in_place(events: list[CodeLoad | CodeMove]) -> list[CodeLoad | CodeMove]:
+    """Undo V8's shift, and leave out lines that are not in their function."""
+    firsts = {event.lines[0].address - event.address for event in events if isinstance(event, CodeLoad) and event.lines}
+    shift = _V8_SHIFT if min(firsts, default=0) == _V8_SHIFT else 0
+
+    def in_place(load: CodeLoad) -> CodeLoad:
+        moved = (line._replace(address=line.address - shift) for line in load.lines)
+        return load._replace(lines=tuple(line for line in moved if 0 <= line.address - load.address < len(load.code)))
+
+    return [in_place(event) if isinstance(event, CodeLoad) and event.lines else event for event in events]
+
+
 def _unwinding(body: bytes, endian: str) -> tuple[bytes, bytes]:
     size, header_size, _ = struct.unpack_from(endian + _UNWIND, body)
     data = body[struct.calcsize("=" + _UNWIND) :][:size]
     return data[: len(data) - header_size], data[len(data) - header_size :]
+
+
+def _debug_info(body: bytes, endian: str) -> tuple[int, tuple[Line, ...]]:
+    """The address of a function, and its lines."""
+    owner, count = struct.unpack_from(endian + _DEBUG, body)
+    found: list[Line] = []
+    at, size = struct.calcsize("=" + _DEBUG), struct.calcsize("=" + _DEBUG_ENTRY)
+    name = b""
+    while len(found) < count and at + size <= len(body):
+        address, line, _ = struct.unpack_from(endian + _DEBUG_ENTRY, body, at)
+        text = body[at + size :].split(b"\0", 1)[0]
+        at += size + len(text) + 1
+        name = name if text == _SAME_FILE else text
+        found.append(Line(address, name.decode("utf-8", "surrogateescape"), line))
+    return owner, tuple(found)
 
 
 class _Section(NamedTuple):
@@ -121,6 +162,10 @@ def image(load: CodeLoad, machine: int, endian: str = "<") -> bytes:
     sections = [_Section(b".text", 1, 6, load.code, align=16)]
     if load.eh_frame:
         sections += [_Section(b".eh_frame", 1, 2, load.eh_frame, align=8), _Section(b".eh_frame_hdr", 1, 2, load.eh_frame_hdr, align=4)]
+    if load.lines:
+        lines = [line._replace(address=line.address - load.address + TEXT_OFFSET) for line in load.lines]
+        debug = debug_sections(lines, TEXT_OFFSET, len(load.code), endian)
+        sections += [_Section(section, 1, 0, data) for section, data in debug.items()]
     sections += [
         _Section(b".note.gnu.build-id", 7, 2, note, align=4),
         _Section(b".symtab", 2, 0, bytes(24) + symbol, link=len(sections) + 3, entsize=24, align=8),

@@ -1,18 +1,16 @@
 r"""/proc/kallsyms and copies of it -> symbols of the kernel and of each module.
 
 What enters: the text, lines of `ADDRESS TYPE NAME[\t[MODULE]]` (kernel/kallsyms.c).
-What leaves: `Kallsyms`, columns of what is code or data, in the file's order.
+What leaves: `Kallsyms`, columns of what is code or data, sorted by address.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfpy.abi.columns import distinct
-from perfpy.symbols.symbol_table import STB_GLOBAL, STB_LOCAL, STB_WEAK, STT_FUNC, Symbols
+from perfpy.symbols.symbol_table import STB_GLOBAL, STB_LOCAL, STB_WEAK, STT_FUNC, Symbols, SymbolTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,17 +25,21 @@ _CODE_OR_DATA: Final = np.frombuffer(b"TWDB", np.uint8)
 _CODE: Final = np.frombuffer(b"TW", np.uint8)
 
 
-@dataclass(frozen=True)
 class Kallsyms:
-    """The symbols in the file's order; `module` is the offset of "[name]" in the text, -1 in the kernel itself."""
+    """The symbols, sorted, each up to the next; `module` is an index into module_names, -1 in the kernel itself.
 
-    symbols: Symbols
-    module: NDArray[np.int64]
+    The last before another module (or the kernel) reaches to the end of the page behind it.
+    """
+
+    def __init__(self, symbols: Symbols, module: NDArray[np.int32], module_names: list[str]) -> None:
+        self.symbols = symbols
+        self.module = module
+        self.module_names = module_names  # in brackets
 
     @property
     def restricted(self) -> bool:
         """Whether the kernel hid all addresses (kptr_restrict, or no CAP_SYSLOG)."""
-        return not self.symbols.start.any()
+        return not self.symbols.start[-1:].any()
 
     def address_of(self, name: str) -> int | None:
         """The address of the first function of that name in the kernel itself."""
@@ -54,38 +56,27 @@ class Kallsyms:
             at = text.find(wanted, at + 1)
         return None
 
+    def is_at(self, name: str, address: int) -> bool:
+        """Whether a function of that name starts at an address; much quicker than address_of."""
+        first, last = (int(np.searchsorted(self.symbols.start, np.uint64(address), side)) for side in ("left", "right"))
+        table = SymbolTable(self.symbols)
+        wanted = name.encode("utf-8", "surrogateescape")
+        return any(self.symbols.type[row] == STT_FUNC and table.raw_name(row) == wanted for row in range(first, last))
+
+    def of_module(self, number: int) -> Symbols:
+        """The symbols of one module, -1: of the kernel itself."""
+        rows = np.flatnonzero(self.module == number)
+        together = len(rows) and int(rows[-1]) - int(rows[0]) == len(rows) - 1
+        return self.symbols.pick(slice(int(rows[0]), int(rows[-1]) + 1) if together else rows)
+
     def compact(self) -> Kallsyms:
         """The same without the parts of the text that are no names."""
         text = np.frombuffer(self.symbols.sources[0], np.uint8)
         ends = np.flatnonzero(text == 0)
-        last = np.where(self.module >= 0, self.module, self.symbols.name)
-        length = ends[np.searchsorted(ends, last)] + 1 - self.symbols.name
+        length = ends[np.searchsorted(ends, self.symbols.name)] + 1 - self.symbols.name
         start = np.cumsum(length) - length
         index = np.arange(int(length.sum())) + np.repeat(self.symbols.name - start, length)
-        module = np.where(self.module >= 0, self.module - self.symbols.name + start, -1)
-        return Kallsyms(replace(self.symbols, name=start, sources=(text[index].tobytes(),)), module)
-
-    def closed(self) -> tuple[Symbols, NDArray[np.int64]]:
-        """Sorted, each symbol up to the next; the last before another module (or the kernel) to the page behind it."""
-        order = np.argsort(self.symbols.start, kind="stable")
-        module = self.module_numbers()[order]
-        closed = self.symbols.closed()
-        border = np.flatnonzero(module[1:] != module[:-1])
-        closed.end[border] = (closed.start[border] + _PAGE + _PAGE - np.uint64(1)) // _PAGE * _PAGE
-        return closed, module
-
-    def module_numbers(self) -> NDArray[np.int64]:
-        """Which of `module_names` each symbol belongs to, -1: the kernel."""
-        names = {name: number for number, name in enumerate(self.module_names())}
-        offsets = distinct(self.module)
-        text = self.symbols.sources[0]
-        number = np.array([names.get(_module_at(text, offset), -1) for offset in offsets.tolist()], np.int64)
-        return number[np.searchsorted(offsets, self.module)] if len(offsets) else self.module
-
-    def module_names(self) -> list[str]:
-        """The modules' names in brackets, in the order of the file."""
-        text = self.symbols.sources[0]
-        return list(dict.fromkeys(_module_at(text, offset) for offset in self.module[self.module >= 0].tolist()))
+        return Kallsyms(self.symbols.but(name=start, sources=(text[index].tobytes(),)), self.module, self.module_names)
 
 
 def parse(text: bytes) -> Kallsyms:
@@ -114,7 +105,12 @@ def parse(text: bytes) -> Kallsyms:
         source=np.zeros(len(name), np.uint8),
         sources=(data.tobytes().replace(b"\n", b"\0").replace(b"\t", b"\0"),),
     )
-    return Kallsyms(symbols, _modules(data, name, line_end))
+    order = np.argsort(start, kind="stable")
+    module, names = _numbered(symbols.sources[0], _modules(data, name, line_end)[order])
+    closed = symbols.pick(order).closed()
+    border = np.flatnonzero(module[1:] != module[:-1])
+    closed.end[border] = (closed.start[border] + _PAGE + _PAGE - np.uint64(1)) // _PAGE * _PAGE
+    return Kallsyms(closed, module, names)
 
 
 def _hexadecimal(data: NDArray[np.uint8], line: NDArray[np.int64], digits: int) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
@@ -139,5 +135,11 @@ def _modules(data: NDArray[np.uint8], name: NDArray[np.int64], line_end: NDArray
     return module
 
 
-def _module_at(text: Any, offset: int) -> str:
-    return "" if offset < 0 else bytes(text[offset : text.find(b"\0", offset)]).decode("utf-8", "surrogateescape")
+def _numbered(text: bytes | memoryview, module: NDArray[np.int64]) -> tuple[NDArray[np.int32], list[str]]:
+    """Offsets of modules' names -> numbers, -1 where there is none, and the names."""
+    numbers: dict[bytes, int] = {}
+    result = np.full(len(module), -1, np.int32)
+    rows = np.flatnonzero(module >= 0)
+    whole = bytes(text)
+    result[rows] = [numbers.setdefault(whole[at : whole.find(b"\0", at)], len(numbers)) for at in module[rows].tolist()]
+    return result, [name.decode("utf-8", "surrogateescape") for name in numbers]

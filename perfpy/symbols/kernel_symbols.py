@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import os
 import zlib
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -52,9 +51,10 @@ class KernelSymbols:
         self._cache = cache
         self._demangle: Demangle = demangle if options.demangle_kernel else plain
         self.tables: dict[int, SymbolTable] = {}
+        self.origins: dict[int, str] = {}  # perf's letters: k kallsyms, v vmlinux, K module, m compressed module
         self.looked: list[str] = []
         self.restricted = False  # /proc/kallsyms was there, but shows no addresses (kptr_restrict)
-        self.extent: tuple[int, int] | None = None  # what kallsyms covers: then the kernel's mapping has no other bounds
+        self.extent: tuple[int, int] | None = None  # what its symbols cover: then the kernel's mapping has no other bounds
 
     def load(self) -> None:
         """Try the sources until one has symbols."""
@@ -83,26 +83,33 @@ class KernelSymbols:
         if table is None:
             return
         self.restricted = table.restricted
-        distance = self._relocation(table.address_of)
+        distance = self._relocation_of(table)
         if distance is not None and not table.restricted:
             self._dsos[self._timeline.kernel_dso].long_name = KERNEL_NAME
             self._share(table, distance)
 
     def _read_kallsyms(self, path: str) -> Kallsyms | None:
         """Parse the file; what the kernel that runs said is kept until it boots or changes its modules."""
-        key = _boot_key() if path == _PROC_KALLSYMS and self._cache else ""
-        kept = self._cache.load(key) if key and self._cache else None
+        cache, key = self._cache, _boot_key() if path == _PROC_KALLSYMS and self._cache else ""
+        kept = cache.load(key) if cache and key else None
         if kept:
-            return Kallsyms(kept[0], kept[1]["module"])
+            names = kept[1]["module_names"].tobytes().decode("utf-8", "surrogateescape")
+            return Kallsyms(kept[0], kept[1]["module"], names.split("\0")[:-1])
         try:
             with open(path, "rb") as file:
                 table = kallsyms.parse(file.read())
         except OSError:
             return None
-        if key and self._cache and not table.restricted:
-            kept_table = table.compact()
-            self._cache.store(key, kept_table.symbols, module=kept_table.module)
+        if cache and key and not table.restricted:
+            names = "".join(name + "\0" for name in table.module_names)
+            column = np.frombuffer(names.encode("utf-8", "surrogateescape"), np.uint8)
+            cache.store(key, table.compact().symbols, module=table.module, module_names=column)
         return table
+
+    def _relocation_of(self, table: Kallsyms) -> int | None:
+        """As _relocation; a kernel that has not moved since is recognised at once."""
+        reference = self._timeline.kernel_reference
+        return 0 if reference and table.is_at(*reference) else self._relocation(table.address_of)
 
     def _relocation(self, address_of: elf_symbols.AddressOf) -> int | None:
         """How far the recorded kernel lies above the file's; None where the file lacks the reference symbol."""
@@ -114,19 +121,17 @@ class KernelSymbols:
 
     def _share(self, table: Kallsyms, distance: int) -> None:
         """Give the kernel and each module the symbols that kallsyms has for them."""
-        symbols, module = table.closed()
-        kernel = symbols.pick(module == -1)
+        kernel = _moved(table.of_module(-1), distance)
         if len(kernel):
-            kernel = _moved(kernel, distance)
             self.extent = int(kernel.start[0]), int(kernel.end[-1])
-            self.tables[self._timeline.kernel_dso] = SymbolTable(kernel, self._demangle)
-        numbers = {name: number for number, name in enumerate(table.module_names())}
+            self._keep(self._timeline.kernel_dso, kernel, "k")
+        numbers = {name: number for number, name in enumerate(table.module_names)}
         spaces = self._timeline.spaces
         for number, dso in enumerate(self._dsos):
             if dso.kind is DsoKind.MODULE and self._options.modules and dso.short_name in numbers:
-                mine = symbols.pick(module == numbers[dso.short_name])
+                mine = table.of_module(numbers[dso.short_name])
                 bias = int(spaces.bias[np.flatnonzero(spaces.dso == number)[0]])
-                self.tables[number] = SymbolTable(_moved(mine, bias), self._demangle)
+                self._keep(number, _moved(mine, bias), "k")
 
     def _from_vmlinux(self, kernel: Dso) -> bool:
         for path in self._vmlinux_places(kernel):
@@ -141,7 +146,10 @@ class KernelSymbols:
             distance = self._relocation(table.address_of)
             if len(table) and distance is not None:
                 kernel.long_name = path
-                self.tables[self._timeline.kernel_dso] = SymbolTable(_moved(table.symbols, distance), self._demangle)
+                symbols, text = _moved(table.symbols, distance), file.section(".text")
+                if text:
+                    self.extent = text.addr + distance, int(symbols.end[-1])
+                self._keep(self._timeline.kernel_dso, symbols, "v")
                 return True
         return False
 
@@ -173,7 +181,10 @@ class KernelSymbols:
         text = file.section(".text")
         if text and (not dso.build_id or same_build_id(file.build_id, dso.build_id)):
             table = elf_symbols.load(file, file, self._demangle)
-            self.tables[number] = SymbolTable(_moved(table.symbols, -text.offset), self._demangle)
+            self._keep(number, _moved(table.symbols, -text.offset), "K" if path.endswith(".ko") else "m")
+
+    def _keep(self, number: int, symbols: Symbols, origin: str) -> None:
+        self.tables[number], self.origins[number] = SymbolTable(symbols, self._demangle), origin
 
 
 def _boot_key() -> str:
@@ -190,5 +201,7 @@ def _boot_key() -> str:
 
 
 def _moved(symbols: Symbols, distance: int) -> Symbols:
+    if not distance:
+        return symbols
     step = np.uint64(distance % (1 << 64))
-    return replace(symbols, start=symbols.start + step, end=symbols.end + step)
+    return symbols.but(start=symbols.start + step, end=symbols.end + step)

@@ -29,7 +29,7 @@ def places_of(path: str, pids: Iterable[int]) -> Iterator[str]:
 def perf_map_places(pid: int) -> Iterator[str]:
     """Where a process's perf map can be: in its own /tmp, by the pid that it knows itself by, or in ours."""
     inner = _innermost_pid(pid)
-    if inner and _other_root(pid):
+    if inner and other_root(pid):
         yield f"/proc/{pid}/root/tmp/perf-{inner}.map"
     yield f"/tmp/perf-{pid}.map"
 
@@ -69,7 +69,8 @@ def _innermost_pid(pid: int) -> int:
         return 0
 
 
-def _other_root(pid: int) -> bool:
+def other_root(pid: int) -> bool:
+    """Whether a process lives among other mounts than this one: a container's."""
     try:
         return os.stat(f"/proc/{pid}/ns/mnt").st_ino != os.stat("/proc/self/ns/mnt").st_ino
     except OSError:

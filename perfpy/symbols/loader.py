@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfpy.symbols import cache, debugfiles, debuginfod, elf_symbols, jit, live_process
+from perfpy.symbols import cache, debugfiles, debuginfod, elf_cache, elf_symbols, jit, live_process
 from perfpy.symbols.cache import SymbolCache
 from perfpy.symbols.compressed_files import mini_debug_info
 from perfpy.symbols.demangle import Demangle, demangle, plain
@@ -33,7 +33,7 @@ class SymbolLoader:
         self._dsos = timeline.dso_table.dsos
         self._tables: dict[int, SymbolTable] = {}
         self._looked: dict[int, list[str]] = {}
-        self._found: set[int] = set()
+        self._origins: dict[int, str] = {}
         self._kernel: KernelSymbols | None = None
         self._cache = SymbolCache(cache.folder()) if options.cache else None
         self._debuginfod = debuginfod.Client() if options.debuginfod else None
@@ -60,9 +60,12 @@ class SymbolLoader:
             return self.kernel.looked
         return self._looked.get(number, [])
 
-    def found(self, number: int) -> bool:
-        """Whether there is a file of this build, with or without symbols."""
-        return number in self._found
+    def origin(self, number: int) -> str:
+        """perf's letter for where the symbols of a Dso come from; "!" where there is no file of this build."""
+        dso = self._dsos[number]
+        if dso.kind in (DsoKind.KERNEL, DsoKind.MODULE):
+            return self.kernel.origins.get(number, "!")
+        return self._origins.get(number, "!")
 
     def _load(self, number: int, dso: Dso) -> SymbolTable:
         match dso.kind:
@@ -85,14 +88,13 @@ class SymbolLoader:
 
     def _load_file(self, number: int, dso: Dso) -> SymbolTable:
         found = debugfiles.find(dso, self._options, self._debuginfod)
-        self._looked[number] = found.looked
+        self._looked[number], self._origins[number] = found.looked, found.origin
         if found.symbols is None or found.runtime is None:
             return SymbolTable(EMPTY)
-        self._found.add(number)
         try:
-            table = elf_symbols.load(found.symbols, found.runtime, self._demangle)
             mini = None if elf_symbols.has_symtab(found.symbols) else mini_debug_info(found.runtime)
-            return elf_symbols.supplemented(table, mini, found.runtime) if mini else table
+            symbols = elf_cache.symbols_of(found.symbols, found.runtime, self._cache)
+            return elf_symbols.table_of(symbols, found.runtime, self._demangle, mini)
         except (BadElf, ValueError, IndexError):  # damaged tables
             return SymbolTable(EMPTY)
 
@@ -102,9 +104,11 @@ class SymbolLoader:
         self._looked[number] = places + ([self._options.root + dso.name] if self._options.root else [])
         for path in self._looked[number]:
             try:
-                return jit.load(path)
+                table = jit.load(path)
             except OSError:
                 continue
+            self._origins[number] = "j"
+            return table
         return SymbolTable(EMPTY)
 
     def _program(self, number: int, dso: Dso) -> SymbolTable:

@@ -47,18 +47,24 @@ def advice(dso: Dso, *, restricted: bool = False, found: bool = False) -> str:
     return f"stripped: {packages}" if found else f"not found, or another build: give --symfs, or {packages}"
 
 
-def note(missing: Sequence[MissingSymbols], total: int) -> list[str]:
-    """The lines to print at the end of a report of `total` samples; none if nothing was lost."""
+def note(missing: Sequence[MissingSymbols], total: int, *, everything: bool = False) -> list[str]:
+    """The lines to print at the end of a report of `total` samples; none if nothing was lost.
+
+    everything: all files, and all places where was looked, not only the most important ones.
+    """
     lost = sum(item.samples for item in missing)
     if not lost:
         return []
     lines = [f"{lost} of {total} samples ({lost / max(total, 1):.1%}) have no symbol:"]
-    for item in missing[:_SHOWN]:
+    shown = missing if everything else missing[:_SHOWN]
+    for item in shown:
         build_id = f" (build-id {item.dso.build_id})" if item.dso.build_id else ""
-        searched = _searched(item)
+        searched = "" if everything else _searched(item)
         lines.append(f"  {item.samples} in {item.dso.name}{build_id}: {item.advice}{searched}")
-    if len(missing) > _SHOWN:
-        lines.append(f"  and {len(missing) - _SHOWN} more files")
+        if everything:
+            lines += [f"      looked in {place}" for place in item.looked]
+    if len(missing) > len(shown):
+        lines.append(f"  and {len(missing) - len(shown)} more files (-v names them)")
     return lines
 
 

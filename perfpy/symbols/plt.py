@@ -34,10 +34,18 @@ _REL: Final = {32: fields("offset u4, info u4"), 64: fields("offset u8, info u8"
 _RELA: Final = {32: fields("offset u4, info u4, addend i4"), 64: fields("offset u8, info u8, addend i8")}
 
 
-def plt_symbols(file: ElfFile, plt: Section, known: SymbolTable) -> Symbols:
+def plt_sections(file: ElfFile) -> list[Section]:
+    """The sections that `plt_symbols` names; none without a .plt."""
+    names = (".plt", ".plt.sec", ".plt.got") if file.machine in _X86 else (".plt",)
+    found = [section for name in names if (section := file.section(name))]
+    return found if file.section(".plt") else []
+
+
+def plt_symbols(file: ElfFile, known: SymbolTable) -> Symbols:
     """The header of .plt as `.plt`, and every entry of .plt, .plt.sec and .plt.got by the symbol that it calls."""
-    header, entry = _sizes(file, plt)
-    if not entry:
+    plt = file.section(".plt")
+    header, entry = _sizes(file, plt) if plt else (0, 0)
+    if not plt or not entry:
         return _columns([])
     rows = _got_entries(file) if file.machine in _X86 else []
     second = file.section(".plt.sec") if file.machine in _X86 else None
@@ -100,9 +108,9 @@ def _relocated_names(file: ElfFile, known: SymbolTable) -> list[bytes] | None:
         relocations = relocations[np.argsort(relocations["offset"], kind="stable")]
     names = _dynamic_names(file, table, _symbol_index(file, relocations))
     if file.machine == elf.EM_X86_64 and section.type == elf.SHT_RELA:
-        for number, relocation in enumerate(relocations):
-            if not names[number] and int(relocation["info"]) & 0xFFFFFFFF == _R_X86_64_IRELATIVE:
-                names[number] = _ifunc_name(file, int(relocation["addend"]), known)
+        kind = relocations["info"] & (0xFFFFFFFF if file.bits == 64 else 0xFF)
+        for number in np.flatnonzero(kind == _R_X86_64_IRELATIVE).tolist():
+            names[number] = names[number] or _ifunc_name(file, int(relocations["addend"][number]), known)
     return names
 
 

@@ -8,12 +8,12 @@ the last of them compare names, and are applied only to addresses asked for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfpy.abi.columns import distinct
+from perfpy.abi.columns import distinct, spans_index
 from perfpy.symbols.demangle import Demangle, plain
 
 if TYPE_CHECKING:
@@ -26,30 +26,44 @@ STT_NOTYPE: Final = 0
 STT_FUNC: Final = 2
 STT_GNU_IFUNC: Final = 10
 _PAGE: Final = np.uint64(4096)
-_UNDECIDED: Final = -1
 
 
-@dataclass(frozen=True)
 class Symbols:
     """Columns, one row a symbol: [start, end) (end == start where the size is not known), binding, type, name.
 
     `name` is the offset of a NUL-terminated name in `sources[source]`.
     """
 
-    start: NDArray[np.uint64]
-    end: NDArray[np.uint64]
-    binding: NDArray[np.uint8]
-    type: NDArray[np.uint8]
-    name: NDArray[np.int64]
-    source: NDArray[np.uint8]
-    sources: tuple[bytes | memoryview, ...]
+    __slots__ = ("binding", "end", "name", "source", "sources", "start", "type")
+
+    def __init__(
+        self,
+        start: NDArray[np.uint64],
+        end: NDArray[np.uint64],
+        binding: NDArray[np.uint8],
+        type: NDArray[np.uint8],
+        name: NDArray[np.int64],
+        source: NDArray[np.uint8],
+        sources: tuple[bytes | memoryview, ...],
+    ) -> None:
+        self.start = start
+        self.end = end
+        self.binding = binding
+        self.type = type
+        self.name = name
+        self.source = source
+        self.sources = sources
 
     def __len__(self) -> int:
         return len(self.start)
 
-    def pick(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Symbols:
+    def but(self, **changes: Any) -> Symbols:
+        """The same with other values for some columns."""
+        return Symbols(**{name: getattr(self, name) for name in (*_COLUMNS, "sources")} | changes)
+
+    def pick(self, rows: NDArray[np.int64] | NDArray[np.bool_] | slice) -> Symbols:
         """Only these rows."""
-        return replace(self, **{name: getattr(self, name)[rows] for name in _COLUMNS})
+        return self.but(**{name: getattr(self, name)[rows] for name in _COLUMNS})
 
     def joined(self, other: Symbols) -> Symbols:
         """These and then the other's."""
@@ -64,7 +78,7 @@ class Symbols:
             return result
         last = (result.start[-1:] + _PAGE - np.uint64(1)) // _PAGE * _PAGE + _PAGE
         following = np.append(result.start[1:], last)
-        return replace(result, end=np.where(result.end == result.start, following, result.end))
+        return result.but(end=np.where(result.end == result.start, following, result.end))
 
 
 _COLUMNS: Final = ("start", "end", "binding", "type", "name", "source")
@@ -96,12 +110,8 @@ class SymbolTable:
     def __init__(self, symbols: Symbols, demangle: Demangle = plain) -> None:
         self.symbols = symbols
         self.demangle = demangle
-        start = symbols.start
-        self._first = np.flatnonzero(np.append(True, start[1:] != start[:-1])) if len(start) else np.zeros(0, np.int64)
-        self._starts = start[self._first]
-        self._sizes = np.diff(np.append(self._first, len(start)))
-        self._winner = np.where(self._sizes == 1, self._first, _UNDECIDED)
-        self._reach = np.maximum.accumulate(symbols.end) if len(start) else symbols.end
+        self._sorted = symbols  # what `find` looks through; `symbols` may have further rows behind
+        self._chosen: dict[int, int] = {}  # the last of several at one start -> the best of them
 
     def __len__(self) -> int:
         return len(self.symbols)
@@ -123,57 +133,76 @@ class SymbolTable:
 
     def is_ifunc(self, row: int) -> bool:
         """Whether a symbol at this one's address is an IFUNC."""
-        group = int(np.searchsorted(self._starts, self.symbols.start[row]))
-        first = int(self._first[group])
-        return bool((self.symbols.type[first : first + int(self._sizes[group])] == STT_GNU_IFUNC).any())
+        start = self._sorted.start
+        first, end = np.searchsorted(start, start[row]), np.searchsorted(start, start[row], side="right")
+        return bool((self.symbols.type[first:end] == STT_GNU_IFUNC).any())
 
     def find(self, address: NDArray[np.uint64]) -> NDArray[np.int64]:
         """The row of the symbol that holds each address, -1 where none does."""
-        if not len(self._starts):
+        if not len(self._sorted):
             return np.full(len(address), -1, np.int64)
-        group = np.searchsorted(self._starts, address, side="right") - 1
-        self._decide(group)
-        row = np.where(group >= 0, self._winner[group], -1)
-        missed = np.flatnonzero((group >= 0) & ~self._holds(row, address))
-        row[missed] = [self._enclosing(at, where) for at, where in zip(group[missed].tolist(), address[missed].tolist(), strict=True)]
+        last = np.searchsorted(self._sorted.start, address, side="right") - 1
+        row = self._best_of(last)
+        missed = np.flatnonzero((last >= 0) & ~self._holds(row, address))
+        row[missed] = -1
+        missed = missed[self._reach[last[missed]] > address[missed]] if len(missed) else missed
+        row[missed] = [self._enclosing(at, where) for at, where in zip(last[missed].tolist(), address[missed].tolist(), strict=True)]
         return row
 
     def _holds(self, row: NDArray[np.int64], address: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        start, end = self.symbols.start[row], self.symbols.end[row]
+        start, end = self._sorted.start[row], self._sorted.end[row]
         holds: NDArray[np.bool_] = (address < end) | ((address == start) & (start == end))
         return holds
 
-    def _enclosing(self, group: int, address: int) -> int:
+    def _enclosing(self, last: int, address: int) -> int:
         """The nearest symbol before that still holds the address (a function around others)."""
-        while group > 0:
-            row = int(self._first[group]) - 1
-            if self._reach[row] <= address:
+        start, end, reach = self._sorted.start, self._sorted.end, self._reach
+        while last >= 0:
+            last = int(np.searchsorted(start, start[last])) - 1
+            if last < 0 or reach[last] <= address:
                 return -1
-            group -= 1
-            self._decide(np.array([group]))
-            row = int(self._winner[group])
-            if address < self.symbols.end[row]:
+            row = int(self._best_of(np.array([last]))[0])
+            if address < end[row]:
                 return row
         return -1
 
-    def _decide(self, groups: NDArray[np.int64]) -> None:
-        """Choose among the aliases at these starts, if that has not been done."""
-        for group in distinct(groups[self._winner[groups] == _UNDECIDED]).tolist():
-            if group >= 0:
-                first = int(self._first[group])
-                self._winner[group] = self._best(range(first, first + int(self._sizes[group])))
+    @cached_property
+    def _reach(self) -> NDArray[np.uint64]:
+        """How far any symbol up to each row reaches."""
+        return np.maximum.accumulate(self._sorted.end)
 
-    def _best(self, rows: range) -> int:
-        best = min(rows, key=self._rank)
-        equal = [row for row in rows if self._rank(row) == self._rank(best)]
-        return min(equal, key=lambda row: _name_rank(self.name(row))) if len(equal) > 1 else best
+    def _best_of(self, last: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The last row of several at one start -> the row that perf would choose among them; -1 stays."""
+        start = self._sorted.start
+        result = last.copy()
+        several = np.flatnonzero((last > 0) & (start[last] == start[np.maximum(last - 1, 0)]))
+        if len(several):
+            groups = distinct(last[several])
+            self._choose([row for row in groups.tolist() if row not in self._chosen])
+            result[several] = np.array([self._chosen[row] for row in groups.tolist()])[np.searchsorted(groups, last[several])]
+        return result
 
-    def _rank(self, row: int) -> tuple[bool, bool, bool, bool]:
+    def _choose(self, groups: list[int]) -> None:
+        """Find the best of each group of rows at one start, given by its last row."""
+        if not groups:
+            return
+        last = np.array(groups)
+        first = np.searchsorted(self._sorted.start, self._sorted.start[last])
+        rows, offsets = spans_index(first, last + 1 - first)
+        rank = self._rank(rows)
+        least = np.minimum.reduceat(rank, offsets[:-1])
+        best = rows[rank == np.repeat(least, np.diff(offsets))]
+        begin, end = np.searchsorted(best, first), np.searchsorted(best, last, side="right")
+        for at, group in enumerate(groups):
+            equal = best[begin[at] : end[at]].tolist()
+            self._chosen[group] = equal[0] if len(equal) == 1 else min(equal, key=lambda row: _name_rank(self.name(row)))
+
+    def _rank(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
         """perf's order among aliases, best first: with a size, with a type, not weak, global; then by names."""
-        symbols = self.symbols
-        binding = symbols.binding[row]
-        empty = bool(symbols.start[row] == symbols.end[row])
-        return (empty, bool(symbols.type[row] == STT_NOTYPE), bool(binding == STB_WEAK), bool(binding != STB_GLOBAL))
+        symbols = self._sorted
+        binding = symbols.binding[rows]
+        worse = (symbols.start[rows] == symbols.end[rows], symbols.type[rows] == STT_NOTYPE, binding == STB_WEAK, binding != STB_GLOBAL)
+        return np.packbits(np.stack(worse, axis=1), axis=1)[:, 0]
 
 
 def _name_rank(name: str) -> tuple[int, int, bool]:

@@ -17,7 +17,6 @@ from perfpy.abi.columns import distinct
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
 from perfpy.symbols.address_space import NO_SPACE, TaskTimeline
 from perfpy.symbols.debugfiles import SymbolOptions
-from perfpy.symbols.dso import DsoKind
 from perfpy.symbols.interning import IdTable
 from perfpy.symbols.interpreters import without_interpreters
 from perfpy.symbols.loader import SymbolLoader
@@ -30,10 +29,8 @@ if TYPE_CHECKING:
 Ids = NDArray[np.int32]
 _WIDTH: Final = np.uint64(32)
 _END: Final = (1 << 64) - 1
-_ORIGINS: Final = {DsoKind.KERNEL: "k", DsoKind.MODULE: "k", DsoKind.BPF: "i", DsoKind.JIT: "j", DsoKind.VDSO: "v"}
 _MIX: Final = np.uint64(0x9E3779B97F4A7C15)  # odd: different scenes stay different
 _NO_SCENE: Final = np.uint64(NO_SPACE << 3 | 2 << 1)  # neither the kernel's nor the process's
-_LOW: Final = np.uint64(0xFFFFFFFF)
 _KERNEL_LEVEL, _USER_LEVEL, _OTHER_LEVEL = (np.uint8(ord(letter)) for letter in "k.H")
 
 
@@ -99,12 +96,12 @@ class SymbolNames:
         """Its dso, as an index into Symbolizer.dsos."""
         return self._dso[symbol]
 
-    def add(self, table: SymbolTable, dso: int, row: int) -> None:
-        """Append one; its id is the length before."""
-        self._tables.append(table)
-        self._dso.append(dso)
-        self._row.append(row)
-        self._names.append(None)
+    def extend(self, table: SymbolTable, dso: int, rows: list[int]) -> None:
+        """Append some; their ids go on from the length before."""
+        self._tables += [table] * len(rows)
+        self._dso += [dso] * len(rows)
+        self._row += rows
+        self._names += [None] * len(rows)
 
 
 class Symbolizer:
@@ -187,9 +184,7 @@ class Symbolizer:
 
     def origin(self, number: int) -> str:
         """The letter by which perf says where a dso's symbols come from; valid after `resolve()`."""
-        if not len(self._loader.table(number)):
-            return "!"
-        return _ORIGINS.get(self.dsos[number].kind, "d")
+        return self._loader.origin(number)
 
     def missing(self, samples: NDArray[Any]) -> list[MissingSymbols]:
         """What has no symbol although a file is mapped there, most samples first.
@@ -208,17 +203,17 @@ class Symbolizer:
     def _missing_of(self, number: int, samples: int) -> MissingSymbols:
         dso, loader = self.dsos[number], self._loader
         restricted = dso.kernel and loader.kernel.restricted
-        text = advice(dso, restricted=restricted, found=loader.found(number))
+        text = advice(dso, restricted=restricted, found=loader.origin(number) != "!")
         return MissingSymbols(dso, samples, tuple(loader.looked(number)), text)
 
     def _bound_kernel(self, done: int) -> None:
-        """The kernel's mapping, as recorded, ends anywhere; once kallsyms is read it is what kallsyms covers."""
+        """The kernel's mapping, as recorded, ends anywhere; once its symbols are read it is what they cover."""
         frames, kernel = self.frames, self._timeline.kernel_dso
         dso = frames.dso[done:]  # a view of the column
-        if kernel < 0 or not (dso == kernel).any() or not self._loader.kernel.extent:
+        candidate = (frames.level[done:] == _KERNEL_LEVEL) & ((dso == kernel) | (dso < 0))
+        if kernel < 0 or not candidate.any() or not self._loader.kernel.extent:
             return
         start, end = self._loader.kernel.extent
-        candidate = (frames.level[done:] == _KERNEL_LEVEL) & ((dso == kernel) | (dso < 0))
         inside = (frames.ip[done:] >= start) & (frames.ip[done:] < end)
         dso[candidate] = np.where(inside[candidate], kernel, -1)
         for column, bound in ((frames.map_start[done:], start), (frames.map_end[done:], end)):
@@ -259,8 +254,7 @@ class Symbolizer:
 
     def _symbol_numbers(self, table: SymbolTable, dso: int, row: NDArray[np.int64]) -> Ids:
         ids, new = self._symbol_ids.ids_and_new(np.uint64(dso) << _WIDTH | row.astype(np.uint64))
-        for at in row[new].tolist():
-            self.symbols.add(table, dso, at)
+        self.symbols.extend(table, dso, row[new].tolist())
         return ids
 
 

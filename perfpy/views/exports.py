@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfpy.abi.columns import distinct
 from perfpy.analysis.stacks import Function, Stacks, TimedSamples, prefix_table
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def folded(parts: Sequence[Stacks]) -> Iterator[str]:
     for part in parts:
         names = [function.name.replace(";", ":") for function in part.functions]
         comms = [comm.replace(";", ":") for comm in part.comms]
-        paths = {chain: ";".join(names[f] for f in part.chain_of(chain)[::-1].tolist()) for chain in np.unique(part.chain).tolist()}
+        paths = {chain: ";".join(names[f] for f in part.chain_of(chain)[::-1].tolist()) for chain in distinct(part.chain).tolist()}
         for chain, comm, weight in zip(part.chain.tolist(), part.comm.tolist(), part.weight.tolist(), strict=True):
             path = paths[chain]
             line = f"{comms[comm]};{path}" if path else comms[comm]
@@ -77,32 +78,41 @@ _GECKO_SCHEMAS: Final = {
     "markers": ("name", "startTime", "endTime", "phase", "category", "data"),
     "samples": ("stack", "time", "responsiveness"),
     "frameTable": (
-        "location", "relevantForJS", "innerWindowID", "implementation", "optimizations", "line", "column", "category", "subcategory",
+        "location",
+        "relevantForJS",
+        "innerWindowID",
+        "implementation",
+        "optimizations",
+        "line",
+        "column",
+        "category",
+        "subcategory",
     ),
     "stackTable": ("prefix", "frame"),
 }
 
 
-def firefox(stacks: Stacks, product: str, *, started: float = 0.0) -> str:
-    """The Gecko profile JSON of one event, a track a thread.
+def firefox(parts: Sequence[Stacks], product: str, *, started: float = 0.0) -> str:
+    """The Gecko profile JSON: a track a thread; of several events, one for each event of a thread, which is named.
 
     product: what the viewer shows as the application; started: when the
     recording began, in seconds since 1970 (the viewer's zero).
-    Raises ValueError when `stacks` has no timed samples.
+    Raises ValueError when samples have no times.
     """
-    timed = stacks.timed
-    if timed is None:
-        raise ValueError("Firefox Profiler needs the samples' times")
-    order = np.lexsort((timed.time, timed.tid, timed.pid))
-    pairs = np.stack([timed.pid[order], timed.tid[order]], axis=1)
-    cuts = np.flatnonzero((pairs[1:] != pairs[:-1]).any(axis=1)) + 1
-    zero = float(timed.time.min()) if len(timed.time) else 0.0
-    threads = [_gecko_thread(stacks, timed, rows, zero) for rows in np.split(order, cuts) if len(rows)]
+    threads: list[dict[str, Any]] = []
+    timed = [_timed(part) for part in parts]
+    zero = min((float(samples.time.min()) for samples in timed if len(samples.time)), default=0.0)
+    for part, samples in zip(parts, timed, strict=True):
+        order = np.lexsort((samples.time, samples.tid, samples.pid))
+        pairs = np.stack([samples.pid[order], samples.tid[order]], axis=1)
+        cuts = np.flatnonzero((pairs[1:] != pairs[:-1]).any(axis=1)) + 1
+        suffix = f" ({part.event})" if len(parts) > 1 else ""
+        threads += [_gecko_thread(part, samples, rows, zero, suffix) for rows in np.split(order, cuts) if len(rows)]
     meta = {
         "version": 24,
         "presymbolicated": True,
         "product": product,
-        "interval": _median_interval(timed) / 1e6,
+        "interval": _median_interval(timed[0]) / 1e6 if timed else 1.0,
         "startTime": started * 1e3,
         "shutdownTime": None,
         "processType": 0,
@@ -116,6 +126,12 @@ def firefox(stacks: Stacks, product: str, *, started: float = 0.0) -> str:
     return json.dumps({"meta": meta, "libs": [], "threads": threads, "processes": [], "pausedRanges": []})
 
 
+def _timed(part: Stacks) -> TimedSamples:
+    if part.timed is None:
+        raise ValueError("Firefox Profiler needs the samples' times")
+    return part.timed
+
+
 def _median_interval(timed: TimedSamples) -> float:
     """The usual distance of two samples in nanoseconds; 1 ms where there are too few."""
     if len(timed.time) < 2:
@@ -123,7 +139,7 @@ def _median_interval(timed: TimedSamples) -> float:
     return max(1.0, float(np.median(np.diff(np.sort(timed.time)))))
 
 
-def _gecko_thread(stacks: Stacks, timed: TimedSamples, rows: NDArray[np.int64], zero: float) -> dict[str, Any]:
+def _gecko_thread(stacks: Stacks, timed: TimedSamples, rows: NDArray[np.int64], zero: float, suffix: str) -> dict[str, Any]:
     chains, chain = np.unique(timed.chain[rows], return_inverse=True)
     prefix, function, leaf = prefix_table(stacks, chains)
     used, frame = np.unique(function, return_inverse=True)
@@ -136,7 +152,7 @@ def _gecko_thread(stacks: Stacks, timed: TimedSamples, rows: NDArray[np.int64], 
     pid, tid = int(timed.pid[rows[0]]), int(timed.tid[rows[0]])
     data = {"markers": [], "samples": samples, "frameTable": frames, "stackTable": table}
     return {
-        "name": _comm_of(stacks, timed, rows),
+        "name": _comm_of(stacks, timed, rows) + suffix,
         "processType": "default",
         "pid": pid,
         "tid": tid,
@@ -195,7 +211,7 @@ class _PprofWriter:
         label = self._string("comm")
         for place, part in enumerate(self._parts):
             ids = np.array([self._functions.setdefault(f, len(self._functions) + 1) for f in part.functions], np.int64)
-            chains = {c: _packed(1, ids[part.chain_of(c)].tolist()) for c in np.unique(part.chain).tolist()}
+            chains = {c: _packed(1, ids[part.chain_of(c)].tolist()) for c in distinct(part.chain).tolist()}
             comms = [_message(3, _number(1, label) + _number(2, self._string(comm))) for comm in part.comms]
             rows = zip(part.chain.tolist(), part.comm.tolist(), part.count.tolist(), part.weight.tolist(), strict=True)
             for chain, comm, count, weight in rows:

@@ -68,4 +68,4 @@ def _pairs(before: Sequence[Stacks], after: Sequence[Stacks]) -> list[tuple[Stac
 def _column(values: NDArray[Any]) -> str:
     """A column as base64 of its deflated little-endian bytes."""
     little = values.astype(values.dtype.newbyteorder("<"))
-    return base64.b64encode(zlib.compress(little.tobytes(), 6)).decode("ascii")
+    return base64.b64encode(zlib.compress(little.tobytes(), 4)).decode("ascii")

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfpy.errors import UsageError
 
@@ -21,13 +20,14 @@ if TYPE_CHECKING:
     from perfpy.recording import Recording
 
 _SECOND: Final = 1_000_000_000
-_STAMP: Final = re.compile(r"\s*(\d+)(?:\.(\d*))?\s*\Z")
-_SLICE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)%/(\d+)\s*\Z")
-_SPAN: Final = re.compile(r"\s*(\d+(?:\.\d+)?)%-(\d+(?:\.\d+)?)%\s*\Z")
+_END_OF_TIME: Final = (1 << 63) - 1
+_TIMES: Final = "say START,STOP in seconds (one may be left out) or shares such as 10%-20% or 10%/2"
+_STAMP: Final = r"\s*(\d+)(?:\.(\d*))?\s*\Z"
+_SLICE: Final = r"\s*(\d+(?:\.\d+)?)%/(\d+)\s*\Z"
+_SPAN: Final = r"\s*(\d+(?:\.\d+)?)%-(\d+(?:\.\d+)?)%\s*\Z"
 
 
-@dataclass(frozen=True, slots=True)
-class TimeRanges:
+class TimeRanges(NamedTuple):
     """(start, end) pairs in ns; 0 stands for an open end of a single one. Samples without time are always in."""
 
     ranges: tuple[tuple[int, int], ...]
@@ -63,9 +63,9 @@ def parse_time_ranges(text: str, first: int, last: int, *, relative: bool = Fals
             if relative:
                 pairs = [(start + first, end + first if end else last) for start, end in pairs]
     except ValueError:
-        raise UsageError(f"Invalid time string '{text}'") from None
+        raise UsageError(f"Invalid time string '{text}'; {_TIMES}") from None
     if not pairs or any(end and start > end for start, end in pairs):
-        raise UsageError(f"Invalid time string '{text}'")
+        raise UsageError(f"Invalid time string '{text}'; {_TIMES}")
     if len(pairs) > 1 and (any(not start or not end for start, end in pairs) or any(a[1] > b[0] for a, b in itertools.pairwise(pairs))):
         raise UsageError(f"Invalid time string '{text}': several ranges need a start and an end each, in order")
     return TimeRanges(tuple(pairs))
@@ -88,14 +88,14 @@ def _stamp(text: str) -> int:
     """Seconds with a fraction, in ns; 0 for nothing."""
     if not text:
         return 0
-    match = _STAMP.match(text)
+    match = re.match(_STAMP, text)
     if match is None:
         raise ValueError(text)
-    return int(match[1]) * _SECOND + int((match[2] or "").ljust(9, "0")[:9])
+    return min(int(match[1]) * _SECOND + int((match[2] or "").ljust(9, "0")[:9]), _END_OF_TIME)
 
 
 def _percent(text: str, first: int, last: int) -> tuple[int, int]:
-    part, span = _SLICE.match(text), _SPAN.match(text)
+    part, span = re.match(_SLICE, text), re.match(_SPAN, text)
     if part:
         share = float(part[1]) / 100
         begin, end = share * (int(part[2]) - 1), share * int(part[2])

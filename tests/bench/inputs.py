@@ -1,4 +1,4 @@
-"""What the benchmarks read: recordings that the real perf makes here, of a busy program of several threads.
+"""What the benchmarks read: recordings that the real perf makes here, of a busy program of several threads or a recursive one.
 
 What enters: a folder and how many samples are wanted. What leaves: paths of
 perf.data files, made once a run.
@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import re
 import subprocess
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 FUNCTIONS = 150
 PERIOD_NS = 25_000  # of cpu-clock: 40,000 samples a second and CPU
 THREADS = 4
+_RECURSION = Path(__file__).with_name("recursion.c")
+_WORK = {"busy": 1.0, "recursion": 20.0}  # how much to do at first
 
 
 class Inputs:
@@ -25,29 +24,33 @@ class Inputs:
         self.folder = folder
         self._perf = perf
 
-    def busy_program(self) -> Path:
-        """A program whose threads call each other's functions in ever new orders; its argument is seconds of work."""
-        program = self.folder / "busy"
+    def program(self, name: str) -> Path:
+        """A program that does as much as its argument says.
+
+        busy: threads that call each other's functions in ever new orders, for
+        some seconds; recursion: see recursion.c.
+        """
+        program = self.folder / name
         if not program.exists():
-            source = self.folder / "busy.c"
-            source.write_text(_source())
+            source = self.folder / f"{name}.c"
+            source.write_text(_source() if name == "busy" else _RECURSION.read_text())
             subprocess.run(["gcc", "-O1", "-fno-omit-frame-pointer", "-pthread", "-o", program, source], check=True)
         return program
 
-    def recording(self, samples: int, *options: str) -> Path:
+    def recording(self, samples: int, *options: str, program: str = "busy") -> Path:
         """A perf.data with at least so many samples. options: of perf record, besides event and period."""
-        path = self.folder / f"{samples}{''.join(options)}.data"
-        seconds = 4.0
+        path = self.folder / f"{program}{samples}{''.join(options)}.data"
+        work = _WORK[program]
         while not path.exists() or (have := self._count(path)) < samples:
             if path.exists():
-                seconds *= 1.2 * samples / max(have, 1)
-            self._record(path, seconds, options)
+                work *= 1.2 * samples / max(have, 1)
+            self._record(path, options, [str(self.program(program)), f"{work:.0f}"])
         return path
 
-    def _record(self, path: Path, seconds: float, options: tuple[str, ...]) -> None:
+    def _record(self, path: Path, options: tuple[str, ...], workload: list[str]) -> None:
         event = ["-e", "cpu-clock", "-c", str(PERIOD_NS), "-m", "4M"]
-        workload = ["--", str(self.busy_program()), f"{seconds:.1f}"]
-        subprocess.run([self._perf, "record", "-q", *event, *options, "-o", str(path), *workload], check=True, capture_output=True)
+        command = [self._perf, "record", "-q", *event, *options, "-o", str(path), "--", *workload]
+        subprocess.run(command, check=True, capture_output=True)
 
     def _count(self, path: Path) -> int:
         stats = subprocess.run([self._perf, "report", "--stats", "-i", path], capture_output=True, text=True, check=True).stdout

@@ -25,7 +25,9 @@ from tests.bench.pairs import Cost, in_turns, run_once
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-PERFPY = [sys.executable, "-m", "perfpy"]
+SCRIPT = Path(sys.executable).with_name("perfpy")  # python -m takes some milliseconds longer
+PERFPY = [str(SCRIPT)] if SCRIPT.exists() else [sys.executable, "-m", "perfpy"]
+_LIMITED = 'ulimit -v 400000; exec "$@"'  # in KiB: less than a recording of 10 M samples has
 BUSY_LOOP = [sys.executable, "-c", "while True: sum(i * i for i in range(1000))"]
 
 
@@ -42,6 +44,7 @@ class Bench:
         """The same arguments to both. (Peaks below this process's own memory cannot be seen: they are not shown.)"""
         ours, theirs = in_turns([*PERFPY, *args], [self.perf, *args], rounds or self.rounds)
         show(title, "time", ours.wall, theirs.wall, "s")
+        show(title, "CPU", ours.cpu, theirs.cpu, "s")
         if min(ours.memory, theirs.memory) > 2 * own_memory():
             show(title, "memory", ours.memory, theirs.memory, "MB")
 
@@ -77,7 +80,7 @@ def bench_system(bench: Bench) -> None:
     """perfpy record -a while two loops keep the CPUs busy: what the recorder costs, and what it loses."""
     loops = [subprocess.Popen(BUSY_LOOP) for _ in range(2)]
     try:
-        costs = [[], []]
+        costs: list[list[Cost]] = [[], []]
         paths = [bench.inputs.folder / "ours.data", bench.inputs.folder / "theirs.data"]
         for _ in range(bench.rounds):
             for recorder, path, kept in zip((PERFPY, [bench.perf]), paths, costs, strict=True):
@@ -103,11 +106,43 @@ def bench_report(bench: Bench) -> None:
     bench.compare(f"report, {bench.samples:,} samples", ["report", "--stdio", "-i", str(path)])
 
 
+def bench_small(bench: Bench) -> None:
+    """perfpy report --stdio of a small recording: what does not depend on its size."""
+    path = bench.inputs.recording(1000, "-g", program="recursion")
+    bench.compare("report, 1,000 samples", ["report", "--stdio", "-i", str(path)])
+
+
 def bench_callgraph(bench: Bench) -> None:
-    """perfpy report --stdio of a recording with callchains."""
-    samples = bench.samples // 4
+    """perfpy report --stdio of a recording of a recursive program with callchains, with and without callers."""
+    path = bench.inputs.recording(bench.samples, "-g", program="recursion")
+    for options in ([], ["--no-children"]):
+        title = " ".join(["report -g", *options, f"{bench.samples:,} samples"])
+        bench.compare(title, ["report", "--stdio", *options, "-i", str(path)], rounds=1)
+
+
+def bench_deep(bench: Bench) -> None:
+    """perfpy report --stdio of chains of a hundred frames, which perf takes minutes for."""
+    samples = bench.samples // 20
     path = bench.inputs.recording(samples, "-g")
-    bench.compare(f"report -g, {samples:,} samples", ["report", "--stdio", "-i", str(path)], rounds=1)
+    bench.compare(f"report of deep -g, {samples:,} samples", ["report", "--stdio", "-i", str(path)], rounds=1)
+
+
+def bench_folded(bench: Bench) -> None:
+    """perfpy report --folded against perf script with a script behind it."""
+    path = bench.inputs.recording(bench.samples, "-g", program="recursion")
+    script = Path(__file__).with_name("collapse.pl")
+    theirs = ["sh", "-c", f"{bench.perf} script -i {path} | perl {script}"]
+    ours, other = in_turns([*PERFPY, "report", "--folded", "-i", str(path)], theirs, 1)
+    show(f"folded, {bench.samples:,} samples", "time", ours.wall, other.wall, "s")
+    show(f"folded, {bench.samples:,} samples", "CPU", ours.cpu, other.cpu, "s")
+
+
+def bench_memory(bench: Bench) -> None:
+    """The memory of perfpy report for a recording against that for one of a tenth of its size, and both within a limit."""
+    for options in ([], ["-g"]):
+        small, large = (bench.inputs.recording(samples, *options, program="recursion") for samples in (bench.samples // 10, bench.samples))
+        ours, less = (run_once(["sh", "-c", _LIMITED, "sh", *PERFPY, "report", "--stdio", "-i", str(path)]) for path in (large, small))
+        show(" ".join(["ten times as many samples", *options]), "memory", ours.memory, less.memory, "MB")
 
 
 def bench_script(bench: Bench) -> None:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from perfpy.abi import records, user_records
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import SampleType
-from perfpy.abi.records import IdLayout
 from perfpy.abi.sample_encoding import encode_sample
+from perfpy.abi.sample_id import IdLayout, SampleId
 from perfpy.perfdata.features import Feature, encode_feature
 from perfpy.perfdata.header import HEADER_SIZE, AttrEntry, FileHeader, PipeHeader, Section
 
@@ -52,7 +52,7 @@ class PerfDataBuilder:
 
     def record(self, record: Any, event: int = 0) -> PerfDataBuilder:
         """A value of perfpy.abi.records or user_records."""
-        if type(record).__module__ == user_records.__name__:
+        if isinstance(record, user_records.UserRecord) and not isinstance(record, records.Unknown):
             return self.raw(user_records.encode(record, self.endian))
         attr = self.attrs[event]
         return self.raw(records.encode(record, IdLayout(attr.sample_type if attr.sample_id_all else 0, self.endian), self.endian))
@@ -129,8 +129,8 @@ def simple_recording(samples: int = 10, **builder: Any) -> PerfDataBuilder:
     """A process that maps a file and is sampled."""
     built = PerfDataBuilder(**builder)
     ids = {"pid": 7, "tid": 7, "time": 100}
-    built.record(records.Comm(0, 7, 7, "busy", records.SampleId(**ids)))
-    built.record(records.Mmap2(2, 7, 7, 0x1000, 0x1000, 0, 8, 1, 99, 0, 5, 2, "/bin/busy", b"", records.SampleId(**ids)))
+    built.record(records.Comm(0, 7, 7, "busy", SampleId(**ids)))
+    built.record(records.Mmap2(2, 7, 7, 0x1000, 0x1000, 0, 8, 1, 99, 0, 5, 2, "/bin/busy", b"", SampleId(**ids)))
     for number in range(samples):
         built.sample(misc=2, ip=0x1000 + number, pid=7, tid=7, time=200 + 10 * number, period=1000)
     return built
@@ -145,7 +145,7 @@ def out_of_order() -> PerfDataBuilder:
                 time = 1_000_000_000 + cycle * 1_000_000 + number * 1000
                 built.sample(ip=0x1000 + number, pid=7, tid=7 + (first > 0), time=time, period=1, misc=2)
             if first and not cycle:
-                late = records.SampleId(pid=7, tid=7, time=1_000_021_000)
+                late = SampleId(pid=7, tid=7, time=1_000_021_000)
                 built.record(records.Comm(0, 7, 7, "late", late))
                 built.record(records.Mmap2(2, 7, 7, 0x1000, 0x1000, 0, 8, 1, 5, 0, 5, 2, "/bin/late", b"", late))
         built.round()

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.analysis.layout import Wanted
-from perfpy.analysis.options import CallGraph, ReportOptions
-from perfpy.analysis.sortkeys import Mode
+from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.report.options import CallGraph, ReportOptions
+from perfpy.analysis.sortkeys.names import Mode
 from perfpy.recording import Recording
 from perfpy.symbols.debugfiles import SymbolOptions
-from perfpy.views.report_text import HEADER_HINT, TextOptions, report_lines
+from perfpy.views.report.text import HEADER_HINT, TextOptions, report_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

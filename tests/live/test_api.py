@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -65,8 +66,8 @@ def test_a_stretch_that_fails_leaves_no_counter_open():
 
 def test_a_program_is_recorded_and_read_back(tmp_path):
     path = tmp_path / "perf.data"
-    program = [sys.executable, "-c", "sum(i * i for i in range(1_000_000))"]
-    summary = perfpy.record(program, events="task-clock:u", output=str(path), frequency=1000, call_graph=True)
+    program = [Path(sys.executable), "-c", "sum(i * i for i in range(1_000_000))"]
+    summary = perfpy.record(program, events="task-clock:u", output=path, frequency=1000, call_graph=True)
     assert (summary.exit_code, summary.lost, summary.path) == (0, 0, str(path))
     with perfpy.open(path) as recording:
         assert [event.name for event in recording.events] == ["task-clock:u"]
@@ -86,6 +87,11 @@ def test_a_recording_passes_the_program_s_exit_status_on(tmp_path):
         (lambda: perfpy.stat(["true"], events="cyclse"), errors.UnknownEvent),
         (lambda: perfpy.count("page-faults,,"), errors.EventSyntaxError),
         (perfpy.count, errors.UsageError),
+        (lambda: perfpy.stat([""]), errors.WorkloadFailed),
+        (lambda: perfpy.stat(["sleep", 1]), errors.UsageError),
+        (lambda: perfpy.stat(["true"], repeat=0), errors.UsageError),
+        (lambda: perfpy.stat(duration=-1), errors.UsageError),
+        (lambda: perfpy.record(["true"], frequency=-1), errors.UsageError),
         (lambda: perfpy.record("true"), errors.UsageError),
         (lambda: perfpy.record(["true"], frequency=10, period=10, output="/nowhere/x"), errors.PerfError),
     ],

@@ -103,6 +103,29 @@ def test_ctrl_c_leaves_a_complete_recording(tmp_path):
     assert len(perfpy("script", "-i", str(path)).stdout.splitlines()) > 10
 
 
+@pytest.mark.live
+@pytest.mark.parametrize("command", ["stat", "record -o perf.data"])
+def test_without_streams_measuring_works(command, tmp_path):
+    """As cron and some daemons start programs: the file that is written does not become the program's stderr."""
+    program = f"{sys.executable} -c 'import os; os.write(2, bytes(99))' || echo failed > failed"
+    line = f'{sys.executable} -m perfpy {command} {" ".join(EVENT)} -- sh -c "{program}" <&- >&- 2>&-'
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+    assert subprocess.run(line, shell=True, check=False, timeout=60, cwd=tmp_path, env=environment).returncode == 0
+    assert (tmp_path / "failed").exists()  # as without perfpy: there is no stderr
+    if command != "stat":
+        assert perfpy("script", "-i", str(tmp_path / "perf.data")).returncode == 0
+
+
+@pytest.mark.live
+@pytest.mark.parametrize(
+    "line", ["record -c -1", "record -c 99999999999999999999", "record -r 99999999999999999999", "stat -I 99999999999999999999"]
+)
+def test_numbers_that_nothing_can_hold(line, tmp_path):
+    process = perfpy(*line.split(), "--", "true", cwd=tmp_path)
+    assert process.returncode == 129
+    assert "whole number" in the_line(process) or "no number above" in the_line(process)
+
+
 # -- files ---------------------------------------------------------------------
 
 

@@ -18,7 +18,7 @@ from perfpy.symbols import elf_symbols
 from perfpy.symbols.address_space import TaskTimeline
 from perfpy.symbols.elf import ElfFile
 from perfpy.symbols.symbolizer import Symbolizer
-from tests.unit.symbols.timeline import Side, mmap
+from tests.builders.timeline import Side, mmap
 
 pytestmark = pytest.mark.live
 
@@ -79,23 +79,108 @@ def test_the_perf_map_of_python_names_its_functions():
         path.unlink(missing_ok=True)
 
 
+def first_symbol(name: str, original: str, pid: int) -> tuple[str, str]:
+    """The name of a program's first symbol, and the one found for it in a mapping of that name in a process that runs."""
+    file = ElfFile(original)
+    table = elf_symbols.load(file, file)
+    symbolizer = Symbolizer(TaskTimeline([Side(mmap(pid, 0x400000, 1 << 24, name), 0)]))
+    one = np.array([0x400000 + int(table.symbols.start[0])], np.uint64)
+    symbolizer.frame_ids(np.array([pid]), one, np.array([1], np.uint64), np.array([MISC_USER], np.uint8))
+    symbol = int(symbolizer.resolve().symbol[0])
+    return table.name(0), symbolizer.symbols.name(symbol) if symbol >= 0 else "-"
+
+
+def until_mapped(process: subprocess.Popen[bytes], name: str) -> None:
+    """Wait until exec is done."""
+    maps, late = Path(f"/proc/{process.pid}/maps"), time.monotonic() + 20
+    while name not in maps.read_text() and time.monotonic() < late:
+        time.sleep(0.001)
+
+
 def test_a_deleted_program_that_still_runs_is_named(tmp_path: Path):
     original = shutil.which("sleep") or "/bin/sleep"
     program = shutil.copy(original, tmp_path / "sleeper")
     with subprocess.Popen([program, "60"]) as process:
         try:
-            maps = Path(f"/proc/{process.pid}/maps")
-            while str(program) not in maps.read_text():  # until exec is done
-                time.sleep(0.001)
+            until_mapped(process, str(program))
             os.unlink(program)
-            file = ElfFile(original)
-            table = elf_symbols.load(file, file)
-            offset = int(table.symbols.start[0])
-            source = TaskTimeline([Side(mmap(process.pid, 0x400000, 1 << 24, f"{program} (deleted)"), 0)])
-            symbolizer = Symbolizer(source)
-            one = np.array([0x400000 + offset], np.uint64)
-            symbolizer.frame_ids(np.array([process.pid]), one, np.array([1], np.uint64), np.array([MISC_USER], np.uint8))
-            assert symbolizer.resolve().symbol.tolist() == [0]
-            assert symbolizer.symbols.name(0) == table.name(0)
+            expected, found = first_symbol(f"{program} (deleted)", original, process.pid)
+            assert found == expected
         finally:
             process.kill()
+
+
+def test_a_recording_keeps_a_program_that_was_deleted_while_it_ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    program, data = shutil.copy(shutil.which("bash") or "/bin/sh", tmp_path / "shell"), str(tmp_path / "perf.data")
+    with subprocess.Popen([program, "-c", "while :; do :; done"]) as process:
+        try:
+            until_mapped(process, str(program))
+            os.unlink(program)
+            perfpy = [sys.executable, "-m", "perfpy", "record", "-q", "-F", "999", "-p", str(process.pid), "-o", data]
+            subprocess.run([*perfpy, "--", "sleep", "0.3"], check=True, capture_output=True, timeout=60)
+        finally:
+            process.kill()
+    recording = Recording(data)
+    symbolizer = recording.symbolizer()
+    for batch in recording.data.batches():
+        symbolizer.frame_ids(batch.columns["pid"], batch.columns["ip"], batch.key, batch.columns["cpumode"])
+    symbolizer.resolve()
+    dsos = {symbolizer.dsos[symbolizer.symbols.dso(number)].name for number in range(len(symbolizer.symbols))}
+    assert f"{program} (deleted)" in dsos
+
+
+def test_a_program_in_memory_that_still_runs_is_named():
+    original = shutil.which("sleep") or "/bin/sleep"
+    memory = os.memfd_create("sleeper", 0)
+    os.write(memory, Path(original).read_bytes())
+    with subprocess.Popen([f"/proc/self/fd/{memory}", "60"], pass_fds=[memory]) as process:
+        try:
+            until_mapped(process, "memfd:sleeper")
+            expected, found = first_symbol("/memfd:sleeper (deleted)", original, process.pid)
+            assert found == expected
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def container() -> None:
+    """Skips where mounts of a process's own are not allowed."""
+    if subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"], check=False, capture_output=True).returncode:
+        pytest.skip("not allowed to make a mount namespace")
+
+
+@pytest.mark.particular
+@pytest.mark.usefixtures("container")
+def test_a_program_of_a_container_is_read_through_its_root(tmp_path: Path):
+    original = shutil.which("sleep") or "/bin/sleep"
+    inside = tmp_path / "sleeper"
+    script = f"mount -t tmpfs none {tmp_path} && cp {original} {inside} && exec {inside} 60"
+    with subprocess.Popen(["unshare", "-m", "sh", "-c", script]) as process:
+        try:
+            until_mapped(process, str(inside))
+            assert not inside.exists()
+            expected, found = first_symbol(str(inside), original, process.pid)
+            assert found == expected
+        finally:
+            process.kill()
+
+
+@pytest.mark.particular
+@pytest.mark.usefixtures("container")
+def test_the_perf_map_of_a_container_is_under_the_pid_that_is_known_there():
+    script = "mount -t tmpfs none /tmp && echo 7000 40 inside > /tmp/perf-1.map && exec sleep 60"
+    with subprocess.Popen(["unshare", "-m", "-p", "-f", "sh", "-c", script]) as outer:
+        children, late = Path(f"/proc/{outer.pid}/task/{outer.pid}/children"), time.monotonic() + 20
+        while not (child := children.read_text().strip()) and time.monotonic() < late:
+            time.sleep(0.001)
+        try:
+            while "sleep" not in Path(f"/proc/{child}/comm").read_text() and time.monotonic() < late:
+                time.sleep(0.001)
+            symbolizer = Symbolizer(TaskTimeline([Side(mmap(int(child), 0x7000, 0x1000, "//anon"), 0)]))
+            address, key = np.array([0x7010], np.uint64), np.array([1], np.uint64)
+            symbolizer.frame_ids(np.array([int(child)]), address, key, np.array([MISC_USER], np.uint8))
+            symbolizer.resolve()
+            assert symbolizer.symbols.name(0) == "inside"
+        finally:
+            os.kill(int(child), 9)

@@ -98,7 +98,7 @@ def test_a_delay_leaves_the_beginning_out(tmp_path, busy):
 
 
 def test_a_process_is_recorded_until_it_ends(tmp_path):
-    with subprocess.Popen([sys.executable, "-S", "-c", "sum(range(60_000_000))"]) as process:
+    with subprocess.Popen([sys.executable, "-S", "-c", "sum(range(20_000_000))"]) as process:
         environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
         done = subprocess.run(command(*EVENT, "-p", str(process.pid)), cwd=tmp_path, env=environment, timeout=60, check=True)
     assert done.returncode == 0

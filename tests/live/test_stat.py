@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -29,6 +30,16 @@ def counts(run: subprocess.CompletedProcess[str]) -> dict[str, float]:
     return {o["event"]: float(o["counter-value"]) for o in map(json.loads, run.stderr.splitlines()) if o["counter-value"][0] != "<"}
 
 
+def wait_until_it_counts(pid: int) -> None:
+    """Until a process has counters open, and a little longer."""
+    for _ in range(200):
+        with contextlib.suppress(FileNotFoundError):  # a descriptor that is closed meanwhile
+            if any("perf_event" in os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")):
+                break
+        time.sleep(0.05)
+    time.sleep(0.3)
+
+
 TOUCH = "import mmap; m = mmap.mmap(-1, 4096 * 2000)\nfor i in range(2000): m[i * 4096] = 1"
 
 
@@ -38,6 +49,13 @@ def test_children_and_threads_are_counted_unless_told_not_to() -> None:
     with_children = counts(stat("-j", "-e", "page-faults:u,page-faults", "--", *script))
     alone = counts(stat("-j", "-i", "-e", "page-faults", "--", *script))
     assert with_children["page-faults"] > alone["page-faults"] + 2000
+
+
+def test_verbose_shows_attrs_and_readings() -> None:
+    """-v: value and times of each event; -vv: each attr as the kernel got it."""
+    said = stat("-vv", "-e", "task-clock,page-faults", "--", "true").stderr
+    assert re.search(r"^page-faults: [1-9]\d* (\d+) \1$", said, re.MULTILINE)
+    assert "perf_event_attr: task-clock" in said
 
 
 def test_counts_of_a_killed_program_are_kept() -> None:
@@ -65,7 +83,7 @@ def test_the_programs_own_output_is_untouched(tmp_path: Path) -> None:
 def test_ctrl_c_prints_what_was_counted() -> None:
     """An interrupted -a shows its counts and ends as interrupted."""
     with subprocess.Popen([*PERFPY, "-a", "-x,", "-e", "cs"], stderr=subprocess.PIPE, text=True) as process:
-        time.sleep(0.6)
+        wait_until_it_counts(process.pid)
         process.send_signal(signal.SIGINT)
         _, text = process.communicate(timeout=10)
     assert ",cs," in text
@@ -160,7 +178,7 @@ def test_intervals_are_saved_as_perf_saves_them(tmp_path: Path) -> None:
     """Rounds of intervals alone, which can be compared nevertheless; --summary adds the result."""
     path = str(tmp_path / "counts.data")
     for more, results in (((), 0), (("--summary",), 1)):
-        stat("record", "-o", path, "-I", "20", "-e", "task-clock", *more, "--", "sleep", "0.05")
+        stat("record", "-o", path, "-I", "20", "-e", "task-clock", *more, "--", "sleep", "0.3")
         rounds = stat("report", "-i", path, "-j").stderr.splitlines()
         assert sum('"interval"' not in line for line in rounds) == results
         assert len(rounds) >= 3

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+import os
 from typing import TYPE_CHECKING
 
 import pytest
 
 from perfpy.abi import records
+from perfpy.errors import OutputFailed
 from perfpy.perfdata.features import Feature
 from perfpy.recording import Recording, Sample
 from tests.builders.perfdata import PerfDataBuilder, simple_recording
@@ -51,6 +54,28 @@ def test_the_header_and_the_context_manager(recording: Recording) -> None:
         assert same.header["hostname"] == "vm"
         assert sum(len(batch) for batch in same.batches(["ip"])) == 20
     assert recording.warnings == []
+
+
+def test_a_report_takes_its_keys_as_a_text_too(recording: Recording) -> None:
+    assert recording.report(by="comm,pid").top(1)[0].texts == recording.report(by=["comm", "pid"]).top(1)[0].texts
+
+
+def test_a_flame_graph_is_one_page(recording: Recording, tmp_path: Path) -> None:
+    recording.flamegraph(tmp_path / "flame.html", after=recording)
+    assert (tmp_path / "flame.html").read_text().startswith("<!doctype html>")
+    with pytest.raises(OutputFailed, match="nowhere"):
+        recording.flamegraph("/nowhere/flame.html")
+
+
+def test_a_recording_that_is_forgotten_is_closed(recording: Recording) -> None:
+    def open_files() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    before = open_files()
+    for _ in range(3):
+        Recording(recording.path).report(by="comm")
+    gc.collect()
+    assert open_files() <= before
 
 
 def test_columns_become_tables_of_other_packages(recording: Recording) -> None:

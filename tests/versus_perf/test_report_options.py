@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.builders.report_lines import comparable
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -23,6 +25,8 @@ RECORDINGS = {
     "callchains": ["-g", "-F", "999"],
     "group": ["-e", "{cpu-clock,page-faults}"],
     "cgroups": ["-e", "cpu-clock", "--all-cgroups"],
+    "namespaces": ["-F", "999", "--namespaces"],
+    "two modes": ["-e", "cpu-clock:u,cpu-clock:k", "-g", "-F", "999"],
 }
 PLAIN = [
     "",
@@ -44,6 +48,18 @@ PLAIN = [
     "--stdio-color=always -H -s comm,dso",
     "--stdio-color=always -t , -s comm",
     "--stdio-color=never -s comm",
+    "-w 12,12,30,10",
+    "-w 12,12,30,10 -v -s comm,dso",
+    "-H -w 5,6,7 -s comm,{dso,sym} -g none",
+    "-H -c grep -g none",
+    "-F pid,weight1,overhead_children",
+    "-F overhead,overhead_children,comm",
+    "-s symoff -g none --symfs /nonexistent -d [kernel.kallsyms]",
+    "-s cgroup_id,comm",
+    "-c grep -s comm",
+    "-c grep -s dso",
+    "-c ls -s sym --percentage relative",
+    "--no-group -s comm",
 ]
 WITH_CHAINS = [
     "-g callee",
@@ -57,13 +73,19 @@ WITH_CHAINS = [
     "--stdio-color=always",
     "--stdio-color always -g flat -t ;",
     "--stdio-color=always --no-children -g fractal,0.5,callee,count",
+    "-g none",
+    "-c grep --percentage relative",
+    "-d [kernel.kallsyms]",
 ]
-WITH_GROUPS = ["--no-group", "--group-sort-idx 1", "-H -s comm,{dso,sym}"]
+WITH_GROUPS = ["--no-group", "--group-sort-idx 1", "-H -s comm,{dso,sym}", "-F overhead,overhead_children,comm"]
+WITH_GROUPED_CHAINS = ["--group", "--group --group-sort-idx 1", "--group -g callee"]
 LINES = {
     "flat": PLAIN,
     "callchains": PLAIN[:1] + WITH_CHAINS,
     "group": PLAIN[:4] + WITH_GROUPS,
     "cgroups": ["-s cgroup,comm", "-s comm,cgroup"],
+    "namespaces": ["-s cgroup_id,comm", "-s comm,cgroup_id"],
+    "two modes": WITH_GROUPED_CHAINS,
 }
 
 
@@ -77,7 +99,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, perf: str) -> dict[str, P
     return made
 
 
-def printed(command: list[str], line: str, path: Path) -> list[bytes]:
+def printed(command: list[str], line: str, path: Path) -> list[str]:
     environment = os.environ | {"LC_ALL": "C", "PERF_CONFIG": "/dev/null", "COLUMNS": "200"}
     done = subprocess.run(
         [*command, "report", "--stdio", *line.split(), "-i", str(path)],
@@ -87,9 +109,24 @@ def printed(command: list[str], line: str, path: Path) -> list[bytes]:
         check=True,
         timeout=60,
     )
-    return [line.rstrip() for line in done.stdout.splitlines() if not RUN_DEPENDENT.search(line)]
+    return comparable([os.fsdecode(line.rstrip()) for line in done.stdout.splitlines() if not RUN_DEPENDENT.search(line)])
 
 
 @pytest.mark.parametrize(("name", "line"), [(name, line) for name, lines in LINES.items() for line in lines])
 def test_the_report_is_perfs(name: str, line: str, recorded: dict[str, Path], perf: str) -> None:
     assert printed(PERFPY, line, recorded[name]) == printed([perf], line, recorded[name])
+
+
+def test_a_pipes_features_are_shown_with_its_report(perf: str, tmp_path: Path) -> None:
+    path = tmp_path / "pipe.data"
+    with path.open("wb") as file:
+        command = [perf, "record", "-q", "-o", "-", "sh", "-c", "ls -R /usr/include"]
+        subprocess.run(command, stdout=file, stderr=subprocess.DEVNULL, check=True, timeout=60)
+    assert printed(PERFPY, "-I -s comm", path) == printed([perf], "-I -s comm", path)
+
+
+def test_names_may_stand_in_a_file(recorded: dict[str, Path], perf: str, tmp_path: Path) -> None:
+    names = tmp_path / "names"
+    names.write_text("ls\ngrep\n")
+    for line in (f"-c file://{names} -s comm", f"-c file://{names},sh -s comm,dso"):
+        assert printed(PERFPY, line, recorded["flat"]) == printed([perf], line, recorded["flat"])

@@ -37,6 +37,9 @@ OPTIONS = [
     "--show-round-events",
     "--dump-unsorted-raw-trace",
     "--no-inline",
+    "-L --show-task-events",
+    "-L -F tid,pid,cpu,time,ip",
+    "-d --show-mmap-events",
 ]
 
 
@@ -73,6 +76,20 @@ def test_rounds_and_records_out_of_order_are_perfs(perf: str, tmp_path: Path, sh
     expected = text_of([perf], path, options.split())
     assert expected
     assert text_of([sys.executable, "-m", "perfpy"], path, options.split()) == expected
+
+
+def test_files_for_each_event_are_perfs(perf: str, tmp_path: Path) -> None:
+    (tmp_path / "perf.data").write_bytes((GOLDEN / "tracepoints.data").read_bytes())
+    said: list[bytes] = []
+    written: list[dict[str, bytes]] = []
+    for program in ([perf], [sys.executable, "-m", "perfpy"]):
+        said.append(text_of(program, tmp_path / "perf.data", ["--per-event-dump"]))
+        written.append({path.name: path.read_bytes() for path in tmp_path.glob("*.dump")})
+        for path in tmp_path.glob("*.dump"):
+            path.unlink()
+    assert said[0] == said[1]
+    assert said[0]
+    assert written[0] == written[1]
 
 
 #: events whose formats perf's library reads differently from version to version (sizeof of kernel types, characters as arguments)

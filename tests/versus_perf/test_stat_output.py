@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.builders.stat_shapes import csv_shape, json_shape, text_shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,10 +49,6 @@ OPTIONS = [
     "--quiet -- true",
 ]
 OPTIONS_WITH_FIELDS = [options for options in OPTIONS if not re.search("--table|--metric-only", options)]
-NUMBER = re.compile(r" *\d[\d,]*(\.\d+)?")
-REPEATS = re.compile(r"\+-.*time elapsed|\([+-][\d.]+\) #")
-NOISE = re.compile(r"  \( \+-.*% \)$")
-RATE = re.compile(r"[KMG]?/sec *")
 
 
 def stat(program: list[str], options: str) -> str:
@@ -62,39 +59,6 @@ def stat(program: list[str], options: str) -> str:
 
 def perfpy_stat(options: str) -> str:
     return stat([sys.executable, "-m", "perfpy"], options)
-
-
-def text_shape(text: str) -> list[str]:
-    """Lines with each number replaced by its width and decimals, each kind of line once."""
-    lines = []
-    for line in text.splitlines():
-        shape = NOISE.sub("", line)
-        shape = RATE.sub(lambda found: f"<rate {len(found[0])}>", shape)
-        if REPEATS.search(shape):  # how many decimals and marks there are depends on the values
-            shape = re.sub(r"[#+-]+", "+", re.sub(r" *\d[\d.]*", "<>", shape))
-        shape = NUMBER.sub(lambda found: f"<{len(found[0])} {len(found[1] or '')}>", shape)
-        if "# Table of" in line or "# Final result" in line:  # indented by as much as the times below it are wide
-            shape = shape.strip()
-        lines.append(shape)
-    return sorted(set(lines), key=lines.index)
-
-
-def csv_shape(text: str) -> list[list[str]]:
-    """Fields with numbers replaced by their decimals."""
-    found = []
-    for line in text.splitlines():
-        fields = [RATE.sub("/sec", field) for field in line.split(",")]
-        found.append([re.sub(r"^\d+(\.\d+)?", lambda number: f"<{len(number[1] or '')}>", field) for field in fields])
-    return found
-
-
-def json_shape(text: str) -> list[list[tuple[str, str]]]:
-    """Keys in order, with the texts among the values."""
-    found = []
-    for line in text.splitlines():
-        pairs = json.loads(line, object_pairs_hook=list)
-        found.append([(key, re.sub(r"^\d[\d.]*|[KMG](?=/sec)", "", str(value))) for key, value in pairs])
-    return found
 
 
 def unique(shapes: Iterable[object]) -> list[object]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.versus_perf.test_stat_output import csv_shape, json_shape, text_shape
+from tests.builders.stat_shapes import csv_shape, json_shape, text_shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,16 +6,17 @@ BuildIdCache (of perfpy.symbols) keeps the files themselves.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Final
 
+from perfpy.abi.build_ids import MISC_BUILD_ID_SIZE, HeaderBuildId
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
-from perfpy.abi.user_records import MISC_BUILD_ID_SIZE, HeaderBuildId
 from perfpy.capture.record.synthesis import KERNEL
-from perfpy.symbols import buildid
+from perfpy.symbols import buildid, live_process
 from perfpy.symbols.buildid_cache import BuildIdCache
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from perfpy.capture.record.dso_hits import Dso
 
@@ -34,15 +35,28 @@ def own_build_id(name: str) -> bytes:
     return buildid.of_file(name) if name.startswith("/") and not name.startswith("//") else b""
 
 
-def table(dsos: Iterable[Dso]) -> tuple[HeaderBuildId, ...]:
-    """The entries for the files that have a build-id."""
+def places(dsos: Iterable[Dso]) -> dict[str, str]:
+    """Where the files are that are not at their path: deleted ones, and those of containers, while their processes run."""
+    found = {}
+    for dso in dsos:
+        is_file = dso.name.startswith("/") and not dso.name.startswith("//") and not dso.is_kernel
+        if is_file and (not os.path.exists(dso.name) or live_process.other_root(dso.pid)):
+            place = next(live_process.places_of(dso.name, (dso.pid,)), "")
+            if place:
+                found[dso.name] = place
+    return found
+
+
+def table(dsos: Iterable[Dso], elsewhere: Mapping[str, str] | None = None) -> tuple[HeaderBuildId, ...]:
+    """The entries for the files that have a build-id. elsewhere: as `places` has it."""
+    elsewhere = elsewhere or {}
     found = []
     for dso in dsos:
-        build_id = dso.build_id or own_build_id(dso.name)
+        build_id = dso.build_id or own_build_id(elsewhere.get(dso.name, dso.name))
         if build_id:
             misc = MISC_BUILD_ID_SIZE | (MISC_KERNEL if dso.is_kernel else MISC_USER)
             found.append(HeaderBuildId(misc, _PID, build_id, dso.name))
     return tuple(found)
 
 
-__all__ = ["BuildIdCache", "own_build_id", "table"]
+__all__ = ["BuildIdCache", "own_build_id", "places", "table"]

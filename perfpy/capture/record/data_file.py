@@ -21,7 +21,7 @@ from perfpy.perfdata.writer import FileWriter, WrittenEvent
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from perfpy.abi.user_records import HeaderBuildId
+    from perfpy.abi.build_ids import HeaderBuildId
     from perfpy.capture.record.dso_hits import DsoHits
     from perfpy.capture.record.options import RecordOptions
     from perfpy.capture.record.output import Output
@@ -193,11 +193,13 @@ class DataFile:
         return hits
 
     def _build_ids(self, hits: DsoHits) -> tuple[HeaderBuildId, ...]:
-        from perfpy.capture.record.build_ids import BuildIdCache, table  # as above
+        from perfpy.capture.record.build_ids import BuildIdCache, places, table  # as above
 
-        found = table(hits.dsos.values() if self._options.buildid_all else hits.hit())
+        dsos = [*(hits.dsos.values() if self._options.buildid_all else hits.hit())]
+        elsewhere = places(dsos)
+        found = table(dsos, elsewhere)
         if self._options.buildid_cache:
-            BuildIdCache(self._options.buildid_dir).add(found)
+            BuildIdCache(self._options.buildid_dir).add(found, elsewhere)
         return found
 
     def _longest_piece(self) -> int:

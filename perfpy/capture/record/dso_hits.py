@@ -17,7 +17,8 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_KERNEL, MISC_MMAP_BUILD_ID, NATIVE_ENDIAN, RecordType, SampleType
-from perfpy.abi.records import NO_ID, Fork, Mmap, Mmap2, decode
+from perfpy.abi.records import Fork, Mmap, Mmap2, decode
+from perfpy.abi.sample_id import NO_ID
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,13 +35,14 @@ _MAPS: Final = (RecordType.MMAP, RecordType.MMAP2, RecordType.FORK)
 
 
 class Dso:
-    """A mapped file: its name in the records, and its build-id where a record told it."""
+    """A mapped file: its name in the records, the process that mapped it last, and its build-id where a record told it."""
 
-    __slots__ = ("build_id", "hit", "is_kernel", "name")
+    __slots__ = ("build_id", "hit", "is_kernel", "name", "pid")
 
-    def __init__(self, name: str, *, is_kernel: bool) -> None:
+    def __init__(self, name: str, *, is_kernel: bool, pid: int = -1) -> None:
         self.name = name
         self.is_kernel = is_kernel
+        self.pid = pid
         self.build_id = b""
         self.hit = False
 
@@ -101,6 +103,7 @@ class DsoHits:
         if is_kernel and name.startswith("[kernel.kallsyms]"):
             name = "[kernel.kallsyms]"  # the symbol behind it only says where the map starts
         dso = self.dsos.setdefault(name, Dso(name, is_kernel=is_kernel))
+        dso.pid = record.pid
         if isinstance(record, Mmap2) and record.misc & MISC_MMAP_BUILD_ID:
             dso.build_id = record.build_id
         maps = self._kernel_maps if is_kernel else self._maps.setdefault(record.pid, [])

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.abi import user_records
 from perfpy.abi.flags import NATIVE_ENDIAN
-from perfpy.abi.records import LostSamples, SampleId, encode
+from perfpy.abi.records import LostSamples, encode
+from perfpy.abi.sample_id import SampleId
 from perfpy.abi.user_records import (
     EVENT_UPDATE_CPUS,
     EVENT_UPDATE_NAME,
@@ -27,7 +28,7 @@ from perfpy.abi.user_records import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfpy.abi.records import IdLayout
+    from perfpy.abi.sample_id import IdLayout
     from perfpy.capture.record.sample_counters import SampleCounters
     from perfpy.kernel.ring import Ring
 

@@ -2,7 +2,7 @@
 
 What enters: a recording, and what to add: an ELF file per function of jitdump
 files (with the MMAP2 records that map them), build-ids of the files that
-samples hit. What leaves: a new recording with the same events and features.
+samples hit, in a table or in the mappings themselves. What leaves: a new recording with the same events and features.
 
 The records that mark rounds are left out: what is added is older than what
 stands around it, so a reader has to put all records in order of time.
@@ -10,23 +10,26 @@ stands around it, so a reader has to put all records in order of time.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi import records
-from perfpy.abi.flags import MISC_USER, NATIVE_ENDIAN, RecordType, SampleType
+from perfpy.abi.flags import MISC_MMAP_BUILD_ID, MISC_USER, NATIVE_ENDIAN, RecordType, SampleType
+from perfpy.abi.framing import HEADER
+from perfpy.abi.sample_id import IdLayout, SampleId
 from perfpy.errors import OutputFailed, PerfError
 from perfpy.perfdata.features import Feature, encode_feature
 from perfpy.perfdata.writer import FileWriter, WrittenEvent
 from perfpy.symbols import jitdump
-from perfpy.symbols.dso import is_anonymous
+from perfpy.symbols.dso import KERNEL_NAME, is_anonymous
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
-    from perfpy.abi.user_records import HeaderBuildId
+    from perfpy.abi.build_ids import HeaderBuildId
     from perfpy.perfdata.reader import PerfData
     from perfpy.perfdata.side_band import SideRecord
 
@@ -51,7 +54,7 @@ class JitInjector:
         self._data = data
         self._folder = folder  # for the images; "": beside each dump
         event = data.events[0]
-        self._layout = records.IdLayout(event.attr.sample_type if event.attr.sample_id_all else 0, data.endian)
+        self._layout = IdLayout(event.attr.sample_type if event.attr.sample_id_all else 0, data.endian)
         self._identity = event.ids[0] if event.ids else 0
         self.dumps: dict[int, str] = {}  # pid -> the dump it wrote
         self.functions = 0
@@ -97,6 +100,8 @@ class JitInjector:
         folder = self._folder or os.path.dirname(dump_path)
         path = f"{folder}/jitted-{load.pid}-{load.code_index}.so"
         try:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)  # not written over: a build-id cache may hold it by a hard link
             with open(path, "wb") as file:
                 file.write(jitdump.image(load, dump.machine, dump.endian))
         except OSError as error:
@@ -106,7 +111,7 @@ class JitInjector:
 
     def _mapping(self, event: jitdump.CodeLoad | jitdump.CodeMove, image: _Mapped) -> bytes:
         state = os.stat(image.path)
-        identity = records.SampleId(event.pid, event.tid, event.time, self._identity, 0, 0, self._identity)
+        identity = SampleId(event.pid, event.tid, event.time, self._identity, 0, 0, self._identity)
         record = records.Mmap2(
             misc=MISC_USER,
             pid=event.pid,
@@ -126,6 +131,40 @@ class JitInjector:
         return records.encode(record, self._layout, self._data.endian)
 
 
+class BuildIdMapper:
+    """Puts build-ids into mappings.
+
+    build_ids: file name -> build-id, b"" where it is not known; only_these: mappings of other files are left out.
+    """
+
+    def __init__(self, data: PerfData, build_ids: Mapping[str, bytes], *, only_these: bool) -> None:
+        event = data.events[0]
+        self._layout = IdLayout(event.attr.sample_type if event.attr.sample_id_all else 0, data.endian)
+        self._endian = data.endian
+        self._build_ids = build_ids
+        self._only_these = only_these
+
+    def changed(self, kind: int, misc: int, record: bytes) -> bytes:
+        """A mapping's record as it shall be, b"" if it shall not be."""
+        mapping = records.decode(kind, misc, record[8:], self._layout, self._endian)
+        if not isinstance(mapping, records.Mmap | records.Mmap2):
+            return record
+        name = KERNEL_NAME if mapping.filename.startswith(KERNEL_NAME) else mapping.filename
+        build_id = self._build_ids.get(name)
+        if build_id is None and self._only_these:
+            return b""
+        if not build_id or misc & MISC_MMAP_BUILD_ID:
+            return record
+        prot, flags = (mapping.prot, mapping.flags) if isinstance(mapping, records.Mmap2) else (_PROT_READ_EXEC, _MAP_PRIVATE)
+        known = records.Mmap2(
+            misc | MISC_MMAP_BUILD_ID,
+            *(mapping.pid, mapping.tid, mapping.addr, mapping.len, mapping.pgoff, 0, 0, 0, 0, prot, flags, mapping.filename),
+            build_id=build_id,
+            sample_id=mapping.sample_id,
+        )
+        return records.encode(known, self._layout, self._endian)
+
+
 def require_monotonic_times(data: PerfData) -> None:
     """Raise PerfError unless the recording has the clock that JIT compilers write."""
     attr = data.events[0].attr
@@ -135,10 +174,17 @@ def require_monotonic_times(data: PerfData) -> None:
         raise PerfError(f"{data.path}: its times are not CLOCK_MONOTONIC's, as those of jitdump files are; record with -k mono")
 
 
-def inject(data: PerfData, path: str, *, jit: JitInjector | None = None, build_ids: Collection[HeaderBuildId] | None = None) -> None:
+def inject(
+    data: PerfData,
+    path: str,
+    *,
+    jit: JitInjector | None = None,
+    build_ids: Collection[HeaderBuildId] | None = None,
+    mapper: BuildIdMapper | None = None,
+) -> None:
     """Write a copy of a recording with what is to be added.
 
-    jit: adds jitted code; build_ids: takes the place of the BUILD_ID feature.
+    jit: adds jitted code; build_ids: takes the place of the BUILD_ID feature; mapper: puts build-ids into mappings.
     Raises PerfError and OutputFailed.
     """
     if data.endian != NATIVE_ENDIAN:
@@ -151,27 +197,26 @@ def inject(data: PerfData, path: str, *, jit: JitInjector | None = None, build_i
         writer.begin([WrittenEvent(event.attr, tuple(event.ids)) for event in data.events], {})
         for record in added:
             writer.write(record)
-        _copy_records(data, writer, jit)
+        _copy_records(data, writer, jit, mapper)
         writer.finish(_features(data, build_ids))
     finally:
         writer.close()
 
 
-def _copy_records(data: PerfData, writer: FileWriter, jit: JitInjector | None) -> None:
-    """All records but the marks of rounds, and those that the injector does not want."""
-    mappings = (RecordType.MMAP, RecordType.MMAP2)
+def _copy_records(data: PerfData, writer: FileWriter, jit: JitInjector | None, mapper: BuildIdMapper | None) -> None:
+    """All records but the marks of rounds; mappings as they shall be."""
     for stream in data.keyed():
         for keyed in stream:
             chunk = keyed.chunk
             for row, kind in enumerate(chunk.types.tolist()):
                 record = chunk.record(row)
-                if kind == RecordType.FINISHED_ROUND:
-                    continue
-                if jit and kind in mappings:
-                    _, misc, _ = records.HEADER[data.endian].unpack_from(record)
-                    if jit.unwanted(records.decode(kind, misc, record[8:], endian=data.endian)):
+                if kind in (RecordType.MMAP, RecordType.MMAP2):
+                    _, misc, _ = HEADER[data.endian].unpack_from(record)
+                    if jit and jit.unwanted(records.decode(kind, misc, record[8:], endian=data.endian)):
                         continue
-                writer.write(record)
+                    record = mapper.changed(kind, misc, record) if mapper else record
+                if record and kind != RecordType.FINISHED_ROUND:
+                    writer.write(record)
 
 
 def _features(data: PerfData, build_ids: Collection[HeaderBuildId] | None) -> dict[Feature, bytes]:

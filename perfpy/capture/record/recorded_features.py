@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from perfpy import __version__
 from perfpy.abi.flags import NATIVE_ENDIAN
-from perfpy.capture.record.environment import Environment
+from perfpy.capture.environment import Environment
 from perfpy.perfdata.feature_values import BpfProgram, ClockData, Compression, EventDesc, EventGroup, SampleTime
 from perfpy.perfdata.features import Feature, encode_feature
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfpy.abi.user_records import HeaderBuildId
+    from perfpy.abi.build_ids import HeaderBuildId
     from perfpy.capture.record.options import RecordOptions
     from perfpy.capture.record.sample_counters import SampleCounters
     from perfpy.events.event import Event

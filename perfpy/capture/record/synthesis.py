@@ -20,7 +20,8 @@ from perfpy.abi.flags import (
     NATIVE_ENDIAN,
     SampleType,
 )
-from perfpy.abi.records import NO_ID, BpfEvent, Cgroup, Comm, Fork, IdLayout, KernelRecord, Ksymbol, Mmap, Mmap2, Namespaces, encode
+from perfpy.abi.records import BpfEvent, Cgroup, Comm, Fork, KernelRecord, Ksymbol, Mmap, Mmap2, Namespaces, encode
+from perfpy.abi.sample_id import NO_ID, IdLayout
 from perfpy.capture.record.kernel_extent import kernel_extent
 from perfpy.kernel.procfs import PROT_EXEC, PROT_READ
 
@@ -198,4 +199,3 @@ class ModulePaths:
                 stem, _, rest = name.partition(".ko")
                 if rest in ("", ".gz", ".xz", ".zst") and name != stem:
                     yield stem.replace("-", "_"), f"{folder}/{name}"
-

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfpy.analysis.comparison import Runs
+from perfpy.analysis.stat.comparison import Runs
 from perfpy.capture.stat.measurement import Hooks, Measurement
 
 if TYPE_CHECKING:

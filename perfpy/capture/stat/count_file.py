@@ -26,7 +26,7 @@ from perfpy.abi.user_records import (
     UserRecord,
     encode,
 )
-from perfpy.capture.record.environment import Environment
+from perfpy.capture.environment import Environment
 from perfpy.capture.targets import ANY, comms
 from perfpy.perfdata.feature_values import EventDesc, EventGroup
 from perfpy.perfdata.features import Feature, encode_feature
@@ -35,7 +35,7 @@ from perfpy.perfdata.writer import FileWriter, PipeWriter, WrittenEvent
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from perfpy.analysis.counts import Cell, CountedEvent
+    from perfpy.analysis.stat.counts import Cell, CountedEvent
     from perfpy.capture.stat.counting import Counting
     from perfpy.capture.stat.measurement import Plan
     from perfpy.perfdata.writer import RecordWriter

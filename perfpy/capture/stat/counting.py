@@ -11,8 +11,8 @@ import errno
 import os
 
 from perfpy.abi.flags import FLAG_FD_CLOEXEC, FLAG_PID_CGROUP, ReadFormat, SampleType
-from perfpy.analysis.counts import Cell, CountedEvent
-from perfpy.analysis.ratios import is_clock
+from perfpy.analysis.stat.counts import Cell, CountedEvent
+from perfpy.analysis.stat.ratios import is_clock
 from perfpy.capture.counter import Counter
 from perfpy.errors import KernelRefused, NotScheduled, UsageError
 from perfpy.kernel import this_machine

@@ -10,9 +10,9 @@ import os
 import select
 import time
 
-from perfpy.analysis.counts import Aggregation, Cell, CountedEvent, Grouping, Row, aggregate, one_cell_a_package
-from perfpy.analysis.statistics import mean, relative_error, standard_error
-from perfpy.analysis.tally import Tally, Times
+from perfpy.analysis.stat.counts import Aggregation, Cell, CountedEvent, Grouping, Row, aggregate, one_cell_a_package
+from perfpy.analysis.stat.statistics import mean, relative_error, standard_error
+from perfpy.analysis.stat.tally import Tally, Times
 from perfpy.capture.stat.counting import ANY, Counting, CountingOptions, Differences
 from perfpy.capture.workload import Workload
 
@@ -21,15 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Final
 
-    from perfpy.analysis.metrics import Metric
+    from perfpy.analysis.stat.metrics import Metric
     from perfpy.capture.control import Command, Control
     from perfpy.capture.targets import Target
     from perfpy.capture.workload import Ended
     from perfpy.kernel import Kernel
 
 _MS: Final = 1_000_000
-#: how often to look whether a task has ended where the kernel cannot tell us
-_LOOK_AGAIN_MS: Final = 100
 
 Readings = dict[CountedEvent, list[Cell]]
 
@@ -136,8 +134,6 @@ class Measurement:
         self._kernel = kernel
         self._differences = Differences()
         self._started = 0
-        self._enabled = False
-        self._rounds = 0
         self._elapsed: list[int] = []
         self._values: dict[CountedEvent, list[int]] = {event: [] for event in plan.events}
         self._rusage: Ended | None = None
@@ -210,7 +206,6 @@ class Measurement:
 
     def _count(self, counting: Counting, workload: Workload | None, outcome: Outcome) -> Readings:
         plan = self._plan
-        self._enabled = False
         if plan.delay:
             self._hooks.note("Events disabled")
         else:
@@ -235,7 +230,6 @@ class Measurement:
         return readings
 
     def _enable(self, counting: Counting) -> None:
-        self._enabled = True
         if not self._plan.options.on_exec:
             counting.enable()
 
@@ -266,7 +260,9 @@ class Measurement:
         if workload and not plan.interval and not plan.timeout and not self._control:
             workload.wait()
             return
-        with _Watch(workload, plan.target.tids) as watch:
+        from perfpy.capture.stat.watch import Watch  # most measurements just wait for their command
+
+        with Watch(workload, plan.target.tids) as watch:
             poller = select.poll()
             for fd in (*watch.fds, hooks.stop_fd, self._control.fd if self._control else -1):
                 if fd >= 0:
@@ -305,7 +301,6 @@ class Measurement:
     def _obey_one(self, command: Command, counting: Counting) -> bool:
         if command.verb == "enable":
             counting.enable()
-            self._enabled = True
             self._hooks.note("Events enabled")
         elif command.verb == "disable":
             counting.disable()
@@ -382,46 +377,3 @@ class Measurement:
             default_set=plan.default_set,
             metrics=plan.metrics,
         )
-
-
-class _Watch:
-    """Knows when a command, or the last of some tasks, has ended; descriptors that wake a poll where the kernel has them."""
-
-    def __init__(self, workload: Workload | None, tids: Sequence[int]) -> None:
-        self._workload = workload
-        self._alive = set() if workload else set(tids)
-        self.fds: dict[int, int] = {}
-        self._blind = False  # some task has no descriptor that tells of its end
-        self._end_seen = False
-        for pid in (workload.pid,) if workload else tids:
-            try:
-                self.fds[os.pidfd_open(pid)] = pid
-            except OSError:  # an old kernel, a thread that leads no process, or gone already
-                self._blind = True
-        self._follows_tasks = bool(self._alive)
-
-    def see_end(self, fd: int) -> None:
-        """A descriptor became readable: its task has ended, though its parent may not have noticed yet."""
-        self._alive.discard(self.fds[fd])
-        self._end_seen = True
-
-    def ended(self) -> bool:
-        """Whether all is over; asks the kernel only when there is a reason to, for this is called several times an interval."""
-        if not (self._end_seen or self._blind):
-            return False
-        if self._workload:
-            return self._workload.poll() is not None
-        return self._follows_tasks and not any(os.path.exists(f"/proc/{tid}") for tid in self._alive)
-
-    def patience(self, wanted: float) -> float | None:
-        """How many ms a poll may sleep; wanted: 0 = for ever."""
-        if self._blind:
-            return min(wanted or _LOOK_AGAIN_MS, _LOOK_AGAIN_MS)
-        return wanted or None
-
-    def __enter__(self) -> _Watch:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        for fd in self.fds:
-            os.close(fd)

@@ -11,8 +11,8 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import PerfType
-from perfpy.analysis.formula import Formula
-from perfpy.analysis.metrics import Metric
+from perfpy.analysis.stat.formula import Formula
+from perfpy.analysis.stat.metrics import Metric
 from perfpy.capture.stat.counting import counted_events
 from perfpy.errors import UnknownEvent, UsageError
 from perfpy.events import parse_events
@@ -22,7 +22,7 @@ from perfpy.events.machine import EVENT_FILES_VARIABLE, this_machine
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from perfpy.analysis.counts import CountedEvent
+    from perfpy.analysis.stat.counts import CountedEvent
 
 BUILT_IN: Final = (
     Definition("CPUs_utilized", r"task\-clock / (duration_time * 1e9)", "1CPUs", "CPUs that were busy", groups=("Default",)),

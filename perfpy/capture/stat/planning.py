@@ -8,7 +8,7 @@ machine's topology. Raises UsageError for combinations that make no sense.
 from __future__ import annotations
 
 from perfpy.abi.attr import EventAttr
-from perfpy.analysis.counts import Aggregation, CountedEvent, Grouping
+from perfpy.analysis.stat.counts import Aggregation, CountedEvent, Grouping
 from perfpy.capture.stat.counting import counted_event, counted_events
 from perfpy.capture.targets import Target
 from perfpy.errors import UsageError

@@ -1,7 +1,7 @@
 """`report -D` and `script -D`: every record as bytes and as text, in the order in which perf delivers them.
 
 What enters: a Recording. What leaves: perf's text on a binary stream. The
-text of samples is made by sampledump, that of perf's own records by userdump.
+text of samples is made by samples, that of perf's own records by user_records.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
 from perfpy.abi import records
-from perfpy.abi.flags import RecordType, SampleType
+from perfpy.abi.flags import NATIVE_ENDIAN, RecordType, SampleType
+from perfpy.abi.framing import HEADER
+from perfpy.abi.sample_id import SampleId
 from perfpy.perfdata.header import PIPE_HEADER_SIZE
 from perfpy.views.dump.records import alternate, record_name, record_text
 from perfpy.views.dump.samples import SampleTexts
-from perfpy.views.dump.swapped import swapped
+from perfpy.views.dump.swapped import as_perf_reads, swapped
 from perfpy.views.dump.user_records import user_record_text
-from perfpy.views.script.sideband import as_perf_reads, host_endian
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from perfpy.perfdata.keyed import KeyedChunk
     from perfpy.recording import Recording
+    from perfpy.views.script.lines import DumpLines
 
 _NEVER: Final = 0xFFFFFFFFFFFFFFFF
 _NO_CPU: Final = 0xFFFFFFFF
@@ -31,11 +33,10 @@ _PRINTABLE: Final = bytes(byte if 32 <= byte < 127 else 0x2E for byte in range(2
 _NO_RECORDS: Final = frozenset(("TOTAL", "UNKNOWN", "INVALID"))
 _FEATURES: Final = 32  # perf 6.12 knows the features below this number
 _UNHANDLED: Final = ": unhandled!\n"
-_HANDLED_BY_SCRIPT: Final = frozenset(
-    (RecordType.THREAD_MAP, RecordType.CPU_MAP, RecordType.STAT_CONFIG, RecordType.STAT, RecordType.STAT_ROUND)
-)
-#: kernel records that perf's report has no text for
-_PLAIN_TEXTS: Final[dict[int, str]] = {RecordType.THROTTLE: _UNHANDLED, RecordType.UNTHROTTLE: _UNHANDLED}
+_SHOWN_BY_SCRIPT: Final = frozenset((RecordType.THREAD_MAP, RecordType.CPU_MAP))
+_HANDLED_BY_SCRIPT: Final = _SHOWN_BY_SCRIPT | {RecordType.STAT_CONFIG, RecordType.STAT, RecordType.STAT_ROUND}
+_EXIT: Final = "PERF_RECORD_EXIT"
+_THROTTLES: Final = frozenset((RecordType.THROTTLE, RecordType.UNTHROTTLE))
 
 
 class _Record(NamedTuple):
@@ -51,12 +52,12 @@ class _Record(NamedTuple):
 
 
 def write_dump(
-    recording: Recording, out: BinaryIO, *, hint: str = "", lines: Iterator[bytes] | None = None, round_text: str = "\n"
+    recording: Recording, out: BinaryIO, *, hint: str = "", lines: DumpLines | None = None, round_text: str = "\n"
 ) -> Counter[int]:
     """All records of a recording.
 
     hint: lines that stand before the first record, behind perf's warning;
-    lines: script's line of each sample, in order of delivery, to stand behind it;
+    lines: script's lines, to stand behind what they are of;
     round_text: what stands behind the name of a FINISHED_ROUND.
     Returns how many entries a histogram of each event would get, for the
     statistics that report prints behind the last record.
@@ -103,7 +104,7 @@ def hex_lines(data: bytes) -> str:
 class _Writer:
     """Makes the text of each record."""
 
-    def __init__(self, recording: Recording, hint: str, lines: Iterator[bytes] | None, round_text: str) -> None:
+    def __init__(self, recording: Recording, hint: str, lines: DumpLines | None, round_text: str) -> None:
         data = recording.data
         self._hint = hint
         self._round_text = round_text
@@ -112,9 +113,10 @@ class _Writer:
         self._data = data
         self._events = data.events
         self._endian = data.endian
-        self._is_foreign = data.endian != host_endian()
+        self._is_foreign = data.endian != NATIVE_ENDIAN
         self._paths = data.stream_paths
         self._samples = SampleTexts(recording, lines)
+        self._lines = lines
         self.entries = self._samples.entries
         self._combined = 0
         self._has_trailers = False
@@ -140,7 +142,7 @@ class _Writer:
             yield self._text(record)
 
     def _text(self, record: _Record) -> str:
-        kind, misc, size = records.HEADER[self._endian].unpack_from(record.data)
+        kind, misc, size = HEADER[self._endian].unpack_from(record.data)
         raw = swapped(kind, misc, record.data) if self._is_foreign else record.data
         # perf counts the bytes of a pipe from behind its header
         place = alternate(record.offset - (PIPE_HEADER_SIZE if self._data.is_pipe else 0))
@@ -153,14 +155,27 @@ class _Writer:
             stamp = self._stamp(0, 0)
             if kind == RecordType.HEADER_ATTR:
                 self._see_event()
-            rest = self._user_text(kind, misc, body)
+            rest = self._user_text(kind, misc, body, record.offset)
             return f"{text}{stamp}{place} [{size:#x}]: PERF_RECORD_{record_name(kind)}{rest}"
         stamp, rest = self._kernel_record(kind, misc, body, record.event)
+        line = self._line(kind, record.offset)
+        if kind == RecordType.EXIT:  # perf shows the line of this one first
+            rest = rest.replace(_EXIT, _EXIT + line, 1)
+        elif kind == RecordType.LOST and line:
+            rest = f"PERF_RECORD_{record_name(kind)}{line}"
+        else:
+            rest += line
         return f"{text}{stamp}{place} [{size:#x}]: {rest}"
 
-    def _user_text(self, kind: int, misc: int, body: bytes) -> str:
+    def _line(self, kind: int, offset: int) -> str:
+        """Script's line of a record that is no sample."""
+        return "" if self._lines is None else self._lines.of_record(kind, offset).decode("utf-8", "surrogateescape")
+
+    def _user_text(self, kind: int, misc: int, body: bytes, offset: int) -> str:
         if kind == RecordType.FINISHED_ROUND:
-            return self._round_text
+            return self._line(kind, offset) or self._round_text
+        if kind in self._handled and kind not in _SHOWN_BY_SCRIPT:
+            return self._line(kind, offset)
         text = user_record_text(kind, misc, body, self._endian, foreign=self._is_foreign)
         return text.removesuffix(_UNHANDLED) if kind in self._handled else text
 
@@ -172,7 +187,7 @@ class _Writer:
             return self._stamp(0, 0), f"PERF_RECORD_{record_name(kind)}\n"
         if self._is_foreign:
             record = as_perf_reads(record)
-        given = record.sample_id or records.SampleId()
+        given = record.sample_id or SampleId()
         stamp = self._stamp(_NO_CPU if given.cpu is None else given.cpu, _NEVER if given.time is None else given.time, is_side_band=True)
         name = f"PERF_RECORD_{record_name(kind)}"
         if isinstance(record, records.Lost):
@@ -181,8 +196,9 @@ class _Writer:
             return stamp, f"{name}: id:{_id_of(given)}: lost samples :{record.lost}\n"
         if isinstance(record, records.Read):
             return stamp, name + self._read_text(record, event)
-        plain = _PLAIN_TEXTS.get(kind)
-        return stamp, name + plain if plain else record_text(record)
+        if kind in _THROTTLES:  # report has no text for them, script has a use
+            return stamp, name + (_UNHANDLED if self._lines is None else "")
+        return stamp, record_text(record)
 
     def _read_text(self, record: records.Read, event: int) -> str:
         from perfpy.abi.counts import decode_read
@@ -203,7 +219,7 @@ class _Writer:
         return text + (f"{time} " if self._combined & SampleType.TIME else "")
 
 
-def _id_of(given: records.SampleId) -> int:
+def _id_of(given: SampleId) -> int:
     ident = given.identifier if given.identifier is not None else given.id
     return _NEVER if ident is None else ident
 
@@ -242,4 +258,4 @@ def _order(record: _Record) -> tuple[int, int, int]:
 
 def _events_of(keyed: KeyedChunk) -> dict[int, int]:
     """Row -> event of the samples of a chunk."""
-    return dict(zip(keyed.samples.tolist(), keyed.events.tolist(), strict=True))
+    return dict(zip(keyed.rows.tolist(), keyed.events.tolist(), strict=True))

@@ -1,7 +1,7 @@
 """Samples as `report -D` shows them: all that they carry, and whose they are.
 
 What enters: the batches of a recording, in order of delivery. What leaves: the
-text of one sample after the other, for the samples that views.dump meets.
+text of one sample after the other, for the samples that views.dump.recording meets.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from perfpy.abi.columns import Ragged
 from perfpy.abi.flags import CONTEXT_USER, BranchSample, ReadFormat, SampleType
 from perfpy.abi.registers import register_name
+from perfpy.symbols.symbolizer import Symbolizer
 from perfpy.views.dump.records import alternate, signed
 from perfpy.views.script.fieldtext import branch_parts, branch_type_text, has_column, page_size_text
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.batches import Batch
     from perfpy.perfdata.events import FileEvent
     from perfpy.recording import Recording
+    from perfpy.views.script.lines import DumpLines
 
 _NEVER: Final = 0xFFFFFFFFFFFFFFFF
 _NO_DATA_SRC: Final = 0x5080021
@@ -45,14 +47,16 @@ Stamp = Callable[[int, int], str]
 
 
 class SampleTexts:
-    """Hands out the text of samples in the order in which views.dump meets them."""
+    """Hands out the text of samples in the order in which views.dump.recording meets them."""
 
-    def __init__(self, recording: Recording, lines: Iterator[bytes] | None = None) -> None:
-        """lines: script's line of each sample, in order of delivery."""
+    def __init__(self, recording: Recording, lines: DumpLines | None = None) -> None:
+        """lines: script's line of each delivery."""
         self._lines = lines
         self._recording = recording
         self._arch = recording.header.get("arch") or os.uname().machine
-        self._symbolizer = recording.symbolizer()
+        # threads that exited keep their names in perf's report, not in its script
+        self._timeline = recording.timeline if lines is not None else recording.make_timeline(keep_exited=True)
+        self._symbolizer = Symbolizer(self._timeline)
         self._samples = self._rows()
         self._next = next(self._samples, None)
         self._last_read: dict[int, int] = {}
@@ -71,8 +75,13 @@ class SampleTexts:
         owner = self._recording.events[int(batch.event[row])]
         sample = _Sample(batch, row, owner)
         start = stamp(sample.number("cpu", 0xFFFFFFFF) & 0xFFFFFFFF, sample.number("time", _NEVER))
-        line = next(self._lines, b"").decode("utf-8", "surrogateescape") if self._lines is not None else ""
-        return start + head + self._details(sample, misc) + self._deliveries(sample, places) + line
+        deliveries = (self._delivery(places) for _ in range(self._deliveries(sample)))
+        return start + head + self._details(sample, misc) + "".join(deliveries)
+
+    def _delivery(self, places: str) -> str:
+        """Whose the sample is, and script's line of it; nothing where script leaves it out early."""
+        line = b"" if self._lines is None else self._lines.of_sample()
+        return "" if line is None else places + line.decode("utf-8", "surrogateescape")
 
     def _rows(self) -> Iterator[tuple[int, Batch, int, str]]:
         """(offset, batch, row, whose it is) of every sample."""
@@ -86,7 +95,7 @@ class SampleTexts:
         rows = len(batch)
         columns = batch.columns
         pid, tid = (columns.get(name, np.full(rows, -1, np.int32)) for name in ("pid", "tid"))
-        timeline = self._recording.timeline
+        timeline = self._timeline
         comms = timeline.comm_ids(tid, batch.key).tolist()
         ids = self._symbolizer.frame_ids(pid, columns.get("ip", np.zeros(rows, np.uint64)), batch.key, columns["cpumode"])
         frames, dsos = self._symbolizer.frames, self._symbolizer.dsos
@@ -96,12 +105,12 @@ class SampleTexts:
             for comm, thread, dso, level in places
         ]
 
-    def _deliveries(self, sample: _Sample, owner: str) -> str:
-        """Whose the sample is, once for each time that it is delivered: once a reading that has moved."""
+    def _deliveries(self, sample: _Sample) -> int:
+        """How often the sample is delivered: once, or once a reading that has moved."""
         if not sample.event.attr.sample_type & SampleType.READ:
             branches = sample.event.attr.sample_type & SampleType.BRANCH_STACK and not sample.event.attr.sample_type & SampleType.CALLCHAIN
             self.entries[sample.event.index] += len(sample.ragged("branch_stack")) if branches else 1
-            return owner
+            return 1
         times = 0
         for reading in sample.readings():
             ident, value = int(reading["id"]), int(reading["value"])
@@ -110,7 +119,7 @@ class SampleTexts:
                 times += moved
                 self.entries[self._event_of[ident]] += moved
                 self._last_read[ident] = value
-        return owner * times
+        return times
 
     def _details(self, sample: _Sample, misc: int) -> str:
         bits = sample.event.attr.sample_type & 0x1FFFFFF

@@ -2,15 +2,16 @@
 
 What enters: the bytes of a record as they stand in the file. What leaves: the
 bytes after perf's own swapping, which knows numbers but not strings, swaps
-pairs of u32 in samples as one u64, and leaves some fields out.
+pairs of u32 in samples as one u64, and leaves some fields out; or the record
+that it reads from them.
 """
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from perfpy.abi import cpu_map, records
 from perfpy.abi.flags import MISC_MMAP_BUILD_ID, RecordType
-from perfpy.abi.user_records import CPU_MAP_LIST, CPU_MAP_RANGE
 
 
 class _Rule(NamedTuple):
@@ -113,7 +114,8 @@ def _attr(body: bytes) -> bytes:
         part = body[at : at + width]
         attr += part.translate(_BITS_REVERSED) if at == _ATTR_FLAGS else part[::-1]
         at += width
-    return attr + _words(body[at:])
+    ids = body[at:]
+    return attr + _words(ids.ljust(-(-len(ids) // 8) * 8, b"\0"))[: len(ids)]
 
 
 def _threads(body: bytes) -> bytes:
@@ -127,8 +129,22 @@ def _threads(body: bytes) -> bytes:
 def _cpu_map(body: bytes) -> bytes:
     """A list { u16 nr, cpus[] }, a mask { u16 nr, long_size; words } or a range { u8 any, pad; u16 start, end }."""
     kind = int.from_bytes(body[:2], "big")
-    if kind == CPU_MAP_RANGE:
+    if kind == cpu_map.RANGE:
         return _numbers(body, (2, 0, 0, 2, 2)) + body[8:]
-    if kind == CPU_MAP_LIST:
+    if kind == cpu_map.LIST:
         return _numbers(body, (2,) * (len(body) // 2))
     return _numbers(body, (2, 2, 2)) + body[6:10] + _words(body[10:])
+
+
+def as_perf_reads(record: Any) -> Any:
+    """A record of a machine of the other byte order as perf 6.12 sees it: it swaps neither an MMAP2's rights nor the task of a SWITCH."""
+    if isinstance(record, records.Mmap2) and not record.misc & MISC_MMAP_BUILD_ID:
+        return record._replace(prot=_swapped32(record.prot), flags=_swapped32(record.flags))
+    given = record.sample_id
+    if isinstance(record, records.Switch) and given is not None and given.pid is not None:
+        return record._replace(sample_id=given._replace(pid=_swapped32(given.pid), tid=_swapped32(given.tid)))
+    return record
+
+
+def _swapped32(value: int) -> int:
+    return int.from_bytes(value.to_bytes(4, "little"), "big")

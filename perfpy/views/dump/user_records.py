@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.abi import user_records as own
 from perfpy.abi.flags import RecordType
+from perfpy.views.dump.coresight import CORESIGHT, coresight_text
 from perfpy.views.dump.records import alternate
 
 if TYPE_CHECKING:
@@ -117,6 +118,10 @@ def _time_conv(r: own.TimeConv) -> str:
     return "\n".join(lines) + "\n" + _UNHANDLED
 
 
+def _auxtrace_info(r: own.AuxtraceInfo) -> str:
+    return f" type: {r.type}\n" + (coresight_text(r.priv) if r.type == CORESIGHT else "")
+
+
 def _auxtrace(r: own.Auxtrace) -> str:
     place = f" size: {alternate(r.size)}  offset: {alternate(r.offset)}  ref: {alternate(r.reference)}"
     return f"{place}  idx: {r.idx}  tid: {_signed32(r.tid)}  cpu: {_signed32(r.cpu)}\n"
@@ -132,6 +137,6 @@ _WRITERS: Final[dict[type, Callable[[Any], str]]] = {
     own.EventUpdate: _event_update,
     own.TimeConv: _time_conv,
     own.Auxtrace: _auxtrace,
-    own.AuxtraceInfo: lambda r: f" type: {r.type}\n",
+    own.AuxtraceInfo: _auxtrace_info,
     own.FinishedRound: lambda _: "\n",
 }

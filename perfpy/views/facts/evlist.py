@@ -6,10 +6,12 @@ text, perf 6.12's byte for byte.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from copy import copy
 from typing import TYPE_CHECKING
 
-from perfpy.abi.flags import PerfType
+from perfpy.abi.attr import EventAttr
+from perfpy.abi.flags import ATTR_SIZE_VER8, NATIVE_ENDIAN, PerfType
+from perfpy.abi.framing import HEADER
 from perfpy.perfdata.event_names import default_name
 from perfpy.views.facts.attr import EventNames, FileNames, attr_fields
 
@@ -61,7 +63,28 @@ def _as_perf_has_them(data: PerfData) -> list[FileEvent]:
     """The events; of a pipe without the names and groups that stand behind the attrs: perf stops reading before them."""
     if not data.is_pipe:
         return data.events
-    return [replace(event, name=default_name(event.attr), leader=event.index) for event in data.events]
+    events = []
+    for event, record in zip(map(copy, data.events), data.attr_records, strict=True):
+        event.attr = _attr_in_memory(event.attr, record, data.endian)
+        event.name = default_name(event.attr)
+        event.leader = event.index
+        events.append(event)
+    return events
+
+
+def _attr_in_memory(attr: EventAttr, record: bytes, endian: str) -> EventAttr:
+    """An attr of a pipe as perf has it: whatever follows a short one in its record shows as the fields it lacks."""
+    if attr.size >= ATTR_SIZE_VER8:
+        return attr
+    from perfpy.views.dump.swapped import swapped
+
+    record = record.ljust(8 + ATTR_SIZE_VER8, b"\0")
+    if endian != NATIVE_ENDIAN:
+        kind, misc, _ = HEADER[endian].unpack_from(record)
+        record = swapped(kind, misc, record)
+    seen = EventAttr.unpack(record[8 : 8 + ATTR_SIZE_VER8], NATIVE_ENDIAN)
+    seen.size = attr.size
+    return seen
 
 
 def _group(leader: FileEvent, events: list[FileEvent]) -> str:

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from perfpy.perfdata.reader import PerfData
     from perfpy.recording import Recording
 
-_FRAME: Final = "# ========"
+#: stands around what is said of the file itself
+FRAME: Final = "# ========"
 _CLOCKS: Final = {
     0: "realtime",
     1: "monotonic",
@@ -46,6 +47,7 @@ _CLOCKS: Final = {
     11: "tai",
 }
 _ZSTD: Final = 1
+_NAME_ALIGN: Final = 64  # bytes that perf pads the texts in a header to multiples of
 _U64: Final = (1 << 64) - 1
 _LONGEST_BITMAP: Final = 99  # characters of a memory node's blocks; perf cuts the rest off
 
@@ -58,10 +60,10 @@ def header_lines(recording: Recording, *, full: bool = False, names: EventNames 
     """
     data = recording.data
     sections = _Sections(data, names or FileNames(data))
-    yield _FRAME
+    yield FRAME
     yield from _file_lines(data)
     if data.is_pipe:
-        yield _FRAME
+        yield FRAME
         yield "#"
     for number in data.feature_sections:
         if number in Feature._value2member_map_:
@@ -69,7 +71,7 @@ def header_lines(recording: Recording, *, full: bool = False, names: EventNames 
     if not data.is_pipe:
         missing = [feature.name for feature in Feature if feature not in _features_of(data)]
         yield "# missing features: " + "".join(f"{name} " for name in missing)
-        yield _FRAME
+        yield FRAME
         yield "#"
 
 
@@ -150,12 +152,18 @@ class _Sections:
             yield f"# sibling dies    : {cpus}"
         for cpus in topology.threads:
             yield f"# sibling threads : {cpus}"
-        if not topology.cpus or not self._plausible(topology):
+        if not topology.cpus or not self._has_room_for_ids(topology) or not self._plausible(topology):
             yield f"# Core ID{', Die ID' if topology.dies else ''} and Socket ID information is not available"
             return
         for number, cpu in enumerate(topology.cpus):
             die = f"Die ID {_signed(cpu.die or 0)}, " if topology.dies else ""
             yield f"# CPU {number}: Core ID {_signed(cpu.core)}, {die}Socket ID {_signed(cpu.socket)}"
+
+    def _has_room_for_ids(self, topology: CpuTopology) -> bool:
+        """Whether perf finds the numbers at all: it takes each list of CPUs for padded as it pads them itself."""
+        lists = (*topology.cores, *topology.threads)
+        before = 8 + sum(4 + (len(cpus) // _NAME_ALIGN + 1) * _NAME_ALIGN for cpus in lists)
+        return before < self._data.feature_sections[Feature.CPU_TOPOLOGY].size
 
     def _plausible(self, topology: CpuTopology) -> bool:
         """Whether perf believes the sockets' numbers: outside of s390 and arm64 none is higher than that of CPUs."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfpy.abi.flags import MISC_KERNEL, MISC_USER
+from perfpy.views.script.addresses import places_of
 from perfpy.views.script.fieldtext import branch_flags_text, column
 from perfpy.views.script.frametext import FrameStyle, FrameTexts
 
@@ -24,16 +24,10 @@ if TYPE_CHECKING:
     from perfpy.views.script.pieces import Piece
 
 
-def address_modes(addresses: NDArray[np.uint64], cpumode: NDArray[np.uint8], kernel_start: int) -> NDArray[np.uint8]:
-    """Kernel or user by the address itself, for addresses that need not be in the mode that the sample was taken in."""
-    by_address = np.where(addresses >= np.uint64(kernel_start), MISC_KERNEL, MISC_USER)
-    return np.where((cpumode == MISC_KERNEL) | (cpumode == MISC_USER), by_address, cpumode).astype(np.uint8)
-
-
 class BranchTexts:
     """Makes the piece of one event's branch stacks; b"" when the fields do not ask for it."""
 
-    def __init__(self, event: FileEvent, symbolizer: Symbolizer, fields: set[str], kernel_start: int, *, kernel_path: bool) -> None:
+    def __init__(self, event: FileEvent, symbolizer: Symbolizer, fields: set[str], kernel_start: int | None, *, kernel_path: bool) -> None:
         self._event = event
         self._symbolizer = symbolizer
         self._kernel_start = kernel_start
@@ -68,8 +62,8 @@ class BranchTexts:
         is_from = self._kind != "brstacksym"
         if not is_from or self._with_dso or self._kind == "brstackoff":
             pid = np.repeat(column(batch, self._event, "pid"), counts)
-            modes = address_modes(addresses, np.repeat(batch.columns["cpumode"], counts), self._kernel_start)
-            ids = self._symbolizer.frame_ids(pid, addresses, np.repeat(batch.key, counts), modes)
+            modes = np.repeat(batch.columns["cpumode"], counts)
+            ids = places_of(self._symbolizer, pid, addresses, np.repeat(batch.key, counts), modes, self._kernel_start)
             texts = self._frames.update()
             names = list(map(texts.__getitem__, ids.tolist()))
             if self._kind == "brstacksym":

@@ -15,7 +15,8 @@ import numpy as np
 from perfpy.abi.columns import distinct
 from perfpy.abi.flags import BranchSample, HardwareId, PerfType, SampleType, SoftwareId
 from perfpy.views.script import fieldtext
-from perfpy.views.script.branchtext import BranchTexts, address_modes
+from perfpy.views.script.addresses import places_of
+from perfpy.views.script.branchtext import BranchTexts
 from perfpy.views.script.fields import has_callchain
 from perfpy.views.script.frametext import FrameStyle, FrameTexts, chain_texts, shortened
 from perfpy.views.script.pieces import Coded, Flat, Joiner, Piece
@@ -39,7 +40,7 @@ _COLUMNS: Final = {
     "comm": ("tid",), "trace": ("raw",), "sym": (), "event": (), "ip": ("ip", "pid", "cpumode", "callchain"),
     "addr": ("addr", "pid", "cpumode"), "iregs": ("intr_regs", "intr_regs_abi"), "uregs": ("user_regs", "user_regs_abi"),
     "brstack": ("branch_stack", "pid", "cpumode"), "brstacksym": ("branch_stack", "pid", "cpumode"),
-    "brstackoff": ("branch_stack", "pid", "cpumode"), "bpf-output": ("raw",), "tod": ("time",),
+    "brstackoff": ("branch_stack", "pid", "cpumode"), "bpf-output": ("raw",), "tod": ("time",), "metric": ("period",),
 }  # fmt: skip
 
 
@@ -55,9 +56,10 @@ class LineContext:
     timeline: TaskTimeline
     symbolizer: Symbolizer
     arch: str = ""
-    kernel_start: int = 1 << 63
+    kernel_start: int | None = 1 << 63  # None: addresses are the kernel's or not by the mode
     name_width: int = 0
     ns: bool = False
+    latency: bool = False
     use_callchain: bool = True
     max_stack: int = 127
     kernel_path: bool = False
@@ -102,8 +104,9 @@ class EventLines:
         self._trace = trace
         self._joiner = Joiner()
         self._with_chain = has_callchain(event) and context.use_callchain
-        self._tasks = fieldtext.TaskTexts(fields, context.timeline.comms, narrow="ip" in fields and self._with_chain)
-        self._numbers = {name: fieldtext.number_texts(name) for name in fieldtext.NUMBERS if name in fields}
+        comm_form = fieldtext.comm_form(narrow="ip" in fields and self._with_chain, latency=context.latency)
+        self._tasks = fieldtext.TaskTexts(fields, context.timeline.comms, comm_form)
+        self._numbers = fieldtext.number_texts(fields, fieldtext.cpu_form(latency=context.latency))
         self._name = b"%s: " % event.name.rjust(context.name_width).encode("utf-8", "surrogateescape")
         style = FrameStyle.of(fields, kernel_path=context.kernel_path)
         self._flat_frames = FrameTexts(context.symbolizer, style, b" ")
@@ -130,8 +133,15 @@ class EventLines:
             pieces += self._branch_trace(batch)
         else:
             pieces += self._rest(batch)
+        if "metric" in batch.columns:
+            pieces.append(self._metrics(batch, shown_times))
         pieces.append(b"\n")
         return self._joiner.join(pieces, rows)
+
+    def _metrics(self, batch: Batch, shown_times: NDArray[np.uint64]) -> Piece:
+        """Lines below a sample: each begins as the sample's own."""
+        starts = Joiner().join([b"\n", *self._start(batch, shown_times), b"\tmetric: "], len(batch)).lines()
+        return [b"".join(start + text for text in texts) for start, texts in zip(starts, batch.columns["metric"].tolist(), strict=True)]
 
     def _start(self, batch: Batch, shown_times: NDArray[np.uint64]) -> list[Piece]:
         """Task, cpu, misc and time: what side-band lines begin with too."""
@@ -189,8 +199,8 @@ class EventLines:
 
     def _address(self, batch: Batch) -> Piece:
         addresses = self._column(batch, "addr")
-        modes = address_modes(addresses, batch.columns["cpumode"], self._context.kernel_start)
-        ids = self._context.symbolizer.frame_ids(self._column(batch, "pid"), addresses, batch.key, modes)
+        pid, context = self._column(batch, "pid"), self._context
+        ids = places_of(context.symbolizer, pid, addresses, batch.key, batch.columns["cpumode"], context.kernel_start)
         return Coded(ids, self._data_frames.update())
 
     def _instruction(self, batch: Batch) -> list[Piece]:

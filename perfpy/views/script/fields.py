@@ -9,7 +9,6 @@ set, and is an error when it was asked for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import PerfType, SampleType, SoftwareId
@@ -33,8 +32,7 @@ LACKING: Final = {
     **dict.fromkeys(("callindent", "synth", "ipc"), "it needs a decoder of hardware traces"),
     **dict.fromkeys(("srcline", "srccode"), "source lines are not read yet"),
     **dict.fromkeys(("machine_pid", "vcpu"), "guests are not told apart yet"),
-    "metric": "metrics of samples are not computed yet",
-    "brcntr": "branch counters are not printed yet",
+    "brcntr": "branch counters stand beside the instructions of brstackinsn, and those need a disassembler",
 }
 
 SYNTH: Final = 6
@@ -89,7 +87,6 @@ _NEEDS: Final = (
 )
 
 
-@dataclass(slots=True)
 class FieldSet:
     """The fields of one kind of event.
 
@@ -97,12 +94,13 @@ class FieldSet:
     dropped: fields that -F added and took away by name.
     """
 
-    fields: set[str] = field(default_factory=set)
-    invalid: frozenset[str] = frozenset()
-    chosen: bool = False
-    wildcard: bool = False
-    asked: set[str] = field(default_factory=set)
-    dropped: set[str] = field(default_factory=set)
+    def __init__(self, fields: set[str], invalid: frozenset[str]) -> None:
+        self.fields = fields
+        self.invalid = invalid
+        self.chosen = False
+        self.wildcard = False
+        self.asked: set[str] = set()
+        self.dropped: set[str] = set()
 
 
 def kind_of(event: FileEvent) -> int:

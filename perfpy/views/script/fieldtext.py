@@ -1,6 +1,6 @@
 """The text of each field of samples but addresses: one piece a field, for all samples of a batch.
 
-What enters: columns of a batch. What leaves: pieces (views.pieces), formatted
+What enters: columns of a batch. What leaves: pieces (views.script.pieces), formatted
 as `perf script` prints the field. A column that samples lack has the value
 that perf gives it: -1 for pid, tid and cpu, the greatest number for time.
 """
@@ -57,11 +57,21 @@ def misc_text(misc: int, record: int = flags.RecordType.SAMPLE) -> bytes:
     return (text + max(6 - len(text), 1) * " ").encode()
 
 
-def task_text(comm: bytes, pid: int, tid: int, fields: set[str], *, narrow: bool) -> bytes:
-    """Command, process and thread in front of a line. narrow: the command is not padded (callchains follow)."""
-    text = b""
-    if "comm" in fields:
-        text = comm + b" " if narrow else b" " * (16 - len(comm)) + comm + b" "
+def comm_form(*, narrow: bool, latency: bool) -> bytes:
+    """How the command is printed. narrow: not padded (callchains follow); latency: in the short form of -L."""
+    if latency:
+        return b"%8.8s "
+    return b"%s " if narrow else b"%16s "
+
+
+def cpu_form(*, latency: bool) -> bytes:
+    """How the CPU is printed, likewise."""
+    return b"%3d " if latency else b"[%03d] "
+
+
+def task_text(comm: bytes, pid: int, tid: int, fields: set[str], form: bytes) -> bytes:
+    """Command, process and thread in front of a line; form: comm_form()."""
+    text = form % comm if "comm" in fields else b""
     if "pid" in fields and "tid" in fields:
         return text + b"%7d/%-7d " % (pid, tid)
     if "pid" in fields:
@@ -72,12 +82,12 @@ def task_text(comm: bytes, pid: int, tid: int, fields: set[str], *, narrow: bool
 class TaskTexts:
     """The start of lines: comm, pid, tid, as one coded piece."""
 
-    def __init__(self, fields: set[str], comms: Sequence[str], *, narrow: bool) -> None:
+    def __init__(self, fields: set[str], comms: Sequence[str], form: bytes) -> None:
         from perfpy.symbols.interning import IdTable
 
         self._fields = fields & {"comm", "pid", "tid"}
         self._comms = comms
-        self._narrow = narrow
+        self._form = form
         self._tasks: IdTable = IdTable()
         self._table: IdTable = IdTable()
         self._texts: list[bytes] = []
@@ -91,7 +101,7 @@ class TaskTexts:
         codes, new = self._table.ids_and_new(comm.astype(np.uint64) << np.uint64(32) | task)
         for number, one_pid, one_tid in zip(comm[new].tolist(), pid[new].tolist(), tid[new].tolist(), strict=True):
             name = self._comms[number].encode("utf-8", "surrogateescape")
-            self._texts.append(task_text(name, one_pid, one_tid, self._fields, narrow=self._narrow))
+            self._texts.append(task_text(name, one_pid, one_tid, self._fields, self._form))
         return Coded(codes, self._texts)
 
 
@@ -130,9 +140,8 @@ class DataSourceTexts:
         return texts
 
 
-#: fields that are one number each, and their formats
+#: fields that are one number each, and their formats, but for cpu
 NUMBERS: Final[dict[str, Callable[[int], bytes]]] = {
-    "cpu": lambda value: b"[%03d] " % value,
     "period": lambda value: b"%10d " % value,
     "weight": lambda value: b"%16d" % value,
     "ins_lat": lambda value: b"%16d" % (value & 0xFFFF),
@@ -144,9 +153,12 @@ NUMBERS: Final[dict[str, Callable[[int], bytes]]] = {
 }
 
 
-def number_texts(field: str) -> ValueTexts:
-    """The texts of one of NUMBERS."""
-    return ValueTexts(NUMBERS[field])
+def number_texts(fields: set[str], cpu: bytes) -> dict[str, ValueTexts]:
+    """The texts of those fields that are one number each; cpu: cpu_form()."""
+    texts = {name: ValueTexts(text) for name, text in NUMBERS.items() if name in fields}
+    if "cpu" in fields:
+        texts["cpu"] = ValueTexts(lambda value: cpu % value)
+    return texts
 
 
 #: the sample_type bits without which samples do not have a column

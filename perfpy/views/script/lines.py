@@ -6,6 +6,7 @@ and to show. What leaves: bytes, written to a binary stream a batch at a time.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Final
 
@@ -68,14 +69,34 @@ class ScriptLines:
         out.write(b"".join(self._side_texts(list(waiting.rest()))))
         return printed
 
-    def each(self, batches: Iterable[Batch]) -> Iterator[bytes]:
-        """The line of one sample after the other; b"" for those that are not printed."""
+    def each(self, batches: Iterable[Batch], side: Iterable[SideLine]) -> Iterator[tuple[SideLine | None, bytes | None]]:
+        """One line after the other: (the record's, its text) or (None, a sample's).
+
+        b"" for samples that are not printed, None for those that are left out before it is known what they are of.
+        """
         makers = self._makers()
+        waiting = _Waiting(side)
         for batch in batches:
             for part in _parts(batch):
-                kept = np.ones(len(part), bool) if self.keep.is_open else self._mask(part)
-                lines = self._flat(part, fieldtext.times(part, self.events), makers).lines() or [b""] * len(part)
-                yield from (line if keep else b"" for line, keep in zip(lines, kept.tolist(), strict=True))
+                yield from self._each_of(part, waiting.before(part), makers)
+        rest = list(waiting.rest())
+        yield from zip(rest, self._side_texts(rest), strict=True)
+
+    def _each_of(self, part: Batch, side: list[SideLine], makers: Sequence[EventLines]) -> Iterator[tuple[SideLine | None, bytes | None]]:
+        places = places_among(side, part)
+        shown, side_times = self._shown_times(fieldtext.times(part, self.events), side, places)
+        texts: list[bytes | None] = [*(self._flat(part, shown, makers).lines() or [b""] * len(part))]
+        if not self.keep.is_open:
+            for row in np.flatnonzero(~self._mask(part)).tolist():
+                texts[row] = b""
+            for row in np.flatnonzero(~self.keep.early_mask(part, self.events)).tolist():
+                texts[row] = None
+        done = 0
+        for record, place, time in zip(side, places, side_times, strict=True):
+            yield from ((None, text) for text in texts[done:place])
+            yield record, whole(record, time, ns=self.context.ns)
+            done = place
+        yield from ((None, text) for text in texts[done:])
 
     def _mask(self, batch: Batch) -> NDArray[np.bool_]:
         return self.keep.mask(batch, self.events, self.context.timeline, self.context.symbolizer)
@@ -188,3 +209,41 @@ class _Waiting:
         while self._next is not None:
             yield self._next
             self._next = next(self._side, None)
+
+
+class DumpLines:
+    """Script's lines among the dumped records: both come in order of delivery."""
+
+    def __init__(self, lines: Iterator[tuple[SideLine | None, bytes | None]], kinds: frozenset[int]) -> None:
+        """lines: as ScriptLines.each gives them; kinds: the types of records that may have one."""
+        self._lines = lines
+        self._kinds = kinds
+        self._samples: deque[bytes | None] = deque()
+        self._records: deque[tuple[SideLine, bytes]] = deque()
+
+    def of_sample(self) -> bytes | None:
+        """The line of the next delivery of a sample; None where it was left out early."""
+        while not self._samples and self._pull():
+            pass
+        return self._samples.popleft() if self._samples else b""
+
+    def of_record(self, kind: int, offset: int) -> bytes:
+        """The line of a record that is no sample; b"" where it has none."""
+        if kind not in self._kinds:
+            return b""
+        while not self._records and self._pull():
+            pass
+        if not self._records or (self._records[0][0].kind, self._records[0][0].offset) != (kind, offset):
+            return b""
+        return self._records.popleft()[1]
+
+    def _pull(self) -> bool:
+        item = next(self._lines, None)
+        if item is None:
+            return False
+        record, text = item
+        if record is None:
+            self._samples.append(text)
+        else:
+            self._records.append((record, text or b""))
+        return True

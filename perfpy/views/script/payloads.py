@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfpy.abi.byteorder import as_number
+
 if TYPE_CHECKING:
     from perfpy.perfdata.tracing import Tracing
     from perfpy.symbols.symbolizer import Symbolizer
@@ -48,7 +50,7 @@ class PayloadTexts:
         return "" if printer is None else _decoded(printer.field_text(payload, name))
 
     def _printer_of(self, payload: bytes) -> TraceText | None:
-        return self._printer(int.from_bytes(payload[:_TYPE_BYTES], "little" if self._tracing.endian == "<" else "big"))
+        return self._printer(as_number(payload[:_TYPE_BYTES], self._tracing.endian))
 
     def _printer(self, number: int) -> TraceText | None:
         from perfpy.views.script.tracetext import TraceText

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _SECOND: Final = 1_000_000_000
 _KERNEL_HALF: Final = 1 << 63
+_TWO_SPACES: Final = ("s390", "sparc")  # where kernel and processes have the same addresses
 
 
 @dataclass(slots=True)
@@ -38,7 +39,7 @@ class ScriptOptions:
     """What is printed, and how.
 
     fields: what -F says, not yet fitted to a recording; shown: kinds of
-    side-band records (views.sideband.SHOWN); time: the text of --time;
+    side-band records (views.script.sideband.SHOWN); time: the text of --time;
     switch_on, switch_off: event names.
     """
 
@@ -49,6 +50,7 @@ class ScriptOptions:
     stop_at: frozenset[str] = frozenset()
     kernel_path: bool = False
     ns: bool = False
+    latency: bool = False
     reltime: bool = False
     deltatime: bool = False
     time: str = ""
@@ -77,23 +79,38 @@ class ScriptRun:
         )
         self._symbolizer = recording.symbolizer(options.symbols)
 
-    def write(self, out: BinaryIO) -> None:
-        """All lines, to one stream."""
+    def write(self, out: BinaryIO, *, samples: bool = True) -> None:
+        """All lines, to one stream; without `samples` only those of side-band records."""
         lines = self._lines(self._keep())
-        lines.write(self._batches(lines.columns()), self._side_lines(lines.context), out)
+        lines.write(self._batches(lines.columns()) if samples else (), self._side_lines(lines.context), out)
 
     def dump(self, out: BinaryIO) -> None:
-        """Every record as bytes and as text, each sample's line behind it."""
+        """Every record as bytes and as text, its line behind it."""
         from perfpy.views.dump.recording import write_dump
-        from perfpy.views.script.sideband import ROUND_LINE
+        from perfpy.views.script.lines import DumpLines
 
         lines = self._lines(self._keep())
-        rounds = "\n"
-        if "round" in self._options.shown:
-            rounds = ROUND_LINE
-        elif self._recording.data.as_stored:  # perf has no use for them then
-            rounds = ": unhandled!\n"
-        write_dump(self._recording, out, lines=lines.each(self._recording.batches(lines.columns())), round_text=rounds)
+        each = lines.each(self._batches(lines.columns()), self._side_lines(lines.context))
+        # where nothing is put in order, perf has no use for rounds
+        rounds = ": unhandled!\n" if self._recording.data.as_stored else "\n"
+        write_dump(self._recording, out, lines=DumpLines(each, self._shown_types() | {int(RecordType.STAT_ROUND)}), round_text=rounds)
+
+    def _shown_types(self) -> frozenset[int]:
+        from perfpy.views.script.sideband import SHOWN
+
+        return frozenset(int(kind) for name in self._options.shown for kind in SHOWN[name])
+
+    def misordered(self) -> Iterator[tuple[int, int]]:
+        """(time before, its own time) of each sample that is delivered behind a later one."""
+        import numpy as np
+
+        last = np.uint64(0)
+        for batch in self._recording.batches(["time"]):
+            times = batch.columns["time"]
+            before = np.concatenate([[last], times[:-1]])
+            for row in np.flatnonzero(times < before).tolist():
+                yield int(before[row]), int(times[row])
+            last = times[-1]
 
     def write_each(self, name: Callable[[str], str]) -> Iterator[tuple[str, int]]:
         """Every event's lines to a file of its own.
@@ -138,6 +155,7 @@ class ScriptRun:
             kernel_start=self._kernel_start(),
             name_width=max((len(event.name.encode("utf-8", "surrogateescape")) for event in recording.events), default=0),
             ns=options.ns,
+            latency=options.latency,
             use_callchain=self._use_callchain,
             max_stack=options.max_stack,
             kernel_path=options.kernel_path,
@@ -147,10 +165,13 @@ class ScriptRun:
             stop_at=options.stop_at,
         )
 
-    def _kernel_start(self) -> int:
-        """From where on addresses are the kernel's: half of the space, but where the kernel says otherwise."""
-        if self._recording.header.get("arch", "x86_64") == "x86_64":
+    def _kernel_start(self) -> int | None:
+        """From where on addresses are the kernel's: half of the space, or where the kernel says; None: it has a space of its own."""
+        arch = self._recording.header.get("arch", "x86_64")
+        if arch == "x86_64":
             return _KERNEL_HALF
+        if arch.startswith(_TWO_SPACES):
+            return None
         for side in self._recording.side_band([RecordType.MMAP, RecordType.MMAP2]):
             record = side.record
             if record.misc & 7 == MISC_KERNEL and record.filename.startswith(KERNEL_NAME[:-1]):
@@ -161,7 +182,12 @@ class ScriptRun:
         events = self._recording.events
         if any(carries_readings(event) for event in events):
             columns = columns | {"read", "period"}
-        return delivered(self._recording.batches(columns), events)
+        batches = delivered(self._recording.batches(columns), events)
+        if not any("metric" in one.fields for one in self._options.fields.sets.values()):
+            return batches
+        from perfpy.views.script.metrictext import with_metrics
+
+        return with_metrics(batches, events)
 
     def _tracepoints(self) -> TraceSource | None:
         tracing = self._recording.data.tracing
@@ -180,18 +206,18 @@ class ScriptRun:
     def _side_lines(self, context: LineContext) -> Iterable[Any]:
         if not self._options.shown and not self._recording.data.survey.types[RecordType.STAT_ROUND]:
             return ()
-        from perfpy.views.script.sideband import SHOWN, SideBandLines
+        from perfpy.views.script.sideband import SideBandLines
 
-        types = frozenset(int(kind) for name in self._options.shown for kind in SHOWN[name])
         maker = SideBandLines(
             self._recording.events,
             self._options.fields,
-            types,
+            self._shown_types(),
             use_callchain=self._use_callchain,
             name_kernel=lambda address: _kernel_symbol(self._symbolizer, address),
             clock=context.clock,
             cpus=self._options.keep.cpus,
             endian=self._recording.data.endian,
+            latency=self._options.latency,
         )
         # the rounds come only when they are named
         return maker.lines(self._recording.side_band(names_of(RecordType) if "round" in self._options.shown else None))

@@ -45,11 +45,7 @@ class SampleFilter:
 
     def mask(self, batch: Batch, events: Sequence[FileEvent], timeline: TaskTimeline, symbolizer: Symbolizer) -> NDArray[np.bool_]:
         """Which rows are kept. events: those that batch.event counts."""
-        kept = np.ones(len(batch), bool)
-        if self.times is not None:
-            kept &= self.times.mask(times(batch, events))
-        if self.cpus is not None:
-            kept &= np.isin(self._column(batch, "cpu"), [*self.cpus, -1])
+        kept = self.early_mask(batch, events)
         pid, tid = self._column(batch, "pid"), self._column(batch, "tid")
         if self.pids is not None:
             kept &= np.isin(pid, list(self.pids))
@@ -61,6 +57,15 @@ class SampleFilter:
             kept &= wanted[comms]
         if self.symbols is not None or self.dsos is not None:
             kept &= self._of_places(batch, pid, symbolizer)
+        return kept
+
+    def early_mask(self, batch: Batch, events: Sequence[FileEvent]) -> NDArray[np.bool_]:
+        """Which rows are kept as far as times and CPUs tell: of those perf looks up what they are of."""
+        kept = np.ones(len(batch), bool)
+        if self.times is not None:
+            kept &= self.times.mask(times(batch, events))
+        if self.cpus is not None:
+            kept &= np.isin(self._column(batch, "cpu"), [*self.cpus, -1])
         return kept
 
     @staticmethod

@@ -7,15 +7,16 @@ like that of a sample of the event that the record belongs to.
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfpy.abi import records
-from perfpy.abi.flags import MISC_MMAP_BUILD_ID, RecordType
+from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
+from perfpy.abi.sample_id import SampleId
 from perfpy.abi.user_records import FinishedRound
 from perfpy.views.dump.records import KernelNamer, record_text, signed
+from perfpy.views.dump.swapped import as_perf_reads
 from perfpy.views.script.fields import OutputFields, has_callchain, kind_of
-from perfpy.views.script.fieldtext import misc_text, task_text
+from perfpy.views.script.fieldtext import comm_form, cpu_form, misc_text, task_text
 from perfpy.views.script.statrounds import StatRounds
 from perfpy.views.script.timetext import time_text
 
@@ -37,8 +38,7 @@ SHOWN: Final = {
     "text-poke": (RecordType.KSYMBOL, RecordType.TEXT_POKE),
     "round": (RecordType.FINISHED_ROUND,),
 }
-#: the line of a FINISHED_ROUND
-ROUND_LINE: Final = "PERF_RECORD_FINISHED_ROUND\n"
+_ROUND_LINE: Final = b"PERF_RECORD_FINISHED_ROUND\n"
 _NEVER: Final = 0xFFFFFFFFFFFFFFFF
 _WITHOUT_EVENTS: Final = {"comm", "tid", "cpu", "time"}
 #: records that name the task themselves; all others are about the task of their sample_id
@@ -48,12 +48,14 @@ _OWN_TASK: Final = (records.Comm, records.Fork, records.Exit, records.Mmap, reco
 class SideLine(NamedTuple):
     """A line before the samples that are delivered after it.
 
-    time: its time stamp, for times relative to others; start and rest: its text before and behind the time field,
-    which is left out here.
+    key, offset, kind: of the record, which is of type `kind`; time: its time
+    stamp, for times relative to others; start and rest: its text before and
+    behind the time field, which is left out here.
     """
 
     key: int
     offset: int
+    kind: int
     time: int
     start: bytes
     rest: bytes
@@ -106,8 +108,12 @@ class SideBandLines:
         name_kernel: KernelNamer | None = None,
         cpus: frozenset[int] | None = None,
         endian: str = "<",
+        latency: bool = False,
     ) -> None:
-        """shown: record types; clock: the time of day of a time stamp; cpus: only records of these (None: all); endian: of the file."""
+        """shown: record types; clock: the time of day of a time stamp; cpus: only records of these (None: all); endian: of the file.
+
+        latency: in the form of -L.
+        """
         self._events = events
         self._fields = fields
         self._shown = shown
@@ -115,7 +121,8 @@ class SideBandLines:
         self._name_kernel = name_kernel
         self._clock = clock
         self._cpus = cpus
-        self._is_foreign = endian != host_endian()
+        self._latency = latency
+        self._is_foreign = endian != NATIVE_ENDIAN
         self._event_of = {ident: event for event in events for ident in event.ids}
 
     def lines(self, side_band: Iterable[SideRecord]) -> Iterator[SideLine]:
@@ -126,9 +133,9 @@ class SideBandLines:
             record = side.record
             counts = rounds.lines(record)
             if counts:
-                yield SideLine(side.key, side.offset, 0, b"", counts.encode("utf-8", "surrogateescape"), False)
+                yield SideLine(side.key, side.offset, RecordType.STAT_ROUND, 0, b"", counts.encode("utf-8", "surrogateescape"), False)
             if isinstance(record, FinishedRound):
-                yield SideLine(side.key, side.offset, 0, b"", ROUND_LINE.encode(), False)
+                yield SideLine(side.key, side.offset, RecordType.FINISHED_ROUND, 0, b"", _ROUND_LINE, False)
                 continue
             is_exit = isinstance(record, records.Exit)
             if not is_exit:
@@ -145,24 +152,26 @@ class SideBandLines:
 
     def _line(self, side: SideRecord, names: TaskNames) -> SideLine | None:
         record = as_perf_reads(side.record) if self._is_foreign else side.record
+        kind = records.type_of(record)
         event = self._event(record)
         who = _who(record, event)
         if self._cpus is not None and who.cpu != -1 and who.cpu not in self._cpus:
             return None
         text = record_text(record, self._name_kernel).encode("utf-8", "surrogateescape")
         if event is None and self._events:
-            return SideLine(side.key, side.offset, who.time, b"", text, False)
+            return SideLine(side.key, side.offset, kind, who.time, b"", text, False)
         fields = _WITHOUT_EVENTS if event is None else self._fields.sets[kind_of(event)].fields
         tid = signed(record.tid) if isinstance(record, _OWN_TASK) else who.tid
         narrow = event is not None and "ip" in fields and has_callchain(event) and self._use_callchain
-        start = task_text(names.name(tid).encode("utf-8", "surrogateescape"), who.pid, who.tid, fields, narrow=narrow)
+        form = comm_form(narrow=narrow, latency=self._latency)
+        start = task_text(names.name(tid).encode("utf-8", "surrogateescape"), who.pid, who.tid, fields, form)
         if "cpu" in fields:
-            start += b"[%03d] " % who.cpu
+            start += cpu_form(latency=self._latency) % who.cpu
         if "misc" in fields:
-            start += misc_text(record.misc, records.type_of(record))
+            start += misc_text(record.misc, kind)
         if "tod" in fields:
             start += self._clock(who.time)
-        return SideLine(side.key, side.offset, who.time, start, text, "time" in fields)
+        return SideLine(side.key, side.offset, kind, who.time, start, text, "time" in fields)
 
     def _event(self, record: Any) -> FileEvent | None:
         """The event that a record belongs to; None when its id is nobody's."""
@@ -176,25 +185,6 @@ class SideBandLines:
         return self._event_of.get(ident) or (None if first.attr.sample_id_all else first)
 
 
-def host_endian() -> str:
-    """The byte order of this machine, as struct writes it."""
-    return "<" if sys.byteorder == "little" else ">"
-
-
-def as_perf_reads(record: Any) -> Any:
-    """A record of a machine of the other byte order as perf 6.12 sees it: it swaps neither an MMAP2's rights nor the task of a SWITCH."""
-    if isinstance(record, records.Mmap2) and not record.misc & MISC_MMAP_BUILD_ID:
-        return record._replace(prot=_swapped(record.prot), flags=_swapped(record.flags))
-    given = record.sample_id
-    if isinstance(record, records.Switch) and given is not None and given.pid is not None:
-        return record._replace(sample_id=given._replace(pid=_swapped(given.pid), tid=_swapped(given.tid)))
-    return record
-
-
-def _swapped(value: int) -> int:
-    return int.from_bytes(value.to_bytes(4, "little"), "big")
-
-
 def _who(record: Any, event: FileEvent | None) -> _Who:
     """Task, cpu and time of a record: of its sample_id; without one, what the record itself says."""
     if event is None or not event.attr.sample_id_all:
@@ -202,7 +192,7 @@ def _who(record: Any, event: FileEvent | None) -> _Who:
         if isinstance(record, _OWN_TASK):
             return _Who(signed(record.pid), signed(record.tid), 0, time)
         return _Who(-1, -1, 0, time)
-    given = record.sample_id or records.SampleId()
+    given = record.sample_id or SampleId()
     return _Who(
         -1 if given.pid is None else signed(given.pid),
         -1 if given.tid is None else signed(given.tid),

@@ -12,7 +12,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from perfpy.perfdata.printfmt import PrintFormat, PrintFormatError, number
+from perfpy.perfdata.printconstants import number
+from perfpy.perfdata.printfmt import PrintFormat, PrintFormatError
 from perfpy.perfdata.printtree import (
     Atom,
     Cast,

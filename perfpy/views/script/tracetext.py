@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from perfpy.perfdata.printfmt import PrintFormatError, number, parse_print_fmt
+from perfpy.abi.byteorder import ORDERS
+from perfpy.perfdata.printconstants import number
+from perfpy.perfdata.printfmt import PrintFormatError, parse_print_fmt
 from perfpy.views.script.tracecode import Load, Rendering, render
 
 if TYPE_CHECKING:
@@ -404,8 +406,7 @@ def _other_code(load: Load, endian: str) -> str:
     data = f"raw[{load.offset}:{load.offset + load.size}]"
     if load.how == "bytes":
         return data
-    order = "little" if endian == "<" else "big"
-    return f"from_bytes({data}, {order!r}, signed={load.how == 'signed'})"
+    return f"from_bytes({data}, {ORDERS[endian]!r}, signed={load.how == 'signed'})"
 
 
 def _slices(values: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> list[bytes]:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfpy.analysis.statistics import quantile
+from perfpy.analysis.stat.statistics import quantile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from perfpy.analysis.comparison import ComparedCount, Comparison
-    from perfpy.analysis.significance import Change
+    from perfpy.analysis.stat.comparison import ComparedCount, Comparison
+    from perfpy.analysis.stat.significance import Change
 
 _NAME_WIDTH: Final = 22
 _PICTURE_WIDTH: Final = 32

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 import re
 
-from perfpy.analysis.counts import Aggregation, Place, Row
-from perfpy.analysis.ratios import Ratio
+from perfpy.analysis.stat.counts import Aggregation, Place, Row
+from perfpy.analysis.stat.ratios import Ratio
 from perfpy.views.stat.text import NOT_COUNTED, NOT_SUPPORTED, metric_names, shown_alone
 
 TYPE_CHECKING = False  # see perfpy.cli
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Final
 
-    from perfpy.analysis.tally import Line, Tally
+    from perfpy.analysis.stat.tally import Line, Tally
 
 _NUMBER: Final = re.compile(r"[0-9.]*")
 _HEADINGS: Final = {

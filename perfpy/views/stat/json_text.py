@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 
-from perfpy.analysis.counts import Aggregation, Place
-from perfpy.analysis.ratios import Ratio
+from perfpy.analysis.stat.counts import Aggregation, Place
+from perfpy.analysis.stat.ratios import Ratio
 from perfpy.views.stat.csv_text import bare_number, whole_share
 from perfpy.views.stat.text import NOT_COUNTED, NOT_SUPPORTED, shown_alone
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Final
 
-    from perfpy.analysis.tally import Line, Tally
+    from perfpy.analysis.stat.tally import Line, Tally
 
 _KEYS: Final = {
     Aggregation.CORE: "core",

@@ -7,7 +7,7 @@ before the widths of the next are known.
 
 from __future__ import annotations
 
-from perfpy.analysis.counts import Aggregation
+from perfpy.analysis.stat.counts import Aggregation
 from perfpy.views.stat.notes import notes
 from perfpy.views.stat.text import TextView
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Final
 
-    from perfpy.analysis.counts import Row
-    from perfpy.analysis.ratios import Ratio
-    from perfpy.analysis.tally import Line, Tally
+    from perfpy.analysis.stat.counts import Row
+    from perfpy.analysis.stat.ratios import Ratio
+    from perfpy.analysis.stat.tally import Line, Tally
 
 _PLACE, _CPUS, _COUNT, _UNIT, _EVENT, _CGROUP, _RATIO, _RATIO_UNIT, _SPREAD, _SHARE = range(10)
 _HEADINGS: Final = ("", "cpus", "count", "unit", "event", "cgroup", "ratio", "", "spread", "counted")

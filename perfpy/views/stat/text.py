@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import math
 
-from perfpy.analysis.counts import Aggregation, Place, Row
-from perfpy.analysis.ratios import Ratio
-from perfpy.analysis.statistics import relative_error, standard_error
+from perfpy.analysis.stat.counts import Aggregation, Place, Row
+from perfpy.analysis.stat.ratios import Ratio
+from perfpy.analysis.stat.statistics import relative_error, standard_error
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Final
 
-    from perfpy.analysis.tally import Line, Tally, Times
+    from perfpy.analysis.stat.tally import Line, Tally, Times
 
 NOT_SUPPORTED: Final = "<not supported>"
 NOT_COUNTED: Final = "<not counted>"

@@ -2,13 +2,17 @@
 
 import pytest
 
+from perfpy.abi import cpu_map
 from perfpy.abi import records as r
 from perfpy.abi import user_records as u
 from perfpy.abi.attr import EventAttr
+from perfpy.abi.build_ids import MISC_BUILD_ID_SIZE, HeaderBuildId
 from perfpy.abi.flags import MISC_MMAP_BUILD_ID, SampleType
+from perfpy.abi.framing import HEADER
+from perfpy.abi.sample_id import IdLayout, SampleId
 
 ALL_IDS = SampleType.TID | SampleType.TIME | SampleType.ID | SampleType.STREAM_ID | SampleType.CPU | SampleType.IDENTIFIER
-SID = r.SampleId(pid=1, tid=2, time=3 << 40, id=4, stream_id=5, cpu=6, identifier=4)
+SID = SampleId(pid=1, tid=2, time=3 << 40, id=4, stream_id=5, cpu=6, identifier=4)
 
 KERNEL = [
     r.Mmap(2, 1, 2, 0x400000, 0x1000, 0x2000, "/usr/bin/true", SID),
@@ -40,8 +44,8 @@ USER = [
     u.HeaderAttr(0, EventAttr(type=1, config=3), (10, 11)),
     u.HeaderEventType(0, 5, "cycles"),
     u.HeaderTracingData(0, 4096),
-    u.HeaderBuildId(u.MISC_BUILD_ID_SIZE | 2, -1, bytes(range(16)), "/usr/lib/libc.so.6"),
-    u.HeaderBuildId(u.MISC_BUILD_ID_SIZE | 1, -1, bytes(range(20)), "[kernel.kallsyms]"),
+    HeaderBuildId(MISC_BUILD_ID_SIZE | 2, -1, bytes(range(16)), "/usr/lib/libc.so.6"),
+    HeaderBuildId(MISC_BUILD_ID_SIZE | 1, -1, bytes(range(20)), "[kernel.kallsyms]"),
     u.FinishedRound(0),
     u.FinishedInit(0),
     u.IdIndex(0, (u.IdIndexEntry(1, 2, 3, 4), u.IdIndexEntry(5, 6, 7, 8))),
@@ -70,7 +74,7 @@ USER = [
 
 
 def parts(data: bytes, endian: str) -> tuple[int, int, bytes]:
-    number, misc, size = r.HEADER[endian].unpack_from(data)
+    number, misc, size = HEADER[endian].unpack_from(data)
     assert size == len(data)
     return number, misc, data[8:]
 
@@ -79,12 +83,12 @@ def parts(data: bytes, endian: str) -> tuple[int, int, bytes]:
 @pytest.mark.parametrize("sample_type", [0, SampleType.TIME | SampleType.CPU, ALL_IDS])
 @pytest.mark.parametrize("record", KERNEL, ids=lambda record: type(record).__name__)
 def test_kernel_record_survives_a_round_trip(record: r.KernelRecord, sample_type: int, endian: str) -> None:
-    layout = r.IdLayout(sample_type, endian)
+    layout = IdLayout(sample_type, endian)
     data = r.encode(record, layout, endian)
     assert len(data) % 8 == 0
     back = r.decode(*parts(data, endian), layout, endian)
     assert back._replace(sample_id=None) == record._replace(sample_id=None)
-    for name in r.SampleId._fields if back.sample_id else ():
+    for name in SampleId._fields if back.sample_id else ():
         assert getattr(back.sample_id, name) in (None, getattr(SID, name))
     if sample_type == ALL_IDS:
         assert back.sample_id == SID
@@ -108,8 +112,8 @@ def test_a_scale_stands_in_the_files_byte_order() -> None:
 
 @pytest.mark.parametrize("record", KERNEL + USER, ids=lambda record: type(record).__name__)
 def test_a_record_cut_at_any_byte_decodes_or_raises_value_error(record: r.KernelRecord | u.UserRecord) -> None:
-    layout = r.IdLayout(ALL_IDS)
-    own = type(record).__module__ == u.__name__
+    layout = IdLayout(ALL_IDS)
+    own = isinstance(record, u.UserRecord) and not isinstance(record, r.Unknown)
     number, misc, body = parts(u.encode(record) if own else r.encode(record, layout), "<")
     for length in range(len(body)):
         try:
@@ -137,8 +141,8 @@ def test_a_count_beyond_the_record_is_refused() -> None:
 def test_a_cpu_mask_is_read_in_both_word_sizes() -> None:
     wide = bytes((1, 0, 1, 0, 8, 0, 0, 0, 0, 0)) + (0b1010).to_bytes(8, "little")
     narrow = bytes((1, 0, 2, 0, 4, 0)) + (1).to_bytes(4, "little") + (2).to_bytes(4, "little")
-    assert u.cpu_map_values(wide, "<") == (1, 3)
-    assert u.cpu_map_values(narrow, "<") == (0, 33)
+    assert cpu_map.decode(wide, "<") == (1, 3)
+    assert cpu_map.decode(narrow, "<") == (0, 33)
 
 
 def test_an_unknown_type_is_kept() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from perfpy.abi.attr import EventAttr
+from perfpy.abi.columns import Ragged
 from perfpy.abi.counts import Reading
 from perfpy.abi.flags import BranchSample, ReadFormat, SampleType
 from perfpy.abi.sample_encoding import encode_sample
@@ -171,3 +172,9 @@ def test_columns_take_and_concat_keep_rows_together() -> None:
     turned = both.take(np.array([1, 0]))
     assert turned["callchain"].lengths.tolist() == [0, 3]
     assert turned.take(np.array([False, True]))["callchain"].values.tolist() == values["callchain"]
+
+
+@pytest.mark.parametrize("rows", [slice(None), slice(0), slice(1, 3), slice(3, 1), slice(-2, None), slice(9, 12), slice(None, None, 2)])
+def test_a_slice_of_ragged_rows_is_that_of_the_list(rows: slice) -> None:
+    column = Ragged(np.arange(9), np.array([0, 2, 2, 5, 9]))
+    assert [row.tolist() for row in column.take(rows)] == [row.tolist() for row in list(column)[rows]]

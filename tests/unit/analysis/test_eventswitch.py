@@ -47,5 +47,5 @@ def test_the_state_lasts_from_batch_to_batch_until_the_next_pass() -> None:
 
 def test_names_are_looked_up() -> None:
     assert EventSwitch.between("", "", [], show=False) is None
-    with pytest.raises(UsageError, match="switch event not found"):
+    with pytest.raises(UsageError, match="has no event"):
         EventSwitch.between("nothing", "", [], show=False)

@@ -10,7 +10,7 @@ from perfpy.abi.flags import HardwareId, PerfType, ReadFormat
 from perfpy.capture.counter import Counter, CounterGroup
 from perfpy.errors import NotScheduled, UsageError
 from tests.builders.fake_kernel import FIRST_FD, FakeCounter, FakeKernel
-from tests.unit.kernel.test_user_page import page
+from tests.builders.user_page import page
 
 TIMES = int(ReadFormat.TOTAL_TIME_ENABLED | ReadFormat.TOTAL_TIME_RUNNING)
 

@@ -39,7 +39,7 @@ def test_ring_sizes_are_rounded_up_to_a_power_of_two(text, pages):
     assert values.parse_pages(text) == pages
 
 
-@pytest.mark.parametrize("text", ["0", "x", "1X", ""])
+@pytest.mark.parametrize("text", ["0", "x", "1X", "", "9" * 20])
 def test_ring_sizes_that_cannot_be(text):
     with pytest.raises(UsageError, match="--mmap-pages"):
         values.parse_pages(text)
@@ -50,7 +50,7 @@ def test_delays(text, delay):
     assert values.parse_delay(text) == delay
 
 
-@pytest.mark.parametrize("text", ["x", "-2", "20-10", "10-20,15-30", "10-20,"])
+@pytest.mark.parametrize("text", ["x", "-2", "9" * 20, "20-10", "10-20,15-30", "10-20,"])
 def test_delays_that_cannot_be(text):
     with pytest.raises(UsageError, match="--delay"):
         values.parse_delay(text)
@@ -76,6 +76,8 @@ def test_unknown_words_are_told_with_those_that_are_known():
         values.parse_registers("foo", "--user-regs")
     with pytest.raises(UsageError, match="monotonic"):
         values.parse_clock("foo")
+    with pytest.raises(UsageError, match="unknown clock"):
+        values.parse_clock("9" * 20)
 
 
 @pytest.mark.parametrize(

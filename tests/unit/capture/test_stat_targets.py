@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.abi.attr import EventAttr
-from perfpy.analysis.counts import CountedEvent
+from perfpy.analysis.stat.counts import CountedEvent
 from perfpy.capture import cgroups
 from perfpy.capture.targets import ANY, online_cpus, parse_cpu_list, parse_ids, resolve
 from perfpy.errors import UsageError

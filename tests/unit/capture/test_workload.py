@@ -22,6 +22,13 @@ def test_nothing_runs_before_start(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.parametrize(("words", "reason"), [([""], "No such file"), (["true", "a\0b"], "Invalid argument")])
+def test_words_that_no_kernel_takes(words: list[str], reason: str) -> None:
+    """Python refuses them before the kernel could; it is a failure as any other."""
+    with pytest.raises(WorkloadFailed, match=reason), Workload(words) as workload:
+        workload.start()
+
+
 @pytest.mark.parametrize(("script", "code", "signum"), [("exit 0", 0, 0), ("exit 7", 7, 0), ("kill -9 $$", 137, 9)])
 def test_how_it_ended(script: str, code: int, signum: int) -> None:
     """Exit status and signal come through."""

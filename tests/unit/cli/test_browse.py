@@ -22,7 +22,7 @@ def test_without_textual_the_extra_is_named(
     samples: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "textual", None)
-    monkeypatch.delitem(sys.modules, "perfpy.views.report_browser", raising=False)
+    monkeypatch.delitem(sys.modules, "perfpy.views.report.browser", raising=False)
     for name in [name for name in sys.modules if name.startswith("textual.")]:
         monkeypatch.setitem(sys.modules, name, None)
     assert run(samples) == 129

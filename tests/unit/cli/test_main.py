@@ -138,13 +138,28 @@ def test_closed_output_is_no_error():
     assert (process.returncode, process.stderr) == (0, b"")
 
 
-def test_names_that_are_not_text_are_printed_as_they_are(version_is, monkeypatch):
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(("line", "status"), [("report -i -", 255), ("recrod", 129), ("list sw", 0)])
+def test_closed_streams_get_no_messages_of_others(closed, line, status, tmp_path):
+    """What is meant for a closed stream goes nowhere: neither to another stream, nor into a file that got the number."""
+    run = subprocess.run(
+        ["sh", "-c", f"{sys.executable} -m perfpy {line} {closed}"], capture_output=True, check=False, timeout=60, stdin=subprocess.DEVNULL
+    )
+    assert run.returncode == status
+    assert b"internal error" not in run.stderr
+    assert bool(run.stdout) == (status == 0 and ">&-" not in closed.replace("2>&-", ""))
+    assert bool(run.stderr) == (status != 0 and "2>&-" not in closed)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1"])
+@pytest.mark.parametrize("name", ["stdout", "stderr"])
+def test_names_are_printed_as_they_are_in_any_locale(encoding, name, version_is, monkeypatch):
     raw = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="utf-8"))
-    version_is(lambda: print(os.fsdecode(b"/tmp/\xff")))
+    monkeypatch.setattr(sys, name, io.TextIOWrapper(raw, encoding=encoding))
+    version_is(lambda: print(os.fsdecode("/tmp/\xff\u00e9".encode("latin-1")), "h\u00e9", file=getattr(sys, name)))
     assert cli.run(["version"]) == 0
-    sys.stdout.flush()
-    assert raw.getvalue() == b"/tmp/\xff\n"
+    getattr(sys, name).flush()
+    assert raw.getvalue() == b"/tmp/\xff\xe9 h\xc3\xa9\n"
 
 
 def test_help_of_a_command_is_its_own_help(capsys):

@@ -171,6 +171,7 @@ def test_a_wrong_line_is_told_in_one(args, text):
     ("command", "args", "text"),
     [
         (sample, ["-cx"], "option -c expects a whole number, not 'x'"),
+        (sample, ["--count", "3000000000"], "option --count takes no number above 2147483647: 3000000000"),
         (sample, ["--count", "1.5"], "option --count expects a whole number, not '1.5'"),
         (reading, ["--percentage=half"], "option --percentage expects relative or absolute, not 'half'"),
         (reading, ["--no-help"], "option --no-help cannot be negated"),

@@ -34,3 +34,13 @@ def test_cpus_of_samples_that_name_them_are_looked_at(tmp_path: Path, capfdbinar
     assert capfdbinary.readouterr().out.count(b"\n") == 2
     assert command.run("script", ["-C", "0", "-i", path, "--symfs", "/nonexistent"]) == 0
     assert capfdbinary.readouterr().out == b""
+
+
+def test_debug_mode_counts_samples_out_of_order(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    built = PerfDataBuilder()
+    for time in (5, 3, 4):
+        built.sample(ip=1, pid=7, tid=7, time=time, period=1, misc=2)
+    path = tmp_path / "perf.data"
+    path.write_bytes(built.file())
+    assert command.run("script", ["-d", "--show-round-events", "-i", str(path), "--symfs", "/nonexistent"]) == 0
+    assert capfdbinary.readouterr() == (b"", b"Samples misordered, previous: 5 this: 3\nMisordered timestamps: 1\n")

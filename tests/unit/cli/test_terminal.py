@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import io
 import sys
-from typing import TYPE_CHECKING
+
+import pytest
 
 from perfpy.cli import terminal
-
-if TYPE_CHECKING:
-    import pytest
+from perfpy.cli.progress import progress_line
+from perfpy.cli.stat_progress import Progress
 
 
 class FakeTerminal(io.StringIO):
@@ -47,6 +47,19 @@ def test_a_dumb_terminal_is_none(monkeypatch):
     stand_before(monkeypatch, FakeTerminal())
     monkeypatch.setenv("TERM", "dumb")
     assert terminal.wants_plain(stdio=False)
+
+
+@pytest.mark.parametrize(("terminal_type", "seen"), [("xterm", True), ("dumb", False)])
+def test_lines_are_written_over_only_where_that_can_be_seen(terminal_type, seen, monkeypatch):
+    screen = FakeTerminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("TERM", terminal_type)
+    progress = Progress()
+    progress.show(1, 3)
+    progress.clear()
+    assert ("run 2 of 3" in screen.getvalue()) == seen
+    with progress_line("reading") as show:
+        assert (show is not None) == seen
 
 
 def test_no_color_is_obeyed_unless_colour_is_demanded(monkeypatch):

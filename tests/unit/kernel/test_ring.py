@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from perfpy.kernel.ring import AuxArea, Ring
+from perfpy.kernel.ring import AuxArea, Ring, capability
 
 PAGE = 4096
 HEAD, TAIL = 1024, 1032
@@ -143,3 +143,9 @@ def test_aux_area_wraps_like_the_ring() -> None:
     assert joined(pieces) == bytes(range(48, 64)) + bytes(range(16))
     area.consume()
     assert tail(buffer, 1064) == 80
+
+
+@pytest.mark.parametrize(("order", "bit"), [("little", 1 << 4), ("big", 1 << 59)])
+def test_capabilities_are_counted_from_where_the_compiler_begins(order, bit, monkeypatch):
+    monkeypatch.setattr("sys.byteorder", order)
+    assert capability(4) == bit

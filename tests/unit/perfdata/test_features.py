@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from perfpy.abi.attr import EventAttr
-from perfpy.abi.user_records import MISC_BUILD_ID_SIZE, HeaderBuildId
+from perfpy.abi.build_ids import MISC_BUILD_ID_SIZE, HeaderBuildId
 from perfpy.perfdata.feature_values import (
     AuxtraceIndexEntry,
     BpfProgram,

@@ -11,6 +11,7 @@ import pytest
 
 from perfpy.abi import records, user_records
 from perfpy.abi.flags import BranchSample, ReadFormat, SampleType
+from perfpy.abi.sample_id import SampleId
 from perfpy.errors import BadPerfData
 from perfpy.perfdata.feature_values import EventDesc
 from perfpy.perfdata.features import Feature
@@ -40,7 +41,7 @@ def everything(endian: str) -> PerfDataBuilder:
         )  # fmt: skip
         if number % 4 == 3:
             built.round()
-    built.record(records.Fork(0, 8, 7, 8, 7, 105, records.SampleId(time=105, identifier=1)))
+    built.record(records.Fork(0, 8, 7, 8, 7, 105, SampleId(time=105, identifier=1)))
     built.record(user_records.Auxtrace(0, 24, 0, 0, 0, 7, 1)).raw(bytes(24))
     built.feature(Feature.HOSTNAME, "vm").feature(Feature.CMDLINE, ("perf", "record"))
     return built.feature(Feature.EVENT_DESC, (EventDesc(attr, "cycles", (1, 2)), EventDesc(built.attrs[1], "dummy", (3,))))

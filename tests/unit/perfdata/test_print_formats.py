@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from perfpy.perfdata.printfmt import PrintFormatError, number, parse_print_fmt
+from perfpy.perfdata.printconstants import number
+from perfpy.perfdata.printfmt import PrintFormatError, parse_print_fmt
 from perfpy.perfdata.printtree import Atom, Cast, Conditional, DynamicText, FieldValue, Flags, Operation
 from perfpy.perfdata.traceformat import EventFormat, parse_format
 

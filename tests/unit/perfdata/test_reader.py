@@ -6,16 +6,20 @@ import os
 import subprocess
 import sys
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from perfpy.abi import records, user_records
+from perfpy.abi.build_ids import HeaderBuildId
 from perfpy.abi.flags import RecordType, SampleType
+from perfpy.abi.sample_id import SampleId
 from perfpy.errors import BadPerfData
 from perfpy.perfdata.feature_values import EventDesc, EventGroup
 from perfpy.perfdata.features import Feature
+from perfpy.perfdata.ordering import delivery_order
 from perfpy.perfdata.reader import PerfData
 from perfpy.perfdata.stream import RecordStream
 from tests.builders.perfdata import USUAL, PerfDataBuilder, header_of, simple_recording, usual_attr
@@ -106,7 +110,7 @@ def test_records_are_delivered_by_time_within_rounds_and_late_ones_after_their_r
 def test_side_band_takes_effect_by_its_key(tmp_path: Path) -> None:
     built = PerfDataBuilder()
     built.sample(time=100, ip=1)
-    built.record(records.Comm(0, 7, 7, "late", records.SampleId(pid=7, tid=7, time=50)))
+    built.record(records.Comm(0, 7, 7, "late", SampleId(pid=7, tid=7, time=50)))
     built.round().sample(time=200).round()
     built.record(user_records.ThreadMap(0, ((7, "x"),)))
     file = opened(tmp_path, built.file())
@@ -283,6 +287,81 @@ def test_somebody_elses_file_is_refused_when_asked_to(tmp_path: Path) -> None:
 
 def test_build_ids_of_a_pipe_are_its_feature_too(tmp_path: Path) -> None:
     built = PerfDataBuilder()
-    built.record(user_records.HeaderBuildId(2, -1, bytes(range(20)), "/bin/busy")).sample(time=1)
+    built.record(HeaderBuildId(2, -1, bytes(range(20)), "/bin/busy")).sample(time=1)
     file = opened(tmp_path, built.pipe())
     assert [entry.filename for entry in file.features["build_id"]] == ["/bin/busy"]
+
+
+@pytest.fixture(params=["plain", "compressed", "threads", "little memory"])
+def long_recording(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PerfData:
+    """Samples of two sizes, in rounds, through many chunks; "little memory": too little to keep where all of them are."""
+    monkeypatch.setattr("perfpy.perfdata.stream.RecordStream", partial(RecordStream, chunk_size=1 << 16))
+    if request.param == "little memory":
+        monkeypatch.setattr("perfpy.perfdata.stream._MEMORY_FOR_STEPS", 3000)
+    built = PerfDataBuilder(attrs=[usual_attr(USUAL | SampleType.CALLCHAIN)])
+    for number in range(6000):
+        built.sample(time=number + 1 + number % 2 * 90, ip=number, callchain=[1] * (number % 3))
+        if number % 500 == 499:
+            built.round()
+    if request.param == "compressed":
+        built.compressed(200)
+    file = opened(tmp_path, built.file())
+    if request.param != "threads":
+        return file
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "data").write_bytes((tmp_path / "perf.data").read_bytes())
+    (folder / "data.0").write_bytes(bytes(built.body))
+    return PerfData(folder)
+
+
+def test_a_part_of_a_file_gives_what_the_whole_gives_there(long_recording: PerfData) -> None:
+    def rows(turns: range | None) -> list[list[Any]]:
+        batches = long_recording.stored(["ip", "callchain"], turns)
+        return [[b.columns["ip"].tolist(), b.columns["callchain"].lengths.tolist(), b.key.tolist(), b.offset.tolist()] for b in batches]
+
+    whole = rows(None)
+    assert len(whole) == len(long_recording.survey.turns) > 3
+    for parts in ([0, 1, len(whole)], [0, 2, 2, 3, len(whole)]):
+        assert [row for first, end in pairwise(parts) for row in rows(range(first, end))] == whole
+    assert rows(None) == whole
+
+
+def test_the_second_reading_of_a_file_gives_what_the_first_gave(long_recording: PerfData) -> None:
+    def records_of(data: PerfData) -> list[tuple[Any, ...]]:
+        keyed = ((k, k.chunk) for stream in data.keyed() for k in stream)
+        return [tuple(part.tolist() for part in (c.offsets, c.types, c.sizes, k.keys, k.times)) for k, c in keyed]
+
+    first = records_of(long_recording)
+    assert records_of(long_recording) == first
+    assert sum(len(chunk[0]) for chunk in first) >= 6000
+
+
+def test_a_file_that_is_cut_while_it_is_read_ends_there(long_recording: PerfData) -> None:
+    path = long_recording.stream_paths[0]
+    count = sum(long_recording.survey.events.values())
+    os.truncate(path, os.path.getsize(path) // 2)
+    assert 0 < sum(len(batch) for batch in long_recording.batches([])) < count
+    assert 0 < sum(len(batch.event) for batch in long_recording.stored([])) < count
+    assert any("cut" in warning for warning in long_recording.warnings)
+
+
+def test_what_has_to_wait_long_is_not_sorted_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perfpy.perfdata.stream.RecordStream", partial(RecordStream, chunk_size=1 << 16))
+    sorted_rows = []
+
+    def watched(keys: Any, times: Any) -> Any:
+        sorted_rows.append(len(keys))
+        return delivery_order(keys, times)
+
+    monkeypatch.setattr("perfpy.perfdata.batches.delivery_order", watched)
+    built = PerfDataBuilder()
+    for start in (1_000_000, 0):  # the clock goes back: all of the second half comes too late
+        for number in range(10_000):
+            built.sample(time=start + number, ip=start + number)
+            if number % 1000 == 999:
+                built.round()
+    file = opened(tmp_path, built.file())
+    assert sorted(column(file, "ip")) == [*range(10_000), *range(1_000_000, 1_010_000)]
+    assert len(file.survey.turns) > 10
+    assert sum(sorted_rows) < 2 * 20_000

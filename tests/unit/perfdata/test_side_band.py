@@ -9,7 +9,7 @@ import pytest
 
 from perfpy.abi import records
 from perfpy.abi.flags import RecordType
-from perfpy.abi.records import SampleId
+from perfpy.abi.sample_id import SampleId
 from perfpy.perfdata.reader import PerfData
 from perfpy.perfdata.side_band import KEPT
 from perfpy.perfdata.stream import RecordStream
@@ -65,3 +65,9 @@ def test_untimed_records_of_one_compressed_record_stay_in_their_order(tmp_path: 
     path.write_bytes(built.compressed().file())
     order = [getattr(side.record, "comm", None) or side.record.filename for side in PerfData(path).side_band()]
     assert order == ["z", "z", "a", "a", "m", "m"]
+
+
+def test_records_without_their_ids_are_the_same_otherwise(data: PerfData) -> None:
+    with_ids, without = (list(data.side_band(KEPT, with_ids=wanted)) for wanted in (True, False))
+    assert [side.record.sample_id for side in without] == [None] * 80
+    assert [side._replace(record=side.record._replace(sample_id=None)) for side in with_ids] == without

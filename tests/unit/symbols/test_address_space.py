@@ -11,7 +11,9 @@ from perfpy.abi.flags import MISC_COMM_EXEC, MISC_FORK_EXEC, MISC_GUEST_KERNEL, 
 from perfpy.symbols.address_space import TaskTimeline, kernel_name
 from perfpy.symbols.dso import MAP_HUGETLB, DsoKind, short_name
 from perfpy.symbols.intervals import Mapping, SpaceBuilder
-from tests.unit.symbols.timeline import Side, comm, dsos, exited, fork, frames, kernel_mmap, ksymbol, mmap, timeline
+from tests.builders.timeline import Side, comm, dsos, exited, fork, frames, kernel_mmap, ksymbol, mmap, timeline
+
+ALL = (1 << 64) - 1  # bytes
 
 
 def comms(source: TaskTimeline, *samples: tuple[int, int]) -> list[str]:
@@ -45,7 +47,7 @@ def test_the_same_mapping_again_changes_nothing():
     space = builder.new_space()
     for rank in range(1, 6):
         builder.insert(space, Mapping(0x1000, 0x2000, 0, 7), rank)
-    assert builder.build().conflicts == [[]]
+    assert builder.build().conflicts == {}
 
 
 def test_an_anonymous_region_that_grows_is_one_region():
@@ -54,9 +56,23 @@ def test_an_anonymous_region_that_grows_is_one_region():
     for rank in range(1, 600):
         builder.insert(space, Mapping(0x1000, 0x1000 + rank * 0x1000, 0, 7), rank)
     spaces = builder.build()
-    assert spaces.conflicts == [[]]
+    assert spaces.conflicts == {}
     found, _ = spaces.find(np.zeros(2, np.int32), np.array([0x1000, 0x200000], np.uint64), np.full(2, 599, np.int32))
     assert (found >= 0).all()
+
+
+def test_a_region_that_grows_often_takes_no_more_time_for_each_step_and_ends_as_a_whole():
+    builder, steps = SpaceBuilder(), 20_000  # looking at all parts at each step would take a minute
+    space = builder.new_space()
+    for rank in range(1, steps):
+        builder.insert(space, Mapping(0x1000, 0x1000 + rank * 0x1000, 0, 7), rank)
+    builder.insert(space, Mapping(0x2000, 0x3000, 0, 8), steps)
+    spaces = builder.build()
+    address = np.array([0x1000, 0x1000, 0x2000, 0x2000, 0x500000, 0x500000, 0x500000], np.uint64)
+    moment = np.array([1, steps, 2, steps, 0x4FF, 0x500, steps], np.int32)
+    found, _ = spaces.find(np.zeros(len(address), np.int32), address, moment)
+    assert [int(spaces.dso[mapping]) if mapping >= 0 else -1 for mapping in found.tolist()] == [7, 7, 7, 8, -1, 7, 7]
+    assert spaces.conflicts == {space: [steps]}
 
 
 def test_a_forked_process_has_its_parents_mappings_as_they_were():
@@ -233,3 +249,36 @@ def test_random_histories_agree_with_a_plain_replay():
     found, _ = spaces.find(space.astype(np.int32), address.astype(np.uint64), rank.astype(np.int32))
     got = np.where(found >= 0, spaces.dso[found], -1).tolist()
     assert got == [log[when][where].get(at, -1) for where, at, when in asked]
+
+
+@pytest.mark.parametrize(("modules", "found"), [(1, "[last]"), (2, "[kernel.kallsyms]"), (125, "[last]"), (126, "[kernel.kallsyms]")])
+def test_of_a_kernel_and_modules_all_at_address_0_the_one_is_found_that_perf_finds(modules: int, found: str):
+    maps = [kernel_mmap(0, 0)] + [kernel_mmap(0, 0, f"[m{number}]") for number in range(modules - 1)]
+    source = timeline(*((0, record) for record in [*maps, kernel_mmap(0, ALL, "[last]")]))
+    assert dsos(source, (1, 0xFFFFFFFF81000000, 1), mode=MISC_KERNEL) == [found]
+
+
+def test_a_module_at_address_0_that_is_not_the_last_is_nowhere():
+    source = timeline((0, kernel_mmap(0, 0)), (0, kernel_mmap(0, 0x1000, "[one]")))
+    assert [dso.name for dso in source.dso_table.dsos] == ["[kernel.kallsyms]"]
+
+
+def test_a_thread_that_nothing_spoke_of_before_it_ended_kept_the_mappings():
+    source = timeline((0, mmap(1, 0x1000, 0x1000, "/p")), (5, exited(1)), (8, exited(1, 2)))
+    assert dsos(source, (1, 0x1000, 4), (1, 0x1000, 6)) == ["/p", "/p"]
+    again = timeline((0, mmap(1, 0x1000, 0x1000, "/p")), (5, exited(1)), (6, fork(1, 9)), (8, exited(1, 2)))
+    assert dsos(again, (1, 0x1000, 4), (1, 0x1000, 7), (1, 0x1000, 9)) == ["/p", "-", "-"]
+
+
+def test_mappings_go_with_the_last_thread():
+    source = timeline(
+        (0, mmap(1, 0x1000, 0x1000, "/p")), (0, fork(1, 1, tid=2)), (10, exited(1)), (20, exited(1, tid=2)),
+        (30, mmap(1, 0x3000, 0x1000, "/new")),
+    )  # fmt: skip
+    assert dsos(source, (1, 0x1000, 9), (1, 0x1000, 19), (1, 0x1000, 20), (1, 0x3000, 30)) == ["/p", "/p", "-", "/new"]
+
+
+def test_mappings_stay_where_names_of_threads_do():
+    records = [(0, mmap(1, 0x1000, 0x1000, "/p")), (10, exited(1))]
+    source = TaskTimeline([Side(record, key) for key, record in records], keep_exited=True)
+    assert dsos(source, (1, 0x1000, 20)) == ["/p"]

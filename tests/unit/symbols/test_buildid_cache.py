@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from perfpy.abi.user_records import HeaderBuildId
+from perfpy.abi.build_ids import HeaderBuildId
 from perfpy.symbols.buildid_cache import BuildIdCache
 from tests.builders.elf import Elf
 
@@ -32,6 +32,17 @@ def test_a_kept_file_lies_where_perf_looks_for_it(tmp_path: Path, program: str):
     assert (tmp_path / "cache" / program.lstrip("/") / ID / "elf").exists()
     assert cache.entries() == [(ID, program)]
     assert cache.holds(ID)
+
+
+def test_valid_entries_are_those_whose_path_still_has_that_build(tmp_path: Path, program: str):
+    cache = BuildIdCache(str(tmp_path / "cache"))
+    cache.keep(program, ID)
+    cache.keep("[vdso]", "cd" * 20)
+    assert cache.valid_entries() == [(ID, program)]
+    Path(program).unlink()
+    Path(program).write_bytes(Elf().text().build_id("12" * 20).build())
+    assert cache.valid_entries() == []
+    assert [name for _, name in cache.entries()] == [program, "[vdso]"]
 
 
 def test_keeping_twice_is_keeping_once(tmp_path: Path, program: str):

@@ -34,13 +34,37 @@ def test_llvms_spelling_is_turned_into_gnus(name: bytes, text: str):
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        (b"_ZN4core3fmt9Formatter3pad17h0123456789abcdefE", "core::fmt::Formatter::pad"),
-        (b"_ZN60_$LT$alloc..string..String$u20$as$u20$core..fmt..Display$GT$3fmt17h0123456789abcdefE",
+        (b"_ZN4core3fmt9Formatter3pad17h0123456789abcdeaE", "core::fmt::Formatter::pad"),
+        (b"_ZN60_$LT$alloc..string..String$u20$as$u20$core..fmt..Display$GT$3fmt17h0123456789abcdeaE",
          "<alloc::string::String as core::fmt::Display>::fmt"),
-        (b"_ZN3foo28_$u7b$$u7b$closure$u7d$$u7d$17h0123456789abcdefE", "foo::{{closure}}"),
+        (b"_ZN3foo28_$u7b$$u7b$closure$u7d$$u7d$17h0123456789abcdeaE", "foo::{{closure}}"),
     ],
 )  # fmt: skip
 def test_legacy_rust_names_lose_their_hash(name: bytes, text: str):
+    assert demangle(name) == text
+
+
+@pytest.mark.parametrize("digits", ["0" * 16, "0123012301230123", "0123456789abcdef"])
+def test_what_is_hardly_a_hash_stays(digits: str):
+    assert demangle(f"_ZN3foo3bar17h{digits}E".encode()) == f"foo::bar::h{digits}"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (b"camlStdlib__Array__map_154", "Stdlib.Array.map_154"),
+        (b"camlFoo__bar$2b_12", "Foo.bar+_12"),
+        (b"camlDune__exe__Main__entry", "Dune.exe.Main.entry"),
+        (b"caml_main", "caml_main"),
+        (b"Lcom/foo/Bar;run(I[Ljava/lang/String;)V", "com.foo.Bar.run(int, java.lang.String[])"),
+        (b"Ljava/lang/String;<init>()V", "java.lang.String.<init>()"),
+        (b"LA;f([[JZ)[LB;", "A.f(long[][], bool)"),
+        (b"class com/foo/Baz;go()J", "class com/foo/Baz;go()J"),
+        (b"LoadIC", "LoadIC"),
+        (b"L1;x(Q)V", "L1;x(Q)V"),
+    ],
+)
+def test_names_of_ocaml_and_java_are_demangled(name: bytes, text: str):
     assert demangle(name) == text
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import lzma
+import struct
+import sys
 import zlib
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -14,6 +17,14 @@ from perfpy.symbols.demangle import demangle
 from perfpy.symbols.elf import BadElf, ElfFile
 from tests.builders import elf as b
 from tests.builders.elf import Elf
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 
 def load(built: Elf, runtime: Elf | None = None) -> elf_symbols.SymbolTable:
@@ -159,13 +170,47 @@ def test_power_function_descriptors_lead_to_the_code():
     assert at(file, 0x1104) == ["f"]
 
 
-def test_compressed_symbol_tables_are_read():
-    plain_file = plain().symbol("f", 0x1010, 8)
+@pytest.mark.parametrize("bits", [32, 64])
+@pytest.mark.parametrize("endian", ["<", ">"])
+@pytest.mark.parametrize(("kind", "compress"), [(1, zlib.compress), (2, zstd.compress)])
+def test_compressed_symbol_tables_are_read(bits: int, endian: str, kind: int, compress: Callable[[bytes], bytes]):
+    plain_file = plain(bits=bits, endian=endian).symbol("f", 0x1010, 8)  # type: ignore[arg-type]
     data, strings = plain_file._symbol_table(".symtab", {".text": 1})
-    header = (1).to_bytes(8, "little") + len(data).to_bytes(8, "little") + (8).to_bytes(8, "little")
-    file = plain().section(".symtab", header + zlib.compress(data), type=b.SYMTAB, flags=b.ALLOC | b.COMPRESSED, link=".strtab")
+    header = struct.pack(endian + ("IIQQ" if bits == 64 else "III"), kind, *([0] * (bits == 64)), len(data), 8)
+    flags = b.ALLOC | b.COMPRESSED
+    file = plain(bits=bits, endian=endian)  # type: ignore[arg-type]
+    file.section(".symtab", header + compress(data), type=b.SYMTAB, flags=flags, link=".strtab")
     file.section(".strtab", strings, type=b.STRTAB, flags=0)
     assert at(file, 0x1010) == ["f"]
+
+
+@pytest.mark.parametrize("kind", [1, 2, 99])
+def test_a_section_that_cannot_be_decompressed_says_so(kind: int):
+    header = struct.pack("<IIQQ", kind, 0, 24, 8)
+    file = plain().section(".symtab", header + b"nonsense", type=b.SYMTAB, flags=b.ALLOC | b.COMPRESSED)
+    with pytest.raises(BadElf, match="cannot decompress a section"):
+        at(file, 0x1010)
+
+
+def test_the_names_of_other_debug_files_are_in_their_sections():
+    file = plain().section(".gnu_debuglink", b"prog.debug\0\0crc!", flags=0)
+    file.section(".gnu_debugaltlink", b"common.dwz\0" + bytes(20), flags=0)
+    read = ElfFile("x", file.build())
+    assert (read.debuglink(), read.debuglink(".gnu_debugaltlink")) == ("prog.debug", "common.dwz")
+    assert ElfFile("x", plain().build()).debuglink() == ""
+
+
+@pytest.mark.parametrize("first", [0, 0x400000])
+def test_a_library_that_prelink_moved_has_the_symbols_of_its_debug_file(first: int):
+    base = first + 0x3000000000
+    runtime = Elf().text(base + 0x1000, 0x1000).segment(base, 0, 0x2000).symbol("exported", base + 0x1000, 8, table=".dynsym")
+    debug = Elf().section(".text", type=b.NOBITS, flags=b.ALLOC | b.EXEC, addr=first + 0x1000, offset=0x40, size=0x1000)
+    debug.segment(first, 0, 0x2000).symbol("local_one", first + 0x1010, 8, binding=b.LOCAL)
+    assert at(debug, 0x1010, 0x1000, runtime=runtime) == ["local_one", "-"]
+
+
+def test_x32_programs_are_32_bit_files_of_64_bit_processors():
+    assert at(plain(bits=32, machine=b.X86_64).symbol("f", 0x1010, 8), 0x1010) == ["f"]
 
 
 def test_mini_debug_info_is_an_elf_file_inside():

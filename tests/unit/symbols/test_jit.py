@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 
 from perfpy.symbols import jit
-from perfpy.symbols.symbol_table import SymbolTable
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 def names(text: bytes, *addresses: int) -> list[str]:
-    table = SymbolTable(jit.parse(text))
+    table = jit.MapTable(jit.parse(text))
     return [table.name(row) if row >= 0 else "-" for row in table.find(np.array(addresses, np.uint64)).tolist()]
 
 
@@ -30,7 +31,27 @@ def test_addresses_may_have_a_prefix():
 
 
 def test_code_made_anew_at_an_address_has_the_last_name():
-    assert names(b"1000 10 old\n2000 10 other\n1000 8 new\n", 0x1004, 0x100C) == ["new", "-"]
+    assert names(b"1000 10 old\n2000 10 other\n1000 10 new\n", 0x1000, 0x100C) == ["new", "new"]
+
+
+def test_what_later_code_leaves_of_earlier_code_keeps_its_name_and_its_start():
+    text = b"1000 100 old\n2000 10 other\n1000 8 new\n1040 10 inner\n1048 20 last\n"
+    assert names(text, 0x1004, 0x1008, 0x103F, 0x1041, 0x1048, 0x1067, 0x1068, 0x10FF, 0x1100) == [
+        *("new", "old", "old", "inner", "last", "last", "old", "old", "-"),
+    ]
+    table = jit.MapTable(jit.parse(text))
+    assert table.symbols.start[table.find(np.array([0x1050, 0x10F0], np.uint64))].tolist() == [0x1048, 0x1000]
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 20)), max_size=12))
+def test_everywhere_the_last_line_that_covers_a_place_counts(spans: list[tuple[int, int]]):
+    text = b"".join(b"%x %x %d\n" % (start, size, number) for number, (start, size) in enumerate(spans))
+    covering = [[str(number) for number, (start, size) in enumerate(spans) if start <= at < start + size] for at in range(64)]
+    assert names(text, *range(64)) == [(["-", *found])[-1] for found in covering]
+
+
+def test_code_without_a_size_is_at_its_place():
+    assert names(b"1000 0 f\n", 0x1000, 0x1001) == ["f", "-"]
 
 
 def test_lines_that_are_not_as_described_are_skipped():

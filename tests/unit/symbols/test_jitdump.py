@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import struct
 
 import numpy as np
@@ -11,6 +12,7 @@ from perfpy.errors import PerfError
 from perfpy.symbols import elf_symbols
 from perfpy.symbols.elf import ElfFile
 from perfpy.symbols.jitdump import TEXT_OFFSET, CodeLoad, CodeMove, image, parse
+from perfpy.symbols.line_program import Line
 
 X86_64 = 62
 
@@ -57,6 +59,12 @@ def test_a_cut_dump_yields_what_is_whole():
         assert len(parse(whole[:size]).events) == (1 if size >= len(header() + load("f", 1, b"abc")) else 0)
 
 
+@pytest.mark.parametrize("kind", [0, 1, 2, 4])
+def test_nothing_behind_a_record_that_is_too_short_is_believed(kind: int):
+    dump = parse(header() + load("f", 1, b"abc") + record(kind, bytes(8)) + load("g", 2, b"abc", 2))
+    assert [event.name for event in dump.events if isinstance(event, CodeLoad)] == ["f"]
+
+
 def test_what_is_no_dump_says_so():
     with pytest.raises(PerfError, match="x: not a jitdump file"):
         parse(b"\x7fELF" + bytes(60), "x")
@@ -83,3 +91,60 @@ def test_an_image_holds_the_code_and_its_name(frames: tuple[bytes, bytes]):
 def test_images_of_different_functions_have_different_build_ids():
     one, two = (ElfFile("x", image(CodeLoad(0, 1, 1, 0, 0, name, b"\x90"), X86_64)).build_id for name in ("f", "g"))
     assert one != two
+
+
+def debug_info(address: int, *entries: tuple[int, int, str], endian: str = "<") -> bytes:
+    """A record of lines: (address, line, name) each."""
+    body = struct.pack(endian + "QQ", address, len(entries))
+    for at, line, name in entries:
+        body += struct.pack(endian + "QII", at, line, 0) + name.encode("latin-1") + b"\0"
+    return record(2, body, endian=endian)
+
+
+def lines(data: bytes) -> list[tuple[Line, ...]]:
+    return [event.lines for event in parse(data).events if isinstance(event, CodeLoad)]
+
+
+def test_lines_belong_to_the_function_at_their_address_that_comes_next():
+    info = debug_info(0x7000, (0x7000, 3, "a.js"), (0x7001, 5, "\xff"))
+    dump = header() + info + load("g", 0x8000, b"xx") + load("f", 0x7000, b"xxx") + load("f", 0x7000, b"xxx")
+    assert lines(dump) == [(), (Line(0x7000, "a.js", 3), Line(0x7001, "a.js", 5)), ()]
+
+
+def test_lines_outside_of_their_function_are_left_out():
+    info = debug_info(0x7000, (0x7000, 3, "a.js"), (0x7003, 5, "a.js"), (0x6FFF, 5, "a.js"))
+    assert lines(header() + info + load("f", 0x7000, b"xxx")) == [(Line(0x7000, "a.js", 3),)]
+
+
+def test_lines_of_v8_are_moved_to_where_the_code_is():
+    info = debug_info(0x7000, (0x7040, 3, "a.js"), (0x7041, 5, "a.js"))
+    other = debug_info(0x8000, (0x8041, 9, "b.js"))
+    dump = header() + info + load("f", 0x7000, b"xxx") + other + load("g", 0x8000, b"xxx")
+    assert lines(dump) == [(Line(0x7000, "a.js", 3), Line(0x7001, "a.js", 5)), (Line(0x8001, "b.js", 9),)]
+
+
+@pytest.mark.parametrize("cut", range(1, 30))
+def test_lines_that_are_cut_end_there(cut: int):
+    whole = debug_info(0x7000, (0x7000, 3, "a.js"))[16:]
+    assert len(lines(header() + record(2, whole[: max(len(whole) - cut, 16)]) + load("f", 0x7000, b"xxx"))) == 1
+
+
+@pytest.mark.parametrize("endian", ["<", ">"])
+def test_an_image_says_which_lines_its_code_was_made_of(endian: str):
+    from elftools.elf.elffile import ELFFile
+
+    code = bytes(40_000)
+    found = (Line(0x7000, "/src/a.js", 300), Line(0x7004, "b.js", 7), Line(0x7004 + 30_000, "/src/a.js", 301))
+    data = image(CodeLoad(9, 77, 78, 0x7000, 1, "f", code, lines=found), X86_64, endian)
+    dwarf = ELFFile(io.BytesIO(data)).get_dwarf_info()
+    (unit,) = dwarf.iter_CUs()
+    top = unit.get_top_DIE().attributes
+    assert (top["DW_AT_name"].value, top["DW_AT_low_pc"].value, top["DW_AT_high_pc"].value) == (b"/src/a.js", TEXT_OFFSET, len(code))
+    program = dwarf.line_program_for_CU(unit)
+    assert program is not None
+    names = [entry.name for entry in program["file_entry"]]
+    states = [entry.state for entry in program.get_entries() if entry.state]
+    assert [(state.address, names[state.file - 1], state.line) for state in states if not state.end_sequence] == [
+        *((TEXT_OFFSET, b"/src/a.js", 300), (TEXT_OFFSET + 4, b"b.js", 7), (TEXT_OFFSET + 30_004, b"/src/a.js", 301)),
+    ]
+    assert [state.address for state in states if state.end_sequence] == [TEXT_OFFSET + len(code)]

@@ -26,8 +26,7 @@ ffffffffc0010000 t other\t[xfs]
 
 
 def kernel(text: bytes = TEXT) -> SymbolTable:
-    symbols, module = kallsyms.parse(text).closed()
-    return SymbolTable(symbols.pick(module == -1))
+    return SymbolTable(kallsyms.parse(text).of_module(-1))
 
 
 def name(table: SymbolTable, address: int) -> str:
@@ -50,7 +49,7 @@ def test_of_symbols_at_one_address_the_last_wins_whatever_it_is():
 
 
 def test_the_last_before_a_module_ends_with_the_page_behind_it():
-    symbols, _ = kallsyms.parse(TEXT).closed()
+    symbols = kallsyms.parse(TEXT).symbols
     ends = {SymbolTable(symbols).name(row): int(symbols.end[row]) for row in range(len(symbols))}
     assert ends["a_bss"] == 0xFFFFFFFF81002000
     assert ends["mod_start"] == 0xFFFFFFFFC0000020
@@ -60,8 +59,15 @@ def test_the_last_before_a_module_ends_with_the_page_behind_it():
 
 def test_modules_are_told_apart():
     table = kallsyms.parse(TEXT)
-    assert table.module_names() == ["[nf_tables]", "[xfs]"]
-    assert table.module_numbers().tolist() == [-1] * 7 + [0, 0, 1]
+    assert table.module_names == ["[nf_tables]", "[xfs]"]
+    assert table.module.tolist() == [-1] * 7 + [0, 0, 1]
+    assert [hex(start) for start in table.of_module(0).start.tolist()] == ["0xffffffffc0000000", "0xffffffffc0000020"]
+
+
+def test_symbols_of_a_module_may_lie_apart():
+    table = kallsyms.parse(TEXT + b"ffffffffc0020000 t far\t[nf_tables]\n")
+    assert [hex(start) for start in table.of_module(0).start.tolist()][-1] == "0xffffffffc0020000"
+    assert table.of_module(1).end.tolist() == [0xFFFFFFFFC0011000]
 
 
 def test_the_address_of_a_function_is_that_of_its_first_line():
@@ -69,13 +75,15 @@ def test_the_address_of_a_function_is_that_of_its_first_line():
     assert table.address_of("_text") == 0xFFFFFFFF81000000
     assert table.address_of("text") is None
     assert table.address_of("a_table") is None  # data
+    assert table.is_at("_text", 0xFFFFFFFF81000000)
+    assert table.is_at("_stext", 0xFFFFFFFF81000000)
+    assert not table.is_at("_text", 0xFFFFFFFF81000100)
+    assert not table.is_at("a_table", 0xFFFFFFFF81000300)
 
 
 def test_a_compact_table_says_the_same():
     table, small = kallsyms.parse(TEXT), kallsyms.parse(TEXT).compact()
     assert len(small.symbols.sources[0]) < len(table.symbols.sources[0])
-    assert small.module_names() == table.module_names()
-    assert small.module_numbers().tolist() == table.module_numbers().tolist()
     assert small.address_of("_stext") == small.address_of("_text") == 0xFFFFFFFF81000000
     assert small.address_of("hook") is small.address_of("start") is None
     names = [[SymbolTable(found.symbols).raw_name(row) for row in range(len(found.symbols))] for found in (table, small)]

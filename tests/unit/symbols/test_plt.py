@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import struct
+
 import numpy as np
+import pytest
 
 from perfpy.symbols import elf_symbols
 from perfpy.symbols.demangle import demangle
@@ -44,6 +47,14 @@ def test_with_plt_sec_the_names_are_there_and_plt_is_one_symbol():
     assert names(file, 0x1020, 0x104F, 0x1060, 0x1070) == [".plt", ".plt", "puts@plt", "add(int, int)@plt"]
 
 
+def test_files_of_32_bits_have_smaller_relocations():
+    file = program(bits=32, machine=b.I386).section(".plt", addr=0x1020, offset=0x1020, size=0x30, entsize=16)
+    word = struct.Struct("<II")
+    slots = word.pack(0x4000, 1 << 8 | JUMP_SLOT) + word.pack(0x4004, 2 << 8 | JUMP_SLOT)
+    file.section(".rel.plt", slots, type=b.REL, link=".dynsym", entsize=8)
+    assert names(file, 0x1020, 0x1030, 0x1040) == [".plt", "puts@plt", "add(int, int)@plt"]
+
+
 def test_relocations_are_taken_in_the_order_of_their_slots_on_x86():
     file = program().section(".plt", addr=0x1020, offset=0x1020, size=0x30, entsize=16)
     file.relocations(".rela.plt", [(0x4008, 2, JUMP_SLOT, 0), (0x4000, 1, JUMP_SLOT, 0)])
@@ -59,8 +70,9 @@ def test_entries_of_plt_got_are_named_by_the_slot_they_jump_through():
     assert names(file, 0x1060, 0x1070) == ["puts@plt", "offset_0x1070@plt"]
 
 
-def test_an_ifunc_of_a_static_program_is_named_by_its_resolver():
-    file = Elf(type=b.ET_EXEC).segment(0x401000, 0x1000, 0x1000).text(0x401400, 0x1400, 0x400)
+@pytest.mark.parametrize("bits", [64, 32])  # 32: x32
+def test_an_ifunc_of_a_static_program_is_named_by_its_resolver(bits: int):
+    file = Elf(bits=bits, type=b.ET_EXEC).segment(0x401000, 0x1000, 0x1000).text(0x401400, 0x1400, 0x400)
     file.symbol("strlen", 0x401500, 16, b.IFUNC)
     file.section(".plt", addr=0x401020, offset=0x1020, size=0x20, entsize=16)
     file.relocations(".rela.plt", [(0x404000, 0, IRELATIVE, 0x401500), (0x404008, 0, IRELATIVE, 0x401600)], table=".symtab")

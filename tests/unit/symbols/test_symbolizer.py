@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import http.server
+import lzma
 import os
+import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -12,19 +14,25 @@ import numpy as np
 import pytest
 
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
-from perfpy.symbols import missing
+from perfpy.symbols import buildid, elf_symbols, missing
 from perfpy.symbols.debugfiles import SymbolOptions, cached_elf
 from perfpy.symbols.debuginfod import Client
+from perfpy.symbols.elf import ElfFile
 from perfpy.symbols.symbolizer import Symbolizer
 from tests.builders import elf as b
 from tests.builders.elf import Elf
-from tests.unit.symbols.timeline import comm, frames, kernel_mmap, ksymbol, mmap, timeline
+from tests.builders.timeline import comm, frames, kernel_mmap, ksymbol, mmap, timeline
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from perfpy.symbols.address_space import TaskTimeline
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 ID, OTHER_ID = "ab" * 20, "cd" * 20
 KERNEL = 0xFFFFFFFF81000000
@@ -99,25 +107,36 @@ def test_the_build_id_table_of_the_file_counts_too(root: Path):
 
 
 @pytest.mark.parametrize(
-    "place",
+    ("place", "origin"),
     [
-        "/opt/prog.sym",
-        "/opt/.debug/prog.sym",
-        "/usr/lib/debug/opt/prog.sym",
-        f"/.debug/.build-id/ab/{ID[2:]}/elf",
-        f"/.debug/.build-id/ab/{ID[2:]}/debug",
-        "/usr/lib/debug/opt/prog.debug",
-        "/usr/lib/debug/opt/prog",
-        "/usr/lib/debug/lib/opt/prog",
-        f"/usr/lib/debug/.build-id/ab/{ID[2:]}.debug",
-        "/opt/.debug/prog",
+        ("/opt/prog.sym", "l"),
+        ("/opt/.debug/prog.sym", "l"),
+        ("/usr/lib/debug/opt/prog.sym", "l"),
+        (f"/.debug/.build-id/ab/{ID[2:]}/elf", "B"),
+        (f"/.debug/.build-id/ab/{ID[2:]}/debug", "D"),
+        ("/usr/lib/debug/opt/prog.debug", "f"),
+        ("/usr/lib/debug/opt/prog", "u"),
+        ("/usr/lib/debug/lib/opt/prog", "x"),
+        (f"/usr/lib/debug/.build-id/ab/{ID[2:]}.debug", "b"),
+        ("/opt/.debug/prog", "o"),
     ],
 )
-def test_separate_symbols_are_found_in(root: Path, place: str):
+def test_separate_symbols_are_found_in(root: Path, place: str, origin: str):
     stripped = program("exported", build_id=ID, table=".dynsym").section(".gnu_debuglink", b"prog.sym\0\0\0\0crc!", flags=0)
     put(root, "/opt/prog", stripped.build())
     put(root, place, program("internal", build_id=ID).build())
-    assert symbol(root, mapped(build_id=ID)) == "internal"
+    symbolizer = Symbolizer(mapped(build_id=ID), SymbolOptions(symfs=str(root)))
+    assert frames(symbolizer, (1, 0x401004, 1))[0].symbol == "internal"
+    assert symbolizer.origin(0) == origin
+
+
+@pytest.mark.parametrize(("names", "origin"), [((), "d"), (("f",), "d"), (None, "!")])
+def test_a_file_counts_as_found_with_symbols_or_without(root: Path, names: tuple[str, ...] | None, origin: str):
+    if names is not None:
+        put(root, "/opt/prog", program(*names, build_id=ID).symbol("other", 0x1F00, 4, table=".dynsym").build())
+    symbolizer = Symbolizer(mapped(build_id=ID), SymbolOptions(symfs=str(root)))
+    frames(symbolizer, (1, 0x401004, 1))
+    assert symbolizer.origin(0) == origin
 
 
 def test_separate_symbols_of_another_build_are_passed_over(root: Path):
@@ -170,8 +189,10 @@ def kallsyms(tmp_path: Path, base: int = KERNEL) -> SymbolOptions:
 
 def test_the_kernel_and_its_modules_are_named_by_kallsyms(tmp_path: Path):
     source = timeline((0, kernel_mmap(KERNEL, 0x10000, pgoff=KERNEL)), (0, kernel_mmap(0xFFFFFFFFC0000000, 0x1000, "[nf_tables]")))
-    found = frames(source, (1, KERNEL + 0x104, 1), (1, 0xFFFFFFFFC0000008, 1), mode=MISC_KERNEL, options=kallsyms(tmp_path))
+    symbolizer = Symbolizer(source, kallsyms(tmp_path))
+    found = frames(symbolizer, (1, KERNEL + 0x104, 1), (1, 0xFFFFFFFFC0000008, 1), mode=MISC_KERNEL)
     assert found == [("helper", 4, "[kernel.kallsyms]", KERNEL + 0x104, "k"), ("hook", 8, "[nf_tables]", 8, "k")]
+    assert [symbolizer.origin(number) for number in range(2)] == ["k", "k"]
 
 
 def test_a_kernel_that_was_relocated_since_is_moved_back(tmp_path: Path):
@@ -192,6 +213,57 @@ def test_the_kernel_is_where_kallsyms_has_symbols(tmp_path: Path):
     assert [frame.dso for frame in found] == ["-", "[kernel.kallsyms]", "[kernel.kallsyms]", "-"]
 
 
+def test_the_kernel_is_where_kallsyms_has_symbols_in_later_batches_too(tmp_path: Path):
+    symbolizer = Symbolizer(timeline((0, kernel_mmap(KERNEL, 0x200, pgoff=KERNEL))), kallsyms(tmp_path))
+    found = [frames(symbolizer, (1, at, 1), mode=MISC_KERNEL)[0] for at in (KERNEL, KERNEL + 0x1800)]
+    assert [frame.dso for frame in found] == ["[kernel.kallsyms]"] * 2
+    assert found[1].symbol != "-"
+
+
+def test_a_kernel_that_hides_its_addresses_is_told_apart_from_one_without_symbols(tmp_path: Path):
+    put(tmp_path, "kallsyms", b"0000000000000000 T _text\n0000000000000000 t helper\n")
+    symbolizer = Symbolizer(
+        timeline((0, kernel_mmap(KERNEL, 0x10000, pgoff=KERNEL))), SymbolOptions(kallsyms=str(tmp_path / "kallsyms"), cache=False)
+    )
+    assert frames(symbolizer, (1, KERNEL + 0x104, 1), mode=MISC_KERNEL)[0].symbol == "-"
+    (lost,) = symbolizer.missing(np.array([3]))
+    assert lost.advice == "the kernel hides its addresses: sysctl kernel.kptr_restrict=0, or be root"
+    assert lost.looked[-1] == str(tmp_path / "kallsyms")
+    assert symbolizer.origin(0) == "!"
+
+
+@pytest.mark.parametrize("relocated", [0, 0x5000000])
+def test_vmlinux_counts_only_with_the_build_id_of_the_recorded_kernel(tmp_path: Path, relocated: int):
+    vmlinux = Elf(type=b.ET_EXEC).text(KERNEL, 0x1000).symbol("_text", KERNEL, 0, b.NOTYPE).symbol("start_kernel", KERNEL + 0x40, 32)
+    put(tmp_path, "vm", vmlinux.build_id(ID).build())
+    kernel, found = kernel_mmap(KERNEL + relocated, 0x10000, pgoff=KERNEL + relocated), []
+    for build_id in (ID, OTHER_ID):
+        source = timeline((0, kernel), build_ids={"[kernel.kallsyms]": build_id})
+        symbolizer = Symbolizer(source, SymbolOptions(vmlinux=str(tmp_path / "vm"), symfs=str(tmp_path)))
+        found.append((frames(symbolizer, (1, KERNEL + relocated + 0x44, 1), mode=MISC_KERNEL)[0].symbol, symbolizer.origin(0)))
+    assert found == [("start_kernel", "v"), ("-", "!")]
+
+
+def test_trampolines_of_the_kernel_are_named_as_it_says():
+    source = timeline((0, ksymbol(0xC000, 0x100, "ftrace_trampoline")), (0, ksymbol(0xD000, 0x100, "bpf_trampoline_6442")))
+    found = frames(source, (1, 0xC010, 1), (1, 0xD0FF, 1), (1, 0xD100, 1), mode=MISC_KERNEL)
+    assert [(frame.symbol, frame.offset) for frame in found] == [("ftrace_trampoline", 0x10), ("bpf_trampoline_6442", 0xFF), ("-", 0)]
+
+
+def test_the_vdso_is_this_kernels_if_it_is_the_recorded_one():
+    image = buildid.vdso_image()
+    if not image:
+        pytest.skip("no vdso is mapped here")
+    file = ElfFile("[vdso]", image)
+    offset = int(elf_symbols.load(file, file).symbols.start[0])
+    found = []
+    for build_id in (buildid.of_image(image).hex(), OTHER_ID, ""):
+        source = timeline((0, mmap(1, 0x7FFF0000, 0x4000, "[vdso]", build_id=build_id)))
+        found.append(frames(source, (1, 0x7FFF0000 + offset, 1))[0].symbol)
+    assert found[0] == found[2] != "-"
+    assert found[1] == "-"
+
+
 def test_with_symfs_and_nothing_else_the_kernel_has_no_names(tmp_path: Path):
     source = timeline((0, kernel_mmap(KERNEL, 0x10000, pgoff=KERNEL)))
     assert frames(source, (1, KERNEL + 0x104, 1), mode=MISC_KERNEL, options=SymbolOptions(symfs=str(tmp_path)))[0].symbol == "-"
@@ -206,14 +278,26 @@ def test_vmlinux_names_the_kernel_wherever_it_was_loaded(tmp_path: Path):
     assert found == [("start_kernel", 4, "[kernel.kallsyms]", KERNEL + 0x200044, "k")]
 
 
-@pytest.mark.parametrize("ending", ["", ".gz"])
-def test_a_module_that_kallsyms_lacks_is_read_from_its_file(tmp_path: Path, ending: str):
+def test_the_kernel_is_where_vmlinux_has_code_and_symbols(tmp_path: Path):
+    vmlinux = Elf(type=b.ET_EXEC).text(KERNEL, 0x1000).section(".init.text", addr=KERNEL + 0x5000, offset=0x6000, size=0x1000)
+    vmlinux.section(".data..percpu", addr=0, offset=0x7000, size=0x1000).symbol("per_cpu_thing", 0x10, 8, b.OBJECT, section=".data..percpu")
+    vmlinux.symbol("_text", KERNEL, 0, b.NOTYPE).symbol("start_kernel", KERNEL + 0x5040, 32, section=".init.text")
+    put(tmp_path, "vm", vmlinux.build())
+    symbolizer = Symbolizer(timeline((0, kernel_mmap(KERNEL, 0x1000, pgoff=KERNEL))), SymbolOptions(vmlinux=str(tmp_path / "vm")))
+    found = frames(symbolizer, *((1, at, 1) for at in (0x10, KERNEL + 0x5044, KERNEL + 0x6000)), mode=MISC_KERNEL)
+    assert [(frame.symbol, frame.dso) for frame in found] == [("-", "-"), ("start_kernel", "[kernel.kallsyms]"), ("-", "-")]
+
+
+@pytest.mark.parametrize(("ending", "pack"), [("", bytes), (".gz", gzip.compress), (".xz", lzma.compress), (".zst", zstd.compress)])
+def test_a_module_that_kallsyms_lacks_is_read_from_its_file(tmp_path: Path, ending: str, pack: Callable[[bytes], bytes]):
     module = Elf(type=b.ET_REL).text(0, 0x40, 0x100).symbol("probe", 0x20, 16).build()
     name = f"/lib/modules/6.1/extra/my-mod.ko{ending}"
-    put(tmp_path, name, gzip.compress(module) if ending else module)
+    put(tmp_path, name, pack(module))
     source = timeline((0, kernel_mmap(0xFFFFFFFFC0100000, 0x1000, name)))
-    found = frames(source, (1, 0xFFFFFFFFC0100024, 1), mode=MISC_KERNEL, options=SymbolOptions(symfs=str(tmp_path)))[0]
+    symbolizer = Symbolizer(source, SymbolOptions(symfs=str(tmp_path)))
+    found = frames(symbolizer, (1, 0xFFFFFFFFC0100024, 1), mode=MISC_KERNEL)[0]
     assert (found.symbol, found.offset, found.dso) == ("probe", 4, name)
+    assert symbolizer.origin(0) == ("m" if ending else "K")
 
 
 def test_a_perf_map_names_memory_without_a_file(tmp_path: Path):
@@ -327,3 +411,16 @@ def test_what_is_missing_is_said_with_its_build_id_and_the_places(root: Path):
     assert lines[0] == "9 of 114 samples (7.9%) have no symbol:"
     assert lines[1].startswith(f"  7 in /opt/gone (build-id {ID}): not found, or another build: give --symfs")
     assert missing.note([], 10) == []
+    everything = missing.note(lost, 114, everything=True)
+    assert [line.strip() for line in everything if "looked in" in line] == [f"looked in {place}" for item in lost for place in item.looked]
+
+
+def test_only_the_files_with_most_samples_are_named_unless_all_are_wanted(root: Path):
+    source = timeline(*((0, mmap(1, 0x10000 * number, 0x1000, f"/opt/lib{number}")) for number in range(1, 9)))
+    symbolizer = Symbolizer(source, SymbolOptions(symfs=str(root)))
+    frames(symbolizer, *((1, 0x10000 * number, 1) for number in range(1, 9)))
+    lost = symbolizer.missing(np.arange(1, 9))
+    assert [item.dso.name for item in lost] == [f"/opt/lib{number}" for number in range(8, 0, -1)]
+    assert missing.note(lost, 36)[-1] == "  and 3 more files (-v names them)"
+    assert sum(" in /opt/lib" in line for line in missing.note(lost, 36)) == 5
+    assert sum(" in /opt/lib" in line for line in missing.note(lost, 36, everything=True)) == 8

@@ -1,4 +1,4 @@
-"""Where a dump of a cut recording ends: with perf's statistics, or without."""
+"""The ends that a dump meets: of a cut recording, with perf's statistics or without; and of a thread."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.abi import user_records
+from perfpy.abi import records, user_records
+from perfpy.abi.sample_id import SampleId
 from perfpy.perfdata.features import Feature
 from perfpy.recording import Recording
 from perfpy.views.dump.recording import is_read_to_the_end, write_dump
@@ -51,3 +52,12 @@ def test_a_pipe_with_features_may(tmp_path: Path) -> None:
 
 def test_a_record_without_a_size_ends_everything(tmp_path: Path) -> None:
     assert not reaches_the_end(tmp_path / "bad", simple_recording(3).raw(header_of(9, 3)).pipe())
+
+
+def test_a_thread_keeps_its_name_behind_its_end(tmp_path: Path) -> None:
+    built = simple_recording(1).record(records.Exit(0, 7, 1, 7, 1, 300, SampleId(pid=7, tid=7, time=300)))
+    (tmp_path / "data").write_bytes(built.sample(misc=1, ip=1, pid=7, tid=7, time=400).file())
+    out = io.BytesIO()
+    with Recording(str(tmp_path / "data")) as recording:
+        write_dump(recording, out)
+    assert out.getvalue().count(b" ... thread: busy:7\n") == 2

@@ -47,7 +47,7 @@ def test_speedscope_holds_every_stack_outermost_first() -> None:
 
 
 def test_firefox_has_a_track_a_thread_with_its_samples_in_time_order() -> None:
-    data = json.loads(exports.firefox(timed(), "perf record", started=1.5))
+    data = json.loads(exports.firefox([timed()], "perf record", started=1.5))
     assert [(t["pid"], t["tid"], t["name"]) for t in data["threads"]] == [(7, 7, "sh"), (7, 9, "sh"), (8, 8, "ls")]
     thread = data["threads"][0]
     assert [sample[1] for sample in thread["samples"]["data"]] == [0.0, 4.0]
@@ -70,7 +70,18 @@ def gecko_stack(thread: dict[str, Any], stack: int | None) -> list[str]:
 
 def test_firefox_needs_times() -> None:
     with pytest.raises(ValueError, match="times"):
-        exports.firefox(stacks(PROFILE), "x")
+        exports.firefox([stacks(PROFILE)], "x")
+
+
+def test_firefox_has_a_track_for_each_event_of_a_thread() -> None:
+    first = timed()
+    assert first.timed is not None
+    moved = dataclasses.replace(first.timed, time=first.timed.time + np.uint64(1000000))
+    data = json.loads(exports.firefox([first, dataclasses.replace(first, event="faults", timed=moved)], "perf record"))
+    assert [(t["tid"], t["name"]) for t in data["threads"]] == [
+        (7, "sh (cycles)"), (9, "sh (cycles)"), (8, "ls (cycles)"), (7, "sh (faults)"), (9, "sh (faults)"), (8, "ls (faults)"),
+    ]  # fmt: skip
+    assert data["threads"][3]["samples"]["data"][0][1] == 1.0  # they share one time line
 
 
 def test_pprof_decodes_to_the_profile_that_went_in() -> None:

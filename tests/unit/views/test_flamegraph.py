@@ -1,5 +1,6 @@
 """The flame graph page: self-contained, safe, and working in a real browser."""
 
+import dataclasses
 import re
 import shutil
 import subprocess
@@ -41,13 +42,29 @@ act();
 """
 
 
-def browse(page: str, tmp_path: Path) -> list[str]:
-    """What the page says after ACTIONS, in headless Chromium."""
+#: the least contrast of the names with their boxes, in light and dark
+CONTRAST = """
+<script>
+async function measure() {
+  while (!document.body.dataset.ready) await new Promise(done => setTimeout(done, 20));
+  const part = v => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; };
+  const bright = text => { pen.fillStyle = text; const n = parseInt(pen.fillStyle.slice(1), 16);
+    return 0.2126 * part(n >> 16) + 0.7152 * part(n >> 8 & 255) + 0.0722 * part(n & 255); };
+  const least = dark => Math.min(...Array.from(view.name, (_, i) => (bright(colour(i, dark)) + 0.05) / (bright(INK) + 0.05)));
+  const out = document.createElement("pre"); out.id = "said"; out.textContent = `${least(false)} ${least(true)}`; document.body.append(out);
+}
+measure();
+</script>
+"""
+
+
+def browse(page: str, tmp_path: Path, actions: str = ACTIONS) -> list[str]:
+    """What the page says after some actions, in headless Chromium."""
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if browser is None:
         pytest.skip("no Chromium on this machine to look at the page with")
     file = tmp_path / "flame.html"
-    file.write_text(page + ACTIONS, encoding="utf-8")
+    file.write_text(page + actions, encoding="utf-8")
     quiet = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
              "--disable-component-update", "--disable-sync", "--disable-quic", f"--user-data-dir={tmp_path / 'profile'}"]  # fmt: skip
     command = [browser, *quiet, "--virtual-time-budget=5000", "--dump-dom", file.as_uri()]
@@ -69,6 +86,17 @@ def test_keys_search_layouts_and_table_work_in_a_browser(tmp_path: Path) -> None
         "icicle: true",
         "first row: 50.00% | 50.00% | list | app",
     ]
+
+
+def test_names_are_readable_on_every_colour(tmp_path: Path) -> None:
+    many = "\n".join(f"sh;f{number} 1" for number in range(60))
+    part = stacks(many)
+    part = dataclasses.replace(part, functions=[f._replace(dso=f"lib{n}.so", kernel=n % 7 == 0) for n, f in enumerate(part.functions)])
+    page = flamegraph.render([part], title="a test")
+    (said,) = browse(page, tmp_path, CONTRAST)
+    light, dark = map(float, said.split())
+    assert light >= 4.5  # WCAG's contrast for text
+    assert dark >= 4.5
 
 
 def test_two_recordings_show_what_changed(tmp_path: Path) -> None:

@@ -6,18 +6,21 @@ import os
 
 import pytest
 
+from perfpy.abi.build_ids import MISC_BUILD_ID_SIZE, HeaderBuildId
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
-from perfpy.abi.user_records import MISC_BUILD_ID_SIZE, HeaderBuildId
 from perfpy.capture.record import build_ids
 from perfpy.capture.record.dso_hits import Dso
-from tests.unit.symbols.test_buildid import ID, elf64
+from tests.builders.elf import Elf
+
+ID = bytes(range(20))
+IMAGE = Elf().build_id(ID.hex()).build()
 
 
 @pytest.fixture
 def program(tmp_path):
     path = tmp_path / "bin" / "prog"
     path.parent.mkdir()
-    path.write_bytes(elf64("<", sections=False))
+    path.write_bytes(IMAGE)
     return str(path)
 
 
@@ -42,7 +45,7 @@ def test_the_cache_is_laid_out_as_perfs(program, tmp_path):
     build_ids.BuildIdCache(str(cache)).add(build_ids.table([Dso(program, is_kernel=False)]))
     link = cache / ".build-id" / ID.hex()[:2] / ID.hex()[2:]
     assert os.readlink(link) == f"../..{program}/{ID.hex()}"
-    assert (link / "elf").read_bytes() == elf64("<", sections=False)
+    assert (link / "elf").read_bytes() == IMAGE
     assert os.path.samefile(link / "elf", program)
 
 
@@ -57,3 +60,27 @@ def test_a_cache_that_cannot_be_written_is_no_failure(program, tmp_path):
     (tmp_path / "file").write_text("")
     build_ids.BuildIdCache(str(tmp_path / "file")).add(build_ids.table([Dso(program, is_kernel=False)]))
     assert (tmp_path / "file").read_text() == ""
+
+
+def test_files_that_are_not_at_their_path_are_taken_from_their_process(tmp_path, monkeypatch):
+    held = tmp_path / "held"
+    held.write_bytes(IMAGE)
+    name = "/no/such/prog (deleted)"
+    monkeypatch.setattr(build_ids.live_process, "places_of", lambda path, pids: iter([str(held)] if (path, pids) == (name, (77,)) else []))
+    dsos = [Dso(name, is_kernel=False, pid=77), Dso("/no/such/other", is_kernel=False, pid=77), Dso("//anon", is_kernel=False, pid=77)]
+    elsewhere = build_ids.places(dsos)
+    assert elsewhere == {name: str(held)}
+    entries = build_ids.table(dsos, elsewhere)
+    assert [(entry.filename, entry.build_id) for entry in entries] == [(name, ID)]
+    cache = build_ids.BuildIdCache(str(tmp_path / "debug"))
+    cache.add(entries, elsewhere)
+    assert (tmp_path / "debug" / ".build-id" / ID.hex()[:2] / ID.hex()[2:] / "elf").read_bytes() == IMAGE
+
+
+def test_a_file_of_a_container_is_not_taken_for_ours_of_the_same_name(program, tmp_path, monkeypatch):
+    theirs = tmp_path / "theirs"
+    theirs.write_bytes(IMAGE)
+    monkeypatch.setattr(build_ids.live_process, "other_root", lambda pid: pid == 77)
+    monkeypatch.setattr(build_ids.live_process, "places_of", lambda path, pids: iter([str(theirs)]))
+    assert build_ids.places([Dso(program, is_kernel=False, pid=77)]) == {program: str(theirs)}
+    assert build_ids.places([Dso(program, is_kernel=False, pid=78)]) == {}

@@ -6,7 +6,8 @@ import struct
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER, NATIVE_ENDIAN, SampleType
-from perfpy.abi.records import Fork, Mmap, Mmap2, encode, with_header
+from perfpy.abi.framing import with_header
+from perfpy.abi.records import Fork, Mmap, Mmap2, encode
 from perfpy.capture.record.dso_hits import DsoHits
 
 TIMED = EventAttr(sample_type=SampleType.IP | SampleType.TID | SampleType.TIME)

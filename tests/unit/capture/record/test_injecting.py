@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from perfpy.abi import records
-from perfpy.abi.flags import MISC_USER
-from perfpy.abi.user_records import HeaderBuildId
-from perfpy.capture.record.injecting import JitInjector, inject, require_monotonic_times
+from perfpy.abi.build_ids import HeaderBuildId
+from perfpy.abi.flags import MISC_KERNEL, MISC_USER
+from perfpy.abi.sample_id import SampleId
+from perfpy.capture.record.injecting import BuildIdMapper, JitInjector, inject, require_monotonic_times
 from perfpy.errors import OutputFailed, PerfError
 from perfpy.perfdata.features import Feature, encode_feature
 from perfpy.recording import Recording
@@ -33,7 +34,7 @@ def dump(path: Path) -> None:
 
 
 def mapping(name: str, address: int, time: int, prot: int = 5) -> records.Mmap2:
-    identity = records.SampleId(PID, PID, time)
+    identity = SampleId(PID, PID, time)
     return records.Mmap2(MISC_USER, PID, PID, address, 0x1000, 0, 0, 0, 0, 0, prot, 2, name, sample_id=identity)
 
 
@@ -113,3 +114,31 @@ def test_hit_files_are_those_with_samples(recording: Recording):
 
     assert [dso.name for dso in hit_dsos(recording.data, recording.symbolizer())] == ["/tmp/perf-77.map"]
     assert np.count_nonzero([dso.name.endswith("jit-77.dump") for dso in recording.timeline.dso_table.dsos]) == 1
+
+
+def mapped(recording: Recording) -> list[tuple[str, bytes]]:
+    """(name, build-id) of each mapping."""
+    found = (side.record for side in recording.side_band() if isinstance(side.record, records.Mmap | records.Mmap2))
+    return [(record.filename, getattr(record, "build_id", b"")) for record in found]
+
+
+@pytest.mark.parametrize(("only_these", "kept"), [(True, ["/lib/hit", "/lib/nameless", "[kernel.kallsyms]_text"]), (False, None)])
+def test_mappings_get_build_ids_and_those_of_other_files_may_go(tmp_path: Path, only_these: bool, kept: list[str] | None):
+    builder = PerfDataBuilder(attrs=[usual_attr()])
+    names = ["/lib/hit", "/lib/nameless", "/lib/other"]
+    for number, name in enumerate(names):
+        builder.record(mapping(name, 0x1000 * (number + 1), 10 + number))
+    kernel = records.Mmap(MISC_KERNEL, 0xFFFFFFFF, 0, 1 << 63, 0x1000, 1 << 63, "[kernel.kallsyms]_text", sample_id=SampleId(0, 0, 0))
+    builder.record(kernel)
+    builder.sample(ip=0x1004, pid=PID, tid=PID, time=15, period=1, misc=MISC_USER)
+    (tmp_path / "perf.data").write_bytes(builder.file())
+    recording = Recording(str(tmp_path / "perf.data"))
+    build_ids = {"/lib/hit": b"\x01" * 20, "/lib/nameless": b"", "[kernel.kallsyms]": b"\x02" * 20}
+    mapper = BuildIdMapper(recording.data, build_ids, only_these=only_these)
+    inject(recording.data, str(tmp_path / "out.data"), mapper=mapper)
+    result = Recording(str(tmp_path / "out.data"))
+    found = dict(mapped(result))
+    assert sorted(found) == (kept or sorted([*names, "[kernel.kallsyms]_text"]))
+    assert (found["/lib/hit"], found["/lib/nameless"], found["[kernel.kallsyms]_text"]) == (b"\x01" * 20, b"", b"\x02" * 20)
+    assert result.timeline.kernel_reference == ("_text", 1 << 63)
+    assert len(result.samples["ip"]) == 1

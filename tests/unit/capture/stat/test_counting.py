@@ -8,7 +8,7 @@ import pytest
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import FLAG_PID_CGROUP, HardwareId, PerfType, ReadFormat, SoftwareId
-from perfpy.analysis.counts import Cell, CountedEvent
+from perfpy.analysis.stat.counts import Cell, CountedEvent
 from perfpy.capture.stat.counting import Counting, CountingOptions, Differences, counted_event
 from perfpy.errors import KernelRefused
 from tests.builders.fake_kernel import FakeCounter, FakeKernel

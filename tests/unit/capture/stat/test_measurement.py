@@ -21,7 +21,7 @@ from tests.builders.fake_kernel import FakeCounter, FakeKernel
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from perfpy.analysis.tally import Tally
+    from perfpy.analysis.stat.tally import Tally
 
 COMMAND = Target("command", (), (0, 1))
 SYSTEM = Target("system", (), (0, 1))

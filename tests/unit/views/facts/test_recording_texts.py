@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -9,8 +10,8 @@ import pytest
 
 from perfpy.abi import records, user_records
 from perfpy.abi.counts import Reading
-from perfpy.abi.flags import MISC_COMM_EXEC, MISC_FORK_EXEC, ReadFormat, SampleType
-from perfpy.abi.records import SampleId
+from perfpy.abi.flags import MISC_COMM_EXEC, MISC_FORK_EXEC, ReadFormat, RecordType, SampleType
+from perfpy.abi.sample_id import SampleId
 from perfpy.perfdata.feature_values import (
     BpfProgram,
     ClockData,
@@ -27,12 +28,13 @@ from perfpy.perfdata.feature_values import (
     SampleTime,
 )
 from perfpy.perfdata.features import Feature
+from perfpy.perfdata.header import PipeHeader
 from perfpy.recording import Recording
 from perfpy.views.facts.counts import record_count_lines
 from perfpy.views.facts.evlist import evlist_lines
 from perfpy.views.facts.header import header_lines
 from perfpy.views.facts.tasks import task_lines
-from tests.builders.perfdata import USUAL, PerfDataBuilder, simple_recording, usual_attr
+from tests.builders.perfdata import USUAL, PerfDataBuilder, header_of, simple_recording, usual_attr
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,6 +91,20 @@ def test_topology_is_only_hinted_at_without_full(recorded: Opener) -> None:
     assert "# NUMA_TOPOLOGY info available, use -I to display" in list(header_lines(recorded(built.file())))
 
 
+def test_perf_finds_no_core_ids_behind_texts_that_another_tool_padded_less(recorded: Opener) -> None:
+    def topology(width: int) -> bytes:
+        text = struct.pack("<II", 1, width) + b"0-1".ljust(width, b"\0")
+        return 2 * text + struct.pack("<IIII", 0, 0, 1, 0)
+
+    def shown(width: int) -> list[str]:
+        built = simple_recording(1).feature(Feature.NRCPUS, CpuCount(2, 2))
+        built.features[Feature.CPU_TOPOLOGY] = topology(width)
+        return list(header_lines(recorded(built.file()), full=True))
+
+    assert "# CPU 1: Core ID 1, Socket ID 0" in shown(64)
+    assert "# Core ID and Socket ID information is not available" in shown(8)
+
+
 def test_the_reference_time_is_shown_in_local_time(recorded: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     import time
 
@@ -135,6 +151,20 @@ def test_evlist_lists_events_groups_and_frequencies(recorded: Opener) -> None:
     assert next(evlist_lines(recording, trace_fields=True)) == "cpu-clock:u: (not a tracepoint)"
 
 
+def test_evlist_of_a_pipe_shows_the_ids_behind_a_short_attr_as_the_fields_it_lacks(recorded: Opener) -> None:
+    built = PerfDataBuilder(attrs=[usual_attr(size=112), usual_attr(size=136)], ids=[(131, 132), (133,)])
+    short, whole = evlist_lines(recorded(built.pipe()), verbose=True)
+    assert short.endswith("sample_id_all: 1, aux_sample_size: 131, sig_data: 132")
+    assert whole.endswith("sample_id_all: 1")
+
+
+def test_evlist_of_a_pipe_takes_an_attr_shorter_than_any_perf_had(recorded: Opener) -> None:
+    short = usual_attr().pack(size=56)
+    pipe = PipeHeader("<").encode() + header_of(RecordType.HEADER_ATTR, 64) + short
+    (line,) = evlist_lines(recorded(pipe), verbose=True)
+    assert line.startswith("cpu-clock:u: type: 1 (PERF_TYPE_SOFTWARE), size: 56, ")
+
+
 def test_evlist_of_a_pipe_is_what_perf_knows_before_the_features(recorded: Opener) -> None:
     built = grouped()
     built.record(user_records.EventUpdate(0, user_records.EVENT_UPDATE_NAME, 2, "mine"))
@@ -171,6 +201,23 @@ def test_samples_with_readings_count_once_for_each_counter_that_moved(recorded: 
         "              SAMPLE events:          2",
         "              SAMPLE events:          1",
     ]
+
+
+def test_a_mapping_with_a_build_id_shows_a_piece_of_it_as_its_inode(recorded: Opener) -> None:
+    build_id = bytes(range(20))
+    at = SampleId(pid=7, tid=7, time=1)
+    built = PerfDataBuilder().record(records.Mmap2(2, 7, 7, 0x1000, 0x1000, 0, 0, 0, 0, 0, 5, 2, "/bin/sh", build_id, at))
+    lines = list(task_lines(recorded(built.file()), mappings=True))
+    assert lines[-1].split()[-2:] == [str(0x0B0A090807060504), "/bin/sh"]
+
+
+def test_a_mapping_without_an_inode_has_that_of_another_of_its_file(recorded: Opener) -> None:
+    built = PerfDataBuilder()
+    for number, (ino, name) in enumerate(((0, "/bin/sh"), (99, "/bin/sh"), (0, "/bin/ls"), (5, "[vdso]"), (0, "[vdso]"))):
+        at = SampleId(pid=7, tid=7, time=number + 1)
+        built.record(records.Mmap2(2, 7, 7, 0x1000 * number, 0x1000, 0, 0, 0, ino, 0, 5, 2, name, b"", at))
+    lines = list(task_lines(recorded(built.file()), mappings=True))
+    assert [line.split()[-2] for line in lines[-5:]] == ["99", "99", "0", "0", "0"]
 
 
 def test_tasks_are_a_tree_with_their_last_names_and_mappings(recorded: Opener) -> None:

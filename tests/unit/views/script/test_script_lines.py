@@ -9,8 +9,10 @@ import pytest
 
 from perfpy.abi import records, user_records
 from perfpy.abi.counts import Reading
-from perfpy.abi.flags import CONTEXT_USER, SampleType
+from perfpy.abi.flags import CONTEXT_USER, BranchSample, ReadFormat, SampleType
+from perfpy.abi.sample_id import SampleId
 from perfpy.errors import UsageError
+from perfpy.perfdata.feature_values import EventGroup
 from perfpy.perfdata.features import Feature
 from perfpy.perfdata.group_reads import delivered
 from perfpy.recording import Recording
@@ -28,8 +30,8 @@ SECOND = 1_000_000_000
 NOWHERE = SymbolOptions(symfs="/nonexistent", kallsyms="/dev/null")
 
 
-def sample_id(pid: int, time: int) -> records.SampleId:
-    return records.SampleId(pid=pid, tid=pid, time=time)
+def sample_id(pid: int, time: int) -> SampleId:
+    return SampleId(pid=pid, tid=pid, time=time)
 
 
 def one_process() -> PerfDataBuilder:
@@ -52,6 +54,54 @@ def script(folder: Path, built: PerfDataBuilder, *texts: str, **options: Any) ->
     with Recording(str(path)) as recording:
         ScriptRun(recording, ScriptOptions(fields=fields, symbols=NOWHERE, **options)).write(out)
     return out.getvalue().decode().splitlines()
+
+
+def test_latency_format_has_short_commands_and_cpus(tmp_path: Path) -> None:
+    attr = usual_attr(USUAL | SampleType.CPU)
+    built = PerfDataBuilder(attrs=[attr]).record(records.Comm(0, 7, 7, "long-command", SampleId(pid=7, tid=7, time=1, cpu=3)))
+    built.sample(ip=1, pid=7, tid=7, time=SECOND, period=1, misc=2, cpu=3)
+    assert script(tmp_path, built, "comm,tid,cpu", shown=frozenset(("task",)), latency=True) == [
+        "long-com       7   3 PERF_RECORD_COMM: long-command:7/7",
+        "long-com       7   3 ",
+    ]
+
+
+def counted_group() -> PerfDataBuilder:
+    """Samples of a group, with the counts of both members; at last only the leader's has changed."""
+    attr = usual_attr(USUAL | SampleType.READ | SampleType.ID, type=0, read_format=ReadFormat.GROUP | ReadFormat.ID)
+    built = PerfDataBuilder(attrs=[attr, attr.copy(config=1)], ids=[(1,), (2,)])
+    built.feature(Feature.GROUP_DESC, (EventGroup("{anon_group}", 0, 2),))
+    for time, cycles, instructions in ((1, 200, 300), (2, 400, 900), (3, 500, 900)):
+        readings = [Reading(cycles, id=1), Reading(instructions, id=2)]
+        built.sample(ip=1, pid=7, tid=7, time=time * SECOND, period=1, misc=2, read=readings)
+    return built
+
+
+def test_metrics_of_a_group_stand_below_its_last_member(tmp_path: Path) -> None:
+    assert script(tmp_path, counted_group(), "time,event,period,metric") == [
+        "    1.000000:        200       cycles:u: ",
+        "    1.000000:        300 instructions:u: ",
+        "    1.000000: \tmetric:    1.50  insn per cycle",
+        "    2.000000:        200       cycles:u: ",
+        "    2.000000:        600 instructions:u: ",
+        "    2.000000: \tmetric:    3.00  insn per cycle",
+        "    3.000000:        100       cycles:u: ",
+    ]
+
+
+def test_a_dump_has_a_line_for_each_count_of_a_sample(tmp_path: Path) -> None:
+    path = tmp_path / "perf.data"
+    path.write_bytes(counted_group().file())
+    fields = OutputFields()
+    fields.apply("event,period")
+    out = io.BytesIO()
+    with Recording(str(path)) as recording:
+        ScriptRun(recording, ScriptOptions(fields=fields, symbols=NOWHERE)).dump(out)
+    shown = [line.split() for line in out.getvalue().decode().splitlines() if line.startswith(("       ", " ... thread"))]
+    thread = ["...", "thread:", ":7:7"]
+    counts = ([number, name] for number, name in (("200", "cycles:u:"), ("300", "instructions:u:"), ("200", "cycles:u:")))
+    assert shown[:6] == [line for count in counts for line in (thread, count)]
+    assert len(shown) == 10
 
 
 def test_a_line_a_sample(tmp_path: Path) -> None:
@@ -126,7 +176,7 @@ def test_events_with_different_fields_keep_their_order(tmp_path: Path) -> None:
 
 
 def test_what_a_recording_cannot_show_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="switch event not found"):
+    with pytest.raises(UsageError, match="has no event"):
         script(tmp_path, one_process(), switch_on="nothing")
 
 
@@ -219,3 +269,63 @@ def test_a_dump_shows_rounds_where_they_are_read(tmp_path: Path, shown: tuple[st
     assert text.count("PERF_RECORD_FINISHED_ROUND" + behind) == 3
     ahead = text[: text.index("PERF_RECORD_FINISHED_ROUND")].count("PERF_RECORD_SAMPLE")
     assert ahead == (20 if as_stored else 0)
+
+
+def dumped(folder: Path, built: PerfDataBuilder, *shown: str, **options: Any) -> str:
+    path = folder / "perf.data"
+    path.write_bytes(built.file())
+    out = io.BytesIO()
+    with Recording(str(path)) as recording:
+        ScriptRun(recording, ScriptOptions(shown=frozenset(shown), symbols=NOWHERE, **options)).dump(out)
+    return out.getvalue().decode()
+
+
+def test_a_dump_shows_records_as_they_are_asked_for(tmp_path: Path) -> None:
+    built = one_process().record(records.Exit(0, 7, 1, 7, 1, 4 * SECOND, sample_id(7, 4 * SECOND)))
+    text = dumped(tmp_path, built, "task")
+    assert "PERF_RECORD_COMM: work:7/7\n            work       7     1.000000: PERF_RECORD_COMM: work:7/7\n" in text
+    assert "PERF_RECORD_EXIT            work       7     4.000000: PERF_RECORD_EXIT(7:7):(1:1)\n(7:7):(1:1)\n" in text
+    assert text.count("PERF_RECORD_MMAP2") == 1
+    assert dumped(tmp_path, built, "mmap").count("PERF_RECORD_MMAP2") == 2
+
+
+def test_a_dump_shows_counts_at_the_end_of_a_round(tmp_path: Path) -> None:
+    built = PerfDataBuilder(ids=[(5,)])
+    built.record(user_records.ThreadMap(0, ((7, ""),))).record(user_records.CpuMap(0, (-1,)))
+    built.record(user_records.Stat(0, 5, 0, 0, 100, 10, 10)).record(user_records.StatRound(0, 1, 9))
+    built.feature(Feature.STAT, None)
+    text = dumped(tmp_path, built)
+    assert "PERF_RECORD_STAT_ROUNDCPU   THREAD " in text
+    assert text.count("             100              10              10               9 cpu-clock:u\n") == 1
+    assert "... value" not in text
+
+
+@pytest.mark.parametrize(("arch", "place"), [("s390x", "[unknown]"), ("aarch64", "/bin/work")])
+def test_what_the_kernel_touches_of_a_process_is_known_where_the_two_share_addresses(tmp_path: Path, arch: str, place: str) -> None:
+    attr = usual_attr(USUAL | SampleType.ADDR, config=2)
+    built = PerfDataBuilder(attrs=[attr]).feature(Feature.ARCH, arch)
+    built.record(records.Mmap(1, (1 << 32) - 1, 0, 0x9000, 0x100, 0x9000, "[kernel.kallsyms]_text", sample_id(0, 0)))
+    built.record(records.Mmap2(2, 7, 7, 0x1000, 0x1000, 0, 8, 1, 5, 0, 5, 2, "/bin/work", b"", sample_id(7, 1)))
+    built.sample(ip=0x9001, addr=0x1002, pid=7, tid=7, time=2, period=1, misc=1)
+    assert script(tmp_path, built, "addr,sym,dso") == [f"{'1002':>16} [unknown] ({place})"]
+
+
+def test_a_branch_of_the_kernel_is_looked_for_among_its_mappings_first(tmp_path: Path) -> None:
+    attr = usual_attr(USUAL | SampleType.BRANCH_STACK, branch_sample_type=int(BranchSample.ANY))
+    for kernel_end, place in ((0x900, "/bin/work"), (0x8000, "[kernel.kallsyms]")):
+        built = PerfDataBuilder(attrs=[attr])
+        built.record(records.Mmap(1, (1 << 32) - 1, 0, 0x100, kernel_end - 0x100, 0x100, "[kernel.kallsyms]_text", sample_id(0, 0)))
+        built.record(records.Mmap2(2, 7, 7, 0x1000, 0x1000, 0, 8, 1, 5, 0, 5, 2, "/bin/work", b"", sample_id(7, 1)))
+        built.sample(ip=0x200, pid=7, tid=7, time=2, period=1, misc=1, branch_stack=[(0x200, 0x1002, 0)])
+        (line,) = script(tmp_path, built, "brstacksym,dso")
+        assert line.startswith(f"[unknown] ([kernel.kallsyms])/[unknown] ({place})/")
+
+
+def test_script_has_a_use_for_throttles(tmp_path: Path) -> None:
+    built = one_process().record(records.Throttle(0, 5 * SECOND, 0, 0, sample_id(7, 5 * SECOND)))
+    assert dumped(tmp_path, built).endswith("PERF_RECORD_THROTTLE")
+
+
+def test_a_dump_does_not_say_of_whom_samples_are_whose_time_or_cpu_leaves_them_out(tmp_path: Path) -> None:
+    assert dumped(tmp_path, one_process(), time="2,2.5").count(" ... thread: work:7") == 1
+    assert dumped(tmp_path, one_process(), keep=SampleFilter(pids=frozenset((8,)))).count(" ... thread: work:7") == 2

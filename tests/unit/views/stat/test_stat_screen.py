@@ -10,10 +10,10 @@ import pytest
 
 from perfpy.errors import KernelRefused
 from perfpy.views.stat.screen import ScreenView
-from tests.unit.views.stat.test_stat_views import clock, hardware, pmu_counts, tally
+from tests.builders.tallies import clock, hardware, pmu_counts, tally
 
 if TYPE_CHECKING:
-    from perfpy.analysis.tally import Tally
+    from perfpy.analysis.stat.tally import Tally
 
 
 def shown(counts: Tally, *, width: int = 100, colour: bool = False, separators: str = ",") -> list[str]:

@@ -6,41 +6,14 @@ import json
 
 import pytest
 
-from perfpy.abi.attr import EventAttr
-from perfpy.abi.flags import HardwareId, PerfType, SoftwareId
-from perfpy.analysis.comparison import Runs, compare_runs
-from perfpy.analysis.counts import Aggregation, Cell, CountedEvent, Grouping, aggregate, one_cell_a_package
-from perfpy.analysis.tally import Tally, Times
+from perfpy.abi.flags import HardwareId
+from perfpy.analysis.stat.comparison import Runs, compare_runs
+from perfpy.analysis.stat.counts import Aggregation, Cell, Grouping, aggregate, one_cell_a_package
 from perfpy.views.stat import comparison as stat_compare
 from perfpy.views.stat.csv_text import CsvView
 from perfpy.views.stat.json_text import JsonView
 from perfpy.views.stat.text import TextView
-
-
-def hardware(name: str, config: int) -> CountedEvent:
-    return CountedEvent(name, EventAttr(type=PerfType.HARDWARE, config=config))
-
-
-def clock() -> CountedEvent:
-    return CountedEvent("task-clock", EventAttr(type=PerfType.SOFTWARE, config=SoftwareId.TASK_CLOCK), unit="msec", scale=1e-6)
-
-
-def tally(counts: dict[CountedEvent, tuple[int, int, int]], **more: object) -> Tally:
-    """counts: event -> value, enabled, running."""
-    grouping = Grouping.everything()
-    rows = {event: aggregate(event, [Cell(-1, 0, *count)], grouping) for event, count in counts.items()}
-    return Tally(list(counts), rows, grouping, wall_ns=2e9, times=Times((2 * 10**9,)), **more)  # type: ignore[arg-type]
-
-
-def pmu_counts() -> dict[CountedEvent, tuple[int, int, int]]:
-    return {
-        clock(): (10**9, 10**9, 10**9),
-        hardware("cycles", HardwareId.CPU_CYCLES): (3_000_000_000, 100, 100),
-        hardware("instructions", HardwareId.INSTRUCTIONS): (6_000_000_000, 100, 50),
-        hardware("branches", HardwareId.BRANCH_INSTRUCTIONS): (1000, 100, 100),
-        hardware("branch-misses", HardwareId.BRANCH_MISSES): (25, 100, 100),
-        hardware("stalled-cycles-frontend", HardwareId.STALLED_CYCLES_FRONTEND): (600_000_000, 100, 100),
-    }
+from tests.builders.tallies import hardware, pmu_counts, tally
 
 
 def test_text_with_hardware_ratios_and_multiplexing() -> None:

@@ -1,0 +1,45 @@
+"""Frames of one function, taken for one another.
+
+What enters: frame ids of the symbolizer. What leaves: for each the first frame
+that was seen in the same function; so chains that differ only in where in
+their functions they are become one. Frames without a symbol stay themselves.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfpy.symbols.symbolizer import Symbolizer
+
+
+class Functions:
+    """The first frame of each function, for one symbolizer."""
+
+    def __init__(self) -> None:
+        self._first_of_frame = np.zeros(0, np.int32)
+        self._first_of_symbol = np.zeros(0, np.int32)
+
+    def first_frames(self, frames: NDArray[np.int32], symbolizer: Symbolizer) -> NDArray[np.int32]:
+        """The first frame in the function of each frame."""
+        known = len(self._first_of_frame)
+        if len(symbolizer.frames) > known:
+            self._see(symbolizer.resolve().symbol[known:], len(symbolizer.symbols))
+        found: NDArray[np.int32] = self._first_of_frame[frames]
+        return found
+
+    def _see(self, symbol: NDArray[np.int32], symbols: int) -> None:
+        """Learn the symbols of the next frames, of `symbols` symbols."""
+        fresh = np.arange(len(symbol), dtype=np.int32) + np.int32(len(self._first_of_frame))
+        unseen = np.full(symbols - len(self._first_of_symbol), -1, np.int32)
+        first_of = self._first_of_symbol = np.concatenate([self._first_of_symbol, unseen])
+        named = np.flatnonzero(symbol >= 0)
+        opening = named[first_of[symbol[named]] < 0][::-1]  # backwards: the first is written last
+        first_of[symbol[opening]] = fresh[opening]
+        first = fresh.copy()
+        first[named] = first_of[symbol[named]]
+        self._first_of_frame = np.concatenate([self._first_of_frame, first])

@@ -1,0 +1,227 @@
+"""From folded samples to the entries of histograms: who shares a row, and the callers' rows.
+
+What enters: folded rows, their chains and places, the columns of the sort
+keys. What leaves: `Entries`, one per row of any table, with sums for each
+member of the table's event group; and the walkers from which call trees grow.
+
+An entry is a combination of table (event, or event group), the sample's own
+keys and the keys of its place. In a report with callers (perf's --children)
+every function of a chain makes an entry, once per chain however often it
+recurs: the first it is met as, the sample's own place before all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from perfpy.abi.columns import spans_index
+from perfpy.analysis.places import OF_SAMPLE, chain_places
+from perfpy.analysis.report.calltree import Int64, Walkers
+from perfpy.analysis.report.profile import LATENCY
+from perfpy.analysis.sources import TupleTable
+from perfpy.analysis.sums import GroupSums, sum_by
+from perfpy.symbols.interning import IdTable, first_occurrences
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from perfpy.analysis.report.profile import Folded
+
+_HALF = np.uint64(32)
+# so many that the tables in which repetitions are found stay in a CPU's cache
+_FRAMES_AT_ONCE = 1 << 17
+
+
+class Chains(NamedTuple):
+    """Distinct callchains in the order in which trees are read.
+
+    frames: ids; offsets: where each chain begins (and the last ends); roles:
+    of each entry (perfpy.analysis.places), OF_SAMPLE where the sample decides.
+    """
+
+    frames: NDArray[np.int32]
+    offsets: Int64
+    roles: NDArray[np.uint8]
+
+
+class Tables(NamedTuple):
+    """How events share tables: the table of each event, and its place in the table's group; members: the most of any."""
+
+    table: Int64
+    member: Int64
+    members: int
+
+
+@dataclass(eq=False, repr=False)
+class Entries:
+    """All entries of all tables.
+
+    table; row, place: of the sample that made the entry first; sums: name ->
+    int64[entries, members]: period, samples, children and what else was asked;
+    depth: the longest chain below each entry (with callers; of a group's first member).
+    """
+
+    table: Int64
+    row: Int64
+    place: Int64
+    sums: dict[str, Int64]
+    depth: Int64 | None
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+
+class EntryBuilder:
+    """Joins folded rows to entries.
+
+    places: the place of each row's samples; sample_classes, place_class: the
+    keys as class ids, per row and per place; chains: None without callchains;
+    sample_roles: the role that each row's sample gives to unmapped entries.
+    """
+
+    def __init__(
+        self,
+        folded: Folded,
+        tables: Tables,
+        places: Int64,
+        sample_classes: list[Int64],
+        place_class: NDArray[np.int32],
+        chains: Chains | None,
+        sample_roles: NDArray[np.uint8],
+        *,
+        callers: bool,
+    ) -> None:
+        self._tables = tables
+        # entries are made by the first member of a group first: it is what they show
+        self._order = np.argsort(tables.member[folded.event], kind="stable") if tables.members > 1 else np.arange(len(folded))
+        self._folded = folded.take(self._order) if tables.members > 1 else folded
+        self._places = places[self._order]
+        self._sample_roles = sample_roles[self._order]
+        self._member = tables.member[self._folded.event]
+        self._table = tables.table[self._folded.event]
+        self._place_class = place_class
+        classes = TupleTable([True] * (1 + len(sample_classes)))
+        self._sample_class = classes.ids_and_new([self._table, *(column[self._order] for column in sample_classes)])[0]
+        self._chains = chains
+        self._callers = callers and chains is not None
+        self._ids = IdTable()
+        self._first_row: list[Int64] = []
+        self._first_place: list[Int64] = []
+
+    def _entry_ids(self, rows: Int64, places: Int64) -> NDArray[np.int32]:
+        keys = self._sample_class[rows].astype(np.uint64) << _HALF | self._place_class[places].astype(np.uint64)
+        ids, new = self._ids.ids_and_new(keys)
+        if len(new):
+            self._first_row.append(rows[new])
+            self._first_place.append(places[new])
+        return ids
+
+    def build(self) -> Entries:
+        """Make the entries and their sums."""
+        folded, members = self._folded, self._tables.members
+        passing = {"children": folded.period} | {f"{name}_children": folded.sums[name] for name in (LATENCY,) if name in folded.sums}
+        children, deepest = {name: GroupSums() for name in passing}, np.zeros(0, np.int64)
+        if self._callers:
+            for visit in self._visits():
+                passed = visit.entry.astype(np.int64) * members + self._member[visit.row]
+                for name, values in passing.items():
+                    children[name].add(passed, values[visit.row], len(self._ids) * members)
+                deepest = np.append(deepest, np.zeros(len(self._ids) - len(deepest), np.int64))
+                length = self._end(visit.row) - visit.start
+                np.maximum.at(deepest, visit.entry, np.where(self._member[visit.row] == 0, length, 0) if members > 1 else length)
+        self._own = own = self._entry_ids(np.arange(len(folded)), self._places)
+        size = len(self._ids) * members
+        cells = own.astype(np.int64) * members + self._member
+        sums = {"period": sum_by(cells, folded.period, size), "samples": sum_by(cells, folded.count, size)}
+        for name, values in folded.sums.items():
+            sums[name] = sum_by(cells, values, size)
+        if self._callers:
+            sums |= {name: group.totals(size) for name, group in children.items()}
+        row = _joined(self._first_row)
+        return Entries(
+            self._table[row],
+            self._order[row],
+            _joined(self._first_place),
+            {name: values.reshape(-1, members) for name, values in sums.items()},
+            deepest if self._callers else None,
+        )
+
+    @property
+    def size(self) -> int:
+        """How many entries there are."""
+        return len(self._ids)
+
+    def _end(self, rows: Int64) -> Int64:
+        assert self._chains is not None
+        return self._chains.offsets[self._folded.chain[rows] + 1]
+
+    def walkers(self, wanted: NDArray[np.bool_], tree_of: Int64) -> Walkers:
+        """The chains under the wanted entries (of a group: the first member's); tree_of: entry -> root number."""
+        if self._chains is None:
+            return _no_walkers()
+        folded, starts = self._folded, self._chains.offsets
+        parts = []
+        if self._callers:
+            for visit in self._visits():
+                kept = wanted[visit.entry] & (self._member[visit.row] == 0)
+                parts.append((visit.entry[kept], visit.row[kept], visit.start[kept]))
+        else:
+            rows = np.flatnonzero(wanted[self._own] & (self._member == 0))
+            parts.append((self._own[rows], rows, starts[folded.chain[rows]]))
+        entry, row, start = (_joined([part[at] for part in parts]) for at in range(3))
+        return Walkers(tree_of[entry], start, self._end(row), folded.period[row], folded.count[row])
+
+    def _visits(self) -> Iterator[_Visits]:
+        """The entries of all rows' chains, each once per row, some thousand rows at a time."""
+        assert self._chains is not None
+        offsets = self._chains.offsets
+        chain = self._folded.chain
+        lengths = np.diff(offsets)[chain]
+        reach = np.cumsum(lengths + 1)
+        begin = 0
+        while begin < len(chain):
+            budget = (int(reach[begin - 1]) if begin else 0) + _FRAMES_AT_ONCE
+            end = max(begin + 1, int(np.searchsorted(reach, budget, side="right")))
+            yield self._visits_of(np.arange(begin, end), offsets[chain[begin:end]], lengths[begin:end])
+            begin = end
+
+    def _visits_of(self, rows: Int64, starts: Int64, lengths: Int64) -> _Visits:
+        assert self._chains is not None
+        # a row's visits: its own place, which stands for the whole chain, and then every frame, for the chain from there on
+        at, bounds = spans_index(starts - 1, lengths + 1)
+        row = np.repeat(rows, lengths + 1)
+        own = bounds[:-1]
+        at[own] = starts
+        place = np.empty(len(at), np.int64)
+        inner = np.ones(len(at), np.bool_)
+        inner[own] = False
+        roles = self._chains.roles[at[inner]]
+        undecided = np.flatnonzero(roles == OF_SAMPLE)
+        roles[undecided] = self._sample_roles[row[inner][undecided]]
+        place[inner] = chain_places(self._chains.frames[at[inner]], roles)
+        place[own] = self._places[rows]
+        entry = self._entry_ids(row, place)
+        first = first_occurrences((row - rows[0]).astype(np.uint64) << _HALF | entry.astype(np.uint64))
+        return _Visits(entry[first], row[first], at[first])
+
+
+class _Visits(NamedTuple):
+    """Entries that rows pass through; start: where the rest of the chain begins."""
+
+    entry: NDArray[np.int32]
+    row: Int64
+    start: Int64
+
+
+def _joined(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
+
+def _no_walkers() -> Walkers:
+    empty = np.zeros(0, np.int64)
+    return Walkers(empty, empty, empty, empty, empty)

@@ -1,0 +1,94 @@
+"""perf report -H: a level for each sort key.
+
+What enters: a histogram. What leaves: a `Hierarchy`: the same sums added up
+for every beginning of the list of sort keys, each node below the one of its
+shorter list, siblings in perf's order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfpy.analysis.report.entries import Entries
+from perfpy.analysis.report.histogram import Histogram, KeyValues, sort_entries
+from perfpy.analysis.sources import TupleTable
+from perfpy.analysis.sums import sum_by
+
+if TYPE_CHECKING:
+    from perfpy.analysis.places import Int64
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """The nodes of all levels.
+
+    nodes: a histogram whose entries are the nodes, in the order in which they
+    are shown, children behind their parent; depth: of each node, from 0;
+    leaf: of the nodes of the last level, the entry they stand for (else -1);
+    source: the histogram they were made from.
+    """
+
+    nodes: Histogram
+    depth: Int64
+    leaf: Int64
+    source: Histogram
+
+
+def make_hierarchy(histogram: Histogram) -> Hierarchy:
+    """Group a histogram's rows level by level; the levels are those of its layout."""
+    entries, keys, layout = histogram.entries, histogram.keys, histogram.layout
+    shown = histogram.shown()
+    # perf builds each level from its tree of entries, whose order is that of the keys themselves
+    inserted = shown[np.lexsort([keys[key.name].same[shown] for key in layout.keys][::-1])]
+    parts: list[Int64] = []
+    parent_of, depths, first_entry, leaf = [], [], [], []
+    parent = np.full(len(inserted), -1, np.int64)
+    made = 0
+    for depth, level in enumerate(layout.levels):
+        columns = [parent + 1, *(keys[key.name].same[inserted] for key in level)]
+        ids, first = TupleTable([True] * len(columns)).ids_and_new(columns)
+        node = ids.astype(np.int64) + made
+        parts.append(node)
+        parent_of.append(parent[first])
+        depths.append(np.full(len(first), depth))
+        first_entry.append(inserted[first])
+        last = depth == len(layout.levels) - 1
+        leaf.append(inserted[first] if last else np.full(len(first), -1))
+        parent, made = node, made + len(first)
+    example = np.concatenate(first_entry)
+    nodes = Entries(
+        entries.table[example],
+        entries.row[example],
+        entries.place[example],
+        {name: _summed(parts, values[inserted], made) for name, values in entries.sums.items()},
+        None,
+    )
+    numbers = {name: KeyValues(values.key, values.column, values.number[example]) for name, values in keys.items()}
+    ordered = sort_entries(nodes, np.arange(made), layout, numbers, None, histogram.tids[example], histogram.options.sort_member)
+    order = _below_parents(ordered, np.concatenate(parent_of))
+    filtered = np.zeros(made, np.bool_)
+    shown_nodes = replace(histogram, entries=nodes, keys=numbers, order=order, filtered=filtered, tids=histogram.tids[example], trees=None)
+    return Hierarchy(shown_nodes, np.concatenate(depths), np.concatenate(leaf), histogram)
+
+
+def _summed(parts: list[Int64], values: Int64, nodes: int) -> Int64:
+    """The sums of each node: every entry counts once on each level."""
+    columns = [sum(sum_by(node, values[:, member], nodes) for node in parts) for member in range(values.shape[1])]
+    return np.stack(columns, axis=1)
+
+
+def _below_parents(ordered: Int64, parent: Int64) -> Int64:
+    """Sorted nodes, each behind its parent and the parent's earlier children's families."""
+    children: dict[int, list[int]] = {}
+    for node in ordered.tolist():
+        children.setdefault(int(parent[node]), []).append(node)
+    found: list[int] = []
+    stack = children.get(-1, [])[::-1]
+    while stack:
+        node = stack.pop()
+        found.append(node)
+        stack.extend(reversed(children.get(node, [])))
+    return np.array(found, np.int64)

@@ -1,0 +1,382 @@
+"""Histograms: the tables of a report, one per event or event group, sorted as perf sorts them.
+
+What enters: folded samples, chains, places, and what was asked for. What
+leaves: `Histogram` values: rows with their sums, the text of each key, and
+their call trees.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from perfpy.abi.columns import distinct
+from perfpy.analysis.places import ranks
+from perfpy.analysis.report.calltree import CallForest, CallNode, Int64, Pruning, grow, minimum_period
+from perfpy.analysis.report.profile import LATENCY
+from perfpy.analysis.report.treeorder import tree_order
+from perfpy.analysis.sortkeys.names import SortKey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from perfpy.analysis.places import Places
+    from perfpy.analysis.report.entries import Entries, EntryBuilder
+    from perfpy.analysis.report.layout import Layout
+    from perfpy.analysis.report.options import CallGraph, ReportOptions
+    from perfpy.analysis.sortkeys.keycolumns import Facts, KeyColumn
+    from perfpy.perfdata.events import FileEvent
+
+
+class KeyValues:
+    """One sort key over all entries: its column, and the number (in that column) of each entry."""
+
+    def __init__(self, key: SortKey, column: KeyColumn, number: Int64) -> None:
+        self.key = key
+        self.column = column
+        self.number = number
+
+    @cached_property
+    def same(self) -> Int64:
+        """Equal for entries of one row."""
+        return self.column.same[self.number]
+
+    @cached_property
+    def order(self) -> Int64:
+        """Ascending in the order of rows."""
+        return self.column.order[self.number]
+
+
+class EventTotals(NamedTuple):
+    """All samples of one event: how many, and their periods' sum.
+
+    kept_period: of the samples that no filter excludes; shown_samples,
+    shown_period: of the rows that are shown, which a first sample decides.
+    latency, shown_latency: as period, of shares of the wall clock.
+    """
+
+    event: FileEvent
+    samples: int
+    period: int
+    shown_samples: int
+    shown_period: int
+    kept_period: int
+    latency: int = 0
+    shown_latency: int = 0
+
+
+class Row(NamedTuple):
+    """One line of a histogram.
+
+    entry: its number there; percent: its share of the table's period; values:
+    a sum's name -> the number of each member of the event group; texts: a
+    key's name -> text.
+    """
+
+    entry: int
+    percent: float
+    values: dict[str, list[int]]
+    texts: dict[str, str]
+
+
+@dataclass(eq=False)
+class Histogram:
+    """One table.
+
+    events: totals of the event, or of each member of the group; order: entry
+    numbers in the order of rows; filtered: entries that are not shown;
+    group_title: of an event group; plural: whether it was recorded as one.
+    """
+
+    events: list[EventTotals]
+    layout: Layout
+    entries: Entries
+    keys: dict[str, KeyValues]
+    order: Int64
+    filtered: NDArray[np.bool_]
+    tids: Int64
+    options: ReportOptions
+    trees: Trees | None
+    facts: Facts = field(repr=False)
+    group_title: str = ""
+    plural: bool = False
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    @property
+    def leader(self) -> EventTotals:
+        """The event, or the first of the group."""
+        return self.events[0]
+
+    def total(self, member: int = 0, *, latency: bool = False) -> int:
+        """What 100 % is: of the period, or of the wall clock."""
+        totals, shown = self.events[member], self.options.relative_percentages
+        if latency:
+            return totals.shown_latency if shown else totals.latency
+        return totals.shown_period if shown else totals.period
+
+    def shown(self) -> Int64:
+        """Entry numbers of the rows that filters leave, in order."""
+        return self.order[~self.filtered[self.order]]
+
+    def sort_by(self, member: int) -> None:
+        """Sort the rows by one event of the group."""
+        self.order = sort_entries(self.entries, np.sort(self.order), self.layout, self.keys, None, self.tids, member)
+
+    def value(self, metric: str, entry: int, member: int = 0) -> int:
+        """A sum of an entry."""
+        return int(self.entries.sums[metric][entry, member])
+
+    def text(self, key: str, entry: int) -> str:
+        """The text of a key in an entry's row."""
+        return self.texts(key, np.array([entry]))[0]
+
+    def texts(self, key: str, entries: Int64) -> list[str]:
+        """The text of a key in each of some entries' rows."""
+        values = self.keys[key]
+        numbers, column = values.number[entries].tolist(), values.column
+        if column.per_sample is not None:
+            samples = self.entries.sums["samples"][entries, 0].tolist()
+            return [str(int(column.per_sample[number]) * count) for number, count in zip(numbers, samples, strict=True)]
+        made = {number: column.text(number) for number in set(numbers)}
+        return [made[number] for number in numbers]
+
+    def percent(self, metric: str, entry: int, member: int = 0) -> float:
+        """A sum of an entry in percent of the total."""
+        return float(self.percents(metric, np.array([entry]), member)[0])
+
+    def percents(self, metric: str, entries: Int64, member: int = 0) -> NDArray[np.float64]:
+        """A sum of each of some entries in percent of the total."""
+        total = self.total(member, latency=metric.startswith(LATENCY))
+        return 100.0 * self.entries.sums[metric][entries, member] / total if total else np.zeros(len(entries))
+
+    def share(self, period: int, member: int = 0) -> float:
+        """A period in percent of the total."""
+        total = self.total(member)
+        return 100.0 * period / total if total else 0.0
+
+    def weight(self, entry: int) -> int:
+        """What an entry's call tree adds up to: with callers, its own and theirs."""
+        return self.value("children" if "children" in self.entries.sums else "period", entry)
+
+    def place(self, entry: int) -> int:
+        """The place of the sample that made the entry."""
+        return int(self.entries.place[entry])
+
+    def mean(self, metric: str, entry: int, member: int = 0) -> float:
+        """A sum of an entry per sample."""
+        samples = self.value("samples", entry, member)
+        return self.value(metric, entry, member) / samples if samples else 0.0
+
+    def last_comms(self) -> set[str]:
+        """The final comms of the threads that made the rows shown."""
+        return {self.facts.last_comm(tid) for tid in distinct(self.tids[self.shown()]).tolist()}
+
+    def rows(self) -> Iterator[Row]:
+        """All rows that are shown."""
+        for entry in self.shown().tolist():
+            values = {name: sums[entry].tolist() for name, sums in self.entries.sums.items()}
+            yield Row(entry, self.percent("period", entry), values, {name: self.text(name, entry) for name in self.keys})
+
+    def top(self, count: int = 10) -> list[Row]:
+        """The first rows."""
+        return list(islice(self.rows(), count))
+
+    def calls(self, entry: int) -> list[CallNode]:
+        """The top nodes of an entry's call tree."""
+        return self.trees.calls(entry) if self.trees else []
+
+
+class Trees:
+    """The call trees of one histogram's entries, grown when the first is asked for."""
+
+    def __init__(
+        self,
+        builder: EntryBuilder,
+        entries: Int64,
+        weights: Int64,
+        total: int,
+        graph: CallGraph,
+        classes: NDArray[Any],
+        frames: NDArray[np.int32],
+        places: Places,
+    ) -> None:
+        self._builder = builder
+        self._entries = entries
+        self._weights = weights
+        self._minimum = minimum_period(total, graph.percent)
+        self._graph = graph
+        self._classes = classes  # of each position in the flat chains
+        self._frames = frames  # the frame at each position
+        self._places = places
+
+    @cached_property
+    def _root_of(self) -> Int64:
+        roots = np.full(int(self._entries.max()) + 1 if len(self._entries) else 0, -1, np.int64)
+        roots[self._entries] = np.arange(len(self._entries))
+        return roots
+
+    @cached_property
+    def _forest(self) -> CallForest:
+        graph, count = self._graph, len(self._entries)
+        # below the threshold nothing of a tree is shown; fractal trees are measured by themselves
+        kept = self._entries if graph.relative else self._entries[self._weights >= self._minimum]
+        wanted = np.zeros(self._builder.size, np.bool_)
+        wanted[kept] = True
+        padded = np.full(self._builder.size, -1, np.int64)
+        padded[: len(self._root_of)] = self._root_of
+        walkers = self._builder.walkers(wanted, padded)
+        pruning = Pruning(relative=graph.percent / 100) if graph.relative else Pruning(self._minimum)
+        return grow(self._classes, walkers, count, pruning, by_period=graph.style in ("graph", "fractal"))
+
+    def calls(self, entry: int) -> list[CallNode]:
+        """The top nodes of an entry's tree."""
+        return self._forest.children_of_root(int(self._root_of[entry]))
+
+    def frame_name(self, position: int) -> str:
+        """What a frame of a call tree is called: its function, or its address."""
+        frame = int(self._frames[position])
+        return self._places.name(frame) or _hex(int(self._places.ip[frame]))
+
+    def under(self, entry: int) -> tuple[int, int]:
+        """Period and samples of all chains of an entry."""
+        root = int(self._root_of[entry])
+        return self._forest.child_period(root), self._forest.child_count(root)
+
+
+def _hex(number: int) -> str:
+    """As C's %#x has it: no prefix for 0."""
+    return hex(number) if number else "0"
+
+
+def sort_entries(
+    entries: Entries, chosen: Int64, layout: Layout, keys: dict[str, KeyValues], depth: Int64 | None, tids: Int64, sort_member: int
+) -> Int64:
+    """The chosen entries in perf's order: by the layout's columns, equal rows by perf's tree of entries.
+
+    depth: a number for each entry by which perf puts callers above callees of
+    equal weight, smaller first; None without callers.
+    """
+    # the columns behind the callers' weight; those before it, with it
+    before: list[NDArray[Any]] = []
+    after: list[NDArray[Any]] = []
+    current = before
+    by_depth = False
+    for entry in layout.sorts:
+        if entry.name in layout.hidden:
+            continue
+        if isinstance(entry, SortKey):
+            current.append(keys[entry.name].order[chosen])
+            continue
+        sums = entries.sums.get(entry.value)
+        if sums is None:
+            continue
+        # sorted by another member, the first one does not count; callers' weights are the first one's only
+        members = (0,) if entry.value == "children" else (sort_member, *range(1, sums.shape[1]))
+        current.extend(-sums[chosen, member] for member in members)
+        if entry.value == "children":
+            by_depth, current = depth is not None, after
+    order = insertion_order(chosen, layout, keys)
+    if not by_depth or depth is None:
+        inserted = np.empty(len(chosen), np.int64)
+        inserted[order] = np.arange(len(chosen))
+        return chosen[np.lexsort([*before, *after, inserted][::-1])]
+    weight, rest = ranks(*before), ranks(*after) if after else np.zeros(len(chosen), np.int64)
+    return chosen[_callers_first(order, weight, depth[chosen], tids[chosen], rest)]
+
+
+# beyond so many rows the exact order of perf's trees is not worth its time
+_TREE_ROWS = 20_000
+
+
+def insertion_order(chosen: Int64, layout: Layout, keys: dict[str, KeyValues]) -> Int64:
+    """The order of perf's tree of entries, as positions in `chosen`: by the sort keys."""
+    same = [keys[key.name].same[chosen] for key in layout.keys]
+    if not same:
+        return np.arange(len(chosen))
+    if len(chosen) > _TREE_ROWS or not _is_ambiguous(chosen, layout, keys):
+        return np.lexsort(same[::-1])
+    values = [keys[key.name] for key in layout.keys]
+    columns = [(key.column.compare, key.number[chosen].tolist(), rank.tolist()) for key, rank in zip(values, same, strict=True)]
+    # most rows differ in the keys before the first one with a comparison of its own: these are compared at once
+    plain = next((at for at, key in enumerate(values) if key.column.compare), len(values))
+    lead = ranks(*same[:plain]).tolist() if plain else [0] * len(chosen)
+    columns = columns[plain:]
+
+    def before(row: int, other: int) -> bool:
+        if lead[row] != lead[other]:
+            return bool(lead[row] < lead[other])
+        for compare, numbers, rank in columns:
+            found = compare(numbers[row], numbers[other]) if compare else rank[row] - rank[other]
+            if found:
+                return found < 0
+        return False
+
+    # the tree in which samples are counted; then the one in which rows of one command are joined
+    order = tree_order(range(len(chosen)), before)
+    return np.array(tree_order(order, before) if layout.has("comm") else order, np.int64)
+
+
+def _is_ambiguous(chosen: Int64, layout: Layout, keys: dict[str, KeyValues]) -> bool:
+    """Whether perf's comparison of the entries is no order.
+
+    It is none with functions and bare addresses of several files side by
+    side, nor with addresses that are further apart than half of all.
+    """
+    names = [key.name for key in layout.keys]
+    for at, name in enumerate(names):
+        column = keys[name].column
+        if column.compare is None or column.unnamed is None:
+            continue
+        unnamed = column.unnamed[keys[name].number[chosen]]
+        if unnamed.any() and ("dso" not in names[:at] or _wraps(keys[name], chosen[unnamed])):
+            return True
+    return False
+
+
+def _wraps(values: KeyValues, entries: Int64) -> bool:
+    """Whether addresses lie on both sides of a circle of 2^64."""
+    compare, numbers = values.column.compare, values.number[entries]
+    ordered = numbers[np.argsort(values.column.same[numbers])].tolist()
+    return compare is not None and len(ordered) > 1 and compare(ordered[0], ordered[-1]) > 0
+
+
+def _callers_first(order: Int64, weight: Int64, depth: Int64, tids: Int64, rest: Int64) -> Int64:
+    """Sort rows by weight; equal ones by depth within a thread and by the rest otherwise, as perf's tree has it.
+
+    order: the rows in the order in which perf puts them into its tree.
+    """
+    mixed = _mixed(weight, tids)
+    if not mixed.any() or len(order) > _TREE_ROWS:
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(len(order))
+        return np.lexsort((rank, rest, np.where(mixed, 0, depth), weight))
+    weights, depths, threads, rests = weight.tolist(), depth.tolist(), tids.tolist(), rest.tolist()
+
+    def before(row: int, other: int) -> bool:
+        if weights[row] != weights[other]:
+            return bool(weights[row] < weights[other])
+        if threads[row] == threads[other] and depths[row] != depths[other]:
+            return bool(depths[row] < depths[other])
+        return bool(rests[row] < rests[other])
+
+    return np.array(tree_order(order.tolist(), before), np.int64)
+
+
+def _mixed(weight: Int64, tids: Int64) -> NDArray[np.bool_]:
+    """Which rows have the weight of a row of another thread."""
+    if not len(weight):
+        return np.zeros(0, np.bool_)
+    size = int(weight.max()) + 1
+    low, high = np.full(size, np.iinfo(np.int64).max), np.full(size, np.iinfo(np.int64).min)
+    np.minimum.at(low, weight, tids)
+    np.maximum.at(high, weight, tids)
+    differ: NDArray[np.bool_] = low[weight] != high[weight]
+    return differ

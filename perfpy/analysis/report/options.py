@@ -1,0 +1,67 @@
+"""What a report is asked for, apart from its columns: callchains, filters, how rows are joined."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.selection import Selection
+
+
+class CallGraph(NamedTuple):
+    """How callchains are shown: perf's --call-graph.
+
+    style: graph, fractal, flat, folded or none; percent: nodes below it are
+    left out; limit: the most entries per tree (0: all); order: caller or
+    callee; key: what makes frames the same: function, address or srcline;
+    value: percent, period or count.
+    """
+
+    style: str = "graph"
+    percent: float = 0.5
+    limit: int = 0
+    order: str = "callee"
+    key: str = "function"
+    value: str = "percent"
+
+    @property
+    def relative(self) -> bool:
+        """Whether shares are of the parent node's."""
+        return self.style == "fractal"
+
+
+#: what is a parent for --sort parent where no -p says otherwise
+DEFAULT_PARENT = "^sys_|^do_page_fault"
+
+
+class ReportOptions(NamedTuple):
+    """Everything that decides which rows a report has.
+
+    call_graph: None for a report without callchains. children: whether
+    callers are rows, too. max_stack: frames of a chain that are looked at.
+    hierarchy: whether each sort key is shown on a level of its own.
+    ignore_callees, parent: regular expressions; exclude_other: only samples that
+    have a parent are shown. group: whether events of a
+    group share a table (True: all events, where none are grouped); sort_member: by which member it is sorted.
+    keep_exited: whether threads keep their names when they exit; samples that
+    come after that have only their number otherwise.
+    """
+
+    wanted: Wanted = Wanted()
+    selection: Selection = Selection()
+    call_graph: CallGraph | None = None
+    children: bool = False
+    max_stack: int = 127
+    ignore_callees: str = ""
+    parent: str = DEFAULT_PARENT
+    exclude_other: bool = False
+    hide_unresolved: bool = False
+    hierarchy: bool = False
+    group: bool | None = None
+    sort_member: int = 0
+    relative_percentages: bool = False
+    verbose: bool = False
+    nanoseconds: bool = False
+    time_quantum: int = 100_000_000
+    unnamed_dso_width: int = 16
+    keep_exited: bool = True

@@ -1,0 +1,69 @@
+"""A report as plain values: dicts, lists, strings and numbers.
+
+What enters: a Report. What leaves: what Report.to_dict() and JSON have; the
+shape is described in perfpy.views.report.json.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from perfpy.analysis.report.profile import LATENCY
+
+if TYPE_CHECKING:
+    from perfpy.analysis.report.calltree import CallNode
+    from perfpy.analysis.report.histogram import Histogram, Row
+
+
+def histogram_values(histogram: Histogram) -> dict[str, Any]:
+    """One table: its head and all rows."""
+    rows = [row_values(histogram, row) for row in histogram.rows()]
+    return head_values(histogram) | {"rows": rows}
+
+
+def head_values(histogram: Histogram) -> dict[str, Any]:
+    """What a table is about."""
+    events = [{"name": total.event.name, "samples": total.samples, "period": total.period} for total in histogram.events]
+    return {"events": events, "sort": [key.name for key in histogram.layout.keys]}
+
+
+def row_values(histogram: Histogram, row: Row) -> dict[str, Any]:
+    """One row as values."""
+    entry = row.entry
+    found: dict[str, Any] = {
+        "overhead": histogram.percent("period", entry),
+        "period": row.values["period"][0],
+        "samples": row.values["samples"][0],
+    }
+    if "children" in row.values:
+        found |= {"overhead_children": histogram.percent("children", entry), "children": row.values["children"][0]}
+    found |= {name: histogram.percent(name, entry) for name in (LATENCY, f"{LATENCY}_children") if name in row.values}
+    if len(histogram.events) > 1:
+        found["members"] = [
+            {"period": row.values["period"][m], "samples": row.values["samples"][m], "overhead": histogram.percent("period", entry, m)}
+            for m in range(len(histogram.events))
+        ]
+    found["keys"] = row.texts
+    if histogram.trees is not None:
+        found["calls"] = _nodes(histogram, histogram.calls(entry))
+    return found
+
+
+def _nodes(histogram: Histogram, nodes: list[CallNode]) -> list[dict[str, Any]]:
+    """Call nodes as values, without recursion: trees are as deep as stacks."""
+    top: list[dict[str, Any]] = []
+    work = [(nodes, top)]
+    while work:
+        siblings, found = work.pop()
+        for node in siblings:
+            below: list[dict[str, Any]] = []
+            found.append(_node(histogram, node, below))
+            work.append((node.children, below))
+    return top
+
+
+def _node(histogram: Histogram, node: CallNode, below: list[dict[str, Any]]) -> dict[str, Any]:
+    assert histogram.trees is not None
+    names = [histogram.trees.frame_name(frame) for frame in node.frames]
+    share = histogram.share(node.period)
+    return {"functions": names, "period": node.period, "samples": node.count, "overhead": share, "calls": below}

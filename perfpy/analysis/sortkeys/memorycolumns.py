@@ -1,0 +1,94 @@
+"""Sort keys of memory accesses: what was touched, and where it was served from.
+
+As perfpy.analysis.sortkeys.keycolumns; the numbers are frame ids of the data's address,
+or the data_src word (union perf_mem_data_src in perf_event.h).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfpy.analysis.places import Int64, ranks, sample_places
+from perfpy.analysis.sortkeys.keycolumns import UNNAMED_WIDTH, Facts, KeyColumn, MemoryWords, byte_width, symbol_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_LEVEL_WIDTH = len("[k] ")
+_ADDRESS_WIDTH = 18
+_LINE = 64  # bytes of a cache line
+
+
+def data_symbol(facts: Facts, frames: Int64) -> KeyColumn:
+    """The data that was touched."""
+    return _by_address(facts, frames, lambda frame: int(facts.places.ip[frame]))
+
+
+def code_symbol(facts: Facts, frames: Int64) -> KeyColumn:
+    """The instruction that touched it."""
+    return _by_address(facts, frames, lambda frame: int(facts.places.ip[frame]))
+
+
+def cache_line(facts: Facts, frames: Int64) -> KeyColumn:
+    """The cache line that was touched."""
+    return _by_address(facts, frames, lambda frame: int(facts.places.address[frame]) & -_LINE)
+
+
+def _by_address(facts: Facts, frames: Int64, shown: Callable[[int], int]) -> KeyColumn:
+    known = facts.places
+    places = sample_places(frames)
+    addresses = np.array([shown(frame) for frame in frames.tolist()], np.uint64)
+    rank = ranks(addresses.view(np.int64))
+
+    def wide(i: int) -> int:
+        if known.symbol[frames[i]] < 0:
+            return UNNAMED_WIDTH
+        return byte_width(known.name(int(frames[i]))) + _LEVEL_WIDTH + _ADDRESS_WIDTH
+
+    unnamed = known.symbol[frames] < 0
+    return KeyColumn(rank, rank, lambda i: symbol_text(known, int(places[i]), int(addresses[i])), wide, unnamed=unnamed)
+
+
+def dso(facts: Facts, frames: Int64) -> KeyColumn:
+    """The file that holds the data; names fall, as perf has it."""
+    known = facts.places
+    rank = ranks(-known.dso_ranks(sample_places(frames)))
+
+    def wide(i: int) -> int:
+        return byte_width(known.dso_name(int(frames[i]))) if known.dso[frames[i]] >= 0 else facts.unnamed_dso_width
+
+    return KeyColumn(rank, rank, lambda i: known.dso_name(int(frames[i])), wide)
+
+
+def physical(_facts: Facts, values: Int64) -> KeyColumn:
+    """The physical address of the data."""
+    rank = ranks(values)
+
+    def text(i: int) -> str:
+        address = int(values.view(np.uint64)[i])
+        return f"[.] {'0x' if address else ''}{address:016x}"
+
+    return KeyColumn(rank, rank, text)
+
+
+def _part(shift: int, bits: int, word: Callable[[MemoryWords, int], str]) -> Callable[[Facts, Int64], KeyColumn]:
+    """A key over one part of data_src: compared as a number, worded as perf words it."""
+
+    def column(facts: Facts, values: Int64) -> KeyColumn:
+        rank = ranks(values >> shift & (1 << bits) - 1)
+
+        def text(i: int) -> str:
+            return word(facts.memory, int(values.view(np.uint64)[i])) if facts.memory else "N/A"
+
+        return KeyColumn(rank, rank, text)
+
+    return column
+
+
+level = _part(5, 14, lambda memory, data_src: memory.level_text(data_src))
+snoop = _part(19, 5, lambda memory, data_src: memory.snoop_text(data_src))
+locked = _part(24, 2, lambda memory, data_src: memory.lock_text(data_src))
+tlb = _part(26, 7, lambda memory, data_src: memory.tlb_text(data_src))
+blocked = _part(40, 3, lambda memory, data_src: memory.block_text(data_src))

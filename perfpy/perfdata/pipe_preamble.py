@@ -1,0 +1,86 @@
+"""What a pipe says of itself: events and features, in records of perf's own types among the others.
+
+What enters: a Source and the header it begins with. What leaves: a Preamble.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfpy.abi import user_records
+from perfpy.abi.build_ids import HeaderBuildId
+from perfpy.abi.flags import RecordType
+from perfpy.abi.framing import HEADER
+from perfpy.perfdata.features import Feature
+from perfpy.perfdata.header import PIPE_HEADER_SIZE, PipeHeader, Section
+from perfpy.perfdata.preamble import Preamble
+from perfpy.perfdata.stream import RecordStream
+
+if TYPE_CHECKING:
+    from perfpy.perfdata.chunk import Chunk
+    from perfpy.perfdata.preamble import Warn
+    from perfpy.perfdata.source import Source
+
+_KINDS = frozenset(
+    (
+        RecordType.HEADER_ATTR,
+        RecordType.EVENT_UPDATE,
+        RecordType.HEADER_BUILD_ID,
+        RecordType.HEADER_FEATURE,
+        RecordType.HEADER_TRACING_DATA,
+    ),
+)
+
+
+class PipePreamble:
+    """Collects what a pipe's own records say, up to its first sample."""
+
+    def __init__(self, source: Source, header: PipeHeader, warn: Warn) -> None:
+        self._source = source
+        self._endian = header.endian
+        self._warn = warn
+        self._preamble = Preamble(Section(PIPE_HEADER_SIZE, source.size - PIPE_HEADER_SIZE))
+
+    def read(self) -> Preamble:
+        """Read up to the first chunk with samples."""
+        data = self._preamble.data
+        for chunk in RecordStream(self._source, data.offset, data.end, self._endian).chunks():
+            for row in np.flatnonzero(chunk.types >= RecordType.HEADER_ATTR).tolist():
+                self._see(chunk, row)
+            if (chunk.types == RecordType.SAMPLE).any():
+                break
+        return self._preamble
+
+    def _see(self, chunk: Chunk, row: int) -> None:
+        kind, offset = int(chunk.types[row]), int(chunk.offsets[row])
+        if kind not in _KINDS:
+            return
+        record = chunk.record(row)
+        _, misc, _ = HEADER[self._endian].unpack_from(record)
+        try:
+            value = user_records.decode(kind, misc, record[8:], self._endian)
+            self._keep(value, offset + len(record))
+            if kind == RecordType.HEADER_ATTR:
+                self._preamble.attr_records.append(record)
+        except ValueError as error:
+            self._warn(f"offset {offset:#x}: {error}; left out")
+
+    def _keep(self, value: user_records.UserRecord, end: int) -> None:
+        preamble = self._preamble
+        if isinstance(value, user_records.HeaderAttr):
+            if value.attr.unknown.strip(b"\0"):
+                raise ValueError(f"event attr of {value.attr.size} bytes uses fields that are not known here; a newer version is needed")
+            preamble.events.append((value.attr, value.ids))
+        elif isinstance(value, user_records.EventUpdate):
+            preamble.updates.append(value)
+        elif isinstance(value, HeaderBuildId):
+            key = Feature.BUILD_ID.key
+            preamble.features[key] = (*preamble.features.get(key, ()), value)
+        elif isinstance(value, user_records.HeaderFeature):
+            preamble.feature_sections[value.feat_id] = Section(0, len(value.data))
+            preamble.add_feature(value.feat_id, value.data, self._endian, self._warn)
+        elif isinstance(value, user_records.HeaderTracingData):
+            preamble.feature_sections[Feature.TRACING_DATA] = Section(end, value.size)
+            preamble.add_feature(Feature.TRACING_DATA, self._source.read(end, value.size), self._endian, self._warn)

@@ -1,0 +1,97 @@
+"""Records before they are decoded: an array and one bytes object, as a system-wide recording has very many of them.
+
+What enters: chunks of records. What leaves: RawRecords, which hands out single
+RawRecords as it is iterated.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfpy.abi.framing import HEADER
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from perfpy.perfdata.event_table import EventTable
+    from perfpy.perfdata.keyed import KeyedChunk
+
+_HEADER_SIZE: Final = HEADER["<"].size
+_AT_ONCE: Final = 4096  # records that become values together
+_ROW: Final = np.dtype(
+    [("key", "u8"), ("time", "u8"), ("offset", "i8"), ("type", "u4"), ("misc", "u2"), ("event", "i4"), ("size", "u2"), ("start", "i8")]
+)
+
+
+class RawRecord(NamedTuple):
+    """A record before it is decoded. event: index of the event it belongs to; body: what follows its header."""
+
+    key: int
+    time: int
+    offset: int
+    type: int
+    misc: int
+    event: int
+    body: bytes
+
+
+def delivered_at(raw: RawRecord) -> tuple[int, int, int]:
+    """What records are sorted by (stably: of one compressed record all come from the same offset)."""
+    return raw.key, raw.time, raw.offset
+
+
+class RawRecords:
+    """Records, a row each.
+
+    rows: the fields of RawRecord but the body; `start` and `size` say where
+    that is in `bodies`, in bytes.
+    """
+
+    def __init__(self, rows: NDArray[np.void], bodies: bytes) -> None:
+        self.rows = rows
+        self.bodies = bodies
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[RawRecord]:
+        bodies = self.bodies
+        for first in range(0, len(self), _AT_ONCE):
+            for key, time, offset, kind, misc, event, size, start in self.rows[first : first + _AT_ONCE].tolist():
+                yield RawRecord(key, time, offset, kind, misc, event, bodies[start : start + size])
+
+    def of_types(self, types: Collection[int]) -> RawRecords:
+        """Only records of some types."""
+        return RawRecords(self.rows[np.isin(self.rows["type"], list(types))], self.bodies)
+
+    def in_order(self) -> RawRecords:
+        """The records in order of delivery, as delivered_at says."""
+        rows = self.rows
+        return RawRecords(rows[np.lexsort((rows["offset"], rows["time"], rows["key"]))], self.bodies)
+
+    @classmethod
+    def of_chunk(cls, keyed: KeyedChunk, table: EventTable, index: NDArray[np.intp]) -> RawRecords:
+        """The records at some places of a chunk, none of which is a sample."""
+        chunk = keyed.chunk.rows(index)
+        rows = np.zeros(len(index), _ROW)
+        rows["key"], rows["time"], rows["offset"] = keyed.keys[index], keyed.times[index], chunk.offsets
+        rows["type"], rows["misc"] = chunk.types, chunk.miscs
+        rows["event"] = table.of_side_band(chunk) if table.events else 0
+        rows["size"] = chunk.sizes - np.uint16(_HEADER_SIZE)
+        rows["start"] = np.cumsum(rows["size"], dtype=np.int64) - rows["size"]
+        data = chunk.data.data
+        ends = chunk.starts + chunk.sizes
+        bodies = [data[begin:end] for begin, end in zip((chunk.starts + _HEADER_SIZE).tolist(), ends.tolist(), strict=True)]
+        return cls(rows, b"".join(bodies))
+
+    @classmethod
+    def joined(cls, parts: Sequence[RawRecords]) -> RawRecords:
+        """Those of all parts, one part behind the other."""
+        rows = np.concatenate([np.zeros(0, _ROW), *(part.rows for part in parts)])
+        before = np.cumsum([0, *(len(part.bodies) for part in parts)])[:-1]
+        rows["start"] += np.repeat(before, [len(part) for part in parts])
+        return cls(rows, b"".join(part.bodies for part in parts))

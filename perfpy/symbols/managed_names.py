@@ -1,0 +1,39 @@
+"""Names that the compilers of OCaml and Java make -> names for people, as perf prints them.
+
+What enters: a symbol's name. What leaves: the name to print, None for names
+that are neither's. OCaml: camlMODULE__NAME_NUMBER, characters as $ and two
+hexadecimal digits. Java (symbols of jitted code): the class and the types of
+the arguments as descriptors of the Java Virtual Machine Specification, 4.3.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_OCAML = re.compile(r"caml(?=[A-Z])")
+_OCAML_PART = re.compile(r"__|\$[0-9a-fA-F]{2}")
+_CLASS: Final = r"[^;()\[]+"
+_JAVA_ARGUMENT = re.compile(rf"(\[*)(?:([BCDFIJSZ])|L({_CLASS});)")
+_JAVA_METHOD = re.compile(rf"L({_CLASS});([^;()\[/]*)\(((?:{_JAVA_ARGUMENT.pattern})*)\)[^)]*")
+_JAVA_TYPES: Final = {"B": "byte", "C": "char", "D": "double", "F": "float", "I": "int", "J": "long", "S": "short", "Z": "bool"}
+
+
+def managed_name(name: str) -> str | None:
+    """The name to print, None where it is neither OCaml's nor Java's."""
+    if _OCAML.match(name):
+        return _OCAML_PART.sub(_ocaml_part, name[4:])
+    method = _JAVA_METHOD.fullmatch(name) if name.startswith("L") else None
+    return _java(method) if method else None
+
+
+def _ocaml_part(match: re.Match[str]) -> str:
+    return "." if match[0] == "__" else chr(int(match[0][1:], 16))
+
+
+def _java(method: re.Match[str]) -> str:
+    arguments = (
+        (_JAVA_TYPES[argument[2]] if argument[2] else argument[3].replace("/", ".")) + "[]" * len(argument[1])
+        for argument in _JAVA_ARGUMENT.finditer(method[3])
+    )
+    return f"{method[1].replace('/', '.')}.{method[2]}({', '.join(arguments)})"

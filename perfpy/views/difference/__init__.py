@@ -1,0 +1,1 @@
+"""What changed between recordings: perf diff's text, and JSON."""

@@ -1,0 +1,1 @@
+"""A report, for a terminal, a pipe, a browser within the terminal, or as JSON."""

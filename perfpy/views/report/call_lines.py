@@ -1,0 +1,39 @@
+"""A call tree in few columns, for a terminal: shares in front, thin lines for the depth.
+
+What enters: a histogram and one of its entries. What leaves: lines of text.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from perfpy.analysis.report.calltree import CallNode
+    from perfpy.analysis.report.histogram import Histogram
+
+_NO_SHARE: Final = " " * len("100.00%")
+
+
+def call_lines(histogram: Histogram, entry: int) -> list[str]:
+    """A line for each function; those that only lead on to the next have no share of their own."""
+    trees = histogram.trees
+    assert trees is not None  # call trees were asked for
+    lines: list[str] = []
+    # nodes to write, with the lines that stand before them and before what is below them
+    work: list[tuple[CallNode, str, str]] = _siblings(histogram.calls(entry), "")
+    while work:
+        node, before, below = work.pop()
+        share = f"{histogram.share(node.period):6.2f}%"
+        for number, frame in enumerate(node.frames):
+            lines.append(f"{_NO_SHARE if number else share}  {below if number else before}{trees.frame_name(frame)}")
+        work += _siblings(node.children, below)
+    return lines
+
+
+def _siblings(nodes: list[CallNode], stem: str) -> list[tuple[CallNode, str, str]]:
+    """Nodes of one parent, the last first. An only one goes on straight below."""
+    if len(nodes) == 1:
+        return [(nodes[0], stem, stem)]
+    last = len(nodes) - 1
+    drawn = [(node, stem + ("└ " if at == last else "├ "), stem + ("  " if at == last else "│ ")) for at, node in enumerate(nodes)]
+    return drawn[::-1]

@@ -1,0 +1,192 @@
+"""Call trees as perf report --stdio draws them: graph, fractal, flat, folded.
+
+What enters: the call nodes of one entry. What leaves: lines. The layout is
+perf's: a margin of twelve, eleven columns for each depth, the share of a node
+between the bar and its first function.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from perfpy.views.report.share_colour import coloured
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from perfpy.analysis.report.calltree import CallNode
+    from perfpy.analysis.report.options import CallGraph
+
+_MARGIN = " " * 12
+_BAR = "|          "
+_GAP = "           "
+_PAD = "          "
+_FLAT_VALUE = " " * 11
+_FLAT_NAME = " " * 16
+_REST = "[...]"
+_MASK_BITS = 32  # of the mask of open bars in perf: deeper trees use its bits again
+
+
+class Stem(NamedTuple):
+    """What a tree hangs from: the entry's weight, the total of its table, and period and samples of all its chains."""
+
+    weight: int
+    total: int
+    child_period: int
+    child_count: int
+
+
+class ChainWriter:
+    """Draws call trees.
+
+    graph: the style and its limits; name: position of a frame -> text;
+    separator: between the functions of a folded line; skip_first: leave out
+    the first function, which the row has named already; colour: colour shares.
+    """
+
+    def __init__(
+        self, graph: CallGraph, name: Callable[[int], str], *, separator: str = ";", skip_first: bool = False, colour: bool = False
+    ) -> None:
+        self._graph = graph
+        self._name = name
+        self._separator = separator
+        self._skip_first = skip_first
+        self._colour = colour
+
+    def lines(self, nodes: list[CallNode], stem: Stem) -> Iterator[str]:
+        """The lines of one entry's tree."""
+        if self._graph.style == "flat":
+            return self._flat(nodes, stem)
+        if self._graph.style == "folded":
+            return self._folded(nodes, stem)
+        return self._tree(nodes, stem)
+
+    def _value(self, period: int, count: int, total: int) -> str:
+        if self._graph.value == "period":
+            return str(period)
+        if self._graph.value == "count":
+            return str(count)
+        percent = period * 100.0 / total if total else 0.0
+        text = f"{percent:.2f}%"
+        return coloured(percent, text) if self._colour else text
+
+    def _tree(self, nodes: list[CallNode], stem: Stem) -> Iterator[str]:
+        margin, drawn = _MARGIN, False
+        parent_count = stem.child_count
+        if len(nodes) == 1 and nodes[0].period == stem.weight:
+            node = nodes[0]
+            for line in self._trunk(node):
+                drawn = True
+                yield line
+            margin += "   " if drawn else ""
+            nodes, parent_count = node.children, node.child_count
+        total = stem.weight if self._graph.relative else stem.total
+        for line in self._branches(nodes, total, parent_count, margin):
+            drawn = True
+            yield line
+        if drawn:
+            yield ""
+
+    def _trunk(self, node: CallNode) -> Iterator[str]:
+        """The only way down from an entry, drawn without a share."""
+        frames = node.frames[1:] if self._skip_first else node.frames
+        if self._graph.limit:
+            frames = frames[: self._graph.limit]
+        if frames:
+            yield _MARGIN + "|"
+            yield f"{_MARGIN}---{self._name(frames[0])}"
+        for frame in frames[1:]:
+            yield f"{_MARGIN}   {self._name(frame)}"
+
+    def _branches(self, nodes: list[CallNode], total: int, parent_count: int, margin: str) -> Iterator[str]:
+        """All levels below a node, without recursion: trees are as deep as stacks."""
+        work: list[_Level] = [_Level(nodes, total, parent_count, 1, 1)]
+        while work:
+            level = work[-1]
+            if level.at >= len(level.nodes) or level.at == self._graph.limit > 0:
+                yield from self._remainder(level, margin)
+                work.pop()
+                continue
+            node = level.nodes[level.at]
+            level.at += 1
+            level.remaining -= node.period
+            level.counted += node.count
+            before = level.open_bars
+            if level.at == len(level.nodes) and not (self._graph.relative and level.remaining):
+                level.open_bars &= ~_bit(level.depth - 1)
+            yield margin + _bars(before, level.depth)
+            yield from self._stretch(node, level, margin)
+            below = node.child_period if self._graph.relative else level.total
+            work.append(_Level(node.children, below, node.child_count, level.depth + 1, level.open_bars | _bit(level.depth)))
+
+    def _stretch(self, node: CallNode, level: _Level, margin: str) -> Iterator[str]:
+        """The functions of one node: its share stands before the first."""
+        value = self._value(node.period, node.count, level.total)
+        head, bar = _bars(level.open_bars, level.depth - 1), "|" if level.open_bars & _bit(level.depth - 1) else " "
+        yield f"{margin}{head}{bar}--{value}--{self._name(node.frames[0])}"
+        for frame in node.frames[1:]:
+            yield f"{margin}{head}{bar}{_PAD}{self._name(frame)}"
+
+    def _remainder(self, level: _Level, margin: str) -> Iterator[str]:
+        """In a fractal tree: what the nodes that are not shown have."""
+        if not (self._graph.relative and level.remaining and level.remaining != level.total):
+            return
+        rest = level.parent_count - level.counted if level.nodes else 0
+        if self._graph.value == "count" and level.nodes and rest <= 0:
+            return
+        bars = level.open_bars & ~_bit(level.depth - 1)
+        value = self._value(level.remaining, rest, level.total)
+        yield f"{margin}{_bars(bars, level.depth - 1)} --{value}--{_REST}"
+
+    def _flat(self, nodes: list[CallNode], stem: Stem) -> Iterator[str]:
+        for node, frames in self._chains(nodes, stem):
+            yield _FLAT_VALUE + self._value(node.period, node.count, stem.total)
+            for frame in frames:
+                yield _FLAT_NAME + self._name(frame)
+            yield ""
+
+    def _folded(self, nodes: list[CallNode], stem: Stem) -> Iterator[str]:
+        for node, frames in self._chains(nodes, stem):
+            value = self._value(node.own_period, node.own_count, stem.total)
+            yield f"{value} {self._separator.join(map(self._name, frames))}"
+
+    def _chains(self, nodes: list[CallNode], stem: Stem) -> list[tuple[CallNode, list[int]]]:
+        """Every place where chains end, with all functions up to it; those with more first."""
+        least = stem.total * (self._graph.percent / 100)
+        found: list[tuple[CallNode, list[int]]] = []
+        stack: list[tuple[CallNode, list[int], bool]] = [(node, [], False) for node in reversed(nodes)]
+        while stack:
+            node, above, done = stack.pop()
+            if not done:
+                stack.append((node, above, True))
+                frames = above + node.frames
+                stack.extend((child, frames, False) for child in reversed(node.children))
+            elif node.own_period and node.own_period >= int(least):
+                found.append((node, above + node.frames))
+        found.sort(key=lambda chain: -chain[0].own_period)
+        return found[: self._graph.limit] if self._graph.limit else found
+
+
+@dataclass(eq=False, repr=False)
+class _Level:
+    """Siblings that are being drawn: open_bars has a bit for each depth at which more is to come."""
+
+    nodes: list[CallNode]
+    total: int
+    parent_count: int
+    depth: int
+    open_bars: int
+    at: int = 0
+    counted: int = 0
+
+    def __post_init__(self) -> None:
+        self.remaining = self.total
+
+
+def _bit(depth: int) -> int:
+    return 1 << depth % _MASK_BITS
+
+
+def _bars(open_bars: int, depth: int) -> str:
+    return "".join(_BAR if open_bars & _bit(level) else _GAP for level in range(depth))

@@ -1,0 +1,76 @@
+"""perf report -H --stdio: the levels of a hierarchy, indented.
+
+What enters: a Hierarchy. What leaves: lines of text, perf 6.12's; but for
+functions in call trees, of which perf prints only addresses here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfpy.views.report.callchain_text import Stem
+from perfpy.views.report.text import GAP, HistogramText, KeyColumnText, MetricColumnText, TextOptions, chain_writer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfpy.analysis.report.hierarchy import Hierarchy
+
+_INDENT = 3
+_MOST_DOTS = 207  # of the keys' common column
+
+
+class HierarchyText:
+    """One table as text."""
+
+    def __init__(self, hierarchy: Hierarchy, options: TextOptions) -> None:
+        self._hierarchy = hierarchy
+        self._options = options
+        self._table = HistogramText(hierarchy.nodes, options._replace(widths=()))  # perf has no -w here
+        self._numbers = [column for column in self._table.columns if isinstance(column, MetricColumnText)]
+        cells = {column.entry.name: column for column in self._table.columns if isinstance(column, KeyColumnText)}
+        levels = hierarchy.nodes.layout.levels
+        self._levels = [[cells[key.name] for key in level if key.name in cells] for level in levels]
+
+    def lines(self) -> Iterator[str]:
+        """Header, rows and call trees."""
+        if not self._options.quiet:
+            yield from self._header()
+        nodes, depth, leaf = self._hierarchy.nodes, self._hierarchy.depth, self._hierarchy.leaf
+        writer = chain_writer(self._hierarchy.source, self._options)
+        order = nodes.shown().tolist()
+        for at, node in enumerate(order):
+            if nodes.percent("period", node) < self._options.percent_limit:
+                continue
+            yield self._row(node, int(depth[node]))
+            source = self._hierarchy.source
+            if leaf[node] >= 0:
+                if writer is not None and source.trees is not None:
+                    entry = int(leaf[node])
+                    stem = Stem(source.weight(entry), source.leader.period, *source.trees.under(entry))
+                    yield from writer.lines(source.calls(entry), stem)
+            elif nodes.percent("period", order[at + 1]) < self._options.percent_limit:
+                yield self._nothing(int(depth[node]))
+
+    def _header(self) -> Iterator[str]:
+        separator = self._options.separator
+        space = 0 if separator else (len(self._levels) - 1) * _INDENT
+        names = " / ".join("+".join(column.header().strip() for column in level) for level in self._levels)
+        yield "# " + " " * space + "".join(column.header() + (separator or GAP) for column in self._numbers) + names
+        widths = [depth * _INDENT + sum(column.width + 1 for column in level) - 1 for depth, level in enumerate(self._levels)]
+        dots = (separator or "..").join("." * column.width for column in self._numbers)
+        yield "# " + "." * space + dots + (separator or GAP) + "." * min(max(len(names), *widths), _MOST_DOTS)
+        yield "#"
+
+    def _row(self, node: int, depth: int) -> str:
+        separator = self._options.separator
+        numbers = (separator or "").join((GAP if not separator else "") + column.cell(node) for column in self._numbers)
+        space = "" if separator else " " * ((len(self._levels) - 1) * _INDENT)
+        texts = "".join((separator or GAP) + column.cell(node).lstrip() for column in self._levels[depth])
+        return " " * (depth * _INDENT) + numbers + space + texts
+
+    def _nothing(self, depth: int) -> str:
+        """All children of a row are below the limit."""
+        indent = 0 if self._options.separator else (len(self._levels) + depth) * _INDENT
+        width = sum(column.width for column in self._numbers) + len(GAP) * (len(self._numbers) - 1) + 4
+        return " " * (indent + width) + f"no entry >= {self._options.percent_limit:.2f}%"

@@ -1,0 +1,52 @@
+"""A report as JSON.
+
+What enters: a Report. What leaves: one JSON object. It is made for programs,
+and stable: fields may be added, those below stay.
+
+    {"format": "perfpy-report", "version": 1,
+     "lost": samples that the kernel dropped,
+     "events": [                          one object a table
+       {"events": [{"name", "samples", "period"}],    one, or the members of an event group
+        "sort": [names of the sort keys],
+        "rows": [
+          {"overhead": percent of the table's period,
+           "period": n, "samples": n,
+           "children": n, "overhead_children": percent,    in reports with callers
+           "latency": percent, "latency_children": percent,  with --latency: shares of the wall clock
+           "members": [{"period", "samples", "overhead"}],  in event groups
+           "keys": {"comm": text, ...},
+           "calls": [node, ...]}]}]}                    in reports with callchains
+
+A node is {"functions": [names, as far as there is only one way],
+"period", "samples", "overhead", "calls": [node, ...]}. Numbers are exact
+integers, percentages are not rounded.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from perfpy.analysis.report.values import head_values, row_values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfpy.analysis.report.report import Report
+
+VERSION = 1
+
+
+def report_json(report: Report) -> Iterator[str]:
+    """The text, in pieces: a report may have many rows."""
+    yield json.dumps({"format": "perfpy-report", "version": VERSION, "lost": report.lost})[:-1] + ', "events": ['
+    separator = "\n"
+    for histogram in report.histograms:
+        yield separator + json.dumps(head_values(histogram))[:-1] + ', "rows": ['
+        comma = "\n "
+        for row in histogram.rows():
+            yield comma + json.dumps(row_values(histogram, row))
+            comma = ",\n "
+        yield "]}"
+        separator = ",\n"
+    yield "]}\n"

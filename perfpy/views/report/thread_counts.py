@@ -1,0 +1,41 @@
+"""`report -T`: the counts of each thread, of recordings made with `record -s`.
+
+What enters: an open recording. What leaves: lines of text, perf's; the counts
+are those of its READ records.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfpy.abi.counts import decode_read
+from perfpy.abi.records import Read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfpy.recording import Recording
+
+
+def thread_count_lines(recording: Recording) -> Iterator[str]:
+    """A table: a line a thread, a column an event."""
+    event_of = {number: event for event in recording.events for number in event.ids}
+    read_format, endian = recording.events[0].attr.read_format, recording.data.endian
+    counts: dict[tuple[int, int], dict[int, int]] = {}
+    for side in recording.side_band():
+        record = side.record
+        if not isinstance(record, Read):
+            continue
+        of_thread = counts.setdefault((record.pid, record.tid), {})
+        for reading in decode_read(record.values, read_format, endian):
+            event = event_of.get(reading.id or 0, recording.events[0])
+            of_thread[event.index] = of_thread.get(event.index, 0) + reading.value
+    shown = list(dict.fromkeys(index for of_thread in counts.values() for index in of_thread))
+    names = {index: recording.events[index].name for index in shown}
+    pid_width = max([3, *(len(str(pid)) for pid, _ in counts)])
+    tid_width = max([3, *(len(str(tid)) for _, tid in counts)])
+    widths = {index: max([len(names[index]), *(len(str(of_thread.get(index, 0))) for of_thread in counts.values())]) for index in shown}
+    yield f"# {'PID':>{pid_width}}  {'TID':>{tid_width}}" + "".join(f"  {names[index]:>{widths[index]}}" for index in shown)
+    for (pid, tid), of_thread in counts.items():
+        numbers = "".join(f"  {of_thread.get(index, 0):>{widths[index]}}" for index in shown)
+        yield f"  {pid:>{pid_width}}  {tid:>{tid_width}}{numbers}"

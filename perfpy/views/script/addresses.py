@@ -1,0 +1,45 @@
+"""Addresses that a sample carries besides its ip: of data, of branches. They need not be in the mode that it was taken in.
+
+What enters: addresses, and of each its sample's process, delivery key and
+mode. What leaves: ids into Symbolizer.frames.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perfpy.abi.flags import MISC_KERNEL, MISC_USER
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfpy.symbols.symbolizer import Symbolizer
+
+
+def places_of(
+    symbolizer: Symbolizer,
+    pid: NDArray[Any],
+    addresses: NDArray[np.uint64],
+    key: NDArray[np.uint64],
+    cpumode: NDArray[np.uint8],
+    kernel_start: int | None,
+) -> NDArray[np.int32]:
+    """The frame of each address: in the sample's mode, or where nothing is mapped there in the one that the address belongs to.
+
+    kernel_start: the kernel's addresses begin here; None where it has the same
+    addresses as processes, so that the sample's mode is all that is known.
+    """
+    ids = symbolizer.frame_ids(pid, addresses, key, cpumode)
+    if kernel_start is None:
+        return ids
+    own = np.where(addresses >= np.uint64(kernel_start), MISC_KERNEL, MISC_USER).astype(np.uint8)
+    other = np.flatnonzero((own != cpumode) & ((cpumode == MISC_KERNEL) | (cpumode == MISC_USER)))
+    if not len(other):
+        return ids
+    lost = other[symbolizer.resolve().dso[ids[other]] < 0]
+    if len(lost):
+        ids = ids.copy()
+        ids[lost] = symbolizer.frame_ids(pid[lost], addresses[lost], key[lost], own[lost])
+    return ids

@@ -1,0 +1,34 @@
+"""Counts as stat has them when it is done, for views: of a PMU too, which few virtual machines have."""
+
+from __future__ import annotations
+
+from perfpy.abi.attr import EventAttr
+from perfpy.abi.flags import HardwareId, PerfType, SoftwareId
+from perfpy.analysis.stat.counts import Cell, CountedEvent, Grouping, aggregate
+from perfpy.analysis.stat.tally import Tally, Times
+
+
+def hardware(name: str, config: int) -> CountedEvent:
+    return CountedEvent(name, EventAttr(type=PerfType.HARDWARE, config=config))
+
+
+def clock() -> CountedEvent:
+    return CountedEvent("task-clock", EventAttr(type=PerfType.SOFTWARE, config=SoftwareId.TASK_CLOCK), unit="msec", scale=1e-6)
+
+
+def tally(counts: dict[CountedEvent, tuple[int, int, int]], **more: object) -> Tally:
+    """counts: event -> value, enabled, running."""
+    grouping = Grouping.everything()
+    rows = {event: aggregate(event, [Cell(-1, 0, *count)], grouping) for event, count in counts.items()}
+    return Tally(list(counts), rows, grouping, wall_ns=2e9, times=Times((2 * 10**9,)), **more)  # type: ignore[arg-type]
+
+
+def pmu_counts() -> dict[CountedEvent, tuple[int, int, int]]:
+    return {
+        clock(): (10**9, 10**9, 10**9),
+        hardware("cycles", HardwareId.CPU_CYCLES): (3_000_000_000, 100, 100),
+        hardware("instructions", HardwareId.INSTRUCTIONS): (6_000_000_000, 100, 50),
+        hardware("branches", HardwareId.BRANCH_INSTRUCTIONS): (1000, 100, 100),
+        hardware("branch-misses", HardwareId.BRANCH_MISSES): (25, 100, 100),
+        hardware("stalled-cycles-frontend", HardwareId.STALLED_CYCLES_FRONTEND): (600_000_000, 100, 100),
+    }

@@ -1,0 +1,91 @@
+"""buildid-cache and buildid-list beside perf's, on one cache."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.versus_perf
+
+PERF, PERFPY = ("perf",), (sys.executable, "-m", "perfpy")
+PROGRAMS = [os.path.realpath(found) for name in ("ls", "sleep", "cat") if (found := shutil.which(name))]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home folder, in which caches are."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
+
+
+def output(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+
+
+def listed(tool: tuple[str, ...]) -> list[str]:
+    return sorted(output(*tool, "buildid-cache", "-l").splitlines())
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("writer", [PERF, PERFPY], ids=["perf", "perfpy"])
+@pytest.mark.parametrize("remover", [PERF, PERFPY], ids=["perf", "perfpy"])
+def test_what_one_adds_the_other_lists_and_removes(writer: tuple[str, ...], remover: tuple[str, ...]):
+    output(*writer, "buildid-cache", "-a", ",".join(PROGRAMS))
+    assert listed(PERF) == listed(PERFPY)
+    assert len(listed(PERFPY)) == len(PROGRAMS)
+    output(*remover, "buildid-cache", "-r", PROGRAMS[0])
+    assert listed(PERF) == listed(PERFPY)
+    assert len(listed(PERFPY)) == len(PROGRAMS) - 1
+    output(*remover, "buildid-cache", "-P")
+    assert listed(PERF) == listed(PERFPY) == []
+
+
+def test_a_file_that_changed_is_listed_by_neither(home: Path):
+    program = shutil.copy(PROGRAMS[0], home / "program")
+    output(*PERFPY, "buildid-cache", "-a", program)
+    assert listed(PERF) == listed(PERFPY) != []
+    os.unlink(program)
+    shutil.copy(PROGRAMS[1], program)
+    assert listed(PERF) == listed(PERFPY) == []
+
+
+@pytest.mark.parametrize("options", [["-k"], ["-i", PROGRAMS[0]]])
+def test_build_ids_of_files_and_of_the_kernel_are_the_same(options: list[str]):
+    assert output(*PERFPY, "buildid-list", *options) == output(*PERF, "buildid-list", *options)
+
+
+@pytest.mark.live
+@pytest.mark.usefixtures("home")
+def test_a_recording_keeps_the_same_files_and_says_where_its_symbols_were(tmp_path: Path):
+    kept = []
+    for tool in (PERF, PERFPY):
+        path = str(tmp_path / f"{tool[-1]}.data")
+        output(*tool, "record", "-q", "-F", "5000", "-o", path, "--", sys.executable, "-c", "sorted(range(10**6))")
+        kept.append(listed(tool))
+        texts = [output(*reader, "report", "-v", "--stdio", "-i", path) for reader in (PERF, PERFPY)]
+        rows = [[line for line in text.splitlines() if "%" in line and line[:1] != "#"] for text in texts]
+        assert rows[0] == rows[1]
+        output(*tool, "buildid-cache", "-P")
+    assert set(kept[0]) & set(kept[1])
+
+
+@pytest.mark.live
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("option", ["-b", "--buildid-all", "-B", "--mmap2-buildid-all"])
+def test_perf_reads_what_inject_wrote_as_it_reads_what_its_own_wrote(tmp_path: Path, option: str):
+    recorded = str(tmp_path / "perf.data")
+    output("perf", "record", "-q", "-B", "-F", "5000", "-o", recorded, "--", sys.executable, "-c", "sorted(range(10**6))")
+    texts = []
+    for tool in (PERF, PERFPY):
+        path = str(tmp_path / f"{tool[-1]}.injected")
+        output(*tool, "inject", option, "-i", recorded, "-o", path)
+        texts.append(output("perf", "script", "-F", "time,ip,sym,dso", "-i", path))
+    assert texts[0] == texts[1]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
+import subprocess
 
 USER_ENDS, KERNEL_BEGINS = 1 << 47, 0xFFFF << 48
 
@@ -17,3 +19,19 @@ def comparable(lines: list[str]) -> list[str]:
     if not any(USER_ENDS <= address < KERNEL_BEGINS for address in addresses):
         return lines
     return sorted(re.sub(r"^[ |]+-*", "", line) for line in lines)
+
+
+@functools.cache
+def at_fixed_addresses() -> tuple[str, ...]:
+    """What stands before a program whose recording perf is to report: every run of it has the same addresses then.
+
+    perf compares two rows, or two frames of callchains, now by symbols, now by addresses or files (where one of them has no
+    symbol). That is an order only where a symbol has one address: else perf may look for a row in the wrong half of its tree
+    and show a second one. Where setarch or the personality is refused, nothing stands before it.
+    """
+    prefix = ("setarch", "-R")
+    try:
+        done = subprocess.run([*prefix, "true"], stdin=subprocess.DEVNULL, capture_output=True, timeout=10)
+    except OSError:
+        return ()
+    return prefix if done.returncode == 0 else ()

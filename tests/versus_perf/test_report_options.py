@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.builders.report_lines import comparable
+from tests.builders.report_lines import at_fixed_addresses, comparable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,7 +58,7 @@ PLAIN = [
     "-s cgroup_id,comm",
     "-c grep -s comm",
     "-c grep -s dso",
-    "-c ls -s sym --percentage relative",
+    "-c ls -s dso,sym --percentage relative",
     "--no-group -s comm",
 ]
 WITH_CHAINS = [
@@ -95,7 +95,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, perf: str) -> dict[str, P
     made = {}
     for name, options in RECORDINGS.items():
         made[name] = folder / f"{name}.data"
-        subprocess.run([perf, "record", "-q", *options, "-o", made[name], "sh", "-c", WORK], check=True, capture_output=True, timeout=60)
+        command = [perf, "record", "-q", *options, "-o", made[name], *at_fixed_addresses(), "sh", "-c", WORK]
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
     return made
 
 

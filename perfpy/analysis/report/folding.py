@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 
 from perfpy.analysis.branches import branch_samples
+from perfpy.analysis.callstacks import CallStacks
 from perfpy.analysis.report.profile import Profile
 from perfpy.analysis.sortkeys.names import Mode
 from perfpy.analysis.sources import Moments, SampleView
@@ -73,6 +74,10 @@ class Folding:
         self._attrs = [event.attr for event in data.events]
         self._has_readings = any(carries_readings(event) for event in data.events)
         fields = recipe.fields | _MODE_FIELDS.get(mode, set()) | ({"read"} if self._has_readings else set())
+        callstacks = CallStacks(self._attrs)
+        if recipe.chains and callstacks:
+            self._more = [callstacks, *more]
+            fields.add(callstacks.field)
         self._fields = sorted(fields)
 
     def profile(self) -> Profile:

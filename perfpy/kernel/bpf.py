@@ -1,8 +1,9 @@
 """The loaded BPF programs, by bpf(2).
 
 What enters: nothing. What leaves: a BpfProgramInfo for each program whose
-kernel addresses this user may see; an empty list for users who may not ask.
-Layout: union bpf_attr and struct bpf_prog_info in include/uapi/linux/bpf.h.
+kernel addresses this user may see; an empty list for users who may not ask;
+and the BTF that names their functions.
+Layout: union bpf_attr, struct bpf_prog_info and bpf_btf_info in include/uapi/linux/bpf.h.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ import ctypes
 import errno
 import os
 import struct
+import sys
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 _SYSCALL_NUMBERS: Final = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "loongarch64": 280, "ppc64le": 361, "ppc64": 361, "s390x": 351}
@@ -23,21 +26,45 @@ _PROG_GET_NEXT_ID: Final = 11
 _PROG_GET_FD_BY_ID: Final = 13
 _OBJ_GET_INFO_BY_FD: Final = 15
 
+_BTF_GET_FD_BY_ID: Final = 19
+
 _ATTR_SIZE: Final = 128
 _INFO_SIZE: Final = 232
 # type, id, tag, jited length, translated length, jited address, translated address, load time, uid, maps, map ids, name
 _HEAD: Final = struct.Struct("=II8sIIQQQIIQ16s")
-_KSYMS_AT: Final = 104  # u32 nr_jited_ksyms, nr_jited_func_lens; u64 jited_ksyms, jited_func_lens
-_KSYMS: Final = struct.Struct("=IIQQ")
-_TAGS_AT: Final = 180  # u32 nr_prog_tags; u64 prog_tags
-_TAGS: Final = struct.Struct("=IQ")
-_TAG_SIZE: Final = 8
+_BTF_ID_AT: Final = 128
+_BTF_INFO: Final = struct.Struct("=QIIQII")  # struct bpf_btf_info: btf, btf_size, id, name, name_len, kernel_btf
+
+
+class _Array(NamedTuple):
+    """One array that struct bpf_prog_info counts and points to.
+
+    bit: its number in perf's enum perf_bpil_array_types; count_at, pointer_at: where the struct has them;
+    size: of one element; size_at: where the struct has that, if the kernel decides.
+    """
+
+    bit: int
+    count_at: int
+    pointer_at: int
+    size: int = 0
+    size_at: int = 0
+
+
+_CODE: Final = _Array(0, 16, 24, 1)  # jited_prog_insns
+_ADDRESSES: Final = _Array(3, 104, 112, 8)  # jited_ksyms
+_LENGTHS: Final = _Array(4, 108, 120, 4)  # jited_func_lens
+_FUNCTION_TYPES: Final = _Array(5, 144, 136, size_at=132)  # func_info
+_LINES: Final = _Array(6, 148, 152, size_at=172)  # line_info
+_CODE_LINES: Final = _Array(7, 168, 160, size_at=176)  # jited_line_info
+_TAGS: Final = _Array(8, 180, 184, 8)  # prog_tags
+_ARRAYS: Final = (_CODE, _ADDRESSES, _LENGTHS, _FUNCTION_TYPES, _LINES, _CODE_LINES, _TAGS)  # those that perf records, in its order
 
 
 class BpfProgramInfo(NamedTuple):
     """One program: its name and tag, and where each of its functions stands as (address, length).
 
-    tags: of its functions; info: the struct bpf_prog_info, with the pointers of whoever asked.
+    tags: of its functions; info: the struct bpf_prog_info, with the pointers of whoever asked; arrays: what it points to, by bit;
+    btf_id: the BTF that names its functions, 0 without one; function_types: their types in there.
     """
 
     id: int
@@ -46,17 +73,27 @@ class BpfProgramInfo(NamedTuple):
     functions: tuple[tuple[int, int], ...]
     tags: tuple[bytes, ...] = ()
     info: bytes = b""
+    arrays: Mapping[int, bytes] = MappingProxyType({})
+    btf_id: int = 0
+    function_types: tuple[int, ...] = ()
 
-    def with_arrays(self) -> tuple[bytes, bytes]:
-        """The struct with offsets instead of pointers, and the bytes that they point into: addresses, lengths, tags."""
-        count = len(self.functions)
-        addresses = struct.pack(f"={count}Q", *(address for address, _ in self.functions))
-        lengths = struct.pack(f"={count}I", *(length for _, length in self.functions))
-        lengths += bytes(-len(lengths) % 8)
+    def with_arrays(self) -> tuple[int, bytes, bytes]:
+        """The bits of its arrays, the struct with offsets instead of pointers, and the bytes that they point into.
+
+        An array that the kernel did not give has no elements: perf reads what the struct counts.
+        """
         info = bytearray(self.info)
-        _KSYMS.pack_into(info, _KSYMS_AT, count, count, 0, len(addresses))
-        _TAGS.pack_into(info, _TAGS_AT, len(self.tags), len(addresses) + len(lengths))
-        return bytes(info), addresses + lengths + b"".join(self.tags)
+        bits, data = 0, b""
+        for array in _ARRAYS:
+            content = self.arrays.get(array.bit, b"")
+            if content:
+                bits |= 1 << array.bit
+                struct.pack_into("=Q", info, array.pointer_at, len(data))
+                data += content + bytes(-len(content) % 8)
+            else:
+                struct.pack_into("=I", info, array.count_at, 0)
+                struct.pack_into("=Q", info, array.pointer_at, 0)
+        return bits, bytes(info), data
 
 
 def loaded_programs() -> list[BpfProgramInfo]:
@@ -104,24 +141,82 @@ def _descriptors(number: int) -> Iterator[tuple[int, int]]:
         yield ident, fd
 
 
+def _asked(number: int, fd: int, info: ctypes.Array[ctypes.c_char]) -> None:
+    """Have the kernel fill `info` with what it knows of a descriptor."""
+    attr = struct.pack("=IIQ", fd, len(info), ctypes.addressof(info))
+    _call(number, _OBJ_GET_INFO_BY_FD, ctypes.create_string_buffer(attr, _ATTR_SIZE))
+
+
 def _info(number: int, ident: int, fd: int) -> BpfProgramInfo | None:
-    """Ask twice: how many functions there are, then where they stand."""
+    """Ask twice: how many elements its arrays have, then for them."""
     info = ctypes.create_string_buffer(_INFO_SIZE)
-    attr = ctypes.create_string_buffer(struct.pack("=IIQ", fd, _INFO_SIZE, ctypes.addressof(info)), _ATTR_SIZE)
-    _call(number, _OBJ_GET_INFO_BY_FD, attr)
-    count = _KSYMS.unpack_from(info, _KSYMS_AT)[0]
-    if not count:
+    _asked(number, fd, info)
+    shapes = {array: (_u32(info, array.count_at), array.size or _u32(info, array.size_at)) for array in _ARRAYS}
+    if not shapes[_ADDRESSES][0]:
         return None
-    addresses, lengths = (ctypes.c_uint64 * count)(), (ctypes.c_uint32 * count)()
     ctypes.memset(info, 0, _INFO_SIZE)
-    tags = ctypes.create_string_buffer(count * _TAG_SIZE)
-    _KSYMS.pack_into(info, _KSYMS_AT, count, count, ctypes.addressof(addresses), ctypes.addressof(lengths))
-    _TAGS.pack_into(info, _TAGS_AT, count, ctypes.addressof(tags))
-    _call(number, _OBJ_GET_INFO_BY_FD, attr)
+    buffers: dict[_Array, ctypes.Array[ctypes.c_char]] = {}
+    for array, (count, size) in shapes.items():
+        if count and size:
+            buffers[array] = ctypes.create_string_buffer(count * size)
+            struct.pack_into("=I", info, array.count_at, count)
+            struct.pack_into("=Q", info, array.pointer_at, ctypes.addressof(buffers[array]))
+            if array.size_at:
+                struct.pack_into("=I", info, array.size_at, size)
+    _asked(number, fd, info)
+    arrays = {array.bit: buffers[array].raw for array in buffers if _given(info, array, *shapes[array])}
+    return _program(ident, info.raw, arrays, shapes[_FUNCTION_TYPES][1])
+
+
+def _given(info: ctypes.Array[ctypes.c_char], array: _Array, count: int, size: int) -> bool:
+    """Whether the kernel filled an array whole; what it hides from this user it gives no address, or no elements."""
+    (pointer,) = struct.unpack_from("=Q", info, array.pointer_at)
+    return bool(pointer) and _u32(info, array.count_at) == count and (not array.size_at or _u32(info, array.size_at) == size)
+
+
+def _program(ident: int, info: bytes, arrays: dict[int, bytes], type_size: int) -> BpfProgramInfo | None:
     head = _HEAD.unpack_from(info)
-    functions = tuple(zip(list(addresses), list(lengths), strict=True))
-    if not all(address for address, _ in functions):  # hidden from this user
+    addresses, lengths = (_numbers(arrays.get(array.bit, b""), array.size) for array in (_ADDRESSES, _LENGTHS))
+    if len(addresses) != len(lengths) or not all(addresses):  # hidden from this user
         return None
     name = head[-1].split(b"\0", 1)[0].decode(errors="replace")
-    each = tuple(tags.raw[at : at + _TAG_SIZE] for at in range(0, count * _TAG_SIZE, _TAG_SIZE))
-    return BpfProgramInfo(ident, name, head[2], functions, each, info.raw)
+    tags = arrays.get(_TAGS.bit, b"")
+    each = tuple(tags[at : at + _TAGS.size] for at in range(0, len(tags), _TAGS.size))
+    records = arrays.get(_FUNCTION_TYPES.bit, b"")  # { u32 insn_off, type_id; }
+    types = tuple(_u32(records, at + 4) for at in range(0, len(records), type_size or 8))
+    functions = tuple(zip(addresses, lengths, strict=True))
+    return BpfProgramInfo(ident, name, head[2], functions, each, info, arrays, _u32(info, _BTF_ID_AT), types)
+
+
+def _numbers(data: bytes, size: int) -> tuple[int, ...]:
+    return tuple(int.from_bytes(data[at : at + size], sys.byteorder) for at in range(0, len(data), size))
+
+
+def _u32(data: ctypes.Array[ctypes.c_char] | bytes, offset: int) -> int:
+    (value,) = struct.unpack_from("=I", data, offset)
+    return int(value)
+
+
+def loaded_types(programs: Iterable[BpfProgramInfo]) -> dict[int, bytes]:
+    """The BTF of programs, by its id; what is gone, or not for this user, is left out."""
+    found: dict[int, bytes] = {}
+    for ident in sorted({program.btf_id for program in programs} - {0}):
+        try:
+            found[ident] = _types(_SYSCALL_NUMBERS[os.uname().machine], ident)
+        except OSError:
+            continue
+    return found
+
+
+def _types(number: int, ident: int) -> bytes:
+    fd = _call(number, _BTF_GET_FD_BY_ID, ctypes.create_string_buffer(struct.pack("=I", ident), _ATTR_SIZE))
+    try:
+        info = ctypes.create_string_buffer(_BTF_INFO.size)
+        _asked(number, fd, info)
+        size = _BTF_INFO.unpack_from(info)[1]
+        data = ctypes.create_string_buffer(size)
+        info = ctypes.create_string_buffer(_BTF_INFO.pack(ctypes.addressof(data), size, 0, 0, 0, 0), _BTF_INFO.size)
+        _asked(number, fd, info)
+        return data.raw
+    finally:
+        os.close(fd)

@@ -11,8 +11,10 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from perfpy.abi.flags import NATIVE_ENDIAN
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from perfpy.perfdata.feature_values import BpfProgram, BpfTypes
 
@@ -47,19 +49,32 @@ def bpf_functions(program: BpfProgram, types: Iterable[BpfTypes], endian: str = 
     """The functions of a program; none when its information is damaged or not complete."""
     try:
         info = _Info(program, endian)
-        names = info.btf_names(types)
+        functions = info.functions()
+        btf = next((entry.data for entry in types if info.btf_id and entry.id == info.btf_id), b"")
+        names = program_function_names(info.name, len(functions), info.function_types(), btf, endian)
         return [
-            BpfFunction(info.id, f"bpf_prog_{tag.hex()}_{_own_name(info, names, number)}", address, size)
-            for number, (tag, address, size) in enumerate(info.functions())
+            BpfFunction(info.id, kernel_name(tag, name), address, size)
+            for name, (tag, address, size) in zip(names, functions, strict=True)
         ]
     except (struct.error, ValueError, IndexError):
         return []
 
 
-def _own_name(info: _Info, names: list[str], number: int) -> str:
-    if number < len(names):
-        return names[number]
-    return info.name if number == 0 else "F"
+def kernel_name(tag: bytes, name: str) -> str:
+    """What /proc/kallsyms calls a function."""
+    return f"bpf_prog_{tag.hex()}" + (f"_{name}" if name else "")
+
+
+def program_function_names(program: str, count: int, types: Sequence[int], btf: bytes, endian: str = NATIVE_ENDIAN) -> list[str]:
+    """The names of a program's functions: by its BTF if it has one; else its own, which it gives to none of several."""
+    if btf and len(types) == count:
+        try:
+            names = btf_function_names(btf, endian)
+        except (struct.error, ValueError):
+            names = {}
+        if names:
+            return [names.get(ident, "F") for ident in types]
+    return [program] if count == 1 else ["F"] * count
 
 
 class _Info:
@@ -97,14 +112,11 @@ class _Info:
         tags = [self._data[self.tags_at + i * _TAG_SIZE : self.tags_at + (i + 1) * _TAG_SIZE] for i in range(count)]
         return list(zip(tags, addresses, sizes, strict=True))
 
-    def btf_names(self, types: Iterable[BpfTypes]) -> list[str]:
-        """The functions' names by the program's BTF; empty without one."""
-        data = next((entry.data for entry in types if self.btf_id and entry.id == self.btf_id), b"")
-        if not data or self.func_info_size < 8 or self.func_info_count * self.func_info_size > len(self._data):
+    def function_types(self) -> list[int]:
+        """The types of the functions in the program's BTF; empty without one."""
+        if self.func_info_size < 8 or self.func_info_count * self.func_info_size > len(self._data):
             return []
-        functions = btf_function_names(data, self._endian)
-        ids = [self._number("I", self._data, self.func_info_at + i * self.func_info_size + 4) for i in range(self.func_info_count)]
-        return [functions.get(ident, "F") for ident in ids]
+        return [self._number("I", self._data, self.func_info_at + i * self.func_info_size + 4) for i in range(self.func_info_count)]
 
 
 def btf_function_names(data: bytes, endian: str = "<") -> dict[int, str]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.builders import bpf_programs
 from tests.builders.report_lines import comparable
 
 if TYPE_CHECKING:
@@ -92,6 +95,54 @@ def test_a_running_process_is_recorded(tmp_path, perf):
     theirs = text_of(perf, "script", path=path)
     assert theirs.count(f" {busy.pid} ") > 20
     assert text_of(*PERFPY, "script", path=path) == theirs
+
+
+@pytest.fixture(scope="module")
+def programs_run(tmp_path_factory, perf) -> dict[str, Path]:
+    """Recordings of the machine while it runs two BPF programs; the second one's functions have names of their own."""
+    try:
+        programs = [bpf_programs.load("plain"), bpf_programs.load("named", ["the_first_of_its_functions", "the_second"])]
+    except OSError as error:
+        pytest.skip(f"no BPF programs here: {error}")
+    folder, ended = tmp_path_factory.mktemp("programs"), threading.Event()
+
+    def keep_running() -> None:
+        while not ended.is_set():
+            for program in programs:
+                bpf_programs.run(program, 2000)
+
+    running = threading.Thread(target=keep_running)
+    running.start()
+    try:
+        for name, command in ("perfpy", PERFPY), ("perf", [perf]):
+            record = [*command, "record", "-q", "-N", "-a", "-F", "997", "-e", "cpu-clock", "-o", folder / name, "--", "sleep", "0.5"]
+            subprocess.run(record, check=True, capture_output=True, timeout=60)
+    finally:
+        ended.set()
+        running.join()
+        for program in programs:
+            os.close(program)
+    return {name: folder / name for name in ("perfpy", "perf")}
+
+
+def test_perf_reads_the_code_of_bpf_programs(programs_run, perf):
+    """What perf would disassemble has to be in the file: where there is nothing, it crashes."""
+    path = programs_run["perfpy"]
+    theirs = text_of(perf, "script", path=path)
+    assert theirs.count("_plain") > 2
+    assert text_of(*PERFPY, "script", path=path) == theirs
+
+
+def test_bpf_functions_have_the_names_that_perf_gives_them(programs_run, perf):
+    texts = [text_of(perf, "report", "--header-only", path=path) for path in programs_run.values()]
+    ours, theirs = ([line for line in text.splitlines() if "bpf_prog" in line] for text in texts)
+    assert ours == theirs
+    assert any("_the_second " in line for line in ours)
+    ours, theirs = (text_of(perf, "script", "--show-bpf-events", "-F", "ip", path=path) for path in programs_run.values())
+    assert [line.split("KSYMBOL")[1] for line in ours.splitlines() if "KSYMBOL" in line] == [
+        line.split("KSYMBOL")[1] for line in theirs.splitlines() if "KSYMBOL" in line
+    ]
+    assert "_the_first_of_its_functions" in ours
 
 
 @pytest.mark.parametrize("writer", ["perfpy", "perf"])

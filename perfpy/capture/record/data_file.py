@@ -15,7 +15,7 @@ from perfpy.capture.record.options import SYNTH_CGROUP, SYNTH_MMAP, SYNTH_TASK
 from perfpy.capture.record.recorded_features import RecordedFeatures
 from perfpy.capture.record.synthesis import Synthesis, id_layout
 from perfpy.capture.targets import ANY
-from perfpy.kernel.bpf import loaded_programs
+from perfpy.kernel.bpf import loaded_programs, loaded_types
 from perfpy.perfdata.writer import FileWriter, WrittenEvent
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ class DataFile:
         self._tracing = self._tracing_data()
         # as perf: threads for themselves are recorded without what belongs to the whole machine
         self._programs = loaded_programs() if options.bpf_events and not options.per_thread else []
+        self._program_types = loaded_types(self._programs)
         self.samples: int | None = None
         self.lost = 0
 
@@ -113,7 +114,7 @@ class DataFile:
         yield from event_records.event_updates(counters, pipe=self._output.is_pipe)
         yield event_records.thread_map(counters)
         yield event_records.cpu_map(counters)
-        yield from synthesis.bpf_programs(self._programs)
+        yield from synthesis.bpf_programs(self._programs, self._program_types)
         if options.all_cgroups and SYNTH_CGROUP in options.synth:
             from perfpy.capture.cgroups import mount_point  # rarely asked for
 
@@ -168,6 +169,7 @@ class DataFile:
             times=times,
             build_ids=build_ids,
             programs=self._programs,
+            program_types=self._program_types,
             packer=self._packer,
             mmap_len=self._longest_piece(),
         )

@@ -8,16 +8,17 @@ perf writes.
 from __future__ import annotations
 
 import time
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from perfpy import __version__
 from perfpy.abi.flags import NATIVE_ENDIAN
 from perfpy.capture.environment import Environment
-from perfpy.perfdata.feature_values import BpfProgram, ClockData, Compression, EventDesc, EventGroup, SampleTime
+from perfpy.perfdata.feature_values import BpfProgram, BpfTypes, ClockData, Compression, EventDesc, EventGroup, SampleTime
 from perfpy.perfdata.features import Feature, encode_feature
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from perfpy.abi.build_ids import HeaderBuildId
     from perfpy.capture.record.options import RecordOptions
@@ -30,7 +31,6 @@ _ANONYMOUS_GROUP = "{anon_group}"
 _COMPRESSION_VERSION = 1
 _ZSTD = 1
 _CLOCK_DATA_VERSION = 1
-_BPF_ARRAYS = 1 << 3 | 1 << 4 | 1 << 8  # PERF_BPIL_JITED_KSYMS, JITED_FUNC_LENS, PROG_TAGS
 
 
 class RecordedFeatures:
@@ -52,6 +52,7 @@ class RecordedFeatures:
         times: tuple[int, int] = (0, 0),
         build_ids: Sequence[HeaderBuildId] = (),
         programs: Sequence[BpfProgramInfo] = (),
+        program_types: Mapping[int, bytes] = MappingProxyType({}),
         packer: Packer | None = None,
         mmap_len: int = 0,
     ) -> dict[Feature, bytes]:
@@ -63,8 +64,8 @@ class RecordedFeatures:
             Feature.CMDLINE: self._options.command_line,
             Feature.EVENT_DESC: tuple(EventDesc(event.attr, event.name, self._counters.ids(event)) for event in events),
             Feature.SAMPLE_TIME: SampleTime(*times),
-            Feature.BPF_PROG_INFO: tuple(BpfProgram(_BPF_ARRAYS, *program.with_arrays()) for program in programs),
-            Feature.BPF_BTF: (),
+            Feature.BPF_PROG_INFO: tuple(BpfProgram(*program.with_arrays()) for program in programs),
+            Feature.BPF_BTF: tuple(BpfTypes(ident, data) for ident, data in program_types.items()),
         }
         if any(event.attr.branch_sample_type for event in events):
             values[Feature.BRANCH_STACK] = True

@@ -24,6 +24,7 @@ from perfpy.abi.records import BpfEvent, Cgroup, Comm, Fork, KernelRecord, Ksymb
 from perfpy.abi.sample_id import NO_ID, IdLayout
 from perfpy.capture.record.kernel_extent import kernel_extent
 from perfpy.kernel.procfs import PROT_EXEC, PROT_READ
+from perfpy.perfdata.bpf import kernel_name, program_function_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -93,14 +94,12 @@ class Synthesis:
             return self._encode(Mmap2(misc, _KERNEL_PID, 0, start, size, pgoff, 0, 0, 0, 0, 0, 0, name, build_id))
         return self._encode(Mmap(MISC_KERNEL, _KERNEL_PID, 0, start, size, pgoff, name))
 
-    def bpf_programs(self, programs: Iterable[BpfProgramInfo]) -> Iterator[bytes]:
-        """The symbols of loaded BPF programs, and that they were loaded."""
+    def bpf_programs(self, programs: Iterable[BpfProgramInfo], types: dict[int, bytes]) -> Iterator[bytes]:
+        """The symbols of loaded BPF programs, and that they were loaded; types: the BTF that names their functions."""
         for program in programs:
-            # the functions of a program that has several have tags of their own, but no names
-            suffix = program.name if len(program.functions) == 1 else "F"
-            for (address, length), tag in zip(program.functions, program.tags, strict=True):
-                name = f"bpf_prog_{tag.hex()}" + (f"_{suffix}" if suffix else "")
-                yield self._encode(Ksymbol(0, address, length, _KSYMBOL_BPF, 0, name))
+            names = program_function_names(program.name, len(program.functions), program.function_types, types.get(program.btf_id, b""))
+            for (address, length), tag, name in zip(program.functions, program.tags, names, strict=True):
+                yield self._encode(Ksymbol(0, address, length, _KSYMBOL_BPF, 0, kernel_name(tag, name)))
             yield self._encode(BpfEvent(0, _BPF_LOADED, 0, program.id, program.tag))
 
     def cgroups(self, root: str) -> Iterator[bytes]:

@@ -13,6 +13,7 @@ from perfpy.capture.record.kernel_extent import kernel_extent
 from perfpy.capture.record.synthesis import Synthesis, id_layout
 from perfpy.kernel.bpf import BpfProgramInfo
 from perfpy.kernel.procfs import ProcFs
+from tests.builders.bpf_programs import types
 
 LAYOUT = id_layout(SampleType.IP | SampleType.TID | SampleType.TIME)
 MAPS = """\
@@ -156,10 +157,14 @@ def test_cgroups_are_named_below_their_mount(proc, tmp_path):
 def test_bpf_programs_are_symbols_and_events(proc):
     one = BpfProgramInfo(7, "prog", b"\1\2\3\4\5\6\7\10", ((0xFFFFFFFFC0001000, 20),), (b"\1\2\3\4\5\6\7\10",))
     two = BpfProgramInfo(8, "many", b"\0" * 8, ((0xFFFFFFFFC0002000, 8), (0xFFFFFFFFC0003000, 9)), (b"\0" * 8, b"\1" * 8))
-    found = records(Synthesis(proc, LAYOUT).bpf_programs([one, two]))
+    places = ((0xFFFFFFFFC0004000, 8), (0xFFFFFFFFC0005000, 9))
+    named = BpfProgramInfo(9, "named", b"\0" * 8, places, (b"\0" * 8, b"\2" * 8), btf_id=5, function_types=(3, 4))
+    found = records(Synthesis(proc, LAYOUT).bpf_programs([one, two, named], {5: types(["the_first", "the_second"])}))
     assert [(r.name, r.addr, r.len) for r in found if isinstance(r, Ksymbol)] == [
         ("bpf_prog_0102030405060708_prog", 0xFFFFFFFFC0001000, 20),
         ("bpf_prog_0000000000000000_F", 0xFFFFFFFFC0002000, 8),
         ("bpf_prog_0101010101010101_F", 0xFFFFFFFFC0003000, 9),
+        ("bpf_prog_0000000000000000_the_first", 0xFFFFFFFFC0004000, 8),
+        ("bpf_prog_0202020202020202_the_second", 0xFFFFFFFFC0005000, 9),
     ]
-    assert [(r.id, r.type) for r in found if isinstance(r, BpfEvent)] == [(7, 1), (8, 1)]
+    assert [(r.id, r.type) for r in found if isinstance(r, BpfEvent)] == [(7, 1), (8, 1), (9, 1)]

@@ -13,6 +13,7 @@ from perfpy.abi import user_records
 from perfpy.abi.build_ids import HeaderBuildId
 from perfpy.abi.flags import RecordType
 from perfpy.abi.framing import HEADER
+from perfpy.perfdata.early_features import early_features
 from perfpy.perfdata.features import Feature
 from perfpy.perfdata.header import PIPE_HEADER_SIZE, PipeHeader, Section
 from perfpy.perfdata.preamble import Preamble
@@ -41,7 +42,10 @@ class PipePreamble:
         self._source = source
         self._endian = header.endian
         self._warn = warn
-        self._preamble = Preamble(Section(PIPE_HEADER_SIZE, source.size - PIPE_HEADER_SIZE))
+        early, begin = early_features(source, PIPE_HEADER_SIZE, header.endian)
+        self._preamble = Preamble(Section(begin, source.size - begin))
+        for number, section in early:
+            self._keep_feature(number, section)
 
     def read(self) -> Preamble:
         """Read up to the first chunk with samples."""
@@ -79,8 +83,11 @@ class PipePreamble:
             key = Feature.BUILD_ID.key
             preamble.features[key] = (*preamble.features.get(key, ()), value)
         elif isinstance(value, user_records.HeaderFeature):
-            preamble.feature_sections[value.feat_id] = Section(0, len(value.data))
-            preamble.add_feature(value.feat_id, value.data, self._endian, self._warn)
+            self._keep_feature(value.feat_id, value.data)
         elif isinstance(value, user_records.HeaderTracingData):
             preamble.feature_sections[Feature.TRACING_DATA] = Section(end, value.size)
             preamble.add_feature(Feature.TRACING_DATA, self._source.read(end, value.size), self._endian, self._warn)
+
+    def _keep_feature(self, number: int, data: bytes) -> None:
+        self._preamble.feature_sections[number] = Section(0, len(data))
+        self._preamble.add_feature(number, data, self._endian, self._warn)

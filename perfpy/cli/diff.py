@@ -118,7 +118,7 @@ class _DiffRun:
             fail(f"-o {order}: there are {len(self._paths)} recordings, the baseline is 0")
         found = differences(self._reports(), compute, baseline_only=values["baseline_only"], order=order)
         if values["json"] is not None:
-            from perfpy.cli.report_run import write_text
+            from perfpy.cli.output_files import write_text
             from perfpy.views.difference.json import difference_json
 
             write_text(values["json"], difference_json(found, self._paths))
@@ -198,7 +198,8 @@ class _DiffRun:
         return symbol_options_of(self._values, self._config, recording)
 
     def _flame_graph(self) -> int:
-        from perfpy.cli.report_exports import flame_graph_of_changes, write_bytes
+        from perfpy.cli.output_files import write_bytes
+        from perfpy.cli.report_exports import flame_graph_of_changes
 
         if len(self._recordings) != 2:
             fail("--flamegraph compares two recordings")

@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.cli.options import fail
-from perfpy.errors import OutputFailed
+from perfpy.cli.output_files import write_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -68,22 +68,6 @@ def _refuse_what_stacks_have_not(values: Mapping[str, Any]) -> None:
     asked = [option for name, option in (tables | _OF_ROWS).items() if values[name]]
     if asked:
         fail(f"flame graphs and other exports have whole stacks, not rows: leave {', '.join(asked)} out")
-
-
-def write_bytes(path: str, data: bytes, *, quiet: bool) -> None:
-    """Write a file, or to standard output for "-"."""
-    if path == "-":
-        sys.stdout.flush()
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
-        return
-    try:
-        with open(path, "wb") as file:
-            file.write(data)
-    except OSError as error:
-        raise OutputFailed(path, error.strerror or str(error)) from None
-    if not quiet:
-        print(f"[ perfpy: wrote {path} ({len(data) / 1e6:.3f} MB) ]", file=sys.stderr)
 
 
 def flame_graph(recording: Recording, stacks: Sequence[Stacks]) -> str:

@@ -19,9 +19,10 @@ from perfpy.cli.perfconfig import load
 from perfpy.cli.progress import progress_line
 from perfpy.cli.symbol_values import symbol_options_of
 from perfpy.cli.terminal import is_terminal, wants_colour, wants_plain
-from perfpy.errors import OutputFailed, PerfError
+from perfpy.errors import PerfError
 from perfpy.views.facts.header import FRAME
-from perfpy.views.report.text import HEADER_HINT, TextOptions, report_lines
+from perfpy.views.report.column_text import TextOptions
+from perfpy.views.report.text import HEADER_HINT, report_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -107,7 +108,7 @@ class ReportRun:
 
                 _print(thread_count_lines(self._recording))
         else:
-            self._show_screen(report)
+            self._show_screen(report, text_options)
         self._note_missing(report)
         return 0
 
@@ -122,16 +123,17 @@ class ReportRun:
             print(line, file=sys.stderr)
 
     def _write_json(self, report: Report) -> int:
+        from perfpy.cli.output_files import write_text
         from perfpy.views.report.json import report_json
 
         write_text(self._values["json"], report_json(report))
         return 0
 
-    def _show_screen(self, report: Report) -> None:
+    def _show_screen(self, report: Report, options: TextOptions) -> None:
         from perfpy.cli.terminal import console
         from perfpy.views.report.screen import show_report
 
-        show_report(report, self._recording, console(), self._text_options())
+        show_report(report, self._recording, console(), options)
 
     def _browse(self, report: Report) -> int:
         try:
@@ -144,10 +146,9 @@ class ReportRun:
         return 0
 
     def _header_lines(self) -> Iterable[str]:
-        from perfpy.cli.machine_names import MachineNames
-        from perfpy.views.facts.header import header_lines
+        from perfpy.cli.header import lines_of_header
 
-        return header_lines(self._recording, full=self._values["show_info"], names=MachineNames(self._recording.data))
+        return lines_of_header(self._recording, full=self._values["show_info"])
 
     def _export(self) -> None:
         from perfpy.cli.report_exports import write_exports
@@ -247,18 +248,6 @@ class ReportRun:
             memory_order=self._memory_order(),
             colour=wants_colour(values["stdio_color"]),
         )
-
-
-def write_text(path: str, pieces: Iterable[str]) -> None:
-    """Write pieces of text to a file, or to standard output for "-"."""
-    if path == "-":
-        sys.stdout.writelines(pieces)
-        return
-    try:
-        with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.writelines(pieces)
-    except OSError as error:
-        raise OutputFailed(path, error.strerror or str(error)) from None
 
 
 def _print(lines: Iterable[str]) -> int:

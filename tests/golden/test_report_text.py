@@ -16,7 +16,8 @@ from perfpy.analysis.report.options import CallGraph, ReportOptions
 from perfpy.analysis.sortkeys.names import Mode
 from perfpy.recording import Recording
 from perfpy.symbols.debugfiles import SymbolOptions
-from perfpy.views.report.text import HEADER_HINT, TextOptions, report_lines
+from perfpy.views.report.column_text import TextOptions
+from perfpy.views.report.text import HEADER_HINT, report_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

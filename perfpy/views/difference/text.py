@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.analysis.report.proportions import LEVEL
 from perfpy.analysis.sortkeys.names import SortKey
-from perfpy.views.report.text import KeyColumnText, KeyWidths, TextOptions, heading, row_line
+from perfpy.views.report.column_text import KeyColumnText, KeyWidths, TextOptions
+from perfpy.views.report.table_text import heading, row_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -31,7 +31,7 @@ _NO_CPU: Final = 0xFFFFFFFF
 _HEX: Final = [f" {byte:02x}" for byte in range(256)]
 _PRINTABLE: Final = bytes(byte if 32 <= byte < 127 else 0x2E for byte in range(256))
 _NO_RECORDS: Final = frozenset(("TOTAL", "UNKNOWN", "INVALID"))
-_FEATURES: Final = 32  # perf 6.12 knows the features below this number
+_FEATURES: Final = 32  # perf 6.12 knows the features below this number, and in a pipe this one, which marks their end
 _UNHANDLED: Final = ": unhandled!\n"
 _SHOWN_BY_SCRIPT: Final = frozenset((RecordType.THREAD_MAP, RecordType.CPU_MAP))
 _HANDLED_BY_SCRIPT: Final = _SHOWN_BY_SCRIPT | {RecordType.STAT_CONFIG, RecordType.STAT, RecordType.STAT_ROUND}
@@ -86,7 +86,7 @@ def is_read_to_the_end(recording: Recording) -> bool:
     types = data.survey.types
     if not data.is_pipe or not data.is_cut or any(record_name(kind) in _NO_RECORDS for kind in types):
         return False
-    known = [side for side in recording.side_band([RecordType.HEADER_FEATURE]) if side.record.feat_id < _FEATURES]
+    known = [side for side in recording.side_band([RecordType.HEADER_FEATURE]) if side.record.feat_id <= _FEATURES]
     return len(known) == types[RecordType.HEADER_FEATURE]
 
 

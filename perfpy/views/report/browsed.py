@@ -10,7 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.views.report.text import HistogramText, TextOptions, event_title, row_line, table_lines
+from perfpy.views.report.column_text import TextOptions
+from perfpy.views.report.table_text import HistogramText, row_line
+from perfpy.views.report.text import event_title, table_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

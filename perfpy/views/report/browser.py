@@ -20,6 +20,7 @@ from textual.widgets import Footer, Input, Static, Tree
 
 from perfpy.analysis.report.quality import quality_notes
 from perfpy.views.report.browsed import MOST_ROWS, BrowsedReport, CallLine
+from perfpy.views.report.share_colour import style
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.calltree import CallNode
     from perfpy.analysis.report.report import Report
 
-_HOT: Final = ((5.0, "bold red"), (0.5, "green"))
 _NO_ARROW: Final = "  "
 _SHARE_WIDTH: Final = len("100.00%")
 _QUESTIONS: Final = {
@@ -174,7 +174,7 @@ class ReportBrowser(App[None]):
         tree.clear()
         for entry in self._rows[:MOST_ROWS]:
             percent = model.percent(entry)
-            label = Text(model.line(entry), next((style for least, style in _HOT if percent >= least), ""))
+            label = Text(model.line(entry), style(percent))
             tree.root.add(label, data=entry, allow_expand=model.has_calls)
         self.query_one("#title", Static).update(Text(model.title(self._rows), "bold"))
         self.query_one("#heading", Static).update(Text(_NO_ARROW * model.has_calls + model.heading()))

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfpy.views.report.callchain_text import Stem
-from perfpy.views.report.text import GAP, HistogramText, KeyColumnText, MetricColumnText, TextOptions, chain_writer
+from perfpy.views.report.column_text import KeyColumnText, MetricColumnText, TextOptions
+from perfpy.views.report.table_text import GAP, HistogramText, chain_writer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,9 @@ from rich.text import Text
 from perfpy.analysis.report.quality import quality_notes
 from perfpy.analysis.sortkeys.names import Metric, Unit
 from perfpy.views.report.call_lines import call_lines
-from perfpy.views.report.text import TextOptions, event_title, metric_header
+from perfpy.views.report.column_text import TextOptions, metric_header
+from perfpy.views.report.share_colour import style
+from perfpy.views.report.text import event_title
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +33,6 @@ _CALL_ROWS: Final = 20
 _BAR: Final = 12
 _NARROW: Final = 100  # columns of a window in which bars are half as long
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
-_HOT: Final = ((5.0, "bold red"), (0.5, "green"))
 _LAST_KEY: Final = 30  # columns that the last key should have
 _CAPS: Final = (40, 24, 20, 16, 12, 8)  # of the other keys' columns
 _KERNEL: Final = ("[kernel.kallsyms]", "[kernel]")
@@ -95,7 +96,7 @@ def _table(histogram: Histogram, entries: Sequence[int], measure: str, hottest: 
         table.add_column(header, no_wrap=True, overflow="ellipsis", width=room)
     for entry, row, names in zip(entries, cells, texts, strict=True):
         percent = histogram.percent(measure, entry)
-        drawn = [Text(_bar(percent, hottest, bar), style=_style(percent))] if bar else []
+        drawn = [Text(_bar(percent, hottest, bar), style=style(percent))] if bar else []
         table.add_row(*row, *drawn, *map(Text, names))
     return table
 
@@ -147,14 +148,10 @@ def _number(histogram: Histogram, number: _Number, entry: int) -> Text:
     metric, member = number.metric, number.member
     if metric.unit is Unit.PERCENT:
         percent = histogram.percent(metric.value, entry, member)
-        return Text(f"{percent:.2f}%", style=_style(percent))
+        return Text(f"{percent:.2f}%", style=style(percent))
     if metric.unit is Unit.AVERAGE:
         return Text(f"{histogram.mean(metric.value, entry, member):,.1f}")
     return Text(f"{histogram.value(metric.value, entry, member):,}")
-
-
-def _style(percent: float) -> str:
-    return next((style for least, style in _HOT if percent >= least), "")
 
 
 def _bar(percent: float, hottest: float, width: int) -> str:

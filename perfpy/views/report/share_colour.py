@@ -1,7 +1,8 @@
-"""Colours of shares in plain text: perf's red for much, its green for something.
+"""Colours of shares: perf's red for much, its green for something.
 
-What enters: a share in percent and the text that shows it. What leaves: the
-text, between the terminal's escape sequences where it is worth a look.
+What enters: a share in percent. What leaves: a style of rich's, or the text
+that shows the share, between the terminal's escape sequences where it is worth
+a look.
 """
 
 from __future__ import annotations
@@ -21,3 +22,10 @@ def coloured(percent: float, text: str) -> str:
     if size >= _MUCH:
         return _RED + text + _RESET
     return _GREEN + text + _RESET if size > _SOMETHING else text
+
+
+def style(percent: float) -> str:
+    """The style of a share on a screen, as rich names it; "" for one that is not worth a look."""
+    if percent >= _MUCH:
+        return "bold red"
+    return "green" if percent >= _SOMETHING else ""

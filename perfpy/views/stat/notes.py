@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.stat.tally import Tally
 
 #: a counter that was on the PMU for less than this part of the time is a guess
-_TRUSTED_SHARE: Final = 0.5
+TRUSTED_SHARE: Final = 0.5
 #: a standard error above this makes a mean useless, in percent
 _USELESS_ERROR: Final = 10.0
 _RUNS_FOR_FENCES: Final = 5
@@ -50,7 +50,7 @@ def _multiplexed(tally: Tally) -> Iterator[str]:
         return
     worst = min(shares, key=shares.__getitem__)
     text = f"{len(shares)} events shared the PMU: their counts are estimates ({worst} was counted {shares[worst]:.0%} of the time)"
-    yield text + ("; count fewer events at once to trust them" if shares[worst] < _TRUSTED_SHARE else "")
+    yield text + ("; count fewer events at once to trust them" if shares[worst] < TRUSTED_SHARE else "")
 
 
 def _spread(tally: Tally) -> Iterator[str]:

@@ -8,7 +8,7 @@ before the widths of the next are known.
 from __future__ import annotations
 
 from perfpy.analysis.stat.counts import Aggregation
-from perfpy.views.stat.notes import notes
+from perfpy.views.stat.notes import TRUSTED_SHARE, notes
 from perfpy.views.stat.text import TextView
 
 TYPE_CHECKING = False  # see perfpy.cli
@@ -26,7 +26,6 @@ _RIGHT: Final = (_CPUS, _COUNT, _RATIO, _SPREAD, _SHARE)
 #: what is left out first where the screen is too narrow, and the least that remains of an event's name
 _DISPENSABLE: Final = ((_RATIO, _RATIO_UNIT), (_CPUS,), (_CGROUP,), (_SPREAD,), (_SHARE,))
 _SHORTEST_NAME: Final = 12
-_TRUSTED_SHARE: Final = 0.5
 
 _DIM, _YELLOW, _RED, _PLAIN = "2", "33", "31", "\033[0m"
 
@@ -98,7 +97,7 @@ def _code(row: Row) -> str:
     """Red for what has no count, yellow for what was mostly guessed."""
     if not row.counted:
         return _RED
-    return _YELLOW if row.running < _TRUSTED_SHARE * row.enabled else ""
+    return _YELLOW if row.running < TRUSTED_SHARE * row.enabled else ""
 
 
 def _ratio(ratio: Ratio | None) -> tuple[str, str]:

@@ -94,7 +94,8 @@ def test_events_follow_each_other_in_a_circle(browse: Browse) -> None:
 
 
 def test_lines_are_those_of_the_plain_report(browse: Browse) -> None:
-    from perfpy.views.report.text import TextOptions, table_lines
+    from perfpy.views.report.column_text import TextOptions
+    from perfpy.views.report.text import table_lines
 
     model = browse("mt-a", ("comm", "dso", "symbol"))
     plain = list(table_lines(model.histogram, TextOptions()))

@@ -14,8 +14,8 @@ from perfpy.abi.records import Lost
 from perfpy.abi.sample_id import SampleId
 from perfpy.recording import Recording
 from perfpy.symbols.debugfiles import SymbolOptions
+from perfpy.views.report.column_text import TextOptions
 from perfpy.views.report.screen import show_report
-from perfpy.views.report.text import TextOptions
 from tests.builders.perfdata import USUAL, PerfDataBuilder, simple_recording, usual_attr
 
 if TYPE_CHECKING:

@@ -1,0 +1,169 @@
+"""The columns of a report's tables as text: numbers with their units, and keys set to their widths.
+
+What enters: a Histogram, and which of its entries. What leaves: cells, perf 6.12's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from perfpy.abi.columns import distinct
+from perfpy.analysis.report.profile import LATENCY
+from perfpy.analysis.sortkeys.keycolumns import byte_width
+from perfpy.analysis.sortkeys.names import Cell, Metric, SortKey, Unit
+from perfpy.views.report.share_colour import coloured
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfpy.analysis.report.calltree import Int64
+    from perfpy.analysis.report.histogram import Histogram
+
+
+class TextOptions(NamedTuple):
+    """How the text is set.
+
+    separator: perf's -t, None for aligned columns; widths: -w; quiet: only
+    rows; percent_limit: rows below it are left out; times: the text of --time;
+    colour: whether shares are coloured (in columns: of aligned text only, as
+    perf does).
+    """
+
+    separator: str | None = None
+    widths: tuple[int, ...] = ()
+    quiet: bool = False
+    percent_limit: float = 0.0
+    times: str = ""
+    skip_empty: bool = True
+    memory_order: str = ""
+    colour: bool = False
+
+
+def metric_header(metric: Metric, histogram: Histogram) -> str:
+    """The name of a column of numbers; beside shares with callers, what is a row's own is called so."""
+    wanted = histogram.options.wanted
+    if not wanted.children or (wanted.fields is not None and not wanted.fields.startswith("+")):
+        return metric.header
+    return {"overhead": "Self", LATENCY: "Self Latency"}.get(metric.name, metric.header)
+
+
+class MetricColumnText:
+    """A column of numbers, one for each member of the event group."""
+
+    def __init__(self, metric: Metric, histogram: Histogram, options: TextOptions, user_width: int) -> None:
+        self.entry = metric
+        self._histogram = histogram
+        self._name = metric_header(metric, histogram)
+        self._members = [
+            number for number, event in enumerate(histogram.events) if event.samples or not options.skip_empty or len(histogram.events) == 1
+        ]
+        own = user_width or max(metric.width, len(self._name) if metric.value == LATENCY else 0)
+        grouped = histogram.options.group is not False
+        self.width = max(own, len(self._members) * metric.width if grouped else 0, len(self._name))
+        self._own = own
+        self._colour = options.colour and not options.separator
+        self._number_width = 1 if options.separator else own - (2 if metric.unit is Unit.PERCENT else 1)
+
+    def header(self) -> str:
+        """The column's name, set to its width."""
+        return f"{self._name:>{self.width}}"
+
+    def cell(self, entry: int) -> str:
+        """The numbers of an entry."""
+        return self.cells(np.array([entry]))[0]
+
+    def cells(self, entries: Int64) -> list[str]:
+        """The numbers of each of some entries."""
+        if self.entry.value not in self._histogram.entries.sums:
+            return [f" {'N/A':>{self._own - 1}}"] * len(entries)  # whatever the group's size
+        members = [self._numbers(entries, member) for member in self._members]
+        return members[0] if len(members) == 1 else list(map("".join, zip(*members, strict=True)))
+
+    def _numbers(self, entries: Int64, member: int) -> list[str]:
+        metric, histogram, width = self.entry, self._histogram, self._number_width
+        if metric.unit is Unit.PERCENT:
+            percents = histogram.percents(metric.value, entries, member).tolist()
+            texts = [f" {percent:{width}.2f}%" for percent in percents]
+            return list(map(coloured, percents, texts)) if self._colour else texts
+        if metric.unit is Unit.NUMBER:
+            return [f" {value:{width}d}" for value in histogram.entries.sums[metric.value][entries, member].tolist()]
+        return [f" {histogram.mean(metric.value, entry, member):{width}.1f}" for entry in entries.tolist()]
+
+
+class KeyColumnText:
+    """A column of texts."""
+
+    def __init__(self, key: SortKey, histogram: Histogram, options: TextOptions, width: int) -> None:
+        self.entry = key
+        self._histogram = histogram
+        self._separator = options.separator
+        self.width = width
+
+    def header(self) -> str:
+        """The column's name, set to its width."""
+        if self.entry.cell is Cell.RIGHT_CUT:
+            return _set(self.entry.header, Cell.RIGHT_CUT, self.width)
+        return _filled(self.entry.header, self.width)
+
+    def cell(self, entry: int) -> str:
+        """The text of an entry, set as the column is."""
+        return self.cells(np.array([entry]))[0]
+
+    def cells(self, entries: Int64) -> list[str]:
+        """The text of each of some entries, set as the column is."""
+        texts = self._histogram.texts(self.entry.name, entries)
+        if self._separator:
+            texts = [text.replace(self._separator[0], ".") for text in texts]
+        cells = [_set(text, self.entry.cell, self.width) for text in texts]
+        values = self._histogram.keys[self.entry.name]
+        if values.column.unnamed is not None:  # addresses stay whole
+            for at in np.flatnonzero(values.column.unnamed[values.number[entries]]).tolist():
+                cells[at] = texts[at]
+        return cells
+
+
+def _set(text: str, cell: Cell, width: int) -> str:
+    if cell is Cell.LOOSE:
+        return text
+    if cell is Cell.CUT:
+        return text[:width]
+    if cell is Cell.RIGHT_CUT:
+        return text[:width].rjust(width)
+    if cell is Cell.RIGHT:
+        return text.rjust(width)
+    if cell is Cell.THREAD:
+        number, comm = text[:8], text[8:]
+        return number + _filled(comm, max(7, width) - 8)
+    return _filled(text, width)
+
+
+def _filled(text: str, width: int) -> str:
+    """Cut and filled to a width in bytes."""
+    if text.isascii():
+        return text[: max(width, 0)].ljust(width)
+    kept = text.encode(errors="surrogateescape")[: max(width, 0)].decode(errors="surrogateescape")
+    return kept + " " * (width - byte_width(kept))
+
+
+class KeyWidths:
+    """The widths that some entries of a table ask for."""
+
+    def __init__(self, histogram: Histogram, entries: Sequence[int]) -> None:
+        self._histogram = histogram
+        self._entries = entries
+
+    def of(self, key: SortKey) -> int:
+        """As wide as the header, the least width, and the widest text."""
+        return max(len(key.header), key.least, self._asked(key))
+
+    def _asked(self, key: SortKey) -> int:
+        histogram = self._histogram
+        if key.by_comm is not None:
+            longest = max(map(byte_width, histogram.last_comms()), default=0)
+            return longest + key.by_comm if longest else 0
+        if key.late and histogram.leader.samples == 1:
+            return 0
+        values = histogram.keys[key.name]
+        return max(map(values.column.wide, distinct(values.number[self._entries]).tolist()), default=0)

@@ -1,0 +1,107 @@
+"""One table of a report as text: heading, rows, and the call trees below them.
+
+What enters: a Histogram. What leaves: lines of text, perf 6.12's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from perfpy.analysis.sortkeys.keycolumns import byte_width
+from perfpy.analysis.sortkeys.names import Metric
+from perfpy.views.report.callchain_text import ChainWriter, Stem
+from perfpy.views.report.column_text import KeyColumnText, KeyWidths, MetricColumnText, TextOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from perfpy.analysis.report.calltree import Int64
+    from perfpy.analysis.report.histogram import Histogram
+    from perfpy.analysis.sortkeys.names import SortKey
+
+GAP = "  "
+_ROWS_AT_ONCE = 4096
+
+
+class Column(Protocol):
+    """What a heading is made of."""
+
+    width: int
+
+    def header(self) -> str:
+        """The column's name, set to its width."""
+
+
+def heading(columns: Sequence[Column], separator: str | None) -> Iterator[str]:
+    """The lines above a table: names, and dots that show the widths."""
+    yield "# " + (separator or GAP).join(column.header() for column in columns)
+    if separator is None:
+        yield "# " + GAP.join("." * column.width for column in columns)
+        yield "#"
+
+
+def row_line(cells: Sequence[str], widths: Sequence[int], separator: str | None) -> str:
+    """A row of a table, its cells filled to the columns' widths."""
+    filled = map(_padded, cells, widths)
+    return separator.join(filled) if separator else GAP + GAP.join(filled)
+
+
+def _padded(cell: str, width: int) -> str:
+    return cell.ljust(width) if cell.isascii() else cell + " " * (width - byte_width(cell))
+
+
+def chain_writer(histogram: Histogram, options: TextOptions) -> ChainWriter | None:
+    """What draws the call trees; None where there are none."""
+    trees, graph = histogram.trees, histogram.options.call_graph
+    if trees is None or graph is None:
+        return None
+    wanted = histogram.options.wanted
+    named_already = wanted.fields is None and (wanted.sort or "").startswith("sym")
+    return ChainWriter(graph, trees.frame_name, separator=options.separator or ";", skip_first=named_already, colour=options.colour)
+
+
+class HistogramText:
+    """One table as text."""
+
+    def __init__(self, histogram: Histogram, options: TextOptions) -> None:
+        self._histogram = histogram
+        self._options = options
+        event = histogram.leader.event.index
+        fields = [entry for entry in histogram.layout.fields if isinstance(entry, Metric) or entry.event in (None, event)]
+        shown = [entry for entry in fields if entry.name not in histogram.layout.hidden]
+        self._last = histogram.layout.fields[-1]
+        wide = KeyWidths(histogram, histogram.shown().tolist())
+        self.columns = [
+            MetricColumnText(entry, histogram, options, self._user_width(entry))
+            if isinstance(entry, Metric)
+            else KeyColumnText(entry, histogram, options, self._user_width(entry) or wide.of(entry))
+            for entry in shown
+        ]
+
+    def _user_width(self, entry: SortKey | Metric) -> int:
+        at = self._histogram.layout.fields.index(entry)
+        return self._options.widths[at] if at < len(self._options.widths) else 0
+
+    def lines(self) -> Iterator[str]:
+        """Header, rows and call trees."""
+        if not self._options.quiet:
+            yield from heading(self.columns, self._options.separator)
+        writer = chain_writer(self._histogram, self._options)
+        histogram, trees = self._histogram, self._histogram.trees
+        measure = "children" if "children" in histogram.entries.sums else "period"
+        shown = histogram.shown()
+        shown = shown[histogram.percents(measure, shown) >= self._options.percent_limit]
+        for first in range(0, len(shown), _ROWS_AT_ONCE):
+            entries = shown[first : first + _ROWS_AT_ONCE]
+            if writer is None or trees is None:
+                yield from self._rows(entries)
+                continue
+            for entry, row in zip(entries.tolist(), self._rows(entries), strict=True):
+                yield row
+                stem = Stem(histogram.weight(entry), histogram.leader.period, *trees.under(entry))
+                yield from writer.lines(histogram.calls(entry), stem)
+
+    def _rows(self, entries: Int64) -> Iterator[str]:
+        widths = [0 if column.entry is self._last else column.width for column in self.columns]
+        for cells in zip(*(column.cells(entries) for column in self.columns), strict=True):
+            yield row_line(cells, widths, self._options.separator)

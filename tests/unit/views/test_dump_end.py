@@ -46,7 +46,8 @@ def test_nor_may_a_pipe_with_records_that_perf_gives_up_at(tmp_path: Path, recor
 
 def test_a_pipe_with_features_may(tmp_path: Path) -> None:
     feature = user_records.HeaderFeature(0, Feature.HOSTNAME, b"\x08\0\0\0machine\0")
-    data = simple_recording(3).record(feature).sample().pipe()
+    end_of_features = user_records.HeaderFeature(0, 32, b"")
+    data = simple_recording(3).record(feature).record(end_of_features).sample().pipe()
     assert reaches_the_end(tmp_path / "cut", data[:-1])
 
 

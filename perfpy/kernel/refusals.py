@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _CAP_SYS_PTRACE: Final = 19
 _CAP_SYS_ADMIN: Final = 21
+_CAP_SYSLOG: Final = 34
 _CAP_PERFMON: Final = 38
 _SECCOMP_FILTER: Final = 2
 
@@ -51,6 +52,13 @@ def own_status(path: str = _STATUS) -> tuple[int, int]:
     except OSError:
         pass
     return capabilities, seccomp
+
+
+def kernel_addresses_hidden(restriction: int, paranoid: int, capabilities: int) -> bool:
+    """Whether /proc/kallsyms shows this user no addresses: kernel/ksyms_common.c, by kernel.kptr_restrict and perf_event_paranoid."""
+    if capabilities & 1 << _CAP_SYSLOG:
+        return restriction >= 2
+    return restriction > 0 or paranoid > 1
 
 
 def open_refused(

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _SHOWN: Final = 5
+#: of kernel samples in a recording that does not say where the kernel was
+KERNEL_NOT_RECORDED: Final = "its addresses were hidden when this was recorded: sysctl kernel.kptr_restrict=0, then record again as root"
 
 
 class MissingSymbols(NamedTuple):
@@ -64,7 +66,8 @@ def note(missing: Sequence[MissingSymbols], total: int, *, everything: bool = Fa
         if everything:
             lines += [f"      looked in {place}" for place in item.looked]
     if len(missing) > len(shown):
-        lines.append(f"  and {len(missing) - len(shown)} more files (-v names them)")
+        more = len(missing) - len(shown)
+        lines.append(f"  and {more} more file{'s' if more > 1 else ''} (-v names them)")
     return lines
 
 
@@ -74,4 +77,4 @@ def _searched(item: MissingSymbols) -> str:
         return ""
     shown = min((place for place in item.looked if place.endswith(item.dso.name)), key=len, default=item.looked[0])
     others = len(item.looked) - 1
-    return f"; looked in {shown}" + (f" and {others} other places" if others > 1 else "")
+    return f"; looked in {shown}" + (f" and {others} other place{'s' if others > 1 else ''}" if others else "")

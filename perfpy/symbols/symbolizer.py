@@ -17,13 +17,14 @@ from perfpy.abi.columns import distinct
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
 from perfpy.symbols.address_space import NO_SPACE, TaskTimeline
 from perfpy.symbols.debugfiles import SymbolOptions
+from perfpy.symbols.dso import KERNEL_NAME, Dso, DsoKind
 from perfpy.symbols.interning import IdTable
 from perfpy.symbols.interpreters import without_interpreters
 from perfpy.symbols.loader import SymbolLoader
-from perfpy.symbols.missing import MissingSymbols, advice
+from perfpy.symbols.missing import KERNEL_NOT_RECORDED, MissingSymbols, advice
+from perfpy.symbols.symbol_table import STT_OBJECT
 
 if TYPE_CHECKING:
-    from perfpy.symbols.dso import Dso
     from perfpy.symbols.symbol_table import SymbolTable
 
 Ids = NDArray[np.int32]
@@ -87,6 +88,10 @@ class SymbolNames:
     def end(self, symbol: int) -> int:
         """Where it ends (exclusive), as an address within its dso."""
         return int(self._tables[symbol].symbols.end[self._row[symbol]])
+
+    def is_data(self, symbol: int) -> bool:
+        """Whether it is an object, not a function."""
+        return int(self._tables[symbol].symbols.type[self._row[symbol]]) == STT_OBJECT
 
     def binding(self, symbol: int) -> int:
         """0 local, 1 global, 2 weak."""
@@ -197,8 +202,11 @@ class Symbolizer:
         counts[: len(samples)] = samples
         lost = (frames.symbol < 0) & (frames.dso >= 0) & (counts > 0)
         totals = np.bincount(frames.dso[lost], weights=counts[lost], minlength=len(self.dsos)).astype(np.int64)
-        order = np.argsort(-totals, kind="stable")
-        return [self._missing_of(number, int(totals[number])) for number in order[totals[order] > 0].tolist()]
+        found = [self._missing_of(number, int(totals[number])) for number in np.flatnonzero(totals).tolist()]
+        if self._timeline.kernel_dso < 0:  # nothing that a kernel frame could be in
+            hidden = int(counts[(frames.symbol < 0) & (frames.dso < 0) & (frames.level == _KERNEL_LEVEL)].sum())
+            found += [MissingSymbols(Dso(KERNEL_NAME, DsoKind.KERNEL), hidden, (), KERNEL_NOT_RECORDED)] if hidden else []
+        return sorted(found, key=lambda item: -item.samples)
 
     def _missing_of(self, number: int, samples: int) -> MissingSymbols:
         dso, loader = self.dsos[number], self._loader

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from itertools import groupby
@@ -79,3 +80,17 @@ def test_perf_finds_nothing_wrong_with_ours(pair, perf):
     done = subprocess.run([perf, "script", "-i", pair[1]], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0
     assert not re.search(r"(?i)unordered|corrupt|bad|fail|timestamp", done.stderr), done.stderr
+
+
+def test_hidden_kernel_addresses_are_warned_of_as_perf_warns(tmp_path, perf):
+    """Whoever lacks CAP_SYSLOG sees no addresses, at most settings of the machine; both look at the same ones."""
+    if shutil.which("setpriv") is None:
+        pytest.skip("no setpriv in PATH")
+    said = []
+    for recorder in (PERFPY, [perf]):
+        command = ["setpriv", "--bounding-set=-syslog", *recorder]
+        command += ["record", "-N", "-e", "cpu-clock", "-o", str(tmp_path / "perf.data"), "--", "true"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 0, done.stderr
+        said.append([line for line in done.stderr.splitlines() if line and not line.startswith("[ perf record")])
+    assert said[0] == said[1]

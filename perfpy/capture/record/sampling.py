@@ -31,6 +31,7 @@ from perfpy.events import parse_events
 from perfpy.events.machine import this_machine as event_source
 from perfpy.kernel import this_machine
 from perfpy.kernel.procfs import ProcFs
+from perfpy.kernel.refusals import kernel_addresses_hidden, own_status
 from perfpy.perfdata.packing import Packer
 
 if TYPE_CHECKING:
@@ -48,6 +49,23 @@ _GONE: Final = select.POLLHUP | select.POLLERR | select.POLLNVAL
 _MEGABYTE: Final = 1 << 20
 _WORTH_ANOTHER_PASS: Final = 1 << 16  # bytes: with less than this in the rings, wait for the next wake-up
 _LOOK_AFTER: Final = 0.1  # seconds, where signals cannot tell that the command has ended
+
+#: as perf says it
+_HIDDEN_ADDRESSES: Final = """\
+WARNING: Kernel address maps (/proc/{kallsyms,modules}) are restricted,
+check /proc/sys/kernel/kptr_restrict and /proc/sys/kernel/perf_event_paranoid.
+
+Samples in kernel functions may not be resolved if a suitable vmlinux
+file is not found in the buildid cache or in the vmlinux path.
+
+Samples in kernel modules won't be resolved at all.
+
+If some relocation was applied (e.g. kexec) symbols may be misresolved
+even with a suitable vmlinux or kallsyms file.
+
+Couldn't record kernel reference relocation symbol
+Symbol resolution may be skewed if relocation was used (e.g. kexec).
+Check /proc/kallsyms permission or run as root."""
 
 
 class RecordSummary(NamedTuple):
@@ -118,6 +136,7 @@ class Recorder:
             self._open_control(stack)
             self._counters = self._open_counters(events, target)
             stack.callback(self._counters.close)
+            self._warn_of_hidden_addresses()
             self._file = DataFile(
                 self._output,
                 self._counters,
@@ -219,6 +238,13 @@ class Recorder:
             for event in counters.events:
                 self._tell(f"{event.name}: {len(counters.ids(event))} counters, {event.attr!r}")
         return counters
+
+    def _warn_of_hidden_addresses(self) -> None:
+        """The kernel's samples are wanted, but where its functions are the kernel does not say."""
+        restriction, paranoid = (self._procfs.setting(f"kernel.{name}") or 0 for name in ("kptr_restrict", "perf_event_paranoid"))
+        hidden = kernel_addresses_hidden(restriction, paranoid, own_status()[0])
+        if hidden and not all(event.attr.exclude_kernel for event in self._counters.events):
+            self._tell(_HIDDEN_ADDRESSES)
 
     def _cgroups(self, events: list[Event]) -> dict[int, int]:
         """id(event) -> the folder of the cgroup that it follows."""

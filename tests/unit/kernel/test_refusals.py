@@ -15,6 +15,7 @@ from perfpy.kernel import refusals, syscalls
 if TYPE_CHECKING:
     from pathlib import Path
 
+SYSLOG = 1 << 34
 PERFMON = 1 << 38
 CLOCK = EventAttr(type=PerfType.SOFTWARE, config=SoftwareId.TASK_CLOCK)
 CYCLES = EventAttr(type=PerfType.HARDWARE)
@@ -77,6 +78,14 @@ def test_status_and_level_are_read_from_proc(tmp_path: Path) -> None:
     assert refusals.own_status(str(status)) == (PERFMON, 2)
     assert refusals.own_status(str(tmp_path / "none")) == (0, 0)
     assert refusals.paranoid_level(str(tmp_path / "none")) is None
+
+
+@pytest.mark.parametrize(
+    ("restriction", "paranoid", "capabilities", "hidden"),
+    [(0, 1, 0, False), (0, 2, 0, True), (1, -1, 0, True), (1, 2, SYSLOG, False), (2, -1, SYSLOG, True), (0, 4, SYSLOG, False)],
+)
+def test_who_sees_the_kernels_addresses(restriction: int, paranoid: int, capabilities: int, hidden: bool) -> None:
+    assert refusals.kernel_addresses_hidden(restriction, paranoid, capabilities) is hidden
 
 
 def test_all_tasks_on_any_cpu_is_no_request() -> None:

@@ -415,6 +415,32 @@ def test_what_is_missing_is_said_with_its_build_id_and_the_places(root: Path):
     assert [line.strip() for line in everything if "looked in" in line] == [f"looked in {place}" for item in lost for place in item.looked]
 
 
+def test_kernel_samples_of_a_recording_without_kernel_addresses_are_explained():
+    """Where kptr_restrict hid the kernel when it was recorded, its samples are in no file at all."""
+    symbolizer = Symbolizer(timeline((0, mmap(1, 0x401000, 0x1000, "//anon"))))
+    frames(symbolizer, (1, 0x401004, 1), (1, 0x77, 1))
+    frames(symbolizer, (1, 0xFFFFFFFF81000010, 1), mode=MISC_KERNEL)
+    lost = symbolizer.missing(np.array([2, 9, 5]))
+    assert [(item.dso.name, item.samples) for item in lost] == [("[kernel.kallsyms]", 5), ("/tmp/perf-1.map", 2)]
+    assert missing.note(lost, 16)[1] == (
+        "  5 in [kernel.kallsyms]: its addresses were hidden when this was recorded:"
+        " sysctl kernel.kptr_restrict=0, then record again as root"
+    )
+
+
+def test_kernel_samples_beside_a_known_kernel_are_no_hidden_ones():
+    symbolizer = Symbolizer(timeline((0, kernel_mmap(0xFFFFFFFF81000000, 0x1000))))
+    frames(symbolizer, (1, 0xFFFFFFFFC0000010, 1), mode=MISC_KERNEL)
+    assert symbolizer.missing(np.array([5])) == []
+
+
+def test_one_more_file_is_one_file(root: Path):
+    source = timeline(*((0, mmap(1, 0x10000 * number, 0x1000, f"/opt/lib{number}")) for number in range(1, 7)))
+    symbolizer = Symbolizer(source, SymbolOptions(symfs=str(root)))
+    frames(symbolizer, *((1, 0x10000 * number, 1) for number in range(1, 7)))
+    assert missing.note(symbolizer.missing(np.arange(1, 7)), 21)[-1] == "  and 1 more file (-v names them)"
+
+
 def test_only_the_files_with_most_samples_are_named_unless_all_are_wanted(root: Path):
     source = timeline(*((0, mmap(1, 0x10000 * number, 0x1000, f"/opt/lib{number}")) for number in range(1, 9)))
     symbolizer = Symbolizer(source, SymbolOptions(symfs=str(root)))

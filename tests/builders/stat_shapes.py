@@ -8,6 +8,7 @@ import re
 NUMBER = re.compile(r" *\d[\d,]*(\.\d+)?")
 REPEATS = re.compile(r"\+-.*time elapsed|\([+-][\d.]+\) *#*$")
 NOISE = re.compile(r"  \( \+-.*% \)$")
+SHARE = re.compile(r"  \(\d+\.\d\d%\)$")  # of the time that a counter counted: where that is not all of it, by however little
 RATE = re.compile(r"[KMG]?/sec *")
 
 
@@ -15,7 +16,7 @@ def text_shape(text: str) -> list[str]:
     """Lines with each number replaced by its width and decimals, each kind of line once."""
     lines = []
     for line in text.splitlines():
-        shape = NOISE.sub("", line)
+        shape = NOISE.sub("", SHARE.sub("", line))
         shape = RATE.sub(lambda found: f"<rate {len(found[0])}>", shape)
         if REPEATS.search(shape):  # how many decimals and marks there are depends on the values
             shape = re.sub(r"[+-]+", "+", re.sub(r" *\d[\d.]*", "<>", shape.rstrip(" #")))

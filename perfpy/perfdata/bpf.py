@@ -56,7 +56,7 @@ def bpf_functions(program: BpfProgram, types: Iterable[BpfTypes], endian: str = 
             BpfFunction(info.id, kernel_name(tag, name), address, size)
             for name, (tag, address, size) in zip(names, functions, strict=True)
         ]
-    except (struct.error, ValueError, IndexError):
+    except (struct.error, ValueError, IndexError, OverflowError):  # places may be 64-bit numbers that no offset can be
         return []
 
 
@@ -109,7 +109,7 @@ class _Info:
             return []
         addresses = struct.unpack_from(f"{self._endian}{count}Q", self._data, self.addresses_at)
         sizes = struct.unpack_from(f"{self._endian}{count}I", self._data, self.lengths_at)
-        tags = [self._data[self.tags_at + i * _TAG_SIZE : self.tags_at + (i + 1) * _TAG_SIZE] for i in range(count)]
+        tags = struct.unpack_from(f"{_TAG_SIZE}s" * count, self._data, self.tags_at)
         return list(zip(tags, addresses, sizes, strict=True))
 
     def function_types(self) -> list[int]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 FOREVER: Final = (1 << 31) - 1  # the rank at which what is never removed ends: ranks are below it
 _SHIFT: Final = np.uint64(32)
+_LAST_ADDRESS: Final = (1 << 64) - 1
 
 
 _INSERTED: Final = 6  # numbers kept of a mapping that is inserted: those of Mapping, space, rank
@@ -88,8 +89,8 @@ class SpaceBuilder:
         return number
 
     def insert(self, space: int, mapping: Mapping, rank: int) -> None:
-        """Map a range from `rank` on; what it overlaps is cut off or split."""
-        if mapping.end <= mapping.start:
+        """Map a range from `rank` on; what it overlaps is cut off or split. One beyond the last address holds none, as in perf."""
+        if not mapping.start < mapping.end <= _LAST_ADDRESS:
             return
         self._inserted.extend((*mapping, space, rank))
         if space in self._replayed:

@@ -31,6 +31,15 @@ def test_counts_and_places_are_those_of_the_arrays_that_are_there():
     assert bpf_functions(BpfProgram(bits, told, data), ()) == [BpfFunction(0, "bpf_prog_3132333435363738", 0xFFFFFFFFC0000000, 5)]
 
 
+@pytest.mark.parametrize("place", [112, 120, 184])
+def test_arrays_at_places_that_cannot_be_name_no_functions(place):
+    told = bytearray(232)
+    struct.pack_into("=II", told, 104, 1, 1)
+    struct.pack_into("=I", told, 180, 1)
+    struct.pack_into("=Q", told, place, (1 << 64) - 8)
+    assert bpf_functions(BpfProgram(0, bytes(told), bytes(16)), ()) == []
+
+
 def test_code_that_the_kernel_hides_has_no_length():
     info = bytearray(232)
     struct.pack_into("=I", info, CODE_LENGTH_AT, 1219)

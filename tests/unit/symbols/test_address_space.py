@@ -42,6 +42,13 @@ def test_a_mapping_over_several_cuts_the_first_and_the_last():
     assert dsos(source, *((1, at, 5) for at in (0x1000, 0x1800, 0x2000, 0x37FF, 0x3800))) == ["/a", "/over", "/over", "/over", "/c"]
 
 
+def test_a_mapping_beyond_the_last_address_holds_none():
+    source = timeline((0, mmap(1, 0x1000, 0x1000, "/whole")), (0, mmap(1, ALL - 0xFFF, 0x1001, "/damaged")))
+    assert dsos(source, (1, 0x1000, 5), (1, ALL - 1, 5)) == ["/whole", "-"]
+    source = timeline((0, ksymbol(ALL - 0xFFF, 0x1001, "bpf_prog_damaged")))
+    assert dsos(source, (1, ALL - 1, 5), mode=MISC_KERNEL) == ["-"]
+
+
 def test_the_same_mapping_again_changes_nothing():
     builder = SpaceBuilder()
     space = builder.new_space()

@@ -268,14 +268,14 @@ class Recording:
 
     def make_timeline(self, *, keep_exited: bool) -> TaskTimeline:
         """A new timeline; keep_exited: threads keep their names when they exit, as perf report has it."""
-        from perfpy.perfdata.side_band import KEPT
+        from perfpy.abi.task_columns import TASK_TYPES
         from perfpy.symbols.address_space import TaskTimeline, kernel_name
 
         listed = self.data.features.get("build_id", ())
         build_ids = {entry.filename: entry.build_id.hex() for entry in listed}
         kernel = kernel_name((entry.misc, entry.filename) for entry in listed)
-        types = KEPT - {RecordType.EXIT} if keep_exited else KEPT  # the ends of processes are then of no interest
-        return TaskTimeline(self.data.side_band(types, with_ids=False), build_ids=build_ids, kernel_name=kernel, keep_exited=keep_exited)
+        types = TASK_TYPES - {RecordType.EXIT} if keep_exited else TASK_TYPES  # the ends of processes are then of no interest
+        return TaskTimeline(self.data.side_band(types).tasks(), build_ids=build_ids, kernel_name=kernel, keep_exited=keep_exited)
 
     def symbolizer(self, options: SymbolOptions | None = None) -> Symbolizer:
         """A new Symbolizer for the recording's addresses; options: where to look for symbols."""

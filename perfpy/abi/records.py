@@ -350,12 +350,11 @@ def type_of(record: KernelRecord) -> int:
     return record.type if isinstance(record, Unknown) else _TYPE_OF[type(record)]
 
 
-def decode(type: int, misc: int, body: bytes, id_layout: IdLayout = NO_ID, endian: str = "<", *, with_id: bool = True) -> KernelRecord:
+def decode(type: int, misc: int, body: bytes, id_layout: IdLayout = NO_ID, endian: str = "<") -> KernelRecord:
     """One side-band record.
 
     body: the bytes behind the header; id_layout: the sample_id trailer of the
-    event it belongs to; with_id: False to leave that undecoded, which is a
-    third of the work: sample_id is None. A type that is not known comes back as Unknown.
+    event it belongs to. A type that is not known comes back as Unknown.
     Raises ValueError when the body is too short for its layout.
     """
     known = _LAYOUTS.get(type)
@@ -369,7 +368,7 @@ def decode(type: int, misc: int, body: bytes, id_layout: IdLayout = NO_ID, endia
     # a C string that is not ended in its place runs on into the trailer: perf 3.12's MMAP2 records had it 8 bytes earlier
     rest = body[layout.size :] if tail is _text_tail else body[layout.size : end]
     values = tail(layout.unpack_from(body), rest, endian)
-    sample_id = id_layout.decode(body) if with_id else None
+    sample_id = id_layout.decode(body)
     if cls is Mmap2:
         return _mmap2(misc, values, body, sample_id)
     record: KernelRecord = cls._make((misc, *values, sample_id))

@@ -6,9 +6,12 @@ Layout: include/uapi/linux/perf_event.h, struct sample_id: the fields that sampl
 # no `from __future__ import annotations`: a NamedTuple is made in half the time from types that are there
 
 import struct
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.flags import SampleType
+
+if TYPE_CHECKING:
+    from perfpy.abi.attr import EventAttr
 
 
 class SampleId(NamedTuple):
@@ -26,7 +29,7 @@ class SampleId(NamedTuple):
 class IdLayout:
     """Where the sample_id trailer's fields are, for one sample_type; `size` is its length in bytes.
 
-    Build it with sample_type 0 for events without sample_id_all: no trailer.
+    Built with sample_type 0 it is no trailer at all.
     """
 
     def __init__(self, sample_type: int, endian: str = "<") -> None:
@@ -48,6 +51,11 @@ class IdLayout:
         self.size = self._struct.size
         # of each of SampleId's fields the place in what the struct has and a None behind
         self._places = tuple(names.index(field) if field in names else len(names) for field in SampleId._fields)
+
+    @classmethod
+    def of(cls, attr: "EventAttr", endian: str = "<") -> "IdLayout":
+        """The trailer of the records of an event: none without sample_id_all."""
+        return cls(attr.sample_type if attr.sample_id_all else 0, endian)
 
     def decode(self, body: bytes) -> SampleId | None:
         """The trailer at the end of a record's body; None when the event has none."""

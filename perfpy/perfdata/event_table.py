@@ -46,7 +46,7 @@ class EventTable:
         self.endian = endian
         self._layouts: dict[tuple[int, ...], SampleLayout] = {}
         self.layouts = [self._layout(event.attr) for event in events]
-        self.trailers = [IdLayout(e.attr.sample_type if e.attr.sample_id_all else 0, endian) for e in events]
+        self.trailers = [IdLayout.of(event.attr, endian) for event in events]
         self._id_words = [layout.word_of("identifier") or layout.word_of("id") for layout in self.layouts]
         self._time_words = [layout.word_of("time") for layout in self.layouts]
         pairs = sorted((ident, event.index) for event in events for ident in event.ids)

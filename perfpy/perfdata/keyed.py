@@ -30,7 +30,12 @@ _NO_ROUNDS: Final = np.zeros(0, np.int64)
 
 
 class KeyedChunk(NamedTuple):
-    """chunk; keys and times (0: none): one per record; rows: which records are SAMPLEs; samples: only these; events: of each of these."""
+    """Some records, and what each is.
+
+    keys and times (0: none): one per record; rows: which records are SAMPLEs;
+    samples: only these; events: of each of these; other_events: of each of
+    chunk.others, of which only the kernel's own records have one (0 otherwise).
+    """
 
     chunk: Chunk
     keys: NDArray[np.uint64]
@@ -38,6 +43,7 @@ class KeyedChunk(NamedTuple):
     rows: NDArray[np.intp]
     samples: Chunk
     events: NDArray[np.int32]
+    other_events: NDArray[np.int32]
 
 
 class KeyedStream:
@@ -63,13 +69,14 @@ class KeyedStream:
             rows = np.flatnonzero(chunk.types == RecordType.SAMPLE)
             samples = chunk.rows(rows) if len(chunk.others) else chunk
             events = self._events(samples)
-            times = self._times(chunk, rows, samples, events)
+            other_events = np.zeros(len(chunk.others), np.int32)
+            times = self._times(chunk, rows, samples, events, other_events)
             rounds = np.flatnonzero(chunk.types == RecordType.FINISHED_ROUND) if self._in_rounds else _NO_ROUNDS
             keys = order.keys(times, rounds)
             if number == len(self._orders):
                 self._orders.append(copy(order))
             self._tell_damage()
-            yield KeyedChunk(chunk, keys, times, rows, samples, events)
+            yield KeyedChunk(chunk, keys, times, rows, samples, events, other_events)
         self._tell_damage()
 
     def _tell_damage(self) -> None:
@@ -80,8 +87,10 @@ class KeyedStream:
     def _events(self, samples: Chunk) -> NDArray[np.int32]:
         return self._table.of_samples(samples) if self._table.events else np.full(len(samples), UNKNOWN_EVENT, np.int32)
 
-    def _times(self, chunk: Chunk, rows: NDArray[np.intp], samples: Chunk, events: NDArray[np.int32]) -> NDArray[np.uint64]:
-        """The time of each record."""
+    def _times(
+        self, chunk: Chunk, rows: NDArray[np.intp], samples: Chunk, events: NDArray[np.int32], other_events: NDArray[np.int32]
+    ) -> NDArray[np.uint64]:
+        """The time of each record; the events of those that are no samples are put into `other_events`."""
         table = self._table
         if not table.events:
             return np.zeros(len(chunk), np.uint64)
@@ -90,8 +99,10 @@ class KeyedStream:
             return of_samples
         times = np.zeros(len(chunk), np.uint64)
         times[rows] = of_samples
-        others = chunk.others[chunk.types[chunk.others] < RecordType.HEADER_ATTR]
-        if len(others):
+        of_kernel = chunk.types[chunk.others] < RecordType.HEADER_ATTR
+        if of_kernel.any():
+            others = chunk.others[of_kernel]
             side_band = chunk.rows(others)
-            times[others] = table.side_band_times(side_band, table.of_side_band(side_band))
+            other_events[of_kernel] = table.of_side_band(side_band)
+            times[others] = table.side_band_times(side_band, other_events[of_kernel])
         return times

@@ -73,7 +73,7 @@ class RecordPasses:
     @cached_property
     def survey(self) -> Survey:
         """What the first pass found: counts, times, raw side-band."""
-        found = survey(self.keyed(), self.table)
+        found = survey(self.keyed())
         for stream in self.streams:
             found.types.update(stream.unpacked)
         for kind, count in sorted(found.types.items()):
@@ -81,14 +81,14 @@ class RecordPasses:
                 self._warn(f"{count} records of type {kind}, which perf does not have, skipped")
         return found
 
-    def side_band(self, types: Collection[int] | None, *, with_ids: bool) -> SideBand:
+    def side_band(self, types: Collection[int] | None) -> SideBand:
         """The records that are no samples, in order of delivery."""
-        return SideBand(self.survey.raw, self._bulk, self.table, self._warn, types, with_ids=with_ids)
+        return SideBand(self.survey.raw, self._bulk, self.table, self._warn, types)
 
     def _bulk(self, types: Collection[int]) -> Iterator[RawRecord]:
         """Those of the side-band that the survey does not keep, read from the file."""
         present = [kind for kind in types if self.survey.types[kind]]
-        return records_of_types(self.keyed(), self.survey.bulk_turns, self.table, present) if present else iter(())
+        return records_of_types(self.keyed(), self.survey.bulk_turns, present) if present else iter(())
 
     def batches(self, fields: Collection[str] | None) -> Iterator[Batch]:
         """All samples in order of delivery."""

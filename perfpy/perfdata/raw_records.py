@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfpy.abi.columns import spans_index
 from perfpy.abi.framing import HEADER
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfpy.perfdata.event_table import EventTable
+    from perfpy.perfdata.chunk import Chunk
     from perfpy.perfdata.keyed import KeyedChunk
 
 _HEADER_SIZE: Final = HEADER["<"].size
@@ -48,7 +49,7 @@ class RawRecords:
     """Records, a row each.
 
     rows: the fields of RawRecord but the body; `start` and `size` say where
-    that is in `bodies`, in bytes.
+    that is in `bodies`, in bytes: each begins at a multiple of 8.
     """
 
     def __init__(self, rows: NDArray[np.void], bodies: bytes) -> None:
@@ -74,19 +75,17 @@ class RawRecords:
         return RawRecords(rows[np.lexsort((rows["offset"], rows["time"], rows["key"]))], self.bodies)
 
     @classmethod
-    def of_chunk(cls, keyed: KeyedChunk, table: EventTable, index: NDArray[np.intp]) -> RawRecords:
-        """The records at some places of a chunk, none of which is a sample."""
+    def of_chunk(cls, keyed: KeyedChunk, chosen: NDArray[np.bool_]) -> RawRecords:
+        """Those records of a chunk that are no samples, as far as they are chosen."""
+        index = keyed.chunk.others[chosen]
         chunk = keyed.chunk.rows(index)
         rows = np.zeros(len(index), _ROW)
         rows["key"], rows["time"], rows["offset"] = keyed.keys[index], keyed.times[index], chunk.offsets
         rows["type"], rows["misc"] = chunk.types, chunk.miscs
-        rows["event"] = table.of_side_band(chunk) if table.events else 0
+        rows["event"] = keyed.other_events[chosen]
         rows["size"] = chunk.sizes - np.uint16(_HEADER_SIZE)
-        rows["start"] = np.cumsum(rows["size"], dtype=np.int64) - rows["size"]
-        data = chunk.data.data
-        ends = chunk.starts + chunk.sizes
-        bodies = [data[begin:end] for begin, end in zip((chunk.starts + _HEADER_SIZE).tolist(), ends.tolist(), strict=True)]
-        return cls(rows, b"".join(bodies))
+        bodies, rows["start"] = _bodies(chunk)
+        return cls(rows, bodies)
 
     @classmethod
     def joined(cls, parts: Sequence[RawRecords]) -> RawRecords:
@@ -95,3 +94,13 @@ class RawRecords:
         before = np.cumsum([0, *(len(part.bodies) for part in parts)])[:-1]
         rows["start"] += np.repeat(before, [len(part) for part in parts])
         return cls(rows, b"".join(part.bodies for part in parts))
+
+
+def _bodies(chunk: Chunk) -> tuple[bytes, NDArray[np.int64]]:
+    """What follows the headers of the records of a chunk, each padded to a multiple of 8 bytes; and where each begins in that."""
+    words = (chunk.sizes.astype(np.int64) + 7 >> 3) - 1
+    index, offsets = spans_index((chunk.starts >> 3) + 1, words)
+    data = chunk.data[: len(chunk.data) & ~7]
+    if len(index) and index[-1] >= len(data) >> 3:  # the last one is none of the kernel's, which are padded
+        data = np.concatenate([chunk.data, np.zeros(-len(chunk.data) % 8, np.uint8)])
+    return data.view(np.uint64)[index].tobytes(), offsets[:-1] << 3

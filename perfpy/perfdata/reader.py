@@ -212,14 +212,12 @@ class PerfData:
         raw = self.survey.raw.rows
         return Ties(raw["key"], raw["time"], raw["offset"])
 
-    def side_band(self, types: Collection[int] | None = None, *, with_ids: bool = True) -> SideBand:
+    def side_band(self, types: Collection[int] | None = None) -> SideBand:
         """The records that are no samples, in order of delivery: an iterable of SideRecord.
 
         types: only records of these types; by default all but FINISHED_ROUND.
-        with_ids: False for the kernel's records without their sample_id, which
-        is cheaper.
         """
-        return self._passes.side_band(types, with_ids=with_ids)
+        return self._passes.side_band(types)
 
     def batches(self, fields: Collection[str] | None = None) -> Iterator[Batch]:
         """All samples in order of delivery, some thousands at a time.

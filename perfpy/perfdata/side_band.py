@@ -14,11 +14,13 @@ import numpy as np
 
 from perfpy.abi import records
 from perfpy.abi.flags import RecordType, names_of
+from perfpy.abi.task_columns import TASK_TYPES, RawColumns, decode_tasks
 from perfpy.perfdata.raw_records import RawRecord, RawRecords, delivered_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+    from perfpy.abi.task_columns import TaskRecords
     from perfpy.perfdata.event_table import EventTable
     from perfpy.perfdata.keyed import KeyedChunk
 
@@ -49,16 +51,14 @@ class Turn(NamedTuple):
     later: int
 
 
-def records_of_types(
-    streams: Sequence[Iterator[KeyedChunk]], turns: Iterable[Turn], table: EventTable, types: Collection[int]
-) -> Iterator[RawRecord]:
+def records_of_types(streams: Sequence[Iterator[KeyedChunk]], turns: Iterable[Turn], types: Collection[int]) -> Iterator[RawRecord]:
     """All records of some types, in order of delivery; only those that are out of order are held in memory."""
     waiting: list[RawRecord] = []
     for stream, later in turns:
         keyed = next(streams[stream], None)
         if keyed is None:  # the file has been cut since the survey
             break
-        waiting += RawRecords.of_chunk(keyed, table, np.flatnonzero(np.isin(keyed.chunk.types, list(types))))
+        waiting += RawRecords.of_chunk(keyed, np.isin(keyed.chunk.types[keyed.chunk.others], list(types)))
         waiting.sort(key=delivered_at)
         ready = next((i for i, record in enumerate(waiting) if record.key >= later), len(waiting))
         yield from waiting[:ready]
@@ -71,8 +71,7 @@ class SideBand:
 
     kept: records in order; bulk: makes an iterator over others, in order, to
     be merged with them; types: only these are given out (None: all but
-    FINISHED_ROUND); with_ids: whether the kernel's records have their
-    sample_id.
+    FINISHED_ROUND).
     """
 
     def __init__(
@@ -82,30 +81,45 @@ class SideBand:
         table: EventTable,
         warn: Callable[[str], None],
         types: Collection[int] | None,
-        *,
-        with_ids: bool,
     ) -> None:
         self._kept = kept
         self._bulk = bulk
         self._table = table
         self._warn = warn
         self._types = None if types is None else frozenset(map(int, types))
-        self._with_ids = with_ids
 
     def __iter__(self) -> Iterator[SideRecord]:
-        trailer, endian, with_ids = self._table.trailer, self._table.endian, self._with_ids
-        for key, _, offset, kind, misc, event, body in self._raw():
-            try:
-                if kind < _FIRST_USER_TYPE:
-                    record: Any = records.decode(kind, misc, body, trailer(event), endian, with_id=with_ids)
-                else:
-                    from perfpy.abi import user_records  # a report has no need of these
+        for raw in self._raw():
+            record = self._decoded(raw)
+            if record is not None:
+                yield SideRecord(record, raw.key, raw.offset)
 
-                    record = user_records.decode(kind, misc, body, endian)
-            except ValueError as error:
-                self._warn(f"offset {offset:#x}: {error}; left out")
-                continue
-            yield SideRecord(record, key, offset)
+    def _decoded(self, raw: RawRecord) -> Any:
+        """The record as a value; None, and a warning, where it is damaged."""
+        table = self._table
+        try:
+            if raw.type < _FIRST_USER_TYPE:
+                return records.decode(raw.type, raw.misc, raw.body, table.trailer(raw.event), table.endian)
+            from perfpy.abi import user_records  # a report has no need of these
+
+            return user_records.decode(raw.type, raw.misc, raw.body, table.endian)
+        except ValueError as error:
+            self._warn(f"offset {raw.offset:#x}: {error}; left out")
+            return None
+
+    def tasks(self) -> TaskRecords:
+        """Those of its records that say which tasks there are and what they map, by columns."""
+        types = TASK_TYPES if self._types is None else TASK_TYPES & self._types
+        kept = self._kept.of_types(types)
+        rows = kept.rows
+        trailer = np.array([layout.size for layout in self._table.trailers] or [0])[np.maximum(rows["event"], 0)]
+        raw = RawColumns(rows["type"], rows["misc"], rows["start"], rows["size"].astype(np.int64), trailer, kept.bodies)
+        too_short = raw.too_short
+        if too_short.any():
+            for damaged in RawRecords(rows[too_short], kept.bodies):
+                self._decoded(damaged)  # which warns
+            rows, raw = rows[~too_short], raw.rows(~too_short)
+        return decode_tasks(raw, rows["key"], self._table.endian)
 
     def _raw(self) -> Iterator[RawRecord]:
         wanted_bulk = BULK - _ON_REQUEST if self._types is None else BULK & self._types

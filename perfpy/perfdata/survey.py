@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfpy.perfdata.event_table import EventTable
     from perfpy.perfdata.keyed import KeyedChunk
 
 NO_KEY: Final = 1 << 64  # higher than any key
@@ -46,7 +45,7 @@ class Survey:
         self.bulk_turns: list[Turn] = []
 
 
-def survey(streams: Iterable[Iterable[KeyedChunk]], table: EventTable) -> Survey:
+def survey(streams: Iterable[Iterable[KeyedChunk]]) -> Survey:
     """Go once over all records of all streams."""
     found = Survey()
     samples: list[list[int]] = []
@@ -58,7 +57,7 @@ def survey(streams: Iterable[Iterable[KeyedChunk]], table: EventTable) -> Survey
         for keyed in stream:
             found.types.update(_counted(keyed.chunk.types))
             samples[-1].append(_see_samples(keyed, found))
-            bulk[-1].append(_see_side_band(keyed, table, raw))
+            bulk[-1].append(_see_side_band(keyed, raw))
     found.turns, found.bulk_turns = _turns(samples), _turns(bulk)
     found.raw = RawRecords.joined(raw).in_order()
     return found
@@ -79,13 +78,13 @@ def _see_samples(keyed: KeyedChunk, found: Survey) -> int:
     return int(keyed.keys.take(keyed.rows).min())
 
 
-def _see_side_band(keyed: KeyedChunk, table: EventTable, raw: list[RawRecords]) -> int:
+def _see_side_band(keyed: KeyedChunk, raw: list[RawRecords]) -> int:
     """Keep a chunk's side-band; returns the lowest key of what is not kept of it."""
     types, others = keyed.chunk.types, keyed.chunk.others
     if not len(others):
         return NO_KEY
     is_bulk = np.isin(types[others], list(BULK))
-    raw.append(RawRecords.of_chunk(keyed, table, others[~is_bulk]))
+    raw.append(RawRecords.of_chunk(keyed, ~is_bulk))
     bulk = others[is_bulk]
     return int(keyed.keys[bulk].min()) if len(bulk) else NO_KEY
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import bisect
 from array import array
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -87,6 +87,20 @@ class SpaceBuilder:
         if live:
             self._replayed[number] = _Space()
         return number
+
+    def new_spaces(self, parents: list[int], ranks: list[int]) -> None:
+        """As new_space, for many."""
+        self._parents.extend(parents)
+        self._parent_ranks.extend(ranks)
+
+    def insert_all(self, mappings: MappingColumns, space: NDArray[np.int32], rank: NDArray[np.int32]) -> None:
+        """As insert, for many, each into its space from its rank on, none of which is live."""
+        kept = mappings.end > mappings.start
+        rows = np.empty((int(np.count_nonzero(kept)), _INSERTED), np.uint64)
+        columns: tuple[NDArray[Any], ...] = (*mappings, space, rank)
+        for at, column in enumerate(columns):
+            rows[:, at] = column[kept]
+        self._inserted.frombytes(rows.tobytes())
 
     def insert(self, space: int, mapping: Mapping, rank: int) -> None:
         """Map a range from `rank` on; what it overlaps is cut off or split. One beyond the last address holds none, as in perf."""

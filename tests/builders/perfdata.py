@@ -55,7 +55,7 @@ class PerfDataBuilder:
         if isinstance(record, user_records.UserRecord) and not isinstance(record, records.Unknown):
             return self.raw(user_records.encode(record, self.endian))
         attr = self.attrs[event]
-        return self.raw(records.encode(record, IdLayout(attr.sample_type if attr.sample_id_all else 0, self.endian), self.endian))
+        return self.raw(records.encode(record, IdLayout.of(attr, self.endian), self.endian))
 
     def round(self) -> PerfDataBuilder:
         """A FINISHED_ROUND."""

@@ -7,23 +7,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from perfpy.abi import records
-from perfpy.abi.flags import MISC_KERNEL, MISC_USER
+from perfpy.abi.flags import MISC_KERNEL, MISC_MMAP_BUILD_ID, MISC_USER
+from perfpy.abi.framing import HEADER, aligned
+from perfpy.abi.sample_id import NO_ID, IdLayout
+from perfpy.abi.task_columns import RawColumns, TaskRecords, decode_tasks
 from perfpy.symbols.address_space import TaskTimeline
+from perfpy.symbols.dso import KERNEL_NAME
 from perfpy.symbols.symbolizer import Symbolizer
 
 if TYPE_CHECKING:
     from perfpy.symbols.debugfiles import SymbolOptions
 
 
-class Side(NamedTuple):
-    """A record and its delivery key."""
-
-    record: Any
-    key: int
-
-
 def mmap(pid: int, addr: int, length: int, name: str, *, pgoff: int = 0, prot: int = 5, build_id: str = "") -> records.Mmap2:
-    return records.Mmap2(MISC_USER, pid, pid, addr, length, pgoff, 0, 0, 0, 0, prot, 2, name, bytes.fromhex(build_id))
+    misc = MISC_USER | MISC_MMAP_BUILD_ID if build_id else MISC_USER
+    return records.Mmap2(misc, pid, pid, addr, length, pgoff, 0, 0, 0, 0, prot, 2, name, bytes.fromhex(build_id))
 
 
 def kernel_mmap(addr: int, length: int, name: str = "[kernel.kallsyms]_text", pgoff: int = 0) -> records.Mmap:
@@ -46,9 +44,25 @@ def ksymbol(addr: int, length: int, name: str, flags: int = 0) -> records.Ksymbo
     return records.Ksymbol(0, addr, length, 1, flags, name)
 
 
-def timeline(*events: tuple[int, Any], build_ids: dict[str, str] | None = None) -> TaskTimeline:
+def task_records(*events: tuple[int, Any], endian: str = "<", trailer: IdLayout = NO_ID) -> TaskRecords:
+    """(key, record) each, in order, by columns."""
+    encoded = [records.encode(record, trailer, endian) for _, record in events]
+    headers = [HEADER[endian].unpack_from(record) for record in encoded]
+    bodies = [aligned(record[HEADER[endian].size :]) for record in encoded]
+    kind, misc, size = (np.array([header[at] for header in headers], np.int64) for at in range(3))
+    length = np.array([len(body) for body in bodies], np.int64)
+    raw = RawColumns(
+        kind.astype(np.uint32), misc.astype(np.uint16), np.cumsum(length) - length, size - HEADER[endian].size,
+        np.full(len(events), trailer.size), b"".join(bodies),
+    )  # fmt: skip
+    return decode_tasks(raw, np.array([key for key, _ in events], np.uint64), endian)
+
+
+def timeline(
+    *events: tuple[int, Any], build_ids: dict[str, str] | None = None, kernel_name: str = KERNEL_NAME, keep_exited: bool = False
+) -> TaskTimeline:
     """(key, record) each, in order."""
-    return TaskTimeline([Side(record, key) for key, record in events], build_ids=build_ids)
+    return TaskTimeline(task_records(*events), build_ids=build_ids, kernel_name=kernel_name, keep_exited=keep_exited)
 
 
 class Frame(NamedTuple):

@@ -15,10 +15,9 @@ import pytest
 from perfpy.abi.flags import MISC_USER
 from perfpy.recording import Recording
 from perfpy.symbols import elf_symbols
-from perfpy.symbols.address_space import TaskTimeline
 from perfpy.symbols.elf import ElfFile
 from perfpy.symbols.symbolizer import Symbolizer
-from tests.builders.timeline import Side, mmap
+from tests.builders.timeline import mmap, timeline
 
 pytestmark = pytest.mark.live
 
@@ -70,7 +69,7 @@ def test_the_perf_map_of_python_names_its_functions():
     try:
         line = next(line for line in path.read_text().splitlines() if "py::fib:" in line)
         start, size = (int(number, 16) for number in line.split()[:2])
-        symbolizer = Symbolizer(TaskTimeline([Side(mmap(process.pid, start & ~0xFFF, 0x10000, "//anon"), 0)]))
+        symbolizer = Symbolizer(timeline((0, mmap(process.pid, start & ~0xFFF, 0x10000, "//anon"))))
         middle = np.array([start + size // 2], np.uint64)
         symbolizer.frame_ids(np.array([process.pid]), middle, np.array([1], np.uint64), np.array([MISC_USER], np.uint8))
         symbolizer.resolve()
@@ -83,7 +82,7 @@ def first_symbol(name: str, original: str, pid: int) -> tuple[str, str]:
     """The name of a program's first symbol, and the one found for it in a mapping of that name in a process that runs."""
     file = ElfFile(original)
     table = elf_symbols.load(file, file)
-    symbolizer = Symbolizer(TaskTimeline([Side(mmap(pid, 0x400000, 1 << 24, name), 0)]))
+    symbolizer = Symbolizer(timeline((0, mmap(pid, 0x400000, 1 << 24, name))))
     one = np.array([0x400000 + int(table.symbols.start[0])], np.uint64)
     symbolizer.frame_ids(np.array([pid]), one, np.array([1], np.uint64), np.array([MISC_USER], np.uint8))
     symbol = int(symbolizer.resolve().symbol[0])
@@ -177,7 +176,7 @@ def test_the_perf_map_of_a_container_is_under_the_pid_that_is_known_there():
         try:
             while "sleep" not in Path(f"/proc/{child}/comm").read_text() and time.monotonic() < late:
                 time.sleep(0.001)
-            symbolizer = Symbolizer(TaskTimeline([Side(mmap(int(child), 0x7000, 0x1000, "//anon"), 0)]))
+            symbolizer = Symbolizer(timeline((0, mmap(int(child), 0x7000, 0x1000, "//anon"))))
             address, key = np.array([0x7010], np.uint64), np.array([1], np.uint64)
             symbolizer.frame_ids(np.array([int(child)]), address, key, np.array([MISC_USER], np.uint8))
             symbolizer.resolve()

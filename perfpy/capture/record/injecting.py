@@ -54,7 +54,7 @@ class JitInjector:
         self._data = data
         self._folder = folder  # for the images; "": beside each dump
         event = data.events[0]
-        self._layout = IdLayout(event.attr.sample_type if event.attr.sample_id_all else 0, data.endian)
+        self._layout = IdLayout.of(event.attr, data.endian)
         self._identity = event.ids[0] if event.ids else 0
         self.dumps: dict[int, str] = {}  # pid -> the dump it wrote
         self.functions = 0
@@ -139,7 +139,7 @@ class BuildIdMapper:
 
     def __init__(self, data: PerfData, build_ids: Mapping[str, bytes], *, only_these: bool) -> None:
         event = data.events[0]
-        self._layout = IdLayout(event.attr.sample_type if event.attr.sample_id_all else 0, data.endian)
+        self._layout = IdLayout.of(event.attr, data.endian)
         self._endian = data.endian
         self._build_ids = build_ids
         self._only_these = only_these

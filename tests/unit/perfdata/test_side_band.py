@@ -9,6 +9,7 @@ import pytest
 
 from perfpy.abi import records
 from perfpy.abi.flags import RecordType
+from perfpy.abi.framing import with_header
 from perfpy.abi.sample_id import SampleId
 from perfpy.perfdata.reader import PerfData
 from perfpy.perfdata.side_band import KEPT
@@ -67,7 +68,16 @@ def test_untimed_records_of_one_compressed_record_stay_in_their_order(tmp_path: 
     assert order == ["z", "z", "a", "a", "m", "m"]
 
 
-def test_records_without_their_ids_are_the_same_otherwise(data: PerfData) -> None:
-    with_ids, without = (list(data.side_band(KEPT, with_ids=wanted)) for wanted in (True, False))
-    assert [side.record.sample_id for side in without] == [None] * 80
-    assert [side._replace(record=side.record._replace(sample_id=None)) for side in with_ids] == without
+def test_damaged_records_of_tasks_are_left_out_with_a_warning(tmp_path: Path) -> None:
+    built = PerfDataBuilder()
+    built.record(records.Comm(0, 1, 1, "before", SampleId(pid=1, tid=1, time=1)))
+    built.raw(with_header(RecordType.FORK, 0, bytes(24)))  # its sample_id is missing
+    built.record(records.Comm(0, 1, 1, "behind", SampleId(pid=1, tid=1, time=3)))
+    path = tmp_path / "perf.data"
+    path.write_bytes(built.file())
+    data = PerfData(path)
+    found = data.side_band().tasks()
+    assert found.comms == ["before", "behind"]
+    assert found.tasks.type.tolist() == [RecordType.COMM] * 2
+    assert len(data.warnings) == 1
+    assert "FORK record with a body of 24 bytes" in data.warnings[0]

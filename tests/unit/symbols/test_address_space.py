@@ -11,7 +11,7 @@ from perfpy.abi.flags import MISC_COMM_EXEC, MISC_FORK_EXEC, MISC_GUEST_KERNEL, 
 from perfpy.symbols.address_space import TaskTimeline, kernel_name
 from perfpy.symbols.dso import MAP_HUGETLB, DsoKind, short_name
 from perfpy.symbols.intervals import Mapping, SpaceBuilder
-from tests.builders.timeline import Side, comm, dsos, exited, fork, frames, kernel_mmap, ksymbol, mmap, timeline
+from tests.builders.timeline import comm, dsos, exited, fork, frames, kernel_mmap, ksymbol, mmap, timeline
 
 ALL = (1 << 64) - 1  # bytes
 
@@ -115,6 +115,13 @@ def test_a_pid_that_is_used_again_is_another_process():
     assert dsos(source, (2, 0x5000, 2), (2, 0x5000, 6)) == ["/first", "-"]
 
 
+def test_a_mapping_that_comes_after_the_main_thread_ended_is_there_for_the_others():
+    source = timeline(
+        (0, mmap(2, 0x1000, 0x1000, "/early")), (1, exited(2)), (2, mmap(2, 0x5000, 0x1000, "/late")), (4, exited(2, tid=20)),
+    )  # fmt: skip
+    assert dsos(source, (2, 0x1000, 3), (2, 0x5000, 3), (2, 0x5000, 1)) == ["/early", "/late", "-"]
+
+
 def test_a_new_thread_shares_the_process():
     source = timeline((0, mmap(1, 0x1000, 0x1000, "/p")), (1, fork(1, 1, tid=9, ptid=1)))
     assert dsos(source, (1, 0x1000, 2)) == ["/p"]
@@ -172,7 +179,7 @@ def test_the_kernel_has_the_name_of_the_build_id_table():
     table = [(MISC_USER, "/bin/sh"), (MISC_KERNEL, "[xfs]"), (MISC_KERNEL, "/lib/modules/x.ko.zst"), (MISC_KERNEL, "/tmp/vmlinux")]
     assert kernel_name(table) == "/tmp/vmlinux"
     assert kernel_name(table[:3]) == "[kernel.kallsyms]"
-    source = TaskTimeline([Side(kernel_mmap(0x1000, 0x1000), 0)], kernel_name="/tmp/vmlinux")
+    source = timeline((0, kernel_mmap(0x1000, 0x1000)), kernel_name="/tmp/vmlinux")
     assert [(dso.name, dso.short_name) for dso in source.dso_table.dsos] == [("/tmp/vmlinux", "[kernel.vmlinux]")]
 
 
@@ -287,5 +294,5 @@ def test_mappings_go_with_the_last_thread():
 
 def test_mappings_stay_where_names_of_threads_do():
     records = [(0, mmap(1, 0x1000, 0x1000, "/p")), (10, exited(1))]
-    source = TaskTimeline([Side(record, key) for key, record in records], keep_exited=True)
+    source = timeline(*records, keep_exited=True)
     assert dsos(source, (1, 0x1000, 20)) == ["/p"]

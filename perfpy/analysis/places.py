@@ -167,6 +167,13 @@ class Places:
         symbol = int(self.symbol[frame])
         return self.symbols.name(symbol) if symbol >= 0 else ""
 
+    def name_in_memory(self, frame: int) -> str:
+        """The symbol's name; of data, which is touched at many places, with the offset in it."""
+        symbol = int(self.symbol[frame])
+        if symbol < 0 or not self.symbols.is_data(symbol):
+            return self.name(frame)
+        return f"{self.symbols.name(symbol)}+{int(self.address[frame] - self._symbol_start[symbol]):#x}"
+
     def dso_name(self, frame: int) -> str:
         """The name of the frame's DSO as perf report prints it."""
         dso = int(self.dso[frame])

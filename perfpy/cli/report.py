@@ -129,6 +129,10 @@ def command(**values: Any) -> int:
 
     if values["stats"] and (values["tasks"] or values["mmaps"]):
         fail("--tasks and --mmaps can't be used together with --stats")
+    if values["hierarchy"] and values["fields"]:
+        fail("--hierarchy and --fields options cannot be used together")
+    if values["field_separator"] == ".":
+        fail("-t .: the dot is in numbers, any other separator will do")
     with open_recording(values) as recording:
         if (values["header"] or values["header_only"]) and not values["dump_raw_trace"]:
             from perfpy.cli.header import print_header

@@ -171,12 +171,17 @@ def hidden_keys(chosen: Selection) -> tuple[tuple[str, str, str], ...]:
     return tuple((key, name, values[0]) for key, name, values in lists if values and len(values) == 1)
 
 
-def wanted(values: Mapping[str, Any], chosen: Selection, *, children: bool, config: Config, mode: Mode) -> Wanted:
-    """The columns of a command line."""
-    sort = values["sort"] or config.get("report.sort_order")
+def sort_order(values: Mapping[str, Any], config: Config, mode: Mode) -> str | None:
+    """The sort keys of a command line, or else of the configuration; None where neither says."""
+    sort: str | None = config.get("report.sort_order") if values["sort"] is None else values["sort"]
     if sort and "symbol" in sort:
         # perf's own addition: instructions per cycle, a column of dashes without branch records
         sort += ",ipc_lbr" if mode is Mode.BRANCH else ",ipc_null"
+    return sort
+
+
+def wanted(values: Mapping[str, Any], chosen: Selection, *, children: bool, config: Config, mode: Mode) -> Wanted:
+    """The columns of a command line."""
     if values["fields"] and not values["fields"].replace(",", ""):
         fail(f"--fields {values['fields']!r} names no field")
     metrics = []
@@ -187,7 +192,7 @@ def wanted(values: Mapping[str, Any], chosen: Selection, *, children: bool, conf
     if values["show_total_period"]:
         metrics.append("period")
     return Wanted(
-        sort=sort,
+        sort=sort_order(values, config, mode),
         fields=values["fields"],
         children=children,
         mode=mode,

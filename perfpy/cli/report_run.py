@@ -53,7 +53,7 @@ class ReportRun:
         if values["stats"]:
             from perfpy.views.facts.counts import record_count_lines
 
-            return _print(record_count_lines(self._recording))
+            return _print(record_count_lines(self._recording, skip_empty=self._skips_empty()))
         if values["tasks"] or values["mmaps"]:
             from perfpy.views.facts.tasks import task_lines
 
@@ -158,11 +158,10 @@ class ReportRun:
     def _options(self) -> ReportOptions:
         values, config = self._values, self._config
         children = config.flag("report.children", True) if values["children"] is None else values["children"]
-        if values["hierarchy"] and values["fields"]:
-            fail("--hierarchy and --fields options cannot be used together")
         limit = values["percent_limit"]
         graph = texts.call_graph(values["call_graph"], children=children, inverted=values["inverted"], limit=limit, config=config)
         self._refuse_missing_data()
+        self._refuse_sorting_without_groups()
         if values["part"]:
             values["symbol_filter"] = values["symbol_filter"] or values["part"]
         percentage = values["percentage"] or texts.configured_percentage(config)
@@ -208,6 +207,12 @@ class ReportRun:
         if lacking:
             raise PerfError(f"{self._recording.path}: the recording has no such data; {lacking}")
 
+    def _refuse_sorting_without_groups(self) -> None:
+        values, data = self._values, self._recording.data
+        grouped = data.is_pipe or data.features.get("group_desc", ()) or (values["group"] and len(data.events) > 1)
+        if values["group_sort_idx"] and not grouped:
+            fail("--group-sort-idx sorts groups of events, the recording has none; --group makes one of its events where it has several")
+
     def _selection(self) -> Selection:
         """The filters."""
         values = self._values
@@ -229,7 +234,13 @@ class ReportRun:
 
     def _memory_order(self) -> str:
         """The sort keys, which perf prints for reports of memory accesses."""
-        return (self._values["sort"] or DEFAULT_ORDER[Mode.MEMORY]) if self._values["mem_mode"] else ""
+        mode = Mode.MEMORY
+        return (texts.sort_order(self._values, self._config, mode) or DEFAULT_ORDER[mode]) if self._values["mem_mode"] else ""
+
+    def _skips_empty(self) -> bool:
+        """Whether events without samples, and counts of nothing, are left out."""
+        asked: bool | None = self._values["skip_empty"]
+        return self._config.flag("report.skip-empty", True) if asked is None else asked
 
     def _symbol_options(self) -> SymbolOptions:
         return symbol_options_of(self._values, self._config, self._recording)
@@ -237,14 +248,13 @@ class ReportRun:
     def _text_options(self) -> TextOptions:
         values, config = self._values, self._config
         limit = values["percent_limit"]
-        skip = values["skip_empty"]
         return TextOptions(
             separator=values["field_separator"],
             widths=texts.widths(values["column_widths"]),
             quiet=values["quiet"],
             percent_limit=config.number("report.percent-limit", 0.0) if limit is None else limit,
             times=values["time"],
-            skip_empty=config.flag("report.skip-empty", True) if skip is None else skip,
+            skip_empty=self._skips_empty(),
             memory_order=self._memory_order(),
             colour=wants_colour(values["stdio_color"]),
         )

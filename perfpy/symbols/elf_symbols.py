@@ -15,7 +15,7 @@ import numpy as np
 from perfpy.symbols import elf
 from perfpy.symbols.demangle import Demangle, plain
 from perfpy.symbols.plt import plt_sections, plt_symbols
-from perfpy.symbols.symbol_table import EMPTY, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, Symbols, SymbolTable
+from perfpy.symbols.symbol_table import EMPTY, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, Symbols, SymbolTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 AddressOf: TypeAlias = Callable[[str], int | None]  # a symbol's name -> its address
 
-_STT_OBJECT: Final = 1
 _STV_INTERNAL: Final = 1
 _STV_HIDDEN: Final = 2
 # mapping symbols mark code and data, they name nothing: the letters that may follow the $
@@ -163,7 +162,7 @@ def _wanted(file: ElfFile, entries: NDArray[Any], strings: bytes | memoryview) -
         labelled[section.index] = "text" in section.name or "data" in section.name
     index = _section_numbers(file, entries)
     visibility = entries["other"] & 3
-    typed = (kind == STT_FUNC) | (kind == STT_GNU_IFUNC) | (kind == _STT_OBJECT)
+    typed = (kind == STT_FUNC) | (kind == STT_GNU_IFUNC) | (kind == STT_OBJECT)
     label = (kind == STT_NOTYPE) & labelled[index] & (visibility != _STV_INTERNAL) & (visibility != _STV_HIDDEN)
     rows = np.flatnonzero((typed | label) & (entries["name"] != 0) & allocated[index])
     letters = _MAPPING_LETTERS.get(file.machine)

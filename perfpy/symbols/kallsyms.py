@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfpy.symbols.symbol_table import STB_GLOBAL, STB_LOCAL, STB_WEAK, STT_FUNC, Symbols, SymbolTable
+from perfpy.symbols.symbol_table import STB_GLOBAL, STB_LOCAL, STB_WEAK, STT_FUNC, STT_OBJECT, Symbols, SymbolTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_STT_OBJECT: Final = 1
 _NEWLINE, _TAB, _BRACKET, _DOLLAR = (ord(character) for character in "\n\t]$")
 _LOWER: Final = 0x20
 _PAGE: Final = np.uint64(4096)
@@ -100,7 +99,7 @@ def parse(text: bytes) -> Kallsyms:
         start=start,
         end=start,
         binding=binding,
-        type=np.where(np.isin(upper, _CODE), STT_FUNC, _STT_OBJECT).astype(np.uint8),
+        type=np.where(np.isin(upper, _CODE), STT_FUNC, STT_OBJECT).astype(np.uint8),
         name=name,
         source=np.zeros(len(name), np.uint8),
         sources=(data.tobytes().replace(b"\n", b"\0").replace(b"\t", b"\0"),),

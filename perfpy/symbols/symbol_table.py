@@ -23,6 +23,7 @@ STB_LOCAL: Final = 0
 STB_GLOBAL: Final = 1
 STB_WEAK: Final = 2
 STT_NOTYPE: Final = 0
+STT_OBJECT: Final = 1
 STT_FUNC: Final = 2
 STT_GNU_IFUNC: Final = 10
 _PAGE: Final = np.uint64(4096)

@@ -3,7 +3,8 @@
 What enters: the option's text and the times of the first and last sample.
 What leaves: TimeRanges. The language is perf-script(1)'s: `start,stop` in
 seconds, either may be missing; several, parted by blanks; `A%/N` for the Nth
-slice of A per cent; `A%-B%`; several of these, parted by commas.
+slice of A per cent; `A%-B%`; several of these, parted by commas; `A%`, alone,
+for the first A per cent.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ _END_OF_TIME: Final = (1 << 63) - 1
 _TIMES: Final = "say START,STOP in seconds (one may be left out) or shares such as 10%-20% or 10%/2"
 _STAMP: Final = r"\s*(\d+)(?:\.(\d*))?\s*\Z"
 _SLICE: Final = r"\s*(\d+(?:\.\d+)?)%/(\d+)\s*\Z"
+_SHARE: Final = r"[^,/-]*%\Z"
 _SPAN: Final = r"\s*(\d+(?:\.\d+)?)%-(\d+(?:\.\d+)?)%\s*\Z"
 
 
@@ -56,7 +58,9 @@ def parse_time_ranges(text: str, first: int, last: int, *, relative: bool = Fals
     in the text count from the first sample (--reltime). Raises UsageError.
     """
     try:
-        if "%" in text:
+        if re.match(_SHARE, text):
+            pairs = [_percent(f"{text}/1", first, last)]
+        elif "%" in text:
             pairs = [_percent(part, first, last) for part in text.split(",")]
         else:
             pairs = [_pair(part) for part in text.split()]
@@ -80,7 +84,9 @@ def ranges_of(recording: Recording, text: str, *, relative: bool = False) -> Tim
 
 
 def _pair(text: str) -> tuple[int, int]:
-    start, _, end = text.partition(",")
+    start, comma, end = text.partition(",")
+    if not comma:
+        raise ValueError(text)
     return _stamp(start), _stamp(end)
 
 

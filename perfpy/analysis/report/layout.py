@@ -103,8 +103,17 @@ def _overheads(wanted: Wanted) -> list[str]:
 
 
 def _append(entries: list[Entry], entry: Entry) -> None:
-    if entry not in entries:
+    if not any(_alike(known, entry) for known in entries):
         entries.append(entry)
+
+
+def _alike(known: Entry, entry: Entry) -> bool:
+    """Whether two names mean one column, as p_stage_cyc and retire_lat do."""
+    if not (isinstance(known, SortKey) and isinstance(entry, SortKey)):
+        return known == entry
+    if known.event is not None:
+        return (known.event, known.name) == (entry.event, entry.name)
+    return (known.source, known.column) == (entry.source, entry.column)
 
 
 def _default_order(wanted: Wanted) -> str:

@@ -119,6 +119,7 @@ def make_report(
         memory=memory,
         payloads=payloads,
         raw=profile.raw.payloads,
+        raw_trace=options.wanted.raw_trace,
         socket_of=_socket_finder(data),
         cgroup_name=_cgroup_names(data).get if layout.has("cgroup") else lambda _number: None,
         cgroup_namespaces=namespaces.namespaces if namespaces is not None else (),

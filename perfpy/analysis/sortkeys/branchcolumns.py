@@ -54,8 +54,8 @@ def address(facts: Facts, frames: Int64) -> KeyColumn:
 
     def text(i: int) -> str:
         inner = int(known.address[frames[i]])
-        said = symbol_text(known, int(places[i]), inner)
-        offset = inner - known.symbol_start(int(known.symbol[frames[i]])) if known.symbol[frames[i]] >= 0 else 0
+        said, symbol = symbol_text(known, int(places[i]), inner), int(known.symbol[frames[i]])
+        offset = inner - known.symbol_start(symbol) if symbol >= 0 and not known.symbols.is_data(symbol) else 0
         return f"{said}+{offset:#x}" if offset else said
 
     return KeyColumn(rank, rank, text, lambda i: 0 if known.symbol[frames[i]] >= 0 else UNNAMED_WIDTH)

@@ -64,6 +64,9 @@ class Payloads(Protocol):
     def text(self, payload: bytes) -> str:
         """The payload as perf script prints it."""
 
+    def raw_text(self, payload: bytes) -> str:
+        """Its fields by name, not formatted."""
+
     def field_text(self, payload: bytes, name: str) -> str:
         """One field of it, as a number or a string."""
 
@@ -94,7 +97,7 @@ class Facts:
     last_comm: the comm that a thread had at the end. verbose: perf's -v.
     nanoseconds, quantum: how times are written, and their grain in ns.
     unnamed_dso_width: the least width of a DSO column with places without symbols.
-    payloads, raw: the texts of tracepoints' data, and the distinct data.
+    payloads, raw: the texts of tracepoints' data, and the distinct data; raw_trace: whether these are shown unformatted.
     socket_of: CPU -> socket. cgroup_name: id -> path, or None. cgroup_namespaces:
     (device, inode) by number. payload_texts: what payload_text() has worded so far.
     """
@@ -105,6 +108,7 @@ class Facts:
     lines: LineNumbers | None = None
     payloads: Payloads | None = None
     raw: Sequence[bytes] = ()
+    raw_trace: bool = False
     memory: MemoryWords | None = None
     verbose: bool = False
     nanoseconds: bool = False
@@ -221,9 +225,9 @@ def _verbose(facts: Facts, frame: int, address: int) -> str:
 
 
 def symbol_text(known: Places, place: int, address: int) -> str:
-    """A place with its level: the function's name, or the address."""
+    """A place with its level: the name of the function or of the data, or the address."""
     frame = place >> ROLE_BITS
-    name = known.name(frame) if known.symbol[frame] >= 0 else f"{'0x' if address else ''}{address:016x}"
+    name = known.name_in_memory(frame) if known.symbol[frame] >= 0 else f"{'0x' if address else ''}{address:016x}"
     return f"[{known.level_of(place)}] {name}"
 
 
@@ -240,7 +244,7 @@ def symbol_offset(facts: Facts, places: Int64) -> KeyColumn:
     def text(i: int) -> str:
         symbol = int(known.symbol[frames[i]])
         if symbol >= 0:
-            return f"{symbol_text(known, int(places[i]), addresses[i])}+{hex(addresses[i] - known.symbol_start(symbol))}"
+            return f"[{known.level_of(int(places[i]))}] {known.name(frames[i])}+{hex(addresses[i] - known.symbol_start(symbol))}"
         # perf gives the address the digits that the header's width leaves
         return f"[{known.level_of(int(places[i]))}] {'0x' if addresses[i] else ''}{addresses[i]:0{_OFFSET_DIGITS}x}"
 
@@ -370,15 +374,18 @@ def parallelism(_facts: Facts, values: Int64) -> KeyColumn:
 def trace(facts: Facts, values: Int64) -> KeyColumn:
     """The texts of tracepoints' payloads; other events have empty ones."""
     raw = [facts.raw[number] for number in values.tolist()]
-    texts = [facts.payloads.text(data) if facts.payloads and data else "N/A" for data in raw]
+    wording = (facts.payloads.raw_text if facts.raw_trace else facts.payloads.text) if facts.payloads else None
+    texts = [wording(data) if wording and data else "N/A" for data in raw]
     rank = name_ranks(texts)
     return KeyColumn(rank, rank, lambda i: texts[i], lambda i: byte_width(texts[i]) if raw[i] else 0)
 
 
-def nothing(_facts: Facts, values: Int64) -> KeyColumn:
-    """perf's column of instructions per cycle for recordings that cannot have any."""
-    rank = np.zeros(len(values), np.int64)
-    return KeyColumn(rank, rank, lambda _i: f"{'-':<5s} {'-':>2s}")
+def no_ipc(facts: Facts, places: Int64) -> KeyColumn:
+    """perf's column of instructions per cycle, for recordings that cannot have any: a row for each function all the same."""
+    functions = symbol(facts, places)
+    return KeyColumn(
+        functions.same, functions.same, lambda _i: f"{'-':<5s} {'-':>2s}", compare=functions.compare, unnamed=functions.unnamed
+    )
 
 
 _PAGE_UNITS = ((1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K"))

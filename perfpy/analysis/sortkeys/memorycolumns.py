@@ -32,8 +32,15 @@ def code_symbol(facts: Facts, frames: Int64) -> KeyColumn:
 
 
 def cache_line(facts: Facts, frames: Int64) -> KeyColumn:
-    """The cache line that was touched."""
-    return _by_address(facts, frames, lambda frame: int(facts.places.address[frame]) & -_LINE)
+    """The cache line that was touched; where nothing is mapped, with an X."""
+    known = facts.places
+    column = _by_address(facts, frames, lambda frame: int(known.address[frame]) & -_LINE)
+
+    def text(i: int) -> str:
+        said = column.text(i)
+        return said if known.dso[frames[i]] >= 0 else f"[X]{said[3:]}"
+
+    return column._replace(text=text, wide=lambda i: column.wide(i) + int(known.symbol[frames[i]] >= 0))
 
 
 def _by_address(facts: Facts, frames: Int64, shown: Callable[[int], int]) -> KeyColumn:

@@ -97,7 +97,7 @@ _KEYS: Final = (
     SortKey("dso_size", "DSO size", "place", columns.dso_size, Cell.RIGHT),
     SortKey("cgroup", "Cgroup", "cgroup", columns.cgroup, Cell.LOOSE, 6),
     SortKey("cgroup_id", "cgroup id (dev/inode)", "cgroup_id", columns.cgroup_id, least=20),
-    SortKey("ipc_null", "IPC   [IPC Coverage]", "place", columns.nothing),
+    SortKey("ipc_null", "IPC   [IPC Coverage]", "place", columns.no_ipc),
     SortKey("time", "Time", "time", columns.time, Cell.CUT, 12),
     SortKey("code_page_size", "Code Page Size", "code_page_size", columns.page_size, least=6),
     SortKey("local_ins_lat", "Local INSTR Latency", "ins_lat", columns.number, least=13),

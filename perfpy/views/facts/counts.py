@@ -27,15 +27,17 @@ _NAMES: Final = {
     RecordType.HEADER_FEATURE: "FEATURE",
     RecordType.COMPRESSED2: "COMPRESSED",
 }
+#: types that perf 6.12 does not have: shown only where there are some
+_NEW: Final = (RecordType.CALLCHAIN_DEFERRED, RecordType.COMPRESSED2)
 
 
-def record_count_lines(recording: Recording, entries: Counter[int] | None = None) -> Iterator[str]:
+def record_count_lines(recording: Recording, entries: Counter[int] | None = None, *, skip_empty: bool = True) -> Iterator[str]:
     """The lines of --stats: all records by type, then the samples of each event that has some.
 
     entries: by event, how many entries a histogram got, for -D, which shows
-    these in place of the samples.
+    these in place of the samples; skip_empty: leave out what there is none of.
     """
-    counts = _by_name(recording)
+    counts = _by_name(recording, skip_empty=skip_empty)
     total = sum(counts.values())
     yield ""
     yield "Aggregated stats:" + _auxtrace_note(recording)
@@ -44,7 +46,7 @@ def record_count_lines(recording: Recording, entries: Counter[int] | None = None
         yield f"{_line(name, count)}  ({100 * count / total:4.1f}%)"
     samples, lost = (_samples(recording), _lost_samples(recording)) if entries is None else (entries, Counter[int]())
     for event in recording.events:
-        if samples[event.index] or lost[event.index]:
+        if samples[event.index] or lost[event.index] or not skip_empty:
             yield f"{event.name} stats:"
             if samples[event.index]:
                 yield _line("SAMPLE", samples[event.index])
@@ -62,12 +64,12 @@ def _auxtrace_note(recording: Recording) -> str:
     return " (excludes AUX area (e.g. instruction trace) decoded / synthesized events)"
 
 
-def _by_name(recording: Recording) -> dict[str, int]:
+def _by_name(recording: Recording, *, skip_empty: bool) -> dict[str, int]:
     """Counts in order of the types' numbers; types that perf does not have are left out."""
     types = recording.data.survey.types
     named: Counter[str] = Counter()
     for kind, name in names_of(RecordType).items():
-        if types[kind]:
+        if types[kind] or not (skip_empty or kind in _NEW):
             named[_NAMES.get(kind, name)] += types[kind]
     return named
 

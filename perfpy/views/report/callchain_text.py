@@ -25,6 +25,7 @@ _PAD = "          "
 _FLAT_VALUE = " " * 11
 _FLAT_NAME = " " * 16
 _REST = "[...]"
+_NAME_BYTES = 1023  # of one function
 _MASK_BITS = 32  # of the mask of open bars in perf: deeper trees use its bits again
 
 
@@ -49,7 +50,7 @@ class ChainWriter:
         self, graph: CallGraph, name: Callable[[int], str], *, separator: str = ";", skip_first: bool = False, colour: bool = False
     ) -> None:
         self._graph = graph
-        self._name = name
+        self._whole_name = name
         self._separator = separator
         self._skip_first = skip_first
         self._colour = colour
@@ -61,6 +62,13 @@ class ChainWriter:
         if self._graph.style == "folded":
             return self._folded(nodes, stem)
         return self._tree(nodes, stem)
+
+    def _name(self, at: int) -> str:
+        """At most what perf's buffer holds: names of C++ may be longer."""
+        name = self._whole_name(at)
+        if len(name) <= _NAME_BYTES // 4:
+            return name
+        return name.encode(errors="surrogateescape")[:_NAME_BYTES].decode(errors="surrogateescape")
 
     def _value(self, period: int, count: int, total: int) -> str:
         if self._graph.value == "period":

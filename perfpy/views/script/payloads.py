@@ -44,6 +44,11 @@ class PayloadTexts:
         start, size = np.zeros(1, np.int64), np.array([len(payload)], np.int64)
         return _decoded(printer.texts(np.frombuffer(payload, np.uint8), start, size)[0])
 
+    def raw_text(self, payload: bytes) -> str:
+        """All its fields by name, not formatted."""
+        printer = self._printer_of(payload)
+        return "" if printer is None else _decoded(printer.raw_text(payload))
+
     def field_text(self, payload: bytes, name: str) -> str:
         """The text of one of its fields."""
         printer = self._printer_of(payload)

@@ -297,8 +297,11 @@ class TraceText:
 
     def _unparsed(self, raw: bytes) -> str:
         """The text of a sample whose print format perf's library cannot parse."""
-        parts = [f" {field.name}={self._field_text(raw, field)}" for field in self._event.fields]
-        return "[FAILED TO PARSE]" + "".join(parts)
+        return f"[FAILED TO PARSE]{self.raw_text(raw)}"
+
+    def raw_text(self, raw: bytes) -> str:
+        """Every field by name, whatever the event's print format makes of them."""
+        return "".join(f" {field.name}={self._field_text(raw, field)}" for field in self._event.fields)
 
     def field_text(self, raw: bytes, name: str) -> str:
         """The text of one field, by its name; "" if there is none."""

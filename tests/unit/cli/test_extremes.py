@@ -10,15 +10,19 @@ from tests.builders.perfdata import USUAL, simple_recording, usual_attr
 
 HUGE = "9" * 20
 LINES = [
-    ("report", f"--time={HUGE}", 0),
+    ("report", f"--time={HUGE},", 0),
     ("report", f"--call-graph={HUGE}", 0),
     ("report", f"--column-widths={HUGE}", 0),
     ("report", "--fields=,", 129),
     ("report", "--max-stack=-1", 129),
+    ("report", "--sort=", 0),
+    ("report", "--field-separator=.", 129),
+    ("report", "--group-sort-idx=1", 129),
+    ("report", f"--time={HUGE}", 129),
     ("report", f"--percent-limit={HUGE}", 0),
-    ("script", f"--time={HUGE}", 0),
+    ("script", f"--time={HUGE},", 0),
     ("script", "--max-stack=-1", 129),
-    ("diff", f"--time={HUGE}", 0),
+    ("diff", f"--time={HUGE},", 0),
 ]
 
 

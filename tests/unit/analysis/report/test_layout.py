@@ -38,6 +38,16 @@ def test_a_field_with_plus_is_added_to_the_usual_columns():
     assert names(make_layout(Wanted(sort="comm", fields="+period")).fields) == ["overhead", "period", "comm"]
 
 
+def test_two_names_of_one_key_are_one_column():
+    layout = make_layout(Wanted(sort="retire_lat,p_stage_cyc,local_retire_lat,local_p_stage_cyc"))
+    assert names(layout.keys) == ["retire_lat", "local_retire_lat"]
+
+
+def test_no_keys_at_all_are_one_row_for_everything():
+    layout = make_layout(Wanted(sort=""))
+    assert names(layout.fields) == ["overhead"] == names(layout.sorts)
+
+
 def test_braces_hold_a_level_together():
     layout = make_layout(Wanted(sort="comm,{dso,sym},cpu"))
     assert [names(level) for level in layout.levels] == [["comm"], ["dso", "symbol"], ["cpu"]]

@@ -3,8 +3,60 @@
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
-from perfpy.analysis.sortkeys import keycolumns
+from perfpy.abi.flags import MISC_KERNEL
+from perfpy.analysis.places import Places, sample_places
+from perfpy.analysis.sortkeys import keycolumns, memorycolumns
+from perfpy.analysis.sortkeys.keycolumns import Facts
+from perfpy.symbols.debugfiles import SymbolOptions
+from perfpy.symbols.symbolizer import Symbolizer
+from tests.builders.timeline import frames, kernel_mmap, timeline
+
+KERNEL = 0xFFFFFFFF81000000
+
+
+@pytest.fixture
+def kernel(tmp_path):
+    """Two instructions of a function, two places in data behind it, and one where nothing is: frames 0 to 4."""
+    (tmp_path / "kallsyms").write_text(f"{KERNEL:x} T _text\n{KERNEL + 0x100:x} t helper\n{KERNEL + 0x200:x} d table\n")
+    options = SymbolOptions(symfs=str(tmp_path), kallsyms=str(tmp_path / "kallsyms"), cache=False)
+    symbolizer = Symbolizer(timeline((0, kernel_mmap(KERNEL, 0x10000, pgoff=KERNEL))), options)
+    frames(symbolizer, *((1, KERNEL + at, 1) for at in (0x104, 0x108, 0x210, 0x260, -0x1000)), mode=MISC_KERNEL)
+    return Facts(Places(symbolizer), comms=[], last_comm=lambda _tid: "")
+
+
+def texts(column, count=5):
+    return [column.text(number) for number in range(count)]
+
+
+def test_data_are_shown_with_the_offset_in_them(kernel):
+    unmapped = f"[k] {KERNEL - 0x1000:#x}"
+    shown = ["[k] helper", "[k] helper", "[k] table+0x10", "[k] table+0x60", unmapped]
+    assert texts(keycolumns.symbol(kernel, sample_places(np.arange(5)))) == shown
+    assert texts(memorycolumns.data_symbol(kernel, np.arange(5))) == shown
+
+
+def test_cache_lines_where_nothing_is_mapped_have_an_x(kernel):
+    assert texts(memorycolumns.cache_line(kernel, np.arange(5)))[4] == f"[X] {KERNEL - 0x1000:#x}"
+
+
+def test_offsets_of_data_are_shown_once(kernel):
+    assert texts(keycolumns.symbol_offset(kernel, sample_places(np.arange(4))), 4)[2:] == ["[k] table+0x10", "[k] table+0x60"]
+
+
+def test_functions_have_rows_of_their_own_where_instructions_per_cycle_are_not_known(kernel):
+    column = keycolumns.no_ipc(kernel, sample_places(np.arange(3)))
+    assert column.same[0] == column.same[1] != column.same[2]
+    assert len(set(texts(column, 3))) == 1
+
+
+def test_tracepoints_data_are_shown_unformatted_where_that_is_asked_for():
+    payloads = SimpleNamespace(text=lambda data: f"nice {data[0]}", raw_text=lambda data: f" field={data[0]}")
+    for raw_trace, expected in ((False, "nice 7"), (True, " field=7")):
+        facts = SimpleNamespace(payloads=payloads, raw=[b"", b"\7"], raw_trace=raw_trace)
+        column = keycolumns.trace(facts, np.arange(2))
+        assert texts(column, 2) == ["N/A", expected]
 
 
 def test_commands_that_differ_in_numbers_only_are_one_row():

@@ -192,6 +192,14 @@ def test_counts_are_by_type_and_event(recorded: Opener) -> None:
     ]
 
 
+def test_counts_of_nothing_are_shown_where_they_are_asked_for(recorded: Opener) -> None:
+    lines = list(record_count_lines(recorded(PerfDataBuilder().round().file()), skip_empty=False))
+    assert lines[3:5] == ["                MMAP events:          0  ( 0.0%)", "                LOST events:          0  ( 0.0%)"]
+    assert "      FINISHED_ROUND events:          1  (100.0%)" in lines
+    assert lines[-2:] == ["       FINISHED_INIT events:          0  ( 0.0%)", "cpu-clock:u stats:"]
+    assert not any("DEFERRED" in line or "COMPRESSED2" in line for line in lines)
+
+
 def test_samples_with_readings_count_once_for_each_counter_that_moved(recorded: Opener) -> None:
     attr = usual_attr(USUAL | SampleType.READ | SampleType.ID, read_format=ReadFormat.GROUP | ReadFormat.ID)
     built = PerfDataBuilder(attrs=[attr, attr], ids=[(1,), (2,)])

@@ -55,6 +55,11 @@ def test_folded_lines_have_their_own_share():
     assert draw(TREE, CallGraph(style="folded", percent=0, value="count")) == ["70 main;work;leaf", "30 main;rest"]
 
 
+def test_names_longer_than_perfs_buffer_are_cut():
+    writer = ChainWriter(CallGraph(style="folded", percent=0, value="count"), lambda _at: "x" * 1022 + "é" + "y" * 1000)
+    assert list(writer.lines([node([0], 5, own=5)], Stem(5, 5, 5, 5))) == ["5 " + "x" * 1022 + "\udcc3"]
+
+
 def test_flat_chains_stand_below_each_other():
     lines = draw(TREE, CallGraph(style="flat", percent=20))
     assert lines == ["           35.00%", *(" " * 16 + name for name in ("main", "work", "leaf")), ""]

@@ -96,6 +96,7 @@ def test_differences_of_times_go_on_from_batch_to_batch() -> None:
         (",2.25", ((0, 2_250_000_000),)),
         ("1,2 3,4", ((SECOND, 2 * SECOND), (3 * SECOND, 4 * SECOND))),
         ("10%/2", ((1_100, 1_199),)),
+        ("25%", ((1_000, 1_249),)),
         ("0%-50%,90%-100%", ((1_000, 1_499), (1_900, 2_000))),
     ],
 )
@@ -103,7 +104,7 @@ def test_time_ranges(text: str, expected: tuple[tuple[int, int], ...]) -> None:
     assert parse_time_ranges(text, 1_000, 2_000).ranges == expected
 
 
-@pytest.mark.parametrize("text", ["x", "2,1", "110%/1", "50%-10%", "1,2 1.5,3", "1, 3,4", "%"])
+@pytest.mark.parametrize("text", ["x", "2,1", "110%/1", "50%-10%", "1,2 1.5,3", "1, 3,4", "%", "50%,", "5", "101%"])
 def test_time_ranges_that_make_no_sense(text: str) -> None:
     with pytest.raises(UsageError, match="Invalid time string"):
         parse_time_ranges(text, 1_000, 2_000)

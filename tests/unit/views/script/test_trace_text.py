@@ -97,6 +97,11 @@ def test_what_cannot_be_parsed_shows_the_fields() -> None:
     assert line.startswith("[FAILED TO PARSE] comm=comm number=-5 flags=6 addr=0xabc name=file mac=ARRAY[01, 02, 03, 04, 05, 06]")
 
 
+def test_fields_can_be_had_unformatted() -> None:
+    text = TraceText(parse_format(FORMAT + '"%s", REC->comm', "sys", 8), Runtime()).raw_text(raw())
+    assert text.startswith(" comm=comm number=-5 flags=6 addr=0xabc name=file mac=ARRAY[01, 02, 03, 04, 05, 06] ip=")
+
+
 def test_data_that_are_too_short_count_as_zeros() -> None:
     assert printed('"%d %lx", REC->number, REC->addr', raw()[:20]) == "-5 0"
 

@@ -203,8 +203,11 @@ class _Writer:
     def _read_text(self, record: records.Read, event: int) -> str:
         from perfpy.abi.counts import decode_read
 
-        owner = self._events[max(event, 0)]
-        reading = decode_read(record.values, owner.attr.read_format, self._endian)[0]
+        try:
+            owner = self._events[max(event, 0)]
+            reading = decode_read(record.values, owner.attr.read_format, self._endian)[0]
+        except (ValueError, IndexError):  # too short for what its event reads, or nobody's
+            return "\n"
         text = f": {record.pid} {record.tid} {owner.name} {reading.value}\n"
         for label, value in (("time enabled", reading.enabled), ("time running", reading.running), ("id          ", reading.id)):
             if value is not None:

@@ -1,7 +1,7 @@
 """`report -T`: the counts of each thread, of recordings made with `record -s`.
 
 What enters: an open recording. What leaves: lines of text, perf's; the counts
-are those of its READ records.
+are those of its READ records. Damaged ones are left out.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from perfpy.abi.records import Read
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from perfpy.abi.counts import Reading
     from perfpy.recording import Recording
 
 
 def thread_count_lines(recording: Recording) -> Iterator[str]:
     """A table: a line a thread, a column an event."""
     event_of = {number: event for event in recording.events for number in event.ids}
-    read_format, endian = recording.events[0].attr.read_format, recording.data.endian
     counts: dict[tuple[int, int], dict[int, int]] = {}
     for side in recording.side_band():
         record = side.record
         if not isinstance(record, Read):
             continue
         of_thread = counts.setdefault((record.pid, record.tid), {})
-        for reading in decode_read(record.values, read_format, endian):
+        for reading in _readings(record, recording):
             event = event_of.get(reading.id or 0, recording.events[0])
             of_thread[event.index] = of_thread.get(event.index, 0) + reading.value
     shown = list(dict.fromkeys(index for of_thread in counts.values() for index in of_thread))
@@ -39,3 +39,10 @@ def thread_count_lines(recording: Recording) -> Iterator[str]:
     for (pid, tid), of_thread in counts.items():
         numbers = "".join(f"  {of_thread.get(index, 0):>{widths[index]}}" for index in shown)
         yield f"  {pid:>{pid_width}}  {tid:>{tid_width}}{numbers}"
+
+
+def _readings(record: Read, recording: Recording) -> list[Reading]:
+    try:
+        return decode_read(record.values, recording.events[0].attr.read_format, recording.data.endian)
+    except (ValueError, IndexError):
+        return []

@@ -14,7 +14,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
 Index: TypeAlias = "NDArray[np.intp] | NDArray[np.bool_] | slice"
 
@@ -38,6 +38,36 @@ def distinct(values: NDArray[Any]) -> NDArray[Any]:
     fresh = np.ones(len(ordered), bool)
     fresh[1:] = ordered[1:] != ordered[:-1]
     return ordered[fresh]
+
+
+class Growing:
+    """An array to which more is appended, again and again.
+
+    values: what it has by now. Room is made for twice as much, so that few appends copy.
+
+    >>> column = Growing(np.int32)
+    >>> column.append([1, 2])
+    >>> column.append([3])
+    >>> column.values.tolist()
+    [1, 2, 3]
+    """
+
+    __slots__ = ("_room", "values")
+
+    def __init__(self, dtype: Any) -> None:
+        self._room = np.empty(0, dtype)
+        self.values = self._room
+
+    def append(self, values: ArrayLike) -> None:
+        """Add some behind the others."""
+        added = np.asarray(values)
+        count = len(self.values)
+        end = count + len(added)
+        if end > len(self._room):
+            self._room = np.empty(max(end, 2 * len(self._room)), self._room.dtype)
+            self._room[:count] = self.values
+        self._room[count:end] = added
+        self.values = self._room[:end]
 
 
 class Ragged:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfpy.abi.columns import Growing
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -21,25 +23,24 @@ class Functions:
     """The first frame of each function, for one symbolizer."""
 
     def __init__(self) -> None:
-        self._first_of_frame = np.zeros(0, np.int32)
-        self._first_of_symbol = np.zeros(0, np.int32)
+        self._first_of_frame, self._first_of_symbol = Growing(np.int32), Growing(np.int32)
 
     def first_frames(self, frames: NDArray[np.int32], symbolizer: Symbolizer) -> NDArray[np.int32]:
         """The first frame in the function of each frame."""
-        known = len(self._first_of_frame)
+        known = len(self._first_of_frame.values)
         if len(symbolizer.frames) > known:
             self._see(symbolizer.resolve().symbol[known:], len(symbolizer.symbols))
-        found: NDArray[np.int32] = self._first_of_frame[frames]
+        found: NDArray[np.int32] = self._first_of_frame.values[frames]
         return found
 
     def _see(self, symbol: NDArray[np.int32], symbols: int) -> None:
         """Learn the symbols of the next frames, of `symbols` symbols."""
-        fresh = np.arange(len(symbol), dtype=np.int32) + np.int32(len(self._first_of_frame))
-        unseen = np.full(symbols - len(self._first_of_symbol), -1, np.int32)
-        first_of = self._first_of_symbol = np.concatenate([self._first_of_symbol, unseen])
+        fresh = np.arange(len(symbol), dtype=np.int32) + np.int32(len(self._first_of_frame.values))
+        self._first_of_symbol.append(np.full(symbols - len(self._first_of_symbol.values), -1, np.int32))
+        first_of = self._first_of_symbol.values
         named = np.flatnonzero(symbol >= 0)
         opening = named[first_of[symbol[named]] < 0][::-1]  # backwards: the first is written last
         first_of[symbol[opening]] = fresh[opening]
         first = fresh.copy()
         first[named] = first_of[symbol[named]]
-        self._first_of_frame = np.concatenate([self._first_of_frame, first])
+        self._first_of_frame.append(first)

@@ -24,6 +24,8 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 _NEXT_SPREAD = 0xD1342543DE82EF95  # makes the next multiplier of the last; both odd
 _FIRST_BITS = 12
 _EMPTY = -1
+_WAITS = -2
+_ROOM = 3  # slots for each id, at least
 
 
 def first_occurrences(keys: Keys) -> NDArray[np.bool_]:
@@ -54,7 +56,7 @@ class IdTable:
 
     def __init__(self) -> None:
         self._bits = _FIRST_BITS
-        self._slot_keys = np.zeros(1 << self._bits, np.uint64)
+        self._slot_keys = np.empty(1 << self._bits, np.uint64)
         self._slot_ids = np.full(1 << self._bits, _EMPTY, np.int32)
         self._found: list[Keys] = []
         self._count = 0
@@ -76,58 +78,80 @@ class IdTable:
     def ids_and_new(self, keys: NDArray[Any]) -> tuple[Ids, NDArray[np.int64]]:
         """As `ids`, with the positions in `keys` at which each new id was first seen, in order of the new ids."""
         keys = np.ascontiguousarray(keys, np.uint64)
-        ids, missing = self._find(keys)
+        ids, missing, slots = self._find(keys)
         if not len(missing):
             return ids, missing
         unknown = keys[missing]
-        first = np.flatnonzero(first_occurrences(unknown))
-        self._add(unknown[first])
-        ids[missing] = self._find(unknown)[0]
+        if len(unknown) > self._count:  # many of these may be repetitions: room is made for what is new only
+            first = np.flatnonzero(first_occurrences(unknown))
+            self._reserve(self._count + len(first))
+            self._add(unknown[first], self._slots(unknown[first]))
+            ids[missing] = self._find(unknown)[0]
+            return ids, missing[first]
+        if self._reserve(self._count + len(unknown)):
+            slots = self._slots(unknown)
+        ids[missing], first = self._add(unknown, slots)
         return ids, missing[first]
 
     def _slots(self, keys: Keys) -> NDArray[np.int64]:
-        return ((keys * _SPREAD) >> np.uint64(64 - self._bits)).astype(np.int64)
+        spread = keys * _SPREAD
+        spread >>= np.uint64(64 - self._bits)
+        return spread.view(np.int64)
 
-    def _find(self, keys: Keys) -> tuple[Ids, NDArray[np.int64]]:
-        """Ids of the known keys, and the positions of the unknown ones."""
+    def _find(self, keys: Keys) -> tuple[Ids, NDArray[np.int64], NDArray[np.int64]]:
+        """Ids of the known keys, the positions of the unknown ones, and the free slots at which the search for these ended."""
         slots = self._slots(keys)
         ids = self._slot_ids[slots]
         pending = np.flatnonzero((self._slot_keys[slots] != keys) & (ids != _EMPTY))
-        slots = slots[pending]
+        at = slots[pending]
         mask = len(self._slot_ids) - 1
         # linear probing: few keys collide, and each round looks only at those that still do
         while len(pending):
-            slots = slots + 1 & mask
-            probed = self._slot_ids[slots]
+            at = at + 1 & mask
+            probed = self._slot_ids[at]
             ids[pending] = probed
-            still = (self._slot_keys[slots] != keys[pending]) & (probed != _EMPTY)
-            pending, slots = pending[still], slots[still]
-        return ids, np.flatnonzero(ids == _EMPTY)
+            slots[pending] = at
+            still = np.flatnonzero((self._slot_keys[at] != keys[pending]) & (probed != _EMPTY))
+            pending, at = pending[still], at[still]
+        missing = np.flatnonzero(ids == _EMPTY)
+        return ids, missing, slots[missing]
 
-    def _add(self, fresh: Keys) -> None:
-        self._found.append(fresh)
-        self._count += len(fresh)
-        if self._count * 4 > len(self._slot_ids):
-            self._grow()
-        else:
-            self._place(fresh, np.arange(self._count - len(fresh), self._count, dtype=np.int32))
+    def _add(self, keys: Keys, slots: NDArray[np.int64]) -> tuple[Ids, NDArray[np.int64]]:
+        """Put keys that are not in the table, some perhaps repeated, into it; returns their ids, and which are no repetitions.
 
-    def _grow(self) -> None:
-        while self._count * 4 > 1 << self._bits:
-            self._bits += 1
-        self._slot_keys = np.zeros(1 << self._bits, np.uint64)
-        self._slot_ids = np.full(1 << self._bits, _EMPTY, np.int32)
-        self._place(self.keys, np.arange(self._count, dtype=np.int32))
-
-    def _place(self, keys: Keys, ids: Ids) -> None:
-        """Put distinct keys that are not in the table into free slots."""
-        slots = self._slots(keys)
+        slots: where the search for each begins; none of those before is free.
+        """
         mask = len(self._slot_ids) - 1
-        while len(keys):
-            free = self._slot_ids[slots] == _EMPTY
-            # of several keys for one slot the last write wins; the others see it taken and move on
-            self._slot_ids[slots[free]] = ids[free]
-            placed = self._slot_ids[slots] == ids
-            self._slot_keys[slots[placed]] = keys[placed]
-            rest = ~placed
-            keys, ids, slots = keys[rest], ids[rest], slots[rest] + 1 & mask
+        holder = np.arange(len(keys), dtype=np.int32)  # the position of the first key that is equal
+        pending, at = np.arange(len(keys)), slots.copy()
+        while len(pending):
+            # where several want one slot the first is written last; free slots hold what they wait for as numbers below _EMPTY
+            free = np.flatnonzero(self._slot_ids[at] == _EMPTY)[::-1]
+            self._slot_ids[at[free]] = _WAITS - pending[free]
+            winner = _WAITS - self._slot_ids[at]
+            mine = winner >= 0
+            mine[mine] = keys[winner[mine]] == keys[pending[mine]]
+            holder[pending[mine]] = winner[mine]
+            slots[pending[mine]] = at[mine]
+            rest = np.flatnonzero(~mine)
+            pending, at = pending[rest], at[rest] + 1 & mask
+        first = np.flatnonzero(holder == np.arange(len(keys)))
+        fresh = np.arange(self._count, self._count + len(first), dtype=np.int32)
+        self._slot_ids[slots[first]], self._slot_keys[slots[first]] = fresh, keys[first]
+        self._found.append(keys[first])
+        self._count += len(first)
+        ids = np.empty(len(keys), np.int32)
+        ids[first] = fresh
+        return ids[holder], first
+
+    def _reserve(self, count: int) -> bool:
+        """Make room for so many ids; whether that moved those that are there."""
+        if count * _ROOM <= len(self._slot_ids):
+            return False
+        while count * _ROOM > 1 << self._bits:
+            self._bits += 1
+        self._slot_keys = np.empty(1 << self._bits, np.uint64)
+        self._slot_ids = np.full(1 << self._bits, _EMPTY, np.int32)
+        keys, self._found, self._count = self.keys, [], 0
+        self._add(keys, self._slots(keys))
+        return True

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from perfpy.abi.columns import distinct
+from perfpy.abi.columns import Growing, distinct
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
 from perfpy.symbols.address_space import NO_SPACE, TaskTimeline
 from perfpy.symbols.debugfiles import SymbolOptions
@@ -52,14 +52,17 @@ class FrameTable:
         self.symbol_offset = np.zeros(0, np.uint64)
         self.map_start = np.zeros(0, np.uint64)
         self.map_end = np.zeros(0, np.uint64)
+        self._columns = {name: Growing(values.dtype) for name, values in vars(self).items()}
 
     def __len__(self) -> int:
         return len(self.ip)
 
     def extend(self, **columns: NDArray[Any]) -> None:
-        """Append rows: every column of the class by name."""
+        """Append rows: some or all columns of the class by name."""
         for name, values in columns.items():
-            setattr(self, name, np.concatenate([getattr(self, name), values]).astype(getattr(self, name).dtype, copy=False))
+            column = self._columns[name]
+            column.append(values)
+            setattr(self, name, column.values)
 
 
 class SymbolNames:
@@ -123,7 +126,8 @@ class Symbolizer:
         self.frames = FrameTable()
         self.symbols = SymbolNames()
         self._places = IdTable()  # scene and address mixed: a scene is a view, before or after a mapping came, and a level
-        self._born = np.zeros(0, np.int32)
+        self._born = Growing(np.int32)  # the rank from which a frame is what it is; and the highest of all
+        self._last_born = 0
         self._symbol_ids = IdTable()
 
     def frame_ids(
@@ -148,9 +152,9 @@ class Symbolizer:
             scene = np.where(cpumode == MISC_USER, of_user, np.where(cpumode == MISC_KERNEL, of_kernel, _NO_SCENE))
             rank = _spread(rank, counts)
         ids = self._intern(scene, ip)
-        if not len(ids) or int(rank.min()) >= int(self._born.max()):
+        if not len(ids) or int(rank.min()) >= self._last_born:
             return ids
-        early = np.flatnonzero(rank < self._born[ids])
+        early = np.flatnonzero(rank < self._born.values[ids])
         if len(early):  # the mapping came later than the sample: what was there before it?
             ids[early] = self._intern(scene[early] | np.uint64(1), ip[early])
         return ids
@@ -256,7 +260,9 @@ class Symbolizer:
         bias, start, end = (np.zeros(len(ip), np.uint64) for _ in range(3))
         for column, source in ((dso, spaces.dso), (bias, spaces.bias), (start, spaces.map_start), (end, spaces.map_end)):
             column[mapped] = source[mapping[mapped]]
-        self._born = np.concatenate([self._born, np.where(early, 0, born).astype(np.int32)])
+        born[early] = 0
+        self._born.append(born)
+        self._last_born = max(self._last_born, int(born.max()))
         level = np.array([_KERNEL_LEVEL, _USER_LEVEL, _OTHER_LEVEL])[(scene >> np.uint64(1) & np.uint64(3)).astype(np.int64)]
         self.frames.extend(ip=ip, level=level, dso=dso, address=ip + bias, map_start=start, map_end=end)
 

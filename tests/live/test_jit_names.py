@@ -91,7 +91,7 @@ def first_symbol(name: str, original: str, pid: int) -> tuple[str, str]:
 
 def until_mapped(process: subprocess.Popen[bytes], name: str) -> None:
     """Wait until exec is done."""
-    maps, late = Path(f"/proc/{process.pid}/maps"), time.monotonic() + 20
+    maps, late = Path(f"/proc/{process.pid}/maps"), time.monotonic() + 60
     while name not in maps.read_text() and time.monotonic() < late:
         time.sleep(0.001)
 
@@ -117,7 +117,7 @@ def test_a_recording_keeps_a_program_that_was_deleted_while_it_ran(tmp_path: Pat
             until_mapped(process, str(program))
             os.unlink(program)
             perfpy = [sys.executable, "-m", "perfpy", "record", "-q", "-F", "999", "-p", str(process.pid), "-o", data]
-            subprocess.run([*perfpy, "--", "sleep", "0.3"], check=True, capture_output=True, timeout=60)
+            subprocess.run([*perfpy, "--", "sleep", "0.5"], check=True, capture_output=True, timeout=60)
         finally:
             process.kill()
     recording = Recording(data)
@@ -170,7 +170,7 @@ def test_a_program_of_a_container_is_read_through_its_root(tmp_path: Path):
 def test_the_perf_map_of_a_container_is_under_the_pid_that_is_known_there():
     script = "mount -t tmpfs none /tmp && echo 7000 40 inside > /tmp/perf-1.map && exec sleep 60"
     with subprocess.Popen(["unshare", "-m", "-p", "-f", "sh", "-c", script]) as outer:
-        children, late = Path(f"/proc/{outer.pid}/task/{outer.pid}/children"), time.monotonic() + 20
+        children, late = Path(f"/proc/{outer.pid}/task/{outer.pid}/children"), time.monotonic() + 60
         while not (child := children.read_text().strip()) and time.monotonic() < late:
             time.sleep(0.001)
         try:

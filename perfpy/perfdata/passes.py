@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfpy.abi.columns import Columns
+from perfpy.abi.flags import RecordType
 from perfpy.perfdata.batches import Batch, StoredBatch, ordered_batches, stored_batches
 from perfpy.perfdata.event_table import EventTable
 from perfpy.perfdata.keyed import KeyedChunk, KeyedStream
@@ -79,6 +80,9 @@ class RecordPasses:
         for kind, count in sorted(found.types.items()):
             if kind >= _FIRST_FOREIGN_TYPE:
                 self._warn(f"{count} records of type {kind}, which perf does not have, skipped")
+        traces = found.types[RecordType.AUXTRACE]
+        if traces:
+            self._warn(f"traces of the hardware in {traces} AUXTRACE records are not decoded; what they hold is not shown")
         return found
 
     def side_band(self, types: Collection[int] | None) -> SideBand:

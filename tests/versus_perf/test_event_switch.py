@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.builders.report_lines import at_fixed_addresses
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -20,17 +22,41 @@ LINES = [
     "--switch-on page-faults --switch-off context-switches",
     "--switch-on page-faults --switch-off context-switches --show-on-off-events",
     "--switch-on task-clock --switch-off task-clock --time 20%-80%",
-    "--switch-on page-faults --switch-off context-switches -c ls",
+    "--switch-on page-faults --switch-off context-switches -c second",
     "--switch-on page-faults --show-on-off-events --no-inline",
 ]
+
+
+#: each round faults, works and waits; every fault is recorded, so that work follows one whoever else wants the CPU
+WORK = """
+import mmap, os, time
+for name in ("first", "second"):
+    if os.fork() == 0:
+        with open("/proc/self/comm", "w") as comm:
+            comm.write(name)
+        for _ in range(10):
+            memory = mmap.mmap(-1, 32 * mmap.PAGESIZE)
+            for page in range(32):
+                memory[page * mmap.PAGESIZE] = 1
+            end = time.thread_time() + 0.01
+            while time.thread_time() < end:
+                pass
+            time.sleep(0.001)
+        os._exit(0)
+os.wait(), os.wait()
+"""
 
 
 @pytest.fixture(scope="module")
 def recording(tmp_path_factory: pytest.TempPathFactory, perf: str) -> Path:
     path = tmp_path_factory.mktemp("switched") / "perf.data"
-    events = ["-e", "task-clock", "-e", "page-faults", "-e", "context-switches"]
-    work = "for i in 1 2 3; do ls -lR /usr/share/doc > /dev/null; sleep 0.01; done"
-    subprocess.run([perf, "record", "-q", *events, "-F", "2000", "-o", path, "sh", "-c", work], check=True, capture_output=True, timeout=60)
+    events = [
+        "task-clock/freq=2000,name=task-clock/",
+        "page-faults/period=1,name=page-faults/",
+        "context-switches/period=1,name=context-switches/",
+    ]
+    command = [perf, "record", "-q", *(word for event in events for word in ("-e", event)), "-o", path]
+    subprocess.run([*command, *at_fixed_addresses(), sys.executable, "-c", WORK], check=True, capture_output=True, timeout=60)
     return path
 
 

@@ -27,7 +27,7 @@ REQUESTS = [
 
 
 def stat(program: list[str], *arguments: str) -> str:
-    run = subprocess.run([*program, "stat", *arguments], capture_output=True, text=True, check=True, timeout=30)
+    run = subprocess.run([*program, "stat", *arguments], capture_output=True, text=True, check=True, timeout=60)
     return run.stderr
 
 
@@ -46,7 +46,7 @@ def test_intervals_are_those_that_perf_shows(perf: str, tmp_path: Path) -> None:
     """perf's report shows counts since the start beside each time; perfpy's shows each interval's, as both do while they count."""
     for writer in (PERFPY, [perf]):
         path = str(tmp_path / "counts.data")
-        stat(writer, "record", "-o", path, "-I", "40", "-e", "task-clock", "--", "sleep", "0.1")
+        stat(writer, "record", "-o", path, "-I", "40", "-e", "task-clock", "--", "sleep", "0.5")
         ours, theirs = (stat(program, "report", "-i", path).splitlines() for program in (PERFPY, [perf]))
         assert [line.split()[0] for line in ours] == [line.split()[0] for line in theirs]
         assert len(ours) >= 3

@@ -12,6 +12,7 @@ import numpy as np
 
 from perfpy.abi.columns import spans_index
 from perfpy.abi.framing import HEADER
+from perfpy.perfdata.ordering import delivery_order
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -71,8 +72,11 @@ class RawRecords:
 
     def in_order(self) -> RawRecords:
         """The records in order of delivery, as delivered_at says."""
-        rows = self.rows
-        return RawRecords(rows[np.lexsort((rows["offset"], rows["time"], rows["key"]))], self.bodies)
+        key, time, offset = (np.ascontiguousarray(self.rows[name]) for name in ("key", "time", "offset"))
+        if len(offset) and bool((offset[1:] < offset[:-1]).any()):  # of several files
+            return RawRecords(self.rows[np.lexsort((offset, time, key))], self.bodies)
+        order = delivery_order(key, time)
+        return self if order is None else RawRecords(self.rows[order], self.bodies)
 
     @classmethod
     def of_chunk(cls, keyed: KeyedChunk, chosen: NDArray[np.bool_]) -> RawRecords:

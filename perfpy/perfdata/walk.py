@@ -6,11 +6,11 @@ record begins, and why the walk ended. Layout: struct perf_event_header
 
 Records of one size in a row are proved by one comparison: each stands where
 the one before it ends, and has that size again (2 ns a record). Where sizes
-vary, all words that look like the header of a SAMPLE are found at once. Where
-one's size leads exactly to the next one, the two are linked; whoever is
-reached by links from a true record is true, whatever else looks like a header
-(8 to 40 ns a record). Only what breaks such runs is walked record by record
-(110 ns each).
+vary, all words that look like the header of a SAMPLE are found at once (of any
+record, where others are many). Where one's size leads exactly to the next one,
+the two are linked; whoever is reached by links from a true record is true,
+whatever else looks like a header (8 to 40 ns a record). Only what breaks such
+runs is walked record by record (110 ns each).
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ HEADER_SIZE: Final = 8
 PAYLOAD_TYPES: Final[dict[int, int]] = {RecordType.AUXTRACE: 8, RecordType.HEADER_TRACING_DATA: 4}
 
 _SAMPLE: Final = int(RecordType.SAMPLE)
-_WORTH: Final = 32  # samples in a run, on average, from which on linking is faster than walking
+_TYPES: Final = 128  # above all types of records
+_WORTH: Final = 32  # records in a run, on average, from which on linking is faster than walking
 _PATIENCE: Final = 4  # runs of records of one size that may be short before that is given up
 _WORTH_STEPPING: Final = 400  # records of one size in a row, on average, from which on stepping is faster than linking
 
@@ -106,40 +107,63 @@ def _linked(data: NDArray[np.uint8], sizes: NDArray[np.uint16], endian: str, at:
     words = len(sizes)
     # the lower half of every word, copied: that is searched twice as fast as every other half
     types = data[: words << 3].view("<u8").astype(np.uint32) if endian == "<" else data[: words << 3].view(">u4")[0::2]
-    samples = np.flatnonzero(types[at:] == _SAMPLE) + at
-    lengths = sizes[samples]
-    plausible = lengths >= HEADER_SIZE  # the number 9 in a word of its own is no header
-    if not plausible.all():
-        samples, lengths = samples[plausible], lengths[plausible]
-    ends = samples + (lengths >> 3)
-    # the last sample of each run: its end is not the beginning of the next one
-    lasts = np.append(np.flatnonzero((ends[:-1] != samples[1:]) | (lengths[:-1] & 7 != 0)), len(samples) - 1)
-    if len(lasts) * _WORTH > len(samples):
+    marks = types == _SAMPLE
+    runs = _runs(marks, sizes, at)
+    if runs.are_short:  # many other records between the samples, as in a recording of many processes
+        marks = types - np.uint32(1) < _TYPES
+        runs = _runs(marks, sizes, at)
+    if runs.are_short:
         found, at = _loop(sizes, at, words)
         return [found], at
+    heads, ends, lasts = runs
     parts: list[NDArray[np.int64]] = []
     while at < words:
-        found, at = _loop(sizes, at, words, types)
+        found, at = _loop(sizes, at, words, marks)
         parts.append(found)
-        first = int(samples.searchsorted(at))
-        if first == len(samples) or samples[first] != at:
+        first = int(heads.searchsorted(at))
+        if first == len(heads) or heads[first] != at:
             break
         last = int(lasts[lasts.searchsorted(first)])
-        if ends[last] > words or lengths[last] & 7:
-            parts.append(samples[first:last])
-            return parts, int(samples[last])
-        parts.append(samples[first : last + 1])
+        if ends[last] > words or sizes[heads[last]] & 7:
+            parts.append(heads[first:last])
+            return parts, int(heads[last])
+        parts.append(heads[first : last + 1])
         at = int(ends[last])
     return parts, at
 
 
-def _loop(sizes: NDArray[np.uint16], at: int, words: int, types: NDArray[np.uint32] | None = None) -> tuple[NDArray[np.int64], int]:
-    """One record after the other, in words; with `types`, only up to the next sample."""
-    native = (sizes if sizes.dtype.isnative else sizes.astype(np.uint16)).data if types is None else None
+class _Runs(NamedTuple):
+    """Words that look like headers, in words: where they are, where their records end, and which are the last ones of runs."""
+
+    heads: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    lasts: NDArray[np.intp]
+
+    @property
+    def are_short(self) -> bool:
+        """Whether walking record by record is faster."""
+        return len(self.lasts) * _WORTH > len(self.heads)
+
+
+def _runs(marks: NDArray[np.bool_], sizes: NDArray[np.uint16], at: int) -> _Runs:
+    """The runs of marked words, from word `at` on."""
+    heads = np.flatnonzero(marks[at:]) + at
+    lengths = sizes[heads]
+    plausible = lengths >= HEADER_SIZE  # the number 9 in a word of its own is no header
+    if not plausible.all():
+        heads, lengths = heads[plausible], lengths[plausible]
+    ends = heads + (lengths >> 3)
+    # the last one of each run: its end is not the beginning of the next one
+    return _Runs(heads, ends, np.append(np.flatnonzero((ends[:-1] != heads[1:]) | (lengths[:-1] & 7 != 0)), len(heads) - 1))
+
+
+def _loop(sizes: NDArray[np.uint16], at: int, words: int, marks: NDArray[np.bool_] | None = None) -> tuple[NDArray[np.int64], int]:
+    """One record after the other, in words; with `marks`, only up to the next word that has one."""
+    native = (sizes if sizes.dtype.isnative else sizes.astype(np.uint16)).data if marks is None else None
     found: list[int] = []
     append = found.append
     while at < words:
-        if types is not None and types[at] == _SAMPLE:
+        if marks is not None and marks[at]:
             break
         size = native[at] if native is not None else int(sizes[at])
         following = at + (size >> 3)

@@ -59,7 +59,8 @@ class TaskReplay:
         self._kernel_maps, self._kernel_maps_seen = records.maps.rows(records.maps.mode == MISC_KERNEL), 0
         # user, or unknown in the oldest files
         self._user = _UserMaps(records.maps.rows((records.maps.mode == 0) | (records.maps.mode == MISC_KERNEL + 1)), records.files)
-        self._tasks = _TaskSteps(records.tasks, with_exits=not keep_exited)
+        self._with_exits = not keep_exited
+        self._tasks = _TaskSteps(records.tasks, with_exits=self._with_exits)
         self._comm_numbers = {"swapper": 0}
         self._number_of_comm = [-1] * len(self._comms)
         self._comm_of: dict[int, int] = {0: 0}  # of threads that live
@@ -130,8 +131,15 @@ class TaskReplay:
             self.comms.append(comm)
         return number
 
+    def _add_thread(self, pid: int, tid: int) -> None:
+        threads = self._threads.get(pid)
+        if threads is not None:
+            threads.add(tid)
+        elif self._with_exits:  # otherwise it does not matter who is left
+            self._threads[pid] = {tid}
+
     def _start_space(self, pid: int, rank: int, parent: int = -1) -> None:
-        self._threads.setdefault(pid, set()).add(pid)
+        self._add_thread(pid, pid)
         self._space_of[pid] = len(self.space_pid)
         self.space_pid.append(pid)
         self.space_since.append(rank)
@@ -146,7 +154,7 @@ class TaskReplay:
         self._comm_of[tid] = number
         self._task_comms.append(number)
         if tid != pid:
-            self._threads.setdefault(pid, set()).add(tid)
+            self._add_thread(pid, tid)
 
     def _fork(self, row: int, rank: int) -> None:
         tasks = self._tasks
@@ -158,7 +166,7 @@ class TaskReplay:
         self._task_comms.append(comm)
         self._dropped.pop(pid, None)
         if pid == ppid:
-            self._threads.setdefault(pid, set()).add(tid)
+            self._add_thread(pid, tid)
         elif tasks.misc[row] & MISC_FORK_EXEC:  # that perf made up for a running process is followed by that process's own mappings
             self._start_space(pid, rank)
         else:

@@ -27,13 +27,17 @@ def record(kind: int, body: bytes, endian: str) -> bytes:
     return struct.pack(endian + "IHH", kind, 2, 8 + len(body)) + body
 
 
-def records(rng: random.Random, count: int, endian: str, others: float, odd: float = 0.0) -> bytes:
-    """Samples whose payloads are full of what looks like sample headers, and other records between them."""
+def records(rng: random.Random, count: int, endian: str, others: float, odd: float = 0.0, fakes: float = 2 / 3) -> bytes:
+    """Samples whose payloads are full of what looks like sample headers, and other records between them.
+
+    others, odd: shares of the records that are no samples, and of sizes that are no multiples of 8; fakes: of such payload.
+    """
     parts = []
     for _ in range(count):
         size = rng.choice((16, 16, 24, 40, 200))
-        fake = struct.pack(endian + "IHH", 9, 2, rng.choice((0, 8, 16, 32, 4000)))
-        body = b"".join(rng.choice((fake, struct.pack(endian + "Q", 9), rng.randbytes(8))) for _ in range(size // 8))
+        like_headers = struct.pack(endian + "IHH", rng.choice((3, 9)), 2, rng.choice((0, 8, 16, 32, 4000))), struct.pack(endian + "Q", 9)
+        words = (rng.choice(like_headers) if rng.random() < fakes else rng.randbytes(8) for _ in range(size // 8))
+        body = b"".join(words)
         if rng.random() < odd:
             body += b"odd"
         parts.append(record(9 if rng.random() > others else rng.choice((1, 3, 68)), body, endian))
@@ -41,11 +45,12 @@ def records(rng: random.Random, count: int, endian: str, others: float, odd: flo
 
 
 @pytest.mark.parametrize("endian", "<>")
-@pytest.mark.parametrize(("others", "odd"), [(0.0, 0.0), (0.02, 0.0), (0.5, 0.0), (1.0, 0.0), (0.02, 0.01)])
-def test_the_walk_is_that_of_following_every_size(endian: str, others: float, odd: float) -> None:
-    rng = random.Random(f"{endian}{others}{odd}")
+@pytest.mark.parametrize(("others", "odd"), [(0.0, 0.0), (0.02, 0.0), (0.5, 0.0), (1.0, 0.0), (0.02, 0.01), (0.5, 0.003)])
+@pytest.mark.parametrize("fakes", [0.0, 0.002, 2 / 3])
+def test_the_walk_is_that_of_following_every_size(endian: str, others: float, odd: float, fakes: float) -> None:
+    rng = random.Random(f"{endian}{others}{odd}{fakes}")
     for count in (0, 1, 2, 50, 400):
-        data = records(rng, count, endian, others, odd)
+        data = records(rng, count, endian, others, odd, fakes)
         for cut in (0, 1, 8, 13, 40):
             part = data[: max(0, len(data) - cut)]
             result = walk(np.frombuffer(part, np.uint8), endian)

@@ -50,7 +50,7 @@ _LACKING: Final = {
 }
 
 
-@perf_command()
+@perf_command(ordered=("call_graph", "percent_limit"))
 @input_options
 @option("-s", "--sort", default=None, metavar="<key[,key2...]>", help="sort by these keys: comm, dso, symbol, pid, cpu ...")
 @option("-F", "--fields", default=None, metavar="<key[,keys...]>", help="columns; + adds to the usual ones")

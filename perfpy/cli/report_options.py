@@ -51,8 +51,12 @@ _NO_KEYS: Final = {
 _CONFIGURED: Final = (("print-type", "style"), ("order", "order"), ("sort-key", "key"))
 
 
-def call_graph(text: str | None, *, children: bool, inverted: bool, limit: float | None, config: Config) -> CallGraph:
-    """How callchains are shown: --call-graph's value, the configuration, -G, --children, and the limit for rows, if given."""
+def call_graph(values: Mapping[str, Any], *, children: bool, config: Config) -> CallGraph:
+    """How callchains are shown: --call-graph's value, the configuration, -G, --children, and the limit for rows, if given.
+
+    That limit holds for callchains too; of it and one in --call-graph's value the last one counts.
+    """
+    text, limit = values["call_graph"], values["percent_limit"]
     chosen: dict[str, Any] = {
         "percent": _configured_limit(config) if limit is None else limit,
         "limit": int(config.number("call-graph.print-limit", 0)),
@@ -72,9 +76,11 @@ def call_graph(text: str | None, *, children: bool, inverted: bool, limit: float
         else:
             chosen["limit" if numbers else "percent"] = min(_number(token, int if numbers else float), _ENOUGH)
             numbers += 1
+    if limit is not None and values["ordered"][-1].name == "percent_limit":
+        chosen["percent"] = limit
     if chosen.get("key") in _NO_KEYS:
         fail(f"--call-graph ...,{chosen['key']} {_NO_KEYS[chosen['key']]}")
-    if inverted or (children and "order" not in chosen):
+    if values["inverted"] or (children and "order" not in chosen):
         chosen["order"] = "caller"
     return CallGraph(**chosen)
 

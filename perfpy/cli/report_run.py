@@ -158,8 +158,7 @@ class ReportRun:
     def _options(self) -> ReportOptions:
         values, config = self._values, self._config
         children = config.flag("report.children", True) if values["children"] is None else values["children"]
-        limit = values["percent_limit"]
-        graph = texts.call_graph(values["call_graph"], children=children, inverted=values["inverted"], limit=limit, config=config)
+        graph = texts.call_graph(values, children=children, config=config)
         self._refuse_missing_data()
         self._refuse_sorting_without_groups()
         if values["part"]:

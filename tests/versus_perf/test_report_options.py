@@ -66,6 +66,8 @@ WITH_CHAINS = [
     "--no-children -g",
     "--no-children -g caller,2 --max-stack 7",
     "-g flat,1",
+    "-g graph,0.5 --percent-limit 4",
+    "--percent-limit 4 -g graph,0.5",
     "--no-children -g folded,0.5,caller,period",
     "-g graph,0.5,3,callee,function,count",
     "--no-children --ignore-callees do_syscall_64",

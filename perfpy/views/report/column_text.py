@@ -5,7 +5,7 @@ What enters: a Histogram, and which of its entries. What leaves: cells, perf 6.1
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.report.calltree import Int64
     from perfpy.analysis.report.histogram import Histogram
+
+_LONGEST_HEADER: Final = 1023  # bytes that perf has room for
 
 
 class TextOptions(NamedTuple):
@@ -105,7 +107,7 @@ class KeyColumnText:
         """The column's name, set to its width."""
         if self.entry.cell is Cell.RIGHT_CUT:
             return _set(self.entry.header, Cell.RIGHT_CUT, self.width)
-        return _filled(self.entry.header, self.width)
+        return _filled(self.entry.header, min(self.width, _LONGEST_HEADER))
 
     def cell(self, entry: int) -> str:
         """The text of an entry, set as the column is."""

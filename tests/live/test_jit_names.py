@@ -48,7 +48,7 @@ def test_node_names_its_functions(tmp_path: Path):
 def python_with_perf_maps() -> str:
     """A Python of 3.12 or newer that can write perf maps, "" where there is none."""
     candidates = [shutil.which(f"python3.{minor}") or "" for minor in (14, 13, 12)]
-    candidates += sorted(map(str, (Path.home() / ".pyenv" / "versions").glob("3.1[2-9]*/bin/python")))
+    candidates += sorted(map(str, (Path.home() / ".pyenv" / "versions").glob("3.1[2-9]*/bin/python3.1[2-9]")))
     for python in filter(None, candidates):
         done = subprocess.run(
             [python, "-X", "perf", "-c", "import sys; sys.exit(not sys.is_stack_trampoline_active())"], check=False, capture_output=True

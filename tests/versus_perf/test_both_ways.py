@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
 from tests.builders import bpf_programs
-from tests.builders.report_lines import comparable
+from tests.builders.report_lines import at_fixed_addresses, comparable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 pytestmark = [pytest.mark.live, pytest.mark.versus_perf, pytest.mark.system_wide]
 
@@ -57,7 +62,10 @@ def recorded(tmp_path_factory, perf):
             path = folder / f"{recorder}-{way.replace(' ', '-')}.data"
             command = PERFPY if recorder == "perfpy" else [perf]
             subprocess.run(
-                [*command, "record", "-q", "-N", *WAYS[way], "-o", path, "--", *PROGRAM], check=True, capture_output=True, timeout=60
+                [*command, "record", "-q", "-N", *WAYS[way], "-o", path, "--", *at_fixed_addresses(), *PROGRAM],
+                check=True,
+                capture_output=True,
+                timeout=60,
             )
             made[recorder, way] = path
         return made[recorder, way]
@@ -101,13 +109,30 @@ def test_a_running_process_is_recorded(tmp_path, perf):
     assert text_of(*PERFPY, "script", path=path) == theirs
 
 
+class ProgramsRun(NamedTuple):
+    """Recordings of the machine while it runs BPF programs, by recorder; ids: the programs' (others may run some, too)."""
+
+    recordings: dict[str, Path]
+    ids: set[str]
+
+    def described(self, header: str) -> Iterator[str]:
+        """The lines of these programs in a header's text."""
+        ours = False
+        for line in header.splitlines():
+            if found := re.match(r"# bpf_prog_info (\d+):", line):
+                ours = found[1] in self.ids
+            if ours and re.match(r"# bpf_prog_info|#\s+sub_prog", line):
+                yield line
+
+
 @pytest.fixture(scope="module")
-def programs_run(tmp_path_factory, perf) -> dict[str, Path]:
-    """Recordings of the machine while it runs two BPF programs; the second one's functions have names of their own."""
+def programs_run(tmp_path_factory, perf) -> ProgramsRun:
+    """Of two BPF programs; the second one's functions have names of their own."""
     try:
         programs = [bpf_programs.load("plain"), bpf_programs.load("named", ["the_first_of_its_functions", "the_second"])]
     except OSError as error:
         pytest.skip(f"no BPF programs here: {error}")
+    ids = {found for fd in programs for found in re.findall(r"prog_id:\s+(\d+)", Path(f"/proc/self/fdinfo/{fd}").read_text())}
     folder, ended = tmp_path_factory.mktemp("programs"), threading.Event()
 
     def keep_running() -> None:
@@ -126,12 +151,12 @@ def programs_run(tmp_path_factory, perf) -> dict[str, Path]:
         running.join()
         for program in programs:
             os.close(program)
-    return {name: folder / name for name in ("perfpy", "perf")}
+    return ProgramsRun({name: folder / name for name in ("perfpy", "perf")}, ids)
 
 
 def test_perf_reads_the_code_of_bpf_programs(programs_run, perf):
     """What perf would disassemble has to be in the file: where there is nothing, it crashes."""
-    path = programs_run["perfpy"]
+    path = programs_run.recordings["perfpy"]
     texts = [text_of(*command, "script", path=path) for command in (PERFPY, [perf])]
     ours, theirs = ([line for line in text.splitlines() if "_plain" in line] for text in texts)
     assert len(theirs) > 2
@@ -139,15 +164,20 @@ def test_perf_reads_the_code_of_bpf_programs(programs_run, perf):
 
 
 def test_bpf_functions_have_the_names_that_perf_gives_them(programs_run, perf):
-    texts = [text_of(perf, "report", "--header-only", path=path) for path in programs_run.values()]
-    ours, theirs = ([line for line in text.splitlines() if "bpf_prog" in line] for text in texts)
+    ours, theirs = (
+        list(programs_run.described(text_of(perf, "report", "--header-only", path=path))) for path in programs_run.recordings.values()
+    )
     assert ours == theirs
     assert any("_the_second " in line for line in ours)
-    ours, theirs = (text_of(perf, "script", "--show-bpf-events", "-F", "ip", path=path) for path in programs_run.values())
-    assert [line.split("KSYMBOL")[1] for line in ours.splitlines() if "KSYMBOL" in line] == [
-        line.split("KSYMBOL")[1] for line in theirs.splitlines() if "KSYMBOL" in line
-    ]
-    assert "_the_first_of_its_functions" in ours
+    addresses = {f"addr {address}" for address in re.findall(r"addr 0x(\w+)", "\n".join(ours))}
+    records = []
+    for path in programs_run.recordings.values():
+        lines = text_of(perf, "script", "--show-bpf-events", "-F", "ip", path=path).splitlines()
+        symbols = [line.split("KSYMBOL ")[1] for line in lines if "KSYMBOL" in line]
+        records.append([symbol for symbol in symbols if any(symbol.startswith(f"{address} ") for address in addresses)])
+    assert records[0] == records[1]
+    assert "_the_first_of_its_functions" in "".join(records[0])
+    assert len(records[0]) == len(addresses)
 
 
 @pytest.mark.parametrize("writer", ["perfpy", "perf"])

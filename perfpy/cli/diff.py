@@ -82,6 +82,8 @@ def command(**values: Any) -> int:
     # everything behind the options needs numpy
     from perfpy.cli.opening import open_recording
 
+    if values["field_separator"] == ".":
+        fail("-t .: the dot is in numbers, any other separator will do")
     paths = _paths(values["files"])
     with ExitStack() as stack:
         recordings = [stack.enter_context(open_recording({**values, "input": path})) for path in paths]

@@ -74,7 +74,7 @@ def test_two_recordings_give_perfs_text(options: str, recordings: list[Path], pe
     assert theirs
 
 
-@pytest.mark.parametrize("options", ["", "-b -p -F", "-o 2", "-c ratio -o 2", "-c delta -t,", "-q"])
+@pytest.mark.parametrize("options", ["", "-b -p -F", "-o 2", "-c ratio -o 2", "-c delta -t,", "-q", "-c wdiff:3,1 -o 2 -p", "-b -s comm"])
 def test_three_recordings_give_perfs_text(options: str, recordings: list[Path], perf: str) -> None:
     arguments = ["diff", *options.split(), *recordings]
     assert answer(*PERFPY, *arguments) == answer(perf, *arguments)

@@ -187,31 +187,42 @@ def differences(reports: Sequence[Report], compute: Compute, *, baseline_only: b
     baseline_only: without rows that only one recording, or only others than the
     baseline have; order: the recording whose values decide the order of rows, 0 for the baseline.
     """
+    told: set[Histogram] = set()
     for base in reports[0].histograms:
-        others = [_same_event(base, report) for report in reports[1:]]
-        yield _difference([base, *others], compute, baseline_only=baseline_only, order=order)
+        histograms = [base, *(_same_event(base, report) for report in reports[1:])]
+        yield _difference(histograms, compute, _changes(histograms, told), baseline_only=baseline_only, order=order)
+        told.update(histogram for histogram in histograms if histogram is not None)
 
 
 def _same_event(base: Histogram, report: Report) -> Histogram | None:
-    wanted = base.leader.event.attr
-    for histogram in report.histograms:
-        attr = histogram.leader.event.attr
-        if (attr.type, attr.config) == (wanted.type, wanted.config):
-            return histogram
-    return None
+    """The table of the same event: of several that count the same thing the one of the same name, else the first."""
+    wanted = base.leader.event
+    alike = [
+        histogram
+        for histogram in report.histograms
+        if (histogram.leader.event.attr.type, histogram.leader.event.attr.config) == (wanted.attr.type, wanted.attr.config)
+    ]
+    return next((histogram for histogram in alike if histogram.leader.event.name == wanted.name), alike[0] if alike else None)
 
 
-def _difference(histograms: list[Histogram | None], compute: Compute, *, baseline_only: bool, order: int) -> Difference:
+def _changes(histograms: list[Histogram | None], told: set[Histogram]) -> list[Change]:
+    """The rows of all recordings; of tables that an earlier event was compared with (told) those that the baseline has, too."""
     changes: dict[tuple[str | None, ...], Change] = {}
     for at, histogram in enumerate(histograms):
         if histogram is None:
             continue
         for names, part in _parts(histogram).items():
+            if histogram in told and names not in changes:
+                continue
             change = changes.setdefault(names, Change(names, [None] * len(histograms)))
             change.parts[at] = part
+    return list(changes.values())
+
+
+def _difference(histograms: list[Histogram | None], compute: Compute, rows: list[Change], *, baseline_only: bool, order: int) -> Difference:
     base = histograms[0]
     assert base is not None
-    rows, base_total = list(changes.values()), base.total()
+    base_total = base.total()
     if baseline_only:
         rows = [change for change in rows if change.is_paired and not change.is_new]
         relative = base.options.relative_percentages

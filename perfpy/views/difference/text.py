@@ -99,7 +99,7 @@ class _KeyColumn:
             entries[at].append(part.entry)
         text = TextOptions(separator=options.separator)
         known = [(at, histogram) for at, histogram in enumerate(difference.histograms) if histogram is not None]
-        self.width = max(KeyWidths(histogram, entries[at]).of(key) for at, histogram in known)
+        self.width = max(KeyWidths(histogram, entries[at]).of(key) for at, histogram in known if entries[at] or not at)
         self._columns = {at: KeyColumnText(key, histogram, text, self.width) for at, histogram in known}
 
     def header(self) -> str:
@@ -175,7 +175,8 @@ class _Table:
         if change.is_new:
             return "N/A"
         if self._options.separator is None:
-            return f"{value:.6f}" if compute.kind == "ratio" else str(value)
+            # below a wider title perf has these to the left, unlike all others
+            return f"{value:.6f}" if compute.kind == "ratio" else f"{value:14d}".ljust(len(self._named(_TITLES[compute.kind][0], at)))
         if not value > 0 if compute.kind == "ratio" else value == 0:
             return ""
         return f"{value:14.6f}" if compute.kind == "ratio" else f"{value:14d}"

@@ -23,6 +23,7 @@ LINES = [
     ("script", f"--time={HUGE},", 0),
     ("script", "--max-stack=-1", 129),
     ("diff", f"--time={HUGE},", 0),
+    ("diff", "--field-separator=.", 129),
 ]
 
 

@@ -7,10 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.analysis.report.difference import Change, Compute, Difference, Part
+import perfpy
+from perfpy.abi.flags import SampleType
+from perfpy.analysis.report.difference import Change, Compute, Difference, Part, differences
+from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.report.options import ReportOptions
+from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 
 def change(name: str | None, *periods: int | None) -> Change:
@@ -78,3 +84,34 @@ def test_shares_of_a_baseline_without_samples_are_no_numbers_and_do_not_sort() -
     found = difference(Compute(), rows, (0, 10_000))
     assert all(math.isnan(found.value(row, 1) or 0.0) for row in rows)
     assert [row.names[1] for row in sorted(rows, key=lambda row: found.order(row, 1))] == ["a", "b"]
+
+
+USER, KERNEL, BOTH = {"exclude_kernel": 1}, {"exclude_kernel": 0, "exclude_user": 1}, {"exclude_kernel": 0}
+
+
+Row = tuple[str, str, float | None]
+
+
+def changes(folder: Path, baseline: Sequence[dict[str, int]], other: Sequence[dict[str, int]]) -> list[list[Row]]:
+    """Event, thread and change of each row, table by table; the thread of each event's only sample is its number, from 100 on."""
+    reports = []
+    for name, events in (("old", baseline), ("new", other)):
+        attrs = [usual_attr(USUAL | SampleType.IDENTIFIER, **bits) for bits in events]
+        built = PerfDataBuilder(attrs=attrs, ids=[(number + 1,) for number in range(len(attrs))])
+        for number in range(len(attrs)):
+            built.sample(number, pid=100 + number, tid=100 + number, time=number + 1, period=10)
+        (folder / name).write_bytes(built.file())
+        with perfpy.open(folder / name) as recording:
+            reports.append(recording.report(options=ReportOptions(wanted=Wanted(sort="pid"), group=False)))
+    return [
+        [(table.event, str(row.names[0]).strip().split(":")[0], table.value(row, 1)) for row in table.changes]
+        for table in differences(reports, Compute())
+    ]
+
+
+def test_events_that_differ_in_what_they_exclude_are_told_apart_by_their_names(tmp_path: Path) -> None:
+    assert changes(tmp_path, (USER, KERNEL), (USER, KERNEL)) == [[("cpu-clock:u", "100", 0.0)], [("cpu-clock:k", "101", 0.0)]]
+
+
+def test_what_is_new_is_shown_beside_the_first_of_the_events_that_are_compared_with_it(tmp_path: Path) -> None:
+    assert changes(tmp_path, (KERNEL, USER), (BOTH,)) == [[("cpu-clock:k", "100", 0.0)], [("cpu-clock:u", "101", None)]]

@@ -5,72 +5,10 @@ import pytest
 from perfpy.abi import cpu_map
 from perfpy.abi import records as r
 from perfpy.abi import user_records as u
-from perfpy.abi.attr import EventAttr
-from perfpy.abi.build_ids import MISC_BUILD_ID_SIZE, HeaderBuildId
-from perfpy.abi.flags import MISC_MMAP_BUILD_ID, SampleType
+from perfpy.abi.flags import SampleType
 from perfpy.abi.framing import HEADER
 from perfpy.abi.sample_id import IdLayout, SampleId
-
-ALL_IDS = SampleType.TID | SampleType.TIME | SampleType.ID | SampleType.STREAM_ID | SampleType.CPU | SampleType.IDENTIFIER
-SID = SampleId(pid=1, tid=2, time=3 << 40, id=4, stream_id=5, cpu=6, identifier=4)
-
-KERNEL = [
-    r.Mmap(2, 1, 2, 0x400000, 0x1000, 0x2000, "/usr/bin/true", SID),
-    r.Mmap2(2, 1, 2, 0x400000, 0x1000, 0x2000, 8, 1, 77, 9, 5, 2, "/usr/lib/x", b"", SID),
-    r.Mmap2(2 | MISC_MMAP_BUILD_ID, 1, 2, 0x400000, 0x1000, 0, 0, 0, 0, 0, 5, 2, "/lib/y", bytes(range(1, 21)), SID),
-    r.Mmap2(2 | MISC_MMAP_BUILD_ID, 1, 2, 0x400000, 0x1000, 0, 0, 0, 0, 0, 5, 2, "/lib/md5", bytes(range(1, 17)), SID),
-    r.Comm(1 << 13, 1, 2, "a command", SID),
-    r.Comm(0, 1, 2, "not \udcff utf-8", SID),
-    r.Fork(0, 1, 2, 3, 4, 5, SID),
-    r.Exit(0, 1, 2, 3, 4, 5, SID),
-    r.Lost(0, 1, 2, SID),
-    r.LostSamples(0, 9, SID),
-    r.Throttle(0, 1, 2, 3, SID),
-    r.Unthrottle(0, 1, 2, 3, SID),
-    r.Read(0, 1, 2, bytes(range(24)), SID),
-    r.Aux(0, 1, 2, 3, SID),
-    r.ItraceStart(0, 1, 2, SID),
-    r.Switch(1 << 13, SID),
-    r.SwitchCpuWide(0, 1, 2, SID),
-    r.Namespaces(0, 1, 2, ((3, 4), (5, 6), (7, 8)), SID),
-    r.Ksymbol(0, 1 << 63, 64, 1, 0, "bpf_prog_abc", SID),
-    r.BpfEvent(0, 1, 0, 5, b"\1\2\3\4\5\6\7\0", SID),
-    r.Cgroup(0, 5, "/system.slice", SID),
-    r.TextPoke(0, 0xFFFFFFFF81000000, b"\x90" * 5, b"\xe8\1\2\3\4", SID),
-    r.AuxOutputHwId(0, 7, SID),
-    r.CallchainDeferred(0, 1, (2, 3, 4), SID),
-]
-USER = [
-    u.HeaderAttr(0, EventAttr(type=1, config=3), (10, 11)),
-    u.HeaderEventType(0, 5, "cycles"),
-    u.HeaderTracingData(0, 4096),
-    HeaderBuildId(MISC_BUILD_ID_SIZE | 2, -1, bytes(range(16)), "/usr/lib/libc.so.6"),
-    HeaderBuildId(MISC_BUILD_ID_SIZE | 1, -1, bytes(range(20)), "[kernel.kallsyms]"),
-    u.FinishedRound(0),
-    u.FinishedInit(0),
-    u.IdIndex(0, (u.IdIndexEntry(1, 2, 3, 4), u.IdIndexEntry(5, 6, 7, 8))),
-    u.IdIndex(0, (u.IdIndexEntry(1, 2, 3, 4, 0, 0), u.IdIndexEntry(5, 6, 7, 8, 9, 10))),
-    u.AuxtraceInfo(0, 1, (1, 2, 3)),
-    u.Auxtrace(0, 4096, 1, 2, 3, 4, 5),
-    u.AuxtraceError(0, 1, 2, 3, 4, 5, 1, 6, 7, "overflow", 8, 9),
-    u.ThreadMap(0, ((1, "init"), (2, "kthreadd"))),
-    u.CpuMap(0, (0, 1, 2, 3)),
-    u.CpuMap(0, (0, 2, 5)),
-    u.CpuMap(0, (-1,)),
-    u.CpuMap(0, (-1, 4, 5)),
-    u.StatConfig(0, ((0, 3), (1, 1000))),
-    u.Stat(0, 1, 2, 3, 4, 5, 6),
-    u.StatRound(0, 1, 99),
-    u.EventUpdate(0, u.EVENT_UPDATE_UNIT, 1, "Joules"),
-    u.EventUpdate(0, u.EVENT_UPDATE_SCALE, 1, 0.5),
-    u.EventUpdate(0, u.EVENT_UPDATE_NAME, 1, "my event"),
-    u.EventUpdate(0, u.EVENT_UPDATE_CPUS, 1, (0, 1)),
-    u.TimeConv(0, 1, 2, 3),
-    u.TimeConv(0, 1, 2, 3, 4, 5, 1, 0),
-    u.HeaderFeature(0, 3, b"12345678"),
-    u.Compressed(0, b"123"),
-    u.Compressed2(0, b"12345"),
-]
+from tests.builders.specimens import ALL_IDS, KERNEL, SID, USER
 
 
 def parts(data: bytes, endian: str) -> tuple[int, int, bytes]:

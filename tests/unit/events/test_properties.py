@@ -47,7 +47,7 @@ def machine() -> Machine:
     return intel_skylake(Path(mkdtemp())).machine()
 
 
-@settings(max_examples=400, deadline=2000)
+@settings(max_examples=400, deadline=None)
 @given(_STRINGS)
 def test_no_string_makes_the_grammar_raise_anything_but_a_syntax_error(text: str) -> None:
     error: EventSyntaxError | None = None
@@ -58,7 +58,7 @@ def test_no_string_makes_the_grammar_raise_anything_but_a_syntax_error(text: str
     assert error is None or (0 <= error.column <= len(text) and error.text == text)
 
 
-@settings(max_examples=200, deadline=4000)
+@settings(max_examples=200, deadline=None)
 @given(_STRINGS)
 def test_no_string_makes_the_resolver_raise_anything_but_the_two_errors_of_events(text: str) -> None:
     with contextlib.suppress(EventSyntaxError, UnknownEvent):
@@ -82,7 +82,7 @@ _BREAKPOINT = st.builds(
 _NUMBERS = st.builds(lambda kind, config: f"{kind}:{config:#x}", st.integers(6, 2**32 - 1), st.integers(0, 2**64 - 1))
 
 
-@settings(max_examples=300, deadline=2000)
+@settings(max_examples=300, deadline=None)
 @given(st.one_of(_GENERIC, _RAW, _BREAKPOINT, _NUMBERS, _PMU, _TRACEPOINT), _TERMS, _LETTERS)
 def test_every_event_prints_back_to_a_text_that_means_the_same(name: str, terms: str, letters: str) -> None:
     if name in TOOL:
@@ -98,7 +98,7 @@ def test_every_event_prints_back_to_a_text_that_means_the_same(name: str, terms:
     assert again.terms == event.terms, printed
 
 
-@settings(max_examples=100, deadline=2000)
+@settings(max_examples=100, deadline=None)
 @given(_GENERIC, st.sampled_from(["", "u", "k", "uk", "p", "kpp"]))
 def test_the_short_name_of_a_generic_event_names_the_same_event(name: str, letters: str) -> None:
     (event,) = parse_events(f"{name}:{letters}", machine=machine())
@@ -106,7 +106,7 @@ def test_the_short_name_of_a_generic_event_names_the_same_event(name: str, lette
     assert (again.attr.type, again.attr.config, again.attr.precise_ip) == (event.attr.type, event.attr.config, event.attr.precise_ip)
 
 
-@settings(max_examples=200, deadline=2000)
+@settings(max_examples=200, deadline=None)
 @given(st.integers(0, 255), st.integers(0, 255), st.integers(0, 255), st.booleans(), st.integers(0, 2**64 - 1))
 def test_the_terms_of_a_pmu_land_in_their_bits_and_nowhere_else(event: int, umask: int, cmask: int, inv: bool, offcore: int) -> None:
     text = f"cpu/event={event:#x},umask={umask},cmask={cmask:#x},offcore_rsp={offcore:#x}{',inv' if inv else ''}/"
@@ -117,7 +117,7 @@ def test_the_terms_of_a_pmu_land_in_their_bits_and_nowhere_else(event: int, umas
     assert again.attr == found.attr
 
 
-@settings(max_examples=100, deadline=2000)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.sampled_from(["cs", "faults", "cycles", "msr/tsc/", "power/energy-pkg/", "sched:sched_switch"]), min_size=1, max_size=6))
 def test_regrouping_keeps_every_event_once_and_leaders_lead(names: list[str]) -> None:
     events = parse_events("{" + ",".join(names) + "}", machine=machine())

@@ -97,7 +97,9 @@ CHANGING = ("sizeof(u", "sizeof(__u", "? '", "__get_cpumask")
 
 
 @pytest.mark.live
-@pytest.mark.parametrize("system", ["sched", "irq", "timer", "block", "net", "kmem", "signal", pytest.param("ext4", marks=pytest.mark.particular)])
+@pytest.mark.parametrize(
+    "system", ["sched", "irq", "timer", "block", "net", "kmem", "signal", pytest.param("ext4", marks=pytest.mark.particular)]
+)
 def test_this_kernels_tracepoints_are_printed_as_perf_prints_them(perf: str, tmp_path: Path, system: str) -> None:
     texts = [path.read_bytes() for path in sorted((TRACEFS / "events" / system).glob("*/format"))] if os.access(TRACEFS, os.R_OK) else []
     texts = [text for text in texts if not any(mark.encode() in text for mark in CHANGING)]

@@ -100,6 +100,23 @@ def test_addresses_of_32_bit_kernels_are_shorter():
     assert name(table, 0xC0100015) == "helper"
 
 
+def test_addresses_are_read_digit_by_digit():
+    """Upper and lower case, all digits in all places."""
+    addresses = [0x0123456789ABCDEF, 0xFEDCBA9876543210, 0x9A9A9A9A9A9A9A9A, 0xA0F0000000000F0A, 0x0FFFFFFFFFFFFFFF]
+    lines = [f"{address:{case}} T f{address:x}\n" for address, case in zip(addresses, ["016x", "016X"] * 3, strict=False)]
+    table = kallsyms.parse("".join(lines).encode())
+    assert table.symbols.start.tolist() == sorted(addresses)
+
+
+@pytest.mark.parametrize("wrong", b"/:@G`g\0\x10\x80\xb0\xe1 x")
+@pytest.mark.parametrize("place", [0, 3, 7, 8, 15])
+def test_what_is_no_digit_makes_no_address(wrong: int, place: int):
+    good = b"ffffffff81000000 T good\n"
+    bad = bytearray(b"ffffffff81000100 T bad\n")
+    bad[place] = wrong
+    assert kallsyms.parse(good + bytes(bad)).symbols.start.tolist() == [0xFFFFFFFF81000000]
+
+
 @pytest.mark.parametrize("text", [b"", b"\n", b"garbage\n", b"ffffffff81000000\n", b"xx T y\n\n\n", b"ffffffff81000000 T"])
 def test_what_is_no_symbol_is_skipped(text: bytes):
     assert len(kallsyms.parse(text).symbols) == 0

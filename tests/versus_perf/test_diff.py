@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.builders.report_lines import at_fixed_addresses
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -56,7 +58,7 @@ def recorded(perf: str, path: Path, loops: int, texts: int) -> Path:
     """A recording of a program that does sums, then texts."""
     record = [perf, "record", "-q", "-N", "-e", "cpu-clock,page-faults", "-F", "1999", "-o", str(path), "--"]
     script = WORK.format(loops=loops, texts=texts)
-    subprocess.run([*record, sys.executable, "-c", script], check=True, capture_output=True, timeout=60)
+    subprocess.run([*record, *at_fixed_addresses(), sys.executable, "-c", script], check=True, capture_output=True, timeout=60)
     return path
 
 
@@ -82,7 +84,9 @@ def test_three_recordings_give_perfs_text(options: str, recordings: list[Path], 
 
 def test_recordings_of_different_events_are_paired_as_perf_does(recordings: list[Path], perf: str, tmp_path: Path) -> None:
     other = tmp_path / "other.data"
-    subprocess.run([perf, "record", "-q", "-N", "-e", "task-clock,page-faults", "-o", other, "true"], check=True, capture_output=True)
+    subprocess.run(
+        [perf, "record", "-q", "-N", "-e", "task-clock,page-faults", "-o", other, "true"], check=True, capture_output=True, timeout=60
+    )
     assert answer(*PERFPY, "diff", recordings[0], other) == answer(perf, "diff", recordings[0], other)
 
 

@@ -40,6 +40,20 @@ def distinct(values: NDArray[Any]) -> NDArray[Any]:
     return ordered[fresh]
 
 
+def first_of_each(values: NDArray[Any]) -> NDArray[np.int64]:
+    """Where each different value stands, the values ascending: of equal ones one.
+
+    >>> first_of_each(np.array([7, 5, 7])).tolist()
+    [1, 0]
+    """
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    fresh = np.ones(len(ordered), bool)
+    fresh[1:] = ordered[1:] != ordered[:-1]
+    found: NDArray[np.int64] = order[fresh]
+    return found
+
+
 class Growing:
     """An array to which more is appended, again and again.
 

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from perfpy.abi.columns import distinct
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -34,7 +36,7 @@ def sample_places(frames: NDArray[Any]) -> Int64:
     return frames.astype(np.int64) << ROLE_BITS
 
 
-def chain_places(frames: NDArray[Any], roles: NDArray[np.uint8]) -> Int64:
+def chain_places(frames: NDArray[Any], roles: NDArray[np.uint8] | np.uint8) -> Int64:
     """Frames as entries of callchains, in one of the roles of such."""
     return frames.astype(np.int64) << ROLE_BITS | roles
 
@@ -90,6 +92,7 @@ class Places:
         count = len(self.symbols)
         self._symbol_start = np.array([self.symbols.start(number) for number in range(count)] + [0], np.uint64)
         self._symbol_end = np.array([self.symbols.end(number) for number in range(count)] + [0], np.uint64)
+        self._symbol_dso = np.array([self.symbols.dso(number) for number in range(count)], np.int64)
 
     def dso_ranks(self, places: Int64) -> Int64:
         """Ranks of the DSOs by name, files without a name last."""
@@ -105,22 +108,24 @@ class Places:
     def symbol_ranks(self, places: Int64) -> Int64:
         """Ranks by which two places are the same function: DSO name, then symbol start and end, or the bare address."""
         symbol = self.symbol[places >> ROLE_BITS]
-        named = symbol >= 0
-        return ranks(
-            ~named,
-            np.where(named, self.dso_ranks(places), 0),
-            np.where(named, self._symbol_start[symbol].view(np.int64), self.shown_address(places).view(np.int64)),
-            np.where(named, self._symbol_end[symbol], 0),
-        )
+        # functions come first, and are few: the rank of each is found once
+        of_symbol = np.append(ranks(self._dso_rank[self._symbol_dso], self._symbol_start[:-1].view(np.int64), self._symbol_end[:-1]), 0)
+        found: Int64 = of_symbol[symbol]
+        unnamed = np.flatnonzero(symbol < 0)
+        bare = self.shown_address(places[unnamed]).view(np.int64)
+        found[unnamed] = len(of_symbol) + np.searchsorted(distinct(bare), bare)
+        return found
 
     def symbol_name_ranks(self, places: Int64) -> Int64:
         """Ranks by symbol name, places without one last (and equal)."""
-        symbols, which = np.unique(self.symbol[places >> ROLE_BITS], return_inverse=True)
-        names = [self.symbols.name(number) for number in symbols.tolist() if number >= 0]
-        of_symbol = name_ranks(names)
-        if len(names) < len(symbols):
-            of_symbol = np.insert(of_symbol, 0, len(names))
-        return of_symbol[which.ravel()]
+        symbol = self.symbol[places >> ROLE_BITS]
+        present = np.zeros(len(self.symbols) + 1, np.bool_)
+        present[symbol] = True
+        numbers = np.flatnonzero(present[:-1])
+        rank = np.full(len(present), len(numbers), np.int64)
+        rank[numbers] = name_ranks([self.symbols.name(number) for number in numbers.tolist()])
+        found: Int64 = rank[symbol]
+        return found
 
     def chain_ranks(self, *, by_address: bool = False) -> Int64:
         """For every frame: its class as an entry of a callchain.
@@ -150,6 +155,14 @@ class Places:
         """The letter of a place: k for the kernel, . for user code ..."""
         return _LEVELS.get(place & (ROLES - 1)) or chr(self.level[place >> ROLE_BITS])
 
+    def levels_of(self, places: Int64) -> NDArray[np.uint8]:
+        """As level_of, of many places: the letters' numbers."""
+        roles = places & (ROLES - 1)
+        levels: NDArray[np.uint8] = self.level[places >> ROLE_BITS]
+        for role, letter in _LEVELS.items():
+            levels[roles == role] = ord(letter)
+        return levels
+
     def size(self, symbol: int) -> int:
         """The length of a symbol in bytes."""
         return int(self._symbol_end[symbol] - self._symbol_start[symbol])
@@ -178,6 +191,11 @@ class Places:
         """The name of the frame's DSO as perf report prints it."""
         dso = int(self.dso[frame])
         return self.dso_names[dso] if dso >= 0 else "[unknown]"
+
+    def dso_names_of(self, frames: NDArray[Any]) -> list[str]:
+        """As dso_name, of many frames."""
+        names = [*self.dso_names, "[unknown]"]  # the last for NOWHERE
+        return [names[number] for number in self.dso[frames].tolist()]
 
     def memory_address(self, place: int) -> int:
         """The address in memory of a place, as perf computes it back from the address that it keeps."""

@@ -108,6 +108,12 @@ class CallForest:
         self._roots = roots
         self._levels = levels
 
+    def have_nodes(self, roots: Int64) -> NDArray[np.bool_]:
+        """Which of some roots have nodes."""
+        first = self._roots.first_child
+        found: NDArray[np.bool_] = first[roots + 1] > first[roots]
+        return found
+
     def children_of_root(self, root: int) -> list[CallNode]:
         """The top nodes of a root's tree, in the order in which they are shown."""
         first, last = self._roots.first_child[root], self._roots.first_child[root + 1]

@@ -141,12 +141,11 @@ class Histogram:
     def texts(self, key: str, entries: Int64) -> list[str]:
         """The text of a key in each of some entries' rows."""
         values = self.keys[key]
-        numbers, column = values.number[entries].tolist(), values.column
+        numbers, column = values.number[entries], values.column
         if column.per_sample is not None:
             samples = self.entries.sums["samples"][entries, 0].tolist()
-            return [str(int(column.per_sample[number]) * count) for number, count in zip(numbers, samples, strict=True)]
-        made = {number: column.text(number) for number in set(numbers)}
-        return [made[number] for number in numbers]
+            return [str(int(column.per_sample[number]) * count) for number, count in zip(numbers.tolist(), samples, strict=True)]
+        return column.texts_of(numbers)
 
     def percent(self, metric: str, entry: int, member: int = 0) -> float:
         """A sum of an entry in percent of the total."""
@@ -235,6 +234,10 @@ class Trees:
         walkers = self._builder.walkers(wanted, padded)
         pruning = Pruning(relative=graph.percent / 100) if graph.relative else Pruning(self._minimum)
         return grow(self._classes, walkers, count, pruning, by_period=graph.style in ("graph", "fractal"))
+
+    def have_calls(self, entries: Int64) -> NDArray[np.bool_]:
+        """Which of some entries' trees have nodes."""
+        return self._forest.have_nodes(self._root_of[entries])
 
     def calls(self, entry: int) -> list[CallNode]:
         """The top nodes of an entry's tree."""

@@ -134,7 +134,9 @@ _OF_FUNCTION = ("dso", "symbol", "symbol_size", "dso_size")
 
 def _recipe(options: ReportOptions, layout: Layout) -> Recipe:
     """What samples are folded by to answer the options."""
-    chains = options.call_graph is not None or options.children or layout.has("parent") or bool(options.ignore_callees)
+    drawn = options.call_graph is not None and options.call_graph.style != "none"
+    parents = options.exclude_other or layout.has("parent")
+    chains = drawn or options.children or parents or bool(options.ignore_callees)
     sources = [key.source for key in layout.keys if key.source not in ("place", "parent")]
     if chains or _looks_at_places(options) or any(key.of_place for key in layout.keys):
         sources.append("frame")

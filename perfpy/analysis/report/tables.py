@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfpy.abi.columns import spans_index
+from perfpy.abi.columns import distinct, spans_index
 from perfpy.abi.flags import SampleType
-from perfpy.analysis.places import OF_CHAIN, OF_SAMPLE, ROLE_BITS, ROLES, Int64, sample_places
+from perfpy.analysis.places import OF_CHAIN, OF_SAMPLE, ROLE_BITS, Int64, chain_places, sample_places
 from perfpy.analysis.report.entries import Chains, Entries, EntryBuilder, Tables
 from perfpy.analysis.report.histogram import EventTotals, Histogram, KeyValues, Trees, sort_entries
 from perfpy.analysis.report.profile import LATENCY
@@ -189,11 +189,16 @@ class TableMaker:
 
     def _used_places(self) -> tuple[Int64, NDArray[np.int32]]:
         """The places that rows and callers have, and the number of each place among them; few of all that samples were at."""
-        used = np.zeros((max(len(self._known.ip), 1), ROLES), np.bool_)
-        if self._chains is not None:
-            used[self._chains.frames] = True
-        used.reshape(-1)[self._places] = True
-        number = np.cumsum(used, dtype=np.int32) - np.int32(1)
+        used = np.zeros(max(len(self._known.ip), 1) << ROLE_BITS, np.bool_)
+        if self._chains is not None and self._options.children:
+            frames, roles = self._chains.frames, self._chains.roles
+            used[chain_places(frames, roles)] = True
+            by_sample = frames[roles == OF_SAMPLE]
+            for role in distinct(self._sample_roles()):
+                used[chain_places(by_sample, role)] = True
+        used[self._places] = True
+        number = np.cumsum(used, dtype=np.int32)
+        number -= np.int32(1)
         return np.flatnonzero(used), number
 
     def _totals(self, entries: Entries, filtered: NDArray[np.bool_]) -> list[EventTotals]:

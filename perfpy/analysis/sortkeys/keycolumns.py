@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from perfpy.abi.columns import distinct, first_of_each
 from perfpy.analysis.places import ROLE_BITS, Int64, Places, name_ranks, ranks
 from perfpy.errors import UsageError
 
@@ -36,7 +37,9 @@ class KeyColumn(NamedTuple):
     the width that it asks for its column. per_sample: numbers that are printed
     times the samples of the row, instead of a text. compare(i, j): perf's own
     comparison, below 0 if i comes first, where it is no order and ranks are
-    but the next best; unnamed: which numbers make it so.
+    but the next best; unnamed: which numbers make it so. texts, widest: what
+    text says of each of many numbers, and the most that wide says of them,
+    where there is a faster way than one by one.
     """
 
     same: Int64
@@ -46,6 +49,20 @@ class KeyColumn(NamedTuple):
     per_sample: Int64 | None = None
     compare: Callable[[int, int], int] | None = None
     unnamed: NDArray[np.bool_] | None = None
+    texts: Callable[[Int64], list[str]] | None = None
+    widest: Callable[[Int64], int] | None = None
+
+    def texts_of(self, numbers: Int64) -> list[str]:
+        """What is printed for each of some numbers."""
+        if self.texts is not None:
+            return self.texts(numbers)
+        listed = numbers.tolist()
+        made = {number: self.text(number) for number in set(listed)}
+        return [made[number] for number in listed]
+
+    def width_of(self, numbers: Int64) -> int:
+        """The width that some different numbers ask for their column."""
+        return self.widest(numbers) if self.widest is not None else max(map(self.wide, numbers.tolist()), default=0)
 
 
 class LineNumbers(Protocol):
@@ -165,9 +182,22 @@ def thread(facts: Facts, values: Int64) -> KeyColumn:
 
 def dso(facts: Facts, places: Int64) -> KeyColumn:
     """The file that holds the place."""
-    rank, frames = facts.places.dso_ranks(places), (places >> ROLE_BITS).tolist()
+    known, frames = facts.places, places >> ROLE_BITS
+    rank = known.dso_ranks(places)
 
-    return KeyColumn(rank, rank, lambda i: facts.places.dso_name(frames[i]), lambda i: dso_width(facts, frames[i]))
+    def widest(numbers: Int64) -> int:
+        at = frames[numbers]
+        kinds = first_of_each(known.dso[at].astype(np.int64) << 1 | (known.symbol[at] >= 0))
+        return max((dso_width(facts, int(frame)) for frame in at[kinds]), default=0)
+
+    return KeyColumn(
+        rank,
+        rank,
+        lambda i: known.dso_name(int(frames[i])),
+        lambda i: dso_width(facts, int(frames[i])),
+        texts=lambda numbers: known.dso_names_of(frames[numbers]),
+        widest=widest,
+    )
 
 
 def dso_width(facts: Facts, frame: int) -> int:
@@ -186,28 +216,35 @@ _VERBOSE_WIDTH = _ADDRESS_DIGITS + len("0x") + len(" y ")
 def symbol(facts: Facts, places: Int64) -> KeyColumn:
     """The function, or the address where there is none."""
     known = facts.places
-    frames, addresses = (places >> ROLE_BITS).tolist(), known.shown_address(places).tolist()
+    frames, addresses = places >> ROLE_BITS, known.shown_address(places)
 
     def text(i: int) -> str:
-        return _verbose(facts, frames[i], addresses[i]) + symbol_text(known, int(places[i]), addresses[i])
+        return _verbose(facts, int(frames[i]), int(addresses[i])) + symbol_text(known, int(places[i]), int(addresses[i]))
+
+    def texts(numbers: Int64) -> list[str]:
+        return list(map(text, numbers.tolist())) if facts.verbose else symbol_texts(known, places[numbers], addresses[numbers])
 
     def wide(i: int) -> int:
         if known.symbol[frames[i]] < 0:
             return UNNAMED_WIDTH
-        return byte_width(known.name(frames[i])) + _LEVEL_WIDTH + (_VERBOSE_WIDTH if facts.verbose else 0)
+        return byte_width(known.name(int(frames[i]))) + _LEVEL_WIDTH + (_VERBOSE_WIDTH if facts.verbose else 0)
+
+    def widest(numbers: Int64) -> int:
+        kinds = first_of_each(known.symbol[frames[numbers]])
+        return max(map(wide, numbers[kinds].tolist()), default=0)
 
     same = known.symbol_ranks(places)
-    unnamed = known.symbol[places >> ROLE_BITS] < 0
+    unnamed = known.symbol[frames] < 0
     compare = _comparison(same, known.dso_ranks(places), unnamed, addresses)
-    return KeyColumn(same, known.symbol_name_ranks(places), text, wide, compare=compare, unnamed=unnamed)
+    return KeyColumn(same, known.symbol_name_ranks(places), text, wide, compare=compare, unnamed=unnamed, texts=texts, widest=widest)
 
 
-def _comparison(same: Int64, dso_rank: Int64, unnamed: NDArray[np.bool_], addresses: list[int]) -> Callable[[int, int], int]:
+def _comparison(same: Int64, dso_rank: Int64, unnamed: NDArray[np.bool_], addresses: NDArray[np.uint64]) -> Callable[[int, int], int]:
     """perf's comparison of places: without symbols by their addresses, whose difference is taken as a signed number."""
 
     def compare(i: int, j: int) -> int:
         if unnamed[i] and unnamed[j]:
-            distance = (addresses[j] - addresses[i]) % (1 << 64)
+            distance = (int(addresses[j]) - int(addresses[i])) % (1 << 64)
             return 0 if not distance else -1 if distance < 1 << 63 else 1
         if dso_rank[i] != dso_rank[j]:
             return -1 if dso_rank[i] < dso_rank[j] else 1
@@ -231,6 +268,16 @@ def symbol_text(known: Places, place: int, address: int) -> str:
     return f"[{known.level_of(place)}] {name}"
 
 
+def symbol_texts(known: Places, places: Int64, addresses: NDArray[np.uint64]) -> list[str]:
+    """As symbol_text, of many places; most of many have no symbol."""
+    symbols, levels = known.symbol[places >> ROLE_BITS], known.levels_of(places)
+    unnamed = {level: f"[{chr(level)}] 0x%016x" for level in distinct(levels).tolist()}
+    found = [unnamed[level] % address for level, address in zip(levels.tolist(), addresses.tolist(), strict=True)]
+    for at in np.flatnonzero((symbols >= 0) | (addresses == 0)).tolist():
+        found[at] = symbol_text(known, int(places[at]), int(addresses[at]))
+    return found
+
+
 def symbol_offset(facts: Facts, places: Int64) -> KeyColumn:
     """The function and the offset in it."""
     known = facts.places
@@ -249,7 +296,7 @@ def symbol_offset(facts: Facts, places: Int64) -> KeyColumn:
         return f"[{known.level_of(int(places[i]))}] {'0x' if addresses[i] else ''}{addresses[i]:0{_OFFSET_DIGITS}x}"
 
     unnamed = known.symbol[places >> ROLE_BITS] < 0
-    by_symbol = _comparison(symbol_ranks, known.dso_ranks(places), unnamed, addresses)
+    by_symbol = _comparison(symbol_ranks, known.dso_ranks(places), unnamed, shown)
 
     def compare(i: int, j: int) -> int:
         return by_symbol(i, j) or (addresses[i] < addresses[j]) - (addresses[i] > addresses[j])

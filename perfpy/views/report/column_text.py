@@ -16,8 +16,6 @@ from perfpy.analysis.sortkeys.names import Cell, Metric, SortKey, Unit
 from perfpy.views.report.share_colour import coloured
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from perfpy.analysis.report.calltree import Int64
     from perfpy.analysis.report.histogram import Histogram
 
@@ -87,7 +85,8 @@ class MetricColumnText:
         metric, histogram, width = self.entry, self._histogram, self._number_width
         if metric.unit is Unit.PERCENT:
             percents = histogram.percents(metric.value, entries, member).tolist()
-            texts = [f" {percent:{width}.2f}%" for percent in percents]
+            made = {percent: f" {percent:{width}.2f}%" for percent in set(percents)}  # many have the same few samples
+            texts = [made[percent] for percent in percents]
             return list(map(coloured, percents, texts)) if self._colour else texts
         if metric.unit is Unit.NUMBER:
             return [f" {value:{width}d}" for value in histogram.entries.sums[metric.value][entries, member].tolist()]
@@ -118,12 +117,13 @@ class KeyColumnText:
         texts = self._histogram.texts(self.entry.name, entries)
         if self._separator:
             texts = [text.replace(self._separator[0], ".") for text in texts]
-        cells = [_set(text, self.entry.cell, self.width) for text in texts]
         values = self._histogram.keys[self.entry.name]
-        if values.column.unnamed is not None:  # addresses stay whole
-            for at in np.flatnonzero(values.column.unnamed[values.number[entries]]).tolist():
-                cells[at] = texts[at]
-        return cells
+        if values.column.unnamed is None:
+            made = {text: _set(text, self.entry.cell, self.width) for text in set(texts)}
+            return [made[text] for text in texts]
+        for at in np.flatnonzero(~values.column.unnamed[values.number[entries]]).tolist():  # addresses stay whole
+            texts[at] = _set(texts[at], self.entry.cell, self.width)
+        return texts
 
 
 def _set(text: str, cell: Cell, width: int) -> str:
@@ -152,7 +152,7 @@ def _filled(text: str, width: int) -> str:
 class KeyWidths:
     """The widths that some entries of a table ask for."""
 
-    def __init__(self, histogram: Histogram, entries: Sequence[int]) -> None:
+    def __init__(self, histogram: Histogram, entries: Int64 | list[int]) -> None:
         self._histogram = histogram
         self._entries = entries
 
@@ -168,4 +168,4 @@ class KeyWidths:
         if key.late and histogram.leader.samples == 1:
             return 0
         values = histogram.keys[key.name]
-        return max(map(values.column.wide, distinct(values.number[self._entries]).tolist()), default=0)
+        return values.column.width_of(distinct(values.number[self._entries]))

@@ -5,7 +5,10 @@ What enters: a Histogram. What leaves: lines of text, perf 6.12's.
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
 
 from perfpy.analysis.sortkeys.keycolumns import byte_width
 from perfpy.analysis.sortkeys.names import Metric
@@ -70,7 +73,7 @@ class HistogramText:
         fields = [entry for entry in histogram.layout.fields if isinstance(entry, Metric) or entry.event in (None, event)]
         shown = [entry for entry in fields if entry.name not in histogram.layout.hidden]
         self._last = histogram.layout.fields[-1]
-        wide = KeyWidths(histogram, histogram.shown().tolist())
+        wide = KeyWidths(histogram, histogram.shown())
         self.columns = [
             MetricColumnText(entry, histogram, options, self._user_width(entry))
             if isinstance(entry, Metric)
@@ -93,15 +96,26 @@ class HistogramText:
         shown = shown[histogram.percents(measure, shown) >= self._options.percent_limit]
         for first in range(0, len(shown), _ROWS_AT_ONCE):
             entries = shown[first : first + _ROWS_AT_ONCE]
+            rows = self._rows(entries)
             if writer is None or trees is None:
-                yield from self._rows(entries)
+                yield from rows
                 continue
-            for entry, row in zip(entries.tolist(), self._rows(entries), strict=True):
-                yield row
+            done = 0
+            for at in np.flatnonzero(trees.have_calls(entries)).tolist():  # most rows of long tables have none
+                yield from rows[done : at + 1]
+                done, entry = at + 1, int(entries[at])
                 stem = Stem(histogram.weight(entry), histogram.leader.period, *trees.under(entry))
                 yield from writer.lines(histogram.calls(entry), stem)
+            yield from rows[done:]
 
-    def _rows(self, entries: Int64) -> Iterator[str]:
-        widths = [0 if column.entry is self._last else column.width for column in self.columns]
-        for cells in zip(*(column.cells(entries) for column in self.columns), strict=True):
-            yield row_line(cells, widths, self._options.separator)
+    def _rows(self, entries: Int64) -> list[str]:
+        filled = [_filled(column.cells(entries), 0 if column.entry is self._last else column.width) for column in self.columns]
+        separator = self._options.separator
+        if separator:
+            return list(map(separator.join, zip(*filled, strict=True)))
+        return list(map(GAP.join, zip(repeat(""), *filled, strict=False)))
+
+
+def _filled(cells: list[str], width: int) -> list[str]:
+    """The cells of a column, filled to its width: mostly they are already."""
+    return cells if min(map(len, cells), default=width) >= width else [_padded(cell, width) for cell in cells]

@@ -8,18 +8,19 @@ above call nothing but this.
 
 from __future__ import annotations
 
-from functools import cached_property
 from os import fspath
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perfpy.abi.flags import PerfType, RecordType
+from perfpy.abi.light import NamedTuple, cached_property
 from perfpy.errors import OutputFailed, UsageError
 from perfpy.perfdata.reader import PerfData
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from os import PathLike
     from types import TracebackType
+    from typing import Any
 
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.report.report import Report

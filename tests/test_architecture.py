@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from perfpy.perfdata.features import Feature
 from tests.builders.perfdata import simple_recording
 
 if TYPE_CHECKING:
@@ -252,6 +253,18 @@ def test_headers_are_shown_without_anything_heavy(line, tmp_path):
     assert process.returncode == 0, process.stderr[-500:]
     assert "perfpy" in loaded
     assert not loaded & (HEAVY | {"click", "inspect"})
+
+
+@pytest.mark.parametrize("line", ["report --header-only", "script --header-only"])
+def test_headers_are_shown_without_anything_slow(line, tmp_path):
+    """Python's own start takes as long as perf's whole run: what is added counts."""
+    (tmp_path / "perf.data").write_bytes(simple_recording(3).feature(Feature.HOSTNAME, "here").file())
+    before, _ = loaded_by(cwd=tmp_path, start="pass")
+    loaded, process = loaded_by(*line.split(), "-i", "perf.data", cwd=tmp_path)
+    assert process.returncode == 0, process.stderr[-500:]
+    assert "# hostname : here" in process.stdout
+    found = (loaded - before) & (SLOW_TO_IMPORT | ALSO_SLOW - {"struct"} | {"functools", "collections"})
+    assert not found
 
 
 def test_a_report_loads_nothing_of_pipes_and_tracepoints(tmp_path):

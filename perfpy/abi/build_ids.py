@@ -5,12 +5,16 @@ their BUILD_ID feature: this much is needed to read any header. Layout: struct
 perf_record_header_build_id in tools/lib/perf/include/perf/event.h.
 """
 
-# no `from __future__ import annotations`: a NamedTuple is made in half the time from types that are there
+from __future__ import annotations
 
 import struct
-from typing import Final, NamedTuple
 
 from perfpy.abi.framing import padded, text
+from perfpy.abi.light import NamedTuple
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from typing import Final
 
 MISC_BUILD_ID_SIZE: Final = 1 << 15  # the 21st byte of build_id holds its length
 

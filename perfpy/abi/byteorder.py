@@ -5,7 +5,10 @@ What enters: bytes, and "<" or ">" as struct has it. What leaves: a as_number.
 
 from __future__ import annotations
 
-from typing import Final, Literal
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from typing import Final, Literal
+
 
 ORDERS: Final[dict[str, Literal["little", "big"]]] = {"<": "little", ">": "big"}
 

@@ -20,7 +20,7 @@ import numpy as np
 from perfpy.abi.flags import MISC_SWITCH_OUT, RecordType
 from perfpy.abi.records import Switch, SwitchCpuWide
 from perfpy.errors import PerfError
-from perfpy.perfdata.features import Feature
+from perfpy.perfdata.features import Feature, key_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -52,7 +52,7 @@ class Parallelism:
         if Switch not in kinds or SwitchCpuWide in kinds:
             reason = "latency and parallelism need the context switches of processes: record with --switch-events and without -a"
             raise PerfError(f"{data.path}: {reason}")
-        cpus = data.features.get(Feature.NRCPUS.key)
+        cpus = data.features.get(key_of(Feature.NRCPUS))
         return cls(records, cpus.available if cpus is not None else len(records) + 1)
 
     def add_to(self, samples: SampleView) -> SampleView:

@@ -44,10 +44,10 @@ class Environment:
         self._proc = proc
         self._sys = sys
 
-    def features(self) -> dict[Feature, Any]:
+    def features(self) -> dict[int, Any]:
         """Everything that does not depend on the recording."""
         system = os.uname()
-        known: dict[Feature, Any] = {
+        known: dict[int, Any] = {
             Feature.HOSTNAME: system.nodename,
             Feature.OSRELEASE: system.release,
             Feature.ARCH: system.machine,

@@ -7,10 +7,10 @@ status). A failure is one line on stderr, `perfpy COMMAND: what, where, what to
 try`; PERFPY_DEBUG=1 shows the traceback too. A command is imported when it is
 called, and click only for help and for lines that name no command.
 
-The start of `list` and `stat` is measured against perf's own, and importing
-the standard library's typing, re, contextlib and enum would be a
-third of it. So the modules that these two load keep three rules, which
-tests/test_architecture.py holds:
+The start of `list`, `stat` and `report --header-only` is measured against
+perf's own, and importing the standard library's typing, re, contextlib and
+enum would be a third of it. So the modules that these load keep three rules,
+which tests/test_architecture.py holds:
 
   - names for annotations come from an import that only type checkers read, for
     which they know this idiom (`from typing import TYPE_CHECKING` is an import):
@@ -19,7 +19,7 @@ tests/test_architecture.py holds:
         if TYPE_CHECKING:
             from typing import Any, Final
 
-  - a small value is a class with __slots__, not a NamedTuple or a dataclass;
+  - a small value is a class with __slots__ or perfpy.abi.light's NamedTuple, not typing's or a dataclass;
   - what only some calls need is imported in the function that needs it.
 """
 
@@ -101,9 +101,9 @@ def main(args: Sequence[str] | None = None) -> None:
 
 def _end_at_ctrl_c() -> None:
     """As perf does; an exception while numpy is imported would be told as a numpy that is broken."""
-    import signal  # which takes a millisecond, so not for all
+    import _signal  # type: ignore[import-not-found]  # what signal makes enums of, which takes as long as a header does
 
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
 
 def run(args: Sequence[str]) -> int:

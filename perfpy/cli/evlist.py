@@ -5,9 +5,11 @@ What enters: perf evlist's options. What leaves: perf's plain text.
 
 from __future__ import annotations
 
-from typing import Any
-
 from perfpy.cli.options import fail, input_options, option, perf_command
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from typing import Any
 
 
 @perf_command()

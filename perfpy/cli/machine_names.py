@@ -8,13 +8,12 @@ are taken.
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import TYPE_CHECKING
-
 from perfpy.abi.flags import PerfType
+from perfpy.abi.light import cached_property
 from perfpy.errors import KernelRefused
 from perfpy.views.facts.attr import FileNames
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from perfpy.perfdata.reader import PerfData
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
     from perfpy.recording import Recording
@@ -22,28 +21,41 @@ _DEFAULT_FILE = "perf.data"
 _PIPE = "-"
 
 
-@contextmanager
-def open_recording(values: Mapping[str, Any], *, as_stored: bool = False) -> Iterator[Recording]:
+def open_recording(values: Mapping[str, Any], *, as_stored: bool = False) -> OpenRecording:
     """The recording that a command's values `input`, `force` and (where it has one) `quiet` ask for.
 
     as_stored: its records are wanted as they stand in the file, not by time.
-    Raises BadPerfData when it cannot be read, or belongs to somebody else and
-    `force` is not given.
+    The `with` statement raises BadPerfData when it cannot be read, or belongs
+    to somebody else and `force` is not given.
     """
-    # reading is not needed for help
-    from perfpy.recording import Recording
+    return OpenRecording(values, as_stored=as_stored)
 
-    # numpy, when it comes, need not start threads for linear algebra: they spin for 50 ms. The commands that
-    # run programs of the user's do not come here
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    recording = Recording(values["input"] or default_input(), check_owner=not values["force"], as_stored=as_stored)
-    try:
-        with recording:
-            yield recording
-    finally:
-        if not values.get("quiet"):
-            for warning in recording.warnings:
-                print(f"Warning: {recording.path}: {warning}", file=sys.stderr)
+
+class OpenRecording:
+    """Opens a recording for a `with` statement. (No contextmanager: see perfpy.cli.)"""
+
+    __slots__ = ("_as_stored", "_recording", "_values")
+
+    def __init__(self, values: Mapping[str, Any], *, as_stored: bool) -> None:
+        self._values = values
+        self._as_stored = as_stored
+
+    def __enter__(self) -> Recording:
+        # reading is not needed for help
+        from perfpy.recording import Recording
+
+        # numpy, when it comes, need not start threads for linear algebra: they spin for 50 ms. The commands that
+        # run programs of the user's do not come here
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        values = self._values
+        self._recording = Recording(values["input"] or default_input(), check_owner=not values["force"], as_stored=self._as_stored)
+        return self._recording
+
+    def __exit__(self, *error: object) -> None:
+        self._recording.close()
+        if not self._values.get("quiet"):
+            for warning in self._recording.warnings:
+                print(f"Warning: {self._recording.path}: {warning}", file=sys.stderr)
 
 
 def default_input() -> str:

@@ -6,8 +6,6 @@ people, else perf's plain text; or JSON, HTML and other formats, where asked.
 
 from __future__ import annotations
 
-from typing import Any, Final
-
 from perfpy.cli.options import (
     argument,
     choice,
@@ -23,6 +21,10 @@ from perfpy.cli.options import (
     unsigned,
     verbose_option,
 )
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from typing import Any, Final
 
 #: -g without a value
 _CALL_GRAPH: Final = "graph,0.5,caller,function,percent"

@@ -6,7 +6,6 @@ What enters: perf script's options. What leaves: perf's plain text.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.cli.options import (
     fail,
@@ -21,7 +20,10 @@ from perfpy.cli.options import (
     verbose_option,
 )
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
+    from typing import Any, Final
+
     from perfpy.recording import Recording
     from perfpy.views.script.fields import OutputFields
     from perfpy.views.script.run import ScriptOptions, ScriptRun

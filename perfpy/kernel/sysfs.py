@@ -8,7 +8,8 @@ Layout: Documentation/ABI/testing/sysfs-bus-event_source-devices*.
 from __future__ import annotations
 
 import os
-from functools import cached_property
+
+from perfpy.abi.light import cached_property
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:

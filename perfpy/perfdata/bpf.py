@@ -9,12 +9,14 @@ here. BTF: struct btf_header, btf_type in include/uapi/linux/btf.h.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.flags import NATIVE_ENDIAN
+from perfpy.abi.light import NamedTuple
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from typing import Final
 
     from perfpy.perfdata.feature_values import BpfProgram, BpfTypes
 
@@ -53,8 +55,7 @@ def bpf_functions(program: BpfProgram, types: Iterable[BpfTypes], endian: str = 
         btf = next((entry.data for entry in types if info.btf_id and entry.id == info.btf_id), b"")
         names = program_function_names(info.name, len(functions), info.function_types(), btf, endian)
         return [
-            BpfFunction(info.id, kernel_name(tag, name), address, size)
-            for name, (tag, address, size) in zip(names, functions, strict=True)
+            BpfFunction(info.id, kernel_name(tag, name), address, size) for name, (tag, address, size) in zip(names, functions, strict=True)
         ]
     except (struct.error, ValueError, IndexError, OverflowError):  # places may be 64-bit numbers that no offset can be
         return []

@@ -6,11 +6,12 @@ the modifiers of who is counted ("cycles:u").
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
 from perfpy.abi.flags import BREAKPOINT_R, BREAKPOINT_W, BREAKPOINT_X, PerfType
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
+    from typing import Final
+
     from perfpy.abi.attr import EventAttr
 
 _HARDWARE: Final = (

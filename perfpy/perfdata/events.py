@@ -6,14 +6,14 @@ headers and lists of events are shown without it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
 from perfpy.abi.flags import PerfType
 from perfpy.perfdata.event_names import default_name
-from perfpy.perfdata.features import Feature
+from perfpy.perfdata.features import Feature, key_of
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Final
 
     from perfpy.abi.attr import EventAttr
     from perfpy.abi.user_records import EventUpdate
@@ -53,7 +53,7 @@ class FileEvent:
 
 def make_events(preamble: Preamble, tracing: Tracing | None) -> list[FileEvent]:
     """The events, named by EVENT_DESC, their tracepoint or their attr; then by what EVENT_UPDATE records say."""
-    described = preamble.features.get(Feature.EVENT_DESC.key, ())
+    described = preamble.features.get(key_of(Feature.EVENT_DESC), ())
     events = []
     for index, (attr, ids) in enumerate(preamble.events):
         point = _tracepoint(attr, tracing)
@@ -63,7 +63,7 @@ def make_events(preamble: Preamble, tracing: Tracing | None) -> list[FileEvent]:
         for event in events:
             if update.id in event.ids:
                 _apply_update(event, update)
-    _apply_groups(events, preamble.features.get(Feature.GROUP_DESC.key, ()))
+    _apply_groups(events, preamble.features.get(key_of(Feature.GROUP_DESC), ()))
     return events
 
 

@@ -4,11 +4,15 @@ What enters and leaves: nothing but the types; perfpy.perfdata.features turns
 them into bytes and back. Each one's layout stands in its first line.
 """
 
-# no `from __future__ import annotations`: a NamedTuple is made in half the time from types that are there
+from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from perfpy.abi.light import NamedTuple
 
-from perfpy.abi.attr import EventAttr
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from perfpy.abi.attr import EventAttr
 
 
 class CpuCount(NamedTuple):

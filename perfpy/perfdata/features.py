@@ -11,13 +11,11 @@ TRACING_DATA is left as bytes here (perfdata.tracing reads it).
 
 from __future__ import annotations
 
-from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
 from perfpy.abi import build_ids
 from perfpy.abi.attr import EventAttr
-from perfpy.abi.flags import ATTR_SIZE_VER0, RecordType
+from perfpy.abi.flags import ATTR_SIZE_VER0, RecordType, names_of
 from perfpy.abi.framing import HEADER, aligned, with_header
+from perfpy.abi.light import NamedTuple
 from perfpy.perfdata.feature_values import (
     AuxtraceIndexEntry,
     BpfProgram,
@@ -41,51 +39,57 @@ from perfpy.perfdata.feature_values import (
 )
 from perfpy.perfdata.fields import FieldReader, FieldWriter
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any, Final
 
     from perfpy.abi.build_ids import HeaderBuildId
 
 
-class Feature(IntEnum):
+class Feature:
     """The number of a feature: its bit in the file header (HEADER_*)."""
 
-    TRACING_DATA = 1
-    BUILD_ID = 2
-    HOSTNAME = 3
-    OSRELEASE = 4
-    VERSION = 5
-    ARCH = 6
-    NRCPUS = 7
-    CPUDESC = 8
-    CPUID = 9
-    TOTAL_MEM = 10
-    CMDLINE = 11
-    EVENT_DESC = 12
-    CPU_TOPOLOGY = 13
-    NUMA_TOPOLOGY = 14
-    BRANCH_STACK = 15
-    PMU_MAPPINGS = 16
-    GROUP_DESC = 17
-    AUXTRACE = 18
-    STAT = 19
-    CACHE = 20
-    SAMPLE_TIME = 21
-    MEM_TOPOLOGY = 22
-    CLOCKID = 23
-    DIR_FORMAT = 24
-    BPF_PROG_INFO = 25
-    BPF_BTF = 26
-    COMPRESSED = 27
-    CPU_PMU_CAPS = 28
-    CLOCK_DATA = 29
-    HYBRID_TOPOLOGY = 30
-    PMU_CAPS = 31
+    TRACING_DATA: Final = 1
+    BUILD_ID: Final = 2
+    HOSTNAME: Final = 3
+    OSRELEASE: Final = 4
+    VERSION: Final = 5
+    ARCH: Final = 6
+    NRCPUS: Final = 7
+    CPUDESC: Final = 8
+    CPUID: Final = 9
+    TOTAL_MEM: Final = 10
+    CMDLINE: Final = 11
+    EVENT_DESC: Final = 12
+    CPU_TOPOLOGY: Final = 13
+    NUMA_TOPOLOGY: Final = 14
+    BRANCH_STACK: Final = 15
+    PMU_MAPPINGS: Final = 16
+    GROUP_DESC: Final = 17
+    AUXTRACE: Final = 18
+    STAT: Final = 19
+    CACHE: Final = 20
+    SAMPLE_TIME: Final = 21
+    MEM_TOPOLOGY: Final = 22
+    CLOCKID: Final = 23
+    DIR_FORMAT: Final = 24
+    BPF_PROG_INFO: Final = 25
+    BPF_BTF: Final = 26
+    COMPRESSED: Final = 27
+    CPU_PMU_CAPS: Final = 28
+    CLOCK_DATA: Final = 29
+    HYBRID_TOPOLOGY: Final = 30
+    PMU_CAPS: Final = 31
 
-    @property
-    def key(self) -> str:
-        """Its name in PerfData.features: "hostname", "build_id" ..."""
-        return self.name.lower()
+
+#: number -> name
+FEATURE_NAMES: Final = names_of(Feature)
+
+
+def key_of(feature: int) -> str:
+    """A feature's name in PerfData.features: "hostname", "build_id" ..."""
+    return FEATURE_NAMES[feature].lower()
 
 
 class Codec(NamedTuple):
@@ -345,7 +349,7 @@ _NUMBER: Final = Codec(FieldReader.u64, FieldWriter.u64)
 _RAW: Final = Codec(lambda r: r.raw(r.left), FieldWriter.raw)
 _MARK: Final = Codec(lambda _reader: True, lambda _writer, _value: None)  # the section's being there is all it says
 
-FEATURES: Final[dict[Feature, Codec]] = {
+FEATURES: Final[dict[int, Codec]] = {
     Feature.TRACING_DATA: _RAW,
     Feature.BUILD_ID: Codec(_read_build_ids, _write_build_ids),
     Feature.HOSTNAME: _STRING,
@@ -380,7 +384,7 @@ FEATURES: Final[dict[Feature, Codec]] = {
 }
 
 
-def decode_feature(feature: Feature, data: bytes, endian: str = "<", *, cpus: int | None = None) -> Any:
+def decode_feature(feature: int, data: bytes, endian: str = "<", *, cpus: int | None = None) -> Any:
     """The value of a feature section.
 
     cpus: how many CPUs NRCPUS says are available, for CPU_TOPOLOGY. Raises ValueError when the bytes do not hold it.
@@ -391,7 +395,7 @@ def decode_feature(feature: Feature, data: bytes, endian: str = "<", *, cpus: in
     return FEATURES[feature].decode(FieldReader(data, endian, cpus=cpus))
 
 
-def encode_feature(feature: Feature, value: Any, endian: str = "<") -> bytes:
+def encode_feature(feature: int, value: Any, endian: str = "<") -> bytes:
     """The section's bytes: the mirror of decode_feature().
 
     >>> len(encode_feature(Feature.HOSTNAME, "vm"))

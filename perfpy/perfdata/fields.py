@@ -9,14 +9,16 @@ of 64 that includes the terminating NUL.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, TypeVar
 
 from perfpy.abi.byteorder import as_number
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from typing import TypeVar
 
-_T = TypeVar("_T")
+    _T = TypeVar("_T")
+
 _NAME_ALIGN = 64
 
 

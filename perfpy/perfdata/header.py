@@ -16,7 +16,6 @@ tools/perf/Documentation/perf.data-file-format.txt:
 from __future__ import annotations
 
 import struct
-from typing import Final, NamedTuple
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import (
@@ -27,6 +26,11 @@ from perfpy.abi.flags import (
     ATTR_SIZE_VER4,
     ATTR_SIZE_VER5,
 )
+from perfpy.abi.light import NamedTuple
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from typing import Final
 
 MAGIC: Final = {"<": b"PERFILE2", ">": b"2ELIFREP"}
 MAGIC_V1: Final = b"PERFFILE"  # the same in both byte orders: the attr size tells them apart

@@ -14,7 +14,7 @@ from perfpy.abi.build_ids import HeaderBuildId
 from perfpy.abi.flags import RecordType
 from perfpy.abi.framing import HEADER
 from perfpy.perfdata.early_features import early_features
-from perfpy.perfdata.features import Feature
+from perfpy.perfdata.features import Feature, key_of
 from perfpy.perfdata.header import PIPE_HEADER_SIZE, PipeHeader, Section
 from perfpy.perfdata.preamble import Preamble
 from perfpy.perfdata.stream import RecordStream
@@ -80,7 +80,7 @@ class PipePreamble:
         elif isinstance(value, user_records.EventUpdate):
             preamble.updates.append(value)
         elif isinstance(value, HeaderBuildId):
-            key = Feature.BUILD_ID.key
+            key = key_of(Feature.BUILD_ID)
             preamble.features[key] = (*preamble.features.get(key, ()), value)
         elif isinstance(value, user_records.HeaderFeature):
             self._keep_feature(value.feat_id, value.data)

@@ -8,15 +8,15 @@ others (perfpy.abi.user_records).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from perfpy.abi.byteorder import as_number
 from perfpy.errors import BadPerfData
-from perfpy.perfdata.features import Feature, decode_feature
+from perfpy.perfdata.features import FEATURE_NAMES, Feature, decode_feature, key_of
 from perfpy.perfdata.header import SECTION_SIZE, FileHeader, PipeHeader, Section, decode_attr_table
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from perfpy.abi import user_records
     from perfpy.abi.attr import EventAttr
@@ -44,15 +44,13 @@ class Preamble:
 
     def add_feature(self, number: int, data: bytes, endian: str, warn: Warn) -> None:
         """Decode a feature; one that is not known here is only listed, one that is damaged left out with a warning."""
-        try:
-            feature = Feature(number)
-        except ValueError:
+        if number not in FEATURE_NAMES:
             return
         try:
-            count = self.features.get(Feature.NRCPUS.key)
-            self.features[feature.key] = decode_feature(feature, data, endian, cpus=count.available if count else None)
+            count = self.features.get(key_of(Feature.NRCPUS))
+            self.features[key_of(number)] = decode_feature(number, data, endian, cpus=count.available if count else None)
         except ValueError as error:
-            warn(f"feature {feature.name}: {error}; left out")
+            warn(f"feature {FEATURE_NAMES[number]}: {error}; left out")
 
 
 def read_preamble(source: Source, header: FileHeader | PipeHeader, warn: Warn) -> Preamble:

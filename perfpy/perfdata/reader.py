@@ -12,21 +12,21 @@ each iteration over the samples, a chunk at a time.
 from __future__ import annotations
 
 import os
-import re
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
 
 from perfpy.abi.flags import SampleType
+from perfpy.abi.light import cached_property
 from perfpy.errors import BadPerfData
 from perfpy.perfdata.events import FileEvent, make_events
-from perfpy.perfdata.features import Feature
+from perfpy.perfdata.features import Feature, key_of
 from perfpy.perfdata.header import HEADER_SIZE, FileHeader, PipeHeader, decode_header
 from perfpy.perfdata.preamble import read_preamble
 from perfpy.perfdata.source import Origin, Source, open_source
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from types import TracebackType
+    from typing import Any
 
     from perfpy.abi.columns import Columns
     from perfpy.perfdata.batches import Batch, StoredBatch
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.tracing import Tracing
 
 _MAIN_FILE = "data"
-_THREAD_FILE = re.compile(r"data\.\d+")
+_THREAD_FILES = "data."  # and a number
 
 
 class PerfData:
@@ -90,7 +90,8 @@ class PerfData:
         folder = os.fspath(origin) if isinstance(origin, (str, os.PathLike)) and os.path.isdir(origin) else ""
         if folder and not os.path.exists(os.path.join(folder, _MAIN_FILE)):
             raise BadPerfData(folder, f"a folder without a recording (a file {_MAIN_FILE!r}) in it", remedy="name the file itself with -i")
-        names = sorted(filter(_THREAD_FILE.fullmatch, os.listdir(folder)), key=lambda name: int(name[5:])) if folder else []
+        numbers = [name.removeprefix(_THREAD_FILES) for name in os.listdir(folder) if name.startswith(_THREAD_FILES)] if folder else []
+        names = [_THREAD_FILES + number for number in sorted((n for n in numbers if n.isdecimal() and n.isascii()), key=int)]
         self._sources.append(open_source(os.path.join(folder, _MAIN_FILE) if folder else origin))
         self._sources += [open_source(os.path.join(folder, name)) for name in names]
         return self._sources[0]
@@ -137,7 +138,7 @@ class PerfData:
     @cached_property
     def tracing(self) -> Tracing | None:
         """What the file knows of its tracepoints; None when it says nothing."""
-        section = self.features.get(Feature.TRACING_DATA.key)
+        section = self.features.get(key_of(Feature.TRACING_DATA))
         if section is None:
             return None
         # only recordings of tracepoints need it

@@ -9,9 +9,12 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from typing import BinaryIO, TypeAlias
 
 from perfpy.errors import BadPerfData
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from typing import BinaryIO, TypeAlias
 
 SPOOL_PIECE = 1 << 20
 

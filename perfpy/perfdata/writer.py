@@ -49,13 +49,13 @@ class RecordWriter(Protocol):
     path: str
     size: int  # bytes written so far, the head included
 
-    def begin(self, events: Sequence[WrittenEvent], features: Mapping[Feature, bytes]) -> None:
+    def begin(self, events: Sequence[WrittenEvent], features: Mapping[int, bytes]) -> None:
         """Write what stands in front of the records."""
 
     def write(self, *slices: Slice) -> None:
         """Append whole records, given in any number of pieces."""
 
-    def finish(self, features: Mapping[Feature, bytes]) -> None:
+    def finish(self, features: Mapping[int, bytes]) -> None:
         """Write what stands behind the records."""
 
     def close(self) -> None:
@@ -87,7 +87,7 @@ class FileWriter:
         """Where the records are."""
         return Section(self._data_start, self.size - self._data_start)
 
-    def begin(self, events: Sequence[WrittenEvent], features: Mapping[Feature, bytes]) -> None:
+    def begin(self, events: Sequence[WrittenEvent], features: Mapping[int, bytes]) -> None:
         """Write the head. A reader sees the events at once, and data up to the end of the file.
 
         features: are written by finish(); here only a pipe needs them.
@@ -135,7 +135,7 @@ class FileWriter:
         except OSError:  # a device: what is there stays there
             pass
 
-    def finish(self, features: Mapping[Feature, bytes]) -> None:
+    def finish(self, features: Mapping[int, bytes]) -> None:
         """Write the features behind the data, and the final header.
 
         Raises OutputFailed when there is no room for the features; the file
@@ -179,7 +179,7 @@ class PipeWriter:
         self.fd = fd
         self.size = 0
 
-    def begin(self, events: Sequence[WrittenEvent], features: Mapping[Feature, bytes]) -> None:
+    def begin(self, events: Sequence[WrittenEvent], features: Mapping[int, bytes]) -> None:
         """Write the pipe header, every event, every feature, and the tracepoints' formats."""
         parts = [PipeHeader(NATIVE_ENDIAN).encode()]
         parts += (encode(HeaderAttr(0, event.attr, event.ids), NATIVE_ENDIAN) for event in events)
@@ -206,7 +206,7 @@ class PipeWriter:
             except OSError as error:
                 raise _output_failed("standard output", error) from None
 
-    def finish(self, features: Mapping[Feature, bytes]) -> None:
+    def finish(self, features: Mapping[int, bytes]) -> None:
         """Nothing: a stream has no end section."""
         del features
 

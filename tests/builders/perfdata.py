@@ -15,7 +15,7 @@ from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import SampleType
 from perfpy.abi.sample_encoding import encode_sample
 from perfpy.abi.sample_id import IdLayout, SampleId
-from perfpy.perfdata.features import Feature, encode_feature
+from perfpy.perfdata.features import encode_feature
 from perfpy.perfdata.header import HEADER_SIZE, AttrEntry, FileHeader, PipeHeader, Section
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class PerfDataBuilder:
             self.record(kind(0, data))
         return self
 
-    def feature(self, feature: Feature, value: Any) -> PerfDataBuilder:
+    def feature(self, feature: int, value: Any) -> PerfDataBuilder:
         """A feature section."""
         self.features[feature] = encode_feature(feature, value, self.endian)
         return self

@@ -98,7 +98,7 @@ USER = [
     u.Compressed2(0, b"12345"),
 ]
 
-FEATURES: dict[Feature, Any] = {
+FEATURES: dict[int, Any] = {
     Feature.TRACING_DATA: b"\x17\x08Dtracing",
     Feature.BUILD_ID: (
         HeaderBuildId(2 | MISC_BUILD_ID_SIZE, -1, bytes(range(20)), "/bin/true"),

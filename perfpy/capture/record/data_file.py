@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from perfpy.capture.record.output import Output
     from perfpy.capture.record.sample_counters import SampleCounters
     from perfpy.kernel.procfs import ProcFs
-    from perfpy.perfdata.features import Feature
     from perfpy.perfdata.packing import Packer
 
 _PIECE = 1 << 16  # synthesized records are written in pieces of about this size
@@ -78,7 +77,7 @@ class DataFile:
     def begin(self, *, first: bool = True) -> None:
         """Write everything that stands in front of the samples; first: the command has not started yet."""
         events = [WrittenEvent(event.attr, self._counters.ids(event)) for event in self._counters.events]
-        features: dict[Feature, bytes] = {}
+        features: dict[int, bytes] = {}
         if self._output.is_pipe:
             features = self._collect()
         self._output.begin(events, features)
@@ -156,14 +155,14 @@ class DataFile:
             self._write(self._synthesized())
         self._output.finish(self._final_features())
 
-    def _final_features(self) -> dict[Feature, bytes]:
+    def _final_features(self) -> dict[int, bytes]:
         if self._output.is_pipe:
             return {}
         hits = self._scan()
         build_ids = self._build_ids(hits) if hits and self._options.buildids else ()
         return self._collect(times=(hits.first_time, hits.last_time) if hits else (0, 0), build_ids=build_ids)
 
-    def _collect(self, *, times: tuple[int, int] = (0, 0), build_ids: Sequence[HeaderBuildId] = ()) -> dict[Feature, bytes]:
+    def _collect(self, *, times: tuple[int, int] = (0, 0), build_ids: Sequence[HeaderBuildId] = ()) -> dict[int, bytes]:
         return self._features.collect(
             tracing=self._tracing,
             times=times,

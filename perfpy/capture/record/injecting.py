@@ -21,7 +21,7 @@ from perfpy.abi.flags import MISC_MMAP_BUILD_ID, MISC_USER, NATIVE_ENDIAN, Recor
 from perfpy.abi.framing import HEADER
 from perfpy.abi.sample_id import IdLayout, SampleId
 from perfpy.errors import OutputFailed, PerfError
-from perfpy.perfdata.features import Feature, encode_feature
+from perfpy.perfdata.features import FEATURE_NAMES, Feature, encode_feature, key_of
 from perfpy.perfdata.writer import FileWriter, WrittenEvent
 from perfpy.symbols import jitdump
 from perfpy.symbols.dso import KERNEL_NAME, is_anonymous
@@ -219,14 +219,14 @@ def _copy_records(data: PerfData, writer: FileWriter, jit: JitInjector | None, m
                     writer.write(record)
 
 
-def _features(data: PerfData, build_ids: Collection[HeaderBuildId] | None) -> dict[Feature, bytes]:
-    features: dict[Feature, bytes] = {
-        feature: encode_feature(feature, data.features[feature.key], data.endian)
-        for feature in Feature
-        if feature.key in data.features and feature not in _OWN_FEATURES
+def _features(data: PerfData, build_ids: Collection[HeaderBuildId] | None) -> dict[int, bytes]:
+    features: dict[int, bytes] = {
+        feature: encode_feature(feature, data.features[key_of(feature)], data.endian)
+        for feature in FEATURE_NAMES
+        if key_of(feature) in data.features and feature not in _OWN_FEATURES
     }
-    if Feature.TRACING_DATA.key in data.features:
-        features[Feature.TRACING_DATA] = data.features[Feature.TRACING_DATA.key]
+    if key_of(Feature.TRACING_DATA) in data.features:
+        features[Feature.TRACING_DATA] = data.features[key_of(Feature.TRACING_DATA)]
     if build_ids is not None:
         features[Feature.BUILD_ID] = encode_feature(Feature.BUILD_ID, tuple(build_ids), data.endian)
     return features

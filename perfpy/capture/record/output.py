@@ -18,7 +18,6 @@ from perfpy.perfdata.writer import FINISHED_ROUND, FileWriter, PipeWriter
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfpy.perfdata.features import Feature
     from perfpy.perfdata.packing import Packer
     from perfpy.perfdata.writer import RecordWriter, Slice, WrittenEvent
 
@@ -51,7 +50,7 @@ class Output:
         """Bytes written to the current file."""
         return self.writer.size
 
-    def begin(self, events: Sequence[WrittenEvent], features: Mapping[Feature, bytes]) -> None:
+    def begin(self, events: Sequence[WrittenEvent], features: Mapping[int, bytes]) -> None:
         """Write the head of the current file."""
         self.writer.begin(events, features)
 
@@ -71,7 +70,7 @@ class Output:
         self.rounds += 1
         self.writer.write(FINISHED_ROUND)
 
-    def finish(self, features: Mapping[Feature, bytes]) -> None:
+    def finish(self, features: Mapping[int, bytes]) -> None:
         """Complete the current file and close it."""
         try:
             self.writer.finish(features)

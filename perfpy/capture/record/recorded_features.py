@@ -39,7 +39,7 @@ class RecordedFeatures:
     def __init__(self, counters: SampleCounters, options: RecordOptions) -> None:
         self._counters = counters
         self._options = options
-        self._fixed: dict[Feature, Any] = {}
+        self._fixed: dict[int, Any] = {}
         clock = options.clockid
         if clock is not None:
             self._fixed[Feature.CLOCKID] = int(time.clock_getres(clock) * 1e9)
@@ -55,10 +55,10 @@ class RecordedFeatures:
         program_types: Mapping[int, bytes] = MappingProxyType({}),
         packer: Packer | None = None,
         mmap_len: int = 0,
-    ) -> dict[Feature, bytes]:
+    ) -> dict[int, bytes]:
         """All sections; times: of the first and the last sample; mmap_len: the longest piece that was packed."""
         events = self._counters.events
-        values: dict[Feature, Any] = Environment().features() | self._fixed
+        values: dict[int, Any] = Environment().features() | self._fixed
         values |= {
             Feature.VERSION: f"perfpy {__version__}",
             Feature.CMDLINE: self._options.command_line,

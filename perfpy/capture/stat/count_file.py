@@ -57,7 +57,7 @@ class CountFile:
         self._is_pipe = path == "-"
         self._writer: RecordWriter = PipeWriter(sys.stdout.fileno()) if self._is_pipe else FileWriter(path)
         self._ids: dict[CountedEvent, dict[tuple[int, int], int]] = {}
-        self._features: dict[Feature, bytes] = {}
+        self._features: dict[int, bytes] = {}
 
     @property
     def is_pipe(self) -> bool:
@@ -88,9 +88,9 @@ class CountFile:
             for place in ids if known else ():
                 known.setdefault(place, next(iter(known.values())))
 
-    def _feature_values(self) -> dict[Feature, Any]:
+    def _feature_values(self) -> dict[int, Any]:
         descriptions = tuple(EventDesc(event.attr, event.name, tuple(ids.values())) for event, ids in self._ids.items())
-        values: dict[Feature, Any] = Environment().features()
+        values: dict[int, Any] = Environment().features()
         values |= {
             Feature.VERSION: f"perfpy {__version__}",
             Feature.CMDLINE: self._command_line,

@@ -6,26 +6,25 @@ value) pairs in perf's order, only of the fields that are set.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
-
 from perfpy.abi.attr import FLAG_BITS
 from perfpy.abi.flags import BranchSample, CacheId, CacheOp, CacheResult, HardwareId, PerfType, ReadFormat, SampleType, SoftwareId, names_of
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from typing import Final, Protocol
 
     from perfpy.abi.attr import EventAttr
     from perfpy.perfdata.reader import PerfData
 
+    class EventNames(Protocol):
+        """Names for the numbers in attrs; "" where there is none."""
 
-class EventNames(Protocol):
-    """Names for the numbers in attrs; "" where there is none."""
+        def pmu(self, type_number: int) -> str:
+            """The PMU whose events have this type."""
 
-    def pmu(self, type_number: int) -> str:
-        """The PMU whose events have this type."""
-
-    def tracepoint(self, number: int) -> str:
-        """SYSTEM:NAME of the tracepoint with this id."""
+        def tracepoint(self, number: int) -> str:
+            """SYSTEM:NAME of the tracepoint with this id."""
 
 
 class FileNames:

@@ -13,7 +13,7 @@ from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import ATTR_SIZE_VER8, NATIVE_ENDIAN, PerfType
 from perfpy.abi.framing import HEADER
 from perfpy.perfdata.event_names import default_name
-from perfpy.views.facts.attr import EventNames, FileNames, attr_fields
+from perfpy.views.facts.attr import FileNames, attr_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.reader import PerfData
     from perfpy.recording import Recording
+    from perfpy.views.facts.attr import EventNames
 
 
 def evlist_lines(

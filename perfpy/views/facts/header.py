@@ -7,14 +7,15 @@ for byte.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final
 
-from perfpy.perfdata.features import Feature
+from perfpy.perfdata.features import FEATURE_NAMES, Feature, key_of
 from perfpy.perfdata.header import FileHeader
-from perfpy.views.facts.attr import EventNames, FileNames, attr_fields
+from perfpy.views.facts.attr import FileNames, attr_fields
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import Any, Final
 
     from perfpy.perfdata.feature_values import (
         AuxtraceIndexEntry,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     )
     from perfpy.perfdata.reader import PerfData
     from perfpy.recording import Recording
+    from perfpy.views.facts.attr import EventNames
 
 #: stands around what is said of the file itself
 FRAME: Final = "# ========"
@@ -66,10 +68,10 @@ def header_lines(recording: Recording, *, full: bool = False, names: EventNames 
         yield FRAME
         yield "#"
     for number in data.feature_sections:
-        if number in Feature._value2member_map_:
-            yield from sections.lines(Feature(number), full)
+        if number in FEATURE_NAMES:
+            yield from sections.lines(number, full)
     if not data.is_pipe:
-        missing = [feature.name for feature in Feature if feature not in _features_of(data)]
+        missing = [name for feature, name in FEATURE_NAMES.items() if feature not in _features_of(data)]
         yield "# missing features: " + "".join(f"{name} " for name in missing)
         yield FRAME
         yield "#"
@@ -98,7 +100,7 @@ class _Sections:
         self._data = data
         self._names = names
         # feature -> its lines, and whether these are only shown with -I
-        self._printers: dict[Feature, tuple[Callable[[Any], Iterator[str]], bool]] = {
+        self._printers: dict[int, tuple[Callable[[Any], Iterator[str]], bool]] = {
             Feature.HOSTNAME: (_text("hostname"), False),
             Feature.OSRELEASE: (_text("os release"), False),
             Feature.VERSION: (_text("perf version"), False),
@@ -129,15 +131,15 @@ class _Sections:
             Feature.PMU_CAPS: (_pmu_caps, False),
         }
 
-    def lines(self, feature: Feature, full: bool) -> Iterator[str]:
+    def lines(self, feature: int, full: bool) -> Iterator[str]:
         """A feature's lines; none for what is not printed or could not be read."""
-        if feature not in self._printers or feature.key not in self._data.features:
+        if feature not in self._printers or key_of(feature) not in self._data.features:
             return
         printer, only_full = self._printers[feature]
         if only_full and not full:
-            yield f"# {feature.name} info available, use -I to display"
+            yield f"# {FEATURE_NAMES[feature]} info available, use -I to display"
         else:
-            yield from printer(self._data.features[feature.key])
+            yield from printer(self._data.features[key_of(feature)])
 
     def _events(self, events: tuple[EventDesc, ...]) -> Iterator[str]:
         for event in events:

@@ -9,13 +9,13 @@ set, and is an error when it was asked for.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
 from perfpy.abi.flags import PerfType, SampleType, SoftwareId
 from perfpy.errors import PerfError, UsageError
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from typing import Final
 
     from perfpy.perfdata.events import FileEvent
 

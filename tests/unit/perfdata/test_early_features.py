@@ -11,7 +11,7 @@ from perfpy.abi import user_records
 from perfpy.abi.framing import with_header
 from perfpy.perfdata.early_features import early_features
 from perfpy.perfdata.feature_values import CpuCount, NumaNode, PmuMapping
-from perfpy.perfdata.features import Feature, encode_feature
+from perfpy.perfdata.features import Feature, encode_feature, key_of
 from perfpy.perfdata.reader import PerfData
 from perfpy.perfdata.source import open_source
 from tests.builders.perfdata import simple_recording
@@ -47,7 +47,7 @@ def path(tmp_path: Path) -> Path:
 def test_the_features_and_all_that_follows_are_read(path: Path, endian: str) -> None:
     path.write_bytes(early_pipe(endian))
     with PerfData(path) as data:
-        assert data.features == {feature.key: value for feature, value in VALUES.values()}
+        assert data.features == {key_of(feature): value for feature, value in VALUES.values()}
         assert set(data.feature_sections) == {feature for feature, _ in VALUES.values()}
         assert sum(len(batch) for batch in data.batches()) == 5
         assert len(list(data.side_band())) == len(data.attr_records) + 2

@@ -34,7 +34,9 @@ _NO_RECORDS: Final = frozenset(("TOTAL", "UNKNOWN", "INVALID"))
 _FEATURES: Final = 32  # perf 6.12 knows the features below this number, and in a pipe this one, which marks their end
 _UNHANDLED: Final = ": unhandled!\n"
 _SHOWN_BY_SCRIPT: Final = frozenset((RecordType.THREAD_MAP, RecordType.CPU_MAP))
-_HANDLED_BY_SCRIPT: Final = _SHOWN_BY_SCRIPT | {RecordType.STAT_CONFIG, RecordType.STAT, RecordType.STAT_ROUND}
+_HANDLED_BY_SCRIPT: Final = _SHOWN_BY_SCRIPT | {
+    RecordType.STAT_CONFIG, RecordType.STAT, RecordType.STAT_ROUND, RecordType.AUXTRACE_ERROR,
+}  # fmt: skip
 _EXIT: Final = "PERF_RECORD_EXIT"
 _THROTTLES: Final = frozenset((RecordType.THROTTLE, RecordType.UNTHROTTLE))
 
@@ -195,7 +197,7 @@ class _Writer:
         if isinstance(record, records.LostSamples):
             return stamp, f"{name}: id:{_id_of(given)}: lost samples :{record.lost}\n"
         if isinstance(record, records.Read):
-            return stamp, name + self._read_text(record, event)
+            return stamp, name + self._read_text(record, event) + ("" if self._lines is None else _UNHANDLED)
         if kind in _THROTTLES:  # report has no text for them, script has a use
             return stamp, name + (_UNHANDLED if self._lines is None else "")
         return stamp, record_text(record)

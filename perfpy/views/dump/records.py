@@ -128,7 +128,7 @@ def _text_poke(r: kernel.TextPoke, name_kernel: KernelNamer | None) -> str:
     found = name_kernel(r.addr) if name_kernel else None
     name = "" if found is None else f"{found[0]}+0x{found[1]:x}"
     head = f" {r.addr:x} {name} old len {len(r.old)} new len {len(r.new)}\n"
-    return head + _poked("old", r.old) + _poked("new", r.new)
+    return head + _poked("Old", r.old) + _poked("New", r.new)
 
 
 def _poked(which: str, data: bytes) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 
+from perfpy.abi.flags import NATIVE_ENDIAN
 from perfpy.perfdata.features import FEATURE_NAMES, Feature, key_of
 from perfpy.perfdata.header import FileHeader
 from perfpy.views.facts.attr import FileNames, attr_fields
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from perfpy.perfdata.feature_values import (
         AuxtraceIndexEntry,
+        BpfTypes,
         CacheLevel,
         Caps,
         ClockData,
@@ -124,6 +126,7 @@ class _Sections:
             Feature.CLOCKID: (lambda resolution: iter((f"# clockid frequency: {resolution * 1000} MHz",)), False),
             Feature.DIR_FORMAT: (lambda version: iter((f"# directory data version : {version}",)), False),
             Feature.BPF_PROG_INFO: (self._bpf_programs, False),
+            Feature.BPF_BTF: (self._bpf_types, False),
             Feature.COMPRESSED: (_compression, False),
             Feature.CPU_PMU_CAPS: (lambda caps: _caps("cpu", caps), False),
             Feature.CLOCK_DATA: (_clock_data, False),
@@ -192,6 +195,10 @@ class _Sections:
                 yield f"# bpf_prog_info {functions[0].program}:"
                 for number, function in enumerate(functions):
                     yield f"# \tsub_prog {number}: {function.name} addr {function.address:#x} size {function.size}"
+
+    def _bpf_types(self, entries: tuple[BpfTypes, ...]) -> Iterator[str]:
+        if self._data.endian == NATIVE_ENDIAN:  # perf reads no others
+            yield from (f"# btf info of id {number}" for number in sorted({entry.id for entry in entries}))
 
 
 def _text(label: str) -> Callable[[str], Iterator[str]]:

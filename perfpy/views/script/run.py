@@ -93,7 +93,8 @@ class ScriptRun:
         each = lines.each(self._batches(lines.columns()), self._side_lines(lines.context))
         # where nothing is put in order, perf has no use for rounds
         rounds = ": unhandled!\n" if self._recording.data.as_stored else "\n"
-        write_dump(self._recording, out, lines=DumpLines(each, self._shown_types() | {int(RecordType.STAT_ROUND)}), round_text=rounds)
+        shown = self._shown_types() | {int(RecordType.STAT_ROUND), int(RecordType.AUXTRACE_ERROR)}
+        write_dump(self._recording, out, lines=DumpLines(each, shown), round_text=rounds)
 
     def _shown_types(self) -> frozenset[int]:
         from perfpy.views.script.sideband import SHOWN
@@ -204,7 +205,8 @@ class ScriptRun:
         return None if found is None else (found[0], address - found[1])
 
     def _side_lines(self, context: LineContext) -> Iterable[Any]:
-        if not self._options.shown and not self._recording.data.survey.types[RecordType.STAT_ROUND]:
+        types = self._recording.data.survey.types
+        if not self._options.shown and not types[RecordType.STAT_ROUND] and not types[RecordType.AUXTRACE_ERROR]:
             return ()
         from perfpy.views.script.sideband import SideBandLines
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from perfpy.abi import records
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
 from perfpy.abi.sample_id import SampleId
-from perfpy.abi.user_records import FinishedRound
-from perfpy.views.dump.records import KernelNamer, record_text, signed
+from perfpy.abi.user_records import AuxtraceError, FinishedRound
+from perfpy.views.dump.records import KernelNamer, alternate, record_text, signed
 from perfpy.views.dump.swapped import as_perf_reads
 from perfpy.views.script.fields import OutputFields, has_callchain, kind_of
 from perfpy.views.script.fieldtext import comm_form, cpu_form, misc_text, task_text
@@ -39,6 +39,7 @@ SHOWN: Final = {
     "round": (RecordType.FINISHED_ROUND,),
 }
 _ROUND_LINE: Final = b"PERF_RECORD_FINISHED_ROUND\n"
+_ERROR_NAMES: Final = {1: "instruction trace"}  # by type
 _NEVER: Final = 0xFFFFFFFFFFFFFFFF
 _WITHOUT_EVENTS: Final = {"comm", "tid", "cpu", "time"}
 #: records that name the task themselves; all others are about the task of their sample_id
@@ -134,6 +135,9 @@ class SideBandLines:
             counts = rounds.lines(record)
             if counts:
                 yield SideLine(side.key, side.offset, RecordType.STAT_ROUND, 0, b"", counts.encode("utf-8", "surrogateescape"), False)
+            if isinstance(record, AuxtraceError):
+                text = _trace_error(record).encode("utf-8", "surrogateescape")
+                yield SideLine(side.key, side.offset, RecordType.AUXTRACE_ERROR, 0, b"", text, False)
             if isinstance(record, FinishedRound):
                 yield SideLine(side.key, side.offset, RecordType.FINISHED_ROUND, 0, b"", _ROUND_LINE, False)
                 continue
@@ -199,6 +203,15 @@ def _who(record: Any, event: FileEvent | None) -> _Who:
         -1 if given.cpu is None else signed(given.cpu),
         _NEVER if given.time is None else given.time,
     )
+
+
+def _trace_error(record: AuxtraceError) -> str:
+    """What the decoder of a hardware trace could not decode (noted by perf inject)."""
+    time = f"{record.time // 10**9}.{record.time % 10**9:09d}" if record.fmt and record.time else "0"
+    guest = f" machine_pid {record.machine_pid} vcpu {record.vcpu}" if record.fmt >= 2 and record.machine_pid else ""
+    task = f"cpu {signed(record.cpu)} pid {signed(record.pid)} tid {signed(record.tid)}"
+    name = _ERROR_NAMES.get(record.type, "unknown AUX")
+    return f" {name} error type {record.type} time {time}{guest} {task} ip {alternate(record.ip)} code {record.code}: {record.msg}\n"
 
 
 def whole(line: SideLine, shown_time: int, *, ns: bool) -> bytes:

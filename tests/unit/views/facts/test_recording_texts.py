@@ -10,10 +10,11 @@ import pytest
 
 from perfpy.abi import records, user_records
 from perfpy.abi.counts import Reading
-from perfpy.abi.flags import MISC_COMM_EXEC, MISC_FORK_EXEC, ReadFormat, RecordType, SampleType
+from perfpy.abi.flags import MISC_COMM_EXEC, MISC_FORK_EXEC, NATIVE_ENDIAN, ReadFormat, RecordType, SampleType
 from perfpy.abi.sample_id import SampleId
 from perfpy.perfdata.feature_values import (
     BpfProgram,
+    BpfTypes,
     ClockData,
     Compression,
     CpuCount,
@@ -134,6 +135,14 @@ def test_bpf_programs_are_named_by_tag_and_name(recorded: Opener) -> None:
     lines = list(header_lines(recorded(built.file())))
     assert "# bpf_prog_info 115: bpf_prog_81fbfabcc8a7ad02_prog_0 addr 0xffffffffc0022118 size 24" in lines
     assert sum("bpf_prog_info" in line for line in lines) == 1
+
+
+@pytest.mark.parametrize(
+    ("endian", "shown"), [(NATIVE_ENDIAN, ["# btf info of id 2", "# btf info of id 4"]), ("<>".strip(NATIVE_ENDIAN), [])]
+)
+def test_types_of_bpf_programs_are_listed_once_each(recorded: Opener, endian: str, shown: list[str]) -> None:
+    built = simple_recording(1, endian=endian).feature(Feature.BPF_BTF, (BpfTypes(4, b"btf"), BpfTypes(2, b""), BpfTypes(4, b"btf")))
+    assert [line for line in header_lines(recorded(built.file())) if "btf" in line] == shown
 
 
 def grouped() -> PerfDataBuilder:

@@ -300,6 +300,24 @@ def test_a_dump_shows_counts_at_the_end_of_a_round(tmp_path: Path) -> None:
     assert "... value" not in text
 
 
+def test_what_a_decoder_could_not_decode_is_told_among_the_samples(tmp_path: Path) -> None:
+    error = user_records.AuxtraceError(0, 1, 2, 3, 4, 5, 1, 6, SECOND + 7, "overflow")
+    lines = [
+        " instruction trace error type 1 time 1.000000007 cpu 3 pid 4 tid 5 ip 0x6 code 2: overflow",
+        " unknown AUX error type 2 time 0 machine_pid 8 vcpu 9 cpu -1 pid 4 tid 5 ip 0 code 2: lost",
+    ]
+    built = one_process().record(error)
+    built.record(error._replace(type=2, fmt=2, time=0, cpu=0xFFFFFFFF, ip=0, msg="lost", machine_pid=8, vcpu=9))
+    assert [line for line in script(tmp_path, built) if "error" in line] == lines
+    assert f"PERF_RECORD_AUXTRACE_ERROR{lines[0]}\n" in dumped(tmp_path, built)
+
+
+def test_script_has_no_use_for_readings(tmp_path: Path) -> None:
+    attr = usual_attr(read_format=ReadFormat.TOTAL_TIME_ENABLED, sample_id_all=0)
+    built = PerfDataBuilder(attrs=[attr]).record(records.Read(0, 7, 8, (99).to_bytes(8, "little") + (50).to_bytes(8, "little")))
+    assert "PERF_RECORD_READ: 7 8 cpu-clock:u 99\n... time enabled : 50\n: unhandled!\n" in dumped(tmp_path, built)
+
+
 @pytest.mark.parametrize(("arch", "place"), [("s390x", "[unknown]"), ("aarch64", "/bin/work")])
 def test_what_the_kernel_touches_of_a_process_is_known_where_the_two_share_addresses(tmp_path: Path, arch: str, place: str) -> None:
     attr = usual_attr(USUAL | SampleType.ADDR, config=2)

@@ -208,7 +208,7 @@ def test_records_as_text(record: records.KernelRecord, text: str) -> None:
 def test_a_text_poke_names_its_place_and_shows_both_codes() -> None:
     poke = records.TextPoke(0, 0xF00, b"\x01", b"\x02\x03")
     assert record_text(poke, lambda _: ("work", 4)) == (
-        "PERF_RECORD_TEXT_POKE f00 work+0x4 old len 1 new len 2\n            old bytes: 01\n            new bytes: 02 03\n"
+        "PERF_RECORD_TEXT_POKE f00 work+0x4 old len 1 new len 2\n            Old bytes: 01\n            New bytes: 02 03\n"
     )
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 HEADER: Final = {"<": struct.Struct("<IHH"), ">": struct.Struct(">IHH")}  # type, misc, size
 
 
-def with_header(type: int, misc: int, body: bytes, endian: str = "<") -> bytes:
+def with_header(type: int, misc: int, body: bytes, endian: str) -> bytes:
     """A record: perf_event_header and body.
 
     Raises ValueError when it does not fit the header's 16-bit size.

@@ -383,7 +383,7 @@ def _mmap2(misc: int, values: tuple[Any, ...], body: bytes, sample_id: SampleId 
     return Mmap2._make((misc, *values[:5], 0, 0, 0, 0, *values[9:], build_id, sample_id))
 
 
-def encode(record: KernelRecord, id_layout: IdLayout = NO_ID, endian: str = "<") -> bytes:
+def encode(record: KernelRecord, id_layout: IdLayout, endian: str) -> bytes:
     """The whole record, header and sample_id trailer included: the mirror of decode()."""
     if isinstance(record, Unknown):
         return with_header(record.type, record.misc, record.body, endian)

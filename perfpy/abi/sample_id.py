@@ -32,7 +32,7 @@ class IdLayout:
     Built with sample_type 0 it is no trailer at all.
     """
 
-    def __init__(self, sample_type: int, endian: str = "<") -> None:
+    def __init__(self, sample_type: int, endian: str) -> None:
         code = endian
         names: list[str] = []
         for bit, kind, fields in (
@@ -53,7 +53,7 @@ class IdLayout:
         self._places = tuple(names.index(field) if field in names else len(names) for field in SampleId._fields)
 
     @classmethod
-    def of(cls, attr: "EventAttr", endian: str = "<") -> "IdLayout":
+    def of(cls, attr: "EventAttr", endian: str) -> "IdLayout":
         """The trailer of the records of an event: none without sample_id_all."""
         return cls(attr.sample_type if attr.sample_id_all else 0, endian)
 
@@ -70,4 +70,4 @@ class IdLayout:
         return self._struct.pack(*(((getattr(given, name) or 0) if name else 0) for name in self._names))
 
 
-NO_ID: Final = IdLayout(0)
+NO_ID: Final = IdLayout(0, "<")  # without fields it has no byte order

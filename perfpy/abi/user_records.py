@@ -258,7 +258,7 @@ def decode(type: int, misc: int, body: bytes, endian: str = "<") -> UserRecord:
         raise ValueError(f"{names_of(RecordType)[type]} record with a body of {len(body)} bytes is cut") from error
 
 
-def encode(record: UserRecord, endian: str = "<") -> bytes:
+def encode(record: UserRecord, endian: str) -> bytes:
     """The whole record, header included: the mirror of decode()."""
     if isinstance(record, Unknown):
         return with_header(record.type, record.misc, record.body, endian)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 #: anything that os.writev takes
 Slice = bytes | bytearray | memoryview
 
-FINISHED_ROUND: Final = encode(FinishedRound(0))
+FINISHED_ROUND: Final = encode(FinishedRound(0), NATIVE_ENDIAN)
 
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _RECORD_SIZE: Final = struct.Struct("=6xH")

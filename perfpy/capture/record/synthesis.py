@@ -43,7 +43,7 @@ _BPF_LOADED: Final = 1  # PERF_BPF_EVENT_PROG_LOAD
 
 def id_layout(sample_type: int) -> IdLayout:
     """The trailer of synthesized records: that of the first event."""
-    return IdLayout(sample_type) if sample_type & ~(SampleType.IP | SampleType.PERIOD) else NO_ID
+    return IdLayout(sample_type, NATIVE_ENDIAN) if sample_type & ~(SampleType.IP | SampleType.PERIOD) else NO_ID
 
 
 class Synthesis:

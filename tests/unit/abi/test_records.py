@@ -7,7 +7,7 @@ from perfpy.abi import records as r
 from perfpy.abi import user_records as u
 from perfpy.abi.flags import SampleType
 from perfpy.abi.framing import HEADER
-from perfpy.abi.sample_id import IdLayout, SampleId
+from perfpy.abi.sample_id import NO_ID, IdLayout, SampleId
 from tests.builders.specimens import ALL_IDS, KERNEL, SID, USER
 
 
@@ -50,9 +50,9 @@ def test_a_scale_stands_in_the_files_byte_order() -> None:
 
 @pytest.mark.parametrize("record", KERNEL + USER, ids=lambda record: type(record).__name__)
 def test_a_record_cut_at_any_byte_decodes_or_raises_value_error(record: r.KernelRecord | u.UserRecord) -> None:
-    layout = IdLayout(ALL_IDS)
+    layout = IdLayout(ALL_IDS, "<")
     own = isinstance(record, u.UserRecord) and not isinstance(record, r.Unknown)
-    number, misc, body = parts(u.encode(record) if own else r.encode(record, layout), "<")
+    number, misc, body = parts(u.encode(record, "<") if own else r.encode(record, layout, "<"), "<")
     for length in range(len(body)):
         try:
             u.decode(number, misc, body[:length]) if own else r.decode(number, misc, body[:length], layout)
@@ -84,12 +84,12 @@ def test_a_cpu_mask_is_read_in_both_word_sizes() -> None:
 
 
 def test_an_unknown_type_is_kept() -> None:
-    for module in (r, u):
-        back = module.decode(99, 1, b"12345678")
-        assert back == r.Unknown(1, 99, b"12345678")
-        assert parts(module.encode(back), "<") == (99, 1, b"12345678")
+    unknown = r.Unknown(1, 99, b"12345678")
+    assert r.decode(99, 1, b"12345678") == u.decode(99, 1, b"12345678") == unknown
+    for data in (r.encode(unknown, NO_ID, "<"), u.encode(unknown, "<")):
+        assert parts(data, "<") == (99, 1, b"12345678")
 
 
 def test_a_record_past_65535_bytes_is_refused() -> None:
     with pytest.raises(ValueError, match="65535"):
-        r.encode(r.Comm(0, 1, 2, "x" * 70000))
+        r.encode(r.Comm(0, 1, 2, "x" * 70000), NO_ID, "<")

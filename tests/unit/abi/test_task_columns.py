@@ -78,7 +78,7 @@ def test_ranks_count_through_all_kinds() -> None:
 
 def test_a_name_that_is_not_ended_in_its_place_runs_on_into_the_trailer() -> None:
     """As perf 3.12's MMAP2 records had it, and as perfpy.abi.records reads them."""
-    layout = IdLayout(0x4)  # TIME
+    layout = IdLayout(0x4, "<")  # TIME
     bodies = [struct.pack("<II", 1, 2) + name + struct.pack("<Q", time) for name, time in ((b"8 bytes!", 0x4142), (b"ended\0\0\0", 9))]
     raw = RawColumns(
         np.array([3, 3], np.uint32), np.zeros(2, np.uint16), np.array([0, 24]), np.array([24, 24]), np.array([8, 8]), b"".join(bodies)

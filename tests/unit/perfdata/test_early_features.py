@@ -64,7 +64,7 @@ def test_records_keep_their_offsets_in_the_file(path: Path) -> None:
 def test_an_id_index_in_front_is_an_id_index(path: Path) -> None:
     index = user_records.IdIndex(0, tuple(user_records.IdIndexEntry(number, number, 0, -1 & 0xFFFFFFFF) for number in range(3)))
     whole = simple_recording(5).pipe()
-    path.write_bytes(whole[:FRONT] + user_records.encode(index) + whole[FRONT:])
+    path.write_bytes(whole[:FRONT] + user_records.encode(index, "<") + whole[FRONT:])
     with PerfData(path) as data:
         assert data.features == {}
         assert data.data.offset == FRONT

@@ -71,7 +71,7 @@ def test_untimed_records_of_one_compressed_record_stay_in_their_order(tmp_path: 
 def test_damaged_records_of_tasks_are_left_out_with_a_warning(tmp_path: Path) -> None:
     built = PerfDataBuilder()
     built.record(records.Comm(0, 1, 1, "before", SampleId(pid=1, tid=1, time=1)))
-    built.raw(with_header(RecordType.FORK, 0, bytes(24)))  # its sample_id is missing
+    built.raw(with_header(RecordType.FORK, 0, bytes(24), "<"))  # its sample_id is missing
     built.record(records.Comm(0, 1, 1, "behind", SampleId(pid=1, tid=1, time=3)))
     path = tmp_path / "perf.data"
     path.write_bytes(built.file())

@@ -10,6 +10,7 @@ import pytest
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
 from perfpy.abi.records import Comm, encode
+from perfpy.abi.sample_id import NO_ID
 from perfpy.abi.user_records import decode
 from perfpy.errors import OutputFailed
 from perfpy.perfdata.features import Feature, encode_feature
@@ -23,7 +24,7 @@ FEATURES = {Feature.HOSTNAME: encode_feature(Feature.HOSTNAME, "box"), Feature.A
 
 
 def comm(name: str) -> bytes:
-    return encode(Comm(0, 1, 1, name), endian=NATIVE_ENDIAN)
+    return encode(Comm(0, 1, 1, name), NO_ID, NATIVE_ENDIAN)
 
 
 @pytest.fixture

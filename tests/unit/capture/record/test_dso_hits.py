@@ -8,6 +8,7 @@ from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER, NATIVE_ENDIAN, SampleType
 from perfpy.abi.framing import with_header
 from perfpy.abi.records import Fork, Mmap, Mmap2, encode
+from perfpy.abi.sample_id import NO_ID
 from perfpy.capture.record.dso_hits import DsoHits
 
 TIMED = EventAttr(sample_type=SampleType.IP | SampleType.TID | SampleType.TIME)
@@ -15,11 +16,11 @@ KERNEL = 0xFFFFFFFF81000000
 
 
 def mapped(name: str, start: int, pid: int = 5) -> bytes:
-    return encode(Mmap2(MISC_USER, pid, pid, start, 0x2000, 0, 0, 0, 0, 0, 5, 2, name), endian=NATIVE_ENDIAN)
+    return encode(Mmap2(MISC_USER, pid, pid, start, 0x2000, 0, 0, 0, 0, 0, 5, 2, name), NO_ID, NATIVE_ENDIAN)
 
 
 def kernel_map(name: str, start: int, size: int) -> bytes:
-    return encode(Mmap(MISC_KERNEL, 0xFFFFFFFF, 0, start, size, start, name), endian=NATIVE_ENDIAN)
+    return encode(Mmap(MISC_KERNEL, 0xFFFFFFFF, 0, start, size, start, name), NO_ID, NATIVE_ENDIAN)
 
 
 def sample(ip: int, pid: int = 5, time: int = 100) -> bytes:
@@ -49,7 +50,7 @@ def test_a_sample_may_come_before_the_map_in_the_file():
 
 
 def test_a_forked_process_has_its_parents_maps():
-    fork = encode(Fork(0, 6, 5, 6, 5, 0), endian=NATIVE_ENDIAN)
+    fork = encode(Fork(0, 6, 5, 6, 5, 0), NO_ID, NATIVE_ENDIAN)
     assert names(hits(mapped("/a", 0x1000), fork, sample(0x1000, pid=6))) == ["/a"]
 
 

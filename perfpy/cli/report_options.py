@@ -86,8 +86,8 @@ def call_graph(values: Mapping[str, Any], *, children: bool, config: Config) -> 
 
 
 def _configured_limit(config: Config) -> float:
-    rows = config.number("report.percent-limit", CallGraph().percent)
-    return config.number("call-graph.threshold", rows)
+    """The configuration's limit of rows is that of callers, too, whatever limit it gives these."""
+    return config.number("report.percent-limit", config.number("call-graph.threshold", CallGraph().percent))
 
 
 def configured_percentage(config: Config) -> str:

@@ -168,12 +168,13 @@ class _Run:
         from perfpy.cli.symbol_values import symbol_options_of
         from perfpy.views.script.run import ScriptOptions
 
-        values = self._values
+        values, config = self._values, load()
         return ScriptOptions(
             fields=self._fields,
             shown=frozenset(name for name in _SHOW if values[f"show_{name.replace('-', '_')}_events"]),
             callchains=not values["hide_call_graph"],
             max_stack=values["max_stack"],
+            callers_first="caller".startswith(config.get("call-graph.order", "callee")),
             stop_at=_listed(values["stop_bt"]) or frozenset(),
             kernel_path=values["show_kernel_path"],
             ns=values["ns"],
@@ -185,7 +186,7 @@ class _Run:
             switch_on=values["switch_on"],
             switch_off=values["switch_off"],
             show_switches=values["show_on_off_events"],
-            symbols=symbol_options_of(values, load(), self._recording),
+            symbols=symbol_options_of(values, config, self._recording),
         )
 
     def _filter(self) -> SampleFilter:

@@ -42,6 +42,8 @@ PLAIN = [
     "-d [kernel.kallsyms] --percentage relative",
     "--symbol-filter alloc",
     "--time 20%/2 -s comm",
+    "--time 40% -s comm",
+    "--sort=",
     "--percent-limit 2 -q",
     "-H --no-children -g none",
     "--stdio-color=always -n -s comm,dso",

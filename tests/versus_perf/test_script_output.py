@@ -43,8 +43,8 @@ OPTIONS = [
 ]
 
 
-def text_of(program: list[str], path: Path, options: list[str]) -> bytes:
-    environment = {**os.environ, "PERF_CONFIG": "/dev/null", "LC_ALL": "C", "TZ": "UTC"}
+def text_of(program: list[str], path: Path, options: list[str], config: Path | str = "/dev/null") -> bytes:
+    environment = {**os.environ, "PERF_CONFIG": str(config), "LC_ALL": "C", "TZ": "UTC"}
     command = [*program, "script", "--symfs", "/nonexistent", "--kallsyms", "/dev/null", *options, "-i", str(path)]
     return subprocess.run(command, capture_output=True, check=False, timeout=60, env=environment).stdout
 
@@ -76,6 +76,16 @@ def test_rounds_and_records_out_of_order_are_perfs(perf: str, tmp_path: Path, sh
     expected = text_of([perf], path, options.split())
     assert expected
     assert text_of([sys.executable, "-m", "perfpy"], path, options.split()) == expected
+
+
+@pytest.mark.parametrize("options", ["", "--max-stack 2", "--stop-bt main", "-G"])
+def test_callers_come_first_where_the_configuration_says_so(perf: str, tmp_path: Path, options: str) -> None:
+    config = tmp_path / "perfconfig"
+    config.write_text("[call-graph]\n\torder = caller\n")
+    path = GOLDEN / "chains.data"
+    expected = text_of([perf], path, options.split(), config)
+    assert expected != text_of([perf], path, options.split()) or options == "-G"
+    assert text_of([sys.executable, "-m", "perfpy"], path, options.split(), config) == expected
 
 
 def test_files_for_each_event_are_perfs(perf: str, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from perfpy.views.script import fieldtext
 from perfpy.views.script.addresses import places_of
 from perfpy.views.script.branchtext import BranchTexts
 from perfpy.views.script.fields import has_callchain
-from perfpy.views.script.frametext import FrameStyle, FrameTexts, chain_texts, shortened
+from perfpy.views.script.frametext import FrameStyle, FrameTexts, chain_texts, outermost_first, shortened
 from perfpy.views.script.pieces import Coded, Flat, Joiner, Piece
 from perfpy.views.script.timetext import time_piece
 
@@ -62,6 +62,7 @@ class LineContext:
     latency: bool = False
     use_callchain: bool = True
     max_stack: int = 127
+    callers_first: bool = False
     kernel_path: bool = False
     flags: bool = False
     cgroups: dict[int, str] = field(default_factory=dict)
@@ -218,6 +219,8 @@ class EventLines:
         if has_callstacks(self._event.attr) and "branch_stack" in columns:
             chains = with_callstacks(chains, columns["branch_stack"])
         frames, counts = frames_of(chains, pid, batch.key, symbolizer)
+        if self._context.callers_first:
+            frames = outermost_first(frames, counts)
         frames, counts = shortened(frames, counts, self._context.max_stack)
         lines = self._chain_frames.update()
         if self._context.stop_at:

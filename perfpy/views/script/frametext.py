@@ -132,8 +132,14 @@ def chain_texts(frames: NDArray[np.int32], counts: NDArray[np.int64], lines: lis
     return list(map(texts.__getitem__, chains.tolist()))
 
 
+def outermost_first(frames: NDArray[np.int32], counts: NDArray[np.int64]) -> NDArray[np.int32]:
+    """The frames of every chain the other way round."""
+    ends = np.cumsum(counts)
+    return frames[np.repeat(2 * ends - counts - 1, counts) - np.arange(len(frames))]
+
+
 def shortened(frames: NDArray[np.int32], counts: NDArray[np.int64], most: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """The chains with no more than `most` frames each, the innermost."""
+    """The chains with no more than `most` frames each, the first ones."""
     if not len(counts) or int(counts.max()) <= most:
         return frames, counts
     starts = np.cumsum(counts) - counts

@@ -47,6 +47,7 @@ class ScriptOptions:
     shown: frozenset[str] = frozenset()
     callchains: bool = True
     max_stack: int = 127
+    callers_first: bool = False
     stop_at: frozenset[str] = frozenset()
     kernel_path: bool = False
     ns: bool = False
@@ -159,6 +160,7 @@ class ScriptRun:
             latency=options.latency,
             use_callchain=self._use_callchain,
             max_stack=options.max_stack,
+            callers_first=options.callers_first,
             kernel_path=options.kernel_path,
             flags=options.fields.flags,
             cgroups={side.record.id: side.record.path for side in recording.side_band([RecordType.CGROUP])},

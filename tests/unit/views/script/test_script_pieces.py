@@ -11,6 +11,7 @@ from perfpy.errors import PerfError, UsageError
 from perfpy.perfdata.events import FileEvent
 from perfpy.views.dump.records import record_name, record_text
 from perfpy.views.script.fields import OutputFields
+from perfpy.views.script.frametext import outermost_first
 from perfpy.views.script.memory_text import memory_text
 from perfpy.views.script.pieces import Coded, Joiner, ValueTexts
 from perfpy.views.script.timetext import RelativeTimes, time_piece, time_text
@@ -80,6 +81,10 @@ def test_relative_times_count_from_the_first_that_is_not_zero() -> None:
     relative = RelativeTimes(delta=False)
     assert relative.shown(np.array([0, 100, 150], np.uint64)).tolist() == [0, 0, 50]
     assert relative.shown(np.array([400], np.uint64)).tolist() == [300]
+
+
+def test_chains_turned_round_stay_in_their_samples() -> None:
+    assert outermost_first(np.array([1, 2, 3, 4, 5, 6], np.int32), np.array([3, 0, 1, 2])).tolist() == [3, 2, 1, 4, 6, 5]
 
 
 def test_differences_of_times_go_on_from_batch_to_batch() -> None:

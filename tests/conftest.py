@@ -60,7 +60,7 @@ def _no_perf() -> str:
     path = shutil.which("perf")
     if path is None:
         return "no perf in PATH (Debian: linux-perf)"
-    answer = subprocess.run([path, "--version"], capture_output=True, text=True, check=False, timeout=20).stdout
+    answer = subprocess.run([path, "--version"], capture_output=True, text=True, check=False, timeout=60).stdout
     found = re.search(r"(\d+)\.(\d+)", answer)
     if found is None or (int(found[1]), int(found[2])) < OLDEST_PERF:
         return f"{path} is {answer.strip() or 'not a perf'}; its text is compared from 6.12 on"

@@ -38,7 +38,7 @@ def test_repeats_give_means_and_their_spread():
 
 def test_a_process_is_counted_for_a_while():
     counts = perfpy.stat(pid=os.getpid(), events="duration_time", duration=0.02)
-    assert 0.02 <= counts.elapsed[0] < 5
+    assert 0.02 <= counts.elapsed[0] < 60
 
 
 def test_a_stretch_of_code_is_counted():

@@ -95,7 +95,7 @@ def test_ctrl_c_leaves_a_complete_recording(tmp_path):
         deadline = time.monotonic() + 60
         while not (path.exists() and path.stat().st_size) and time.monotonic() < deadline:
             time.sleep(0.05)
-        time.sleep(0.3)
+        time.sleep(1)
         os.killpg(recorder.pid, signal.SIGINT)
         said = recorder.communicate(timeout=60)[1].decode()
     assert recorder.returncode == 128 + signal.SIGINT

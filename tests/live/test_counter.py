@@ -116,7 +116,7 @@ def test_poll_gives_up_in_time():
     with faults(sample_period=1, disabled=1) as counter:
         started = time.monotonic()
         assert not counter.poll(0.05)
-        assert 0.04 < time.monotonic() - started < 5
+        assert 0.04 < time.monotonic() - started < 60
 
 
 def test_all_counters_of_this_thread_stop_and_go_on():

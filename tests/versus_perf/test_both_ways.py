@@ -100,7 +100,7 @@ def test_a_running_process_is_recorded(tmp_path, perf):
     path = tmp_path / "perf.data"
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
         try:
-            attach = ["record", "-q", "-N", "-g", "-p", str(busy.pid), "-o", path, "--", "sleep", "0.3"]
+            attach = ["record", "-q", "-N", "-g", "-p", str(busy.pid), "-o", path, "--", "sleep", "1"]
             subprocess.run([*PERFPY, *attach], check=True, capture_output=True, timeout=60)
         finally:
             busy.kill()

@@ -58,7 +58,7 @@ def recorded(perf: str, path: Path, loops: int, texts: int) -> Path:
     """A recording of a program that does sums, then texts."""
     record = [perf, "record", "-q", "-N", "-e", "cpu-clock,page-faults", "-F", "1999", "-o", str(path), "--"]
     script = WORK.format(loops=loops, texts=texts)
-    subprocess.run([*record, *at_fixed_addresses(), sys.executable, "-c", script], check=True, capture_output=True, timeout=60)
+    subprocess.run([*record, *at_fixed_addresses(), sys.executable, "-c", script], check=True, capture_output=True, timeout=120)
     return path
 
 

@@ -56,7 +56,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory, perf: str) -> Path:
         "context-switches/period=1,name=context-switches/",
     ]
     command = [perf, "record", "-q", *(word for event in events for word in ("-e", event)), "-o", path]
-    subprocess.run([*command, *at_fixed_addresses(), sys.executable, "-c", WORK], check=True, capture_output=True, timeout=60)
+    subprocess.run([*command, *at_fixed_addresses(), sys.executable, "-c", WORK], check=True, capture_output=True, timeout=120)
     return path
 
 

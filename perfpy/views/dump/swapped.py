@@ -48,12 +48,13 @@ _RULES: Final[dict[int, _Rule]] = {
     RecordType.ID_INDEX: _ALL_64,
     RecordType.AUXTRACE_INFO: _Rule((4, 0, 0, 0, 0), "8"),
     RecordType.AUXTRACE: _Rule((8, 8, 8, 4, 4, 4)),
+    RecordType.AUXTRACE_ERROR: _Rule((4, 4, 4, 4, 4, 4, 8, 8)),
     RecordType.THREAD_MAP: _Rule((8,)),
     RecordType.STAT_CONFIG: _ALL_64,
     RecordType.STAT: _Rule((8, 4, 4, 8, 8, 8)),
     RecordType.STAT_ROUND: _Rule((8, 8)),
     RecordType.EVENT_UPDATE: _Rule((8, 8)),
-    RecordType.TIME_CONV: _ALL_64,
+    RecordType.TIME_CONV: _Rule((8, 8, 8, 8, 8)),
 }
 _BITS_REVERSED: Final = bytes(int(f"{i:08b}"[::-1], 2) for i in range(256))
 _ATTR_FLAGS: Final = 40  # where the bit field of a perf_event_attr is
@@ -138,11 +139,11 @@ def _cpu_map(body: bytes) -> bytes:
 
 def as_perf_reads(record: Any) -> Any:
     """A record of a machine of the other byte order as perf 6.12 sees it: it swaps neither an MMAP2's rights nor the task of a SWITCH."""
-    if isinstance(record, records.Mmap2) and not record.misc & MISC_MMAP_BUILD_ID:
+    if isinstance(record, records.Mmap2):
         return record._replace(prot=_swapped32(record.prot), flags=_swapped32(record.flags))
     given = record.sample_id
     if isinstance(record, records.Switch) and given is not None and given.pid is not None:
-        return record._replace(sample_id=given._replace(pid=_swapped32(given.pid), tid=_swapped32(given.tid)))
+        return record._replace(sample_id=given._replace(pid=_swapped32(given.tid or 0), tid=_swapped32(given.pid)))
     return record
 
 

@@ -65,7 +65,7 @@ def _id_index(r: own.IdIndex) -> str:
     lines = [f" nr: {len(r.entries)}\n"]
     for entry in r.entries:
         line = f" ... id: {entry.id}  idx: {entry.idx}  cpu: {_signed64(entry.cpu)}  tid: {_signed64(entry.tid)}"
-        if entry.machine_pid:
+        if entry.machine_pid is not None:
             line += f"  machine_pid: {_signed64(entry.machine_pid)}  vcpu: {_signed64(entry.vcpu or 0)}"
         lines.append(line + "\n")
     return "".join(lines)

@@ -13,7 +13,7 @@ import itertools
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from perfpy.errors import UsageError
+from perfpy.errors import PerfError, UsageError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -76,10 +76,15 @@ def parse_time_ranges(text: str, first: int, last: int, *, relative: bool = Fals
 
 
 def ranges_of(recording: Recording, text: str, *, relative: bool = False) -> TimeRanges:
-    """The ranges that an option asks for of a recording: shares are of the time from its first sample to its last."""
+    """The ranges that an option asks for of a recording: shares are of the time from its first sample to its last.
+
+    Raises PerfError where these are not known.
+    """
     span = recording.header.get("sample_time")
     survey = recording.data.survey
     first, last = (span.first, span.last) if span is not None else (survey.first, survey.last)
+    if ("%" in text or relative) and not last:
+        raise PerfError(f"{recording.path}: its samples do not say when they were taken: leave --time out, or record with --timestamp")
     return parse_time_ranges(text, first, last, relative=relative)
 
 

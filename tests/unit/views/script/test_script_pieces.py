@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 
+import perfpy
 from perfpy.abi import records
-from perfpy.abi.flags import MISC_COMM_EXEC, MISC_MMAP_BUILD_ID, MISC_SWITCH_OUT, MISC_SWITCH_OUT_PREEMPT
+from perfpy.abi.flags import MISC_COMM_EXEC, MISC_MMAP_BUILD_ID, MISC_SWITCH_OUT, MISC_SWITCH_OUT_PREEMPT, SampleType
 from perfpy.errors import PerfError, UsageError
 from perfpy.perfdata.events import FileEvent
 from perfpy.views.dump.records import record_name, record_text
@@ -15,8 +18,11 @@ from perfpy.views.script.frametext import outermost_first
 from perfpy.views.script.memory_text import memory_text
 from perfpy.views.script.pieces import Coded, Joiner, ValueTexts
 from perfpy.views.script.timetext import RelativeTimes, time_piece, time_text
-from perfpy.views.timeranges import TimeRanges, parse_time_ranges
-from tests.builders.perfdata import usual_attr
+from perfpy.views.timeranges import TimeRanges, parse_time_ranges, ranges_of
+from tests.builders.perfdata import simple_recording, usual_attr
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SECOND = 1_000_000_000
 
@@ -113,6 +119,14 @@ def test_time_ranges(text: str, expected: tuple[tuple[int, int], ...]) -> None:
 def test_time_ranges_that_make_no_sense(text: str) -> None:
     with pytest.raises(UsageError, match="Invalid time string"):
         parse_time_ranges(text, 1_000, 2_000)
+
+
+def test_shares_of_unknown_times_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "timeless.data").write_bytes(simple_recording(attrs=[usual_attr(SampleType.IP | SampleType.TID)]).file())
+    with perfpy.open(tmp_path / "timeless.data") as recording:
+        with pytest.raises(PerfError, match="do not say when"):
+            ranges_of(recording, "10%-50%")
+        assert ranges_of(recording, "1,2").ranges == ((SECOND, 2 * SECOND),)
 
 
 def test_the_end_of_a_single_range_is_in_and_times_of_zero_are() -> None:

@@ -97,7 +97,7 @@ class _Run:
         from perfpy.cli.opening import open_recording
 
         with open_recording({"input": values["missing"], "force": values["force"]}) as recording:
-            for entry in recording.data.features.get("build_id", ()):
+            for entry in sorted(recording.data.features.get("build_id", ()), key=lambda entry: entry.filename):
                 if not self._cache.holds(entry.build_id.hex()):
                     print(entry.build_id.hex(), entry.filename)
 

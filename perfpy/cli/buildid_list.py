@@ -82,6 +82,8 @@ def _recorded(recording: Recording, *, with_hits: bool) -> list[tuple[str, str]]
         found = {(entry.filename, entry.build_id.hex()) for entry in listed}
     else:
         from perfpy.analysis.hit_dsos import hit_dsos
+        from perfpy.symbols.dso import DsoKind
 
-        found = {(dso.name, dso.build_id) for dso in hit_dsos(recording.data, recording.symbolizer())}
+        hit = hit_dsos(recording.data, recording.symbolizer())
+        found = {(dso.name, dso.build_id) for dso in hit if dso.kind is not DsoKind.BPF}  # no file
     return [(build_id, name) for name, build_id in sorted(found)]

@@ -71,10 +71,15 @@ def command(output: str, jit: bool, verbose: int, **values: Any) -> None:
 
 
 def _dsos(recording: Recording, *, every: bool) -> list[Dso]:
-    """The files that samples hit, or every one that was mapped."""
+    """The files that samples hit, and the vdso, as perf has it; or every one that was mapped."""
     from perfpy.analysis.hit_dsos import hit_dsos
+    from perfpy.symbols.dso import DsoKind
 
-    return recording.timeline.dso_table.dsos if every else hit_dsos(recording.data, recording.symbolizer())
+    dsos = recording.timeline.dso_table.dsos
+    if every:
+        return dsos
+    hit = hit_dsos(recording.data, recording.symbolizer())
+    return hit + [dso for dso in dsos if dso.kind is DsoKind.VDSO and dso.build_id and dso not in hit]
 
 
 def _build_id(dso: Dso) -> bytes:

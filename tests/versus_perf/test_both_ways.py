@@ -163,6 +163,13 @@ def test_perf_reads_the_code_of_bpf_programs(programs_run, perf):
     assert ours == theirs
 
 
+def test_bpf_programs_are_no_files_that_samples_hit(programs_run, perf):
+    path = programs_run.recordings["perfpy"]
+    theirs = text_of(perf, "buildid-list", "-H", path=path)
+    assert text_of(*PERFPY, "buildid-list", "-H", path=path) == theirs
+    assert "bpf_prog" not in theirs
+
+
 def test_bpf_functions_have_the_names_that_perf_gives_them(programs_run, perf):
     ours, theirs = (
         list(programs_run.described(text_of(perf, "report", "--header-only", path=path))) for path in programs_run.recordings.values()

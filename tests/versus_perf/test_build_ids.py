@@ -89,3 +89,21 @@ def test_perf_reads_what_inject_wrote_as_it_reads_what_its_own_wrote(tmp_path: P
         output(*tool, "inject", option, "-i", recorded, "-o", path)
         texts.append(output("perf", "script", "-F", "time,ip,sym,dso", "-i", path))
     assert texts[0] == texts[1]
+
+
+@pytest.mark.live
+@pytest.mark.usefixtures("home")
+def test_a_table_that_is_made_anew_and_what_of_it_the_cache_lacks_are_the_same(tmp_path: Path):
+    """perf's own table has the vdso, hit or not; so has the new one."""
+    recorded = str(tmp_path / "perf.data")
+    output("perf", "record", "-q", "-F", "5000", "-o", recorded, "--", sys.executable, "-c", "sorted(range(10**6))")
+    output("perf", "buildid-cache", "-P")
+    lacking = [output(*tool, "buildid-cache", "-M", recorded) for tool in (PERF, PERFPY)]
+    assert lacking[0] == lacking[1]
+    assert "[vdso]" in lacking[1]
+    tables = []
+    for tool in (PERF, PERFPY):
+        path = str(tmp_path / f"{tool[-1]}.injected")
+        output(*tool, "inject", "-b", "-i", recorded, "-o", path)
+        tables.append(output("perf", "buildid-list", "-i", path))
+    assert tables[0] == tables[1]

@@ -434,6 +434,14 @@ def test_kernel_samples_beside_a_known_kernel_are_no_hidden_ones():
     assert symbolizer.missing(np.array([5])) == []
 
 
+def test_code_of_a_jit_compiler_is_told_both_ways_to_get_its_names():
+    symbolizer = Symbolizer(timeline((0, mmap(1, 0x401000, 0x1000, "//anon"))))
+    frames(symbolizer, (1, 0x401004, 1))
+    (lost,) = symbolizer.missing(np.array([2]))
+    assert "perf map" in lost.advice
+    assert "inject -j" in lost.advice
+
+
 def test_one_more_file_is_one_file(root: Path):
     source = timeline(*((0, mmap(1, 0x10000 * number, 0x1000, f"/opt/lib{number}")) for number in range(1, 7)))
     symbolizer = Symbolizer(source, SymbolOptions(symfs=str(root)))

@@ -109,6 +109,14 @@ def read_text(path: str) -> str | None:
         return None
 
 
+def module_text(name: str, root: str = "/sys") -> int:
+    """Where a kernel module's .text is loaded; 0 where the kernel does not tell."""
+    try:
+        return int(read_text(f"{root}/module/{name}/sections/.text") or "", 16)
+    except ValueError:
+        return 0
+
+
 def _names(folder: str) -> list[str]:
     try:
         return sorted(os.listdir(folder))

@@ -8,6 +8,7 @@ features, the build-ids of the files that samples fell into among them.
 from __future__ import annotations
 
 import mmap
+import os
 from typing import TYPE_CHECKING
 
 from perfpy.capture.record import event_records
@@ -16,6 +17,7 @@ from perfpy.capture.record.recorded_features import RecordedFeatures
 from perfpy.capture.record.synthesis import Synthesis, id_layout
 from perfpy.capture.targets import ANY
 from perfpy.kernel.bpf import loaded_programs, loaded_types
+from perfpy.kernel.sysfs import module_text
 from perfpy.perfdata.writer import FileWriter, WrittenEvent
 
 if TYPE_CHECKING:
@@ -138,6 +140,7 @@ class DataFile:
             mmaps=SYNTH_MMAP in options.synth,
             data_mmaps=any(event.attr.mmap_data for event in self._counters.events),
             build_id=build_id,
+            module_text=module_text if os.uname().machine == "s390x" else None,  # its PLT stands before it there
         )
 
     def end(self, *, last: bool = True) -> None:

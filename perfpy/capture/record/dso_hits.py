@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 _HEADER: Final = struct.Struct("=IHH")
 _PAGE_SHIFT: Final = 12
-_KERNEL_HALF: Final = 1 << 63 - _PAGE_SHIFT  # the first page of the upper half of the address space
 _PAGE_MASK: Final = (1 << 64 - _PAGE_SHIFT) - 1
 _PID_SHIFT: Final = 64
 _VDSO: Final = "[vdso]"
@@ -60,11 +59,12 @@ class DsoHits:
         self._kernel_maps: list[tuple[int, int, Dso]] = []
         self._parents: dict[int, int] = {}
         self._pages: set[int] = set()  # pid << 64 | page
+        self._kernel_pages: set[int] = set()
 
     def scan(self, data: memoryview) -> None:
         """Look at the records of one piece of the file (whole records)."""
         header, sample = _HEADER.unpack_from, self._layout.unpack_from
-        add, has_time = self._pages.add, self._has_time
+        add, add_kernel, has_time = self._pages.add, self._kernel_pages.add, self._has_time
         first, last = self.first_time or (1 << 64), self.last_time
         at, end, samples = 0, len(data), 0
         sample_type = int(RecordType.SAMPLE)
@@ -73,7 +73,10 @@ class DsoHits:
             if kind == sample_type:
                 samples += 1
                 ip, pid, time = sample(data, at)
-                add(pid << _PID_SHIFT | ip >> _PAGE_SHIFT)
+                if misc & MISC_CPUMODE_MASK == MISC_KERNEL:  # its addresses may be those of user space: on s390x they are low
+                    add_kernel(ip >> _PAGE_SHIFT)
+                else:
+                    add(pid << _PID_SHIFT | ip >> _PAGE_SHIFT)
                 if has_time:
                     if time < first:  # noqa: PLR1730  # in this loop three times as fast as min()
                         first = time
@@ -116,14 +119,12 @@ class DsoHits:
         """
         kernel = [entry for entry in self._kernel_maps if entry[2].name != "[kernel.kallsyms]"]
         core = self.dsos.get("[kernel.kallsyms]")
+        for page in self._kernel_pages:
+            owner = next((dso for first, end, dso in kernel if first <= page < end), core)
+            if owner:
+                owner.hit = True
         for key in self._pages:
-            page, pid = key & _PAGE_MASK, key >> _PID_SHIFT
-            if page >= _KERNEL_HALF:
-                owner = next((dso for first, end, dso in kernel if first <= page < end), core)
-                if owner:
-                    owner.hit = True
-            else:
-                self._mark(page, pid)
+            self._mark(key & _PAGE_MASK, key >> _PID_SHIFT)
         return (dso for dso in self.dsos.values() if dso.hit or dso.name == _VDSO)
 
     def _mark(self, page: int, pid: int) -> None:

@@ -51,7 +51,9 @@ class Synthesis:
 
     layout: the sample_id trailer; namespaces: NAMESPACES records, too;
     mmaps, data_mmaps: executable (and readable) mappings; build_id: a
-    function path -> build-id puts it into the MMAP2 records.
+    function path -> build-id puts it into the MMAP2 records; module_text: a
+    function module -> where its .text is, for machines on which something
+    stands before it.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Synthesis:
         mmaps: bool = True,
         data_mmaps: bool = False,
         build_id: Callable[[str], bytes] | None = None,
+        module_text: Callable[[str], int] | None = None,
     ) -> None:
         self._procfs = procfs
         self._layout = layout
@@ -70,6 +73,7 @@ class Synthesis:
         self._mmaps = mmaps
         self._data_mmaps = data_mmaps
         self._build_id = build_id
+        self._module_text = module_text
 
     def _encode(self, record: KernelRecord) -> bytes:
         return encode(record, self._layout, NATIVE_ENDIAN)
@@ -83,9 +87,10 @@ class Synthesis:
         yield self._kernel_map(extent.start, size, extent.start, KERNEL + extent.symbol, KERNEL)
         paths = ModulePaths()
         for module in sorted(self._procfs.modules(), key=lambda module: module.address):
-            size = (module.size + _PAGE_MASK) & ~_PAGE_MASK
+            end = module.address + ((module.size + _PAGE_MASK) & ~_PAGE_MASK)
+            start = (self._module_text(module.name) if self._module_text else 0) or module.address
             path = paths.find(module.name)
-            yield self._kernel_map(module.address, size, 0, path, path)
+            yield self._kernel_map(start, end - start, 0, path, path)
 
     def _kernel_map(self, start: int, size: int, pgoff: int, name: str, path: str) -> bytes:
         build_id = self._build_id(path) if self._build_id else b""

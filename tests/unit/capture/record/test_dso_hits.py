@@ -23,8 +23,8 @@ def kernel_map(name: str, start: int, size: int) -> bytes:
     return encode(Mmap(MISC_KERNEL, 0xFFFFFFFF, 0, start, size, start, name), NO_ID, NATIVE_ENDIAN)
 
 
-def sample(ip: int, pid: int = 5, time: int = 100) -> bytes:
-    return with_header(9, MISC_USER, struct.pack("=QIIQ", ip, pid, pid, time), NATIVE_ENDIAN)
+def sample(ip: int, pid: int = 5, time: int = 100, mode: int = MISC_USER) -> bytes:
+    return with_header(9, mode, struct.pack("=QIIQ", ip, pid, pid, time), NATIVE_ENDIAN)
 
 
 def hits(*records: bytes, attr: EventAttr = TIMED) -> DsoHits:
@@ -60,8 +60,14 @@ def test_another_process_has_not():
 
 def test_kernel_addresses_are_modules_or_the_kernel():
     text, module = kernel_map("[kernel.kallsyms]_text", KERNEL, 0x100000), kernel_map("[mod]", 0xFFFFFFFFC0000000, 0x1000)
-    assert names(hits(text, module, sample(KERNEL + 5))) == ["[kernel.kallsyms]"]
-    assert names(hits(text, module, sample(0xFFFFFFFFC0000005))) == ["[mod]"]
+    assert names(hits(text, module, sample(KERNEL + 5, mode=MISC_KERNEL))) == ["[kernel.kallsyms]"]
+    assert names(hits(text, module, sample(0xFFFFFFFFC0000005, mode=MISC_KERNEL))) == ["[mod]"]
+
+
+def test_the_kernel_may_be_where_programs_are_too():  # as on s390x
+    text, program = kernel_map("[kernel.kallsyms]_text", 0x100000, 0x100000), mapped("/a", 0x100000)
+    assert names(hits(text, program, sample(0x100005, mode=MISC_KERNEL))) == ["[kernel.kallsyms]"]
+    assert names(hits(text, program, sample(0x100005))) == ["/a"]
 
 
 def test_samples_and_times_are_counted():

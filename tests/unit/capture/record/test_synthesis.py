@@ -13,6 +13,7 @@ from perfpy.capture.record.kernel_extent import kernel_extent
 from perfpy.capture.record.synthesis import Synthesis, id_layout
 from perfpy.kernel.bpf import BpfProgramInfo
 from perfpy.kernel.procfs import ProcFs
+from perfpy.kernel.sysfs import module_text
 from tests.builders.bpf_programs import types
 
 LAYOUT = id_layout(SampleType.IP | SampleType.TID | SampleType.TIME)
@@ -125,6 +126,15 @@ def test_the_kernel_and_its_modules(proc, tmp_path, monkeypatch):
     kernel, module = records(Synthesis(proc, LAYOUT).kernel())
     assert kernel[:7] == Mmap(MISC_KERNEL, 0xFFFFFFFF, 0, 0xFFFFFFFF81000000, 0xA00000, 0xFFFFFFFF81000000, "[kernel.kallsyms]_text")[:7]
     assert (module.filename, module.addr, module.len) == ("[module]", 0xFFFFFFFFC0000000, 0x2000)
+
+
+def test_a_module_may_begin_with_something_else_than_code(proc, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "module/module/sections").mkdir(parents=True)
+    (tmp_path / "module/module/sections/.text").write_text("0xffffffffc0000178\n")
+    synthesis = Synthesis(proc, LAYOUT, module_text=lambda name: module_text(name, str(tmp_path)))
+    assert [(r.addr, r.len) for r in records(synthesis.kernel())][1:] == [(0xFFFFFFFFC0000178, 0x2000 - 0x178)]
+    assert module_text("another", str(tmp_path)) == 0
 
 
 def test_hidden_kernel_addresses_make_no_map(proc, tmp_path):

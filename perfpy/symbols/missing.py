@@ -38,7 +38,7 @@ def advice(dso: Dso, *, restricted: bool = False, found: bool = False) -> str:
         case DsoKind.MODULE:
             return "load the module, or keep its .ko at the recorded path"
         case DsoKind.JIT:
-            return "let the program write its perf map (node --perf-basic-prof, python -X perf, java with perf-map-agent), or a jitdump for inject -j"
+            return "let the program write a perf map (node --perf-basic-prof, python -X perf, perf-map-agent), or a jitdump for inject -j"
         case DsoKind.VDSO:
             return "it is another kernel's: record its build-id cache (perf archive)"
         case DsoKind.NONE | DsoKind.BPF | DsoKind.VSYSCALL:

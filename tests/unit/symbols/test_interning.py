@@ -45,3 +45,14 @@ def test_growing_keeps_every_id(distinct):
         keys = pool[rng.integers(0, distinct, 40_000)]
         ids = table.ids(keys)
         assert (table.keys[ids] == keys).all()
+
+
+def test_keys_for_one_slot_are_kept_apart_and_repetitions_of_them_are_not():
+    inverse = pow(0x9E3779B97F4A7C15, -1, 1 << 64)  # of what keys are multiplied by to spread them
+    crowd = [number * inverse % (1 << 64) for number in range(40)]  # all in the first slot
+    table = IdTable()
+    table.ids(np.array(crowd[:9], np.uint64))
+    batch = [*crowd[20:5:-1], *crowd, *crowd[::-1]]
+    expected = {key: number for number, key in enumerate(dict.fromkeys([*crowd[:9], *batch]))}
+    assert table.ids(np.array(batch, np.uint64)).tolist() == [expected[key] for key in batch]
+    assert table.keys.tolist() == list(expected)

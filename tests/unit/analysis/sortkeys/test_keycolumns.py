@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from perfpy.abi.flags import MISC_KERNEL
-from perfpy.analysis.places import Places, sample_places
+from perfpy.analysis.places import ROLE_BITS, Places, sample_places
 from perfpy.analysis.sortkeys import keycolumns, memorycolumns
 from perfpy.analysis.sortkeys.keycolumns import Facts
 from perfpy.symbols.debugfiles import SymbolOptions
@@ -35,6 +35,23 @@ def test_data_are_shown_with_the_offset_in_them(kernel):
     shown = ["[k] helper", "[k] helper", "[k] table+0x10", "[k] table+0x60", unmapped]
     assert texts(keycolumns.symbol(kernel, sample_places(np.arange(5)))) == shown
     assert texts(memorycolumns.data_symbol(kernel, np.arange(5))) == shown
+
+
+@pytest.mark.parametrize("key", [keycolumns.symbol, keycolumns.dso], ids=["symbol", "dso"])
+@pytest.mark.parametrize("verbose", [False, True])
+def test_many_texts_are_those_of_each(kernel, key, verbose):
+    kernel.verbose = verbose
+    column = key(kernel, np.arange(5 << ROLE_BITS))  # every frame in every role
+    numbers = np.array([19, 3, 3, 16, 0, 8, 12, 1, 2, 7])
+    assert column.texts_of(numbers) == [column.text(number) for number in numbers.tolist()]
+    for some in (numbers, numbers[:1], numbers[:0]):
+        assert column.width_of(some) == max(map(column.wide, some.tolist()), default=0)
+
+
+def test_places_are_one_row_where_they_are_one_function_or_one_address(kernel):
+    same = keycolumns.symbol(kernel, sample_places(np.array([4, 0, 2, 1, 3, 4]))).same
+    assert [same.tolist().index(number) for number in same.tolist()] == [0, 1, 2, 1, 2, 0]
+    assert same[1] < same[2] < same[0]  # by their addresses, and bare addresses last
 
 
 def test_cache_lines_where_nothing_is_mapped_have_an_x(kernel):

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.live, pytest.mark.versus_perf, pytest.mark.system_wide]
 
 PERFPY = [sys.executable, "-m", "perfpy"]
-PROGRAM = [sys.executable, "-c", "import os; os.system('true'); print(sum(i * i for i in range(300_000)))"]
+CPU = min(os.sched_getaffinity(0))
+#: enough to be hit at 99 Hz, too, and on the one CPU that is recorded alone
+WORK = f"import os; os.system('true'); os.sched_setaffinity(0, [{CPU}]); print(sum(i * i for i in range(2_000_000)))"
 WAYS = {
     "plain": [],
     "callchains": ["-g"],
@@ -32,12 +34,13 @@ WAYS = {
     "tracepoint": ["-e", "sched:sched_process_exec,sched:sched_process_fork"],
     "whole machine": ["-a", "-F", "99"],
     "whole machine with callchains": ["-a", "-g", "-F", "99", "-e", "cpu-clock"],
-    "one CPU": ["-C", "0", "-e", "cpu-clock", "-F", "99"],
+    "one CPU": ["-C", str(CPU), "-e", "cpu-clock", "-F", "99"],
     "addresses and periods": ["-d", "-P", "-T", "-e", "page-faults", "-c", "1"],
     "compressed": ["-z", "-e", "cpu-clock"],
 }
-#: of the whole machine only what is ours: perfpy also names code of others' files that are deleted, and perf does not
-OURS = ["--comms", f"{Path(sys.executable).name},sh,true,swapper"]
+#: of the whole machine only what is ours: perfpy also names code of others' deleted files, and perf does not; and the same
+#: functions at several addresses are in no order for perf
+OURS = ["--comms", "measured,swapper"]
 
 
 def shown(way: str) -> list[str]:
@@ -55,6 +58,9 @@ def text_of(*command: str, path: Path) -> str:
 def recorded(tmp_path_factory, perf):
     """A function (recorder, way) -> the recording, made once."""
     folder = tmp_path_factory.mktemp("recordings")
+    measured = folder / "measured"
+    measured.symlink_to(os.path.realpath(sys.executable))
+    program = [*at_fixed_addresses(), measured, "-c", WORK]
     made: dict[tuple[str, str], Path] = {}
 
     def record(recorder: str, way: str) -> Path:
@@ -62,7 +68,7 @@ def recorded(tmp_path_factory, perf):
             path = folder / f"{recorder}-{way.replace(' ', '-')}.data"
             command = PERFPY if recorder == "perfpy" else [perf]
             subprocess.run(
-                [*command, "record", "-q", "-N", *WAYS[way], "-o", path, "--", *at_fixed_addresses(), *PROGRAM],
+                [*command, "record", "-q", "-N", *WAYS[way], "-o", path, "--", *program],
                 check=True,
                 capture_output=True,
                 timeout=60,
@@ -203,7 +209,7 @@ def test_recordings_go_through_pipes(writer, reader, perf):
 
 def test_nothing_is_lost_at_a_usual_frequency(tmp_path, perf):
     path = tmp_path / "perf.data"
-    command = [*PERFPY, "record", "-N", "-a", "-F", "997", "-e", "cpu-clock", "-o", path, "--", *PROGRAM]
+    command = [*PERFPY, "record", "-N", "-a", "-F", "997", "-e", "cpu-clock", "-o", path, "--", sys.executable, "-c", WORK]
     said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stderr
     assert "samples)" in said
     assert " lost" not in said

@@ -68,19 +68,18 @@ def _column(number: int, field: TraceField, raw: bool, endian: str, facts: Facts
     rank_of = {data: rank for rank, data in enumerate(sorted(set(content), reverse=True))}
     rank = np.array([rank_of[data] for data in content], np.int64)
 
+    def worded(i: int) -> str | None:
+        return None if raw or not mine[i] else _word(facts.payload_text(payloads[i]), field.name)
+
     def text(i: int) -> str:
         if not mine[i] or facts.payloads is None:
             return ""
-        worded = _word(facts.payload_text(payloads[i]), field.name)
-        if worded is not None and not raw:
-            return worded
-        bare = facts.payloads.field_text(payloads[i], field.name)
-        # a bare number keeps the digits that the event's text gives it
-        return worded if worded is not None and worded.isdigit() and bare.isdigit() and int(worded) == int(bare) else bare
+        word = worded(i)
+        return facts.payloads.field_text(payloads[i], field.name) if word is None else word
 
     def wide(i: int) -> int:
-        # perf gives data behind the fields the width of their bytes, with the NUL
-        return max(byte_width(text(i)), len(content[i]) if field.is_dynamic else 0)
+        # perf gives data behind the fields the width of their bytes, with the NUL; what the event's text lacks it cuts
+        return max(byte_width(worded(i) or ""), len(content[i]) if field.is_dynamic else 0)
 
     return KeyColumn(rank, rank, text, wide)
 

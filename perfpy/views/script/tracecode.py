@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfpy.perfdata.printconstants import number
@@ -39,6 +40,7 @@ _CONVERSION: Final = re.compile(r"%(?P<flags>[-+#0-9.*]*)(?P<long>[hlLzZ]*)(?P<r
 _POINTER: Final = re.compile(r"[FSfs]|[Mm][RF]?|[Ii]S[pfs]*[hnlb]?c?|[Ii]4[hnlb]?|[Ii]6c?|[Ii]|U[LlBb]?|h[CDN]?")
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r"}
 _CAST_BITS: Final = {"u8": 8, "s8": 8, "char": 8, "u16": 16, "s16": 16, "short": 16, "u32": 32, "s32": 32, "int": 32}
+_KINDS_OF_ARGUMENTS: Final = "pcduixXos"
 _LENGTH_BITS: Final = {-2: 8, -1: 16, 0: 32, 1: 64, 2: 64}
 _DIRECT: Final = {"|": "|", "&": "&", "<": "<", ">": ">", "<=": "<=", ">=": ">=", "==": "==", "!=": "!="}
 
@@ -86,6 +88,24 @@ def render(parsed: PrintFormat, runtime: Any) -> Rendering:
     return _Writer(runtime).write(parsed)
 
 
+def field_formats(parsed: PrintFormat) -> dict[str, PrintFormat]:
+    """How an event writes each number that it writes as it is: the first conversion of the field, with a 0x before it."""
+    found: dict[str, PrintFormat] = {}
+    arguments = iter(parsed.arguments)
+    for literal, conversion in _split(parsed.literal):
+        match = _CONVERSION.match(conversion) if conversion else None
+        if match is None or conversion is None or match["kind"] not in _KINDS_OF_ARGUMENTS:
+            continue
+        stars = (match["flags"] + match["rest"]).count("*")
+        taken = [*islice(arguments, stars + 1)]
+        tree = taken[-1] if taken else None
+        while isinstance(tree, Cast):
+            tree = tree.item
+        if isinstance(tree, FieldValue) and not stars:
+            found.setdefault(tree.name, PrintFormat(f"{'0x' if literal.endswith('0x') else ''}{conversion}", (taken[0],)))
+    return found
+
+
 class _Writer:
     """Collects the loads and constants while it writes the code of one event."""
 
@@ -110,7 +130,7 @@ class _Writer:
     def _conversion(self, text: str, arguments: list[Expression], pieces: list[str], values: list[str]) -> None:
         match = _CONVERSION.match(text)
         kind = match["kind"] if match else ""
-        if match is None or kind not in "pcduixXos":
+        if match is None or kind not in _KINDS_OF_ARGUMENTS:
             pieces.append(f">{kind or text[1:]}<")
             return
         flags = match["flags"] + match["rest"]

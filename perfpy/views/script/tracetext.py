@@ -11,16 +11,18 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.abi.byteorder import ORDERS
 from perfpy.perfdata.printconstants import number
 from perfpy.perfdata.printfmt import PrintFormatError, parse_print_fmt
-from perfpy.views.script.tracecode import Load, Rendering, render
+from perfpy.views.script.tracecode import Load, Rendering, field_formats, render
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from perfpy.perfdata.printfmt import PrintFormat
     from perfpy.perfdata.printtree import Flags, Symbolic
     from perfpy.perfdata.traceformat import EventFormat, TraceField
 
@@ -279,11 +281,12 @@ class TraceText:
         self._runtime = runtime
         self._event = event = replace(event, print_fmt=_latin(event.print_fmt))
         self._plain: set[str] = set()  # character arrays that held something unprintable
+        self._of_field: dict[str, _Compiled] = {}
         try:
-            rendering = render(parse_print_fmt(event, runtime.long_size), runtime)
+            self._parsed: PrintFormat | None = parse_print_fmt(event, runtime.long_size)
+            self._compiled: _Compiled | None = _Compiled(render(self._parsed, runtime), runtime.endian)
         except PrintFormatError:
-            rendering = None
-        self._compiled = None if rendering is None else _Compiled(rendering, runtime.endian)
+            self._parsed = self._compiled = None
 
     def texts(self, values: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> list[str]:
         """The text of each sample.
@@ -300,7 +303,7 @@ class TraceText:
         return f"[FAILED TO PARSE]{self.raw_text(raw)}"
 
     def raw_text(self, raw: bytes) -> str:
-        """Every field by name, whatever the event's print format makes of them."""
+        """Every field by name; numbers as the event's print format has them, if it has them bare."""
         return "".join(f" {field.name}={self._field_text(raw, field)}" for field in self._event.fields)
 
     def field_text(self, raw: bytes, name: str) -> str:
@@ -311,6 +314,8 @@ class TraceText:
     def _field_text(self, raw: bytes, field: TraceField) -> str:
         if field.is_array or (field.is_dynamic and field.is_string):
             return self._array_text(raw, field)
+        if field.name in self._formats:
+            return self._formatted(raw, field.name)
         value = self._runtime.read(raw, field.offset, field.size)
         bits = field.size * 8
         if field.is_pointer or (field.is_long and not (field.is_signed and bits != 32)):
@@ -318,6 +323,17 @@ class TraceText:
         if field.is_signed and bits:
             value = (value ^ 1 << bits - 1) - (1 << bits - 1)
         return f"{value:2d}" if field.is_signed and bits == 16 else str(value)
+
+    @cached_property
+    def _formats(self) -> dict[str, PrintFormat]:
+        return {} if self._parsed is None else field_formats(self._parsed)
+
+    def _formatted(self, raw: bytes, name: str) -> str:
+        import numpy as np
+
+        if name not in self._of_field:
+            self._of_field[name] = _Compiled(render(self._formats[name], self._runtime), self._runtime.endian)
+        return self._of_field[name].texts(np.frombuffer(raw, np.uint8), np.zeros(1, np.int64), np.array([len(raw)], np.int64))[0]
 
     def _array_text(self, raw: bytes, field: TraceField) -> str:
         offset, length = field.offset, field.size

@@ -9,11 +9,25 @@ from perfpy.abi.flags import MISC_KERNEL
 from perfpy.analysis.places import ROLE_BITS, Places, sample_places
 from perfpy.analysis.sortkeys import keycolumns, memorycolumns
 from perfpy.analysis.sortkeys.keycolumns import Facts
+from perfpy.analysis.sortkeys.tracefields import field_keys
+from perfpy.perfdata.events import FileEvent
+from perfpy.perfdata.traceformat import parse_format
 from perfpy.symbols.debugfiles import SymbolOptions
 from perfpy.symbols.symbolizer import Symbolizer
+from tests.builders.perfdata import usual_attr
 from tests.builders.timeline import frames, kernel_mmap, timeline
 
 KERNEL = 0xFFFFFFFF81000000
+FORMAT = """name: example
+ID: 9
+format:
+\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
+
+\tfield:int named;\toffset:4;\tsize:4;\tsigned:1;
+\tfield:int other;\toffset:8;\tsize:4;\tsigned:1;
+
+print fmt: "named=%d", REC->named
+"""
 
 
 @pytest.fixture
@@ -94,3 +108,13 @@ def test_cgroups_have_their_paths():
     column = keycolumns.cgroup(facts, np.array([0, 5, 6]))
     assert [column.text(number) for number in range(3)] == ["N/A", "/user.slice", "unknown"]
     assert column.wide(1) == len("/user.slice")
+
+
+def test_fields_that_an_events_text_lacks_ask_for_no_width():
+    events = [FileEvent(usual_attr(type=2, config=9), (1,), "sys:example", 0)]
+    formats = {9: parse_format(FORMAT, "sys", 8)}
+    payloads = SimpleNamespace(text=lambda _data: "named=777777777777777777", field_text=lambda _data, name: f"{name} in full")
+    facts = SimpleNamespace(payloads=payloads, payload_text=payloads.text, raw=[b"\t\0" + bytes(10)])
+    named, other = (key.column(facts, np.zeros(1, np.int64)) for key in field_keys("*", events, formats, raw=False, endian="<"))
+    assert (named.text(0), named.wide(0)) == ("7" * 18, 18)
+    assert (other.text(0), other.wide(0)) == ("other in full", 0)

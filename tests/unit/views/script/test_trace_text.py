@@ -102,6 +102,13 @@ def test_fields_can_be_had_unformatted() -> None:
     assert text.startswith(" comm=comm number=-5 flags=6 addr=0xabc name=file mac=ARRAY[01, 02, 03, 04, 05, 06] ip=")
 
 
+def test_bare_numbers_keep_the_digits_that_the_event_gives_them() -> None:
+    print_fmt = '"0x%08lx %+d %u %03x", (unsigned long)REC->addr, REC->number + 1, REC->number, REC->flags'
+    text = TraceText(parse_format(FORMAT + print_fmt, "sys", 8), Runtime())
+    assert text.raw_text(raw(number=7)).startswith(" comm=comm number=7 flags=006 addr=0x00000abc name=file ")
+    assert [text.field_text(raw(), name) for name in ("addr", "flags")] == ["0x00000abc", "006"]
+
+
 def test_data_that_are_too_short_count_as_zeros() -> None:
     assert printed('"%d %lx", REC->number, REC->addr', raw()[:20]) == "-5 0"
 

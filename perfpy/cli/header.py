@@ -20,6 +20,14 @@ def lines_of_header(recording: Recording, *, full: bool) -> Iterator[str]:
     return header_lines(recording, full=full, names=MachineNames(recording.data))
 
 
+def features_of_pipe(recording: Recording) -> list[str]:
+    """What -I shows of a pipe: its features as they come, and nothing of the file."""
+    from perfpy.views.facts.header import FRAME
+
+    lines = list(lines_of_header(recording, full=True))
+    return lines[lines.index(FRAME, 1) + 2 :]
+
+
 def print_header(recording: Recording, *, full: bool) -> None:
     """Print these lines on standard output."""
     for line in lines_of_header(recording, full=full):

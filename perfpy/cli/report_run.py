@@ -20,7 +20,6 @@ from perfpy.cli.progress import progress_line
 from perfpy.cli.symbol_values import symbol_options_of
 from perfpy.cli.terminal import is_terminal, wants_colour, wants_plain
 from perfpy.errors import PerfError
-from perfpy.views.facts.header import FRAME
 from perfpy.views.report.column_text import TextOptions
 from perfpy.views.report.text import HEADER_HINT, report_lines
 
@@ -89,8 +88,9 @@ class ReportRun:
             report = self._recording.report(options=options, symbols=self._symbol_options(), progress=progress)
         _print(hint)
         if plain and values["show_info"] and not values["header"] and self._recording.data.is_pipe:
-            lines = list(self._header_lines())
-            _print(lines[lines.index(FRAME, 1) + 2 :])  # perf shows a pipe's features as they come, and nothing of the file
+            from perfpy.cli.header import features_of_pipe
+
+            _print(features_of_pipe(self._recording))
         if plain:
             said = {key: f"# {name}: {value}" for key, name, value in hidden}
             _print(said[entry.name] for entry in report.layout.fields if entry.name in said)

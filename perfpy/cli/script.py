@@ -140,6 +140,10 @@ class _Run:
             print_header(recording, full=values["show_info"])
             if values["header_only"]:
                 return 0
+        elif values["show_info"] and recording.data.is_pipe:
+            from perfpy.cli.header import features_of_pipe
+
+            sys.stdout.writelines(f"{line}\n" for line in features_of_pipe(recording))
         from perfpy.views.script.run import ScriptRun
 
         run = ScriptRun(recording, self._options())

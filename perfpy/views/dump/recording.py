@@ -211,9 +211,10 @@ class _Writer:
         except (ValueError, IndexError):  # too short for what its event reads, or nobody's
             return "\n"
         text = f": {record.pid} {record.tid} {owner.name} {reading.value}\n"
-        for label, value in (("time enabled", reading.enabled), ("time running", reading.running), ("id          ", reading.id)):
+        further = {"time enabled": reading.enabled, "time running": reading.running, "id": reading.id, "lost": reading.lost}
+        for label, value in further.items():
             if value is not None:
-                text += f"... {label} : {value}\n"
+                text += f"... {label:<12} : {value}\n"
         return text
 
     def _stamp(self, cpu: int, time: int, *, is_side_band: bool = False) -> str:

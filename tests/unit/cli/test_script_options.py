@@ -9,7 +9,8 @@ import pytest
 from perfpy.abi.flags import SampleType
 from perfpy.cli.script import command
 from perfpy.errors import PerfError
-from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
+from perfpy.perfdata.features import Feature
+from tests.builders.perfdata import USUAL, PerfDataBuilder, simple_recording, usual_attr
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,6 +35,14 @@ def test_cpus_of_samples_that_name_them_are_looked_at(tmp_path: Path, capfdbinar
     assert capfdbinary.readouterr().out.count(b"\n") == 2
     assert command.run("script", ["-C", "0", "-i", path, "--symfs", "/nonexistent"]) == 0
     assert capfdbinary.readouterr().out == b""
+
+
+def test_a_pipes_features_are_shown_with_its_samples(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    built = simple_recording(1).feature(Feature.HOSTNAME, "vm").feature(Feature.ARCH, "x86_64")
+    for shape, shown in ((built.pipe(), b"# hostname : vm\n# arch : x86_64\n"), (built.file(), b"")):
+        (tmp_path / "perf.data").write_bytes(shape)
+        assert command.run("script", ["-I", "-F", "tid", "-i", str(tmp_path / "perf.data")]) == 0
+        assert capfdbinary.readouterr().out.startswith(shown + b" ")
 
 
 def test_debug_mode_counts_samples_out_of_order(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:

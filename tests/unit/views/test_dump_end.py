@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import io
+import struct
 from typing import TYPE_CHECKING
 
 import pytest
 
 from perfpy.abi import records, user_records
+from perfpy.abi.flags import ReadFormat
 from perfpy.abi.sample_id import SampleId
 from perfpy.perfdata.features import Feature
 from perfpy.recording import Recording
 from perfpy.views.dump.recording import is_read_to_the_end, write_dump
-from tests.builders.perfdata import header_of, simple_recording
+from tests.builders.perfdata import header_of, simple_recording, usual_attr
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,6 +25,16 @@ def reaches_the_end(path: Path, data: bytes) -> bool:
     with Recording(str(path)) as recording:
         write_dump(recording, io.BytesIO())
         return is_read_to_the_end(recording)
+
+
+def test_a_reading_is_shown_with_all_that_it_has(tmp_path: Path) -> None:
+    attr = usual_attr(read_format=ReadFormat.TOTAL_TIME_ENABLED | ReadFormat.ID | ReadFormat.LOST)
+    built = simple_recording(0, attrs=[attr], ids=[(7,)]).record(records.Read(0, 3, 4, struct.pack("<4Q", 50, 60, 7, 2), SampleId()))
+    (tmp_path / "perf.data").write_bytes(built.file())
+    out = io.BytesIO()
+    with Recording(str(tmp_path / "perf.data")) as recording:
+        write_dump(recording, out)
+    assert b": 3 4 cpu-clock:u 50\n... time enabled : 60\n... id           : 7\n... lost         : 2\n" in out.getvalue()
 
 
 @pytest.mark.parametrize("missing", [0, 1, 30, 35])

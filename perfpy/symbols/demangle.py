@@ -22,6 +22,7 @@ Demangle: TypeAlias = Callable[[bytes], str]
 
 _PLT: Final = b"@plt"
 # the end of a legacy Rust name: ::h and 16 hex digits
+_LLVM_COPY = re.compile(r"\.llvm\.[0-9A-F@]+\Z")  # behind functions that link-time optimization made global; Rust's tools drop it
 _RUST_HASH = re.compile(r"::h[0-9a-f]{16}\Z")
 _RUST_ESCAPES: Final = {
     "$SP$": "@", "$BP$": "*", "$RF$": "&", "$LT$": "<", "$GT$": ">", "$LP$": "(", "$RP$": ")", "$C$": ",",
@@ -140,6 +141,6 @@ def _rust_v0(name: str) -> str | None:
     import pycxxfilt  # as in _llvm
 
     try:
-        return pycxxfilt.rust_demangle(name)
+        return pycxxfilt.rust_demangle(_LLVM_COPY.sub("", name))
     except (ValueError, UnicodeError):
         return None

@@ -72,6 +72,12 @@ def test_rust_v0_names_are_demangled():
     assert demangle(b"_RNvNtCs1234_7mycrate3foo3bar") == "mycrate::foo::bar"
 
 
+def test_rust_names_do_not_tell_what_link_time_optimization_added():
+    assert demangle(b"_RNvNtCs1234_7mycrate3foo3bar.llvm.1524389613005862818") == "mycrate::foo::bar"
+    assert demangle(b"_RNvNtCs1234_7mycrate3foo3bar.llvm.9D1C9369@@16") == "mycrate::foo::bar"
+    assert ".warm" in demangle(b"_RNvNtCs1234_7mycrate3foo3bar.warm")
+
+
 @pytest.mark.parametrize(
     "name",
     [b"main", b"f", b"_Z", b"_ZN", b"_Zqq", b"_R", b"_R0", b"$s4main3fooyyF", b"_D4main3fooFZv", b"", b"caf\xe9", b"_ZN\xff"],

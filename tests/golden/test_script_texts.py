@@ -21,7 +21,7 @@ NAMES = ("chains", "faults", "tracepoints")
 ALL_EVENTS = frozenset(("task", "mmap", "switch", "namespace", "cgroup", "lost", "bpf", "text-poke"))
 #: of the larger corpus: name -> why perf's answer is not ours; * stands for any end
 UNLIKE_PERF = {
-    "autofdo-chromeos_perf.data.piped.host": "perf prints an error of its own to standard output",
+    "autofdo-chromeos_perf.data.piped.host": "perf takes the features of an early pipe for other records and gives up",
     "autofdo_perf-vmlinux.data": "the kernel's file is not named by the recording's own mappings",
     "perfparser_vector_static_gcc_perf.lbr.data": "perf reads behind the end of empty branch stacks",
     "simpleperf_*": "perf stops at records of simpleperf's own, or maps the kernel differently",

@@ -62,7 +62,7 @@ def test_the_features_are_the_same(pair, perf):
         # whether a program as short as this one was hit by a sample is chance, and so is what it hit
         missing = next(line for line in lines if line.startswith("# missing features")).replace("BUILD_ID ", "")
         # BPF programs are the machine's: others load and unload them meanwhile
-        names = [re.split(r"[:0-9]", line)[0].strip() for line in lines if not re.match(r"# bpf_|#\s+sub_prog", line)]
+        names = [re.split(r"[:0-9]", line)[0].strip() for line in lines if not re.match(r"# bpf_|# btf |#\s+sub_prog", line)]
         return missing + "\n".join(name for name, _ in groupby(names))
 
     assert features(pair[1]) == features(pair[0])

@@ -68,8 +68,8 @@ class ProcFs:
         return _numbers(self.root)
 
     def threads(self, pid: int) -> list[int]:
-        """The threads of a process; [] when it is gone."""
-        return _numbers(f"{self.root}/{pid}/task")
+        """The threads of a process, the main one first (later ones have lower numbers when these begin again); [] when it is gone."""
+        return sorted(_numbers(f"{self.root}/{pid}/task"), key=lambda tid: tid != pid)
 
     def status(self, tid: int) -> TaskStatus | None:
         """Who a task is; None when it is gone."""

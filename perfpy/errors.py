@@ -9,7 +9,6 @@
       BadPerfData                a perf.data that cannot be read (further): path, offset, reason
       WorkloadFailed             the program to measure could not be started: command, reason
       OutputFailed               a file could not be written: path, reason
-    SymbolsMissing(UserWarning)  a warning: file, build-id, where was looked
 
 What enters: facts from the place where the error is found. What leaves: one
 line of text (`str(error)`): what, where, and what to try. Each class carries
@@ -148,16 +147,3 @@ class OutputFailed(PerfError):
         self.path = path
         self.reason = reason
         super().__init__(f"cannot write {path}: {reason}" + (f"; {remedy}" if remedy else ""))
-
-
-class SymbolsMissing(UserWarning):
-    """Addresses of a file that could not be named.
-
-    path: the file as recorded; build_id: hex or ""; looked: the places searched.
-    """
-
-    def __init__(self, path: str, build_id: str = "", looked: Sequence[str] = ()) -> None:
-        self.path = path
-        self.build_id = build_id
-        self.looked = tuple(looked)
-        super().__init__(f"no symbols for {path}" + (f" (build-id {build_id})" if build_id else ""))

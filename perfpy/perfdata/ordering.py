@@ -14,14 +14,12 @@ Sorting by (key, time, place in the file) is the order of delivery.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-NO_TIME: Final = np.uint64(0)
 
 
 class Numbers:
@@ -48,7 +46,7 @@ class Rounds:
     def keys(self, times: NDArray[np.uint64], rounds: NDArray[np.int64]) -> NDArray[np.uint64]:
         """The key of each of the next records.
 
-        times: ns, NO_TIME for records without; rounds: indexes of the
+        times: ns, 0 for records without; rounds: indexes of the
         FINISHED_ROUND records among them. A record without time has the key
         of the floor it was read at: what was delivered before has a lower one.
         """

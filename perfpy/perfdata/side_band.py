@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfpy.abi import records
-from perfpy.abi.flags import RecordType, names_of
+from perfpy.abi.flags import RecordType
 from perfpy.abi.task_columns import TASK_TYPES, RawColumns, decode_tasks
 from perfpy.perfdata.raw_records import RawRecord, RawRecords, delivered_at
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 #: types that are not kept in memory
 BULK: Final = frozenset((RecordType.SWITCH, RecordType.SWITCH_CPU_WIDE, RecordType.CALLCHAIN_DEFERRED, RecordType.FINISHED_ROUND))
-#: the kernel's own types but these
-KEPT: Final = frozenset(number for number in names_of(RecordType) if number < RecordType.HEADER_ATTR) - BULK
 _FIRST_USER_TYPE: Final = RecordType.HEADER_ATTR
 _ON_REQUEST: Final = frozenset((RecordType.FINISHED_ROUND,))  # of interest to those who ask for it only
 

@@ -24,9 +24,10 @@ LONGEST_FILE = 550
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "manager", "misc", "lib", "tools"}
 HEAVY = {"numpy", "rich", "elftools", "pycxxfilt", "backports", "compression", "pandas", "pyarrow", "dataclasses", "unittest", "asyncio"}
 
-FOUNDATION = {"abi", "errors"}
+FOUNDATION = {"abi", "errors", "untrusted"}
 MAY_IMPORT = {
     "errors": set(),
+    "untrusted": {"errors"},
     "abi": {"errors"},
     "kernel": FOUNDATION,
     "perfdata": FOUNDATION,
@@ -40,7 +41,7 @@ MAY_IMPORT = {
     "cli": FOUNDATION | {"perfpy", "recording", "views", "capture", "analysis", "events", "symbols", "perfdata", "kernel"},
     "__main__": {"cli"},
 }
-READING_HALF = ("recording", "views", "analysis", "symbols", "perfdata", "abi")
+READING_HALF = ("recording", "views", "analysis", "symbols", "perfdata", "abi", "untrusted")
 
 
 class Import(NamedTuple):

@@ -1,0 +1,12 @@
+"""What others control, made safe: the only doors between their data and this machine.
+
+A recording, an ELF file, /proc of another user's process and a server's answer
+are data. What they say becomes
+
+    a path            in untrusted.paths
+    an open file      in untrusted.files (regular files only, of whom we trust)
+    terminal text     in untrusted.text
+    memory            in untrusted.expansion (decompression with a limit)
+
+and nowhere else; tests/test_untrusted.py holds the rest of the package to it.
+"""

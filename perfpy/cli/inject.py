@@ -1,11 +1,12 @@
 """`perfpy inject`: a recording with the code of JIT compilers, or with build-ids, that it was made without.
 
 What enters: perf inject's options. What leaves: a new recording; with -j also
-an ELF file for each function, beside the jitdump file.
+an ELF file for each function, in a new folder below the build-id cache.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
@@ -53,12 +54,13 @@ def command(output: str, jit: bool, verbose: int, **values: Any) -> None:
         fail("nothing to inject: give -j, -b, --buildid-all, -B or --mmap2-buildid-all")
     from perfpy.capture.record.injecting import BuildIdMapper, JitInjector, inject, require_monotonic_times
     from perfpy.cli.opening import open_recording
+    from perfpy.cli.perfconfig import load
 
     with open_recording(values) as recording:
         injector = None
         if jit:
             require_monotonic_times(recording.data)
-            injector = JitInjector(recording.data)
+            injector = JitInjector(recording.data, os.path.expanduser(load().get("buildid.dir", "")), force=values["force"])
         entries = _table(_dsos(recording, every=values[_IN_TABLE[1]])) if table else None
         mapper = None
         if mappings:
@@ -67,7 +69,8 @@ def command(output: str, jit: bool, verbose: int, **values: Any) -> None:
             mapper = BuildIdMapper(recording.data, build_ids, only_these=not every)
         inject(recording.data, output, jit=injector, build_ids=entries, mapper=mapper)
         if verbose and injector:
-            print(f"{injector.functions} functions of {len(injector.dumps)} jitdump files", file=sys.stderr)
+            place = f" in {injector.folder}" if injector.folder else ""
+            print(f"{injector.functions} functions of {len(injector.dumps)} jitdump files{place}", file=sys.stderr)
 
 
 def _dsos(recording: Recording, *, every: bool) -> list[Dso]:

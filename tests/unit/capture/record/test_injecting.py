@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,8 +18,6 @@ from perfpy.perfdata.features import Feature, encode_feature
 from perfpy.recording import Recording
 from tests.builders.perfdata import PerfDataBuilder, usual_attr
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PID, CODE = 77, 0x7F0000001000
 
@@ -64,10 +62,11 @@ def names(recording: Recording) -> list[str]:
 
 def test_jitted_functions_are_named_from_when_they_were_made(recording: Recording, tmp_path: Path):
     assert names(recording) == ["-", "-", "-"]
-    injector = JitInjector(recording.data)
+    injector = JitInjector(recording.data, str(tmp_path / "cache"))
     inject(recording.data, str(tmp_path / "out.data"), jit=injector)
     assert (injector.functions, list(injector.dumps)) == (1, [PID])
-    assert (tmp_path / "jitted-77-3.so").exists()
+    assert Path(injector.folder).parent == tmp_path / "cache" / "jit"
+    assert [path.name for path in Path(injector.folder).iterdir()] == ["jitted-77-3.so"]
     assert names(Recording(str(tmp_path / "out.data"))) == ["-", "JS:*fib", "JS:*fib"]
 
 
@@ -89,12 +88,14 @@ def test_build_ids_are_put_into_the_table(recording: Recording, tmp_path: Path):
 def test_a_dump_that_is_gone_says_so(recording: Recording, tmp_path: Path):
     (tmp_path / "jit-77.dump").unlink()
     with pytest.raises(PerfError, match=r"jit-77\.dump: No such file"):
-        inject(recording.data, str(tmp_path / "out.data"), jit=JitInjector(recording.data))
+        inject(recording.data, str(tmp_path / "out.data"), jit=JitInjector(recording.data, str(tmp_path / "cache")))
 
 
 def test_images_that_cannot_be_written_say_so(recording: Recording, tmp_path: Path):
-    with pytest.raises(OutputFailed, match=r"jitted-77-3\.so"):
-        inject(recording.data, str(tmp_path / "out.data"), jit=JitInjector(recording.data, str(tmp_path / "none")))
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache").chmod(0o777)
+    with pytest.raises(OutputFailed, match="others may write in it"):
+        inject(recording.data, str(tmp_path / "out.data"), jit=JitInjector(recording.data, str(tmp_path / "cache")))
 
 
 def test_a_recording_is_not_written_over_itself(recording: Recording, tmp_path: Path):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from perfpy.recording import Recording
     from perfpy.symbols.debugfiles import SymbolOptions
 
-_FROM_OPTIONS: Final = ("symfs", "kallsyms", "vmlinux", "ignore_vmlinux", "demangle", "demangle_kernel", "fold_interpreters")
+_FROM_OPTIONS: Final = ("symfs", "kallsyms", "vmlinux", "ignore_vmlinux", "demangle", "demangle_kernel", "fold_interpreters", "force")
 
 
 def symbol_options_of(values: Mapping[str, Any], config: Config, recording: Recording) -> SymbolOptions:
@@ -36,7 +36,7 @@ def symbol_options_of(values: Mapping[str, Any], config: Config, recording: Reco
         os.environ["DEBUGINFOD_URLS"] = urls
     return SymbolOptions(
         **{name: values[name] for name in _FROM_OPTIONS if name in values},
-        buildid_dir=config.get("buildid.dir", "") if not values.get("symfs") else "",
+        buildid_dir=os.path.expanduser(config.get("buildid.dir", "")) if not values.get("symfs") else "",
         debuginfod=bool(os.environ.get("DEBUGINFOD_URLS")),
         os_release=recording.data.features.get("osrelease", ""),
     )

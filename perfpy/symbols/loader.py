@@ -6,6 +6,7 @@ those without one, the places that were searched.
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,8 +19,12 @@ from perfpy.symbols.dso import Dso, DsoKind, perf_map_pid
 from perfpy.symbols.elf import BadElf
 from perfpy.symbols.kernel_symbols import KernelSymbols
 from perfpy.symbols.symbol_table import EMPTY, SymbolTable, named
+from perfpy.untrusted import paths
+from perfpy.untrusted.files import Foreign, trusted
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
     from perfpy.symbols.address_space import TaskTimeline
     from perfpy.symbols.debugfiles import SymbolOptions
 
@@ -99,17 +104,28 @@ class SymbolLoader:
             return SymbolTable(EMPTY)
 
     def _load_jit(self, number: int, dso: Dso) -> SymbolTable:
-        pid = perf_map_pid(dso.name)
-        places = [dso.name] if pid is None else [*live_process.perf_map_places(pid)]
-        self._looked[number] = places + ([self._options.root + dso.name] if self._options.root else [])
-        for path in self._looked[number]:
+        self._looked[number] = looked = []
+        for path, owners in self._perf_maps(dso):
+            looked.append(path)
             try:
-                table = jit.load(path)
-            except OSError:
+                table = jit.load(path, owners)
+            except Foreign as error:
+                looked[-1] += f" ({error.strerror}, not to the process: -f if you trust it)"
+            except (OSError, ValueError):
                 continue
-            self._origins[number] = "j"
-            return table
+            else:
+                self._origins[number] = "j"
+                return table
         return SymbolTable(EMPTY)
+
+    def _perf_maps(self, dso: Dso) -> Iterator[tuple[str, Collection[int] | None]]:
+        """Where a perf map may be, and whose it has to be: everybody can write into /tmp, not below symfs."""
+        pid = perf_map_pid(dso.name)
+        owners = None if self._options.force else trusted() if pid is None else live_process.believed(pid)
+        with contextlib.suppress(paths.UnsafeName):
+            yield from ((path, owners) for path in ([paths.below("", dso.name)] if pid is None else live_process.perf_map_places(pid)))
+            if self._options.root:
+                yield paths.below(self._options.root, dso.name), None
 
     def _program(self, number: int, dso: Dso) -> SymbolTable:
         """A BPF program or trampoline is one symbol, named as its Dso."""

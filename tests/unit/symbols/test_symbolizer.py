@@ -15,10 +15,11 @@ import pytest
 
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
 from perfpy.symbols import buildid, elf_symbols, missing
-from perfpy.symbols.debugfiles import SymbolOptions, cached_elf
+from perfpy.symbols.debugfiles import SymbolOptions
 from perfpy.symbols.debuginfod import Client
 from perfpy.symbols.elf import ElfFile
 from perfpy.symbols.symbolizer import Symbolizer
+from perfpy.untrusted import paths
 from tests.builders import elf as b
 from tests.builders.elf import Elf
 from tests.builders.timeline import comm, frames, kernel_mmap, ksymbol, mmap, timeline
@@ -151,7 +152,7 @@ def test_a_file_in_the_build_id_cache_needs_no_original(root: Path):
 
 
 def test_the_build_id_cache_can_be_named(root: Path, tmp_path: Path):
-    put(tmp_path, cached_elf(ID, "/cache"), program("f", build_id=ID).build())
+    put(tmp_path, paths.indexed("/cache", ID, "elf"), program("f", build_id=ID).build())
     options = SymbolOptions(symfs=str(root), buildid_dir=str(tmp_path / "cache"))
     assert frames(mapped(build_id=ID), (1, 0x401004, 1), options=options)[0].symbol == "f"
 

@@ -11,6 +11,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from perfpy.cli.options import fail, lacking_options, option, perf_command
+from perfpy.errors import OutputFailed
+from perfpy.untrusted.folders import NotOurs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,11 +41,14 @@ def command(**values: Any) -> int:
     """Add, remove and list the files of the build-id cache."""
     from perfpy.cli.perfconfig import load
     from perfpy.symbols.buildid_cache import BuildIdCache
-
     actions = ("add", "remove", "purge", "purge_all", "update", "missing", "listing")
     if not any(values[name] for name in actions):
         fail("nothing to do: give -l, -a, -r, -u, -p, -P or -M")
-    return _Run(BuildIdCache(load().get("buildid.dir", "")), values["verbose"]).all_of(values)
+    cache = BuildIdCache(os.path.expanduser(load().get("buildid.dir", "")))
+    try:
+        return _Run(cache, values["verbose"]).all_of(values)
+    except OSError as error:
+        raise OutputFailed(str(error.filename or cache.folder), error.strerror or str(error)) from None
 
 
 class _Run:
@@ -78,6 +83,8 @@ class _Run:
             return
         try:
             self._cache.keep(os.path.realpath(path), build_id)
+        except NotOurs:
+            raise
         except OSError as error:
             print(f"Couldn't {verb} {path}: {error.strerror}", file=sys.stderr)
         else:

@@ -15,6 +15,7 @@ from perfpy.analysis.report.options import CallGraph
 from perfpy.analysis.selection import Selection
 from perfpy.analysis.sortkeys.names import Mode
 from perfpy.cli.options import fail
+from perfpy.untrusted.files import read_named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +28,7 @@ _WIDEST: Final = 10_000  # columns of a terminal
 _ENOUGH: Final = 1_000_000  # more than any percentage, and than the calls that anybody reads
 #: in front of a path, in lists of names
 _FILE: Final = "file://"
+_LARGEST_LIST: Final = 64 << 20  # bytes of names
 # every word of --call-graph, in perf's order of search: the first that begins with what is given is meant
 _WORDS: Final = (
     ("none", "style"),
@@ -120,8 +122,7 @@ def words(text: str) -> tuple[str, ...] | None:
 
 def _lines(path: str) -> list[str]:
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.read().splitlines()
+        return read_named(path, limit=_LARGEST_LIST).decode("utf-8", "surrogateescape").splitlines()
     except OSError as error:
         fail(f"{_FILE}{path}: {error.strerror}; a file with a name on each line is needed")
 

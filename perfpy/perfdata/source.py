@@ -11,6 +11,7 @@ import stat
 import sys
 
 from perfpy.errors import BadPerfData
+from perfpy.untrusted.files import stream_fd
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -89,10 +90,10 @@ def open_source(origin: Origin) -> Source:
     if path == "-":
         return _from_fd(sys.stdin.fileno(), "standard input", owned=False)
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = stream_fd(path)
     except OSError as error:
         remedy = "record one first, or name another file" if isinstance(error, FileNotFoundError) else ""
-        raise BadPerfData(path, f"cannot open: {os.strerror(error.errno or 0)}", remedy=remedy) from None
+        raise BadPerfData(path, f"cannot open: {error.strerror}", remedy=remedy) from None
     return _from_fd(fd, path, owned=True)
 
 

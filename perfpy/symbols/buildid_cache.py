@@ -50,7 +50,7 @@ class BuildIdCache:
 
         elsewhere: where files are that are not at their path. Returns what was left out because it is not safe, a line each.
         """
-        refused = []
+        refused: list[str] = []
         for entry in entries:
             try:
                 with contextlib.suppress(FileNotFoundError):
@@ -104,8 +104,11 @@ class BuildIdCache:
         return [(build_id, name) for build_id, name in self.entries() if _build_id_now(name) == build_id]
 
     def holds(self, build_id: str) -> bool:
-        """Whether a build is kept. Raises UnsafeName for what is no build-id."""
-        return os.path.exists(paths.indexed(self.folder, build_id))
+        """Whether a build is kept."""
+        try:
+            return os.path.exists(paths.indexed(self.folder, build_id))
+        except paths.UnsafeName:
+            return False
 
     def remove(self, build_id: str) -> bool:
         """Forget one build; whether it was there. Raises OSError where the cache is not ours alone."""

@@ -7,13 +7,14 @@ What enters: the path of NAME.ko, NAME.ko.gz, .xz or .zst; or an ELF file with a
 from __future__ import annotations
 
 from perfpy.symbols.elf import BadElf, ElfFile, zstd_decompress
+from perfpy.untrusted.files import open_regular
 
 
 def read_module(path: str) -> ElfFile:
     """A module's file. Raises OSError where it cannot be read, BadElf where it is damaged."""
     if path.endswith(".ko"):
         return ElfFile(path)
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         return ElfFile(path, _decompress(path, file.read()))
 
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from perfpy.errors import PerfError
 from perfpy.symbols import buildid
+from perfpy.untrusted.files import open_regular
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -201,6 +202,6 @@ def _string(table: bytes, offset: int) -> str:
 
 
 def _map_file(path: str) -> bytes | mmap.mmap:
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         return mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else file.read()

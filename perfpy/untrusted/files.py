@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from typing import BinaryIO
 
+_WRITER_SECONDS = 5
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 
@@ -66,6 +67,51 @@ def read_regular(path: str, *, owners: Collection[int] | None = None, limit: int
     if len(data) > limit:
         raise _too_large(path, limit)
     return data
+
+
+def read_named(path: str, *, limit: int) -> bytes:
+    """As read_regular, of a file that the user named by an option: that may be a pipe which was handed to us."""
+    if not _is_ours(path):
+        return read_regular(path, limit=limit)
+    with open(path, "rb") as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise _too_large(path, limit)
+    return data
+
+
+def stream_fd(path: str) -> int:
+    """A file descriptor of a file, a folder or a pipe, as the user named it; of a pipe once its writer has come.
+
+    Raises NotRegular for devices (but the empty one), TimeoutError for a FIFO into which nobody writes.
+    """
+    fd = os.open(path, _FLAGS)
+    try:
+        mode = os.fstat(fd).st_mode
+        if not _is_ours(path):
+            if stat.S_ISFIFO(mode):
+                _await_writer(fd, path)
+            elif (stat.S_ISCHR(mode) or stat.S_ISBLK(mode)) and path != os.devnull:
+                raise NotRegular(errno.EINVAL, "a device, not a recording", path)
+        os.set_blocking(fd, True)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _is_ours(path: str) -> bool:
+    """Whether a name means a descriptor that we were started with: /dev/stdin, or the shell's <(command)."""
+    return path == "/dev/stdin" or path.startswith(("/dev/fd/", "/proc/self/fd/"))
+
+
+def _await_writer(fd: int, path: str) -> None:
+    import select  # few read from a FIFO
+
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    if not poll.poll(_WRITER_SECONDS * 1000):
+        raise TimeoutError(errno.ETIMEDOUT, f"nobody writes into this pipe for {_WRITER_SECONDS} seconds", path)
 
 
 def _too_large(path: str, limit: int) -> OSError:

@@ -103,7 +103,8 @@ def _require_ours(fd: int, path: str) -> None:
     state = os.fstat(fd)
     if state.st_uid != os.geteuid():
         raise NotOurs(errno.EACCES, f"belongs to user {state.st_uid}", path)
-    if state.st_mode & _OTHERS:
+    group_is_ours = state.st_gid == os.getegid() == os.geteuid()  # a group of our own, as distributions make for each user
+    if state.st_mode & (stat.S_IWOTH if group_is_ours else _OTHERS):
         raise NotOurs(errno.EACCES, "others may write in it (chmod go-w)", path)
 
 

@@ -31,7 +31,7 @@ class UnsafeName(PerfError, ValueError):
     def __init__(self, name: str, reason: str) -> None:
         self.name = name
         self.reason = reason
-        super().__init__(f"the name {ascii(name)} cannot be a path: {reason}")
+        super().__init__(f"the name {name!a} cannot be a path: {reason}")
 
 
 def component(name: str) -> str:

@@ -162,7 +162,9 @@ class _Run:
     def _write_each(self, run: ScriptRun) -> None:
         import os
 
-        for path, printed in run.write_each(lambda name: f"{self._recording.path}.{name}.dump"):
+        from perfpy.untrusted.paths import component
+
+        for path, printed in run.write_each(lambda name: f"{self._recording.path}.{component(name)}.dump"):
             # perf asks how large the file is before it has written the last block of 4096 bytes
             size = os.path.getsize(path) // 4096 * 4096 / 1024 / 1024
             print(f"[ perf script: Wrote {size:.3f} MB {path} ({printed} samples) ]")

@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.errors import PerfError
+from perfpy.untrusted.files import is_handed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,3 +48,5 @@ def _require_readable(option: str, path: str) -> None:
     if path and not os.access(path, os.R_OK):
         reason = "permission denied" if os.path.exists(path) else "no such file"
         raise PerfError(f"--{option} {path}: {reason}")
+    if path and not os.path.isfile(path) and not is_handed(path):
+        raise PerfError(f"--{option} {path}: not a regular file")

@@ -71,7 +71,7 @@ def read_regular(path: str, *, owners: Collection[int] | None = None, limit: int
 
 def read_named(path: str, *, limit: int) -> bytes:
     """As read_regular, of a file that the user named by an option: that may be a pipe which was handed to us."""
-    if not _is_ours(path):
+    if not is_handed(path):
         return read_regular(path, limit=limit)
     with open(path, "rb") as file:
         data = file.read(limit + 1)
@@ -88,7 +88,7 @@ def stream_fd(path: str) -> int:
     fd = os.open(path, _FLAGS)
     try:
         mode = os.fstat(fd).st_mode
-        if not _is_ours(path):
+        if not is_handed(path):
             if stat.S_ISFIFO(mode):
                 _await_writer(fd, path)
             elif (stat.S_ISCHR(mode) or stat.S_ISBLK(mode)) and path != os.devnull:
@@ -100,7 +100,7 @@ def stream_fd(path: str) -> int:
     return fd
 
 
-def _is_ours(path: str) -> bool:
+def is_handed(path: str) -> bool:
     """Whether a name means a descriptor that we were started with: /dev/stdin, or the shell's <(command)."""
     return path == "/dev/stdin" or path.startswith(("/dev/fd/", "/proc/self/fd/"))
 

@@ -41,6 +41,7 @@ def command(**values: Any) -> int:
     """Add, remove and list the files of the build-id cache."""
     from perfpy.cli.perfconfig import load
     from perfpy.symbols.buildid_cache import BuildIdCache
+
     actions = ("add", "remove", "purge", "purge_all", "update", "missing", "listing")
     if not any(values[name] for name in actions):
         fail("nothing to do: give -l, -a, -r, -u, -p, -P or -M")

@@ -40,8 +40,15 @@ def perf_map_places(pid: int) -> Iterator[str]:
 
 
 def seen_by(pid: int, path: str) -> str:
-    """Where a file is that a process calls by this name: below its root while it runs among other mounts."""
-    return paths.in_process(pid, path) if other_root(pid) else path
+    """Where a file is that a process calls by this name: below its root while it runs among other mounts.
+
+    Where it is not there, another process may have got the number.
+    """
+    if other_root(pid):
+        with contextlib.suppress(paths.UnsafeName):
+            inside = paths.in_process(pid, path)
+            return inside if os.path.exists(inside) else path
+    return path
 
 
 def believed(pid: int) -> set[int]:

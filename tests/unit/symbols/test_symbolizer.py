@@ -6,6 +6,7 @@ import gzip
 import http.server
 import lzma
 import os
+import re
 import sys
 import threading
 from typing import TYPE_CHECKING
@@ -306,6 +307,19 @@ def test_a_perf_map_names_memory_without_a_file(tmp_path: Path):
     source = timeline((0, comm(4242, "node")), (0, mmap(4242, 0x7000, 0x1000, "//anon")))
     found = frames(source, (4242, 0x7010, 1), options=SymbolOptions(symfs=str(tmp_path)))
     assert found == [("JS:fib", 0x10, "/tmp/perf-4242.map", 0x7010, ".")]
+
+
+def test_a_perf_map_of_somebody_else_is_passed_over_unless_forced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "map").write_bytes(b"7000 40 forged\n")
+    monkeypatch.setattr("perfpy.symbols.live_process.perf_map_places", lambda pid: iter([str(tmp_path / "map")]))
+    monkeypatch.setattr("perfpy.symbols.live_process.believed", lambda pid: {12345})
+    source = timeline((0, comm(4242, "node")), (0, mmap(4242, 0x7000, 0x1000, "//anon")))
+    forced = Symbolizer(source, SymbolOptions(force=True, cache=False))
+    assert frames(forced, (4242, 0x7010, 1))[0].symbol == "forged"
+    symbolizer = Symbolizer(source, SymbolOptions(cache=False))
+    assert frames(symbolizer, (4242, 0x7010, 1))[0].symbol == "-"
+    (lost,) = symbolizer.missing(np.array([1]))
+    assert re.search(r"belongs to user \d+, not to the process: -f if you trust it", lost.looked[0])
 
 
 def test_a_deleted_program_is_read_from_the_process_that_still_runs(root: Path):

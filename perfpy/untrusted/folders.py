@@ -109,8 +109,12 @@ def _require_ours(fd: int, path: str) -> None:
 
 
 def _require_safe_way(path: str) -> None:
-    """Nobody but root and us may rename a folder on the way; who owns / owns all of it (also in a user namespace)."""
+    """Nobody but root and us may rename a folder on the way; who owns / owns all of it (also in a user namespace).
+
+    Whoever could exchange our home has more to gain than a cache: what is above it is not looked at, as sshd does.
+    """
     trusted = {0, os.geteuid(), os.stat("/").st_uid}
+    top = {"/", os.path.realpath(os.environ.get("HOME") or "/")}
     above = os.path.dirname(path)
     while True:
         state = os.stat(above)
@@ -118,6 +122,6 @@ def _require_safe_way(path: str) -> None:
             raise NotOurs(errno.EACCES, f"it is below a folder of user {state.st_uid}", above)
         if state.st_mode & stat.S_IWOTH and not state.st_mode & stat.S_ISVTX:
             raise NotOurs(errno.EACCES, "it is below a folder in which all may write", above)
-        if above == "/":
+        if above in top:
             return
         above = os.path.dirname(above)

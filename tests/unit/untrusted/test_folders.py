@@ -73,3 +73,14 @@ def test_a_link_to_the_folder_itself_is_the_users_own(tmp_path: Path):
     (tmp_path / "cache").symlink_to(tmp_path / "disk")
     with folders.own(str(tmp_path / "cache")) as cache:
         assert not cache.has("x")
+
+
+def test_what_is_above_the_home_is_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "open" / "home").mkdir(parents=True)
+    (tmp_path / "open").chmod(0o777)
+    (tmp_path / "open" / "home").chmod(0o755)
+    monkeypatch.setenv("HOME", str(tmp_path / "open" / "home"))
+    with folders.own(str(tmp_path / "open" / "home" / ".debug")):
+        (tmp_path / "open" / "home").chmod(0o777)
+    with pytest.raises(NotOurs, match="all may write"):
+        folders.own(str(tmp_path / "open" / "home" / ".debug"))

@@ -91,7 +91,7 @@ def stream_fd(path: str) -> int:
         if not is_handed(path):
             if stat.S_ISFIFO(mode):
                 _await_writer(fd, path)
-            elif (stat.S_ISCHR(mode) or stat.S_ISBLK(mode)) and path != os.devnull:
+            elif stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
                 raise NotRegular(errno.EINVAL, "a device, not a recording", path)
         os.set_blocking(fd, True)
     except BaseException:
@@ -101,8 +101,8 @@ def stream_fd(path: str) -> int:
 
 
 def is_handed(path: str) -> bool:
-    """Whether a name means a descriptor that we were started with: /dev/stdin, or the shell's <(command)."""
-    return path == "/dev/stdin" or path.startswith(("/dev/fd/", "/proc/self/fd/"))
+    """Whether a name means a descriptor that we were started with (/dev/stdin, the shell's <(command)), or the empty file."""
+    return path in ("/dev/stdin", os.devnull) or path.startswith(("/dev/fd/", "/proc/self/fd/"))
 
 
 def _await_writer(fd: int, path: str) -> None:

@@ -70,6 +70,10 @@ def test_a_pipe_that_was_handed_over_is_read():
     os.close(read)
 
 
+def test_the_empty_device_stands_for_a_file_without_content():
+    assert read_named("/dev/null", limit=9) == b""
+
+
 def test_a_stream_waits_for_its_writer_but_not_for_ever(fifo: str, monkeypatch: pytest.MonkeyPatch):
     def write() -> None:
         with open(fifo, "wb") as out:

@@ -13,7 +13,7 @@ import sys
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from typing import Any, Final, Protocol
 
     class _Decompressor(Protocol):
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 # ELF sections and kernel modules are 2 to 8 times larger inside, string tables of template-heavy C++ up to 20 times.
 # zlib can reach 1032 and zstd and xz tens of thousands: only made-up data do.
-_RATIO: Final = 64
-# below this the ratio says nothing (a page of zeros is 1 MB inside), and it harms nobody
+_RATIO: Final = 32
+# below this the ratio says nothing (4 KB of zlib data may be 4 MB of zeros), and it harms nobody
 _SMALL: Final = 4 << 20
 # the symbols of the largest programs, browsers with all of their names, take some 200 MB
 _MOST: Final = 256 << 20
@@ -57,19 +57,13 @@ def allowance(size: int) -> int:
 def expand(kind: str, data: bytes | memoryview, limit: int | None = None) -> bytes:
     """What is inside; kind: zlib, gzip, xz or zstd; limit: in bytes, `allowance` of the data's size unless told."""
     limit = allowance(len(data)) if limit is None else limit
-    pieces: list[bytes] = []
-    size = 0
-    for piece in _parts(kind, memoryview(data), limit, lambda: limit + 1 - size):
-        size += len(piece)
-        if size > limit:
-            raise ExpansionError(f"{len(data)} bytes of {kind} data become more than {limit}")
-        pieces.append(piece)
+    pieces = [*_pieces(kind, memoryview(data), limit)]
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def _parts(kind: str, data: memoryview, limit: int, room: Callable[[], int]) -> Iterator[bytes]:
+def _pieces(kind: str, data: memoryview, limit: int) -> Iterator[bytes]:
     """Expand part after part: gzip, xz and zstd data may be several, one behind the other, and zeros at the end."""
-    at = 0
+    at, room = 0, limit
     for _ in range(_PARTS):
         decompressor, damage = _decompressor(kind, limit)
         while not decompressor.eof:
@@ -77,10 +71,13 @@ def _parts(kind: str, data: memoryview, limit: int, room: Callable[[], int]) -> 
             if not piece:
                 raise ExpansionError(f"{kind} data end too early")
             try:
-                expanded = decompressor.decompress(piece, room())
+                expanded = decompressor.decompress(piece, room + 1)
             except damage as error:
                 raise ExpansionError(f"damaged {kind} data: {error}") from error
             at += len(piece) - len(decompressor.unused_data)
+            room -= len(expanded)
+            if room < 0:
+                raise ExpansionError(f"{len(data)} bytes of {kind} data become more than {limit}")
             if expanded:
                 yield expanded
         if kind == "zlib" or not any(data[at:]):

@@ -102,5 +102,5 @@ def test_thousands_of_empty_parts_are_refused():
 
 def test_little_may_become_some_megabytes_and_much_not_more_than_a_browsers_symbols():
     assert allowance(10) == 4 * MB
-    assert allowance(MB) == 64 * MB
+    assert allowance(MB) == 32 * MB
     assert allowance(100 * MB) == 256 * MB

@@ -175,6 +175,8 @@ class Parts:
         return size
 
     def _argument(self) -> Size:
+        if self._take("Tn"):  # the type of the argument, where it is not plain
+            return self._type().plus(self._argument())
         first = self._peek()
         if first in {"J", "I"}:
             return self._pack_of_arguments()

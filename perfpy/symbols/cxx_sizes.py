@@ -198,6 +198,9 @@ class _Reader(Expressions):
         self._at += 2
         size = WORD
         if kind == "Ul":
+            while self._peek(2) in {"Ty", "Tn"}:  # its own parameters
+                size = size.plus(self._type() if self._take("Tn") else WORD)
+                self._take("Ty")
             while not self._take("E"):
                 size = size.plus(self._type()).plus(Size(2))
             size = size.swollen(Size(8), self._pack).without_parameters()  # they are written as auto:1

@@ -47,7 +47,7 @@ class Kallsyms:
         text = bytes(self.symbols.sources[0])
         wanted = name.encode("utf-8", "surrogateescape") + b"\0"
         places = []
-        at = text.find(wanted)
+        at = text.find(wanted) if name else -1
         while at >= 0:
             # the end of a longer name, if nothing separates it from what is before
             if text[max(at - 1, 0) : at] in (b"", b" ", b"\0"):

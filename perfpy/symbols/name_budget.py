@@ -23,16 +23,17 @@ _SUM_MOST: Final = 1 << 20
 # libstdc++ refuses more than 1,024, LLVM has no limit but the stack (it crashed with 200,000)
 _MANGLED_MOST: Final = 2048
 
-# Substitutions (S_, S0_). With r of them, three in each type for the one before, a name can become 3^(r/3) times as
-# long: 350 times with 16.
-_SUBSTITUTION = re.compile(r"S[0-9A-Z]*_")
-_FEW_SUBSTITUTIONS: Final = 16
-# With template parameters (T_, T0_), too, j of them in a type that r - j arguments refer to in turn, it can be
-# j^(r-j) times: 256 times with 8.
-_PARAMETER = re.compile(r"T[0-9A-Z]*_")
-_FEW: Final = 8
-# pack expansions print their pattern for every element
+# Substitutions (S_, S0_) and template parameters (T_, T0_). With r of them, three in each type for the one before, a
+# name can become 3^(r/3) times as long: 350 times with 16.
+_REFERENCE = re.compile(r"[ST][0-9A-Z]*_")
+_SOME: Final = 16
+# In functions in functions parameters stand for other arguments each time: with j of them in a type that r - j
+# arguments refer to in turn it can be j^(r-j) times: 256 times with 8.
+_NESTED = re.compile(r"Z|cv")
+# pack expansions print their pattern for every element: 19 times with 8 references, for a hundred elements
 _PACK = re.compile(r"Dp|sp")
+_FEW: Final = 8
+_PACKED_MOST: Final = 400
 # conversion operators to templates of templates: libstdc++ tries both readings of each, one inside the other
 _TRIED_TWICE = re.compile(r"T[0-9A-Z]*_I")
 _BACK_REFERENCE = re.compile(r"B[0-9a-zA-Z]*_")
@@ -44,12 +45,19 @@ def is_short_cxx(name: str) -> bool:
         return False
     if "cv" in name and len(_TRIED_TWICE.findall(name)) > _FEW:
         return False
-    parameters, substitutions = len(_PARAMETER.findall(name)), len(_SUBSTITUTION.findall(name))
-    if substitutions + parameters <= (_FEW if parameters else _FEW_SUBSTITUTIONS) and not _PACK.search(name):
+    references = len(_REFERENCE.findall(name))
+    if references <= _SOME and _is_simple(name, references):
         return True
-    from perfpy.symbols.cxx_sizes import demangled_size  # one name in ten needs it
+    from perfpy.symbols.cxx_sizes import demangled_size  # one name in twenty needs it
 
     return _fits(name, demangled_size)
+
+
+def _is_simple(name: str, references: int) -> bool:
+    nested, packs = _NESTED.search(name, 2), len(_PACK.findall(name))
+    if not packs:
+        return references <= _FEW or not nested
+    return references <= _FEW and packs == 1 and not nested and len(name) <= _PACKED_MOST
 
 
 def is_short_rust(name: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -14,6 +14,9 @@ from perfpy.symbols.cxx_sizes import demangled_size as cxx_size
 from perfpy.symbols.demangle import demangle, plain
 from perfpy.symbols.name_budget import LONGEST, is_short_cxx, is_short_rust
 from perfpy.symbols.rust_sizes import demangled_size as rust_size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def base(number: int, digits: str) -> str:
@@ -114,8 +117,10 @@ SOME_CXX = [
     "_ZThn16_N3foo3barEv",
     "_ZTCN1AE0_1B",
     "_ZN2wi6lshiftINS_13hwi_with_precEiEENS_13binary_traitsIT_S3_XsrNS_10int_traitsIS3_EE14precision_typeEXsrS5_14precision_typeEE11result_typeERKS3_RKT0_",
-    "_ZmlILj2EimE8poly_intIXT_EN11poly_resultIN10if_nonpolyIT0_S3_Xsr15poly_int_traitsIS3_E7is_polyEE4typeET1_"
-    "Xsr22poly_coeff_pair_traitsIS7_S8_E11result_kindEE4typeEERKS3_RK12poly_int_podIXT_ES8_E",
+    (
+        "_ZmlILj2EimE8poly_intIXT_EN11poly_resultIN10if_nonpolyIT0_S3_Xsr15poly_int_traitsIS3_E7is_polyEE4typeET1_"
+        "Xsr22poly_coeff_pair_traitsIS7_S8_E11result_kindEE4typeEERKS3_RK12poly_int_podIXT_ES8_E"
+    ),
     "_ZN4llvm3orc14SelfExecutorProcessControl6CreateESt10shared_ptrINS0_16SymbolStringPoolEESt10unique_ptrINS0_14TaskDispatcherESt14default_deleteIS6_EES5_INS_7jitlink20JITLinkMemoryManagerES7_ISA_EE",
 ]
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from perfpy.symbols import buildid, debuginfod
 from perfpy.symbols.buildid_cache import default_folder
 from perfpy.symbols.dso import Dso, DsoKind
-from perfpy.symbols.elf import BadElf, ElfFile
+from perfpy.symbols.elf import BadElf, ElfFile, NotElf
 from perfpy.symbols.elf_symbols import has_dynsym, has_symtab
 from perfpy.symbols.live_process import DELETED, places_of
 from perfpy.untrusted import paths
@@ -73,20 +73,22 @@ class Found:
     """The result of a search. symbols and runtime are None where nothing fits; looked: every place that was tried.
 
     original: the file at the recorded path, of whatever build; origin: perf's letter for the kind of place where
-    the symbols were ("!": nowhere).
+    the symbols were ("!": nowhere); unreadable: the damaged files that were met, and what is wrong with them.
     """
 
-    def __init__(self, original: ElfFile | None = None) -> None:
+    def __init__(self) -> None:
         self.symbols: ElfFile | None = None
         self.runtime: ElfFile | None = None
         self.looked: list[str] = []
-        self.original = original
+        self.original: ElfFile | None = None
+        self.unreadable: dict[str, str] = {}
         self.origin = "!"
 
 
 def find(dso: Dso, options: SymbolOptions, client: debuginfod.Client | None = None) -> Found:
     """The files of a Dso of user space; client: asks servers for what no place here has."""
-    found = Found(original=_at_recorded_path(dso, options.root))
+    found = Found()
+    found.original = _at_recorded_path(dso, options.root, found)
     build_id = dso.build_id or (found.original.build_id if found.original else "")
     for places in (_places(dso, build_id, options, found.original), _last_resorts(dso, options)):
         if found.runtime is None and found.symbols is None:
@@ -100,11 +102,11 @@ def find(dso: Dso, options: SymbolOptions, client: debuginfod.Client | None = No
     return found
 
 
-def _at_recorded_path(dso: Dso, root: str) -> ElfFile | None:
+def _at_recorded_path(dso: Dso, root: str, found: Found) -> ElfFile | None:
     if dso.kind is not DsoKind.FILE or not dso.name.startswith("/"):
         return None
     try:
-        return _read(paths.below(root, dso.name))
+        return _read(paths.below(root, dso.name), found)
     except paths.UnsafeName:
         return None
 
@@ -149,7 +151,7 @@ def _open(path: str, build_id: str, found: Found) -> ElfFile | None:
     if path in found.looked:
         return None
     found.looked.append(path)
-    file = found.original if found.original and _same_file(found.original.path, path) else _read(path)
+    file = found.original if found.original and _same_file(found.original.path, path) else _read(path, found)
     return file if file and (not build_id or same_build_id(file.build_id, build_id)) else None
 
 
@@ -161,11 +163,14 @@ def _same_file(one: str, other: str) -> bool:
         return False
 
 
-def _read(path: str) -> ElfFile | None:
-    """The file at a path, None if there is none, or no ELF file."""
+def _read(path: str, found: Found) -> ElfFile | None:
+    """The file at a path, None if there is none, or no ELF file that can be read."""
     try:
         return ElfFile(path) if os.path.isfile(path) else None
-    except (OSError, ValueError, BadElf):  # ValueError: a name with a NUL
+    except (OSError, ValueError, NotElf):  # ValueError: a name with a NUL
+        return None
+    except BadElf as damage:
+        found.unreadable[path] = damage.reason
         return None
 
 

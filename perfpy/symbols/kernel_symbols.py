@@ -20,7 +20,7 @@ from perfpy.symbols.compressed_files import read_module
 from perfpy.symbols.debugfiles import SymbolOptions, same_build_id
 from perfpy.symbols.demangle import Demangle, demangle, plain
 from perfpy.symbols.dso import KERNEL_NAME, Dso, DsoKind
-from perfpy.symbols.elf import BadElf, ElfFile
+from perfpy.symbols.elf import DAMAGE, ElfFile, NotElf, reason_of
 from perfpy.symbols.kallsyms import Kallsyms
 from perfpy.symbols.symbol_table import Symbols, SymbolTable
 from perfpy.untrusted import paths
@@ -56,6 +56,7 @@ class KernelSymbols:
         self.tables: dict[int, SymbolTable] = {}
         self.origins: dict[int, str] = {}  # perf's letters: k kallsyms, v vmlinux, K module, m compressed module
         self.looked: list[str] = []
+        self.unreadable: dict[str, str] = {}  # damaged files and what is wrong with them
         self.restricted = False  # /proc/kallsyms was there, but shows no addresses (kptr_restrict)
         self.extent: tuple[int, int] | None = None  # what its symbols cover: then the kernel's mapping has no other bounds
 
@@ -143,11 +144,14 @@ class KernelSymbols:
             self.looked.append(path)
             try:
                 file = ElfFile(path)
-            except (OSError, BadElf):
+                if kernel.build_id and not same_build_id(file.build_id, kernel.build_id):
+                    continue
+                table = elf_symbols.by_address(file, self._demangle)
+            except (OSError, NotElf):
                 continue
-            if kernel.build_id and not same_build_id(file.build_id, kernel.build_id):
+            except DAMAGE as damage:
+                self.unreadable[path] = reason_of(damage)
                 continue
-            table = elf_symbols.by_address(file, self._demangle)
             distance = self._relocation(table.address_of)
             if len(table) and distance is not None:
                 kernel.long_name = path
@@ -185,11 +189,15 @@ class KernelSymbols:
         self.looked.append(path)
         try:
             file = read_module(path)
-        except (OSError, BadElf):
-            return
-        text = file.section(".text")
-        if text and (not dso.build_id or same_build_id(file.build_id, dso.build_id)):
+            text = file.section(".text")
+            if text is None or (dso.build_id and not same_build_id(file.build_id, dso.build_id)):
+                return
             table = elf_symbols.load(file, file, self._demangle)
+        except (OSError, NotElf):
+            return
+        except DAMAGE as damage:
+            self.unreadable[path] = reason_of(damage)
+        else:
             self._keep(number, _moved(table.symbols, -text.offset), "K" if path.endswith(".ko") else "m")
 
     def _keep(self, number: int, symbols: Symbols, origin: str) -> None:

@@ -7,6 +7,7 @@ import http.server
 import lzma
 import os
 import re
+import struct
 import sys
 import threading
 from typing import TYPE_CHECKING
@@ -167,6 +168,52 @@ def test_names_stay_mangled_when_asked(root: Path):
 def test_a_damaged_file_gives_no_names(root: Path):
     put(root, "/opt/prog", program("f").build()[:0x1080])
     assert symbol(root, mapped()) == "-"
+
+
+def unreadable(root: Path, source: TaskTimeline) -> list[str]:
+    symbolizer = Symbolizer(source, SymbolOptions(symfs=str(root)))
+    frames(symbolizer, (1, 0x401004, 1))
+    return [str(file).removeprefix(str(root)) for file in symbolizer.unreadable()]
+
+
+def test_a_damaged_file_is_named_with_what_is_wrong(root: Path):
+    data = program("f").build()
+    put(root, "/opt/prog", data[:-8])
+    (line,) = unreadable(root, mapped())
+    assert line.startswith("/opt/prog cannot be read: damaged ELF file (a table of 5 entries at ")
+
+
+def test_a_file_that_is_damaged_in_parts_is_named_and_the_others_count(root: Path):
+    data = bytearray(program("f").build())
+    data[32:40] = b"\xff" * 8  # the place of the program headers
+    put(root, "/opt/prog", bytes(data))
+    (line,) = unreadable(root, mapped())
+    assert line.startswith("/opt/prog cannot be read: program headers: ")
+    assert symbol(root, mapped()) == "f"
+
+
+def test_symbols_that_cannot_be_decompressed_are_named_once(root: Path):
+    header = struct.pack("<IIQQ", 1, 0, 24, 1)
+    file = Elf().text().segment(0x1000, 0x1000, 0x1000)
+    put(root, "/opt/prog", file.section(".symtab", header + b"nonsense", type=b.SYMTAB, flags=b.COMPRESSED).build())
+    (line,) = unreadable(root, mapped())
+    assert line.startswith("/opt/prog cannot be read: cannot decompress section '.symtab': damaged zlib data")
+
+
+@pytest.mark.parametrize("data", [program("f").build(), b"a map of fonts", b""])
+def test_files_that_are_whole_or_something_else_are_not_named(root: Path, data: bytes):
+    put(root, "/opt/prog", data)
+    assert unreadable(root, mapped()) == []
+
+
+def test_a_damaged_kernel_or_module_is_named(tmp_path: Path):
+    broken = Elf().text(KERNEL, 0x1000).symbol("_text", KERNEL).build()[:-8]
+    put(tmp_path, "/lib/modules/my.ko", broken)
+    put(tmp_path, "vm", broken)
+    source = timeline((0, kernel_mmap(KERNEL, 0x1000, pgoff=KERNEL)), (0, kernel_mmap(0xFFFFFFFFC0100000, 0x1000, "/lib/modules/my.ko")))
+    symbolizer = Symbolizer(source, SymbolOptions(symfs=str(tmp_path), vmlinux=str(tmp_path / "vm")))
+    frames(symbolizer, (1, KERNEL + 4, 1), mode=MISC_KERNEL)
+    assert [os.path.basename(file.path) for file in symbolizer.unreadable()] == ["vm", "my.ko"]
 
 
 def test_a_program_in_a_folder_of_tmp_that_looks_like_a_perf_map_is_a_program(root: Path):

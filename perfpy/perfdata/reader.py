@@ -145,7 +145,7 @@ class PerfData:
         from perfpy.perfdata.tracing import Tracing, decode_tracing
 
         try:
-            return Tracing(decode_tracing(section))
+            return Tracing(decode_tracing(section), self._warn)
         except ValueError as error:
             self._warn(f"feature TRACING_DATA: {error}; left out")
             return None

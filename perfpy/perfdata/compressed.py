@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 _MOST_RATIO: Final = 256  # records are seldom packed to less than a fiftieth
-_ALWAYS: Final = 1 << 26  # bytes that a stream may unpack to, however short it is
+_ALWAYS: Final = 1 << 23  # bytes that a stream may unpack to, however short it is
 _MOST_FRAMES: Final = 64  # in one record: writers have one for all of them
 
 COMPRESSED_TYPES: Final = (RecordType.COMPRESSED, RecordType.COMPRESSED2)

@@ -10,6 +10,7 @@ import re
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
+from perfpy.abi import cpu_map
 from perfpy.analysis.report.layout import Wanted
 from perfpy.analysis.report.options import CallGraph
 from perfpy.analysis.selection import Selection
@@ -146,14 +147,10 @@ def numbers(text: str, option: str) -> tuple[int, ...] | None:
 
 def ranges(text: str, option: str) -> tuple[int, ...] | None:
     """A list of numbers such as 0-2,5, None if none is given."""
-    found: list[int] = []
-    for part in text.split(","):
-        bounds = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
-        if bounds:
-            found.extend(range(int(bounds[1]), int(bounds[2] or bounds[1]) + 1))
-        elif text:
-            fail(f"{option} {text!r}: a list of numbers and ranges is needed, such as 0-2,5")
-    return tuple(found) or None
+    try:
+        return tuple(cpu_map.listed(text)) if text else None
+    except ValueError:
+        fail(f"{option} {text!r}: a list of numbers and ranges is needed, such as 0-2,5")
 
 
 def selection(values: Mapping[str, Any], times: Times | None, switch: EventSwitch | None) -> Selection:

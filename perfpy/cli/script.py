@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 
+from perfpy.abi import cpu_map
 from perfpy.cli.options import (
     fail,
     header_options,
@@ -240,11 +241,7 @@ def _numbers(name: str, text: str) -> frozenset[int] | None:
 
 def _cpus(text: str) -> frozenset[int] | None:
     """0-2,5"""
-    found: set[int] = set()
     try:
-        for part in text.split(",") if text else ():
-            first, dash, last = part.partition("-")
-            found.update(range(int(first), int(last if dash else first) + 1))
+        return frozenset(cpu_map.listed(text)) if text else None
     except ValueError:
         fail(f"-C {text!r}: a list of CPUs is needed, such as 0-2,5")
-    return frozenset(found) if text else None

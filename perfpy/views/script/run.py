@@ -196,9 +196,10 @@ class ScriptRun:
         tracing = self._recording.data.tracing
         if tracing is None:
             return None
-        from perfpy.views.script.tracetext import Runtime, TraceSource
+        from perfpy.views.script.tracetext import TraceSource
+        from perfpy.views.script.tracevalues import Runtime
 
-        runtime = Runtime(tracing.endian, tracing.long_size, self._kernel_function, tracing.printk_formats)
+        runtime = Runtime(tracing.endian, tracing.long_size, self._kernel_function, tracing.printk_formats, tracing.warn)
         return TraceSource(tracing.formats, runtime)
 
     def _kernel_function(self, address: int) -> tuple[str, int] | None:

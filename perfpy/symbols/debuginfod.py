@@ -14,6 +14,9 @@ import sys
 import time
 from typing import TYPE_CHECKING, BinaryIO, Final
 
+from perfpy.untrusted.terminal import control
+from perfpy.untrusted.text import visible
+
 if TYPE_CHECKING:
     from http.client import HTTPResponse
 
@@ -107,8 +110,8 @@ def _copy(response: HTTPResponse, file: BinaryIO, deadline: float) -> None:
         file.write(piece)
         done += len(piece)
         if show:
-            sys.stderr.write(f"\rfetching {response.url} {done >> 20} of {total >> 20} MB")
+            control(sys.stderr, f"\rfetching {visible(response.url)} {done >> 20} of {total >> 20} MB")
         if time.monotonic() > deadline:
             raise TimeoutError(f"{response.url}: too slow")
     if show:
-        sys.stderr.write("\r\033[K")
+        control(sys.stderr, "\r\033[K")

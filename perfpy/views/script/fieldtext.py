@@ -14,6 +14,7 @@ import numpy as np
 from perfpy.abi import flags
 from perfpy.abi.registers import register_name
 from perfpy.abi.sample_branches import BRANCH_FLAGS
+from perfpy.untrusted.text import one_line
 from perfpy.views.script.memory_text import memory_text
 from perfpy.views.script.pieces import Coded, Piece, ValueTexts
 
@@ -100,7 +101,7 @@ class TaskTexts:
         task = self._tasks.ids(both).astype(np.uint64)
         codes, new = self._table.ids_and_new(comm.astype(np.uint64) << np.uint64(32) | task)
         for number, one_pid, one_tid in zip(comm[new].tolist(), pid[new].tolist(), tid[new].tolist(), strict=True):
-            name = self._comms[number].encode("utf-8", "surrogateescape")
+            name = one_line(self._comms[number]).encode("utf-8", "surrogateescape")
             self._texts.append(task_text(name, one_pid, one_tid, self._fields, self._form))
         return Coded(codes, self._texts)
 

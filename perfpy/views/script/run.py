@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 from perfpy.abi.flags import MISC_KERNEL, RecordType, names_of
 from perfpy.perfdata.group_reads import carries_readings, delivered
 from perfpy.symbols.dso import KERNEL_NAME
+from perfpy.untrusted.text import one_line
 from perfpy.views.script.fields import OutputFields
 from perfpy.views.script.samplefilter import SampleFilter
 
@@ -155,7 +156,7 @@ class ScriptRun:
             self._symbolizer,
             arch=recording.header.get("arch") or os.uname().machine,
             kernel_start=self._kernel_start(),
-            name_width=max((len(event.name.encode("utf-8", "surrogateescape")) for event in recording.events), default=0),
+            name_width=max((len(one_line(event.name).encode("utf-8", "surrogateescape")) for event in recording.events), default=0),
             ns=options.ns,
             latency=options.latency,
             use_callchain=self._use_callchain,

@@ -70,6 +70,13 @@ def one_line(text: str) -> str:
     return text
 
 
+def one_line_bytes(text: bytes) -> bytes:
+    """The same for text that is encoded already."""
+    if b"\n" in text or b"\r" in text:
+        return text.replace(b"\n", b"^J").replace(b"\r", b"^M")
+    return text
+
+
 def lines(texts: Iterable[str]) -> Iterator[str]:
     """Lines with their ends: each text is one line, whatever names it has."""
     return (f"{one_line(text)}\n" for text in texts)

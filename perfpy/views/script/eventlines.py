@@ -109,7 +109,7 @@ class EventLines:
         comm_form = fieldtext.comm_form(narrow="ip" in fields and self._with_chain, latency=context.latency)
         self._tasks = fieldtext.TaskTexts(fields, context.timeline.comms, comm_form)
         self._numbers = fieldtext.number_texts(fields, fieldtext.cpu_form(latency=context.latency))
-        self._name = b"%s: " % one_line(event.name).rjust(context.name_width).encode("utf-8", "surrogateescape")
+        self._name = b"%s: " % one_line(event.name.rjust(context.name_width)).encode("utf-8", "surrogateescape")
         style = FrameStyle.of(fields, kernel_path=context.kernel_path)
         self._flat_frames = FrameTexts(context.symbolizer, style, b" ")
         self._chain_frames = FrameTexts(context.symbolizer, style, b"\t", b"\n")
@@ -261,7 +261,8 @@ class EventLines:
             if printer is None:
                 continue
             rows = np.flatnonzero(types == kind)
-            made = [text.encode("latin-1") for text in _single_lines(printer.texts(raw.values, starts[rows], sizes[rows]))]
+            plain = printer.texts(raw.values, starts[rows], sizes[rows])
+            made = [text.encode("latin-1") for text in (plain if printer.breaks_lines else _single_lines(plain))]
             if len(rows) == len(texts):
                 texts = made
             else:

@@ -14,7 +14,7 @@ import numpy as np
 from perfpy.abi import flags
 from perfpy.abi.registers import register_name
 from perfpy.abi.sample_branches import BRANCH_FLAGS
-from perfpy.untrusted.text import one_line
+from perfpy.untrusted.text import one_line_bytes
 from perfpy.views.script.memory_text import memory_text
 from perfpy.views.script.pieces import Coded, Piece, ValueTexts
 
@@ -72,7 +72,7 @@ def cpu_form(*, latency: bool) -> bytes:
 
 def task_text(comm: bytes, pid: int, tid: int, fields: set[str], form: bytes) -> bytes:
     """Command, process and thread in front of a line; form: comm_form()."""
-    text = form % comm if "comm" in fields else b""
+    text = one_line_bytes(form % comm) if "comm" in fields else b""
     if "pid" in fields and "tid" in fields:
         return text + b"%7d/%-7d " % (pid, tid)
     if "pid" in fields:
@@ -101,7 +101,7 @@ class TaskTexts:
         task = self._tasks.ids(both).astype(np.uint64)
         codes, new = self._table.ids_and_new(comm.astype(np.uint64) << np.uint64(32) | task)
         for number, one_pid, one_tid in zip(comm[new].tolist(), pid[new].tolist(), tid[new].tolist(), strict=True):
-            name = one_line(self._comms[number]).encode("utf-8", "surrogateescape")
+            name = self._comms[number].encode("utf-8", "surrogateescape")
             self._texts.append(task_text(name, one_pid, one_tid, self._fields, self._form))
         return Coded(codes, self._texts)
 

@@ -156,7 +156,7 @@ class ScriptRun:
             self._symbolizer,
             arch=recording.header.get("arch") or os.uname().machine,
             kernel_start=self._kernel_start(),
-            name_width=max((len(one_line(event.name).encode("utf-8", "surrogateescape")) for event in recording.events), default=0),
+            name_width=max((len(event.name.encode("utf-8", "surrogateescape")) for event in recording.events), default=0),
             ns=options.ns,
             latency=options.latency,
             use_callchain=self._use_callchain,
@@ -205,7 +205,7 @@ class ScriptRun:
     def _kernel_function(self, address: int) -> tuple[str, int] | None:
         """The kernel's function at an address: its name and start."""
         found = _kernel_symbol(self._symbolizer, address)
-        return None if found is None else (found[0], address - found[1])
+        return None if found is None else (one_line(found[0]), address - found[1])
 
     def _side_lines(self, context: LineContext) -> Iterable[Any]:
         types = self._recording.data.survey.types

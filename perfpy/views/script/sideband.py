@@ -13,7 +13,6 @@ from perfpy.abi import records
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
 from perfpy.abi.sample_id import SampleId
 from perfpy.abi.user_records import AuxtraceError, FinishedRound
-from perfpy.untrusted.text import one_line
 from perfpy.views.dump.records import KernelNamer, alternate, record_text, signed
 from perfpy.views.dump.swapped import as_perf_reads
 from perfpy.views.script.fields import OutputFields, has_callchain, kind_of
@@ -169,7 +168,7 @@ class SideBandLines:
         tid = signed(record.tid) if isinstance(record, _OWN_TASK) else who.tid
         narrow = event is not None and "ip" in fields and has_callchain(event) and self._use_callchain
         form = comm_form(narrow=narrow, latency=self._latency)
-        start = task_text(one_line(names.name(tid)).encode("utf-8", "surrogateescape"), who.pid, who.tid, fields, form)
+        start = task_text(names.name(tid).encode("utf-8", "surrogateescape"), who.pid, who.tid, fields, form)
         if "cpu" in fields:
             start += cpu_form(latency=self._latency) % who.cpu
         if "misc" in fields:

@@ -33,6 +33,8 @@ _UNSEEN: Final = (
     (0x2060, 0x206F),  # zero width; isolates of direction
     (0xFEFF, 0xFEFF),  # zero width no-break space
     (0xFFF9, 0xFFFB),  # interlinear annotations
+    (0x1BCA0, 0x1BCA3),  # of shorthand
+    (0x1D173, 0x1D17A),  # of musical notes
     (0xE0000, 0xE007F),  # tags
 )
 

@@ -65,7 +65,7 @@ def hostile_program() -> bytes:
     """The ELF file at the mapping."""
     elf = Elf().text(0x1000, size=0x1000).segment(0x1000, 0x1000, 0x1000)
     elf.symbol(hostile("hot"), 0x1000, 0x20).symbol(hostile("warm"), 0x1020, 0x20).symbol(hostile("main"), 0x1040, 0x20)
-    return elf.build()
+    return elf.build_id(bytes(range(20)).hex()).build()
 
 
 def _bytes(text: str) -> bytes:

@@ -14,7 +14,7 @@ import numpy as np
 
 from perfpy.abi.columns import distinct
 from perfpy.abi.flags import BranchSample, HardwareId, PerfType, SampleType, SoftwareId
-from perfpy.untrusted.text import one_line
+from perfpy.untrusted.text import one_line, one_line_bytes
 from perfpy.views.script import fieldtext
 from perfpy.views.script.addresses import places_of
 from perfpy.views.script.branchtext import BranchTexts
@@ -109,7 +109,7 @@ class EventLines:
         comm_form = fieldtext.comm_form(narrow="ip" in fields and self._with_chain, latency=context.latency)
         self._tasks = fieldtext.TaskTexts(fields, context.timeline.comms, comm_form)
         self._numbers = fieldtext.number_texts(fields, fieldtext.cpu_form(latency=context.latency))
-        self._name = b"%s: " % one_line(event.name.rjust(context.name_width)).encode("utf-8", "surrogateescape")
+        self._name = b"%s: " % one_line_bytes(event.name.encode("utf-8", "surrogateescape").rjust(context.name_width))
         style = FrameStyle.of(fields, kernel_path=context.kernel_path)
         self._flat_frames = FrameTexts(context.symbolizer, style, b" ")
         self._chain_frames = FrameTexts(context.symbolizer, style, b"\t", b"\n")

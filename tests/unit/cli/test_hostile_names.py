@@ -119,6 +119,7 @@ def test_a_terminal_obeys_nothing_that_a_recording_says(line: str, room: Path) -
     assert b"\x1b[8m" not in output
     assert not [line for line in output.splitlines() if line.lstrip().startswith(FORGED.encode())]
     assert b"Traceback" not in output
+    assert ("script -i" not in line and "sym" not in line) or b"hot^[]0;" in output
     if "--stats" not in line and "--pprof" not in line and "--flamegraph" not in line:
         assert b"owned" in output  # it is shown, only not obeyed
 

@@ -17,8 +17,8 @@ from tests.builders.hostile_names import COMMANDS, FORGED, hostile, hostile_prog
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: what we send to a terminal ourselves: colours (of perf, of rich's styles), and "write over the line"
-OURS = re.compile(r"\x1b\[(?:|0|1|2|3|31|32|33|1;31|1;3\dm?|2;3\d)m")
+#: what we send to a terminal ourselves: colours (perf's, those of rich's styles), and the line of progress on a slow machine
+OURS = re.compile(r"\x1b\[(0|1|2|3|31|32|33|1;31|1;32|2;3[0-9])?m|\r[a-z ]+: +\d+%|\r +\r")
 UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
 
 #: each command, told where standard output leads; {} is the recording

@@ -9,7 +9,7 @@ import ast
 import re
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -65,6 +65,7 @@ CHANGES = {
 METHODS = {"write_bytes", "write_text", "unlink", "mkdir", "symlink_to", "hardlink_to", "rename", "rmdir", "touch"}  # of pathlib
 WRITERS = {
     "untrusted/folders.py": "it is the door",
+    "untrusted/terminal.py": "the descriptor of standard output or standard error",
     "symbols/buildid_cache.py": "below a Folder",
     "symbols/cache.py": "in a folder of ours alone; names without separators",
     "symbols/debuginfod.py": "in a folder of ours alone, by build-id",
@@ -195,3 +196,74 @@ def test_the_finders_find(code: str, finder, tmp_path: Path, monkeypatch: pytest
     (tmp_path / "module.py").write_text(code)
     monkeypatch.setitem(MODULES, code, tmp_path / "module.py")
     assert [*finder(code)]
+
+
+# -- terminals: perfpy.untrusted.terminal stands before standard output and standard error
+
+#: who may name descriptors 1 and 2 past the streams: to throw away what cannot be written, to write a recording to a pipe
+PAST_THE_STREAMS: Final = {"cli/__init__.py", "capture/stat/count_file.py", "untrusted/terminal.py", "capture/record/output.py"}
+#: who makes a rich console
+CONSOLES: Final = {"cli/screen_console.py"}
+
+
+def attribute(node: ast.AST) -> str:
+    return ast.unparse(node) if isinstance(node, ast.Attribute) else ""
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_nobody_goes_past_the_streams(module: str) -> None:
+    """sys.__stdout__, a duplicate of the descriptor, os.write to 1 or 2: none of them is cleaned."""
+    found = []
+    for node in ast.walk(tree(module)):
+        if attribute(node) in ("sys.__stdout__", "sys.__stderr__", "sys.stdout.fileno", "sys.stderr.fileno"):
+            found.append(f"line {node.lineno}: {attribute(node)}")  # type: ignore[attr-defined]
+        if (
+            isinstance(node, ast.Call)
+            and attribute(node.func) in ("os.write", "os.writev", "os.sendfile", "os.fdopen", "open")
+            and node.args
+        ):
+            first = node.args[0]
+            if isinstance(first, ast.Constant) and first.value in (1, 2):
+                found.append(f"line {node.lineno}: {ast.unparse(node)}")
+    assert not found or module in PAST_THE_STREAMS, found
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_control_sequences_are_written_by_the_door_alone(module: str) -> None:
+    """A literal with ESC or a carriage return goes out through `control`, or it would be shown."""
+    trusted = {
+        id(part)
+        for node in ast.walk(tree(module))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "control"
+        for part in ast.walk(node)
+    }
+    docs = {id(node.value) for node in ast.walk(tree(module)) if isinstance(node, ast.Expr)}
+    found = [
+        f"line {node.lineno}"
+        for node in ast.walk(tree(module))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "\x1b" in node.value
+        if id(node) not in trusted and id(node) not in docs
+    ]
+    assert not found or module == "untrusted/terminal.py", found
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_consoles_are_made_in_one_place(module: str) -> None:
+    made = [node.lineno for node in ast.walk(tree(module)) if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Console")]
+    allowed = {"cli/screen_console.py", "cli/terminal.py"}
+    assert not made or module in allowed, made
+
+
+def test_the_screen_console_is_the_only_one_of_rich() -> None:
+    users = {
+        module
+        for module in MODULES
+        for node in ast.walk(tree(module))
+        if isinstance(node, ast.ImportFrom) and node.module == "rich.console" and not _for_types(tree(module), node)
+    }
+    assert users == CONSOLES
+
+
+def _for_types(whole: ast.Module, wanted: ast.AST) -> bool:
+    blocks = [node for node in ast.walk(whole) if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    return any(wanted is node for block in blocks for node in ast.walk(block))

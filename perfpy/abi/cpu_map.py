@@ -6,7 +6,10 @@ Layout: tools/lib/perf/include/perf/event.h: a list, a mask of words of 4 or 8 b
 from __future__ import annotations
 
 import struct
-from typing import Final
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from typing import Final
 
 LIST: Final = 0
 MASK: Final = 1

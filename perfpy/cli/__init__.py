@@ -132,9 +132,14 @@ def _prepare_streams() -> None:
         if getattr(sys, name) is None:  # closed by whoever started us: its number must not become that of a file of ours
             nowhere = os.open(os.devnull, os.O_RDWR)  # a workload does not get it
             setattr(sys, name, open(nowhere, mode))  # noqa: SIM115  # for the life of the process
-    for stream in (sys.stdout, sys.stderr):
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="surrogateescape")  # names of files and symbols leave as they came: bytes
+            if stream.isatty():
+                from perfpy.untrusted.terminal import guarded
+
+                setattr(sys, name, guarded(stream))
 
 
 def _failed(name: str, error: Exception) -> int:
@@ -148,7 +153,10 @@ def _failed(name: str, error: Exception) -> int:
         import traceback
 
         traceback.print_exception(error)
+    from perfpy.untrusted.text import one_line
+
     text, status = _explain(error)
+    text = one_line(text)
     print(f"perfpy {name}: {text}" if name else f"perfpy: {text}", file=sys.stderr)
     return status
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from perfpy.cli.options import fail, lacking_options, option, perf_command
 from perfpy.errors import OutputFailed
 from perfpy.untrusted.folders import NotOurs
+from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,7 +63,7 @@ class _Run:
     def all_of(self, values: dict[str, Any]) -> int:
         if values["listing"]:
             for build_id, name in self._cache.valid_entries():
-                print(build_id, name)
+                print(build_id, one_line(name))
         for path in _files(values["add"]):
             self._add(path, "Adding", "add")
         for path in _files(values["remove"]):
@@ -107,7 +108,7 @@ class _Run:
         with open_recording({"input": values["missing"], "force": values["force"]}) as recording:
             for entry in sorted(recording.data.features.get("build_id", ()), key=lambda entry: entry.filename):
                 if not self._cache.holds(entry.build_id.hex()):
-                    print(entry.build_id.hex(), entry.filename)
+                    print(entry.build_id.hex(), one_line(entry.filename))
 
     def _say(self, what: str, *, done: bool) -> None:
         if self._verbose:

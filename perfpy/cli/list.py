@@ -109,9 +109,8 @@ def _show_tables(selections: list[Selection], machine: Machine, file: TextIO, op
     checker = Checker(machine, kernel()) if options["check"] else None
     offers = [offer for selection in selections for offer in selection.offers if _is_wanted(offer, options)]
     rows = [(offer, checker.check(offer) if checker else known_reason(offer, machine)) for offer in offers]
-    target = console()
-    target.file = file
-    print_tables(rows, [metric for selection in selections for metric in selection.metrics], target, checked=options["check"])
+    metrics = [metric for selection in selections for metric in selection.metrics]
+    print_tables(rows, metrics, console(file), checked=options["check"])
 
 
 def _is_wanted(offer: Offer, options: dict[str, Any]) -> bool:

@@ -20,6 +20,7 @@ from perfpy.cli.options import (
     unsigned,
     verbose_option,
 )
+from perfpy.untrusted.text import lines as one_line_each
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ class _Run:
         elif values["show_info"] and recording.data.is_pipe:
             from perfpy.cli.header import features_of_pipe
 
-            sys.stdout.writelines(f"{line}\n" for line in features_of_pipe(recording))
+            sys.stdout.writelines(one_line_each(features_of_pipe(recording)))
         from perfpy.views.script.run import ScriptRun
 
         run = ScriptRun(recording, self._options())

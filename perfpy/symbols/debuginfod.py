@@ -22,6 +22,8 @@ import time
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from perfpy.untrusted import folders, paths
+from perfpy.untrusted.terminal import control
+from perfpy.untrusted.text import visible
 
 if TYPE_CHECKING:
     from perfpy.symbols.download import Answer
@@ -134,12 +136,12 @@ def _copy(answer: Answer, file: BinaryIO, timeout: float, deadline: float) -> No
         file.write(piece)
         done += len(piece)
         if show:
-            sys.stderr.write(f"\rfetching {answer.url} {done >> 20} of {answer.size >> 20} MB")
+            control(sys.stderr, f"\rfetching {visible(answer.url)} {done >> 20} of {answer.size >> 20} MB")
         if max(done, answer.size) > largest:
             raise OSError(errno.EFBIG, f"{answer.url}: larger than DEBUGINFOD_MAXSIZE")
         if done >= asked + _LEAST:
             asked, due = done, time.monotonic() + timeout
     if show:
-        sys.stderr.write("\r\033[K")
+        control(sys.stderr, "\r\033[K")
     if done < answer.size:
         raise OSError(errno.EIO, f"{answer.url}: cut off")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 from perfpy.abi.flags import MISC_KERNEL, RecordType, names_of
 from perfpy.perfdata.group_reads import carries_readings, delivered
 from perfpy.symbols.dso import KERNEL_NAME
+from perfpy.untrusted.text import one_line
 from perfpy.views.script.fields import OutputFields
 from perfpy.views.script.samplefilter import SampleFilter
 
@@ -205,7 +206,7 @@ class ScriptRun:
     def _kernel_function(self, address: int) -> tuple[str, int] | None:
         """The kernel's function at an address: its name and start."""
         found = _kernel_symbol(self._symbolizer, address)
-        return None if found is None else (found[0], address - found[1])
+        return None if found is None else (one_line(found[0]), address - found[1])
 
     def _side_lines(self, context: LineContext) -> Iterable[Any]:
         types = self._recording.data.survey.types

@@ -57,6 +57,11 @@ class TraceText:
         except PrintFormatError:
             self._parsed = None
 
+    @property
+    def breaks_lines(self) -> bool:
+        """Whether the format itself has line breaks: the text of a stack is many lines."""
+        return "\\n" in self._event.print_fmt
+
     def texts(self, values: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> list[str]:
         """The text of each sample.
 

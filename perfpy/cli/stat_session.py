@@ -102,6 +102,12 @@ class Session(Hooks):
         if self._options["verbose"] and self._plan.repeat != 1:
             print(f"[ perf stat: executing run #{number + 1} ... ]", file=sys.stderr)
 
+    def describe(self, counting: Counting, option: str) -> str:
+        """As perf's evlist has it."""
+        from perfpy.cli.control_lines import event_lines
+
+        return event_lines(counting.events, option)
+
     def killed(self, program: str, signum: int) -> None:
         """As psignal(3) has it."""
         print(f"{program}: {signal.strsignal(signum)}", file=sys.stderr)

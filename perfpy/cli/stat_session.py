@@ -46,6 +46,8 @@ class Session(Hooks):
             control = Control(self._options["control"])
         with Signals(self):
             outcome = Measurement(self._plan, self, control=control).run()
+            if self._file:
+                self._file.finish()
         if outcome.failed_runs and outcome.runs > 1:
             self.note(f"{outcome.failed_runs} of {outcome.runs} runs failed, the last status was {outcome.exit_code}")
         if self._signal and not self._plan.command:

@@ -289,3 +289,23 @@ def test_a_command_that_does_not_heed_sigterm_does_not_hold_up_the_file(tmp_path
         assert recorder.poll() is None
         recorder.send_signal(signal.SIGINT)
         assert recorder.wait(timeout=30) == 130
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_the_recording_begins_leaves_a_complete_file(tmp_path, number):
+    """It comes at the moment at which the file is made, before the command has started."""
+    code = f"""
+import os, sys
+def end(event, args):
+    if event == "open" and args[0] == "perf.data":
+        os.kill(os.getpid(), {int(number)})
+sys.addaudithook(end)
+sys.argv[1:] = {["record", "-N", *EVENT, "--", "sleep", "60"]}
+from perfpy.cli import main
+main()
+"""
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+    ended = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, timeout=30, check=False)
+    assert (ended.returncode, len(ended.stderr.splitlines())) == (128 + number, 2)
+    assert kinds(tmp_path / "perf.data")
+    assert os.listdir(tmp_path) == ["perf.data"]

@@ -49,10 +49,11 @@ def command(words: tuple[str, ...], event_files: str, output: str, debug: bool, 
     if not output:
         _list(words, machine, sys.stdout, options)
         return 0
+    from perfpy.cli.output_files import whole_file
     from perfpy.errors import OutputFailed
 
     try:
-        with open(output, "w", encoding="utf-8", errors="surrogateescape") as file:
+        with whole_file(output) as place, open(place, "w", encoding="utf-8", errors="surrogateescape") as file:
             _list(words, machine, file, options)
     except OSError as error:
         raise OutputFailed(output, error.strerror or str(error)) from None

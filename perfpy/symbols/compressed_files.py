@@ -10,7 +10,6 @@ import os
 from typing import Final
 
 from perfpy.symbols.elf import DAMAGE, BadElf, ElfFile, reason_of
-from perfpy.untrusted.expansion import ExpansionError, expand
 from perfpy.untrusted.files import open_regular
 
 _KINDS: Final = {".gz": "gzip", ".xz": "xz", ".zst": "zstd"}
@@ -21,6 +20,8 @@ def read_module(path: str) -> ElfFile:
     kind = _KINDS.get(os.path.splitext(path)[1])
     if kind is None:
         return ElfFile(path)
+    from perfpy.untrusted.expansion import ExpansionError, expand  # most modules are named by kallsyms
+
     with open_regular(path) as file:
         data = file.read()
     try:
@@ -34,6 +35,8 @@ def mini_debug_info(file: ElfFile) -> ElfFile | None:
     section = file.section(".gnu_debugdata")
     if section is None:
         return None
+    from perfpy.untrusted.expansion import expand  # only Fedora's files have it
+
     try:
         return ElfFile(file.path, expand("xz", file.data(section)))
     except DAMAGE as damage:

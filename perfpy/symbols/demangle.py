@@ -18,8 +18,6 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Final, TypeAlias
 
-from perfpy.symbols.name_budget import LONGEST, is_short_cxx, is_short_rust
-
 Demangle: TypeAlias = Callable[[bytes], str]
 
 _PLT: Final = b"@plt"
@@ -50,9 +48,9 @@ def _new(name: bytes) -> str:
     stub = name.endswith(_PLT)
     text = plain(name[: -len(_PLT)] if stub else name)
     if text.startswith(("_Z", "___Z")):
-        found = _rust_legacy(_within(_cxx(text) if is_short_cxx(text) else None) or text)
+        found = _rust_legacy(_within_budget(text, _cxx) or text)
     elif text.startswith("_R"):
-        found = _within(_rust_v0(text) if is_short_rust(text) else None) or text
+        found = _within_budget(text, _rust_v0) or text
     elif text.startswith(("caml", "L")):
         found = _managed(text) or text
     else:
@@ -63,9 +61,13 @@ def _new(name: bytes) -> str:
 _demangled: Final = lru_cache(maxsize=1 << 16)(_new)
 
 
-def _within(text: str | None) -> str | None:
-    """A demangled name, None when it is too long for anybody."""
-    return text if text and len(text) <= LONGEST else None
+def _within_budget(name: str, read: Callable[[str], str | None]) -> str | None:
+    """A demangled name, None when it would take too long, or is too long for anybody."""
+    from perfpy.symbols import name_budget  # programs in C have no such names
+
+    is_short = name_budget.is_short_rust if name.startswith("_R") else name_budget.is_short_cxx
+    text = read(name) if is_short(name) else None
+    return text if text and len(text) <= name_budget.LONGEST else None
 
 
 def _managed(name: str) -> str | None:

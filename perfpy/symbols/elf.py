@@ -23,7 +23,6 @@ import numpy as np
 
 from perfpy.errors import PerfError
 from perfpy.symbols import buildid
-from perfpy.untrusted.expansion import expand
 from perfpy.untrusted.files import open_regular
 
 if TYPE_CHECKING:
@@ -256,6 +255,7 @@ class ElfFile:
 
     def _uncompressed(self, section: Section, raw: memoryview) -> bytes:
         from perfpy.symbols import elf_structures  # for debug files only
+        from perfpy.untrusted.expansion import expand
 
         try:
             kind, header = elf_structures.compression(raw, self.bits, self.endian)

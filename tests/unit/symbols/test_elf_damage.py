@@ -6,6 +6,8 @@ import io
 import lzma
 import random
 import struct
+import subprocess
+import sys
 import time
 import tracemalloc
 import zlib
@@ -275,3 +277,19 @@ def test_pyelftools_reads_the_same():
         assert names == [symbol.name for symbol in theirs.get_section_by_name(".symtab").iter_symbols()]
         notes = theirs.get_section_by_name(".note.gnu.build-id").iter_notes()
         assert ours.build_id == next(notes)["n_desc"]
+
+
+@pytest.mark.parametrize("compressed_names", [False, True])
+def test_pyelftools_is_loaded_for_what_is_rare_only(tmp_path, compressed_names: bool):
+    file = Elf().segment(0x1000, 0x1000, 0x1000).text().build_id("0123")
+    if compressed_names:
+        file.section(".strtab", compressed(1, zlib.compress(b"\0f\0"), 3), type=b.STRTAB, flags=b.COMPRESSED)
+        file.section(".symtab", bytes(24), type=b.SYMTAB, link=".strtab")
+    path = tmp_path / "file"
+    path.write_bytes(file.build())
+    code = (
+        "import sys; from perfpy.symbols import elf, elf_symbols; file = elf.ElfFile(sys.argv[1]);"
+        "elf_symbols.load(file, file); assert file.build_id == '0123'; print('elftools' in sys.modules)"
+    )
+    said = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True).stdout
+    assert said == f"{compressed_names}\n"

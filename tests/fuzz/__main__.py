@@ -49,7 +49,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--target", default="", metavar="REGEX", help="only targets whose name it finds")
     parser.add_argument("--only", type=int, metavar="NUMBER", help="only this run")
     parser.add_argument("--start", type=int, default=0, metavar="NUMBER", help="the number of the first run (default: 0)")
-    parser.add_argument("--cpu", type=int, default=Limits.cpu_seconds, metavar="SECONDS", help="a run that takes more has failed (default: 10)")
+    parser.add_argument("--cpu", type=int, default=Limits.cpu_seconds, metavar="SECONDS", help="more is a failure (default: 10)")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep what failed there, made small")
     parser.add_argument("--replay", type=Path, metavar="DIR", help="run what was kept there")
     return parser.parse_args()
@@ -67,7 +67,8 @@ def _tell(failure: Failure, wanted: argparse.Namespace) -> None:
 
 
 def _print(tally: Tally, wanted: argparse.Namespace, seconds: float) -> None:
-    print(f"\nseed {wanted.seed}: {tally.runs:,} runs in {seconds:.0f} s; {tally.opened:,} of {tally.read:,} recordings got past their header")
+    print(f"\nseed {wanted.seed}: {tally.runs:,} runs in {seconds:.0f} s")
+    print(f"  {tally.opened:,} of {tally.read:,} recordings got past their header")
     print("  " + ", ".join(f"{name} {times:,}" for name, times in sorted(tally.targets.items())))
     print(f"  peak {tally.memory // MEGABYTE} MB, {tally.largest_run}")
     print(f"  slowest {tally.slowest:.2f} s, {tally.slowest_run}")

@@ -71,7 +71,7 @@ def _renamed(data: bytes, rng: random.Random) -> bytes:
     if not strings:
         return damaged(data, rng)
     at = rng.choice(strings)
-    name = rng.choice(EVIL)[: len(data) - at]
+    name = (rng.choice(EVIL) + b"\0")[: len(data) - at]
     return data[:at] + name + data[at + len(name) :]
 
 
@@ -90,7 +90,8 @@ def damaged_jitdump(data: bytes, rng: random.Random) -> bytes:
         which = rng.randrange(len(records))
         if rng.random() < 0.75:
             width = rng.choice((4, 8))
-            records[which] = with_fields(records[which], [(place, width) for place in range(0, len(records[which]) - width + 1, width)], endian, rng)
+            places = range(0, len(records[which]) - width + 1, width)
+            records[which] = with_fields(records[which], [(place, width) for place in places], endian, rng)
         else:
             records.insert(rng.randrange(1, len(records) + 1), records[which] if rng.random() < 0.5 else damaged(records[which], rng))
     return b"".join(records)

@@ -72,7 +72,9 @@ def targets_like(pattern: str) -> list[str] | None:
     return [name for name in TARGETS if re.search(pattern, name)] if pattern else None
 
 
-def campaign(server: Server, numbers: Iterable[int], seed: str, names: list[str] | None = None, told: Callable[[Failure], None] | None = None) -> Tally:
+def campaign(
+    server: Server, numbers: Iterable[int], seed: str, names: list[str] | None = None, told: Callable[[Failure], None] | None = None
+) -> Tally:
     """Run the cases of these numbers. told: called with each new cause of failure."""
     tally = Tally()
     for number in numbers:

@@ -61,10 +61,9 @@ def _without_options(case: Case, keeps: Callable[[Case], bool]) -> None:
         at = 0
         while at < len(case.args):
             fewer = dataclasses.replace(case, args=case.args[:at] + case.args[at + size :])
-            if "-i" in fewer.args or "-i" not in case.args:
-                if keeps(fewer):
-                    case = fewer
-                    continue
+            if ("-i" in fewer.args or "-i" not in case.args) and keeps(fewer):
+                case = fewer
+                continue
             at += 1
 
 

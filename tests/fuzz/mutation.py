@@ -42,21 +42,26 @@ def _doubling_rust(levels: int) -> bytes:
 
 #: what has gone wrong elsewhere: paths, escapes, formats, names that grow when they are demangled, nests
 EVIL = (
-    b"", b"\0", b"\n", b"/", b"..", b"../../../../evil", b"/proc/self/cwd/fifo", b"/dev/zero", b"/proc/self/mem", b"\x1b]0;title\x07\x1b[2J",
-    b"\xff\xfe\x80", "\u202e\u2028".encode(), b"%s%n%*d%99999999d", b"A" * 300, b"B" * 5000, b"//anon", b"[vdso]", b"[kernel.kallsyms]_text",
-    b"(deleted)", b"-1", b"1e999", b"nan", b"0x", b"18446744073709551616", b"9" * 40, b"9" * 5000,
-    b"_ZN3fooIiE3barEv", b"_Z" + b"1aIN" * 40, _doubling_cxx(30), _doubling_cxx(12), _doubling_rust(40), _doubling_rust(12), b"_Z" + b"P" * 20000 + b"i", b"_Z1fIJ" + b"RS_" * 30, b"_RNvC" + b"1a" * 60, b"_ZN" + b"1a" * 200 + b"E",
+    b"", b"\0", b"\n", b"/", b"..", b"../../../../evil", b"/proc/self/cwd/fifo", b"/dev/zero", b"/proc/self/mem",
+    b"\x1b]0;title\x07\x1b[2J", b"\xff\xfe\x80", "\u202e\u2028".encode(), b"%s%n%*d%99999999d", b"A" * 300, b"B" * 5000, b"//anon",
+    b"[vdso]", b"[kernel.kallsyms]_text", b"(deleted)", b"-1", b"1e999", b"nan", b"0x", b"18446744073709551616", b"9" * 40, b"9" * 5000,
+    b"_ZN3fooIiE3barEv", b"_Z" + b"1aIN" * 40, _doubling_cxx(30), _doubling_cxx(12), _doubling_rust(40), _doubling_rust(12),
+    b"_Z" + b"P" * 20000 + b"i", b"_Z1fIJ" + b"RS_" * 30, b"_RNvC" + b"1a" * 60, b"_ZN" + b"1a" * 200 + b"E",
     b"_RNvMNtCs" + b"INtB2_" * 40, b"java_lang_String_x__", b"caml" * 20, b";", b"{", b"}", b'"', b"'", b"\\", b"=", b",", b"#",
 )  # fmt: skip
 #: pieces of print formats and configuration files
 WORDS = (
-    b"REC->x", b"__print_flags(REC->x, \"|\", {1, \"a\"})", b"__print_symbolic(REC->x, {0, \"a\"})", b"__get_str(x)", b"__get_dynamic_array(x)",
-    b"__print_hex(REC->x, 99999999)", b"__print_array(REC->x, 9, 0)", b"sizeof(", b"(unsigned long)", b"?", b":", b"<<", b">>", b"/ 0", b"% 0",
-    b"1 << 99999999", b"%p", b"%pS", b"%*s", b"%.*s", b"%-999999s", b"%llx", b"__data_loc char[] x", b"__rel_loc char[] x", b"offset:-1;",
-    b"offset:4294967295;", b"size:4294967295;", b"size:0;", b"[99999999]", b"[1 << 30]", b"[core]", b"[report \"x\"]", b"sort-order = ", b"[include]",
-    b"percent-limit = 1e999", b"children = maybe", b"dir = /", b"((((", b"))))", b"&&", b"||", b"!~-", b"\"\"", b"REC->x[REC->x]", b"%",
+    b"REC->x", b"__print_flags(REC->x, \"|\", {1, \"a\"})", b"__print_symbolic(REC->x, {0, \"a\"})", b"__get_str(x)",
+    b"__get_dynamic_array(x)", b"__print_hex(REC->x, 99999999)", b"__print_array(REC->x, 9, 0)", b"sizeof(", b"(unsigned long)", b"?",
+    b":", b"<<", b">>", b"/ 0", b"% 0", b"1 << 99999999", b"%p", b"%pS", b"%*s", b"%.*s", b"%-999999s", b"%llx", b"__data_loc char[] x",
+    b"__rel_loc char[] x", b"offset:-1;", b"offset:4294967295;", b"size:4294967295;", b"size:0;", b"[99999999]", b"[1 << 30]", b"[core]",
+    b"[report \"x\"]", b"sort-order = ", b"[include]", b"percent-limit = 1e999", b"children = maybe", b"dir = /", b"((((", b"))))", b"&&",
+    b"||", b"!~-", b"\"\"", b"REC->x[REC->x]", b"%",
 )  # fmt: skip
-NESTS = ((b"(", b")"), (b"[", b"]"), (b"{", b"}"), (b"!", b""), (b"1 ? 1 : ", b""), (b"1 + ", b""), (b"~", b""), (b"REC->x[", b"]"), (b"(int)", b""))
+NESTS = (
+    (b"(", b")"), (b"[", b"]"), (b"{", b"}"), (b"!", b""), (b"1 ? 1 : ", b""), (b"1 + ", b""), (b"~", b""), (b"REC->x[", b"]"),
+    (b"(int)", b""),
+)  # fmt: skip
 _LARGEST = 400_000  # bytes: what is larger costs time and shows nothing new
 
 

@@ -271,8 +271,8 @@ def _kill(parts: Parts, rng: random.Random) -> None:
 def _compress(parts: Parts, rng: random.Random) -> None:
     from backports.zstd import ZstdCompressor
 
-    keep = rng.randrange(min(len(parts.records), 4) + 1) if parts.is_pipe else 0
-    keep = max([keep, *(at + 1 for at, record in enumerate(parts.records) if parts.is_pipe and record[:4] == struct.pack(parts.endian + "I", 64))])
+    attr = struct.pack(parts.endian + "I", 64)
+    keep = max((at + 1 for at, record in enumerate(parts.records) if parts.is_pipe and record[:4] == attr), default=0)
     plain = b"".join(parts.records[keep:])
     zstd = ZstdCompressor()
     kind = rng.choice((user_records.Compressed, user_records.Compressed2))
@@ -282,7 +282,7 @@ def _compress(parts: Parts, rng: random.Random) -> None:
         if rng.random() < 0.3:
             data = damaged(data, rng)[:60_000]
         packed.append(user_records.encode(kind(0, data), parts.endian))
-    if rng.random() < 0.15:
+    if rng.random() < 0.05:
         packed[:0] = [user_records.encode(kind(0, piece), parts.endian) for piece in bomb(rng.choice(_BOMBS))]
     parts.records[keep:] = packed or [bytes(8)]
 

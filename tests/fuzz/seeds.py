@@ -8,9 +8,7 @@ leaves: kind -> name -> files. The recordings name their files through
 from __future__ import annotations
 
 import functools
-import lzma
 import struct
-import zlib
 from pathlib import Path
 
 from perfpy.abi import records as r
@@ -22,32 +20,16 @@ from perfpy.abi.sample_id import SampleId
 from perfpy.perfdata.feature_values import EventDesc
 from perfpy.perfdata.features import Feature
 from perfpy.perfdata.tracing import TracingData
-from tests.builders import elf as b
 from tests.builders.damage import recordings
-from tests.builders.elf import Elf
 from tests.builders.perfdata import USUAL, PerfDataBuilder, simple_recording, usual_attr
+from tests.fuzz.seed_files import BUILD_ID, EVENTS, KALLSYMS, PERF_MAP, PERFCONFIG, debug_file, elf_files, jitdump
 
 HERE = "/proc/self/cwd/"
 GOLDEN = Path(__file__).parents[1] / "golden" / "script"
-BUILD_ID = "abcdef0123456789abcdef0123456789abcdef01"
 KERNEL = 0xFFFFFFFF81000000
 USER_CONTEXT, KERNEL_CONTEXT = (1 << 64) - 512, (1 << 64) - 128
 
 Files = dict[str, bytes]
-
-KALLSYMS = (
-    b"ffffffff81000000 T _text\nffffffff81000000 T _stext\nffffffff81000100 T do_one_thing\nffffffff81000200 t another.isra.0\n"
-    b"ffffffff81001000 T last_one\nffffffff81100000 T _etext\nffffffffc0000000 t module_init\t[a_module]\nffffffffc0001000 t bpf_prog_1\t[bpf]\n"
-)
-PERFCONFIG = (
-    b'# settings\n[report]\n\tpercent-limit = 0.5\n\tchildren = true\n\tsort_order = comm,dso\n[buildid]\n\tdir = home/.debug\n[core]\n\tdebuginfo = no\n'
-    b'[ui "x"]\n\tshow = "a b" \\\n  more\n[call-graph]\n\trecord-mode = fp\n\tprint-limit = 3\n[kmem]\n[diff]\n\torder = 1\n\tcompute = delta\n[hist]\n\tpercentage = absolute\n'
-)
-EVENTS = (
-    b'[{"EventName": "CACHE.HIT", "EventCode": "0x1,0x2", "UMask": "0x0f", "BriefDescription": "hits", "SampleAfterValue": "2003", "MSRIndex": "0x1a6",'
-    b' "MSRValue": "0x10"}, {"MetricName": "ratio", "MetricExpr": "(CACHE.HIT / cycles) * 100 if cycles > 0 else max(1, 2)", "MetricGroup": "A;B",'
-    b' "ScaleUnit": "100%", "Unit": "CBO"}]'
-)
 
 
 @functools.cache
@@ -55,23 +37,40 @@ def seeds() -> dict[str, dict[str, Files]]:
     """All of them, by kind. Kinds: sampled, folder, stat, jit, elf, events."""
     sampled = {name: {"perf.data": data} for name, data in recordings().items()}
     sampled |= {f"golden {path.stem}": {"perf.data": path.read_bytes()} for path in sorted(GOLDEN.glob("*.data"))}
-    sampled |= {
-        "branches": {"perf.data": branches().file()},
-        "memory": {"perf.data": memory().file()},
-        "switches": {"perf.data": switches().file()},
-        "kernel": {"perf.data": kernel().file()},
-        "tracepoints": {"perf.data": tracepoints("<")},
-        "tracepoints >": {"perf.data": tracepoints(">")},
-        "perf map": {"perf.data": mapped("//anon").file(), "perf-7.map": b"1000 20 first\n1020 40 LazyCompile:~x a.js:1\n1010 100 over it\n1200 8 py::f:a.py\n"},
+    built = {
+        "branches": branches(),
+        "memory": memory(),
+        "switches": switches(),
+        "kernel": kernel(),
+        "tracepoints": tracepoints("<"),
+        "tracepoints >": tracepoints(">"),
     }
-    elves = {name: {"app.elf": data, "perf.data": mapped(HERE + "app.elf").file(), "app.debug": debug_file()} for name, data in elf_files().items()}
-    whole = simple_recording(20)
-    folder = {"folder": {"perf.data/data": whole.file(), "perf.data/data.0": bytes(whole.body), "perf.data/data.1": bytes(whole.body)}}
-    jit = {f"jitdump {endian}": {"perf.data": mapped(HERE + "jit-7.dump", clockid=1).file(), "jit-7.dump": jitdump(endian)} for endian in "<>"}
+    sampled |= {name: {"perf.data": recording.file()} for name, recording in built.items()}
+    sampled["perf map"] = {"perf.data": mapped("//anon").file(), "perf-7.map": PERF_MAP}
     return {
-        "sampled": sampled, "elf": elves, "folder": folder, "jit": jit, "stat": {"stat": {"perf.data": stat()}, "stat pipe": {"perf.data": stat(pipe=True)}},
+        "sampled": sampled,
+        "elf": _with_elf_files(),
+        "folder": {"folder": _folder()},
+        "jit": _with_jitdumps(),
+        "stat": {"stat": {"perf.data": stat().file()}, "stat pipe": {"perf.data": stat().pipe()}},
         "events": {"events": {"events/core.json": EVENTS}},
-    }  # fmt: skip
+    }
+
+
+def _with_elf_files() -> dict[str, Files]:
+    recording, debug = mapped(HERE + "app.elf").file(), debug_file()
+    return {name: {"perf.data": recording, "app.elf": data, "app.debug": debug} for name, data in elf_files().items()}
+
+
+def _with_jitdumps() -> dict[str, Files]:
+    recording = mapped(HERE + "jit-7.dump", use_clockid=1, clockid=1).feature(Feature.CLOCKID, 1).file()
+    return {f"jitdump {endian}": {"perf.data": recording, "jit-7.dump": jitdump(endian)} for endian in "<>"}
+
+
+def _folder() -> Files:
+    """What `record --threads` writes."""
+    whole = simple_recording(20)
+    return {"perf.data/data": whole.file(), "perf.data/data.0": bytes(whole.body), "perf.data/data.1": bytes(whole.body)}
 
 
 def common_files() -> Files:
@@ -79,10 +78,9 @@ def common_files() -> Files:
     return {"kallsyms": KALLSYMS, "perfconfig": PERFCONFIG}
 
 
-def mapped(name: str, clockid: int = 0) -> PerfDataBuilder:
+def mapped(name: str, **attr: int) -> PerfDataBuilder:
     """Samples with callchains in a mapped file, which has a build-id."""
-    attr = usual_attr(USUAL | SampleType.CALLCHAIN, **({"use_clockid": 1, "clockid": 1} if clockid else {}))
-    built = PerfDataBuilder(attrs=[attr])
+    built = PerfDataBuilder(attrs=[usual_attr(USUAL | SampleType.CALLCHAIN, **attr)])
     ids = SampleId(pid=7, tid=7, time=100)
     built.record(r.Comm(0, 7, 7, "busy", ids))
     built.record(r.Mmap2(2, 7, 7, 0x1000, 0x2000, 0x1000 if "elf" in name else 0, 8, 1, 99, 0, 5, 2, name, b"", ids))
@@ -91,9 +89,8 @@ def mapped(name: str, clockid: int = 0) -> PerfDataBuilder:
         chain = [USER_CONTEXT, ip, 0x1400 + number, 0x1410, 0x1420]
         built.sample(misc=2, ip=ip, pid=7, tid=7, time=200 + 10 * number, period=1000, callchain=chain)
     built.feature(Feature.BUILD_ID, (HeaderBuildId(2 | MISC_BUILD_ID_SIZE, -1, bytes.fromhex(BUILD_ID), name),))
-    if clockid:
-        built.feature(Feature.CLOCKID, 1)
-    return built.feature(Feature.CMDLINE, ("perf", "record", "-k", "mono", "app")).feature(Feature.ARCH, "x86_64").feature(Feature.HOSTNAME, "vm")
+    built.feature(Feature.CMDLINE, ("perf", "record", "-k", "mono", "app")).feature(Feature.HOSTNAME, "vm")
+    return built.feature(Feature.ARCH, "x86_64")
 
 
 def branches() -> PerfDataBuilder:
@@ -111,9 +108,9 @@ def memory() -> PerfDataBuilder:
     built = simple_recording(2, attrs=[usual_attr(kind, sample_regs_intr=7)])
     for number in range(16):
         built.sample(
-            misc=2, ip=0x1000 + number, pid=7, tid=7, time=500 + number, period=1, addr=0x1000 + 64 * number, data_src=0x68100142 << number,
-            weight=number * 3, ins_lat=5, retire_lat=6, phys_addr=1 << 40, data_page_size=4096, code_page_size=1 << 21, transaction=1 << number,
-            cgroup=5, cpu=number % 3, intr_regs=[1, 2, 3],
+            misc=2, ip=0x1000 + number, pid=7, tid=7, time=500 + number, period=1, addr=0x1000 + 64 * number, cpu=number % 3, cgroup=5,
+            data_src=0x68100142 << number, weight=number * 3, ins_lat=5, retire_lat=6, phys_addr=1 << 40, data_page_size=4096,
+            code_page_size=1 << 21, transaction=1 << number, intr_regs=[1, 2, 3],
         )  # fmt: skip
     return built.record(r.Cgroup(0, 5, "/system.slice", SampleId(pid=7, tid=7, time=100, cpu=0)))
 
@@ -138,27 +135,31 @@ def kernel() -> PerfDataBuilder:
     built.record(r.Comm(0, 7, 7, "busy", ids))
     for number in range(20):
         ip = (KERNEL + 0x80 * number, 0xFFFFFFFFC0000000 + number, 0xFFFFFFFFC0001000 + number)[number % 3]
-        built.sample(misc=1, ip=ip, pid=7, tid=7, time=200 + number, period=1, callchain=[KERNEL_CONTEXT, ip, KERNEL + 0x1000, USER_CONTEXT, 0x1000])
+        chain = [KERNEL_CONTEXT, ip, KERNEL + 0x1000, USER_CONTEXT, 0x1000]
+        built.sample(misc=1, ip=ip, pid=7, tid=7, time=200 + number, period=1, callchain=chain)
     return built.feature(Feature.OSRELEASE, "6.1.0").feature(Feature.ARCH, "x86_64")
 
 
 _COMMON = (
-    b"\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n"
-    b"\tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;\n\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n"
+    b"\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n"
+    b"\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n"
+    b"\tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;\n"
+    b"\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n"
 )
 _X = b"\tfield:unsigned long x;\toffset:8;\tsize:8;\tsigned:0;\n\tfield:__data_loc char[] name;\toffset:16;\tsize:4;\tsigned:0;\n"
 _X += b"\tfield:char comm[16];\toffset:20;\tsize:16;\tsigned:0;\n\tfield:u32 list[4];\toffset:36;\tsize:16;\tsigned:0;\n"
 PRINT_FORMATS = (
     b'"x=%lu name=%s comm=%s", REC->x, __get_str(name), REC->comm',
     b'"%s %s", __print_flags(REC->x, "|", {1, "A"}, {0x2UL, "B"}), __print_symbolic(REC->x & 0xff, { 0, "zero" }, { 1, "one" })',
-    b'"%d %u %llx %03d %-8s|", REC->x ? 1 : (REC->x > 5 && !REC->x) ? 2 : 3, (unsigned int)(REC->x >> 4), (u64)REC->list[1] + 2 * 3, ~5, "lit" "eral"',
+    b'"%d %u %llx", REC->x ? 1 : (REC->x > 5 && !REC->x) ? 2 : 3, (unsigned int)(REC->x >> 4), (u64)REC->list[1] + 2 * 3',
+    b'"%03d %-8s|", ~5, "lit" "eral"',
     b'"%s %s", __print_hex(REC->list, 8), __print_array(REC->list, 4, sizeof(u32))',
     b'"%pS %ps %pI4 %pM %c %%", (void *)REC->x, (void *)REC->x, REC->list, REC->comm, REC->comm[0]',
     b'"%.*s %*d %s", 4, REC->comm, 10, REC->x, __get_bitmask(name)',
 )
 
 
-def tracepoints(endian: str) -> bytes:
+def tracepoints(endian: str) -> PerfDataBuilder:
     """A tracepoint for each kind of print format, and samples with their raw data."""
     formats = tuple(
         b"name: one_%d\nID: %d\nformat:\n" % (number, 300 + number) + _COMMON + _X + b"\nprint fmt: " + text + b"\n"
@@ -171,19 +172,21 @@ def tracepoints(endian: str) -> bytes:
     for number in range(3 * len(formats)):
         event = number % len(formats)
         at = 52 | 6 << 16
-        raw = struct.pack(endian + "HBBiQI16s4I6s2x", 300 + event, 0, 0, 7, 0xFFFFFFFF81000100 + number, at, b"bash\0", 1, 2, 3, 4, b"hello\0")
+        values = (7, 0xFFFFFFFF81000100 + number, at, b"bash", 1, 2, 3, 4, b"hello")
+        raw = struct.pack(endian + "HBBiQI16s4I6s2x", 300 + event, 0, 0, *values)
         built.sample(event, ip=0x1000, pid=7, tid=7, time=200 + number, period=1, raw=raw, cpu=1)
-    built.feature(Feature.EVENT_DESC, tuple(EventDesc(attr, f"sched:one_{number}", (number + 1,)) for number, attr in enumerate(attrs)))
+    described = (EventDesc(attr, f"sched:one_{number}", (number + 1,)) for number, attr in enumerate(attrs))
+    built.feature(Feature.EVENT_DESC, tuple(described))
     page = b"\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n"
     section = TracingData("0.6", endian, 8, 4096, page, b"header event", (b"name: function\nID: 1\n",), (("sched", formats),), b"",
                           b'0xffffffff81000000 : "rcu %s\\n"\n', b"7 busy\n")  # fmt: skip
-    return built.feature(Feature.TRACING_DATA, section.encode()).file()
+    return built.feature(Feature.TRACING_DATA, section.encode())
 
 
-def stat(*, pipe: bool = False) -> bytes:
+def stat() -> PerfDataBuilder:
     """What `stat record -I` writes."""
-    attr = EventAttr(type=1, config=0, sample_type=SampleType.IDENTIFIER, read_format=3)
-    built = PerfDataBuilder(attrs=[attr, EventAttr(type=0, config=1, sample_type=SampleType.IDENTIFIER, read_format=3)], ids=[(1, 2), (3, 4)])
+    clock, instructions = (EventAttr(type=kind, config=1 - kind, sample_type=SampleType.IDENTIFIER, read_format=3) for kind in (1, 0))
+    built = PerfDataBuilder(attrs=[clock, instructions], ids=[(1, 2), (3, 4)])
     built.record(u.ThreadMap(0, (((1 << 64) - 1, ""),))).record(u.CpuMap(0, (0, 1))).record(u.StatConfig(0, ((0, 1), (1, 1000), (2, 1))))
     built.record(u.EventUpdate(0, u.EVENT_UPDATE_UNIT, 1, "msec")).record(u.EventUpdate(0, u.EVENT_UPDATE_SCALE, 1, 1e-6))
     for turn in range(3):
@@ -191,56 +194,5 @@ def stat(*, pipe: bool = False) -> bytes:
             built.record(u.Stat(0, identity, (identity - 1) % 2, 0, 1000 * identity + turn, 1000, 900))
         built.record(u.StatRound(0, turn == 2, 10**9 * (turn + 1)))
     built.feature(Feature.STAT, True).feature(Feature.CMDLINE, ("perf", "stat", "record", "-I", "1000"))
-    built.feature(Feature.EVENT_DESC, (EventDesc(attr, "cpu-clock", (1, 2)), EventDesc(built.attrs[1], "instructions", (3, 4))))
-    return built.pipe() if pipe else built.file()
-
-
-def jitdump(endian: str) -> bytes:
-    def record(kind: int, body: bytes) -> bytes:
-        return struct.pack(endian + "IIQ", kind, 16 + len(body), 205) + body
-
-    def load(name: bytes, address: int, code: bytes, index: int) -> bytes:
-        return record(0, struct.pack(endian + "IIQQQQ", 7, 7, address, address, len(code), index) + name + b"\0" + code)
-
-    lines = struct.pack(endian + "QQ", 0x1000, 2) + struct.pack(endian + "QII", 0x1000, 1, 0) + b"a.js\0" + struct.pack(endian + "QII", 0x1008, 9, 0) + b"b.js\0"
-    unwinding = struct.pack(endian + "QQQ", 6, 2, 6) + b"frameH  "
-    head = struct.pack(endian + "IIIIIIQQ", 0x4A695444, 1, 40, 62, 0, 7, 5, 0)
-    moved = struct.pack(endian + "IIQQQQQ", 7, 7, 0, 0x1000, 0x1200, 32, 1)
-    return head + record(2, lines) + record(4, unwinding) + load(b"first", 0x1000, bytes(32), 1) + load(b"../second", 0x1100, bytes(64), 2) + record(1, moved) + record(3, b"")
-
-
-def debug_file() -> bytes:
-    return Elf(type=b.ET_EXEC).text(0x1000, size=64).symbol("from_debug_file", 0x1000, 64).build_id(BUILD_ID).build()
-
-
-def _chdr(kind: int, packed: bytes, size: int) -> bytes:
-    return struct.pack("<IIQQ", kind, 0, size, 1) + packed
-
-
-def elf_files() -> dict[str, bytes]:
-    """Executables with everything that symbols are read from."""
-    from backports.zstd import compress
-
-    def program(**options: object) -> Elf:
-        file = Elf(**options).segment(0x1000, 0x1000, 0x2000).text(0x1400, size=0x200)  # type: ignore[arg-type]
-        return file.symbol("main", 0x1400, 16).symbol("_Z3addii", 0x1410, 16).symbol("_RNvCs1234_3foo3bar", 0x1420, 16).build_id(BUILD_ID)
-
-    plt = program().symbol("puts", 0, 0, section=b.UNDEF, table=".dynsym").symbol("_Z3subii", 0, 0, section=b.UNDEF, table=".dynsym")
-    plt.section(".plt", addr=0x1020, offset=0x1020, size=0x30, entsize=16).relocations(".rela.plt", [(0x4000, 1, 7, 0), (0x4008, 2, 7, 0)])
-    names = b"\0main\0other\0"
-    table = bytes(24) + struct.pack("<IBBHQQ", 1, 0x12, 0, 1, 0x1400, 16) + struct.pack("<IBBHQQ", 6, 0x12, 0, 1, 0x1410, 16)
-    packed = Elf().segment(0x1000, 0x1000, 0x2000).text(0x1400, size=0x200)
-    flags = b.ALLOC | b.COMPRESSED
-    packed.section(".symtab", _chdr(1, zlib.compress(table), len(table)), type=b.SYMTAB, flags=flags, link=".strtab", entsize=24)
-    packed.section(".strtab", _chdr(2, compress(names), len(names)), type=b.STRTAB, flags=flags)
-    inside = lzma.compress(program().build())
-    return {
-        "elf": program().build(),
-        "elf 32 >": program(bits=32, endian=">", machine=b.PPC64).build(),
-        "elf plt": plt.build(),
-        "elf packed": packed.build(),
-        "elf in elf": Elf().segment(0x1000, 0x1000, 0x2000).text(0x1400, size=0x200).section(".gnu_debugdata", inside, flags=0).build(),
-        "elf names": program().symbol("_ZNSt3mapISsSt4pairIKSsiEE6insertE", 0x1430, 16).symbol("_R" * 60 + "Nv", 0x1440, 16).symbol("x" * 400, 0x1450, 16).build(),
-        "elf debuglink": program().section(".gnu_debuglink", b"app.debug\0\0\0crc!", flags=0).build(),
-        "elf of debug data": Elf(type=b.ET_REL).text(0x1400, size=64).symbol("deep" * 60, 0x1400, 64).section(".debug_line", bytes(64), flags=0).build(),
-    }
+    built.feature(Feature.EVENT_DESC, (EventDesc(clock, "cpu-clock", (1, 2)), EventDesc(instructions, "instructions", (3, 4))))
+    return built

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tests.fuzz.case import Case
 
 _PIPE_ROOM = 1 << 20
-_ALSO = ("backports.zstd", "pycxxfilt", "elftools.elf.elffile", "numpy.ma", "lzma", "zlib", "json", "sqlite3", "encodings.idna", "traceback", "pprint")
+_ALSO = ("backports.zstd", "pycxxfilt", "elftools.elf.elffile", "numpy.ma", "lzma", "zlib", "json", "sqlite3", "encodings.idna")
 _DROPPED = ("DEBUGINFOD", "PERF", "XDG", "COLUMNS")
 
 
@@ -148,7 +148,7 @@ def _be_the_run(case: Case, folder: str, told: int, limits: Limits, *, debug: bo
         status = _call(case)
         sys.stdout.flush()
         atexit._run_exitfuncs()
-    except BaseException:
+    except BaseException:  # noqa: BLE001  # whatever it is, it is the run's, not the fuzzer's
         traceback.print_exc()
     finally:
         with contextlib.suppress(BaseException):
@@ -176,7 +176,8 @@ def _set_streams(case: Case) -> None:
 def _set_environment(case: Case, folder: str, *, debug: bool) -> None:
     for name in [name for name in os.environ if name.startswith(_DROPPED)]:
         del os.environ[name]
-    os.environ.update({"HOME": os.path.join(folder, "home"), "TMPDIR": os.path.join(folder, "tmp"), "PERFPY_DEBUG": "1" if debug else "0", **case.environ})
+    own = {"HOME": os.path.join(folder, "home"), "TMPDIR": os.path.join(folder, "tmp"), "PERFPY_DEBUG": "1" if debug else "0"}
+    os.environ.update(own | case.environ)
     tempfile.tempdir = None
 
 

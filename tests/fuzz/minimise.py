@@ -57,11 +57,12 @@ def _without_files(case: Case, keeps: Callable[[Case], bool]) -> None:
 
 
 def _without_options(case: Case, keeps: Callable[[Case], bool]) -> None:
+    first = case.args.index("-i") + 2 if "-i" in case.args else 0  # what is read stays
     for size in (2, 1):
-        at = 0
+        at = first
         while at < len(case.args):
             fewer = dataclasses.replace(case, args=case.args[:at] + case.args[at + size :])
-            if ("-i" in fewer.args or "-i" not in case.args) and keeps(fewer):
+            if keeps(fewer):
                 case = fewer
                 continue
             at += 1

@@ -1,0 +1,177 @@
+"""Options of the commands, to choose from at random.
+
+What enters: a generator of random numbers and the name of the seed. What
+leaves: the words of a command line, most of which suit the seed: what is
+refused at once tests nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import random
+
+Words = tuple[str, ...]
+
+
+def _sets(text: str) -> tuple[Words, ...]:
+    """Sets of options between bars."""
+    return tuple(tuple(words.split()) for words in text.split("|"))
+
+
+#: in place of {}
+_TEXTS = ("1", "0-2", "busy", "[", "(", ".*", "10%-20%", "10%/2", "0.0,", ",1", "1.5,2.5", "nan", "-1", "9" * 25, "main", "0x1000", "a,b,,")
+_TEXTS = (*_TEXTS, "%", "é\x1b")
+
+_SORTS = (
+    "comm,dso,symbol pid,comm sym dso cpu,socket time symoff,addr dso_size overhead,symbol cgroup,cgroup_id tgid,period transaction"
+    " weight,local_weight code_page_size ins_lat,retire_lat simd,comm sample,pid,tid trace parent"
+).split()
+_BRANCHES = _sets(
+    "-b -s dso_from,dso_to | -b -s symbol_from,symbol_to | -b -s mispredict,in_tx,abort | -b -s cycles | -b -s addr_from,addr_to"
+    " | -b -s callchain_branch_predicted | -b -s srcline_from,srcline_to"
+)
+_TRACES = _sets("-s trace | -s trace_fields | -s x,name | -s sched:one_0.x | -s one_3.list,comm | --raw-trace -s trace")
+#: what only recordings of one kind can show
+_REPORTS_OF = {
+    "branches": _BRANCHES,
+    "everything <": _BRANCHES,
+    "memory": _sets(
+        "--mem-mode -s mem,sym | --mem-mode -s symbol_daddr,dso_daddr | --mem-mode -s locked,tlb,snoop"
+        " | --mem-mode -s dcacheline,phys_daddr | --mem-mode -s data_page_size | --mem-mode -s blocked,weight"
+        " | --mem-mode -s symbol_iaddr"
+    ),
+    "switches": _sets("--latency | -s parallelism,latency,comm | --parallelism 1-2 | --latency -H"),
+    "tracepoints": _TRACES,
+    "tracepoints >": _TRACES,
+}
+_OF_REPORTS = _sets(
+    "-g | -g caller | -g flat,0.1 | -g folded,count | -g fractal,0.5,callee,address | --children | --no-children | -G | -H | -n"
+    " | -T | -v | -q | -U | --show-total-period | --latency | --max-stack 3 | --group | --no-group | --stats | --tasks | --mmaps"
+    " | --header | -I --header | -x -p main | -t , | -w 3,9 | --ns | --raw-trace | --percentage relative | --show-cpu-utilization"
+    " | --percent-limit 1 | --group-sort-idx 1 | --time-quantum 1us | --ignore-callees {} | -d {} | -c {} | -S {} | --pid {}"
+    " | -C {} | --parallelism {} | --time {} | --switch-on {} | --symfs . | -k app.elf | --stdio-color always | --no-demangle"
+    " | --demangle-kernel | --fold-interpreters | --skip-empty | -f"
+)
+_EXPORTS = ("--json=out", "--folded=out", "--flamegraph=out", "--speedscope=out", "--firefox=out", "--pprof=out")
+
+_FIELDS = (
+    "comm,tid,pid,time,cpu,event,ip,sym,dso ip,sym,symoff,dso,dsoff trace,event brstack brstacksym,brstackoff addr,data_src,weight"
+    " phys_addr,data_page_size,code_page_size iregs,uregs period,flags trace:comm,trace sw:ip bpf-output cgroup,retire_lat metric all"
+).split()
+_FEW_FIELDS = ("+misc", "ip,sym,symoff,dso", "comm,tid,time,event", "-comm")
+_FIELDS_OF = {
+    "branches": ("brstack", "brstacksym,brstackoff", "+brstack"),
+    "everything <": ("brstack", "uregs,ip", "+brstacksym", "ip,sym,period"),
+    "memory": ("addr,data_src,weight", "phys_addr,data_page_size,code_page_size", "iregs", "cgroup,retire_lat,ins_lat", "+addr"),
+    "tracepoints": ("trace,event", "trace:comm,trace", "comm,cpu,trace"),
+    "tracepoints >": ("trace,event",),
+}
+_OF_SCRIPTS = _sets(
+    "-v | -G | --max-stack 2 | --ns | --reltime | --deltatime | -d | -L | --show-kernel-path | --show-task-events"
+    " | --show-mmap-events | -f | --show-switch-events | --show-namespace-events | --show-cgroup-events | --show-lost-events"
+    " | --show-bpf-events | --show-text-poke-events | --show-round-events | --per-event-dump | --time {} | -C {} | -c {} | -S {}"
+    " | --stop-bt {} | --switch-off {} | --dsos {} | --header | -I --header | -S 0x1000 --addr-range 99 | --symfs ."
+    " | --demangle-kernel"
+)
+_OF_DIFFS = _sets(
+    "-c ratio | -c wdiff:1,2 | -c delta | -p | -F | -b | -o 1 | --json=out | --flamegraph out.html | --noise | --time {} | -s comm"
+    " | -s pid,sym"
+)
+_INJECTS = _sets("-b | -B | -B | --buildid-all | --mmap2-buildid-all | -B -v")
+_JIT_INJECTS = _sets("-j | -j | -b -j | -j -v | -j -f")
+_BUILDID_CACHE = _sets(
+    "-a app.elf | -a app.elf -v | -u app.elf | -a app.elf -r app.elf | -r app.elf | -p app.elf | -M perf.data | -l | -a app.elf -l"
+    " | -P"
+)
+
+
+def _some(rng: random.Random, choices: tuple[Words, ...], most: int) -> Words:
+    chosen = [rng.choice(choices) for _ in range(rng.randrange(most + 1))]
+    return tuple(word.replace("{}", rng.choice(_TEXTS)) for words in chosen for word in words)
+
+
+def symbols(rng: random.Random) -> Words:
+    """Where symbols are: never in this machine's kernel."""
+    return ("--kallsyms", "kallsyms") if rng.random() < 0.95 else ("--symfs", ".")
+
+
+def report(rng: random.Random, seed: str) -> Words:
+    """Of `report`, rows."""
+    words = symbols(rng) + _some(rng, _OF_REPORTS, 4)
+    chance = rng.random()
+    if seed in _REPORTS_OF and chance < 0.7:
+        return words + rng.choice(_REPORTS_OF[seed])
+    if chance < 0.45:
+        return (*words, "-s", rng.choice(_SORTS))
+    if chance < 0.55:
+        return (*words, "-F", "overhead,overhead_children,sample,period," + rng.choice(_SORTS))
+    return words
+
+
+def export(rng: random.Random, seed: str) -> Words:
+    """Of `report`, whole stacks."""
+    return (*symbols(rng), rng.choice(_EXPORTS), *(("--latency",) if seed == "switches" else ()))
+
+
+def script(rng: random.Random, seed: str) -> Words:
+    """Of `script`."""
+    words = symbols(rng) + _some(rng, _OF_SCRIPTS, 4)
+    fields = (*_FEW_FIELDS, *_FIELDS_OF.get(seed, ())) if rng.random() < 0.7 else _FIELDS
+    return (*words, "-F", rng.choice(fields)) if rng.random() < 0.6 else words
+
+
+def script_dump(rng: random.Random, seed: str) -> Words:
+    """Of `script`, bytes."""
+    return (rng.choice(("-D", "--dump-unsorted-raw-trace")), *symbols(rng))
+
+
+def header(rng: random.Random, seed: str) -> Words:
+    """Of `report --header-only`."""
+    return ("--header-only", "-I") if rng.random() < 0.5 else ("--header-only",)
+
+
+def evlist(rng: random.Random, seed: str) -> Words:
+    """Of `evlist`."""
+    return rng.choice(_sets("| -v | -F | -g | --trace-fields | -v -F"))
+
+
+def buildid_list(rng: random.Random, seed: str) -> Words:
+    """Of `buildid-list`."""
+    return rng.choice(_sets("| -H | -v"))
+
+
+def buildid_cache(rng: random.Random, seed: str) -> Words:
+    """Of `buildid-cache`."""
+    return rng.choice(_BUILDID_CACHE)
+
+
+def inject(rng: random.Random, seed: str) -> Words:
+    """Of `inject`."""
+    return ("-o", "out.data", *rng.choice(_JIT_INJECTS if seed.startswith("jit") else _INJECTS))
+
+
+def stat_report(rng: random.Random, seed: str) -> Words:
+    """Of `stat report`."""
+    return ("report", *rng.choice(_sets("| -j | -x, | -A | --per-socket | --per-thread | --per-core -x;")))
+
+
+def diff(rng: random.Random, seed: str) -> Words:
+    """Of `diff`."""
+    return (*symbols(rng), *_some(rng, _OF_DIFFS, 2), "perf.data", "other.data")
+
+
+def list_events(rng: random.Random, seed: str) -> Words:
+    """Of `list`."""
+    return rng.choice(_sets("CACHE.* | -v | -d metrics | -j | CACHE.HIT ratio"))
+
+
+def sort_keys(rng: random.Random, seed: str) -> Words:
+    """Of Recording.report()."""
+    return (rng.choice(_SORTS),)
+
+
+def nothing(rng: random.Random, seed: str) -> Words:
+    """Of calls that take no arguments."""
+    return ()

@@ -1,0 +1,119 @@
+"""Targets: commands with sets of options, and calls of the API.
+
+What enters: a generator of random numbers. What leaves: a Case: a target, its
+arguments and damaged files. Targets of the API are functions of tests.fuzz.api.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tests.fuzz import options
+from tests.fuzz.binaries import damaged_elf, damaged_jitdump
+from tests.fuzz.case import Case
+from tests.fuzz.mutation import damaged_text
+from tests.fuzz.recordings import damaged_recording
+from tests.fuzz.seeds import common_files, seeds
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable
+
+    from tests.fuzz.seeds import Files
+
+_READ = ("sampled",) * 5 + ("elf", "elf", "jit", "stat", "folder")
+_SYMBOLIC = ("sampled", "sampled", "sampled", "elf", "elf", "jit")
+_CONFIGURED, _PIPED = 0.08, 0.15
+_KEPT = "home/.debug/.build-id/ab/cdef0123456789abcdef0123456789abcdef01/elf"
+
+
+@dataclass(frozen=True)
+class Target:
+    """What to run. command: of perfpy, "" for the API; kinds: of seeds that suit it; args: makes its options; reads: takes -i."""
+
+    command: str
+    kinds: tuple[str, ...]
+    args: Callable[[random.Random, str], tuple[str, ...]]
+    reads: bool = True
+    share: int = 1
+
+
+TARGETS = {
+    "report": Target("report", (*_SYMBOLIC, "folder"), options.report, share=6),
+    "export": Target("report", _SYMBOLIC, options.export, share=2),
+    "report-dump": Target("report", _READ, lambda rng, seed: ("-D",)),
+    "header": Target("report", _READ, options.header),
+    "script": Target("script", (*_SYMBOLIC, "stat"), options.script, share=6),
+    "script-dump": Target("script", _READ, options.script_dump),
+    "evlist": Target("evlist", _READ, options.evlist),
+    "buildid-list": Target("buildid-list", _READ, options.buildid_list),
+    "buildid-cache": Target("buildid-cache", ("elf",), options.buildid_cache, reads=False),
+    "inject": Target("inject", ("jit", "jit", "sampled", "elf", "stat"), options.inject, share=2),
+    "stat-report": Target("stat", ("stat", "stat", "stat", "sampled"), options.stat_report),
+    "diff": Target("diff", _SYMBOLIC, options.diff, reads=False),
+    "list": Target("list", ("events",), options.list_events, reads=False),
+    "api-samples": Target("", _READ, options.nothing),
+    "api-records": Target("", _READ, options.nothing),
+    "api-report": Target("", _SYMBOLIC, options.sort_keys),
+    "api-tracepoints": Target("", ("sampled",), options.nothing),
+}
+_NAMES = [name for name, target in TARGETS.items() for _ in range(target.share)]
+
+
+def make_case(rng: random.Random, names: list[str] | None = None) -> Case:
+    """A target (one of the names, by default any) and damaged files for it."""
+    name = rng.choice(names or _NAMES)
+    target = TARGETS[name]
+    kind = rng.choice(target.kinds)
+    seed = rng.choice(sorted(seeds()[kind]))
+    args = target.args(rng, seed)
+    whole = _files(name, kind, seed, rng)
+    files = _damaged(whole, rng)
+    environ = {"PERF_CONFIG": "/dev/null"}
+    if rng.random() < _CONFIGURED:
+        environ = {"PERF_CONFIG": "perfconfig"}
+        files["perfconfig"] = damaged_text(whole["perfconfig"], rng)
+    if name == "list":
+        environ["PERFPY_EVENT_FILES"] = "events"
+    if not target.reads or not target.command:
+        return Case(name, args, files, "", environ)
+    stdin = "perf.data" if "perf.data" in files and rng.random() < _PIPED else ""
+    source = ("-i", "-" if stdin else "perf.data")
+    args = (args[0], *source, *args[1:]) if name == "stat-report" else source + args
+    return Case(name, args, files, stdin, environ)
+
+
+def _files(name: str, kind: str, seed: str, rng: random.Random) -> Files:
+    files = common_files() | dict(seeds()[kind][seed])
+    if name == "diff":
+        files["other.data"] = files["perf.data"]
+    if kind == "elf" and rng.random() < 0.3:
+        files[_KEPT] = files["app.elf"]
+    return files
+
+
+def _damaged(whole: Files, rng: random.Random) -> Files:
+    """One of the files damaged, sometimes two; what lies beside a recording more often than the recording."""
+    beside = [path for path in whole if not path.startswith(("perf.data", "other.data", "kallsyms", "perfconfig"))]
+    recordings = [path for path in whole if path.startswith(("perf.data", "other.data"))]
+    chance = rng.random()
+    if chance < 0.08:
+        chosen = {rng.choice(sorted(whole))}
+    elif beside and (chance < 0.6 or not recordings):
+        chosen = {rng.choice(beside)}
+    else:
+        chosen = {rng.choice(recordings)}
+    if rng.random() < 0.15:
+        chosen.add(rng.choice(sorted(whole)))
+    return {path: _damaged_file(path, data, rng) if path in chosen else data for path, data in whole.items()}
+
+
+def _damaged_file(path: str, data: bytes, rng: random.Random) -> bytes:
+    if path.endswith((".elf", ".debug", "/elf")):
+        return damaged_elf(data, rng)
+    if path.endswith(".dump"):
+        return damaged_jitdump(data, rng)
+    if path.endswith((".map", "kallsyms", "perfconfig", ".json")):
+        return damaged_text(data, rng)
+    return damaged_recording(data, rng)

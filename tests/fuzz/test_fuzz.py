@@ -1,0 +1,168 @@
+"""The fuzzer finds what is planted, its damage is not refused at the door, a seed says everything; what it once found stays mended."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz import mutation
+from tests.fuzz.campaign import case_of
+from tests.fuzz.case import Case, save, saved
+from tests.fuzz.minimise import minimised
+from tests.fuzz.recordings import damaged_recording, take_apart
+from tests.fuzz.seeds import seeds
+from tests.fuzz.targets import TARGETS
+
+CHECKOUT = Path(__file__).parents[2]
+FOUND = Path(__file__).parent / "found"
+
+#: what is wrong in a child -> what it is called
+PLANTED = {
+    "raise IndexError('planted')": "internal error: IndexError in perfpy/views/planted.py:planted",
+    "import time; time.sleep(30)": "time",
+    "while True: pass": "time",
+    "kept = [bytearray(1 << 20) for _ in range(400)]": "memory: more than 300 MB",
+    "kept = bytearray(1 << 40)": "out of memory",
+    "open('../escaped', 'w')": "writes outside: '../escaped'",
+    "import os; os.symlink('/', '/proc/self/cwd/../link')": "changes outside: os.symlink '/proc/self/cwd/../link'",
+    "eval('1 + ' + str(1))": "makes code of a text: in",
+    "import subprocess; subprocess.run(['true'])": "starts a program",
+    "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)": "crash: SIGSEGV",
+    "import os; os._exit(3)": "exit status 3",
+    "import warnings; warnings.warn_explicit('so', RuntimeWarning, '/x/perfpy/y.py', 1)": "warning in perfpy/y.py: RuntimeWarning: so",
+    "": "",
+}
+#: the faults pretend to stand in a module of perfpy, which every command that reads comes through
+PLANTING = """
+    import json, sys
+    from tests.fuzz.case import Case
+    from tests.fuzz.limits import Limits
+    from tests.fuzz.seeds import seeds
+    from tests.fuzz.server import Server
+
+    case = Case("evlist", ("-i", "perf.data"), seeds()["sampled"]["plain <"])
+    found = {}
+    with Server(Limits(cpu_seconds=1, wall_seconds=3, memory=300 << 20)) as server:
+        from perfpy.perfdata import reader
+        real = reader.PerfData.__init__
+        for fault in json.loads(sys.argv[1]):
+            scope = {}
+            exec(compile("def planted():\\n " + (fault or "pass"), "/x/perfpy/views/planted.py", "exec"), scope)
+            reader.PerfData.__init__ = lambda self, *args, **options: (scope["planted"](), real(self, *args, **options))[1]
+            found[fault] = server.run(case).signature
+    print(json.dumps(found))
+"""
+
+
+def apart(script: str, *args: str, timeout: float = 60) -> str:
+    """What a script prints. A process of its own, because it forks: pytest's has threads."""
+    command = [sys.executable, "-c", textwrap.dedent(script), *args]
+    return subprocess.run(command, cwd=CHECKOUT, check=True, capture_output=True, text=True, timeout=timeout).stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def named() -> dict[str, str]:
+    """What the planted faults are called."""
+    found: dict[str, str] = json.loads(apart(PLANTING, json.dumps([*PLANTED])))
+    return found
+
+
+@pytest.mark.parametrize("fault", PLANTED)
+def test_a_planted_fault_is_found_and_named(fault: str, named: dict[str, str]):
+    assert named[fault].startswith(PLANTED[fault]) if fault else named[fault] == ""
+
+
+def test_a_seed_and_a_number_give_the_same_case_and_others_another():
+    cases = [case_of("a seed", number) for number in range(40)]
+    assert cases == [case_of("a seed", number) for number in range(40)]
+    assert sum(one == other for one, other in zip(cases, [case_of("another", number) for number in range(40)], strict=True)) == 0
+
+
+def test_the_order_of_sets_is_not_in_a_case():
+    script = "from tests.fuzz.campaign import case_of; import zlib; print(zlib.crc32(repr([case_of('s', n) for n in range(60)]).encode()))"
+    assert apart(script) == apart(script)  # each has its own hashes of strings
+
+
+def test_a_recording_taken_apart_is_joined_to_one_of_the_same_parts():
+    whole, same = 0, 0
+    for name, files in seeds()["sampled"].items():
+        parts = take_apart(files["perf.data"])
+        if parts is not None:
+            assert take_apart(parts.joined()) == parts, name
+            whole += len(parts.records) > 5
+            same += parts.joined() == files["perf.data"]
+    assert whole > 20
+    assert same > 20  # perf puts padding between features
+
+
+def test_most_damaged_recordings_get_past_their_header():
+    out = apart(
+        """
+        from tests.fuzz.campaign import campaign
+        from tests.fuzz.server import Server
+        with Server() as server:
+            tally = campaign(server, range(150), "shares", ["header", "report", "script", "api-samples"])
+        print(tally.opened, tally.read)
+        """
+    )
+    opened, read = map(int, out.split())
+    assert read > 100
+    assert opened / read > 0.75
+
+
+def test_every_damage_changes_a_recording():
+    rng = random.Random(1)
+    data = seeds()["sampled"]["everything <"]["perf.data"]
+    assert sum(damaged_recording(data, rng) != data for _ in range(200)) > 170
+
+
+def test_a_failing_case_is_made_small():
+    case = Case("report", ("-i", "perf.data", "-g", "-s", "comm"), {**seeds()["sampled"]["plain <"], "kallsyms": b"x"})
+    small = minimised(case, lambda case: "-g" in case.args and case.files.get("perf.data", b"").count(b"busy") >= 2)
+    assert small.args == ("-i", "perf.data", "-g")
+    assert list(small.files) == ["perf.data"]
+    assert len(take_apart(small.files["perf.data"]).records) == 2
+
+
+def test_a_case_is_kept_and_found_again(tmp_path: Path):
+    case = Case("inject", ("-i", "-", "-j"), {"a/perf.data": b"\0\1", "perf-7.map": b"x"}, "a/perf.data", {"PERF_CONFIG": "perfconfig"})
+    save(tmp_path, "one", case, "time")
+    save(tmp_path, "two", case_of("s", 1), "time")
+    assert saved(tmp_path) == {"one": case, "two": case_of("s", 1)}
+
+
+def test_names_that_double_do_double():
+    from perfpy.symbols.demangle import demangle
+
+    for make in (mutation._doubling_cxx, mutation._doubling_rust):
+        lengths = [len(demangle(make(levels))) for levels in (3, 4, 5)]
+        assert lengths[2] - lengths[1] > 1.8 * (lengths[1] - lengths[0])
+
+
+def test_a_campaign_is_told_on_the_command_line():
+    command = [sys.executable, "-m", "tests.fuzz", "--runs", "30", "--seed", "told", "--target", "^(header|evlist)$"]
+    out = subprocess.run(command, cwd=CHECKOUT, check=True, capture_output=True, text=True, timeout=60).stdout
+    assert re.search(r"seed told: 30 runs in \d+ s", out)
+    assert re.search(r"evlist \d+, header \d+\n  peak \d+ MB", out)
+    assert "failures: 0 of 0 causes" in out
+
+
+def test_what_was_once_found_is_answered():
+    """Every case in found/, one after the other; --replay prints them."""
+    command = [sys.executable, "-m", "tests.fuzz", "--replay", str(FOUND)]
+    done = subprocess.run(command, cwd=CHECKOUT, check=False, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout
+    assert len(done.stdout.splitlines()) == len(saved(FOUND))
+
+
+def test_every_target_is_known():
+    from tests.fuzz.api import CALLS
+
+    assert {name for name, target in TARGETS.items() if not target.command} == set(CALLS)

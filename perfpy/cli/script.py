@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 
-from perfpy.abi import cpu_map
 from perfpy.cli.options import (
     fail,
     header_options,
@@ -242,6 +241,9 @@ def _numbers(name: str, text: str) -> frozenset[int] | None:
 
 def _cpus(text: str) -> frozenset[int] | None:
     """0-2,5"""
+    # headers are shown without it
+    from perfpy.abi import cpu_map
+
     try:
         return frozenset(cpu_map.listed(text)) if text else None
     except ValueError:

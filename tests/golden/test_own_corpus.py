@@ -15,7 +15,7 @@ import pytest
 from perfpy import cli
 from perfpy.cli.machine_names import MachineNames
 from perfpy.symbols import live_process
-from tests import corpus
+from tests.builders import own_corpus as corpus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -172,7 +172,8 @@ class SampleView:
         values = self.columns.get("period")
         if values is None:
             return fixed
-        has = np.array([bool(attr.sample_type & SampleType.PERIOD) for attr in self.attrs])
+        # samples that carried readings were expanded: each row has its counter's own
+        has = np.array([bool(attr.sample_type & (SampleType.PERIOD | SampleType.READ)) for attr in self.attrs])
         periods: NDArray[np.uint64] = values if has.all() else np.where(has[self.event], values, fixed)
         return periods
 

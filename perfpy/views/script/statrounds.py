@@ -1,4 +1,4 @@
-"""The counts of `perf stat record` as `perf script` prints them: every counter after every round.
+"""The counts of `perf stat record` as `perf script` prints them: every round's counts.
 
 What enters: perf's own records THREAD_MAP, CPU_MAP, STAT and STAT_ROUND, in
 order of delivery. What leaves: for a STAT_ROUND its lines.
@@ -29,6 +29,7 @@ class StatRounds:
         self._threads: tuple[int, ...] = ()
         self._cpus: tuple[int, ...] = ()
         self._counts: dict[tuple[int, int, int], user_records.Stat] = {}  # by event, cpu, number of the thread
+        self._before: dict[tuple[int, int, int], user_records.Stat] = {}  # those of the round before
         self._is_first = True
 
     def lines(self, record: Any) -> str:
@@ -40,7 +41,9 @@ class StatRounds:
         elif isinstance(record, user_records.Stat) and record.id in self._event_of:
             self._counts[self._event_of[record.id], signed(record.cpu), record.thread] = record
         elif isinstance(record, user_records.StatRound):
-            return "".join(self._round(record.time))
+            text = "".join(self._round(record.time))
+            self._before = dict(self._counts)
+            return text
         return ""
 
     def _round(self, time: int) -> Iterator[str]:
@@ -51,6 +54,12 @@ class StatRounds:
             for number, thread in enumerate(self._threads):
                 for at, cpu in enumerate(event.cpus or self._cpus):
                     # a count is found by the CPU itself; where CPUs do not count, by its place
-                    found = self._counts.get((event.index, cpu, number)) or self._counts.get((event.index, at, number))
-                    value, enabled, running = (found.value, found.enabled, found.running) if found else (0, 0, 0)
+                    value, enabled, running = self._since((event.index, cpu, number)) or self._since((event.index, at, number)) or (0, 0, 0)
                     yield f"{cpu:3d} {thread:8d} {value:15d} {enabled:15d} {running:15d} {time:15d} {one_line(event.name)}\n"
+
+    def _since(self, key: tuple[int, int, int]) -> tuple[int, int, int] | None:
+        """How far a counter has gone since the round before: counts in the file are those since the start."""
+        found, before = self._counts.get(key), self._before.get(key)
+        if found is None or before is None:
+            return found and (found.value, found.enabled, found.running)
+        return found.value - before.value, found.enabled - before.enabled, found.running - before.running

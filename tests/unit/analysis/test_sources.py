@@ -31,3 +31,11 @@ def test_a_grain_of_nothing_rounds_nothing() -> None:
 def test_samples_without_times_are_left_as_they_are() -> None:
     samples = view(5).with_columns({})
     assert samples.in_grains(100) is samples
+
+
+def test_the_period_of_a_reading_counts_also_where_the_event_has_a_fixed_one() -> None:
+    attrs = [EventAttr(sample_type=SampleType.READ, sample_period=100), EventAttr(sample_type=SampleType.IP, sample_period=50)]
+    time = np.arange(2, dtype=np.uint64)
+    columns = Columns(2, {"period": np.array([123, 0], np.uint64)})
+    samples = SampleView(columns, np.array([0, 1], np.int32), Moments(time, time, time), attrs, None, None)  # type: ignore[arg-type]
+    assert samples.period().tolist() == [123, 50]

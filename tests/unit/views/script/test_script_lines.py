@@ -207,6 +207,14 @@ def test_counts_of_stat_record_are_printed_after_each_round(tmp_path: Path) -> N
     ]
 
 
+def test_counts_of_an_interval_are_those_since_the_round_before(tmp_path: Path) -> None:
+    built = PerfDataBuilder(attrs=[usual_attr(SampleType.IDENTIFIER, sample_id_all=0)], ids=[(4,)], features={Feature.STAT: b""})
+    built.record(user_records.ThreadMap(0, ((77, "work"),))).record(user_records.CpuMap(0, (-1,)))
+    built.record(user_records.Stat(0, 4, 0xFFFFFFFF, 0, 1000, 20, 19)).record(user_records.StatRound(0, 0, 555))
+    built.record(user_records.Stat(0, 4, 0xFFFFFFFF, 0, 1700, 50, 40)).record(user_records.StatRound(0, 0, 999))
+    assert [line.split()[2:5] for line in script(tmp_path, built)[1:]] == [["1000", "20", "19"], ["700", "30", "21"]]
+
+
 def test_a_dump_has_bytes_and_text_of_every_record(tmp_path: Path) -> None:
     path = tmp_path / "perf.data"
     path.write_bytes(one_process().file())

@@ -156,6 +156,7 @@ class Recording:
     def __init__(self, origin: Origin, *, check_owner: bool = False, as_stored: bool = False) -> None:
         self.data = PerfData(origin, check_owner=check_owner, as_stored=as_stored)
         self.samples = Samples(self.data)
+        self._symbolizers: list[Symbolizer] = []
 
     def __enter__(self) -> Recording:
         return self
@@ -199,8 +200,9 @@ class Recording:
 
     @property
     def warnings(self) -> list[str]:
-        """What could not be read and was left out, a line each; grows while the file is read."""
-        return self.data.warnings
+        """What could not be read and was left out, a line each; grows while the file is read and symbols are asked for."""
+        files = (str(file) for symbolizer in self._symbolizers for file in symbolizer.unreadable())
+        return [*self.data.warnings, *dict.fromkeys(files)]
 
     def batches(self, fields: Collection[str] | None = None) -> Iterator[Batch]:
         """The samples in order of delivery, some thousands at a time, as columns.
@@ -280,9 +282,13 @@ class Recording:
 
     def symbolizer(self, options: SymbolOptions | None = None) -> Symbolizer:
         """A new Symbolizer for the recording's addresses; options: where to look for symbols."""
+        return self._new_symbolizer(self.timeline, options)
+
+    def _new_symbolizer(self, timeline: TaskTimeline, options: SymbolOptions | None) -> Symbolizer:
         from perfpy.symbols.symbolizer import Symbolizer
 
-        return Symbolizer(self.timeline, options)
+        self._symbolizers.append(Symbolizer(timeline, options))
+        return self._symbolizers[-1]
 
     def report(
         self,
@@ -310,7 +316,6 @@ class Recording:
         from perfpy.analysis.report.layout import Wanted
         from perfpy.analysis.report.options import CallGraph, ReportOptions
         from perfpy.analysis.report.report import make_report
-        from perfpy.symbols.symbolizer import Symbolizer
         from perfpy.views.script import memory_text
 
         if options is None:
@@ -318,7 +323,7 @@ class Recording:
             graph = CallGraph(order="caller") if callers else None
             options = ReportOptions(wanted=wanted, call_graph=graph, children=callers)
         timeline = self.make_timeline(keep_exited=options.keep_exited)
-        symbolizer = Symbolizer(timeline, symbols)
+        symbolizer = self._new_symbolizer(timeline, symbols)
         return make_report(self.data, timeline, symbolizer, options, self._payloads(symbolizer), memory_text, progress)
 
     def stacks(
@@ -330,10 +335,10 @@ class Recording:
         """
         from perfpy.analysis.selection import Selection
         from perfpy.analysis.stacking import make_stacks
-        from perfpy.symbols.symbolizer import Symbolizer
 
         timeline = self.make_timeline(keep_exited=True)
-        return make_stacks(self.data, timeline, Symbolizer(timeline, symbols), selection or Selection(), timed=timed, latency=latency)
+        symbolizer = self._new_symbolizer(timeline, symbols)
+        return make_stacks(self.data, timeline, symbolizer, selection or Selection(), timed=timed, latency=latency)
 
     def flamegraph(self, path: str | PathLike[str], *, after: Recording | None = None, symbols: SymbolOptions | None = None) -> None:
         """Write all stacks as a flame graph: one HTML page for any browser, complete in itself.

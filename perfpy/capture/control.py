@@ -2,28 +2,80 @@
 
 What enters: `fd:N[,M]` or `fifo:PATH[,PATH]` (the second one is for answers),
 and lines such as "enable". What leaves: `Command`s; "ack" goes back when one
-is done. The protocol is that of perf-stat(1) and perf-record(1), --control.
+is done. The protocol is that of perf-stat(1) and perf-record(1), --control,
+and as perf has it in what the manual leaves open: a line ends at a newline or
+a NUL and is known by how it begins, so that `pingx` is a ping; a word that
+nothing begins with is not answered, and neither is `ack`.
 """
 
 from __future__ import annotations
 
+import errno
 import os
-from typing import TYPE_CHECKING, Final, NamedTuple
+import select
+import sys
 
 from perfpy.errors import OutputFailed, UsageError
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from types import TracebackType
+    from typing import Final, Protocol
+
+    class Controlled(Protocol):
+        """What is told to do something."""
+
+        def switch(self, on: bool, name: str) -> bool:
+            """Enable or disable everything ("") or the event of a name; False when there is none."""
+
+        def describe(self, option: str) -> str:
+            """The events, as evlist shows them with this option ("" or one of OPTIONS)."""
+
+        def tell(self, text: str) -> None:
+            """A line for whoever watches."""
+
 
 _ACK: Final = b"ack\n\0"
-_COMMANDS: Final = ("enable", "disable", "evlist", "snapshot", "stop", "ping", "ack")
+_COMMANDS: Final = ("enable", "disable", "ack", "snapshot", "evlist", "stop", "ping")
+_LONGEST: Final = 1000  # bytes of a line; perf's
+#: of evlist
+OPTIONS: Final = ("-v", "-g", "-F")
 
 
-class Command(NamedTuple):
-    """One line: its verb, and what follows it (an event's name, options)."""
+class Command:
+    """One line: its verb ("" where it is none), and what follows it.
 
-    verb: str
-    argument: str = ""
+    argument: an event's name, an option, None where nothing follows; wrong:
+    what follows is not set off by a blank.
+    """
+
+    __slots__ = ("argument", "verb", "wrong")
+
+    def __init__(self, line: str) -> None:
+        self.verb = next((verb for verb in _COMMANDS if line.startswith(verb)), "")
+        rest = line[len(self.verb) :]
+        self.argument = rest[1:] if rest.startswith(" ") else None
+        self.wrong = bool(rest) and self.argument is None
+
+    def obey(self, controlled: Controlled) -> None:
+        """Do it, as far as it switches or shows events: `stop` and `snapshot` are for whoever records."""
+        if self.verb in ("enable", "disable", "evlist") and self.wrong:
+            controlled.tell("failed: wrong command")
+        elif self.verb in ("enable", "disable"):
+            self._switch(controlled)
+        elif self.verb == "evlist":
+            known = self.argument is None or self.argument in OPTIONS
+            controlled.tell(controlled.describe(self.argument or "") if known else "failed: wrong command")
+
+    def _switch(self, controlled: Controlled) -> None:
+        done = "enabled" if self.verb == "enable" else "disabled"
+        if self.argument is None:
+            controlled.switch(self.verb == "enable", "")
+            controlled.tell(f"Events {done}")
+        elif controlled.switch(self.verb == "enable", self.argument):
+            controlled.tell(f"Event {self.argument} {done}")
+        else:
+            controlled.tell(f"failed: can't find '{self.argument}' event")
 
 
 class Control:
@@ -61,28 +113,27 @@ class Control:
         return self.fd
 
     def commands(self) -> list[Command]:
-        """The lines that have come since; unknown ones have the verb as it was written."""
+        """The lines that have come since."""
         try:
             data = os.read(self.fd, 4096)
-        except BlockingIOError:
+        except OSError:  # nothing there after all, or not to be read: it is asked again when something comes
             return []
-        if not data and self.fd in self._owned:
-            return []
-        *lines, self._pending = (self._pending + data.replace(b"\0", b"")).split(b"\n")
-        found = []
-        for line in lines:
-            verb, _, argument = line.decode(errors="replace").strip().partition(" ")
-            if verb:
-                found.append(Command(verb, argument.strip()))
-        return found
+        *lines, self._pending = (self._pending + data.replace(b"\0", b"\n")).split(b"\n")
+        if len(self._pending) >= _LONGEST:
+            lines.append(self._pending)
+            self._pending = b""
+        return [Command(line.decode(errors="replace")) for line in lines if line]
 
     def acknowledge(self, command: Command) -> None:
-        """Tell the other side that a command is done."""
-        if self._ack_fd >= 0 and command.verb in _COMMANDS:
-            try:
-                os.write(self._ack_fd, _ACK)
-            except OSError as error:
-                raise OutputFailed("the --control answers", os.strerror(error.errno or 0)) from None
+        """Tell the other side that a command is done. A side that does not take the answer does not hold up the measurement."""
+        if self._ack_fd < 0 or command.verb in ("", "ack"):
+            return
+        try:
+            if not _takes(self._ack_fd):
+                raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+            os.write(self._ack_fd, _ACK)
+        except OSError as error:
+            print(f"failed to write to the descriptor of --control's answers: {error.strerror}", file=sys.stderr)
 
     def close(self) -> None:
         """Close the fifos."""
@@ -95,6 +146,13 @@ class Control:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+def _takes(fd: int) -> bool:
+    """Whether a write would not wait."""
+    poller = select.poll()
+    poller.register(fd, select.POLLOUT)
+    return bool(poller.poll(0))
 
 
 def _number(text: str, item: str) -> int:

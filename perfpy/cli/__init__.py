@@ -3,7 +3,11 @@
 What enters: `sys.argv`. What leaves: an exit status. perf's own are kept: 129
 for a wrong command line, 255 for a failure, 130 after Ctrl-C, 141 when the
 reader of a pipe went away, otherwise what the command returns (the workload's
-status). A failure is one line on stderr, `perfpy COMMAND: what, where, what to
+status). Ctrl-C ends a command at once and in silence, as it ends perf, from
+the first line of the script `perfpy` on: an exception could come in the middle
+of an import, whose modules then tell of anything but Ctrl-C. What has
+something to complete or to remove catches the signal itself, for as long as it
+has (record, stat, files of results). A failure is one line on stderr, `perfpy COMMAND: what, where, what to
 try`; PERFPY_DEBUG=1 shows the traceback too. A command is imported when it is
 called, and click only for help and for lines that name no command.
 
@@ -47,27 +51,27 @@ _OBJECTS_BEFORE_COLLECTION = 50_000
 class Entry:
     """A command before it is imported: the module that has it (as `command`), and its line in the help.
 
-    reads: it only reads and prints, so that Ctrl-C may end it anywhere.
+    raises: Ctrl-C is an exception in it; otherwise it ends the process where it is.
     """
 
-    __slots__ = ("help", "module", "reads")
+    __slots__ = ("help", "module", "raises")
 
-    def __init__(self, module: str, help: str, *, reads: bool = False) -> None:
+    def __init__(self, module: str, help: str, *, raises: bool = False) -> None:
         self.module = module
         self.help = help
-        self.reads = reads
+        self.raises = raises
 
 
 COMMANDS = {
     "stat": Entry("perfpy.cli.stat", "run a program and count events"),
     "record": Entry("perfpy.cli.record", "run a program and record its profile into perf.data"),
-    "report": Entry("perfpy.cli.report", "read perf.data and show the profile", reads=True),
-    "diff": Entry("perfpy.cli.diff", "show what changed between recordings", reads=True),
-    "script": Entry("perfpy.cli.script", "read perf.data and print every sample", reads=True),
+    "report": Entry("perfpy.cli.report", "read perf.data and show the profile"),
+    "diff": Entry("perfpy.cli.diff", "show what changed between recordings"),
+    "script": Entry("perfpy.cli.script", "read perf.data and print every sample"),
     "list": Entry("perfpy.cli.list", "list the events of this machine"),
-    "evlist": Entry("perfpy.cli.evlist", "list the events in a perf.data", reads=True),
-    "buildid-list": Entry("perfpy.cli.buildid_list", "list the build-ids of a perf.data's files", reads=True),
-    "buildid-cache": Entry("perfpy.cli.buildid_cache", "look after the files kept by build-id"),
+    "evlist": Entry("perfpy.cli.evlist", "list the events in a perf.data"),
+    "buildid-list": Entry("perfpy.cli.buildid_list", "list the build-ids of a perf.data's files"),
+    "buildid-cache": Entry("perfpy.cli.buildid_cache", "look after the files kept by build-id", raises=True),
     "inject": Entry("perfpy.cli.inject", "add code of JIT compilers, or build-ids, to a perf.data"),
     "version": Entry("perfpy.cli.version", "show the version, and which parts are there"),
     "help": Entry("perfpy.cli.help", "show the help of a command"),
@@ -91,19 +95,19 @@ def main(args: Sequence[str] | None = None) -> None:
     """
     gc.set_threshold(_OBJECTS_BEFORE_COLLECTION)
     args = sys.argv[1:] if args is None else args
-    if args and args[0] in COMMANDS and COMMANDS[args[0]].reads:
-        _end_at_ctrl_c()
+    _set_ctrl_c(raises=bool(args and args[0] in COMMANDS and COMMANDS[args[0]].raises))
     status = run(args)
     atexit._run_exitfuncs()  # noqa: SLF001  # what os._exit leaves out: temporary files, above all
     sys.stderr.flush()
     os._exit(status)
 
 
-def _end_at_ctrl_c() -> None:
-    """As perf does; an exception while numpy is imported would be told as a numpy that is broken."""
+def _set_ctrl_c(*, raises: bool) -> None:
+    """Let it end the process, as perf does, or raise; where it is ignored (a job of a script, in the background) it stays so."""
     import _signal  # type: ignore[import-not-found]  # what signal makes enums of, which takes as long as a header does
 
-    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+    if _signal.getsignal(_signal.SIGINT) in (_signal.default_int_handler, _signal.SIG_DFL):
+        _signal.signal(_signal.SIGINT, _signal.default_int_handler if raises else _signal.SIG_DFL)
 
 
 def run(args: Sequence[str]) -> int:
@@ -132,9 +136,14 @@ def _prepare_streams() -> None:
         if getattr(sys, name) is None:  # closed by whoever started us: its number must not become that of a file of ours
             nowhere = os.open(os.devnull, os.O_RDWR)  # a workload does not get it
             setattr(sys, name, open(nowhere, mode))  # noqa: SIM115  # for the life of the process
-    for stream in (sys.stdout, sys.stderr):
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="surrogateescape")  # names of files and symbols leave as they came: bytes
+            if stream.isatty():
+                from perfpy.untrusted.terminal import guarded
+
+                setattr(sys, name, guarded(stream))
 
 
 def _failed(name: str, error: Exception) -> int:
@@ -148,7 +157,10 @@ def _failed(name: str, error: Exception) -> int:
         import traceback
 
         traceback.print_exception(error)
+    from perfpy.untrusted.text import one_line
+
     text, status = _explain(error)
+    text = one_line(text)
     print(f"perfpy {name}: {text}" if name else f"perfpy: {text}", file=sys.stderr)
     return status
 

@@ -11,6 +11,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from perfpy.cli.options import fail, lacking_options, option, perf_command
+from perfpy.errors import OutputFailed
+from perfpy.untrusted.folders import NotOurs
+from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +46,11 @@ def command(**values: Any) -> int:
     actions = ("add", "remove", "purge", "purge_all", "update", "missing", "listing")
     if not any(values[name] for name in actions):
         fail("nothing to do: give -l, -a, -r, -u, -p, -P or -M")
-    return _Run(BuildIdCache(load().get("buildid.dir", "")), values["verbose"]).all_of(values)
+    cache = BuildIdCache(os.path.expanduser(load().get("buildid.dir", "")))
+    try:
+        return _Run(cache, values["verbose"]).all_of(values)
+    except OSError as error:
+        raise OutputFailed(str(error.filename or cache.folder), error.strerror or str(error)) from None
 
 
 class _Run:
@@ -56,7 +63,7 @@ class _Run:
     def all_of(self, values: dict[str, Any]) -> int:
         if values["listing"]:
             for build_id, name in self._cache.valid_entries():
-                print(build_id, name)
+                print(build_id, one_line(name))
         for path in _files(values["add"]):
             self._add(path, "Adding", "add")
         for path in _files(values["remove"]):
@@ -78,6 +85,8 @@ class _Run:
             return
         try:
             self._cache.keep(os.path.realpath(path), build_id)
+        except NotOurs:
+            raise
         except OSError as error:
             print(f"Couldn't {verb} {path}: {error.strerror}", file=sys.stderr)
         else:
@@ -99,7 +108,7 @@ class _Run:
         with open_recording({"input": values["missing"], "force": values["force"]}) as recording:
             for entry in sorted(recording.data.features.get("build_id", ()), key=lambda entry: entry.filename):
                 if not self._cache.holds(entry.build_id.hex()):
-                    print(entry.build_id.hex(), entry.filename)
+                    print(entry.build_id.hex(), one_line(entry.filename))
 
     def _say(self, what: str, *, done: bool) -> None:
         if self._verbose:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfpy.cli.options import input_options, option, perf_command
 from perfpy.errors import PerfError
+from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +44,7 @@ def command(with_hits: bool, kernel: bool, kernel_maps: bool, **values: Any) -> 
 
     with open_recording(values) as recording:
         for build_id, name in _recorded(recording, with_hits=with_hits):
-            print(f"{build_id:40} {name}")
+            print(one_line(f"{build_id:40} {name}"))
 
 
 def _running_kernel() -> str:

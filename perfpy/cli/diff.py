@@ -27,6 +27,7 @@ from perfpy.cli.options import (
     verbose_option,
 )
 from perfpy.errors import PerfError, UsageError
+from perfpy.untrusted.text import lines as one_line_each
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -125,7 +126,7 @@ class _DiffRun:
 
             write_text(values["json"], difference_json(found, self._paths))
             return 0
-        sys.stdout.writelines(f"{line}\n" for line in self._lines(found))
+        sys.stdout.writelines(one_line_each(self._lines(found)))
         return 0
 
     def _reports(self) -> list[Report]:

@@ -6,6 +6,7 @@ What enters: perf evlist's options. What leaves: perf's plain text.
 from __future__ import annotations
 
 from perfpy.cli.options import fail, input_options, option, perf_command
+from perfpy.untrusted.text import one_line
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -36,4 +37,4 @@ def command(freq: bool, groups: bool, verbose: bool, trace_fields: bool, **value
             names=MachineNames(recording.data),
         )
         for line in lines:
-            print(line)
+            print(one_line(line))

@@ -5,6 +5,8 @@ What enters: an open recording. What leaves: perf's text.
 
 from __future__ import annotations
 
+from perfpy.untrusted.text import one_line
+
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,4 +33,4 @@ def features_of_pipe(recording: Recording) -> list[str]:
 def print_header(recording: Recording, *, full: bool) -> None:
     """Print these lines on standard output."""
     for line in lines_of_header(recording, full=full):
-        print(line)
+        print(one_line(line))

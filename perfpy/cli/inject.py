@@ -1,21 +1,27 @@
 """`perfpy inject`: a recording with the code of JIT compilers, or with build-ids, that it was made without.
 
 What enters: perf inject's options. What leaves: a new recording; with -j also
-an ELF file for each function, beside the jitdump file.
+an ELF file for each function, in a new folder below the build-id cache.
 """
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.cli.options import fail, input_options, lacking_options, option, perf_command
+from perfpy.errors import OutputFailed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from perfpy.abi.build_ids import HeaderBuildId
     from perfpy.recording import Recording
     from perfpy.symbols.dso import Dso
 
+_MODE: Final = 0o600  # as record's files
 # parameters: for what samples hit, for everything
 _IN_TABLE: Final = ("build_ids", "buildid_all")
 _IN_MAPPINGS: Final = ("mmap2_buildids", "mmap2_buildid_all")
@@ -53,21 +59,38 @@ def command(output: str, jit: bool, verbose: int, **values: Any) -> None:
         fail("nothing to inject: give -j, -b, --buildid-all, -B or --mmap2-buildid-all")
     from perfpy.capture.record.injecting import BuildIdMapper, JitInjector, inject, require_monotonic_times
     from perfpy.cli.opening import open_recording
+    from perfpy.cli.perfconfig import load
 
     with open_recording(values) as recording:
         injector = None
         if jit:
             require_monotonic_times(recording.data)
-            injector = JitInjector(recording.data)
+            injector = JitInjector(recording.data, os.path.expanduser(load().get("buildid.dir", "")), force=values["force"])
         entries = _table(_dsos(recording, every=values[_IN_TABLE[1]])) if table else None
         mapper = None
         if mappings:
             every = values[_IN_MAPPINGS[1]]
             build_ids = {dso.name: _build_id(dso) for dso in _dsos(recording, every=every)}
             mapper = BuildIdMapper(recording.data, build_ids, only_these=not every)
-        inject(recording.data, output, jit=injector, build_ids=entries, mapper=mapper)
+        with _result(output, recording.data.path) as place:
+            inject(recording.data, place, jit=injector, build_ids=entries, mapper=mapper)
         if verbose and injector:
-            print(f"{injector.functions} functions of {len(injector.dumps)} jitdump files", file=sys.stderr)
+            place = f" in {injector.folder}" if injector.folder else ""
+            print(f"{injector.functions} functions of {len(injector.dumps)} jitdump files{place}", file=sys.stderr)
+
+
+@contextmanager
+def _result(output: str, source: str) -> Iterator[str]:
+    """Where to write the new recording."""
+    from perfpy.cli.output_files import whole_file
+
+    if os.path.exists(output) and os.path.samefile(source, output):
+        raise OutputFailed(output, "it is the input")
+    with whole_file(output, _MODE) as place:
+        try:
+            yield place
+        except OutputFailed as failure:
+            raise OutputFailed(output if failure.path == place else failure.path, failure.reason) from None
 
 
 def _dsos(recording: Recording, *, every: bool) -> list[Dso]:

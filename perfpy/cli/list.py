@@ -49,10 +49,11 @@ def command(words: tuple[str, ...], event_files: str, output: str, debug: bool, 
     if not output:
         _list(words, machine, sys.stdout, options)
         return 0
+    from perfpy.cli.output_files import whole_file
     from perfpy.errors import OutputFailed
 
     try:
-        with open(output, "w", encoding="utf-8", errors="surrogateescape") as file:
+        with whole_file(output) as place, open(place, "w", encoding="utf-8", errors="surrogateescape") as file:
             _list(words, machine, file, options)
     except OSError as error:
         raise OutputFailed(output, error.strerror or str(error)) from None
@@ -109,9 +110,8 @@ def _show_tables(selections: list[Selection], machine: Machine, file: TextIO, op
     checker = Checker(machine, kernel()) if options["check"] else None
     offers = [offer for selection in selections for offer in selection.offers if _is_wanted(offer, options)]
     rows = [(offer, checker.check(offer) if checker else known_reason(offer, machine)) for offer in offers]
-    target = console()
-    target.file = file
-    print_tables(rows, [metric for selection in selections for metric in selection.metrics], target, checked=options["check"])
+    metrics = [metric for selection in selections for metric in selection.metrics]
+    print_tables(rows, metrics, console(file), checked=options["check"])
 
 
 def _is_wanted(offer: Offer, options: dict[str, Any]) -> bool:

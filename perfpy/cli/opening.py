@@ -10,6 +10,8 @@ import os
 import stat
 import sys
 
+from perfpy.untrusted.text import one_line
+
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,7 +57,7 @@ class OpenRecording:
         self._recording.close()
         if not self._values.get("quiet"):
             for warning in self._recording.warnings:
-                print(f"Warning: {self._recording.path}: {warning}", file=sys.stderr)
+                print(one_line(f"Warning: {self._recording.path}: {warning}"), file=sys.stderr)
 
 
 def default_input() -> str:

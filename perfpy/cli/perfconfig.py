@@ -7,21 +7,29 @@ over earlier ones. The format is git's, described in perf-config(1):
 `[section]` or `[section "sub"]`, then `key = value` lines; `#` and `;` start
 comments, values may be quoted, hold backslash escapes, and go on after a
 backslash at the end of the line; a key alone means true.
+
+Settings name folders that are written into. A ~/.perfconfig of somebody else
+(sudo may leave HOME as it was) is left out with a line on stderr, as is what
+is no regular file: reading that may never end. /dev/null is an empty file.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Final
 
 from perfpy.errors import UsageError
+from perfpy.untrusted.files import Foreign, NotRegular, read_regular, trusted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+_SYSTEM: Final = "/etc/perfconfig"
 _ESCAPES: Final = {"n": "\n", "t": "\t", "b": "\b", '"': '"', "\\": "\\"}
 _TRUE: Final = frozenset(("true", "yes", "on"))
 _FALSE: Final = frozenset(("false", "no", "off", ""))
+_LARGEST: Final = 16 << 20  # a hundred thousand times what people write there
 
 
 class Config(dict[str, str]):
@@ -57,26 +65,35 @@ def files(environ: Mapping[str, str]) -> list[str]:
         return [own]
     names = []
     if environ.get("PERF_CONFIG_NOSYSTEM", "") in ("", "0"):
-        names.append("/etc/perfconfig")
+        names.append(_SYSTEM)
     if environ.get("HOME") and environ.get("PERF_CONFIG_NOGLOBAL", "") in ("", "0"):
         names.append(os.path.join(environ["HOME"], ".perfconfig"))
     return names
 
 
 def load(environ: Mapping[str, str] = os.environ) -> Config:
-    """All settings; a file that is not there or may not be read counts as empty.
+    """All settings; a file that is not there, may not be read or is not to be trusted counts as empty.
 
     Raises UsageError naming file and line when one cannot be parsed.
     """
     config = Config()
     for name in files(environ):
-        try:
-            with open(name, encoding="utf-8", errors="surrogateescape") as file:
-                text = file.read()
-        except OSError:
-            continue
-        config.update(parse(text, name))
+        # what PERF_CONFIG or the system names was chosen by who may; in a home folder it may be that of another
+        owners = None if name in (environ.get("PERF_CONFIG"), _SYSTEM) else trusted()
+        config.update(parse(_text(name, owners), name))
     return config
+
+
+def _text(name: str, owners: tuple[int, int] | None) -> str:
+    try:
+        data = read_regular(name, owners=owners, limit=_LARGEST)
+    except (Foreign, NotRegular) as error:
+        if name != os.devnull:
+            print(f"Warning: {name}: {error.strerror}; the configuration in it is ignored", file=sys.stderr)
+        return ""
+    except OSError:
+        return ""
+    return data.decode("utf-8", "surrogateescape")
 
 
 def parse(text: str, name: str = "perfconfig") -> Iterator[tuple[str, str]]:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from perfpy.cli.terminal import is_screen
+from perfpy.untrusted.terminal import control
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,10 +48,10 @@ class _Line:
         self._next = now + _INTERVAL
         text = f"{self._task}: {share:4.0%}"
         self._width = len(text)
-        sys.stderr.write(f"\r{text}")
+        control(sys.stderr, f"\r{text}")
         sys.stderr.flush()
 
     def wipe(self) -> None:
         if self._width:
-            sys.stderr.write(f"\r{' ' * self._width}\r")
+            control(sys.stderr, f"\r{' ' * self._width}\r")
             sys.stderr.flush()

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from perfpy.cli.parser import Given
     from perfpy.cli.perfconfig import Config
+    from perfpy.events.event import Event
 
 _MOST_COMPRESSION: Final = 22
 #: options whose parameter and field have the same name and value
@@ -52,7 +53,7 @@ def command(ordered: Sequence[Given], workload: tuple[str, ...], **values: Any) 
     from perfpy.capture.record.sampling import Recorder  # help does not need the kernel
 
     events, filters = _events(ordered)
-    recorder = Recorder(workload, events, filters, options)
+    recorder = Recorder(workload, events, filters, options, describe=_describe)
     if values["dry_run"]:
         recorder.prepare()
         return 0
@@ -119,6 +120,12 @@ def _callchain(values: Mapping[str, Any], config: Config) -> Callchain | None:
 
 def _registers(text: str | None, option: str) -> int:
     return 0 if text is None else parse_registers(text, option)
+
+
+def _describe(events: Sequence[Event], option: str) -> str:
+    from perfpy.cli.control_lines import event_lines  # rarely asked for
+
+    return event_lines(events, option)
 
 
 def _lists_registers(values: Mapping[str, Any]) -> bool:

@@ -10,11 +10,13 @@ import re
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
+from perfpy.abi import cpu_map
 from perfpy.analysis.report.layout import Wanted
 from perfpy.analysis.report.options import CallGraph
 from perfpy.analysis.selection import Selection
 from perfpy.analysis.sortkeys.names import Mode
 from perfpy.cli.options import fail
+from perfpy.untrusted.files import read_named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +29,7 @@ _WIDEST: Final = 10_000  # columns of a terminal
 _ENOUGH: Final = 1_000_000  # more than any percentage, and than the calls that anybody reads
 #: in front of a path, in lists of names
 _FILE: Final = "file://"
+_LARGEST_LIST: Final = 64 << 20  # bytes of names
 # every word of --call-graph, in perf's order of search: the first that begins with what is given is meant
 _WORDS: Final = (
     ("none", "style"),
@@ -120,8 +123,7 @@ def words(text: str) -> tuple[str, ...] | None:
 
 def _lines(path: str) -> list[str]:
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.read().splitlines()
+        return read_named(path, limit=_LARGEST_LIST).decode("utf-8", "surrogateescape").splitlines()
     except OSError as error:
         fail(f"{_FILE}{path}: {error.strerror}; a file with a name on each line is needed")
 
@@ -145,14 +147,10 @@ def numbers(text: str, option: str) -> tuple[int, ...] | None:
 
 def ranges(text: str, option: str) -> tuple[int, ...] | None:
     """A list of numbers such as 0-2,5, None if none is given."""
-    found: list[int] = []
-    for part in text.split(","):
-        bounds = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
-        if bounds:
-            found.extend(range(int(bounds[1]), int(bounds[2] or bounds[1]) + 1))
-        elif text:
-            fail(f"{option} {text!r}: a list of numbers and ranges is needed, such as 0-2,5")
-    return tuple(found) or None
+    try:
+        return tuple(cpu_map.listed(text)) if text else None
+    except ValueError:
+        fail(f"{option} {text!r}: a list of numbers and ranges is needed, such as 0-2,5")
 
 
 def selection(values: Mapping[str, Any], times: Times | None, switch: EventSwitch | None) -> Selection:

@@ -18,8 +18,10 @@ from perfpy.cli.options import fail
 from perfpy.cli.perfconfig import load
 from perfpy.cli.progress import progress_line
 from perfpy.cli.symbol_values import symbol_options_of
-from perfpy.cli.terminal import is_terminal, wants_colour, wants_plain
+from perfpy.cli.terminal import colour_start, is_terminal, wants_plain
 from perfpy.errors import PerfError
+from perfpy.untrusted.text import lines as one_line_each
+from perfpy.untrusted.text import one_line
 from perfpy.views.report.column_text import TextOptions
 from perfpy.views.report.text import HEADER_HINT, report_lines
 
@@ -75,7 +77,7 @@ class ReportRun:
     def _report(self) -> int:
         values = self._values
         plain = values["json"] is None and not values["tui"] and wants_plain(stdio=any(values[name] for name in _PLAIN))
-        hint = [HEADER_HINT] if plain and not values["quiet"] and not values["header"] else []
+        hint = HEADER_HINT.split("\n") if plain and not values["quiet"] and not values["header"] else []
         try:
             options = self._options()
         except PerfError:
@@ -120,7 +122,7 @@ class ReportRun:
 
         sys.stdout.flush()
         for line in note(report.missing, report.samples, everything=bool(self._values["verbose"])):
-            print(line, file=sys.stderr)
+            print(one_line(line), file=sys.stderr)
 
     def _write_json(self, report: Report) -> int:
         from perfpy.cli.output_files import write_text
@@ -255,10 +257,10 @@ class ReportRun:
             times=values["time"],
             skip_empty=self._skips_empty(),
             memory_order=self._memory_order(),
-            colour=wants_colour(values["stdio_color"]),
+            colour=colour_start(values["stdio_color"]),
         )
 
 
 def _print(lines: Iterable[str]) -> int:
-    sys.stdout.writelines(f"{line}\n" for line in lines)
+    sys.stdout.writelines(one_line_each(lines))
     return 0

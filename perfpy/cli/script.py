@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 
+from perfpy.abi import cpu_map
 from perfpy.cli.options import (
     fail,
     header_options,
@@ -19,6 +20,7 @@ from perfpy.cli.options import (
     unsigned,
     verbose_option,
 )
+from perfpy.untrusted.text import lines as one_line_each
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -143,7 +145,7 @@ class _Run:
         elif values["show_info"] and recording.data.is_pipe:
             from perfpy.cli.header import features_of_pipe
 
-            sys.stdout.writelines(f"{line}\n" for line in features_of_pipe(recording))
+            sys.stdout.writelines(one_line_each(features_of_pipe(recording)))
         from perfpy.views.script.run import ScriptRun
 
         run = ScriptRun(recording, self._options())
@@ -162,7 +164,9 @@ class _Run:
     def _write_each(self, run: ScriptRun) -> None:
         import os
 
-        for path, printed in run.write_each(lambda name: f"{self._recording.path}.{name}.dump"):
+        from perfpy.untrusted.paths import component
+
+        for path, printed in run.write_each(lambda name: f"{self._recording.path}.{component(name)}.dump"):
             # perf asks how large the file is before it has written the last block of 4096 bytes
             size = os.path.getsize(path) // 4096 * 4096 / 1024 / 1024
             print(f"[ perf script: Wrote {size:.3f} MB {path} ({printed} samples) ]")
@@ -238,11 +242,7 @@ def _numbers(name: str, text: str) -> frozenset[int] | None:
 
 def _cpus(text: str) -> frozenset[int] | None:
     """0-2,5"""
-    found: set[int] = set()
     try:
-        for part in text.split(",") if text else ():
-            first, dash, last = part.partition("-")
-            found.update(range(int(first), int(last if dash else first) + 1))
+        return frozenset(cpu_map.listed(text)) if text else None
     except ValueError:
         fail(f"-C {text!r}: a list of CPUs is needed, such as 0-2,5")
-    return frozenset(found) if text else None

@@ -82,9 +82,7 @@ def _record(ordered: Sequence[Given], **options: Any) -> int:
     if file.is_pipe:
         options["quiet"] = True
     with Output(options) as output:
-        status = Session(plan, output, options, file).run()
-    file.finish()
-    return status
+        return Session(plan, output, options, file).run()
 
 
 def _command_line() -> list[str]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
             """The text of one printing."""
 
 
-_CLEAR = "\033[H\033[2J"
+_CLEAR = ("[H", "[2J")  # behind an ESC each
 _WIDTH = 80  # of a terminal that does not tell
 
 
@@ -47,10 +47,10 @@ class Output:
             return open(os.devnull, "w")
         try:
             if self._options["log_fd"]:
-                return os.fdopen(self._options["log_fd"], mode, closefd=False)
+                return _guarded(os.fdopen(self._options["log_fd"], mode, closefd=False))
             if not self._name or self._name == "-":
                 return sys.stderr
-            stream = open(self._name, mode, encoding="utf-8", errors="surrogateescape")  # noqa: SIM115  # closed by __exit__
+            stream = _guarded(open(self._name, mode, encoding="utf-8", errors="surrogateescape"))  # noqa: SIM115  # closed by __exit__
         except OSError as error:
             where = self._name or f"descriptor {self._options['log_fd']}"
             raise OutputFailed(where, os.strerror(error.errno or 0)) from None
@@ -64,7 +64,7 @@ class Output:
             self._view = self._choose_view()
         text = "".join(self._view.render(tally))
         if self._options["interval_clear"] and tally.timestamp is not None:
-            text = _CLEAR + text
+            text = "".join(self._escape() + sequence for sequence in _CLEAR) + text
         self.write(text)
 
     @property
@@ -88,10 +88,15 @@ class Output:
         return ScreenView(
             self.title,
             width=width,
-            colour=not os.environ.get("NO_COLOR"),
+            colour="" if os.environ.get("NO_COLOR") else self._escape(),
             separators=self._separators() or ("" if self._options["big_num"] is False else ","),
             repeat_table=self._options["table"],
         )
+
+    def _escape(self) -> str:
+        from perfpy.untrusted.terminal import escape_of
+
+        return escape_of(self.stream)
 
     def _separators(self) -> str:
         return "" if self._options["big_num"] is False else _thousands_separator()
@@ -137,6 +142,12 @@ class Output:
                 self.stream.close()
             except OSError as failure:
                 raise OutputFailed(self._name or "the counts", os.strerror(failure.errno or 0)) from None
+
+
+def _guarded(stream: IO[str]) -> IO[str]:
+    from perfpy.untrusted.terminal import guarded
+
+    return guarded(stream)
 
 
 def _thousands_separator() -> str:

@@ -10,6 +10,7 @@ import sys
 import time
 
 from perfpy.cli.terminal import is_screen
+from perfpy.untrusted.terminal import control
 
 _BAR = 24
 
@@ -30,13 +31,13 @@ class Progress:
         if done:
             left = (time.monotonic() - self._started) / done * (total - done)
             text += f", {_duration(left)} left"
-        sys.stderr.write(text + "\033[K")
+        control(sys.stderr, text + "\033[K")
         sys.stderr.flush()
 
     def clear(self) -> None:
         """Take the line away."""
         if self._visible:
-            sys.stderr.write("\r\033[K")
+            control(sys.stderr, "\r\033[K")
             sys.stderr.flush()
 
 

@@ -46,6 +46,8 @@ class Session(Hooks):
             control = Control(self._options["control"])
         with Signals(self):
             outcome = Measurement(self._plan, self, control=control).run()
+            if self._file:
+                self._file.finish()
         if outcome.failed_runs and outcome.runs > 1:
             self.note(f"{outcome.failed_runs} of {outcome.runs} runs failed, the last status was {outcome.exit_code}")
         if self._signal and not self._plan.command:
@@ -101,6 +103,12 @@ class Session(Hooks):
             self._progress.show(number, self._plan.repeat)
         if self._options["verbose"] and self._plan.repeat != 1:
             print(f"[ perf stat: executing run #{number + 1} ... ]", file=sys.stderr)
+
+    def describe(self, counting: Counting, option: str) -> str:
+        """As perf's evlist has it."""
+        from perfpy.cli.control_lines import event_lines
+
+        return event_lines(counting.events, option)
 
     def killed(self, program: str, signum: int) -> None:
         """As psignal(3) has it."""

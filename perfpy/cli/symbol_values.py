@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.errors import PerfError
+from perfpy.untrusted.files import is_handed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from perfpy.recording import Recording
     from perfpy.symbols.debugfiles import SymbolOptions
 
-_FROM_OPTIONS: Final = ("symfs", "kallsyms", "vmlinux", "ignore_vmlinux", "demangle", "demangle_kernel", "fold_interpreters")
+_FROM_OPTIONS: Final = ("symfs", "kallsyms", "vmlinux", "ignore_vmlinux", "demangle", "demangle_kernel", "fold_interpreters", "force")
 
 
 def symbol_options_of(values: Mapping[str, Any], config: Config, recording: Recording) -> SymbolOptions:
@@ -36,7 +37,7 @@ def symbol_options_of(values: Mapping[str, Any], config: Config, recording: Reco
         os.environ["DEBUGINFOD_URLS"] = urls
     return SymbolOptions(
         **{name: values[name] for name in _FROM_OPTIONS if name in values},
-        buildid_dir=config.get("buildid.dir", "") if not values.get("symfs") else "",
+        buildid_dir=os.path.expanduser(config.get("buildid.dir", "")) if not values.get("symfs") else "",
         debuginfod=bool(os.environ.get("DEBUGINFOD_URLS")),
         os_release=recording.data.features.get("osrelease", ""),
     )
@@ -47,3 +48,5 @@ def _require_readable(option: str, path: str) -> None:
     if path and not os.access(path, os.R_OK):
         reason = "permission denied" if os.path.exists(path) else "no such file"
         raise PerfError(f"--{option} {path}: {reason}")
+    if path and not os.path.isfile(path) and not is_handed(path):
+        raise PerfError(f"--{option} {path}: not a regular file")

@@ -14,7 +14,7 @@ TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from typing import IO
 
-    from rich.console import Console
+    from perfpy.cli.screen_console import ScreenConsole
 
 
 def is_screen(stream: IO[str]) -> bool:
@@ -39,6 +39,13 @@ def wants_colour(mode: str = "auto") -> bool:
     return is_terminal() and not os.environ.get("NO_COLOR")
 
 
+def colour_start(mode: str = "auto") -> str:
+    """What a colour on standard output begins with; "" for no colours. mode: as in wants_colour."""
+    from perfpy.untrusted.terminal import escape_of
+
+    return escape_of(sys.stdout) if wants_colour(mode) else ""
+
+
 def width(default: int = 80) -> int:
     """Columns of the terminal (COLUMNS wins); `default` where there is none."""
     import shutil  # click has it loaded
@@ -46,8 +53,8 @@ def width(default: int = 80) -> int:
     return shutil.get_terminal_size((default, 24)).columns
 
 
-def console() -> Console:
-    """A rich console for standard output: no markup, no guessing at numbers to highlight."""
-    from rich.console import Console  # 30 ms: only for the views on a terminal
+def console(file: IO[str] | None = None) -> ScreenConsole:
+    """A rich console for a stream (default: standard output), on which names are shown and not obeyed."""
+    from perfpy.cli.screen_console import ScreenConsole  # 30 ms: only for the views on a terminal
 
-    return Console(markup=False, highlight=False, emoji=False, no_color=not wants_colour(), soft_wrap=True)
+    return ScreenConsole(file or sys.stdout, colour=wants_colour())

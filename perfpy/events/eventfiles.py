@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfpy.errors import UsageError
 from perfpy.kernel.sysfs import Alias, split_number
+from perfpy.untrusted.files import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from perfpy.kernel.sysfs import Pmu
 
 #: key -> format term; `0` is what they are when nothing is said
+_LARGEST: Final = 256 << 20  # bytes of one file
 _TERMS: Final = (
     ("AnyThread", "any"),
     ("PortMask", "ch_mask"),
@@ -139,8 +141,7 @@ def _read(path: str) -> list[tuple[str, dict[str, Any]]]:
     import json  # an event file is the only thing here that needs it
 
     try:
-        with open(path, encoding="utf-8") as file:
-            content = json.load(file)
+        content = json.loads(read_regular(path, limit=_LARGEST))
     except (OSError, ValueError) as error:
         raise UsageError(f"cannot read the event file {path}: {error}") from None
     if isinstance(content, dict):

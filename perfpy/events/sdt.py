@@ -10,6 +10,10 @@ from __future__ import annotations
 
 import os
 
+from perfpy.untrusted.files import read_regular
+
+_LARGEST = 64 << 20  # bytes of one program's list
+
 
 class Marker:
     """One marker of one file."""
@@ -56,7 +60,7 @@ def _marked(path: str) -> list[str]:
     try:
         if not os.stat(path).st_size:
             return []  # most files have no markers, and a list looks at hundreds
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return [line[1:].partition("=")[0] for line in file if line.startswith("%sdt_")]
+        text = read_regular(path, limit=_LARGEST).decode("utf-8", "replace")
+        return [line[1:].partition("=")[0] for line in text.split("\n") if line.startswith("%sdt_")]
     except OSError:
         return []

@@ -155,9 +155,11 @@ def _decode_by_layout(
         (layout,) = layouts.values()
         return layout.decode(data, starts, fields, late=late), known
     parts, places = [], []
-    layout_of = np.array([list(layouts).index(id(layout)) if id(layout) in layouts else -1 for layout in table.layouts])
-    for number, layout in enumerate(layouts.values()):
-        mine = np.flatnonzero(layout_of[events] == number)
+    number_of = {key: number for number, key in enumerate(layouts)}
+    layout_of = np.array([number_of.get(id(layout), -1) for layout in table.layouts])[events]
+    order = np.argsort(layout_of, kind="stable")
+    borders = np.searchsorted(layout_of[order], np.arange(1, len(layouts)))
+    for layout, mine in zip(layouts.values(), np.split(order, borders), strict=False):
         parts.append(layout.decode(data, starts[mine], fields, late=late))
         places.append(mine)
     if not parts:

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from perfpy.perfdata.chunk import Chunk
 
 
+_MOST_RATIO: Final = 256  # records are seldom packed to less than a fiftieth
+_ALWAYS: Final = 1 << 23  # bytes that a stream may unpack to, however short it is
+_MOST_FRAMES: Final = 64  # in one record: writers have one for all of them
+
 COMPRESSED_TYPES: Final = (RecordType.COMPRESSED, RecordType.COMPRESSED2)
 
 
@@ -43,12 +47,15 @@ class Unpacker:
     """Unpacks the compressed records of one stream, in order.
 
     left_over: bytes of a record that has begun; failure: (offset, reason)
-    once the stream is damaged.
+    once the stream is damaged. limit: how many bytes one record unpacks to at
+    most, as the file says (None: it does not).
     """
 
-    def __init__(self, endian: str, chunk_size: int) -> None:
+    def __init__(self, endian: str, chunk_size: int, limit: int | None = None) -> None:
         self._endian = endian
         self._chunk_size = chunk_size
+        self._limit = limit
+        self._packed = self._unpacked = 0  # bytes so far
         self._zstd = zstd_decompressor()
         self.left_over = b""
         self.failure: tuple[int, str] | None = None
@@ -93,26 +100,45 @@ class Unpacker:
         return record[16 : 16 + size]
 
     def _pieces(self, payload: bytes, offset: int) -> Iterator[bytes]:
-        """What the payload unpacks to, never more at once than a chunk."""
+        """What the payload unpacks to, never more at once than a chunk; `failure` says if it is damaged or beyond all bounds."""
+        self._packed += len(payload)
+        made = 0
         try:
-            while True:
-                if self._zstd.eof:
-                    # a writer may end one frame and begin another
-                    payload = self._zstd.unused_data + payload
-                    if not payload:
-                        return
-                    self._zstd = zstd_decompressor()
-                piece = self._zstd.decompress(payload, self._chunk_size)
-                payload = b""
-                if piece:
-                    yield piece
-                if not self._zstd.eof and (self._zstd.needs_input or not piece):
+            for piece in self._inflated(payload):
+                made += len(piece)
+                self._unpacked += len(piece)
+                if self._limit is not None and made > self._limit:
+                    self.failure = offset, f"compressed record unpacks to more than the {self._limit} bytes that the file says"
+                elif self._unpacked > max(_ALWAYS, _MOST_RATIO * self._packed):
+                    self.failure = offset, f"compressed records unpack to more than {_MOST_RATIO} times their size"
+                if self.failure:
                     return
+                yield piece
         except Exception as error:
             # the decompressor's error class belongs to the module in use
-            if type(error).__name__ != "ZstdError":
+            if type(error).__name__ != "ZstdError" and not isinstance(error, ValueError):
                 raise
             self.failure = offset, f"compressed record cannot be unpacked: {error}"
+
+    def _inflated(self, payload: bytes) -> Iterator[bytes]:
+        """The pieces; raises ValueError when there are too many frames, ZstdError when one is damaged."""
+        frames = 0
+        while True:
+            if self._zstd.eof:
+                # a writer may end one frame and begin another
+                payload = self._zstd.unused_data + payload
+                if not payload:
+                    return
+                frames += 1
+                if frames > _MOST_FRAMES:
+                    raise ValueError(f"more than {_MOST_FRAMES} zstd frames")
+                self._zstd = zstd_decompressor()
+            piece = self._zstd.decompress(payload, self._chunk_size)
+            payload = b""
+            if piece:
+                yield piece
+            if not self._zstd.eof and (self._zstd.needs_input or not piece):
+                return
 
     def _joined(self, pieces: list[bytes], ends: list[int], homes: list[int]) -> Iterator[Chunk]:
         joined = b"".join([self.left_over, *pieces])

@@ -59,10 +59,8 @@ def make_events(preamble: Preamble, tracing: Tracing | None) -> list[FileEvent]:
         point = _tracepoint(attr, tracing)
         name = described[index].name if index < len(described) else ""
         events.append(FileEvent(attr, ids, name or (":".join(point) if point else default_name(attr)), index, point))
-    for update in preamble.updates:
-        for event in events:
-            if update.id in event.ids:
-                _apply_update(event, update)
+    if preamble.updates:
+        _apply_updates(events, preamble.updates)
     _apply_groups(events, preamble.features.get(key_of(Feature.GROUP_DESC), ()))
     return events
 
@@ -82,6 +80,16 @@ def _apply_groups(events: list[FileEvent], groups: Iterable[EventGroup]) -> None
             event.leader = group.leader
         if members and group.name != _ANONYMOUS:
             members[0].group_name = group.name
+
+
+def _apply_updates(events: list[FileEvent], updates: Iterable[EventUpdate]) -> None:
+    owners: dict[int, list[FileEvent]] = {}
+    for event in events:
+        for ident in set(event.ids):
+            owners.setdefault(ident, []).append(event)
+    for update in updates:
+        for event in owners.get(update.id, ()):
+            _apply_update(event, update)
 
 
 def _apply_update(event: FileEvent, update: EventUpdate) -> None:

@@ -11,6 +11,8 @@ TRACING_DATA is left as bytes here (perfdata.tracing reads it).
 
 from __future__ import annotations
 
+import itertools
+
 from perfpy.abi import build_ids
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import ATTR_SIZE_VER0, RecordType, names_of
@@ -201,8 +203,17 @@ def _write_pmu_mappings(w: FieldWriter, pmus: tuple[PmuMapping, ...]) -> None:
         w.string(pmu.name)
 
 
+_MOST_MEMBERS: Final = 1024  # their readings are to fit 16 KB
+
+
 def _read_groups(r: FieldReader) -> tuple[EventGroup, ...]:
-    return r.list(r.u32(), lambda: EventGroup(r.string(), r.u32(), r.u32()), 12)
+    groups = r.list(r.u32(), lambda: EventGroup(r.string(), r.u32(), r.u32()), 12)
+    largest = max((group.members for group in groups), default=0)
+    if largest > _MOST_MEMBERS:
+        raise ValueError(f"a group of {largest} events, the kernel has none of more than {_MOST_MEMBERS}")
+    if any(group.leader < before.leader + before.members for before, group in itertools.pairwise(groups)):
+        raise ValueError("groups of events that overlap")
+    return groups
 
 
 def _write_groups(w: FieldWriter, groups: tuple[EventGroup, ...]) -> None:

@@ -33,6 +33,7 @@ _KINDS = frozenset(
         RecordType.HEADER_TRACING_DATA,
     ),
 )
+_MOST_OF_UPDATES = 1 << 21
 
 
 class PipePreamble:
@@ -42,6 +43,8 @@ class PipePreamble:
         self._source = source
         self._endian = header.endian
         self._warn = warn
+        self._build_ids: list[HeaderBuildId] = []
+        self._update_size = 0  # CPUs and characters
         early, begin = early_features(source, PIPE_HEADER_SIZE, header.endian)
         self._preamble = Preamble(Section(begin, source.size - begin))
         for number, section in early:
@@ -55,6 +58,9 @@ class PipePreamble:
                 self._see(chunk, row)
             if (chunk.types == RecordType.SAMPLE).any():
                 break
+        if self._build_ids:
+            key = key_of(Feature.BUILD_ID)
+            self._preamble.features[key] = (*self._preamble.features.get(key, ()), *self._build_ids)
         return self._preamble
 
     def _see(self, chunk: Chunk, row: int) -> None:
@@ -78,10 +84,12 @@ class PipePreamble:
                 raise ValueError(f"event attr of {value.attr.size} bytes uses fields that are not known here; a newer version is needed")
             preamble.events.append((value.attr, value.ids))
         elif isinstance(value, user_records.EventUpdate):
+            self._update_size += len(value.value) if isinstance(value.value, (tuple, str)) else 1
+            if self._update_size > _MOST_OF_UPDATES:
+                raise ValueError("more to say of events than they can have")
             preamble.updates.append(value)
         elif isinstance(value, HeaderBuildId):
-            key = key_of(Feature.BUILD_ID)
-            preamble.features[key] = (*preamble.features.get(key, ()), value)
+            self._build_ids.append(value)
         elif isinstance(value, user_records.HeaderFeature):
             self._keep_feature(value.feat_id, value.data)
         elif isinstance(value, user_records.HeaderTracingData):

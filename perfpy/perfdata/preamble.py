@@ -104,6 +104,9 @@ class _FilePreamble:
             raise self._fail(str(error), section.offset) from None
         if not entries:
             raise self._fail("it has no events", section.offset)
+        # sections do not overlap: together they are no longer than the file
+        if sum(entry.ids.size for entry in entries) > self._source.size:
+            raise self._fail("the ids of its events are longer than the file", section.offset)
         return [(entry.attr, self._read_ids(entry.ids)) for entry in entries]
 
     def _read_ids(self, section: Section) -> tuple[int, ...]:

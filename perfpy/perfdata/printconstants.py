@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from perfpy.perfdata.printtree import Atom, Cast, Operation
 
 if TYPE_CHECKING:
     from perfpy.perfdata.printtree import Expression
+
+
+_ALL: Final = (1 << 64) - 1
+_MOST_DIGITS: Final = 40  # with zeros in front; more are beyond 64 bits
 
 
 def number(text: str) -> int:
@@ -22,6 +26,8 @@ def number(text: str) -> int:
     if match is None:
         return 0
     digits = match[2]
+    if len(digits) > _MOST_DIGITS:
+        return -_ALL if match[1] == "-" else _ALL
     value = int(digits, 8) if digits[0] == "0" and digits.isdigit() else int(digits, 0)
     return -value if match[1] == "-" else value
 
@@ -42,6 +48,11 @@ def constant(tree: Expression) -> int | None:
 
 
 def _calculate(operator: str, left: int, right: int) -> int | None:
+    value = _result(operator, left, right)
+    return value if value is None or -_ALL <= value <= _ALL else value & _ALL
+
+
+def _result(operator: str, left: int, right: int) -> int | None:
     simple = {
         "|": left | right, "&": left & right, "^": left ^ right, "+": left + right, "-": left - right, "*": left * right, "~": ~right,
         "<": int(left < right), ">": int(left > right), "<=": int(left <= right), ">=": int(left >= right), "==": int(left == right),

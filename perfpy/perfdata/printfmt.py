@@ -13,11 +13,11 @@ cannot parse raises PrintFormatError, and its fallback text is printed.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from perfpy.perfdata.printconstants import constant, fold
+from perfpy.perfdata.printtokens import Token, token_at
 from perfpy.perfdata.printtree import (
     Atom,
     Cast,
@@ -33,6 +33,7 @@ from perfpy.perfdata.printtree import (
     NumberArray,
     Operation,
     Symbolic,
+    levels,
 )
 
 if TYPE_CHECKING:
@@ -43,6 +44,10 @@ class PrintFormatError(ValueError):
     """A print format that perf's library cannot parse either."""
 
 
+class PrintFormatLimit(PrintFormatError):
+    """A print format that is longer, or nested deeper, than any that the kernel has."""
+
+
 @dataclass(frozen=True, slots=True)
 class PrintFormat:
     """A parsed print fmt: the literal with its escapes as written, and the arguments."""
@@ -51,22 +56,6 @@ class PrintFormat:
     arguments: tuple[Expression, ...]
 
 
-class _Token(NamedTuple):
-    kind: str  # item, string, character, delimiter, operator, end
-    text: str
-
-
-_TOKEN: Final = re.compile(
-    r"""\s*(?:
-        (?P<item>[A-Za-z0-9_]+)
-      | (?P<string>"(?:[ !#-\[\]-~\n]|\\.)*"(?:\s*"(?:[ !#-\[\]-~\n]|\\.)*")*)  # an unprintable character ends perf's parsing
-      | '(?P<character>(?:[^'\\]|\\.)*)'
-      | (?P<delimiter>[(),])
-      | (?P<operator>->|>>=?|<<=?|\|\||&&|\+\+|--|[-+|&<>!=]=|[!-/:-@\[-`{-~])
-    )""",
-    re.VERBOSE | re.DOTALL,
-)
-_LITERAL: Final = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _PRIORITY: Final = {
     "++": 3, "--": 3, "~": 4, "!": 4, "*": 6, "/": 6, "%": 6, "+": 7, "-": 7, ">>": 8, "<<": 8, "<": 9, ">": 9, ">=": 9, "<=": 9,
     "==": 10, "!=": 10, "&": 11, "^": 12, "|": 13, "&&": 14, "||": 15, "?": 16,
@@ -88,12 +77,20 @@ _TYPE_SIZES: Final = {
 }
 
 
+_LONGEST: Final = 1 << 16
+_DEEPEST: Final = 200  # expressions in each other while it is parsed: some frames of Python's stack each
+_MOST_LEVELS: Final = 400  # of the trees that leave: parts of an expression in each other
+
+
 def parse_print_fmt(event: EventFormat, long_size: int = 8) -> PrintFormat:
     """The print format of one tracepoint.
 
     long_size: bytes of a long on the machine that recorded. Raises
-    PrintFormatError where perf's library gives up.
+    PrintFormatError where perf's library gives up, PrintFormatLimit where it
+    would go on for too long.
     """
+    if len(event.print_fmt) > _LONGEST:
+        raise PrintFormatLimit(f"a print format of {len(event.print_fmt)} characters")
     parser = _Parser(event, long_size)
     return parser.parse()
 
@@ -106,7 +103,8 @@ class _Parser:
         self._long_size = long_size
         self._text = event.print_fmt
         self._position = 0
-        self.token = _Token("end", "")
+        self._depth = 0
+        self.token = Token("end", "")
 
     def parse(self) -> PrintFormat:
         self._advance()
@@ -117,6 +115,8 @@ class _Parser:
         if self._advance().kind != "end":
             self._expect("delimiter", ",")
             arguments = self._arguments()
+        if max(map(levels, arguments), default=0) > _MOST_LEVELS:
+            raise PrintFormatLimit(f"expressions nested more than {_MOST_LEVELS} times")
         return PrintFormat(literal, tuple(arguments))
 
     def _arguments(self) -> list[Expression]:
@@ -134,17 +134,8 @@ class _Parser:
 
     # tokens
 
-    def _advance(self) -> _Token:
-        match = _TOKEN.match(self._text, self._position)
-        if match is None:
-            self.token = _Token("end", "")
-            return self.token
-        self._position = match.end()
-        kind = str(match.lastgroup)
-        text = match[kind]
-        if kind == "string":
-            text = "".join(_LITERAL.findall(text))
-        self.token = _Token(kind, text)
+    def _advance(self) -> Token:
+        self.token, self._position = token_at(self._text, self._position)
         return self.token
 
     def _expect(self, kind: str, text: str | None = None) -> str:
@@ -157,8 +148,20 @@ class _Parser:
 
     # expressions
 
+    def _enter(self) -> None:
+        """Go one level down into an expression; whoever does takes the level away again."""
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise PrintFormatLimit(f"expressions nested more than {_DEEPEST} times")
+
     def _primary(self) -> Expression:
         """One operand with all that binds to it."""
+        self._enter()
+        operand = self._operand()
+        self._depth -= 1
+        return operand
+
+    def _operand(self) -> Expression:
         kind, text = self.token
         if kind == "item":
             return self._atom_call_or_field()
@@ -214,35 +217,43 @@ class _Parser:
 
     def _operators(self, left: Expression) -> Expression:
         """`left` with the operator at hand, and all that follow it."""
+        self._enter()
+        tree = self._continue(*self._applied(left))
+        self._depth -= 1
+        return tree
+
+    def _applied(self, left: Expression) -> tuple[Expression, bool]:
+        """`left` with the operator at hand; whether its right side was torn apart."""
         operator = self.token.text
         if operator == "?":
-            return self._continue(self._conditional(left))
+            return self._conditional(left), False
         if operator == "[":
             self._advance()
             index = self._primary()
             self._expect("operator", "]")
-            return self._continue(Element(left, index))
+            return Element(left, index), False
         if operator not in _BINARY:
             raise PrintFormatError(f"unknown operator {operator!r}")
         self._advance()
         if operator == "*" and self.token == ("delimiter", ")"):
             if not isinstance(left, Atom):
                 raise PrintFormatError("a pointer to what is no type")
-            return Atom(left.text + " *")
-        return self._continue(*_join(operator, left, self._primary()))
+            return Atom(left.text + " *"), False
+        return _join(operator, left, self._primary())
 
     def _continue(self, tree: Expression, torn: bool = False) -> Expression:
-        """Give the next operator, if there is one, the whole tree or its right side, by priority."""
-        if self.token.kind != "operator" or self.token.text == ":":
-            return tree
-        own = tree.priority if isinstance(tree, Operation) else 0
-        if _PRIORITY.get(self.token.text, -1) > own:
-            return self._operators(tree)
-        if not isinstance(tree, Operation):
-            raise PrintFormatError(f"unknown operator {self.token.text!r}")
-        if torn and tree.left is not None:
-            return replace(tree, left=self._operators(tree.left))
-        return replace(tree, right=self._operators(tree.right))
+        """Give the operators that follow the whole tree or its right side, by priority."""
+        while self.token.kind == "operator" and self.token.text != ":":
+            own = tree.priority if isinstance(tree, Operation) else 0
+            if _PRIORITY.get(self.token.text, -1) > own:
+                tree, torn = self._applied(tree)
+            elif not isinstance(tree, Operation):
+                raise PrintFormatError(f"unknown operator {self.token.text!r}")
+            elif torn and tree.left is not None:
+                return replace(tree, left=self._operators(tree.left))
+            else:
+                return replace(tree, right=self._operators(tree.right))
+        return tree
 
     def _conditional(self, condition: Expression) -> Conditional:
         self._advance()

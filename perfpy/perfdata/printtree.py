@@ -1,7 +1,7 @@
 """The expressions that the arguments of a tracepoint's print format are made of.
 
-Nothing is computed here: perfdata.printfmt builds the trees, views.script.tracecode
-turns them into code.
+Nothing is computed here: perfdata.printfmt builds the trees, views.script.traceprinter
+and tracenumbers compute them over many samples at once.
 """
 
 from __future__ import annotations
@@ -136,3 +136,19 @@ Expression: TypeAlias = (
     | DynamicArray
     | DynamicLength
 )
+
+
+def levels(tree: Expression) -> int:
+    """How deep an expression is: 1 for one without parts.
+
+    >>> levels(Cast("u8", Atom("1")))
+    2
+    """
+    deepest = 0
+    left = [(tree, 1)]
+    while left:
+        part, depth = left.pop()
+        deepest = max(deepest, depth)
+        values = (getattr(part, name) for name in part.__slots__)
+        left += [(value, depth + 1) for value in values if isinstance(value, Expression)]
+    return deepest

@@ -145,7 +145,7 @@ class PerfData:
         from perfpy.perfdata.tracing import Tracing, decode_tracing
 
         try:
-            return Tracing(decode_tracing(section))
+            return Tracing(decode_tracing(section), self._warn)
         except ValueError as error:
             self._warn(f"feature TRACING_DATA: {error}; left out")
             return None
@@ -156,8 +156,10 @@ class PerfData:
         from perfpy.perfdata.passes import RecordPasses
         from perfpy.perfdata.stream import RecordStream
 
-        main = RecordStream(self._source, self.data.offset, self.data.end, self.endian)
-        threads = [RecordStream(source, 0, source.size, self.endian) for source in self._sources[1:]]
+        packing = self.features.get(key_of(Feature.COMPRESSED))
+        limit = packing.mmap_len if packing else None  # of the buffer that a record was packed from
+        main = RecordStream(self._source, self.data.offset, self.data.end, self.endian, unpack_limit=limit)
+        threads = [RecordStream(source, 0, source.size, self.endian, unpack_limit=limit) for source in self._sources[1:]]
         return RecordPasses([main, *threads], self.events, is_pipe=self.is_pipe, warn=self._warn, as_stored=self.as_stored)
 
     @property

@@ -10,13 +10,17 @@ import os
 import stat
 import sys
 
+from perfpy.abi.byteorder import as_number
 from perfpy.errors import BadPerfData
+from perfpy.perfdata.header import HEADER_SIZE, PIPE_HEADER_SIZE, PipeHeader, decode_header
+from perfpy.untrusted.files import stream_fd
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from typing import BinaryIO, TypeAlias
 
 SPOOL_PIECE = 1 << 20
+RECORD_HEADER_SIZE = 8
 
 #: what open_source() takes
 Origin: TypeAlias = "str | os.PathLike[str] | int | BinaryIO"
@@ -89,10 +93,10 @@ def open_source(origin: Origin) -> Source:
     if path == "-":
         return _from_fd(sys.stdin.fileno(), "standard input", owned=False)
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = stream_fd(path)
     except OSError as error:
         remedy = "record one first, or name another file" if isinstance(error, FileNotFoundError) else ""
-        raise BadPerfData(path, f"cannot open: {os.strerror(error.errno or 0)}", remedy=remedy) from None
+        raise BadPerfData(path, f"cannot open: {error.strerror}", remedy=remedy) from None
     return _from_fd(fd, path, owned=True)
 
 
@@ -102,19 +106,42 @@ def _from_fd(fd: int, path: str, *, owned: bool) -> Source:
         return Source(fd, path, owned=owned)
     if stat.S_ISDIR(mode):
         raise BadPerfData(path, "a folder without a perf.data file in it")
-    spool = _spool(fd)
-    if owned:
-        os.close(fd)
-    return Source(spool, path)
+    try:
+        return Source(_spool(fd, path), path)
+    finally:
+        if owned:
+            os.close(fd)
 
 
-def _spool(fd: int) -> int:
-    """Copy a pipe to an unnamed temporary file; the caller closes it."""
+def _spool(fd: int, path: str) -> int:
+    """Copy a pipe to an unnamed temporary file; the caller closes it. Raises BadPerfData when it does not begin as a recording does."""
     # only pipes need it
     import tempfile
 
+    first = _beginning(fd, path)
     with tempfile.TemporaryFile(prefix="perfpy-") as file:
+        file.write(first)
         while piece := os.read(fd, SPOOL_PIECE):
             file.write(piece)
         file.flush()
         return os.dup(file.fileno())
+
+
+def _beginning(fd: int, path: str) -> bytes:
+    """The header of what comes through a pipe, and of its first record: a pipe may have no end, and be none of ours."""
+    first = b""
+    while len(first) < HEADER_SIZE and (piece := os.read(fd, HEADER_SIZE - len(first))):
+        first += piece
+        if len(first) < PIPE_HEADER_SIZE + RECORD_HEADER_SIZE:
+            continue
+        try:
+            header = decode_header(first.ljust(HEADER_SIZE, b"\0"))
+        except ValueError as error:
+            raise BadPerfData(path, str(error)) from None
+        behind = first[PIPE_HEADER_SIZE:]
+        if isinstance(header, PipeHeader):
+            size = as_number(behind[RECORD_HEADER_SIZE - 2 : RECORD_HEADER_SIZE], header.endian)
+            if size < RECORD_HEADER_SIZE:
+                raise BadPerfData(path, f"record of {size} bytes", offset=PIPE_HEADER_SIZE)
+            break
+    return first

@@ -50,10 +50,13 @@ class RecordStream:
     """All records between two offsets of a source.
 
     damage: why the last run over the chunks ended before `end`, or None;
-    unpacked: how many compressed records of each type that run unpacked.
+    unpacked: how many compressed records of each type that run unpacked;
+    unpack_limit: how many bytes one of them holds at most (None: not known).
     """
 
-    def __init__(self, source: Source, begin: int, end: int, endian: str, *, chunk_size: int = CHUNK_SIZE) -> None:
+    def __init__(
+        self, source: Source, begin: int, end: int, endian: str, *, chunk_size: int = CHUNK_SIZE, unpack_limit: int | None = None
+    ) -> None:
         self.source = source
         self.begin = begin
         self.end = end
@@ -61,6 +64,7 @@ class RecordStream:
         self.damage: Damage | None = None
         self.unpacked: Counter[int] = Counter()
         self._chunk_size = chunk_size
+        self._unpack_limit = unpack_limit
         self._places: list[_Place] | None = None
 
     def chunks(self, first: int = 0) -> Iterator[Chunk]:
@@ -79,7 +83,7 @@ class RecordStream:
             if not chunk.holds(COMPRESSED_TYPES):
                 yield chunk
                 continue
-            unpacker = unpacker or Unpacker(self.endian, self._chunk_size)
+            unpacker = unpacker or Unpacker(self.endian, self._chunk_size, self._unpack_limit)
             for kind in COMPRESSED_TYPES:
                 self.unpacked[kind] += int((chunk.types == kind).sum())
             yield from unpacker.unpack(chunk)

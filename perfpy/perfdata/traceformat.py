@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _FIELD: Final = re.compile(
     r"^\s*field:(?:special\s*:?\s*)?(?P<declaration>[^;]+);\s*offset:(?P<offset>\w+);\s*size:(?P<size>\w+);(?:\s*signed:(?P<signed>\w+);)?"
@@ -18,6 +21,8 @@ _FIELD: Final = re.compile(
 _DECLARATION: Final = re.compile(r"^(?P<type>.*?)\s*(?P<name>\w+)\s*(?P<brackets>\[.*\])?$", re.DOTALL)
 _MIDDLE_BRACKETS: Final = re.compile(r"\[([^\]]*)\]\s*\w+$")
 _LOC: Final = re.compile(r"__(?:data|rel)_loc")
+_LONGEST_LINE: Final = 512
+_MOST_BYTES: Final = 1 << 16  # no record is longer
 _ELEMENT_SIZES: Final = {"u8": 1, "u16": 2, "u32": 4, "u64": 8, "s8": 1, "s16": 2, "s32": 4, "s64": 8, "char": 1}
 
 
@@ -86,28 +91,48 @@ class EventFormat:
         return None
 
 
-def parse_format(text: str, system: str, long_size: int = 8) -> EventFormat:
+def parse_format(text: str, system: str, long_size: int = 8, *, warn: Callable[[str], None] | None = None) -> EventFormat:
     """The format file of one tracepoint.
 
     system: the folder it came from (a format does not name it); long_size: of
-    the kernel that recorded. Raises ValueError when the name, the ID or a
-    field cannot be read.
+    the kernel that recorded; warn: is told of fields that cannot be read, and
+    these are left out. Raises ValueError when the name or the ID cannot be
+    read, or without `warn` a field.
     """
     head, _, print_fmt = text.partition("print fmt:")
     name = re.search(r"^name:\s*(\S+)", head, re.MULTILINE)
     number = re.search(r"^ID:\s*(\d+)", head, re.MULTILINE)
     if name is None or number is None:
         raise ValueError("a tracepoint format without name or ID")
-    common, own = _field_blocks(head[number.end() :], long_size)
+    common, own = _field_blocks(head[number.end() :], _Fields(f"{system}:{name[1]}", long_size, warn))
     return EventFormat(system, name[1], int(number[1]), common, own, print_fmt.strip())
 
 
-def _field_blocks(text: str, long_size: int) -> tuple[tuple[TraceField, ...], tuple[TraceField, ...]]:
+class _Fields(NamedTuple):
+    """What the field lines of one tracepoint share."""
+
+    event: str
+    long_size: int
+    warn: Callable[[str], None] | None
+
+    def parse(self, line: str) -> TraceField | None:
+        """The field of a line; None where it cannot be read, and there is somebody to tell."""
+        try:
+            return _parse_field(line, self.long_size)
+        except ValueError as error:
+            if self.warn is None:
+                raise
+            self.warn(f"tracepoint {self.event}: {error}; left out")
+            return None
+
+
+def _field_blocks(text: str, fields: _Fields) -> tuple[tuple[TraceField, ...], tuple[TraceField, ...]]:
     """The two runs of field lines: common fields, an empty line, the event's own."""
     blocks: list[list[TraceField]] = [[]]
     for line in text.splitlines():
         if "field:" in line:
-            blocks[-1].append(_parse_field(line, long_size))
+            field = fields.parse(line)
+            blocks[-1] += [field] if field else []
         elif not line.strip() and blocks[-1]:
             blocks.append([])
     own = [field for block in blocks[1:] for field in block]
@@ -115,11 +140,13 @@ def _field_blocks(text: str, long_size: int) -> tuple[tuple[TraceField, ...], tu
 
 
 def _parse_field(line: str, long_size: int) -> TraceField:
+    if len(line) > _LONGEST_LINE:
+        raise ValueError(f"a field of {len(line)} characters")
     match = _FIELD.match(line)
     declared = _DECLARATION.match(match["declaration"].strip()) if match else None
     if match is None or declared is None:
-        raise ValueError(f"a tracepoint field that cannot be read: {line.strip()!r}")
-    offset, size = int(match["offset"], 0), int(match["size"], 0)
+        raise ValueError(f"a field that cannot be read: {line.strip()!r}")
+    offset, size = _number(match["offset"]), _number(match["size"])
     kind, name, brackets = declared["type"], declared["name"], declared["brackets"]
     middle = _MIDDLE_BRACKETS.search(match["declaration"].strip())
     element = 0
@@ -138,6 +165,14 @@ def _parse_field(line: str, long_size: int) -> TraceField:
     elif not field.is_dynamic:
         element = 1 if field.is_string else long_size if field.is_long else 0
     return TraceField(name, kind, offset, size, field.is_signed, field.is_array, length, element)
+
+
+def _number(text: str) -> int:
+    """A number of bytes. What no record can hold is none."""
+    value = int(text, 0)
+    if not 0 <= value <= _MOST_BYTES:
+        raise ValueError(f"a field with {text} bytes in it or before it")
+    return value
 
 
 def _array_length(inside: str) -> int:

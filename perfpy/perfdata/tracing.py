@@ -21,7 +21,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from perfpy.perfdata.fields import FieldReader, FieldWriter
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from perfpy.perfdata.traceformat import EventFormat
+
+    Warn = Callable[[str], None]
 
 _MAGIC: Final = b"\x17\x08\x44tracing"
 _HEADER_PAGE: Final = b"header_page\0"
@@ -31,6 +35,10 @@ _NUMBER: Final = re.compile(rb"^ID:\s*(\d+)", re.MULTILINE)
 _NAME: Final = re.compile(rb"^name:\s*(\S+)", re.MULTILINE)
 _COMMIT_SIZE: Final = re.compile(rb"commit;\s*offset:\d+;\s*size:(\d+);")
 _PRINTK: Final = re.compile(r'^\s*(?:0x)?([0-9a-fA-F]+)\s*:\s*"(.*)"\s*$')
+
+
+_MOST_DIGITS: Final = 18  # of numbers that can be meant
+_LONG_SIZES: Final = (4, 8)
 
 
 class Tracepoint(NamedTuple):
@@ -138,8 +146,9 @@ def _write_text(w: FieldWriter, text: bytes) -> None:
 class Formats(Mapping[int, "EventFormat"]):
     """Tracepoint id -> its format, parsed when it is first asked for."""
 
-    def __init__(self, tracepoints: Mapping[int, Tracepoint], long_size: int) -> None:
+    def __init__(self, tracepoints: Mapping[int, Tracepoint], long_size: int, warn: Warn) -> None:
         self._tracepoints = tracepoints
+        self._warn = warn
         self._long_size = long_size
         self._parsed: dict[int, EventFormat] = {}
 
@@ -149,7 +158,8 @@ class Formats(Mapping[int, "EventFormat"]):
             from perfpy.perfdata.traceformat import parse_format
 
             point = self._tracepoints[number]
-            self._parsed[number] = parse_format(point.text.decode("utf-8", "surrogateescape"), point.system, self._long_size)
+            text = point.text.decode("utf-8", "surrogateescape")
+            self._parsed[number] = parse_format(text, point.system, self._long_size, warn=self._warn)
         return self._parsed[number]
 
     def __iter__(self) -> Iterator[int]:
@@ -163,15 +173,18 @@ class Tracing:
     """What a recording knows of its tracepoints.
 
     endian: of their raw data; long_size: bytes of a `long` of the kernel;
-    data: the section they come from.
+    data: the section they come from; warn: is told in one line what of it
+    cannot be read.
     """
 
-    def __init__(self, data: TracingData) -> None:
+    def __init__(self, data: TracingData, warn: Warn = lambda _line: None) -> None:
         self.data = data
+        self.warn = warn
         self.endian = data.endian
         # the kernel's, where its page header says it: perf itself may have been built for another one
         commit = _COMMIT_SIZE.search(data.header_page)
-        self.long_size = int(commit[1]) if commit else data.long_size
+        size = int(commit[1][:_MOST_DIGITS]) if commit else data.long_size
+        self.long_size = size if size in _LONG_SIZES else _LONG_SIZES[-1]
 
     @cached_property
     def tracepoints(self) -> dict[int, Tracepoint]:
@@ -180,15 +193,15 @@ class Tracing:
         for system, formats in (*self.data.systems, ("ftrace", self.data.ftrace)):
             for text in formats:
                 number, name = _NUMBER.search(text), _NAME.search(text)
-                if number and name:
+                if number and name and len(number[1]) <= _MOST_DIGITS:
                     point = Tracepoint(system, name[1].decode("utf-8", "surrogateescape"), int(number[1]), text)
                     found.setdefault(point.id, point)
         return found
 
     @cached_property
     def formats(self) -> Formats:
-        """id -> EventFormat, each parsed when it is first asked for. Looking one up raises ValueError when its text is none."""
-        return Formats(self.tracepoints, self.long_size)
+        """id -> EventFormat, each parsed when it is first asked for; a field that cannot be read is left out."""
+        return Formats(self.tracepoints, self.long_size, self.warn)
 
     @cached_property
     def printk_formats(self) -> dict[int, str]:

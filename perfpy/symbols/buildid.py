@@ -13,6 +13,9 @@ import os
 import struct
 from typing import TYPE_CHECKING, Final
 
+from perfpy.untrusted import paths
+from perfpy.untrusted.files import regular_fd
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -29,15 +32,21 @@ _MAX_TABLE: Final = 1 << 22
 def of_file(path: str) -> bytes:
     """The build-id of an ELF file; b"" when it has none, is no ELF file, or cannot be read."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError:
+        fd = regular_fd(path)
+    except (OSError, ValueError):  # ValueError: a name with a NUL
         return b""
+    try:
+        return of_fd(fd)
+    finally:
+        os.close(fd)
+
+
+def of_fd(fd: int) -> bytes:
+    """The build-id of an open ELF file."""
     try:
         return _from_elf(lambda size, offset: os.pread(fd, size, offset))
     except (OSError, struct.error, OverflowError):
         return b""
-    finally:
-        os.close(fd)
 
 
 def of_image(data: bytes) -> bytes:
@@ -55,7 +64,10 @@ def of_kernel(path: str = _KERNEL_NOTES) -> bytes:
 
 def of_module(name: str, root: str = "/sys/module") -> bytes:
     """The build-id of a loaded module."""
-    return _notes_of(f"{root}/{name}/notes/.note.gnu.build-id")
+    try:
+        return _notes_of(paths.module_notes(name, root))
+    except paths.UnsafeName:  # recordings name modules, too
+        return b""
 
 
 def _notes_of(path: str) -> bytes:
@@ -90,6 +102,7 @@ def _from_elf(read: Callable[[int, int], bytes]) -> bytes:
         return b""
     wide = head[4] == 2
     endian = "<" if head[5] == 1 else ">"
+    left = _MAX_NOTES  # of all segments and sections together: a file may name the same notes thousands of times
     if wide:
         phoff, shoff = struct.unpack_from(endian + "QQ", head, 32)
         phentsize, phnum, shentsize, shnum = struct.unpack_from(endian + "HHHH", head, 54)
@@ -107,7 +120,9 @@ def _from_elf(read: Callable[[int, int], bytes]) -> bytes:
             code, offset_at, size_at = place
             (offset,) = struct.unpack_from(endian + code, entries, at + offset_at)
             (length,) = struct.unpack_from(endian + code, entries, at + size_at)
-            found = from_notes(read(min(length, _MAX_NOTES), offset), endian)
+            notes = read(min(length, left), offset)
+            left -= len(notes)
+            found = from_notes(notes, endian)
             if found:
                 return found
     return b""

@@ -3,7 +3,8 @@
 What enters: Symbols (and further columns) under a key that changes whenever
 they would. What leaves: the same again, mapped from a file below
 XDG_CACHE_HOME/perfpy. Nothing here fails: a file that is missing, cut, damaged
-or of another version is no answer, and one that cannot be written is not kept.
+or of another version or owner is no answer, and one that cannot be written is not
+kept; nothing is, where the folder is not ours alone.
 Files are put in place whole, and never changed, so runs at the same time do not
 disturb each other; the least recently used go when all together exceed the limit.
 
@@ -26,6 +27,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfpy.symbols.symbol_table import Symbols
+from perfpy.untrusted.files import open_regular, trusted
+from perfpy.untrusted.folders import require_own
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -55,7 +58,7 @@ class SymbolCache:
         """What was stored under the key: the symbols and the further columns; None if there is nothing (whole)."""
         name = self._file(key)
         try:
-            with open(name, "rb") as file:
+            with open_regular(name, owners=trusted()) as file:
                 data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             with contextlib.suppress(OSError):  # a folder that can only be read
                 os.utime(name)
@@ -68,7 +71,7 @@ class SymbolCache:
         import tempfile  # only when there is something new
 
         with contextlib.suppress(OSError):
-            os.makedirs(self.path, mode=0o700, exist_ok=True)
+            require_own(self.path)
             handle, temporary = tempfile.mkstemp(dir=self.path)
             try:
                 with os.fdopen(handle, "wb") as file:

@@ -6,15 +6,28 @@ What enters: the path of NAME.ko, NAME.ko.gz, .xz or .zst; or an ELF file with a
 
 from __future__ import annotations
 
-from perfpy.symbols.elf import BadElf, ElfFile, zstd_decompress
+import os
+from typing import Final
+
+from perfpy.symbols.elf import DAMAGE, BadElf, ElfFile, reason_of
+from perfpy.untrusted.files import open_regular
+
+_KINDS: Final = {".gz": "gzip", ".xz": "xz", ".zst": "zstd"}
 
 
 def read_module(path: str) -> ElfFile:
     """A module's file. Raises OSError where it cannot be read, BadElf where it is damaged."""
-    if path.endswith(".ko"):
+    kind = _KINDS.get(os.path.splitext(path)[1])
+    if kind is None:
         return ElfFile(path)
-    with open(path, "rb") as file:
-        return ElfFile(path, _decompress(path, file.read()))
+    from perfpy.untrusted.expansion import ExpansionError, expand  # most modules are named by kallsyms
+
+    with open_regular(path) as file:
+        data = file.read()
+    try:
+        return ElfFile(path, expand(kind, data))
+    except ExpansionError as damage:
+        raise BadElf(path, f"cannot decompress: {damage}") from damage
 
 
 def mini_debug_info(file: ElfFile) -> ElfFile | None:
@@ -22,24 +35,10 @@ def mini_debug_info(file: ElfFile) -> ElfFile | None:
     section = file.section(".gnu_debugdata")
     if section is None:
         return None
+    from perfpy.untrusted.expansion import expand  # only Fedora's files have it
+
     try:
-        return ElfFile(file.path, _decompress(".xz", bytes(file.data(section))))
-    except BadElf:
+        return ElfFile(file.path, expand("xz", file.data(section)))
+    except DAMAGE as damage:
+        file.flaw(f"section {section.name!r}: {reason_of(damage)}")
         return None
-
-
-def _decompress(path: str, data: bytes) -> bytes:
-    try:
-        if path.endswith(".gz"):
-            import gzip  # rarely needed
-
-            return gzip.decompress(data)
-        if path.endswith(".xz"):
-            import lzma  # rarely needed
-
-            return lzma.decompress(data)
-        if path.endswith(".zst"):
-            return zstd_decompress(data)
-    except Exception as damage:  # each library has errors of its own
-        raise BadElf(path, f"cannot decompress: {damage}") from damage
-    return data

@@ -8,15 +8,17 @@ those that perf does not know come last.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.symbols import buildid, debuginfod
 from perfpy.symbols.buildid_cache import default_folder
 from perfpy.symbols.dso import Dso, DsoKind
-from perfpy.symbols.elf import BadElf, ElfFile
+from perfpy.symbols.elf import BadElf, ElfFile, NotElf
 from perfpy.symbols.elf_symbols import has_dynsym, has_symtab
 from perfpy.symbols.live_process import DELETED, places_of
+from perfpy.untrusted import paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +36,8 @@ class SymbolOptions(NamedTuple):
     ignore_vmlinux: do not look for one; modules: load symbols of modules; demangle, demangle_kernel: names for people;
     buildid_dir: the build-id cache ("": perf's default, ~/.debug, or under symfs); debuginfod: ask the servers of
     DEBUGINFOD_URLS; os_release: of the recorded kernel, for the usual places of vmlinux; cache: keep
-    parsed symbols under XDG_CACHE_HOME; fold_interpreters: leave frames of interpreters out of callchains.
+    parsed symbols under XDG_CACHE_HOME; fold_interpreters: leave frames of interpreters out of callchains; force: believe
+    perf maps of whoever owns them.
     """
 
     symfs: str = ""
@@ -49,6 +52,7 @@ class SymbolOptions(NamedTuple):
     os_release: str = ""
     cache: bool = True
     fold_interpreters: bool = False
+    force: bool = False
 
     @property
     def root(self) -> str:
@@ -69,21 +73,22 @@ class Found:
     """The result of a search. symbols and runtime are None where nothing fits; looked: every place that was tried.
 
     original: the file at the recorded path, of whatever build; origin: perf's letter for the kind of place where
-    the symbols were ("!": nowhere).
+    the symbols were ("!": nowhere); unreadable: the damaged files that were met, and what is wrong with them.
     """
 
-    def __init__(self, original: ElfFile | None = None) -> None:
+    def __init__(self) -> None:
         self.symbols: ElfFile | None = None
         self.runtime: ElfFile | None = None
         self.looked: list[str] = []
-        self.original = original
+        self.original: ElfFile | None = None
+        self.unreadable: dict[str, str] = {}
         self.origin = "!"
 
 
 def find(dso: Dso, options: SymbolOptions, client: debuginfod.Client | None = None) -> Found:
     """The files of a Dso of user space; client: asks servers for what no place here has."""
-    at_path = dso.kind is DsoKind.FILE and dso.name.startswith("/")
-    found = Found(original=_read(options.root + dso.name) if at_path else None)
+    found = Found()
+    found.original = _at_recorded_path(dso, options.root, found)
     build_id = dso.build_id or (found.original.build_id if found.original else "")
     for places in (_places(dso, build_id, options, found.original), _last_resorts(dso, options)):
         if found.runtime is None and found.symbols is None:
@@ -95,6 +100,15 @@ def find(dso: Dso, options: SymbolOptions, client: debuginfod.Client | None = No
     found.symbols = found.symbols or found.runtime
     found.runtime = found.runtime or found.symbols
     return found
+
+
+def _at_recorded_path(dso: Dso, root: str, found: Found) -> ElfFile | None:
+    if dso.kind is not DsoKind.FILE or not dso.name.startswith("/"):
+        return None
+    try:
+        return _read(paths.below(root, dso.name), found)
+    except paths.UnsafeName:
+        return None
 
 
 def _search(places: Iterator[tuple[str, str]], build_id: str, found: Found) -> None:
@@ -123,11 +137,6 @@ def _ask_servers(client: debuginfod.Client, build_id: str, found: Found) -> None
             _take(_open(path, build_id, found) if path else None, found, _CACHED)
 
 
-def cached_elf(build_id: str, cache: str, name: str = "elf") -> str:
-    """Where perf's build-id cache keeps a file (name: elf, debug, kallsyms, vdso)."""
-    return f"{cache}/.build-id/{build_id[:2]}/{build_id[2:]}/{name}"
-
-
 def _vdso(build_id: str, options: SymbolOptions) -> ElfFile | None:
     """This kernel's own, if it is the recorded one; with symfs that must be known, not assumed."""
     try:
@@ -142,7 +151,7 @@ def _open(path: str, build_id: str, found: Found) -> ElfFile | None:
     if path in found.looked:
         return None
     found.looked.append(path)
-    file = found.original if found.original and _same_file(found.original.path, path) else _read(path)
+    file = found.original if found.original and _same_file(found.original.path, path) else _read(path, found)
     return file if file and (not build_id or same_build_id(file.build_id, build_id)) else None
 
 
@@ -154,11 +163,14 @@ def _same_file(one: str, other: str) -> bool:
         return False
 
 
-def _read(path: str) -> ElfFile | None:
-    """The file at a path, None if there is none, or no ELF file."""
+def _read(path: str, found: Found) -> ElfFile | None:
+    """The file at a path, None if there is none, or no ELF file that can be read."""
     try:
         return ElfFile(path) if os.path.isfile(path) else None
-    except (OSError, BadElf):
+    except (OSError, ValueError, NotElf):  # ValueError: a name with a NUL
+        return None
+    except BadElf as damage:
+        found.unreadable[path] = damage.reason
         return None
 
 
@@ -171,20 +183,32 @@ def _places(dso: Dso, build_id: str, options: SymbolOptions, original: ElfFile |
     """(origin, path) to try, in perf's order."""
     root, path = options.root, dso.name
     if original:
-        yield from (("l", place) for place in _debuglinks(original.debuglink(), path, root))
+        yield from _safe(("l", place) for place in paths.debuglinks(root, _DEBUG_ROOT, path, original.debuglink() or ""))
     if build_id:
-        yield from ((_CACHED, cached_elf(build_id, options.build_id_cache, name)) for name in ("elf", "vdso"))
-        yield "D", cached_elf(build_id, options.build_id_cache, "debug")
-    if dso.kind is not DsoKind.FILE or not path.startswith("/"):
-        return
-    yield "f", f"{root}{_DEBUG_ROOT}{path}.debug"
-    yield "u", f"{root}{_DEBUG_ROOT}{path}"
-    yield "x", f"{root}{_DEBUG_ROOT}/lib{path}"
+        yield from _safe(
+            (origin, paths.indexed(options.build_id_cache, build_id, name))
+            for origin, name in ((_CACHED, "elf"), (_CACHED, "vdso"), ("D", "debug"))
+        )
+    if dso.kind is DsoKind.FILE and path.startswith("/"):
+        yield from _safe(_by_name(root, path, build_id))
+
+
+def _by_name(root: str, path: str, build_id: str) -> Iterator[tuple[str, str]]:
+    debug_root = root + _DEBUG_ROOT
+    yield "f", paths.below(debug_root, f"{path}.debug")
+    yield "u", paths.below(debug_root, path)
+    yield "x", paths.below(f"{debug_root}/lib", path)
     if build_id:
-        yield "b", f"{root}{_DEBUG_ROOT}/.build-id/{build_id[:2]}/{build_id[2:]}.debug"
-    yield _AT_PATH, root + path
+        yield "b", paths.debug_file(debug_root, build_id)
+    yield _AT_PATH, paths.below(root, path)
     folder, name = os.path.split(path)
-    yield "o", f"{root}{folder}/.debug/{name}"
+    yield "o", paths.below(root, f"{folder}/.debug/{name}")
+
+
+def _safe(places: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """The places up to a name that is none."""
+    with contextlib.suppress(paths.UnsafeName):
+        yield from places
 
 
 def _last_resorts(dso: Dso, options: SymbolOptions) -> Iterator[tuple[str, str]]:
@@ -194,12 +218,3 @@ def _last_resorts(dso: Dso, options: SymbolOptions) -> Iterator[tuple[str, str]]
     if dso.name.endswith(DELETED) and dso.build_id:  # replaced by the same, as upgrades do
         yield _AT_PATH, dso.name.removesuffix(DELETED)
     yield from ((_AT_PATH, place) for place in places_of(dso.name, dso.pids))
-
-
-def _debuglinks(link: str, path: str, root: str) -> Iterator[str]:
-    """Where the file that .gnu_debuglink names can be."""
-    if link:
-        folder = os.path.dirname(path)
-        yield f"{root}{folder}/{link}"
-        yield f"{root}{folder}/.debug/{link}"
-        yield f"{root}{_DEBUG_ROOT}{folder}/{link}"

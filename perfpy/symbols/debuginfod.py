@@ -4,21 +4,35 @@ What enters: a build-id; the servers are those of DEBUGINFOD_URLS (without it
 nothing is asked). What leaves: the path of the file in the cache that all
 debuginfod clients share ($DEBUGINFOD_CACHE_PATH, or debuginfod_client under
 XDG_CACHE_HOME). Protocol: debuginfod(8), GET /buildid/BUILDID/debuginfo.
+
+A server has no say in how long that takes, or how much it writes where; the
+limits are those of debuginfod-client-config(7): within each DEBUGINFOD_TIMEOUT
+seconds (30) 100 KB have to come, the head of the answer within the first; all
+has to be there within DEBUGINFOD_MAXTIME seconds (600), and be no larger than
+DEBUGINFOD_MAXSIZE bytes (4 GB). Redirections lead to http and https only.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 import time
 from typing import TYPE_CHECKING, BinaryIO, Final
 
+from perfpy.untrusted import folders, paths
+from perfpy.untrusted.terminal import control
+from perfpy.untrusted.text import visible
+
 if TYPE_CHECKING:
-    from http.client import HTTPResponse
+    from perfpy.symbols.download import Answer
 
 _MISS_SECONDS: Final = 600  # how long "no server has it" is believed
-_DEFAULT_TIMEOUT: Final = 30.0  # seconds, for one file
+_DEFAULT_TIMEOUT: Final = 30.0  # seconds
+_DEFAULT_MAX_TIME: Final = 600.0  # seconds
+_DEFAULT_MAX_SIZE: Final = 4 << 30  # bytes; a browser's debug file has 3 GB
+_LEAST: Final = 100 << 10  # bytes in each timeout
 _CHUNK: Final = 1 << 20
 
 
@@ -43,19 +57,29 @@ class Client:
         """The path of a file from the cache or a server; "" where none has it. kind: debuginfo or executable."""
         if not build_id or not self.servers:
             return ""
-        path = os.path.join(cache_folder(), build_id, kind)
+        try:
+            folder = paths.below(cache_folder(), paths.build_id_hex(build_id))
+            folders.require_own(folder)
+        except paths.UnsafeName:
+            return ""
+        except OSError as error:  # nothing can be kept there, or others may exchange it
+            print(f"Warning: {error.filename}: {error.strerror}; no debuginfod server is asked", file=sys.stderr)
+            self.servers = []
+            return ""
+        path = paths.below(folder, kind)
         known = _known(path)
-        if known is not None:
-            return known
+        return self._ask(f"buildid/{build_id}/{kind}", path) if known is None else known
+
+    def _ask(self, what: str, path: str) -> str:
         for server in list(self.servers):
             try:
-                if _download(f"{server.rstrip('/')}/buildid/{build_id}/{kind}", path):
+                if _download(f"{server.rstrip('/')}/{what}", path):
                     return path
             except (OSError, ValueError):  # refused, no such host, timed out, a malformed address
                 self.servers.remove(server)
         if self.servers:
-            with contextlib.suppress(OSError), open(path, "wb"):  # an empty file: no server has it
-                pass
+            with contextlib.suppress(OSError):
+                os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600))  # empty: no server has it
         return ""
 
 
@@ -70,45 +94,54 @@ def _known(path: str) -> str | None:
     return "" if time.time() - state.st_mtime < _MISS_SECONDS else None
 
 
+def _setting(name: str, default: float) -> float:
+    """A number of the environment; as its manual says, zero and less mean no limit."""
+    number = float(os.environ.get(name) or default)
+    return number if number > 0 else float("inf")
+
+
 def _download(url: str, path: str) -> bool:
     """Fetch one file; False where the server does not have it. Raises OSError or ValueError where there is no server."""
-    import urllib.error
-    import urllib.request  # only when a server is asked
+    from perfpy.symbols.download import get  # only when a server is asked
 
-    timeout = float(os.environ.get("DEBUGINFOD_TIMEOUT") or _DEFAULT_TIMEOUT)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    try:
-        with urllib.request.urlopen(url, timeout=timeout) as response:
-            return _store(response, path, time.monotonic() + timeout)
-    except urllib.error.HTTPError as answer:
-        answer.close()
+    timeout = _setting("DEBUGINFOD_TIMEOUT", _DEFAULT_TIMEOUT)
+    deadline = time.monotonic() + _setting("DEBUGINFOD_MAXTIME", _DEFAULT_MAX_TIME)
+    answer = get(url, min(timeout, deadline - time.monotonic()))
+    if answer is None:
         return False
+    with answer:
+        _store(answer, path, timeout, deadline)
+    return True
 
 
-def _store(response: HTTPResponse, path: str, deadline: float) -> bool:
-    """Write a response beside the path and put it in place whole."""
+def _store(answer: Answer, path: str, timeout: float, deadline: float) -> None:
+    """Write an answer beside the path and put it in place whole."""
     import tempfile  # only when a server was asked
 
     handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path))
     try:
         with os.fdopen(handle, "wb") as file:
-            _copy(response, file, deadline)
+            _copy(answer, file, timeout, deadline)
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)
         raise
-    return True
 
 
-def _copy(response: HTTPResponse, file: BinaryIO, deadline: float) -> None:
-    total, done = int(response.headers.get("Content-Length") or 0), 0
+def _copy(answer: Answer, file: BinaryIO, timeout: float, deadline: float) -> None:
+    largest = _setting("DEBUGINFOD_MAXSIZE", _DEFAULT_MAX_SIZE)
     show = sys.stderr.isatty()
-    while piece := response.read(_CHUNK):
+    done, asked, due = 0, 0, time.monotonic() + timeout  # `asked` bytes have to be there at `due`
+    while piece := answer.read(_CHUNK, min(due, deadline) - time.monotonic()):
         file.write(piece)
         done += len(piece)
         if show:
-            sys.stderr.write(f"\rfetching {response.url} {done >> 20} of {total >> 20} MB")
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"{response.url}: too slow")
+            control(sys.stderr, f"\rfetching {visible(answer.url)} {done >> 20} of {answer.size >> 20} MB")
+        if max(done, answer.size) > largest:
+            raise OSError(errno.EFBIG, f"{answer.url}: larger than DEBUGINFOD_MAXSIZE")
+        if done >= asked + _LEAST:
+            asked, due = done, time.monotonic() + timeout
     if show:
-        sys.stderr.write("\r\033[K")
+        control(sys.stderr, "\r\033[K")
+    if done < answer.size:
+        raise OSError(errno.EIO, f"{answer.url}: cut off")

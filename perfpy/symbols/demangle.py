@@ -1,8 +1,8 @@
 """Mangled names -> names for people: C++, Rust, OCaml and Java, as perf prints them.
 
 What enters: a symbol's name as it stands in its file. What leaves: the name to
-print; names that are not mangled, or malformed, come back as they are, and
-nothing ever raises.
+print; names that are not mangled, malformed, or would become too long to be of
+use (name_budget) come back as they are, and nothing ever raises.
 
 perf 6.12 as distributions build it demangles with libstdc++'s __cxa_demangle,
 which prints parameters and spells closures and clones in GNU's way. The same
@@ -21,6 +21,7 @@ from typing import Final, TypeAlias
 Demangle: TypeAlias = Callable[[bytes], str]
 
 _PLT: Final = b"@plt"
+_LONG: Final = 1024  # bytes; names that long are not remembered
 # the end of a legacy Rust name: ::h and 16 hex digits
 _LLVM_COPY = re.compile(r"\.llvm\.[0-9A-F@]+\Z")  # behind functions that link-time optimization made global; Rust's tools drop it
 _RUST_HASH = re.compile(r"::h[0-9a-f]{16}\Z")
@@ -38,17 +39,35 @@ def plain(name: bytes) -> str:
     return name.decode("utf-8", "surrogateescape")
 
 
-@lru_cache(maxsize=1 << 16)
 def demangle(name: bytes) -> str:
     """The name to print; `foo@plt` keeps its ending."""
-    if name.endswith(_PLT):
-        return demangle(name[: -len(_PLT)]) + "@plt"
-    text = plain(name)
+    return _demangled(name) if len(name) < _LONG else _new(name)
+
+
+def _new(name: bytes) -> str:
+    stub = name.endswith(_PLT)
+    text = plain(name[: -len(_PLT)] if stub else name)
     if text.startswith(("_Z", "___Z")):
-        return _rust_legacy(_cxx(text) or text)
-    if text.startswith("_R"):
-        return _rust_v0(text) or text
-    return _managed(text) or text if text.startswith(("caml", "L")) else text
+        found = _rust_legacy(_within_budget(text, _cxx) or text)
+    elif text.startswith("_R"):
+        found = _within_budget(text, _rust_v0) or text
+    elif text.startswith(("caml", "L")):
+        found = _managed(text) or text
+    else:
+        found = text
+    return found + "@plt" if stub else found
+
+
+_demangled: Final = lru_cache(maxsize=1 << 16)(_new)
+
+
+def _within_budget(name: str, read: Callable[[str], str | None]) -> str | None:
+    """A demangled name, None when it would take too long, or is too long for anybody."""
+    from perfpy.symbols import name_budget  # programs in C have no such names
+
+    is_short = name_budget.is_short_rust if name.startswith("_R") else name_budget.is_short_cxx
+    text = read(name) if is_short(name) else None
+    return text if text and len(text) <= name_budget.LONGEST else None
 
 
 def _managed(name: str) -> str | None:

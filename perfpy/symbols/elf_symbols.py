@@ -62,7 +62,11 @@ class FileTable(SymbolTable):
 
     def _stubs(self) -> SymbolTable:
         if self._plt is None:
-            more = plt_symbols(self._runtime, SymbolTable(self._sorted))
+            try:
+                more = plt_symbols(self._runtime, SymbolTable(self._sorted))
+            except elf.DAMAGE as damage:
+                self._runtime.flaw(f"procedure linkage table: {elf.reason_of(damage)}")
+                more = EMPTY
             more = more.pick(np.argsort(more.start, kind="stable"))
             self._plt = SymbolTable(more, self.demangle)
             self.symbols = self._sorted.joined(more)
@@ -197,10 +201,13 @@ def _through_descriptors(
     ok = (place >= 0) & (place < len(words))
     value, index = value.copy(), index.copy()
     value[rows[ok]] = words[place[ok]]
-    for section in runtime.sections:
-        inside = (value[rows] >= section.addr) & (value[rows] < section.addr + section.size)
-        if section.flags & elf.SHF_ALLOC:
-            index[rows[inside]] = section.index
+    loaded = sorted(
+        (section.addr, section.size, section.index) for section in runtime.sections if section.flags & elf.SHF_ALLOC and section.size
+    )
+    addr, size, number = (np.array(column, np.uint64) for column in zip(*loaded, strict=True))
+    at = np.searchsorted(addr, value[rows], side="right") - 1
+    inside = (at >= 0) & (value[rows] - addr[at] < size[at])
+    index[rows[inside]] = number[at[inside]].astype(np.int64)
     return value, index
 
 

@@ -15,19 +15,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfpy.symbols.symbol_table import Symbols, SymbolTable, named
+from perfpy.untrusted.files import read_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from numpy.typing import NDArray
 
+LARGEST = 512 << 20  # bytes of a perf map: eight million functions
 _LINE = re.compile(rb"(?:0x)?([0-9a-fA-F]{1,16})[ \t]+(?:0x)?([0-9a-fA-F]{1,16})[ \t]([^\n]+)$", re.MULTILINE)
 
 
-def load(path: str) -> SymbolTable:
-    """The symbols of a perf map; OSError where it cannot be read."""
-    with open(path, "rb") as file:
-        return MapTable(parse(file.read()))
+def load(path: str, owners: Collection[int] | None = None) -> SymbolTable:
+    """The symbols of a perf map; OSError where it cannot be read, or (of owners) somebody else wrote it."""
+    return MapTable(parse(read_regular(path, owners=owners, limit=LARGEST)))
 
 
 def parse(text: bytes) -> Symbols:

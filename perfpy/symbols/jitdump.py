@@ -31,6 +31,9 @@ _LEAST: Final = {kind: struct.calcsize("=" + _PREFIX + layout) for kind, layout 
 _SAME_FILE: Final = b"\xff"  # as a name: that of the entry before
 _V8_SHIFT: Final = 0x40  # V8 says where lines are in the file that perf once made, behind its ELF header
 
+LARGEST: Final = 512 << 20  # bytes of a dump: a million functions of Node.js make a third of it
+_MACHINES: Final = 0xFFFF  # what an ELF header has room for, and perf keeps of it
+
 TEXT_OFFSET: Final = 128  # of the code in an image: behind ELF header and program header, aligned to 16
 
 
@@ -98,12 +101,12 @@ def parse(data: bytes, path: str = "jitdump") -> JitDump:
             unwinding = _unwinding(body, endian)
         elif kind == _DEBUG_INFO:
             lines.update([_debug_info(body, endian)])  # of a function that comes later
-    return JitDump(pid, machine, endian, bool(flags & _FLAG_ARCH_TIMESTAMP), _with_lines_in_place(events))
+    return JitDump(pid, machine & _MACHINES, endian, bool(flags & _FLAG_ARCH_TIMESTAMP), _with_lines_in_place(events))
 
 
 def _code_load(time: int, body: bytes, endian: str) -> CodeLoad:
     pid, tid, _, address, size, index = struct.unpack_from(endian + _LOAD, body)
-    name, _, rest = body[struct.calcsize("=" + _LOAD) :].partition(b"\0")
+    name, _, rest = body[struct.calcsize("=" + _LOAD) :].partition(b"\0")  # what is larger than its record is cut
     return CodeLoad(time, pid, tid, address, index, name.decode("utf-8", "surrogateescape"), rest[:size])
 
 
@@ -133,7 +136,8 @@ def _debug_info(body: bytes, endian: str) -> tuple[int, tuple[Line, ...]]:
     name = b""
     while len(found) < count and at + size <= len(body):
         address, line, _ = struct.unpack_from(endian + _DEBUG_ENTRY, body, at)
-        text = body[at + size :].split(b"\0", 1)[0]
+        end = body.find(b"\0", at + size)
+        text = body[at + size : end if end >= 0 else len(body)]
         at += size + len(text) + 1
         name = name if text == _SAME_FILE else text
         found.append(Line(address, name.decode("utf-8", "surrogateescape"), line))

@@ -21,6 +21,7 @@ _PAGE: Final = np.uint64(4096)
 _DIGITS: Final = np.full(256, 255, np.uint8)  # character -> the value of a hexadecimal digit
 _DIGITS[np.frombuffer(b"0123456789abcdefABCDEF", np.uint8)] = [*range(16), *range(10, 16)]
 _WORD: Final = 8  # bytes
+_DIGITS_MOST: Final = 16  # of an address
 _CODE_OR_DATA: Final = np.frombuffer(b"TWDB", np.uint8)
 _CODE: Final = np.frombuffer(b"TW", np.uint8)
 
@@ -45,16 +46,17 @@ class Kallsyms:
         """The address of the first function of that name in the kernel itself."""
         text = bytes(self.symbols.sources[0])
         wanted = name.encode("utf-8", "surrogateescape") + b"\0"
-        code = self.symbols.type == STT_FUNC
-        at = text.find(wanted)
+        places = []
+        at = text.find(wanted) if name else -1
         while at >= 0:
             # the end of a longer name, if nothing separates it from what is before
             if text[max(at - 1, 0) : at] in (b"", b" ", b"\0"):
-                row = np.flatnonzero((self.symbols.name == at) & code)
-                if len(row):
-                    return int(self.symbols.start[row[0]])
+                places.append(at)
             at = text.find(wanted, at + 1)
-        return None
+        rows = np.flatnonzero(np.isin(self.symbols.name, places) & (self.symbols.type == STT_FUNC))
+        if not len(rows):
+            return None
+        return int(self.symbols.start[rows[np.argmin(self.symbols.name[rows])]])  # the first in the text
 
     def is_at(self, name: str, address: int) -> bool:
         """Whether a function of that name starts at an address; much quicker than address_of."""
@@ -84,7 +86,7 @@ def parse(text: bytes) -> Kallsyms:
     data = np.frombuffer(text + b"\n" if text and text[-1] != _NEWLINE else text, np.uint8)
     line_end = np.flatnonzero(data == _NEWLINE)
     line = np.append(0, line_end[:-1] + 1) if len(line_end) else line_end
-    digits = max(text.find(b" "), 0)
+    digits = max(text.find(b" ", 0, _DIGITS_MOST + 1), 0)
     regular = line_end - line > digits + 3
     line, line_end = line[regular], line_end[regular]
     letter = data[line + digits + 1]

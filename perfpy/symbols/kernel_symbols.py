@@ -17,12 +17,14 @@ import numpy as np
 
 from perfpy.symbols import buildid, elf_symbols, kallsyms
 from perfpy.symbols.compressed_files import read_module
-from perfpy.symbols.debugfiles import SymbolOptions, cached_elf, same_build_id
+from perfpy.symbols.debugfiles import SymbolOptions, same_build_id
 from perfpy.symbols.demangle import Demangle, demangle, plain
 from perfpy.symbols.dso import KERNEL_NAME, Dso, DsoKind
-from perfpy.symbols.elf import BadElf, ElfFile
+from perfpy.symbols.elf import DAMAGE, ElfFile, NotElf, reason_of
 from perfpy.symbols.kallsyms import Kallsyms
 from perfpy.symbols.symbol_table import Symbols, SymbolTable
+from perfpy.untrusted import paths
+from perfpy.untrusted.files import read_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.address_space import TaskTimeline
     from perfpy.symbols.cache import SymbolCache
 
+_LARGEST_KALLSYMS: Final = 512 << 20  # bytes; those of a kernel with all its modules are 20 MB
 _PROC_KALLSYMS: Final = "/proc/kallsyms"
 _VMLINUX: Final = ("vmlinux", "/boot/vmlinux")
 _VMLINUX_OF_RELEASE: Final = (
@@ -53,6 +56,7 @@ class KernelSymbols:
         self.tables: dict[int, SymbolTable] = {}
         self.origins: dict[int, str] = {}  # perf's letters: k kallsyms, v vmlinux, K module, m compressed module
         self.looked: list[str] = []
+        self.unreadable: dict[str, str] = {}  # damaged files and what is wrong with them
         self.restricted = False  # /proc/kallsyms was there, but shows no addresses (kptr_restrict)
         self.extent: tuple[int, int] | None = None  # what its symbols cover: then the kernel's mapping has no other bounds
 
@@ -73,7 +77,10 @@ class KernelSymbols:
     def _kallsyms_path(self, kernel: Dso) -> str:
         if not kernel.build_id or same_build_id(buildid.of_kernel().hex(), kernel.build_id):
             return _PROC_KALLSYMS
-        path = cached_elf(kernel.build_id, self._options.build_id_cache, "kallsyms")
+        try:
+            path = paths.indexed(self._options.build_id_cache, kernel.build_id, "kallsyms")
+        except paths.UnsafeName:
+            return ""
         self.looked.append(path)
         return path if os.path.exists(path) else ""
 
@@ -96,8 +103,7 @@ class KernelSymbols:
             names = kept[1]["module_names"].tobytes().decode("utf-8", "surrogateescape")
             return Kallsyms(kept[0], kept[1]["module"], names.split("\0")[:-1])
         try:
-            with open(path, "rb") as file:
-                table = kallsyms.parse(file.read())
+            table = kallsyms.parse(read_named(path, limit=_LARGEST_KALLSYMS))
         except OSError:
             return None
         if cache and key and not table.restricted:
@@ -138,11 +144,14 @@ class KernelSymbols:
             self.looked.append(path)
             try:
                 file = ElfFile(path)
-            except (OSError, BadElf):
+                if kernel.build_id and not same_build_id(file.build_id, kernel.build_id):
+                    continue
+                table = elf_symbols.by_address(file, self._demangle)
+            except (OSError, NotElf):
                 continue
-            if kernel.build_id and not same_build_id(file.build_id, kernel.build_id):
+            except DAMAGE as damage:
+                self.unreadable[path] = reason_of(damage)
                 continue
-            table = elf_symbols.by_address(file, self._demangle)
             distance = self._relocation(table.address_of)
             if len(table) and distance is not None:
                 kernel.long_name = path
@@ -159,28 +168,36 @@ class KernelSymbols:
             yield options.vmlinux
             return
         if kernel.build_id:
-            yield cached_elf(kernel.build_id, options.build_id_cache, "elf")
+            with contextlib.suppress(paths.UnsafeName):
+                yield paths.indexed(options.build_id_cache, kernel.build_id, "elf")
         if options.ignore_vmlinux:
             return
         for path in _VMLINUX:
             yield path if path.startswith("/") or not options.root else f"{options.root}/{path}"
         if options.os_release and not options.root:
-            for pattern in _VMLINUX_OF_RELEASE:
-                yield pattern.format(options.os_release)
+            with contextlib.suppress(paths.UnsafeName):
+                yield from (pattern.format(paths.component(options.os_release)) for pattern in _VMLINUX_OF_RELEASE)
 
     def _from_module_file(self, number: int, dso: Dso) -> None:
         """A module that kallsyms does not have: its .ko; its mapping starts at .text."""
-        path = self._options.root + dso.name
+        try:
+            path = paths.below(self._options.root, dso.name)
+        except paths.UnsafeName:
+            return
         if not dso.name.startswith("/") or not os.path.isfile(path):
             return
         self.looked.append(path)
         try:
             file = read_module(path)
-        except (OSError, BadElf):
-            return
-        text = file.section(".text")
-        if text and (not dso.build_id or same_build_id(file.build_id, dso.build_id)):
+            text = file.section(".text")
+            if text is None or (dso.build_id and not same_build_id(file.build_id, dso.build_id)):
+                return
             table = elf_symbols.load(file, file, self._demangle)
+        except (OSError, NotElf):
+            return
+        except DAMAGE as damage:
+            self.unreadable[path] = reason_of(damage)
+        else:
             self._keep(number, _moved(table.symbols, -text.offset), "K" if path.endswith(".ko") else "m")
 
     def _keep(self, number: int, symbols: Symbols, origin: str) -> None:

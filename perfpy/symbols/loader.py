@@ -6,6 +6,7 @@ those without one, the places that were searched.
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,13 +16,19 @@ from perfpy.symbols.cache import SymbolCache
 from perfpy.symbols.compressed_files import mini_debug_info
 from perfpy.symbols.demangle import Demangle, demangle, plain
 from perfpy.symbols.dso import Dso, DsoKind, perf_map_pid
-from perfpy.symbols.elf import BadElf
+from perfpy.symbols.elf import DAMAGE, reason_of
 from perfpy.symbols.kernel_symbols import KernelSymbols
+from perfpy.symbols.missing import Unreadable
 from perfpy.symbols.symbol_table import EMPTY, SymbolTable, named
+from perfpy.untrusted import paths
+from perfpy.untrusted.files import Foreign, trusted
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
     from perfpy.symbols.address_space import TaskTimeline
     from perfpy.symbols.debugfiles import SymbolOptions
+    from perfpy.symbols.elf import ElfFile
 
 
 class SymbolLoader:
@@ -34,6 +41,8 @@ class SymbolLoader:
         self._tables: dict[int, SymbolTable] = {}
         self._looked: dict[int, list[str]] = {}
         self._origins: dict[int, str] = {}
+        self._files: list[ElfFile] = []
+        self._unreadable: dict[str, str] = {}
         self._kernel: KernelSymbols | None = None
         self._cache = SymbolCache(cache.folder()) if options.cache else None
         self._debuginfod = debuginfod.Client() if options.debuginfod else None
@@ -59,6 +68,12 @@ class SymbolLoader:
         if self._dsos[number].kind in (DsoKind.KERNEL, DsoKind.MODULE):
             return self.kernel.looked
         return self._looked.get(number, [])
+
+    def unreadable(self) -> list[Unreadable]:
+        """The files that are damaged, wholly or in part; more can come whenever symbols are asked for."""
+        in_parts = {file.path: "; ".join(file.flaws) for file in self._files if file.flaws}
+        kernel = self._kernel.unreadable if self._kernel else {}
+        return [Unreadable(path, reason) for path, reason in (in_parts | kernel | self._unreadable).items()]
 
     def origin(self, number: int) -> str:
         """perf's letter for where the symbols of a Dso come from; "!" where there is no file of this build."""
@@ -89,27 +104,41 @@ class SymbolLoader:
     def _load_file(self, number: int, dso: Dso) -> SymbolTable:
         found = debugfiles.find(dso, self._options, self._debuginfod)
         self._looked[number], self._origins[number] = found.looked, found.origin
+        self._unreadable |= found.unreadable
         if found.symbols is None or found.runtime is None:
             return SymbolTable(EMPTY)
+        self._files += {found.symbols, found.runtime}
         try:
             mini = None if elf_symbols.has_symtab(found.symbols) else mini_debug_info(found.runtime)
             symbols = elf_cache.symbols_of(found.symbols, found.runtime, self._cache)
             return elf_symbols.table_of(symbols, found.runtime, self._demangle, mini)
-        except (BadElf, ValueError, IndexError):  # damaged tables
+        except DAMAGE as damage:
+            self._unreadable[found.symbols.path] = reason_of(damage)
             return SymbolTable(EMPTY)
 
     def _load_jit(self, number: int, dso: Dso) -> SymbolTable:
-        pid = perf_map_pid(dso.name)
-        places = [dso.name] if pid is None else [*live_process.perf_map_places(pid)]
-        self._looked[number] = places + ([self._options.root + dso.name] if self._options.root else [])
-        for path in self._looked[number]:
+        self._looked[number] = looked = []
+        for path, owners in self._perf_maps(dso):
+            looked.append(path)
             try:
-                table = jit.load(path)
-            except OSError:
+                table = jit.load(path, owners)
+            except Foreign as error:
+                looked[-1] += f" ({error.strerror}, not to the process: -f if you trust it)"
+            except (OSError, ValueError):
                 continue
-            self._origins[number] = "j"
-            return table
+            else:
+                self._origins[number] = "j"
+                return table
         return SymbolTable(EMPTY)
+
+    def _perf_maps(self, dso: Dso) -> Iterator[tuple[str, Collection[int] | None]]:
+        """Where a perf map may be, and whose it has to be: everybody can write into /tmp, not below symfs."""
+        pid = perf_map_pid(dso.name)
+        owners = None if self._options.force else trusted() if pid is None else live_process.believed(pid)
+        with contextlib.suppress(paths.UnsafeName):
+            yield from ((path, owners) for path in ([paths.below("", dso.name)] if pid is None else live_process.perf_map_places(pid)))
+            if self._options.root:
+                yield paths.below(self._options.root, dso.name), None
 
     def _program(self, number: int, dso: Dso) -> SymbolTable:
         """A BPF program or trampoline is one symbol, named as its Dso."""

@@ -28,6 +28,16 @@ class MissingSymbols(NamedTuple):
     advice: str
 
 
+class Unreadable(NamedTuple):
+    """A file of symbols that is damaged, or a part of it; reason: what is wrong."""
+
+    path: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path} cannot be read: {self.reason}"
+
+
 def advice(dso: Dso, *, restricted: bool = False, found: bool = False) -> str:
     """What would bring the symbols of a Dso. restricted: the kernel hides addresses; found: the file is there, but stripped."""
     match dso.kind:

@@ -30,6 +30,9 @@ _SIZES: Final = {
     2: (48, 12),  # SPARC
     43: (128, 32),  # SPARC V9
 }
+_STUBS_MOST: Final = 1 << 17  # the largest programs have some ten thousand
+_IFUNCS_MOST: Final = 4096  # a static C library has a hundred
+_NAMES_RATIO: Final = 4  # linkers let names share their endings; all of them together are hardly longer than the table
 _REL: Final = {32: fields("offset u4, info u4"), 64: fields("offset u8, info u8")}
 _RELA: Final = {32: fields("offset u4, info u4, addend i4"), 64: fields("offset u8, info u8, addend i8")}
 
@@ -80,7 +83,7 @@ def _sizes(file: ElfFile, section: Section) -> tuple[int, int]:
 
 
 def _relocations(file: ElfFile, section: Section) -> NDArray[Any]:
-    return file.entries(section, (_RELA if section.type == elf.SHT_RELA else _REL)[file.bits])
+    return file.entries(section, (_RELA if section.type == elf.SHT_RELA else _REL)[file.bits])[:_STUBS_MOST]
 
 
 def _symbol_index(file: ElfFile, relocations: NDArray[Any]) -> NDArray[np.int64]:
@@ -91,8 +94,21 @@ def _dynamic_names(file: ElfFile, table: Section, index: NDArray[np.int64]) -> l
     """The names of symbols by number; b"" for number 0 and numbers out of range."""
     symbols, strings = file.symbols(table), bytes(file.strings(table))
     known = (index > 0) & (index < len(symbols))
+    if not known.any():
+        return [b""] * len(index)
     offsets = np.where(known, symbols["name"][np.where(known, index, 0)], 0).tolist()
-    return [strings[offset : strings.find(b"\0", offset)] for offset in offsets]
+    return _strings(strings, offsets)
+
+
+def _strings(table: bytes, offsets: list[int]) -> list[bytes]:
+    """The strings at offsets; b"" when they overlap so much that they take more than a few times the table's size."""
+    room = _NAMES_RATIO * len(table)
+    names = []
+    for offset in offsets:
+        end = table.find(b"\0", offset, offset + max(room, 0))
+        names.append(table[offset:end] if end >= 0 else b"")
+        room -= len(names[-1]) if end >= 0 else len(table)
+    return names
 
 
 def _relocated_names(file: ElfFile, known: SymbolTable) -> list[bytes] | None:
@@ -109,16 +125,17 @@ def _relocated_names(file: ElfFile, known: SymbolTable) -> list[bytes] | None:
     names = _dynamic_names(file, table, _symbol_index(file, relocations))
     if file.machine == elf.EM_X86_64 and section.type == elf.SHT_RELA:
         kind = relocations["info"] & (0xFFFFFFFF if file.bits == 64 else 0xFF)
-        for number in np.flatnonzero(kind == _R_X86_64_IRELATIVE).tolist():
-            names[number] = names[number] or _ifunc_name(file, int(relocations["addend"][number]), known)
+        segments = [tuple(int(segment[name]) for name in ("vaddr", "memsz", "filesz", "offset")) for segment in file.segments]
+        for number in np.flatnonzero(kind == _R_X86_64_IRELATIVE)[:_IFUNCS_MOST].tolist():
+            names[number] = names[number] or _ifunc_name(segments, int(relocations["addend"][number]), known)
     return names
 
 
-def _ifunc_name(file: ElfFile, address: int, known: SymbolTable) -> bytes:
-    """The IFUNC whose resolver is at an address."""
-    for segment in file.segments:
-        if segment["vaddr"] <= address < segment["vaddr"] + max(segment["memsz"], segment["filesz"]):
-            offset = address - int(segment["vaddr"]) + int(segment["offset"])
+def _ifunc_name(segments: list[tuple[int, ...]], address: int, known: SymbolTable) -> bytes:
+    """The IFUNC whose resolver is at an address; segments: (vaddr, memsz, filesz, offset)."""
+    for vaddr, in_memory, in_file, place in segments:
+        if vaddr <= address < vaddr + max(in_memory, in_file):
+            offset = address - vaddr + place
             row = int(known.find(np.array([offset], np.uint64))[0])
             if row >= 0 and known.symbols.start[row] == offset and known.is_ifunc(row):
                 return known.raw_name(row)
@@ -131,8 +148,8 @@ def _got_entries(file: ElfFile) -> list[tuple[int, int, bytes]]:
     section = file.section(".plt.got")
     if section is None or not section.entsize:
         return []
-    code = bytes(file.data(section))
-    starts = range(0, section.size, section.entsize)
+    code = bytes(file.data(section)[: _STUBS_MOST * section.entsize])
+    starts = range(0, len(code), section.entsize)
     places = [section.offset + at for at in starts]
     slots = [place + _displacement(code[at : at + section.entsize]) for at, place in zip(starts, places, strict=True)]
     names = _slot_names(file, slots) if file.machine == elf.EM_X86_64 else {}
@@ -147,8 +164,8 @@ def _slot_names(file: ElfFile, slots: list[int]) -> dict[int, bytes]:
     table = file.sections[section.link] if section and 0 < section.link < len(file.sections) else None
     if section is None or table is None:
         return {}
-    relocations = _relocations(file, section)
-    used = relocations[np.isin(relocations["offset"], slots)]
+    relocations = file.entries(section, _RELA[file.bits])
+    used = relocations[np.isin(relocations["offset"], np.array(slots, np.int64).astype(np.uint64))][:_STUBS_MOST]
     return dict(zip(used["offset"].tolist(), _dynamic_names(file, table, _symbol_index(file, used)), strict=True))
 
 

@@ -27,6 +27,11 @@ STT_OBJECT: Final = 1
 STT_FUNC: Final = 2
 STT_GNU_IFUNC: Final = 10
 _PAGE: Final = np.uint64(4096)
+_BLOCK: Final = 256  # rows that are looked over together
+_GROUPS_MOST: Final = 1000  # starts at which the nearest enclosing symbol is looked for; a handful at most in real programs
+_ALIASES_MOST: Final = 1 << 14  # names of one start that are compared; identical functions are folded by the thousand
+_LONG: Final = 512  # bytes of a name; most are shorter
+_NAMES_RATIO: Final = 16  # all of the names asked for together are hardly ever longer than their table
 
 
 class Symbols:
@@ -112,6 +117,7 @@ class SymbolTable:
         self.symbols = symbols
         self.demangle = demangle
         self._sorted = symbols  # what `find` looks through; `symbols` may have further rows behind
+        self._long_names = 0  # bytes of them that were asked for
         self._chosen: dict[int, int] = {}  # the last of several at one start -> the best of them
 
     def __len__(self) -> int:
@@ -125,7 +131,13 @@ class SymbolTable:
         """The name as it stands in the file."""
         source = self.symbols.sources[self.symbols.source[row]]
         offset = int(self.symbols.name[row])
-        return _c_string(source, offset)
+        name = _c_string(source, offset, max(self._room(source), _LONG))
+        if len(name) > _LONG:  # names that lie one in another could be as many as the table has bytes, and each as long as it
+            self._long_names += len(name)
+        return name
+
+    def _room(self, source: bytes | memoryview) -> int:
+        return _NAMES_RATIO * len(source) - self._long_names
 
     def address_of(self, name: str) -> int | None:
         """The start of the first symbol of that (raw) name; looks at every name."""
@@ -157,15 +169,35 @@ class SymbolTable:
 
     def _enclosing(self, last: int, address: int) -> int:
         """The nearest symbol before that still holds the address (a function around others)."""
-        start, end, reach = self._sorted.start, self._sorted.end, self._reach
-        while last >= 0:
-            last = int(np.searchsorted(start, start[last])) - 1
-            if last < 0 or reach[last] <= address:
+        start, end = self._sorted.start, self._sorted.end
+        for _ in range(_GROUPS_MOST):
+            first = int(np.searchsorted(start, start[last]))
+            last = self._last_reaching(first, address)
+            if last < 0:
                 return -1
+            last = int(np.searchsorted(start, start[last], side="right")) - 1
             row = int(self._best_of(np.array([last]))[0])
             if address < end[row]:
                 return row
         return -1
+
+    def _last_reaching(self, before: int, address: int) -> int:
+        """The last row before one that ends behind an address, -1 where there is none; looks at blocks, then into one."""
+        end, within = self._sorted.end, before - before % _BLOCK
+        rows = np.flatnonzero(end[within:before] > address)
+        if not len(rows):
+            blocks = np.flatnonzero(self._block_ends[: within // _BLOCK] > address)
+            if not len(blocks):
+                return -1
+            within = int(blocks[-1]) * _BLOCK
+            rows = np.flatnonzero(end[within : within + _BLOCK] > address)
+        return within + int(rows[-1])
+
+    @cached_property
+    def _block_ends(self) -> NDArray[np.uint64]:
+        """How far the rows of each block reach."""
+        ends: NDArray[np.uint64] = np.maximum.reduceat(self._sorted.end, np.arange(0, len(self._sorted), _BLOCK))
+        return ends
 
     @cached_property
     def _reach(self) -> NDArray[np.uint64]:
@@ -195,7 +227,7 @@ class SymbolTable:
         best = rows[rank == np.repeat(least, np.diff(offsets))]
         begin, end = np.searchsorted(best, first), np.searchsorted(best, last, side="right")
         for at, group in enumerate(groups):
-            equal = best[begin[at] : end[at]].tolist()
+            equal = best[begin[at] : end[at]][:_ALIASES_MOST].tolist()
             self._chosen[group] = equal[0] if len(equal) == 1 else min(equal, key=lambda row: _name_rank(self.name(row)))
 
     def _rank(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
@@ -211,14 +243,15 @@ def _name_rank(name: str) -> tuple[int, int, bool]:
     return (len(name) - len(name.lstrip("_")), -len(name.encode("utf-8", "surrogateescape")), name.startswith(("SyS", "compat_SyS")))
 
 
-def _c_string(source: bytes | memoryview, offset: int) -> bytes:
-    """The bytes from an offset up to the next NUL."""
+def _c_string(source: bytes | memoryview, offset: int, most: int) -> bytes:
+    """The bytes from an offset up to the next NUL, not more than so many."""
     if isinstance(source, bytes):
-        return source[offset : source.find(b"\0", offset)]
-    size = 256
+        end = source.find(b"\0", offset, offset + most)
+        return source[offset : end if end >= 0 else offset + most]
+    size = min(256, most)
     while True:
         piece = bytes(source[offset : offset + size])
         end = piece.find(b"\0")
-        if end >= 0 or len(piece) < size:
+        if end >= 0 or len(piece) < size or size == most:
             return piece[:end] if end >= 0 else piece
-        size *= 8
+        size = min(size * 8, most)

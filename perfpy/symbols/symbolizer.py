@@ -25,6 +25,7 @@ from perfpy.symbols.missing import KERNEL_NOT_RECORDED, MissingSymbols, advice
 from perfpy.symbols.symbol_table import STT_OBJECT
 
 if TYPE_CHECKING:
+    from perfpy.symbols.missing import Unreadable
     from perfpy.symbols.symbol_table import SymbolTable
 
 Ids = NDArray[np.int32]
@@ -211,6 +212,10 @@ class Symbolizer:
             hidden = int(counts[(frames.symbol < 0) & (frames.dso < 0) & (frames.level == _KERNEL_LEVEL)].sum())
             found += [MissingSymbols(Dso(KERNEL_NAME, DsoKind.KERNEL), hidden, (), KERNEL_NOT_RECORDED)] if hidden else []
         return sorted(found, key=lambda item: -item.samples)
+
+    def unreadable(self) -> list[Unreadable]:
+        """The files of symbols that are damaged, as far as they were looked into."""
+        return self._loader.unreadable()
 
     def _missing_of(self, number: int, samples: int) -> MissingSymbols:
         dso, loader = self.dsos[number], self._loader

@@ -17,6 +17,7 @@ import numpy as np
 
 from perfpy.abi.columns import distinct
 from perfpy.analysis.stacks import Function, Stacks, TimedSamples, prefix_table
+from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,13 +35,13 @@ def _counts_time(event: str) -> bool:
 def folded(parts: Sequence[Stacks]) -> Iterator[str]:
     """One line a distinct stack: `comm;outer;...;inner weight`, in order of the text.
 
-    Semicolons in names become colons: the format has no way to quote them.
+    Semicolons in names become colons, line breaks ^J: the format has no way to quote them.
     Equal lines, of several events as well, are added up.
     """
     sums: dict[str, int] = {}
     for part in parts:
-        names = [function.name.replace(";", ":") for function in part.functions]
-        comms = [comm.replace(";", ":") for comm in part.comms]
+        names = [one_line(function.name.replace(";", ":")) for function in part.functions]
+        comms = [one_line(comm.replace(";", ":")) for comm in part.comms]
         paths = {chain: ";".join(names[f] for f in part.chain_of(chain)[::-1].tolist()) for chain in distinct(part.chain).tolist()}
         for chain, comm, weight in zip(part.chain.tolist(), part.comm.tolist(), part.weight.tolist(), strict=True):
             path = paths[chain]

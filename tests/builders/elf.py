@@ -135,7 +135,7 @@ class Elf:
         entries = [bytes(24 if self.bits == 64 else 16)]
         for symbol in self._symbols[table]:
             name = len(strings) if symbol.name else 0
-            strings += symbol.name.encode() + b"\0" if symbol.name else b""
+            strings += symbol.name.encode("utf-8", "surrogateescape") + b"\0" if symbol.name else b""
             info = symbol.binding << 4 | symbol.type
             index = numbers[symbol.section] if isinstance(symbol.section, str) else symbol.section
             if self.bits == 64:

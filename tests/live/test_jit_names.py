@@ -129,6 +129,26 @@ def test_a_recording_keeps_a_program_that_was_deleted_while_it_ran(tmp_path: Pat
     assert f"{program} (deleted)" in dsos
 
 
+def test_the_name_of_a_program_in_memory_does_not_lead_out_of_the_build_id_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Whoever may run programs chooses that name, and root may be the one who records."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    memory = os.memfd_create(f"x/../../..{'/..' * len(home.parts)}{tmp_path}/escaped", 0)
+    os.write(memory, Path(shutil.which("bash") or "/bin/sh").read_bytes())
+    with subprocess.Popen([f"/proc/self/fd/{memory}", "-c", "while :; do :; done"], pass_fds=[memory]) as process:
+        try:
+            until_mapped(process, "memfd:x")
+            perfpy = [sys.executable, "-m", "perfpy", "record", "-F", "999", "-p", str(process.pid), "-o", str(tmp_path / "perf.data")]
+            run = subprocess.run([*perfpy, "--", "sleep", "0.5"], check=True, capture_output=True, text=True, timeout=60)
+        finally:
+            process.kill()
+            os.close(memory)
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("escaped")] == []
+    assert run.stderr.count("cannot be a path: it leads out of its folder; not kept in the build-id cache") == 1
+    assert (home / ".debug").is_dir()  # of the others there are some
+
+
 def test_a_program_in_memory_that_still_runs_is_named():
     original = shutil.which("sleep") or "/bin/sleep"
     memory = os.memfd_create("sleeper", 0)

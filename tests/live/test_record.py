@@ -233,3 +233,79 @@ def test_the_recorder_loads_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=CHECKOUT, timeout=60, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def until(condition, seconds: float = 30) -> None:
+    """Wait for it."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.mark.system_wide
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, 0])
+def test_a_recording_that_feeds_itself_ends_when_told(tmp_path, number):
+    """Every write of a sample of 64 KiB is a system call, which is a sample of 64 KiB; 0: the command ends."""
+    path = tmp_path / "perf.data"
+    storm = ("-a", "--call-graph", "dwarf,65528", "-e", "raw_syscalls:sys_enter", "--max-size", "4G")
+    with subprocess.Popen(
+        command(*storm, "--", "sleep", "1" if number == 0 else "60"),
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+    ) as recorder:
+        until(lambda: path.exists() and path.stat().st_size > 1 << 20)
+        started = time.monotonic() + (1 if number == 0 else 0)
+        if number:
+            recorder.send_signal(number)
+        said = recorder.communicate(timeout=60)[1].decode()
+    # a moment for what was in the rings; without an end to it this is a minute
+    assert time.monotonic() - started < 10
+    assert recorder.returncode == (128 + number if number else 0)
+    assert "Captured and wrote" in said
+    assert samples(path) > 0
+
+
+def test_ranges_of_time_end_the_recording_with_the_last(tmp_path, busy):
+    args = command(*EVENT, "-D", "50-100,150-200", "-p", str(busy))
+    ended = subprocess.run(
+        args, cwd=tmp_path, capture_output=True, text=True, timeout=30, env={**os.environ, "PYTHONPATH": str(CHECKOUT)}, check=True
+    )
+    assert ended.stderr.splitlines()[:5] == ["Events disabled", *["Events enabled", "Events disabled"] * 2]
+
+
+def test_a_command_that_does_not_heed_sigterm_does_not_hold_up_the_file(tmp_path):
+    """It is waited for behind the file's end, and who asks again has it killed."""
+    script = ["sh", "-c", "trap '' TERM INT; while :; do :; done"]
+    args = command(*EVENT, "--", *script)
+    with subprocess.Popen(args, cwd=tmp_path, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(CHECKOUT)}) as recorder:
+        path = tmp_path / "perf.data"
+        until(lambda: path.exists() and path.stat().st_size > 4096)
+        recorder.send_signal(signal.SIGINT)
+        lines = [recorder.stderr.readline() for _ in range(2)]
+        assert b"Captured and wrote" in lines[1]
+        assert samples(path) > 0
+        assert recorder.poll() is None
+        recorder.send_signal(signal.SIGINT)
+        assert recorder.wait(timeout=30) == 130
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_the_recording_begins_leaves_a_complete_file(tmp_path, number):
+    """It comes at the moment at which the file is made, before the command has started."""
+    code = f"""
+import os, sys
+def end(event, args):
+    if event == "open" and args[0] == "perf.data":
+        os.kill(os.getpid(), {int(number)})
+sys.addaudithook(end)
+sys.argv[1:] = {["record", "-N", *EVENT, "--", "sleep", "60"]}
+from perfpy.cli import main
+main()
+"""
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+    ended = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, timeout=30, check=False)
+    assert (ended.returncode, len(ended.stderr.splitlines())) == (128 + number, 2)
+    assert kinds(tmp_path / "perf.data")
+    assert os.listdir(tmp_path) == ["perf.data"]

@@ -12,6 +12,8 @@ from perfpy.abi import records
 from perfpy.errors import OutputFailed
 from perfpy.perfdata.features import Feature
 from perfpy.recording import Recording, Sample
+from perfpy.symbols.debugfiles import SymbolOptions
+from tests.builders.elf import Elf
 from tests.builders.perfdata import PerfDataBuilder, simple_recording
 
 if TYPE_CHECKING:
@@ -54,6 +56,16 @@ def test_the_header_and_the_context_manager(recording: Recording) -> None:
         assert same.header["hostname"] == "vm"
         assert sum(len(batch) for batch in same.batches(["ip"])) == 20
     assert recording.warnings == []
+
+
+def test_files_of_symbols_that_are_damaged_are_among_the_warnings(recording: Recording, tmp_path: Path) -> None:
+    (mapping,) = [record for record in recording.records() if isinstance(record, records.Mmap2)]
+    program = tmp_path / mapping.filename.lstrip("/")
+    program.parent.mkdir(parents=True)
+    program.write_bytes(Elf().text().symbol("f", 0x1000, 16).build()[:-8])
+    recording.report(symbols=SymbolOptions(symfs=str(tmp_path)))
+    (warning,) = recording.warnings
+    assert warning.startswith(f"{program} cannot be read: damaged ELF file (a table of ")
 
 
 def test_a_report_takes_its_keys_as_a_text_too(recording: Recording) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -35,6 +35,17 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.profile import Folded, Profile
     from perfpy.analysis.sortkeys.keycolumns import Facts
     from perfpy.perfdata.events import FileEvent
+
+
+class _Shared(NamedTuple):
+    """What the tables of all events have in common."""
+
+    builder: EntryBuilder
+    entries: Entries
+    keys: dict[str, KeyValues]
+    totals: list[EventTotals]
+    filtered: NDArray[np.bool_]
+    tids: Int64
 
 
 class TableMaker:
@@ -185,7 +196,18 @@ class TableMaker:
                 keys[key.name] = KeyValues(key, column, number[entries.row])
         filtered = self._filtered(entries)
         totals = self._totals(entries, filtered)
-        return [self._histogram(leader, builder, entries, keys, totals, filtered) for leader in sorted(set(self._groups.leader))]
+        shared = _Shared(builder, entries, keys, totals, filtered, self._folded.tid[entries.row])
+        members: dict[int, list[int]] = {}
+        for event, leader in enumerate(self._groups.leader):
+            members.setdefault(leader, []).append(event)
+        order = np.argsort(entries.table, kind="stable")
+        leaders = sorted(members)
+        borders = np.searchsorted(entries.table[order], leaders, side="left").tolist()
+        ends = np.searchsorted(entries.table[order], leaders, side="right").tolist()
+        return [
+            self._histogram(leader, members[leader], order[begin:end], shared)
+            for leader, begin, end in zip(leaders, borders, ends, strict=True)
+        ]
 
     def _used_places(self) -> tuple[Int64, NDArray[np.int32]]:
         """The places that rows and callers have, and the number of each place among them; few of all that samples were at."""
@@ -209,16 +231,25 @@ class TableMaker:
         kept_period = sum_by(folded.event[left], folded.period[left], count)
         latency = folded.sums.get(LATENCY, np.zeros(len(folded), np.int64))
         latencies = sum_by(folded.event, latency, count)
+        # perf counts a sample as shown if its row's first one is
+        shown_counts = self._by_table(entries, "samples", ~folded.filtered[entries.row])
+        shown, of_clock = (self._by_table(entries, name, ~filtered) for name in ("period", LATENCY))
         totals = []
         for event, leader, member in zip(self._events, self._groups.leader, self._groups.member, strict=True):
-            own = entries.table == leader
-            rows = own & ~filtered
-            # perf counts a sample as shown if its row's first one is
-            shown_count = int(entries.sums["samples"][own & ~folded.filtered[entries.row], member].sum())
-            shown, of_clock = (int(entries.sums[name][rows, member].sum()) if name in entries.sums else 0 for name in ("period", LATENCY))
             counted, all_period, kept, clock = (int(column[event.index]) for column in (samples, period, kept_period, latencies))
-            totals.append(EventTotals(event, counted, all_period, shown_count, shown, kept, clock, of_clock))
+            shown_here, period_here, clock_here = (int(column[leader, member]) for column in (shown_counts, shown, of_clock))
+            totals.append(EventTotals(event, counted, all_period, shown_here, period_here, kept, clock, clock_here))
         return totals
+
+    def _by_table(self, entries: Entries, name: str, rows: NDArray[np.bool_]) -> NDArray[Any]:
+        """The sums of some rows, by the table that they are in and the member; zeros where nothing of that name is summed."""
+        values = entries.sums.get(name)
+        members = max(self._groups.member, default=0) + 1
+        # a table has its leader's number; those of members that lead none stay empty
+        found = np.zeros((len(self._events), members), np.int64 if values is None else values.dtype)
+        if values is not None:
+            np.add.at(found, entries.table[rows], values[rows])
+        return found
 
     def _filtered(self, entries: Entries) -> NDArray[np.bool_]:
         """Which entries are not shown: made by a sample that is filtered, or, of the first event, without the name's part."""
@@ -231,24 +262,15 @@ class TableMaker:
         lacking &= (entries.table == 0) & (entries.sums["children" if "children" in entries.sums else "samples"][:, 0] > 0)
         return filtered | lacking
 
-    def _histogram(
-        self,
-        leader: int,
-        builder: EntryBuilder,
-        entries: Entries,
-        keys: dict[str, KeyValues],
-        totals: list[EventTotals],
-        filtered: NDArray[np.bool_],
-    ) -> Histogram:
+    def _histogram(self, leader: int, members: list[int], chosen: Int64, shared: _Shared) -> Histogram:
+        """The table of a leader's group. members: its events; chosen: its entries."""
+        builder, entries, keys, totals, filtered, tids = shared
         options = self._options
-        chosen = np.flatnonzero(entries.table == leader)
-        tids = self._folded.tid[entries.row]
         graph, depth = options.call_graph, entries.depth
         if graph is not None and graph.style == "none":
             depth = None  # perf compares chains only where it shows them
         elif depth is not None and graph is not None and graph.order == "caller":
             depth = -depth
-        members = [number for number, owner in enumerate(self._groups.leader) if owner == leader]
         member = min(options.sort_member, len(members) - 1)
         order = sort_entries(entries, chosen, self._layout, keys, depth, tids, member)
         events = [totals[number] for number in members]

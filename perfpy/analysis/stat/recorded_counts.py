@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from perfpy.abi import cpu_map
 from perfpy.abi.user_records import CpuMap, EventUpdate, Stat, StatConfig, StatRound, ThreadMap
 from perfpy.analysis.stat.comparison import Runs
 from perfpy.analysis.stat.counts import Aggregation, Cell, CountedEvent, Grouping, aggregate
@@ -182,10 +183,8 @@ def _since(before: dict[CountedEvent, dict[tuple[int, int], Cell]], cells: _Cell
 
 
 def _cpus(text: str) -> list[int]:
-    """The CPUs of a list such as 0-3,8."""
-    found: list[int] = []
-    for part in text.split(","):
-        first, dash, last = part.partition("-")
-        if first.strip().isdigit():
-            found += range(int(first), int(last if dash else first) + 1)
-    return found
+    """The CPUs of a list such as 0-3,8; none where it is no list."""
+    try:
+        return cpu_map.listed(text)
+    except ValueError:
+        return []

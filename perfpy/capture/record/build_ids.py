@@ -1,12 +1,13 @@
 """Build-ids of the recorded files, for the table in perf.data.
 
-What enters: DSOs. What leaves: HeaderBuildId values for the BUILD_ID feature;
-BuildIdCache (of perfpy.symbols) keeps the files themselves.
+What enters: DSOs. What leaves: HeaderBuildId values for the BUILD_ID feature,
+and the files themselves in BuildIdCache (of perfpy.symbols).
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.build_ids import MISC_BUILD_ID_SIZE, HeaderBuildId
@@ -59,4 +60,7 @@ def table(dsos: Iterable[Dso], elsewhere: Mapping[str, str] | None = None) -> tu
     return tuple(found)
 
 
-__all__ = ["BuildIdCache", "own_build_id", "places", "table"]
+def keep(entries: Iterable[HeaderBuildId], elsewhere: Mapping[str, str], folder: str) -> None:
+    """Put the files of a table into the cache in a folder ("": perf's default), and say what was not safe to keep."""
+    for refused in BuildIdCache(folder).add(entries, elsewhere):
+        print(f"Warning: {refused}", file=sys.stderr)

@@ -197,13 +197,13 @@ class DataFile:
         return hits
 
     def _build_ids(self, hits: DsoHits) -> tuple[HeaderBuildId, ...]:
-        from perfpy.capture.record.build_ids import BuildIdCache, places, table  # as above
+        from perfpy.capture.record.build_ids import keep, places, table  # as above
 
         dsos = [*(hits.dsos.values() if self._options.buildid_all else hits.hit())]
         elsewhere = places(dsos)
         found = table(dsos, elsewhere)
         if self._options.buildid_cache:
-            BuildIdCache(self._options.buildid_dir).add(found, elsewhere)
+            keep(found, elsewhere, self._options.buildid_dir)
         return found
 
     def _longest_piece(self) -> int:

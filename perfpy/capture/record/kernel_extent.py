@@ -4,7 +4,8 @@ What enters: a ProcFs. What leaves: a KernelExtent, None where the addresses
 are hidden. The kernel formats all its symbols anew for each reader, and the
 end stands almost behind the last of them: that costs more than all the rest
 of a short recording, so the end is kept below XDG_CACHE_HOME/perfpy for as
-long as the machine does not boot. The beginning is always looked up.
+long as the machine does not boot, where nobody else can read or write it. The
+beginning is always looked up.
 """
 
 from __future__ import annotations
@@ -13,9 +14,13 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from perfpy.untrusted.files import read_regular, trusted
+from perfpy.untrusted.folders import own
+
 if TYPE_CHECKING:
     from perfpy.kernel.procfs import ProcFs
 
+_LARGEST: Final = 1 << 10
 _START_SYMBOLS: Final = ("_text", "_stext")
 _END_SYMBOLS: Final = ("_edata", "_etext")
 
@@ -52,8 +57,8 @@ def _cache_file() -> str:
 
 def _kept(path: str, key: str) -> int | None:
     try:
-        with open(path) as file:
-            known, _, end = file.read().rpartition(" ")
+        data = read_regular(path, owners=trusted(), limit=_LARGEST)
+        known, _, end = data.decode().rpartition(" ")
         return int(end, 16) if known == key else None
     except (OSError, ValueError):
         return None
@@ -63,9 +68,9 @@ def _keep(path: str, key: str, end: int) -> None:
     """Nothing fails here: what cannot be kept is looked up again."""
     if not path:
         return
-    temporary = f"{path}.{os.getpid()}"
-    with contextlib.suppress(OSError):
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(temporary, "w") as file:
+    folder, name = os.path.split(path)
+    temporary = f"{name}.{os.getpid()}"
+    with contextlib.suppress(OSError), own(folder) as ours:
+        with open(ours.create(temporary), "w") as file:
             file.write(f"{key} {end:x}")
-        os.rename(temporary, path)
+        os.rename(temporary, name, src_dir_fd=ours.fd, dst_dir_fd=ours.fd)

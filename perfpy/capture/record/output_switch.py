@@ -17,12 +17,16 @@ if TYPE_CHECKING:
 class OutputSwitch:
     """Decides about one recording. rule: None = never; keep: files at most, 0 = all."""
 
-    def __init__(self, rule: SwitchOutput | None, keep: int, start: float) -> None:
+    def __init__(self, rule: SwitchOutput | None, keep: int) -> None:
         self._rule = rule
         self._keep = keep
         self._asked = False
         self._files: list[str] = []
-        self._next = start + rule.seconds if rule and rule.seconds else None
+        self._next: float | None = None
+
+    def begin(self, start: float) -> None:
+        """The measurement starts, and with it the time between switches."""
+        self._next = start + self._rule.seconds if self._rule and self._rule.seconds else None
 
     def ask(self) -> None:
         """A signal asks for it; without the option it means nothing."""

@@ -217,19 +217,26 @@ class SampleCounters:
         """The counters whose rings are mapped: polling them tells of every record."""
         return list(self._ring_fds)
 
-    def enable(self, name: str = "") -> bool:
-        """Enable all counters (or those of the event of this name); False when there is no such event."""
-        return self._switch(self._kernel.enable, name)
+    def enable(self) -> None:
+        """Enable all counters."""
+        for event in self.events:
+            self.switch(event, True)
 
-    def disable(self, name: str = "") -> bool:
-        """Disable all counters (or those of the event of this name); False when there is no such event."""
-        return self._switch(self._kernel.disable, name)
+    def disable(self) -> None:
+        """Disable all counters."""
+        for event in self.events:
+            self.switch(event, False)
 
-    def _switch(self, action: Callable[[int], None], name: str) -> bool:
-        chosen = [one.fd for one in self.opened if one.event.is_leader and name in ("", one.event.name)]
-        for fd in chosen:
-            action(fd)
-        return bool(chosen)
+    def switch(self, event: Event, on: bool) -> None:
+        """Enable or disable an event's counters; the members of a group follow their leader."""
+        action = self._kernel.enable if on else self._kernel.disable
+        if event.is_leader:
+            for fd in self._fds[id(event)].values():
+                action(fd)
+
+    def refilter(self, event: Event) -> None:
+        """The event's filter has changed."""
+        self._set_filter(event)
 
     def pause(self, paused: bool) -> None:
         """Stop writing to backward rings while they are read, or go on."""

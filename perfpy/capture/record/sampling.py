@@ -8,21 +8,21 @@ recording is about, what ran before, the rings' records in rounds, features.
 from __future__ import annotations
 
 import os
-import select
 import signal
 import sys
 import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from perfpy.capture.record.attention import STOPPING, Attention, names_only
 from perfpy.capture.record.data_file import DataFile
 from perfpy.capture.record.draining import Drain
 from perfpy.capture.record.options import DEFAULT_FREQ, MAX_FREQ, RecordOptions
 from perfpy.capture.record.output import Output
 from perfpy.capture.record.output_switch import OutputSwitch
+from perfpy.capture.record.own_samples import OwnSamples
 from perfpy.capture.record.sample_attrs import configure
 from perfpy.capture.record.sample_counters import SampleCounters, default_pages
-from perfpy.capture.record.timetable import Timetable
 from perfpy.capture.record.wakeups import Wakeups
 from perfpy.capture.targets import ANY, Target, resolve
 from perfpy.capture.workload import Workload
@@ -38,17 +38,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfpy.capture.control import Control
+    from perfpy.capture.record.attention import Describe
     from perfpy.events.event import Event
     from perfpy.kernel import Kernel
 
 _DEFAULT_EVENT: Final = "cycles:P"
-_STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
 _KILLED: Final = 128  # + the signal's number: the exit status
 _MAX_RATE: Final = "kernel.perf_event_max_sample_rate"
-_GONE: Final = select.POLLHUP | select.POLLERR | select.POLLNVAL
 _MEGABYTE: Final = 1 << 20
 _WORTH_ANOTHER_PASS: Final = 1 << 16  # bytes: with less than this in the rings, wait for the next wake-up
-_LOOK_AFTER: Final = 0.1  # seconds, where signals cannot tell that the command has ended
 
 #: as perf says it
 _HIDDEN_ADDRESSES: Final = """\
@@ -89,7 +87,8 @@ class Recorder:
     """One recording, from its events to its file.
 
     command: the program to run, () for none; events: their texts, () for
-    perf's default; filters: (number of events in front of it, expression).
+    perf's default; filters: (number of events in front of it, expression);
+    describe: what --control's evlist shows.
     """
 
     def __init__(
@@ -100,7 +99,9 @@ class Recorder:
         options: RecordOptions | None = None,
         *,
         kernel: Kernel | None = None,
+        describe: Describe = names_only,
     ) -> None:
+        self._describe = describe
         self.options = options or RecordOptions()
         self.options.check()
         self.command = tuple(command)
@@ -110,12 +111,6 @@ class Recorder:
         self._procfs = ProcFs()
         self._packer = Packer(self.options.compression_level) if self.options.compression_level else None
         self._workload: Workload | None = None
-        self._control: Control | None = None
-        self._timetable = Timetable(0, 0.0)
-        self._output_switch = OutputSwitch(None, 0, 0.0)
-        self._signal = 0
-        self._stopping = False
-        self._wakeups = 0
         self._size = 0
         self._failure: OutputFailed | None = None
 
@@ -127,15 +122,18 @@ class Recorder:
         """
         target, events = self.prepare()
         with ExitStack() as stack:
+            # before anything is touched: no signal ends it in the middle of something
+            signals = stack.enter_context(Wakeups((*STOPPING, signal.SIGCHLD, signal.SIGUSR2)))
             self._output = Output(self.options.output, self._packer)
             beginning = stack.enter_context(ExitStack())
             beginning.callback(self._output.abandon)
-            self._signals = stack.enter_context(Wakeups((*_STOPPING, signal.SIGCHLD, signal.SIGUSR2)))
             if self.command:
                 self._workload = stack.enter_context(Workload(self.command, stdout_to_stderr=self._output.is_pipe))
-            self._open_control(stack)
+            control = self._open_control(stack)
             self._counters = self._open_counters(events, target)
             stack.callback(self._counters.close)
+            self._output_switch = OutputSwitch(self.options.switch_output, self.options.switch_max_files)
+            self._attention = self._attend(signals, control)
             self._warn_of_hidden_addresses()
             self._file = DataFile(
                 self._output,
@@ -262,11 +260,23 @@ class Recorder:
 
     # recording
 
-    def _open_control(self, stack: ExitStack) -> None:
-        if self.options.control:
-            from perfpy.capture.control import Control  # rarely asked for
+    def _open_control(self, stack: ExitStack) -> Control | None:
+        if not self.options.control:
+            return None
+        from perfpy.capture.control import Control  # rarely asked for
 
-            self._control = stack.enter_context(Control(self.options.control))
+        return stack.enter_context(Control(self.options.control))
+
+    def _attend(self, signals: Wakeups, control: Control | None) -> Attention:
+        return Attention(
+            signals,
+            self._counters,
+            self._output_switch,
+            workload=self._workload,
+            control=control,
+            tell=self._tell,
+            describe=self._describe,
+        )
 
     def _start(self, target: Target) -> None:
         options = self.options
@@ -278,107 +288,48 @@ class Recorder:
             self._counters.enable()
         if self._workload:
             self._workload.start()
-        now = time.monotonic()
-        self._timetable = Timetable(options.delay, now)
-        self._output_switch = OutputSwitch(options.switch_output, options.switch_max_files, now)
+        self._output_switch.begin(time.monotonic())
+        self._attention.begin(self._counters.fds() if target.has_tasks else self._counters.ring_fds(), options.delay)
 
     def _loop(self, target: Target) -> None:
-        """Empty the rings whenever they are worth it, until it is time to stop and nothing is left."""
-        drain = Drain(self._counters, self._output, self.options.mmap_flush)
-        poller, alive = self._poller(target)
-        disabled = False
+        """Empty the rings whenever they are worth it, until it is time to stop; then once more what they hold then."""
+        attention = self._attention
+        drain = Drain(self._counters, self._output, self.options.mmap_flush, stop=lambda: attention.called)
+        own = OwnSamples(self._counters.events)
         try:
-            while True:
-                taken = drain.forward(everything=self._stopping)
+            while not attention.stopping:
+                taken = drain.forward()
                 self._check_size(drain)
-                if self._stopping and not taken:
-                    break
-                if self._stopping and not disabled:
-                    # the events of a command end with it
-                    if target.kind != "command" or self._signal:
-                        self._counters.disable()
-                    disabled = True
-                    continue
-                if not self._stopping and taken < _WORTH_ANOTHER_PASS:
-                    self._wait(poller, alive)
+                attention.look(wait=taken < _WORTH_ANOTHER_PASS and not attention.stopping)
+                self._check_own_samples(drain, own)
+            if target.kind != "command" or attention.signal:  # the events of a command end with it
+                self._counters.disable()
+            drain.rest()
             if self.options.overwrite:
                 drain.backward()
         except OutputFailed as failure:
             self._failure = failure
 
-    def _poller(self, target: Target) -> tuple[select.poll, set[int]]:
-        """What to wait for, and the counters whose end is the end of the recording."""
-        poller = select.poll()
-        counters = self._counters.fds() if target.has_tasks else self._counters.ring_fds()
-        for fd in counters:
-            poller.register(fd, select.POLLIN)
-        poller.register(self._signals.fileno(), select.POLLIN)
-        if self._control:
-            poller.register(self._control.fileno(), select.POLLIN)
-        return poller, set(counters)
-
-    def _wait(self, poller: select.poll, alive: set[int]) -> None:
-        now = time.monotonic()
-        waits = [self._timetable.wait(now), self._output_switch.wait(now), None if self._signals.works else _LOOK_AFTER]
-        wait = min((wait for wait in waits if wait is not None), default=None)
-        ready = poller.poll(None if wait is None else wait * 1000 + 1)
-        self._wakeups += 1
-        for fd, events in ready:
-            if fd == self._signals.fileno():
-                self._take_signals()
-            elif self._control and fd == self._control.fileno():
-                self._obey(self._control)
-            elif events & _GONE:
-                poller.unregister(fd)
-                alive.discard(fd)
-        if not alive or (self._workload and self._workload.poll()):
-            self._stopping = True
-        for switch in self._timetable.due(time.monotonic()):
-            self._switch(switch.on)
-
-    def _take_signals(self) -> None:
-        for number in self._signals.read():
-            if number in _STOPPING:
-                self._signal = number
-                self._stopping = True
-            elif number == signal.SIGUSR2:
-                self._output_switch.ask()
-
-    def _switch(self, on: bool, name: str = "") -> bool:
-        done = self._counters.enable(name) if on else self._counters.disable(name)
-        if not name:
-            self._tell("Events enabled" if on else "Events disabled")
-        return done
-
-    def _obey(self, control: Control) -> None:
-        """Do what came over --control."""
-        for command in control.commands():
-            if command.verb in ("enable", "disable"):
-                if not self._switch(command.verb == "enable", command.argument):
-                    self._tell(f"failed: can't find '{command.argument}' event")
-            elif command.verb == "evlist":
-                self._tell("\n".join(event.name for event in self._counters.events))
-            elif command.verb == "stop":
-                self._stopping = True
-            elif command.verb != "ping":
-                self._tell(f"--control: perfpy does not know the command '{command.verb}'")
-                continue
-            control.acknowledge(command)
+    def _check_own_samples(self, drain: Drain, own: OwnSamples) -> None:
+        """Take the recorder out of the events where they come from recording them."""
+        drain.inspect = own.inspect if own.due(self._output.size) else None
+        if own.prevail:
+            for event in own.leave_out():
+                self._counters.refilter(event)
+            self._tell(f"warning: most samples come from writing them down; from here on perfpy ({own.tid}) is left out (--exclude-perf)")
 
     def _check_size(self, drain: Drain) -> None:
         """Stop at --max-size; go on in a new file at --switch-output."""
         most, size = self.options.max_size, self._output.size
-        if self._stopping:
-            return
         if most and size >= most:
             self._tell(f"[ perf record: perf size limit reached ({size // 1024} KB), stopping session ]")
-            self._stopping = True
+            self._attention.stopping = True
             self._counters.disable()
         elif self._output_switch.due(size, time.monotonic()):
             if self.options.overwrite:
                 drain.backward()
-            self._tell(f"[ perf record: dump data: Woken up {self._wakeups} times ]")
-            self._wakeups = 0
+            self._tell(f"[ perf record: dump data: Woken up {self._attention.wakeups} times ]")
+            self._attention.wakeups = 0
             self._file.end(last=False)
             self._stamp()
             self._output.reopen()
@@ -394,10 +345,9 @@ class Recorder:
     def _end(self) -> None:
         """Complete the file, and see to the command's end."""
         if not self.options.quiet:
-            print(f"[ perf record: Woken up {self._wakeups} times to write data ]", file=sys.stderr)
+            print(f"[ perf record: Woken up {self._attention.wakeups} times to write data ]", file=sys.stderr)
         if self._workload and not self._workload.poll():
             self._workload.kill(signal.SIGTERM)
-            self._workload.wait()
         self._size = self._output.size
         try:
             self._file.end()
@@ -406,6 +356,7 @@ class Recorder:
         except OutputFailed as failure:
             self._failure = self._failure or failure
         self._say_captured()
+        self._attention.wait_for_workload()  # at last: it need not heed a signal, and the file is complete
 
     @property
     def _stamps(self) -> bool:
@@ -426,6 +377,7 @@ class Recorder:
 
     def _summary(self) -> RecordSummary:
         code = self._workload.wait().exit_code if self._workload else 0
-        if self._signal:
-            code = _KILLED + self._signal
-        return RecordSummary(code, self.options.output, self._size, self._file.samples, self._file.lost, self._wakeups)
+        if self._attention.signal:
+            code = _KILLED + self._attention.signal
+        wakeups = self._attention.wakeups
+        return RecordSummary(code, self.options.output, self._size, self._file.samples, self._file.lost, wakeups)

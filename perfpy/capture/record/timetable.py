@@ -2,7 +2,8 @@
 
 What enters: the option's value and the moment at which the measurement
 starts. What leaves: at each moment whether there is something to do, and how
-long until the next. Times are seconds of the monotonic clock.
+long until the next; whether the last range is over. Times are seconds of the
+monotonic clock.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class Timetable:
 
     def __init__(self, delay: int | tuple[tuple[int, int], ...], start: float) -> None:
         self._switches: list[Switch] = []
+        self._in_ranges = isinstance(delay, tuple)
         if isinstance(delay, tuple):
             for on, off in delay:
                 self._switches += (Switch(start + on / 1000, True), Switch(start + off / 1000, False))
@@ -35,6 +37,11 @@ class Timetable:
         """What has to be done by now, each once."""
         while self._switches and self._switches[0].at <= now:
             yield self._switches.pop(0)
+
+    @property
+    def over(self) -> bool:
+        """The last range has ended: there is nothing more to record."""
+        return self._in_ranges and not self._switches
 
     def wait(self, now: float) -> float | None:
         """Seconds until the next switch; None when there is none."""

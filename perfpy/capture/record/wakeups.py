@@ -20,6 +20,11 @@ class Wakeups:
 
     In a thread that is not the main one no handler can be set: nothing is
     caught then, and the caller has to look at the workload from time to time.
+    A hang-up that is ignored (nohup) stays ignored.
+
+    arrived: a signal has come that read() has not returned yet. Asking costs
+    no system call, so that a loop may ask in every turn, also where system
+    calls are what is recorded.
     """
 
     def __init__(self, signals: Iterable[int]) -> None:
@@ -28,6 +33,7 @@ class Wakeups:
         self._reading, self._writing = -1, -1
         self._old_fd = -1
         self.works = False
+        self.arrived = False
 
     def __enter__(self) -> Wakeups:
         self._reading, self._writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -37,7 +43,8 @@ class Wakeups:
             return self
         self.works = True
         for number in self._signals:
-            self._handlers[number] = signal.signal(number, _noted)
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+                self._handlers[number] = signal.signal(number, self._note)
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -48,18 +55,18 @@ class Wakeups:
         os.close(self._reading)
         os.close(self._writing)
 
+    def _note(self, _number: int, _frame: object) -> None:
+        self.arrived = True  # the number is in the pipe already
+
     def fileno(self) -> int:
         """The descriptor to poll."""
         return self._reading
 
     def read(self) -> set[int]:
         """The signals that have come since the last call."""
+        self.arrived = False  # first: one that comes now is found by the next call at the latest
         found: set[int] = set()
         with contextlib.suppress(BlockingIOError):
             while data := os.read(self._reading, 512):
                 found.update(data)
         return found & set(self._signals)
-
-
-def _noted(_number: int, _frame: object) -> None:
-    """The number is in the pipe already."""

@@ -297,19 +297,21 @@ class Counting:
 
     # -- running ---------------------------------------------------------------
 
-    def enable(self) -> None:
-        """Let all groups count (not needed where a task's exec enables them)."""
-        for event, column in self._columns.items():
-            if event.leader is event:
-                for counter in column.counters.values():
-                    counter.enable()
+    def enable(self, name: str = "") -> bool:
+        """Let all groups count, or the one that an event of this name leads; False when there is no such event."""
+        return self._switch(Counter.enable, name)
 
-    def disable(self) -> None:
-        """Stop all groups, so that what is read afterwards is of one moment."""
-        for event, column in self._columns.items():
+    def disable(self, name: str = "") -> bool:
+        """Stop all groups, so that what is read afterwards is of one moment; or the one that an event of this name leads."""
+        return self._switch(Counter.disable, name)
+
+    def _switch(self, action: Callable[[Counter], None], name: str) -> bool:
+        named = [(event, column) for event, column in self._columns.items() if name in ("", event.name)]
+        for event, column in named:
             if event.leader is event:
                 for counter in column.counters.values():
-                    counter.disable()
+                    action(counter)
+        return bool(named)
 
     def read(self, tool_times: dict[str, int]) -> dict[CountedEvent, list[Cell]]:
         """Every counter's reading since it was enabled.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Final
 
     from perfpy.analysis.stat.metrics import Metric
-    from perfpy.capture.control import Command, Control
+    from perfpy.capture.control import Control
     from perfpy.capture.targets import Target
     from perfpy.capture.workload import Ended
     from perfpy.kernel import Kernel
@@ -117,11 +117,32 @@ class Hooks:
     def warn(self, text: str) -> None:
         """A line for the verbose."""
 
+    def describe(self, counting: Counting, _option: str) -> str:
+        """What --control's evlist shows."""
+        return "\n".join(event.name for event in counting.events)
+
     def killed(self, program: str, signum: int) -> None:
         """A signal ended the command."""
 
     stop_fd = -1  #: readable when the measurement is to end now
     stopped = False  #: that was asked for
+
+
+class _Controlled:
+    """Open counters as --control switches and shows them."""
+
+    def __init__(self, counting: Counting, hooks: Hooks) -> None:
+        self._counting = counting
+        self.tell = hooks.note
+        self._hooks = hooks
+
+    def switch(self, on: bool, name: str) -> bool:
+        """Enable or disable an event, or all ("")."""
+        return self._counting.enable(name) if on else self._counting.disable(name)
+
+    def describe(self, option: str) -> str:
+        """The events, as evlist has them."""
+        return self._hooks.describe(self._counting, option)
 
 
 class Measurement:
@@ -281,38 +302,28 @@ class Measurement:
                     if shown == plan.interval_count:
                         return
                     continue
-                ready = {fd for fd, _ in poller.poll(watch.patience(period and (due - now) / _MS))}
-                for fd in ready.intersection(watch.fds):
+                ready = dict(poller.poll(watch.patience(period and (due - now) / _MS)))
+                for fd in ready.keys() & set(watch.fds):
                     poller.unregister(fd)  # one task of several has ended
                     watch.see_end(fd)
-                if self._control and self._control.fd in ready and self._obey(self._control, counting):
+                if self._control and self._obey(self._control, ready.get(self._control.fd, 0), poller, counting):
                     return
             if plan.interval:
                 self._show_interval(counting)
 
-    def _obey(self, control: Control, counting: Counting) -> bool:
-        """Do what came; True when it was "stop"."""
+    def _obey(self, control: Control, ready: int, poller: select.poll, counting: Counting) -> bool:
+        """Do what came; True when it was "stop", which as in perf does not end a command."""
+        if ready and not ready & select.POLLIN:  # nobody is left who could write
+            poller.unregister(control.fd)
+        if not ready & select.POLLIN:
+            return False
+        controlled = _Controlled(counting, self._hooks)
         stop = False
         for command in control.commands():
-            stop |= self._obey_one(command, counting)
+            command.obey(controlled)
             control.acknowledge(command)
-        return stop
-
-    def _obey_one(self, command: Command, counting: Counting) -> bool:
-        if command.verb == "enable":
-            counting.enable()
-            self._hooks.note("Events enabled")
-        elif command.verb == "disable":
-            counting.disable()
-            self._hooks.note("Events disabled")
-        elif command.verb == "evlist":
-            for event in counting.events:
-                self._hooks.note(event.name)
-        elif command.verb not in ("ping", "ack", "snapshot", "stop"):
-            self._hooks.note(f"unknown control command '{command.verb}'")
-        if self._plan.interval and command.verb in ("enable", "disable"):
-            self._show_interval(counting)
-        return command.verb == "stop"
+            stop |= command.verb == "stop"
+        return stop and not self._plan.command
 
     # -- results ---------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from perfpy.abi.flags import NATIVE_ENDIAN, RecordType, SampleType
 from perfpy.abi.framing import HEADER
 from perfpy.abi.sample_id import SampleId
 from perfpy.perfdata.header import PIPE_HEADER_SIZE
+from perfpy.untrusted.text import one_line
 from perfpy.views.dump.records import alternate, record_name, record_text
 from perfpy.views.dump.samples import SampleTexts
 from perfpy.views.dump.swapped import as_perf_reads, swapped
@@ -210,7 +211,7 @@ class _Writer:
             reading = decode_read(record.values, owner.attr.read_format, self._endian)[0]
         except (ValueError, IndexError):  # too short for what its event reads, or nobody's
             return "\n"
-        text = f": {record.pid} {record.tid} {owner.name} {reading.value}\n"
+        text = f": {record.pid} {record.tid} {one_line(owner.name)} {reading.value}\n"
         further = {"time enabled": reading.enabled, "time running": reading.running, "id": reading.id, "lost": reading.lost}
         for label, value in further.items():
             if value is not None:

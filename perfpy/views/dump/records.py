@@ -20,6 +20,7 @@ from perfpy.abi.flags import (
     RecordType,
     names_of,
 )
+from perfpy.untrusted.text import one_line
 
 _NAMES: Final[dict[int, str]] = {
     0: "TOTAL",
@@ -69,7 +70,7 @@ def alternate(value: int) -> str:
 
 def _mmap(r: kernel.Mmap) -> str:
     kind = "r" if r.misc & MISC_MMAP_DATA else "x"
-    return f" {_task(r)}: [{alternate(r.addr)}({alternate(r.len)}) @ {alternate(r.pgoff)}]: {kind} {r.filename}\n"
+    return f" {_task(r)}: [{alternate(r.addr)}({alternate(r.len)}) @ {alternate(r.pgoff)}]: {kind} {one_line(r.filename)}\n"
 
 
 def _mmap2(r: kernel.Mmap2) -> str:
@@ -78,7 +79,7 @@ def _mmap2(r: kernel.Mmap2) -> str:
         file = f"<{r.build_id.hex()}>"
     access = ("r" if r.prot & _PROT_READ else "-") + ("w" if r.prot & _PROT_WRITE else "-") + ("x" if r.prot & _PROT_EXEC else "-")
     access += "s" if r.flags & _MAP_SHARED else "p"
-    return f" {_task(r)}: [{alternate(r.addr)}({alternate(r.len)}) @ {alternate(r.pgoff)} {file}]: {access} {r.filename}\n"
+    return f" {_task(r)}: [{alternate(r.addr)}({alternate(r.len)}) @ {alternate(r.pgoff)} {file}]: {access} {one_line(r.filename)}\n"
 
 
 def _task(r: Any) -> str:
@@ -86,7 +87,7 @@ def _task(r: Any) -> str:
 
 
 def _comm(r: kernel.Comm) -> str:
-    return f"{' exec' if r.misc & MISC_COMM_EXEC else ''}: {r.comm}:{_task(r)}\n"
+    return f"{' exec' if r.misc & MISC_COMM_EXEC else ''}: {one_line(r.comm)}:{_task(r)}\n"
 
 
 def _fork(r: kernel.Fork | kernel.Exit) -> str:
@@ -121,12 +122,12 @@ def _aux(r: kernel.Aux) -> str:
 
 
 def _ksymbol(r: kernel.Ksymbol) -> str:
-    return f" addr {r.addr:x} len {r.len} type {r.ksym_type} flags 0x{r.flags:x} name {r.name}\n"
+    return f" addr {r.addr:x} len {r.len} type {r.ksym_type} flags 0x{r.flags:x} name {one_line(r.name)}\n"
 
 
 def _text_poke(r: kernel.TextPoke, name_kernel: KernelNamer | None) -> str:
     found = name_kernel(r.addr) if name_kernel else None
-    name = "" if found is None else f"{found[0]}+0x{found[1]:x}"
+    name = "" if found is None else f"{one_line(found[0])}+0x{found[1]:x}"
     head = f" {r.addr:x} {name} old len {len(r.old)} new len {len(r.new)}\n"
     return head + _poked("Old", r.old) + _poked("New", r.new)
 
@@ -146,7 +147,7 @@ _WRITERS: Final[dict[type, Callable[[Any], str]]] = {
     kernel.Fork: _fork,
     kernel.Exit: _fork,
     kernel.Namespaces: _namespaces,
-    kernel.Cgroup: lambda r: f" cgroup: {r.id} {r.path}\n",
+    kernel.Cgroup: lambda r: f" cgroup: {r.id} {one_line(r.path)}\n",
     kernel.Aux: _aux,
     kernel.ItraceStart: lambda r: f" pid: {r.pid} tid: {r.tid}\n",
     kernel.Switch: lambda r: f" {_switch_direction(r.misc)}\n",

@@ -17,6 +17,7 @@ from perfpy.abi.columns import Ragged
 from perfpy.abi.flags import CONTEXT_USER, BranchSample, ReadFormat, SampleType
 from perfpy.abi.registers import register_name
 from perfpy.symbols.symbolizer import Symbolizer
+from perfpy.untrusted.text import one_line
 from perfpy.views.dump.records import alternate, signed
 from perfpy.views.script.fieldtext import branch_parts, branch_type_text, has_column, page_size_text
 
@@ -101,7 +102,7 @@ class SampleTexts:
         frames, dsos = self._symbolizer.frames, self._symbolizer.dsos
         places = zip(comms, tid.tolist(), frames.dso[ids].tolist(), frames.level[ids].tolist(), strict=True)
         return [
-            f" ... thread: {timeline.comms[comm]}:{thread}\n ...... dso: {_place(dsos, dso, level)}\n"
+            f" ... thread: {one_line(timeline.comms[comm])}:{thread}\n ...... dso: {one_line(_place(dsos, dso, level))}\n"
             for comm, thread, dso, level in places
         ]
 

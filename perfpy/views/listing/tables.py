@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from perfpy.untrusted.text import visible
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -108,7 +110,7 @@ def _print_systems(title: str, names: list[str], console: Console) -> None:
         systems.setdefault(system, []).append(event)
     console.print(title, style="bold")
     for system, events in systems.items():
-        console.print(fill(f"{system}: {' '.join(events)}", console.width, subsequent_indent="    ", break_on_hyphens=False))
+        console.print(fill(visible(f"{system}: {' '.join(events)}"), console.width, subsequent_indent="    ", break_on_hyphens=False))
 
 
 def _print_table(title: str, offers: list[tuple[Offer, str]], common: str, console: Console, checked: bool) -> None:
@@ -117,12 +119,12 @@ def _print_table(title: str, offers: list[tuple[Offer, str]], common: str, conso
         remark = offer.description or MEANINGS.get(offer.name, "")
         if checked or (reason and not common):
             remark = " - ".join(part for part in (reason or _WORKS, remark) if part)
-        table.add_row(offer.name, offer.alias, remark, style="dim" if reason else None)
+        table.add_row(*map(visible, (offer.name, offer.alias, remark)), style="dim" if reason else None)
     console.print(table)
 
 
 def _print_metrics(metrics: list[Metric], console: Console) -> None:
     table = _table("Metrics", "metric", "unit", "what it is")
     for metric in metrics:
-        table.add_row(metric.name, metric.unit, metric.description)
+        table.add_row(*map(visible, (metric.name, metric.unit, metric.description)))
     console.print(table)

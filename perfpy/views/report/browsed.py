@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from perfpy.untrusted.text import visible
 from perfpy.views.report.column_text import TextOptions
 from perfpy.views.report.table_text import HistogramText, row_line
 from perfpy.views.report.text import event_title, table_lines
@@ -41,7 +42,7 @@ class Filter(NamedTuple):
         return self.text.lower() in text.lower() if self.part else text == self.text
 
     def __str__(self) -> str:
-        return f"{self.key} *{self.text}*" if self.part else f"{self.key} {self.text.strip()}"
+        return visible(f"{self.key} *{self.text}*" if self.part else f"{self.key} {self.text.strip()}")
 
 
 def _of_rows(histogram: Histogram, rows: list[int]) -> Histogram:
@@ -99,7 +100,7 @@ class BrowsedReport:
     def title(self, rows: Sequence[int]) -> str:
         """The event, and what of it the rows are."""
         histogram = self.histogram
-        text = f"{event_title(histogram, skip_empty=True)}: {histogram.leader.samples:,} samples"
+        text = f"{visible(event_title(histogram, skip_empty=True))}: {histogram.leader.samples:,} samples"
         if len(self._tables) > 1:
             text += f"  ({self._at + 1} of {len(self._tables)} events)"
         if self.filters:
@@ -121,7 +122,7 @@ class BrowsedReport:
     def line(self, entry: int) -> str:
         """A row's text, set in columns."""
         columns = self._text.columns
-        return row_line([column.cell(entry) for column in columns], [column.width for column in columns], None).rstrip()
+        return visible(row_line([column.cell(entry) for column in columns], [column.width for column in columns], None).rstrip())
 
     def percent(self, entry: int) -> float:
         """What decides a row's colour."""
@@ -141,7 +142,7 @@ class BrowsedReport:
             last = len(node.frames) - 1
             for number, frame in enumerate(node.frames):
                 share = None if number else self.histogram.share(node.period)
-                lines.append(CallLine(trees.frame_name(frame), share, node.children if number == last else ()))
+                lines.append(CallLine(visible(trees.frame_name(frame)), share, node.children if number == last else ()))
         return lines
 
     def zoom(self, key: str, entry: int) -> bool:

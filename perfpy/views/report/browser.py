@@ -19,6 +19,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Footer, Input, Static, Tree
 
 from perfpy.analysis.report.quality import quality_notes
+from perfpy.untrusted.text import lines as one_line_each
+from perfpy.untrusted.text import visible
 from perfpy.views.report.browsed import MOST_ROWS, BrowsedReport, CallLine
 from perfpy.views.report.share_colour import style
 
@@ -81,7 +83,7 @@ class Box(ModalScreen[None]):
 
     def __init__(self, lines: Iterable[str]) -> None:
         super().__init__()
-        self._lines = list(lines)
+        self._lines = [visible(line.expandtabs()) for line in lines]
 
     def compose(self) -> ComposeResult:
         """One box, which scrolls."""
@@ -149,7 +151,7 @@ class ReportBrowser(App[None]):
     def compose(self) -> ComposeResult:
         """Title, rows, the line to type in, keys."""
         yield Static(id="title")
-        notes = [f"! {note}" for note in quality_notes(self.model.report)]
+        notes = [f"! {visible(note)}" for note in quality_notes(self.model.report)]
         if notes:
             yield Static(Text("\n".join(notes)), id="notes")
         yield Static(id="heading")
@@ -358,7 +360,7 @@ class ReportBrowser(App[None]):
         path = next(name for name in map("perf.hist.{}".format, count()) if not os.path.exists(name))
         try:
             with open(path, "x", encoding="utf-8", errors="surrogateescape") as file:
-                file.writelines(f"{line}\n" for line in self.model.plain())
+                file.writelines(one_line_each(self.model.plain()))
         except OSError as error:
             self.notify(f"cannot write {path}: {error.strerror}", severity="error")
         else:

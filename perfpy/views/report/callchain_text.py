@@ -43,11 +43,12 @@ class ChainWriter:
 
     graph: the style and its limits; name: position of a frame -> text;
     separator: between the functions of a folded line; skip_first: leave out
-    the first function, which the row has named already; colour: colour shares.
+    the first function, which the row has named already; colour: what the
+    colours of shares begin with, "" for none.
     """
 
     def __init__(
-        self, graph: CallGraph, name: Callable[[int], str], *, separator: str = ";", skip_first: bool = False, colour: bool = False
+        self, graph: CallGraph, name: Callable[[int], str], *, separator: str = ";", skip_first: bool = False, colour: str = ""
     ) -> None:
         self._graph = graph
         self._whole_name = name
@@ -77,7 +78,7 @@ class ChainWriter:
             return str(count)
         percent = period * 100.0 / total if total else 0.0
         text = f"{percent:.2f}%"
-        return coloured(percent, text) if self._colour else text
+        return coloured(percent, text, self._colour) if self._colour else text
 
     def _tree(self, nodes: list[CallNode], stem: Stem) -> Iterator[str]:
         margin, drawn = _MARGIN, False

@@ -5,6 +5,7 @@ What enters: a Histogram, and which of its entries. What leaves: cells, perf 6.1
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -27,8 +28,8 @@ class TextOptions(NamedTuple):
 
     separator: perf's -t, None for aligned columns; widths: -w; quiet: only
     rows; percent_limit: rows below it are left out; times: the text of --time;
-    colour: whether shares are coloured (in columns: of aligned text only, as
-    perf does).
+    colour: what the colours of shares begin with, "" for none (in columns: of
+    aligned text only, as perf does).
     """
 
     separator: str | None = None
@@ -38,7 +39,7 @@ class TextOptions(NamedTuple):
     times: str = ""
     skip_empty: bool = True
     memory_order: str = ""
-    colour: bool = False
+    colour: str = ""
 
 
 def metric_header(metric: Metric, histogram: Histogram) -> str:
@@ -63,7 +64,7 @@ class MetricColumnText:
         grouped = histogram.options.group is not False
         self.width = max(own, len(self._members) * metric.width if grouped else 0, len(self._name))
         self._own = own
-        self._colour = options.colour and not options.separator
+        self._colour = "" if options.separator else options.colour
         self._number_width = 1 if options.separator else own - (2 if metric.unit is Unit.PERCENT else 1)
 
     def header(self) -> str:
@@ -87,7 +88,7 @@ class MetricColumnText:
             percents = histogram.percents(metric.value, entries, member).tolist()
             made = {percent: f" {percent:{width}.2f}%" for percent in set(percents)}  # many have the same few samples
             texts = [made[percent] for percent in percents]
-            return list(map(coloured, percents, texts)) if self._colour else texts
+            return list(map(coloured, percents, texts, repeat(self._colour))) if self._colour else texts
         if metric.unit is Unit.NUMBER:
             return [f" {value:{width}d}" for value in histogram.entries.sums[metric.value][entries, member].tolist()]
         return [f" {histogram.mean(metric.value, entry, member):{width}.1f}" for entry in entries.tolist()]

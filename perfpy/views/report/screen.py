@@ -14,6 +14,7 @@ from rich.text import Text
 
 from perfpy.analysis.report.quality import quality_notes
 from perfpy.analysis.sortkeys.names import Metric, Unit
+from perfpy.untrusted.text import visible
 from perfpy.views.report.call_lines import call_lines
 from perfpy.views.report.column_text import TextOptions, metric_header
 from perfpy.views.report.share_colour import style
@@ -55,17 +56,17 @@ def show_report(report: Report, recording: Recording, console: Console, options:
 
 
 def _show_header(report: Report, recording: Recording, console: Console) -> None:
-    command = recording.title if recording.title != recording.path else ""
-    console.print(Text.assemble((recording.path, "bold"), "  ", (command, "dim")), soft_wrap=False, overflow="ellipsis", no_wrap=True)
-    console.print(Text("  ".join([f"{report.samples:,} samples", *recording.facts])), style="dim")
+    path, command = visible(recording.path), visible(recording.title) if recording.title != recording.path else ""
+    console.print(Text.assemble((path, "bold"), "  ", (command, "dim")), soft_wrap=False, overflow="ellipsis", no_wrap=True)
+    console.print(Text("  ".join([f"{report.samples:,} samples", *map(visible, recording.facts)])), style="dim")
     for note in quality_notes(report):
-        console.print(Text(f"! {note}"), style="yellow")
+        console.print(Text(f"! {visible(note)}"), style="yellow")
 
 
 def _show_table(histogram: Histogram, console: Console, options: TextOptions) -> None:
     console.print()
     samples = sum(event.samples for event in histogram.events)
-    console.print(Text.assemble((event_title(histogram, skip_empty=True), "bold"), f"  {samples:,} samples"))
+    console.print(Text.assemble((visible(event_title(histogram, skip_empty=True)), "bold"), f"  {samples:,} samples"))
     measure = "children" if "children" in histogram.entries.sums else "period"
     kept = [entry for entry in histogram.shown().tolist() if histogram.percent(measure, entry) >= options.percent_limit]
     hottest = max((histogram.percent(measure, entry) for entry in kept), default=0.0)
@@ -83,7 +84,7 @@ def _table(histogram: Histogram, entries: Sequence[int], measure: str, hottest: 
     if sum(len(number.header) + gap for number in numbers) + bar + _LAST_KEY > width:
         bar = 0
     cells = [[_number(histogram, number, entry) for number in numbers] for entry in entries]
-    texts = [[histogram.text(key.name, entry).replace(*_KERNEL).strip() for key in keys] for entry in entries]
+    texts = [[visible(histogram.text(key.name, entry).replace(*_KERNEL).strip()) for key in keys] for entry in entries]
     table = Table(box=None, pad_edge=False, header_style="dim", show_edge=False, padding=(0, gap, 0, 0))
     for at, number in enumerate(numbers):
         least = max([len(number.header), *(len(row[at]) for row in cells)])
@@ -110,7 +111,7 @@ def _numbers(histogram: Histogram) -> list[_Number]:
         for member in members:
             name = metric_header(metric, histogram)
             if len(members) > 1:
-                event = histogram.events[member].event.name
+                event = visible(histogram.events[member].event.name)
                 name = event if len(metrics) == 1 else f"{name} {event}"
             found.append(_Number(name, metric, member))
     return found

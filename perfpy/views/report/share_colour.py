@@ -9,19 +9,19 @@ from __future__ import annotations
 
 from typing import Final
 
-_RED: Final = "\x1b[31m"
-_GREEN: Final = "\x1b[32m"
-_RESET: Final = "\x1b[m"
+_RED: Final = "[31m"
+_GREEN: Final = "[32m"
+_RESET: Final = "[m"
 _MUCH: Final = 5.0
 _SOMETHING: Final = 0.5
 
 
-def coloured(percent: float, text: str) -> str:
-    """`text` in red from 5 % on, in green above 0.5 %, else as it is; differences count by their size."""
-    size = abs(percent)
-    if size >= _MUCH:
-        return _RED + text + _RESET
-    return _GREEN + text + _RESET if size > _SOMETHING else text
+def coloured(percent: float, text: str, escape: str) -> str:
+    """`text` in red from 5 % on, in green above 0.5 %, else as it is; escape: what a colour begins with."""
+    size = abs(percent)  # differences count by their size
+    if size <= _SOMETHING:
+        return text
+    return f"{escape}{_RED if size >= _MUCH else _GREEN}{text}{escape}{_RESET}"
 
 
 def style(percent: float) -> str:

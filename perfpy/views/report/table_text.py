@@ -109,13 +109,18 @@ class HistogramText:
             yield from rows[done:]
 
     def _rows(self, entries: Int64) -> list[str]:
-        filled = [_filled(column.cells(entries), 0 if column.entry is self._last else column.width) for column in self.columns]
+        filled = [
+            _filled(column.cells(entries), 0 if column.entry is self._last else column.width, numbers=isinstance(column, MetricColumnText))
+            for column in self.columns
+        ]
         separator = self._options.separator
         if separator:
             return list(map(separator.join, zip(*filled, strict=True)))
         return list(map(GAP.join, zip(repeat(""), *filled, strict=False)))
 
 
-def _filled(cells: list[str], width: int) -> list[str]:
-    """The cells of a column, filled to its width: mostly they are already."""
-    return cells if min(map(len, cells), default=width) >= width else [_padded(cell, width) for cell in cells]
+def _filled(cells: list[str], width: int, *, numbers: bool) -> list[str]:
+    """The cells of a column, filled to its width: mostly they are already. Numbers may have colours, which count as perf counts them."""
+    if min(map(len, cells), default=width) >= width:
+        return cells
+    return [cell.ljust(width) for cell in cells] if numbers else [_padded(cell, width) for cell in cells]

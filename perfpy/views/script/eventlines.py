@@ -14,6 +14,7 @@ import numpy as np
 
 from perfpy.abi.columns import distinct
 from perfpy.abi.flags import BranchSample, HardwareId, PerfType, SampleType, SoftwareId
+from perfpy.untrusted.text import one_line, one_line_bytes
 from perfpy.views.script import fieldtext
 from perfpy.views.script.addresses import places_of
 from perfpy.views.script.branchtext import BranchTexts
@@ -108,7 +109,7 @@ class EventLines:
         comm_form = fieldtext.comm_form(narrow="ip" in fields and self._with_chain, latency=context.latency)
         self._tasks = fieldtext.TaskTexts(fields, context.timeline.comms, comm_form)
         self._numbers = fieldtext.number_texts(fields, fieldtext.cpu_form(latency=context.latency))
-        self._name = b"%s: " % event.name.rjust(context.name_width).encode("utf-8", "surrogateescape")
+        self._name = b"%s: " % one_line_bytes(event.name.encode("utf-8", "surrogateescape").rjust(context.name_width))
         style = FrameStyle.of(fields, kernel_path=context.kernel_path)
         self._flat_frames = FrameTexts(context.symbolizer, style, b" ")
         self._chain_frames = FrameTexts(context.symbolizer, style, b"\t", b"\n")
@@ -196,7 +197,7 @@ class EventLines:
         return self._event.attr.type == PerfType.SOFTWARE and self._event.attr.config == SoftwareId.BPF_OUTPUT
 
     def _cgroup(self, ident: int) -> bytes:
-        return self._context.cgroups.get(ident, "unknown").encode("utf-8", "surrogateescape")
+        return one_line(self._context.cgroups.get(ident, "unknown")).encode("utf-8", "surrogateescape")
 
     def _address(self, batch: Batch) -> Piece:
         addresses = self._column(batch, "addr")
@@ -260,13 +261,22 @@ class EventLines:
             if printer is None:
                 continue
             rows = np.flatnonzero(types == kind)
-            made = [text.encode("latin-1") for text in printer.texts(raw.values, starts[rows], sizes[rows])]
+            plain = printer.texts(raw.values, starts[rows], sizes[rows])
+            made = [text.encode("latin-1") for text in (plain if printer.breaks_lines else _single_lines(plain))]
             if len(rows) == len(texts):
                 texts = made
             else:
                 for row, text in zip(rows.tolist(), made, strict=True):
                     texts[row] = text
         return [text if size else b"" for text, size in zip(texts, sizes.tolist(), strict=True)] if not sizes.all() else texts
+
+
+def _single_lines(texts: list[str]) -> list[str]:
+    """Texts without line breaks but the last of each, with which some formats end."""
+    joined = "".join(texts)
+    if "\n" not in joined and "\r" not in joined:
+        return texts
+    return [one_line(text.removesuffix("\n")) + "\n" * text.endswith("\n") for text in texts]
 
 
 def _leading_types(raw: Ragged, sizes: NDArray[np.int64], endian: str, own: int) -> NDArray[np.int64]:

@@ -14,6 +14,7 @@ import numpy as np
 from perfpy.abi import flags
 from perfpy.abi.registers import register_name
 from perfpy.abi.sample_branches import BRANCH_FLAGS
+from perfpy.untrusted.text import one_line_bytes
 from perfpy.views.script.memory_text import memory_text
 from perfpy.views.script.pieces import Coded, Piece, ValueTexts
 
@@ -71,7 +72,7 @@ def cpu_form(*, latency: bool) -> bytes:
 
 def task_text(comm: bytes, pid: int, tid: int, fields: set[str], form: bytes) -> bytes:
     """Command, process and thread in front of a line; form: comm_form()."""
-    text = form % comm if "comm" in fields else b""
+    text = one_line_bytes(form % comm) if "comm" in fields else b""
     if "pid" in fields and "tid" in fields:
         return text + b"%7d/%-7d " % (pid, tid)
     if "pid" in fields:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfpy.symbols.dso import UNKNOWN_NAME, Dso, DsoKind
+from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -111,7 +112,7 @@ def _plain_name(dso: Dso) -> str:
 
 
 def _encoded(name: str) -> bytes:
-    return name.encode("utf-8", "surrogateescape")
+    return one_line(name).encode("utf-8", "surrogateescape")
 
 
 def chain_texts(frames: NDArray[np.int32], counts: NDArray[np.int64], lines: list[bytes]) -> list[bytes]:

@@ -20,7 +20,7 @@ from perfpy.views.script.pieces import Flat
 from perfpy.views.script.sideband import SideLine, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -82,7 +82,7 @@ class ScriptLines:
         rest = list(waiting.rest())
         yield from zip(rest, self._side_texts(rest), strict=True)
 
-    def _each_of(self, part: Batch, side: list[SideLine], makers: Sequence[EventLines]) -> Iterator[tuple[SideLine | None, bytes | None]]:
+    def _each_of(self, part: Batch, side: list[SideLine], makers: _Makers) -> Iterator[tuple[SideLine | None, bytes | None]]:
         places = places_among(side, part)
         shown, side_times = self._shown_times(fieldtext.times(part, self.events), side, places)
         texts: list[bytes | None] = [*(self._flat(part, shown, makers).lines() or [b""] * len(part))]
@@ -101,11 +101,13 @@ class ScriptLines:
     def _mask(self, batch: Batch) -> NDArray[np.bool_]:
         return self.keep.mask(batch, self.events, self.context.timeline, self.context.symbolizer)
 
-    def _makers(self) -> list[EventLines]:
-        sets = self.fields.sets
-        return [
-            EventLines(event, sets[kind_of(event)].fields, sets[kind_of(event)].chosen, self.context, self.trace) for event in self.events
-        ]
+    def _makers(self) -> _Makers:
+        return _Makers(self._maker)
+
+    def _maker(self, number: int) -> EventLines:
+        event = self.events[number]
+        one = self.fields.sets[kind_of(event)]
+        return EventLines(event, one.fields, one.chosen, self.context, self.trace)
 
     def _chosen(self, batch: Batch) -> Batch:
         kept = None if self.keep.is_open else self._mask(batch)
@@ -113,7 +115,7 @@ class ScriptLines:
             kept = self.switch.mask(batch.event, kept)
         return batch if kept is None or kept.all() else taken(batch, np.flatnonzero(kept))
 
-    def _texts(self, batch: Batch, side: list[SideLine], makers: Sequence[EventLines]) -> list[bytes]:
+    def _texts(self, batch: Batch, side: list[SideLine], makers: _Makers) -> list[bytes]:
         """The lines of a part of a batch, and of the records that belong before or among them."""
         if not len(batch):
             return self._side_texts(side)
@@ -146,7 +148,7 @@ class ScriptLines:
             side_times[row] = time
         return np.delete(shown, at), side_times
 
-    def _flat(self, batch: Batch, times: NDArray[np.uint64], makers: Sequence[EventLines]) -> Flat:
+    def _flat(self, batch: Batch, times: NDArray[np.uint64], makers: _Makers) -> Flat:
         present = np.flatnonzero(np.bincount(batch.event, minlength=1)).tolist()
         if len(present) == 1:
             maker = makers[present[0]]
@@ -158,6 +160,18 @@ class ScriptLines:
                 made = makers[number].flat(taken(batch, rows), times[rows]).lines()
                 lines[rows] = np.fromiter(made, object, len(made))
         return Flat(lines.tolist(), 1)
+
+
+class _Makers(dict[int, EventLines]):
+    """What makes an event's lines, by its index: made when there is a sample of it, as a file may have very many events."""
+
+    def __init__(self, make: Callable[[int], EventLines]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, number: int) -> EventLines:
+        maker = self[number] = self._make(number)
+        return maker
 
 
 def taken(batch: Batch, rows: NDArray[np.intp]) -> Batch:

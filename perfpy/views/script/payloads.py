@@ -25,7 +25,7 @@ class PayloadTexts:
     """Words payloads as perf script does; a payload that the recording has no format for is an empty text."""
 
     def __init__(self, tracing: Tracing, symbolizer: Symbolizer) -> None:
-        from perfpy.views.script.tracetext import Runtime
+        from perfpy.views.script.tracevalues import Runtime
 
         def function(address: int) -> tuple[str, int] | None:
             """The kernel's function at an address, and its start."""
@@ -33,7 +33,7 @@ class PayloadTexts:
             return None if found is None else (found[0], address - found[1])
 
         self._tracing = tracing
-        self._runtime = Runtime(tracing.endian, tracing.long_size, function, tracing.printk_formats)
+        self._runtime = Runtime(tracing.endian, tracing.long_size, function, tracing.printk_formats, tracing.warn)
         self._printers: dict[int, TraceText | None] = {}
 
     def text(self, payload: bytes) -> str:

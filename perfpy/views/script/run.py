@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 from perfpy.abi.flags import MISC_KERNEL, RecordType, names_of
 from perfpy.perfdata.group_reads import carries_readings, delivered
 from perfpy.symbols.dso import KERNEL_NAME
+from perfpy.untrusted.text import one_line
 from perfpy.views.script.fields import OutputFields
 from perfpy.views.script.samplefilter import SampleFilter
 
@@ -196,15 +197,16 @@ class ScriptRun:
         tracing = self._recording.data.tracing
         if tracing is None:
             return None
-        from perfpy.views.script.tracetext import Runtime, TraceSource
+        from perfpy.views.script.tracetext import TraceSource
+        from perfpy.views.script.tracevalues import Runtime
 
-        runtime = Runtime(tracing.endian, tracing.long_size, self._kernel_function, tracing.printk_formats)
+        runtime = Runtime(tracing.endian, tracing.long_size, self._kernel_function, tracing.printk_formats, tracing.warn)
         return TraceSource(tracing.formats, runtime)
 
     def _kernel_function(self, address: int) -> tuple[str, int] | None:
         """The kernel's function at an address: its name and start."""
         found = _kernel_symbol(self._symbolizer, address)
-        return None if found is None else (found[0], address - found[1])
+        return None if found is None else (one_line(found[0]), address - found[1])
 
     def _side_lines(self, context: LineContext) -> Iterable[Any]:
         types = self._recording.data.survey.types

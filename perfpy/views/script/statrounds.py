@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from perfpy.abi import user_records
+from perfpy.untrusted.text import one_line
 from perfpy.views.dump.records import signed
 
 if TYPE_CHECKING:
@@ -52,4 +53,4 @@ class StatRounds:
                     # a count is found by the CPU itself; where CPUs do not count, by its place
                     found = self._counts.get((event.index, cpu, number)) or self._counts.get((event.index, at, number))
                     value, enabled, running = (found.value, found.enabled, found.running) if found else (0, 0, 0)
-                    yield f"{cpu:3d} {thread:8d} {value:15d} {enabled:15d} {running:15d} {time:15d} {event.name}\n"
+                    yield f"{cpu:3d} {thread:8d} {value:15d} {enabled:15d} {running:15d} {time:15d} {one_line(event.name)}\n"

@@ -12,6 +12,7 @@ import re
 
 from perfpy.analysis.stat.counts import Aggregation, Place, Row
 from perfpy.analysis.stat.ratios import Ratio
+from perfpy.untrusted.text import one_line
 from perfpy.views.stat.text import NOT_COUNTED, NOT_SUPPORTED, metric_names, shown_alone
 
 TYPE_CHECKING = False  # see perfpy.cli
@@ -91,7 +92,7 @@ def _place_fields(mode: Aggregation, place: Place, cells: int) -> list[str]:
     if mode is Aggregation.GLOBAL:
         return []
     if mode in (Aggregation.NONE, Aggregation.THREAD):
-        return [place.label]
+        return [one_line(place.label)]
     return [place.label, str(cells)]
 
 
@@ -102,9 +103,9 @@ def _count_fields(line: Line, with_cgroup: bool) -> list[str]:
         count = NOT_COUNTED if event.supported else NOT_SUPPORTED
     else:
         count = f"{row.amount:.0f}" if math.floor(event.scale) == event.scale else f"{row.amount:.2f}"
-    fields = [count, event.unit, line.name]
+    fields = [count, event.unit, one_line(line.name)]
     if with_cgroup:
-        fields.append(event.cgroup or "")
+        fields.append(one_line(event.cgroup or ""))
     if line.noise is not None:
         fields.append(f"{line.noise:.2f}%")
     return [*fields, str(row.running), f"{whole_share(row):.2f}"]

@@ -1,6 +1,6 @@
 """A tally of counts for a person at a terminal: perf's table with only the columns that say something, as wide as the screen.
 
-What enters: a `Tally`, the terminal's width, whether it has colours. What
+What enters: a `Tally`, the terminal's width, what its colours begin with. What
 leaves: lines of text. Intervals keep perf's fixed columns: each is printed
 before the widths of the next are known.
 """
@@ -8,6 +8,7 @@ before the widths of the next are known.
 from __future__ import annotations
 
 from perfpy.analysis.stat.counts import Aggregation
+from perfpy.untrusted.text import visible
 from perfpy.views.stat.notes import TRUSTED_SHARE, notes
 from perfpy.views.stat.text import TextView
 
@@ -27,13 +28,13 @@ _RIGHT: Final = (_CPUS, _COUNT, _RATIO, _SPREAD, _SHARE)
 _DISPENSABLE: Final = ((_RATIO, _RATIO_UNIT), (_CPUS,), (_CGROUP,), (_SPREAD,), (_SHARE,))
 _SHORTEST_NAME: Final = 12
 
-_DIM, _YELLOW, _RED, _PLAIN = "2", "33", "31", "\033[0m"
+_DIM, _YELLOW, _RED, _PLAIN = "2", "33", "31", "[0m"
 
 
 class ScreenView(TextView):
-    """Writes tallies of one measurement; width: of the terminal; colour: whether it shows any."""
+    """Writes tallies of one measurement; width: of the terminal; colour: what a colour begins with, "" for none."""
 
-    def __init__(self, title: str, *, width: int, colour: bool, separators: str = "", repeat_table: bool = False) -> None:
+    def __init__(self, title: str, *, width: int, colour: str, separators: str = "", repeat_table: bool = False) -> None:
         super().__init__(title, separators=separators, repeat_table=repeat_table)
         self._width = max(width, 20)
         self._colour = colour
@@ -60,10 +61,10 @@ class ScreenView(TextView):
         """A count with its first ratio, and a row for each further one."""
         row = line.row
         cells = [""] * len(_HEADINGS)
-        cells[_PLACE] = _place(row, tally.mode)
+        cells[_PLACE] = visible(_place(row, tally.mode))
         cells[_CPUS] = str(row.cells) if tally.mode not in (Aggregation.GLOBAL, Aggregation.NONE, Aggregation.THREAD) else ""
         cells[_COUNT] = self._count_alone(row)
-        cells[_UNIT], cells[_EVENT], cells[_CGROUP] = row.event.unit, line.name, row.event.cgroup or ""
+        cells[_UNIT], cells[_EVENT], cells[_CGROUP] = row.event.unit, visible(line.name), visible(row.event.cgroup or "")
         first, *more = line.ratios or (None,)
         cells[_RATIO], cells[_RATIO_UNIT] = _ratio(first)
         cells[_SPREAD] = f"+-{line.noise:.2f}%" if line.noise else ""
@@ -86,7 +87,7 @@ class ScreenView(TextView):
         return "".join(self._painted(line, _DIM) + "\n" for line in lines)
 
     def _painted(self, text: str, code: str) -> str:
-        return f"\033[{code}m{text}{_PLAIN}" if self._colour and code else text
+        return f"{self._colour}[{code}m{text}{self._colour}{_PLAIN}" if self._colour and code else text
 
 
 def _place(row: Row, mode: Aggregation) -> str:

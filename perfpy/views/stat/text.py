@@ -11,6 +11,7 @@ import math
 from perfpy.analysis.stat.counts import Aggregation, Place, Row
 from perfpy.analysis.stat.ratios import Ratio
 from perfpy.analysis.stat.statistics import relative_error, standard_error
+from perfpy.untrusted.text import one_line
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ class TextView:
             before = stamp + place_column(tally.mode, row.place, row.cells)
             text = before + self._count(line, unit_width)
             if tally.has_cgroups:
-                text += f" {row.event.cgroup or '':<16}"
+                text += one_line(f" {row.event.cgroup or '':<16}")
             text += _ratio(line.ratios[0]) if line.ratios else _NO_RATIO
             for ratio in line.ratios[1:]:
                 text += f"\n{before}{indent}{_ratio(ratio)}"
@@ -116,7 +117,7 @@ class TextView:
             count = NOT_COUNTED if event.supported else NOT_SUPPORTED
         else:
             count = self._number(line.row.amount, 0 if math.floor(event.scale) == event.scale else 2)
-        return f"{count:>18} {event.unit:<{unit_width}} {line.name:<32}"
+        return one_line(f"{count:>18} {event.unit:<{unit_width}} {line.name:<32}")
 
     def _number(self, value: float, decimals: int) -> str:
         return f"{value:{',' if self._separators else ''}.{decimals}f}".replace(",", self._separators)
@@ -170,7 +171,7 @@ def place_column(mode: Aggregation, place: Place, cells: int) -> str:
     if mode is Aggregation.GLOBAL:
         return ""
     if mode is Aggregation.THREAD:
-        return f"{place.comm:>16}-{place.pid:<7} "
+        return one_line(f"{place.comm:>16}-{place.pid:<7} ")
     width = _PLACES[mode][0]
     return f"{place.label:<{width}} " + ("" if mode is Aggregation.NONE else f"{cells:4d} ")
 

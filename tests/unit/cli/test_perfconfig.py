@@ -1,5 +1,7 @@
 """perf's configuration files: the format, which files count, and how bad ones are told."""
 
+import os
+import re
 from pathlib import Path
 
 import pytest
@@ -63,3 +65,33 @@ def test_later_files_win_and_perf_config_stands_alone(tmp_path: Path) -> None:
     assert perfconfig.load({"HOME": str(tmp_path), "PERF_CONFIG": "/dev/null"}) == {}
     assert perfconfig.files({"HOME": "/home/me"}) == ["/etc/perfconfig", "/home/me/.perfconfig"]
     assert perfconfig.load({"PERF_CONFIG": str(tmp_path / "missing")}) == {}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> dict[str, str]:
+    (tmp_path / ".perfconfig").write_text("[buildid]\ndir = /chosen\n")
+    return {"HOME": str(tmp_path), "PERF_CONFIG_NOSYSTEM": "1"}
+
+
+def test_a_configuration_of_somebody_else_is_ignored_with_a_line(
+    home: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert perfconfig.load(home) == {"buildid.dir": "/chosen"}
+    monkeypatch.setattr(perfconfig, "trusted", lambda: (12345,))
+    assert perfconfig.load(home) == {}
+    assert re.fullmatch(r"Warning: .*/\.perfconfig: belongs to user \d+; .* ignored\n", capsys.readouterr().err)
+    assert perfconfig.load({"PERF_CONFIG": home["HOME"] + "/.perfconfig"}) == {"buildid.dir": "/chosen"}  # it was named
+
+
+@pytest.mark.parametrize("kind", ["fifo", "folder"])
+def test_what_is_no_file_is_ignored_with_a_line(home: dict[str, str], kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = Path(home["HOME"]) / ".perfconfig"
+    path.unlink()
+    os.mkfifo(path) if kind == "fifo" else path.mkdir()
+    assert perfconfig.load(home) == {}
+    assert capsys.readouterr().err.count("not a regular file") == 1
+
+
+def test_the_empty_device_is_an_empty_configuration(capsys: pytest.CaptureFixture[str]) -> None:
+    assert perfconfig.load({"PERF_CONFIG": "/dev/null"}) == {}
+    assert capsys.readouterr().err == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,14 @@ def test_options_of_the_command_line_and_of_the_recording_are_passed_on(tmp_path
 def test_a_file_that_was_named_must_be_there(tmp_path: Path, name: str):
     with pytest.raises(PerfError, match=f"--{name} .*missing: no such file"):
         options(**{name: str(tmp_path / "missing")})
+
+
+@pytest.mark.parametrize("name", ["kallsyms", "vmlinux"])
+def test_a_file_that_was_named_must_be_a_file(tmp_path: Path, name: str):
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(PerfError, match=f"--{name} .*fifo: not a regular file"):
+        options(**{name: str(tmp_path / "fifo")})
+    assert getattr(options(**{name: "/dev/null"}), name) == "/dev/null"
 
 
 @pytest.mark.parametrize("setting", ["debuginfod.urls", "buildid-cache.debuginfod"])

@@ -188,7 +188,7 @@ def test_compressed_symbol_tables_are_read(bits: int, endian: str, kind: int, co
 def test_a_section_that_cannot_be_decompressed_says_so(kind: int):
     header = struct.pack("<IIQQ", kind, 0, 24, 8)
     file = plain().section(".symtab", header + b"nonsense", type=b.SYMTAB, flags=b.ALLOC | b.COMPRESSED)
-    with pytest.raises(BadElf, match="cannot decompress a section"):
+    with pytest.raises(BadElf, match=r"cannot decompress section '\.symtab'"):
         at(file, 0x1010)
 
 

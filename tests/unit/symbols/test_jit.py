@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from perfpy.symbols import jit
+from perfpy.symbols.live_process import believed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,3 +69,28 @@ def test_names_are_not_demangled():
 def test_a_map_is_read_from_its_file(tmp_path: Path):
     (tmp_path / "perf-7.map").write_bytes(b"1000 10 f\n")
     assert len(jit.load(str(tmp_path / "perf-7.map"))) == 1
+
+
+def test_a_map_of_somebody_else_is_not_believed(tmp_path: Path):
+    (tmp_path / "perf-7.map").write_bytes(b"1000 10 f\n")
+    assert len(jit.load(str(tmp_path / "perf-7.map"), {os.getuid()})) == 1
+    with pytest.raises(PermissionError):
+        jit.load(str(tmp_path / "perf-7.map"), {12345})
+
+
+def test_a_map_has_a_largest_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(jit, "LARGEST", 9)
+    (tmp_path / "perf-7.map").write_bytes(b"1000 10 f\n")
+    with pytest.raises(OSError, match="larger"):
+        jit.load(str(tmp_path / "perf-7.map"))
+
+
+def test_a_fifo_in_the_place_of_a_map_is_not_waited_for(tmp_path: Path):
+    os.mkfifo(tmp_path / "perf-7.map")
+    with pytest.raises(OSError, match="not a regular file"):
+        jit.load(str(tmp_path / "perf-7.map"))
+
+
+def test_files_about_a_process_are_believed_of_its_owner_ours_and_roots():
+    assert believed(os.getpid()) == {0, os.geteuid()}
+    assert believed(1 << 22) == {0, os.geteuid()}  # no such process

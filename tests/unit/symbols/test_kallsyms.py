@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
 from perfpy.symbols import kallsyms
 from perfpy.symbols.symbol_table import SymbolTable
 
+KERNEL = 0xFFFFFFFF81000000
 TEXT = b"""\
 ffffffff81000000 T _stext
 ffffffff81000000 T _text
@@ -124,3 +127,28 @@ def test_what_is_no_symbol_is_skipped(text: bytes):
 
 def test_the_last_line_may_lack_its_end():
     assert name(kernel(b"ffffffff81000000 T _text"), 0xFFFFFFFF81000000) == "_text"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"f" * 4_000_000 + b" T f\n",
+        b"\n" * 4_000_000,
+        b"ffffffff81000000 T " + b"f" * 4_000_000,
+        b"ffffffff81000000 T f\t[" + b"m" * 4_000_000 + b"]",
+        b"ffffffff81000000 T f\t[m]\n" * 100_000,
+    ],
+)
+def test_lines_that_no_kernel_writes_take_time_by_their_length(text: bytes):
+    start = time.process_time()
+    table = kallsyms.parse(text)
+    assert table.address_of("") is None
+    assert time.process_time() - start < 2
+
+
+def test_a_name_that_ends_every_line_is_looked_up_once():
+    text = b"".join(b"%016x t x.a\n" % (KERNEL + 16 * number) for number in range(100_000)) + b"%016x T a\n" % (KERNEL + 16)
+    table = kallsyms.parse(text)
+    start = time.process_time()
+    assert table.address_of("a") == KERNEL + 16
+    assert time.process_time() - start < 2

@@ -6,6 +6,8 @@ import gzip
 import http.server
 import lzma
 import os
+import re
+import struct
 import sys
 import threading
 from typing import TYPE_CHECKING
@@ -15,10 +17,11 @@ import pytest
 
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
 from perfpy.symbols import buildid, elf_symbols, missing
-from perfpy.symbols.debugfiles import SymbolOptions, cached_elf
+from perfpy.symbols.debugfiles import SymbolOptions
 from perfpy.symbols.debuginfod import Client
 from perfpy.symbols.elf import ElfFile
 from perfpy.symbols.symbolizer import Symbolizer
+from perfpy.untrusted import paths
 from tests.builders import elf as b
 from tests.builders.elf import Elf
 from tests.builders.timeline import comm, frames, kernel_mmap, ksymbol, mmap, timeline
@@ -151,7 +154,7 @@ def test_a_file_in_the_build_id_cache_needs_no_original(root: Path):
 
 
 def test_the_build_id_cache_can_be_named(root: Path, tmp_path: Path):
-    put(tmp_path, cached_elf(ID, "/cache"), program("f", build_id=ID).build())
+    put(tmp_path, paths.indexed("/cache", ID, "elf"), program("f", build_id=ID).build())
     options = SymbolOptions(symfs=str(root), buildid_dir=str(tmp_path / "cache"))
     assert frames(mapped(build_id=ID), (1, 0x401004, 1), options=options)[0].symbol == "f"
 
@@ -165,6 +168,52 @@ def test_names_stay_mangled_when_asked(root: Path):
 def test_a_damaged_file_gives_no_names(root: Path):
     put(root, "/opt/prog", program("f").build()[:0x1080])
     assert symbol(root, mapped()) == "-"
+
+
+def unreadable(root: Path, source: TaskTimeline) -> list[str]:
+    symbolizer = Symbolizer(source, SymbolOptions(symfs=str(root)))
+    frames(symbolizer, (1, 0x401004, 1))
+    return [str(file).removeprefix(str(root)) for file in symbolizer.unreadable()]
+
+
+def test_a_damaged_file_is_named_with_what_is_wrong(root: Path):
+    data = program("f").build()
+    put(root, "/opt/prog", data[:-8])
+    (line,) = unreadable(root, mapped())
+    assert line.startswith("/opt/prog cannot be read: damaged ELF file (a table of 5 entries at ")
+
+
+def test_a_file_that_is_damaged_in_parts_is_named_and_the_others_count(root: Path):
+    data = bytearray(program("f").build())
+    data[32:40] = b"\xff" * 8  # the place of the program headers
+    put(root, "/opt/prog", bytes(data))
+    (line,) = unreadable(root, mapped())
+    assert line.startswith("/opt/prog cannot be read: program headers: ")
+    assert symbol(root, mapped()) == "f"
+
+
+def test_symbols_that_cannot_be_decompressed_are_named_once(root: Path):
+    header = struct.pack("<IIQQ", 1, 0, 24, 1)
+    file = Elf().text().segment(0x1000, 0x1000, 0x1000)
+    put(root, "/opt/prog", file.section(".symtab", header + b"nonsense", type=b.SYMTAB, flags=b.COMPRESSED).build())
+    (line,) = unreadable(root, mapped())
+    assert line.startswith("/opt/prog cannot be read: cannot decompress section '.symtab': damaged zlib data")
+
+
+@pytest.mark.parametrize("data", [program("f").build(), b"a map of fonts", b""])
+def test_files_that_are_whole_or_something_else_are_not_named(root: Path, data: bytes):
+    put(root, "/opt/prog", data)
+    assert unreadable(root, mapped()) == []
+
+
+def test_a_damaged_kernel_or_module_is_named(tmp_path: Path):
+    broken = Elf().text(KERNEL, 0x1000).symbol("_text", KERNEL).build()[:-8]
+    put(tmp_path, "/lib/modules/my.ko", broken)
+    put(tmp_path, "vm", broken)
+    source = timeline((0, kernel_mmap(KERNEL, 0x1000, pgoff=KERNEL)), (0, kernel_mmap(0xFFFFFFFFC0100000, 0x1000, "/lib/modules/my.ko")))
+    symbolizer = Symbolizer(source, SymbolOptions(symfs=str(tmp_path), vmlinux=str(tmp_path / "vm")))
+    frames(symbolizer, (1, KERNEL + 4, 1), mode=MISC_KERNEL)
+    assert [os.path.basename(file.path) for file in symbolizer.unreadable()] == ["vm", "my.ko"]
 
 
 def test_a_program_in_a_folder_of_tmp_that_looks_like_a_perf_map_is_a_program(root: Path):
@@ -305,6 +354,19 @@ def test_a_perf_map_names_memory_without_a_file(tmp_path: Path):
     source = timeline((0, comm(4242, "node")), (0, mmap(4242, 0x7000, 0x1000, "//anon")))
     found = frames(source, (4242, 0x7010, 1), options=SymbolOptions(symfs=str(tmp_path)))
     assert found == [("JS:fib", 0x10, "/tmp/perf-4242.map", 0x7010, ".")]
+
+
+def test_a_perf_map_of_somebody_else_is_passed_over_unless_forced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "map").write_bytes(b"7000 40 forged\n")
+    monkeypatch.setattr("perfpy.symbols.live_process.perf_map_places", lambda pid: iter([str(tmp_path / "map")]))
+    monkeypatch.setattr("perfpy.symbols.live_process.believed", lambda pid: {12345})
+    source = timeline((0, comm(4242, "node")), (0, mmap(4242, 0x7000, 0x1000, "//anon")))
+    forced = Symbolizer(source, SymbolOptions(force=True, cache=False))
+    assert frames(forced, (4242, 0x7010, 1))[0].symbol == "forged"
+    symbolizer = Symbolizer(source, SymbolOptions(cache=False))
+    assert frames(symbolizer, (4242, 0x7010, 1))[0].symbol == "-"
+    (lost,) = symbolizer.missing(np.array([1]))
+    assert re.search(r"belongs to user \d+, not to the process: -f if you trust it", lost.looked[0])
 
 
 def test_a_deleted_program_is_read_from_the_process_that_still_runs(root: Path):

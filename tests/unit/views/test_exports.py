@@ -36,6 +36,12 @@ def test_a_semicolon_in_a_name_does_not_split_it() -> None:
     assert list(exports.folded([part])) == ["a;operator: 1"]
 
 
+def test_a_line_break_in_a_name_does_not_end_the_line() -> None:
+    part = stacks("a;f 1")
+    part = dataclasses.replace(part, functions=[part.functions[0]._replace(name="f 7\nroot;forged")], comms=["a\r\nb"])
+    assert list(exports.folded([part])) == ["a^M^Jb;f 7^Jroot:forged 1"]
+
+
 def test_speedscope_holds_every_stack_outermost_first() -> None:
     data = json.loads(exports.speedscope([stacks(PROFILE, "cpu-clock:u"), stacks("x;y 1", "faults")], "perf.data"))
     first, second = data["profiles"]

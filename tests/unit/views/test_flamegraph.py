@@ -1,13 +1,16 @@
 """The flame graph page: self-contained, safe, and working in a real browser."""
 
 import dataclasses
+import json
 import re
 import shutil
 import subprocess
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
+from perfpy.analysis.stacks import Function
 from perfpy.views import flamegraph
 from tests.builders.stacks import stacks
 
@@ -54,6 +57,23 @@ async function measure() {
   const out = document.createElement("pre"); out.id = "said"; out.textContent = `${least(false)} ${least(true)}`; document.body.append(out);
 }
 measure();
+</script>
+"""
+
+
+#: what names became of which somebody hoped that they are markup
+SAY_ELEMENTS = """
+<script>
+async function say() {
+  while (!document.body.dataset.ready) await new Promise(done => setTimeout(done, 20));
+  const canvas = document.getElementById("graph");
+  for (const name of ["ArrowUp", "ArrowUp", "Enter"]) canvas.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true }));
+  await new Promise(done => setTimeout(done, 300));
+  const markup = "onerror=owned()", has = id => document.getElementById(id).textContent.includes(markup);
+  const said = ["ran " + ran, "img " + document.images.length, "event " + has("event"), "title " + has("title"), "table " + has("flat")];
+  const out = document.createElement("pre"); out.id = "said"; out.textContent = said.join("\\n"); document.body.append(out);
+}
+say();
 </script>
 """
 
@@ -114,6 +134,46 @@ def test_names_cannot_end_the_script_that_holds_them() -> None:
     page = flamegraph.render([stacks("sh;</script><script>alert(1)</script> 1")], title="</script><b>")
     assert page.count("</script>") == 2
     assert "<b>" not in page
+
+
+class _Elements(HTMLParser):
+    """What a browser makes of a page: its elements, and what stands in its scripts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elements: list[str] = []
+        self.scripts: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        if self.elements and self.elements[-1] == "script":
+            self.scripts.append(data)
+
+
+MARKUP = "</script><img src=x onerror=owned()>\u2028\u2029<!--<script>'\"`${owned()}&lt;]]>"
+
+
+def test_names_with_markup_make_no_elements() -> None:
+    named = stacks("sh;x 1", MARKUP)
+    named = dataclasses.replace(named, functions=[Function(MARKUP, MARKUP, False)], comms=[MARKUP])
+    plain, hostile = _Elements(), _Elements()
+    plain.feed(flamegraph.render([stacks("sh;x 1")], title="t", facts=["f"]))
+    hostile.feed(flamegraph.render([named], title=MARKUP, facts=[MARKUP]))
+    assert hostile.elements == plain.elements
+    data = json.loads(hostile.scripts[0])
+    assert data["title"] == data["events"][0]["event"] == MARKUP
+    assert [MARKUP, MARKUP, 0] in data["names"]
+
+
+def test_names_with_markup_run_nothing_in_a_browser(tmp_path: Path) -> None:
+    """Each place that shows names: rows, the line about a frame, the table, the list of events, the heading."""
+    named = dataclasses.replace(stacks("sh;x 1", MARKUP), functions=[Function(MARKUP, MARKUP, False)], comms=[MARKUP])
+    page = flamegraph.render([named, stacks("sh;x 1", "b")], title=MARKUP, facts=[MARKUP])
+    page = page.replace("<body", "<script>var ran = 0; function owned() { ran++; }</script><body", 1)
+    said = browse(page, tmp_path, SAY_ELEMENTS)
+    assert said == ["ran 0", "img 0", "event true", "title true", "table true"]
 
 
 def test_an_event_of_only_one_recording_is_left_out() -> None:

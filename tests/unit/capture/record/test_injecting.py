@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import struct
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from perfpy.abi import records
 from perfpy.abi.build_ids import HeaderBuildId
-from perfpy.abi.flags import MISC_KERNEL, MISC_USER
+from perfpy.abi.flags import MISC_KERNEL, MISC_USER, RecordType
 from perfpy.abi.sample_id import SampleId
 from perfpy.capture.record.injecting import BuildIdMapper, JitInjector, inject, require_monotonic_times
 from perfpy.errors import OutputFailed, PerfError
 from perfpy.perfdata.features import Feature, encode_feature
 from perfpy.recording import Recording
 from tests.builders.perfdata import PerfDataBuilder, usual_attr
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PID, CODE = 77, 0x7F0000001000
 
@@ -64,10 +62,11 @@ def names(recording: Recording) -> list[str]:
 
 def test_jitted_functions_are_named_from_when_they_were_made(recording: Recording, tmp_path: Path):
     assert names(recording) == ["-", "-", "-"]
-    injector = JitInjector(recording.data)
+    injector = JitInjector(recording.data, str(tmp_path / "cache"))
     inject(recording.data, str(tmp_path / "out.data"), jit=injector)
     assert (injector.functions, list(injector.dumps)) == (1, [PID])
-    assert (tmp_path / "jitted-77-3.so").exists()
+    assert Path(injector.folder).parent == tmp_path / "cache" / "jit"
+    assert [path.name for path in Path(injector.folder).iterdir()] == ["jitted-77-3.so"]
     assert names(Recording(str(tmp_path / "out.data"))) == ["-", "JS:*fib", "JS:*fib"]
 
 
@@ -89,12 +88,14 @@ def test_build_ids_are_put_into_the_table(recording: Recording, tmp_path: Path):
 def test_a_dump_that_is_gone_says_so(recording: Recording, tmp_path: Path):
     (tmp_path / "jit-77.dump").unlink()
     with pytest.raises(PerfError, match=r"jit-77\.dump: No such file"):
-        inject(recording.data, str(tmp_path / "out.data"), jit=JitInjector(recording.data))
+        inject(recording.data, str(tmp_path / "out.data"), jit=JitInjector(recording.data, str(tmp_path / "cache")))
 
 
 def test_images_that_cannot_be_written_say_so(recording: Recording, tmp_path: Path):
-    with pytest.raises(OutputFailed, match=r"jitted-77-3\.so"):
-        inject(recording.data, str(tmp_path / "out.data"), jit=JitInjector(recording.data, str(tmp_path / "none")))
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache").chmod(0o777)
+    with pytest.raises(OutputFailed, match="others may write in it"):
+        inject(recording.data, str(tmp_path / "out.data"), jit=JitInjector(recording.data, str(tmp_path / "cache")))
 
 
 def test_a_recording_is_not_written_over_itself(recording: Recording, tmp_path: Path):
@@ -142,3 +143,68 @@ def test_mappings_get_build_ids_and_those_of_other_files_may_go(tmp_path: Path, 
     assert (found["/lib/hit"], found["/lib/nameless"], found["[kernel.kallsyms]_text"]) == (b"\x01" * 20, b"", b"\x02" * 20)
     assert result.timeline.kernel_reference == ("_text", 1 << 63)
     assert len(result.samples["ip"]) == 1
+
+
+def other_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perfpy.symbols.live_process.believed", lambda pid: {12345})
+
+
+def test_a_dump_of_somebody_else_is_taken_when_forced_only(recording: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    other_owner(monkeypatch)
+    with pytest.raises(PerfError, match=r"jit-77\.dump: belongs to user"):
+        inject(recording.data, str(tmp_path / "out.data"), jit=JitInjector(recording.data, str(tmp_path / "cache")))
+    forced = JitInjector(recording.data, str(tmp_path / "cache"), force=True)
+    inject(recording.data, str(tmp_path / "out.data"), jit=forced)
+    assert forced.functions == 1
+
+
+def test_a_dump_that_is_the_file_of_the_mapping_is_its_process_own(recording: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    other_owner(monkeypatch)
+    path = str(tmp_path / "jit-77.dump")
+    state = os.stat(path)
+    place = {"maj": os.major(state.st_dev), "min": os.minor(state.st_dev), "ino": state.st_ino}
+    injector = JitInjector(recording.data, str(tmp_path / "cache"))
+    assert len(injector._inject(mapping(path, 0x1000, 10)._replace(**place))) == 2
+    with pytest.raises(PerfError, match="belongs to user"):
+        injector._inject(mapping(path, 0x1000, 10)._replace(**place | {"ino": state.st_ino + 1}))
+
+
+def test_a_dump_speaks_of_its_own_process_alone(recording: Recording, tmp_path: Path):
+    path = tmp_path / "jit-77.dump"
+    data = path.read_bytes()
+    owner = struct.pack("<I", PID)
+    assert data.count(owner) >= 5
+    path.write_bytes(data[:40] + data[40:].replace(owner, struct.pack("<I", 78)))  # not those of the head
+    assert JitInjector(recording.data, str(tmp_path / "cache")).records(recording.side_band()) == []
+    path.write_bytes(data.replace(owner, struct.pack("<I", 1)))  # a container's: the dump knows itself as process 1
+    assert len(JitInjector(recording.data, str(tmp_path / "cache")).records(recording.side_band())) == 2
+
+
+def test_a_number_that_comes_twice_leaves_the_first_image(recording: Recording, tmp_path: Path):
+    path = tmp_path / "jit-77.dump"
+    data = path.read_bytes()
+    load = data[40 : 40 + struct.unpack_from("<I", data, 44)[0]]
+    path.write_bytes(data[:40] + load + load)
+    injector = JitInjector(recording.data, str(tmp_path / "cache"))
+    injector.records(recording.side_band())
+    assert sorted(image.name for image in Path(injector.folder).iterdir()) == ["2-jitted-77-3.so", "jitted-77-3.so"]
+
+
+def test_a_machine_that_has_no_room_in_an_elf_header_is_cut(recording: Recording, tmp_path: Path):
+    path = tmp_path / "jit-77.dump"
+    data = bytearray(path.read_bytes())
+    data[14:16] = b"\xff\xff"
+    path.write_bytes(data)
+    assert len(JitInjector(recording.data, str(tmp_path / "cache")).records(recording.side_band())) == 2
+
+
+def test_a_recording_without_events_says_so(recording: Recording):
+    recording.data.events.clear()
+    for make in (JitInjector, require_monotonic_times, lambda data: BuildIdMapper(data, {}, only_these=True)):
+        with pytest.raises(PerfError, match="it has no events"):
+            make(recording.data)
+
+
+def test_damaged_mappings_are_left_out(recording: Recording):
+    mapper = BuildIdMapper(recording.data, {}, only_these=True)
+    assert mapper.changed(RecordType.MMAP2, 2, struct.pack("<IHH", RecordType.MMAP2, 2, 8)) == b""

@@ -58,20 +58,21 @@ def test_a_finished_file_gets_the_time_into_its_name(path):
 
 
 def test_files_are_switched_by_size_time_and_signal():
-    by_size = OutputSwitch(SwitchOutput(size=100), 0, 0.0)
+    by_size = OutputSwitch(SwitchOutput(size=100), 0)
     assert [by_size.due(size, 0.0) for size in (99, 100)] == [False, True]
-    by_time = OutputSwitch(SwitchOutput(seconds=2), 0, 10.0)
+    by_time = OutputSwitch(SwitchOutput(seconds=2), 0)
+    by_time.begin(10.0)
     assert [by_time.due(0, now) for now in (11.9, 12.0, 12.1, 14.0)] == [False, True, False, True]
-    by_signal = OutputSwitch(SwitchOutput(), 0, 0.0)
+    by_signal = OutputSwitch(SwitchOutput(), 0)
     by_signal.ask()
     assert [by_signal.due(0, 0.0), by_signal.due(0, 0.0)] == [True, False]
-    never = OutputSwitch(None, 0, 0.0)
+    never = OutputSwitch(None, 0)
     never.ask()
     assert not never.due(1 << 40, 1e9)
 
 
 def test_the_oldest_files_go(tmp_path):
-    switch = OutputSwitch(SwitchOutput(), 2, 0.0)
+    switch = OutputSwitch(SwitchOutput(), 2)
     for name in "abc":
         put(str(tmp_path / name), b"")
         switch.finished(str(tmp_path / name))
@@ -85,3 +86,7 @@ def test_delays_are_ranges_or_one_start():
     assert [switch.on for switch in table.due(100.025)] == []
     assert [switch.on for switch in Timetable(50, 0.0).due(1.0)] == [True]
     assert Timetable(-1, 0.0).wait(0.0) is None
+    assert table.over is False
+    assert [switch.on for switch in table.due(100.1)] == [True, False]
+    assert table.over
+    assert not any(Timetable(delay, 0.0).over for delay in (-1, 0, 50))

@@ -80,7 +80,7 @@ def test_depth_does_not_end_at_the_recursion_limit():
 
 def test_shares_are_coloured_by_their_size():
     tree = [node([0], 20), node([1], 4), node([2], 1)]
-    writer = ChainWriter(CallGraph(), lambda at: NAMES[at], colour=True)
+    writer = ChainWriter(CallGraph(), lambda at: NAMES[at], colour="\x1b")
     shares = [line for line in writer.lines(tree, Stem(100, 200, 100, 100)) if "--" in line]
     assert shares == [
         "            |--\x1b[31m10.00%\x1b[m--main",

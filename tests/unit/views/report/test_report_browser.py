@@ -9,6 +9,7 @@ import pytest
 
 from perfpy.recording import Recording
 from perfpy.symbols.debugfiles import SymbolOptions
+from tests.builders.hostile_names import FORGED, hostile, hostile_program, hostile_recording
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -202,3 +203,33 @@ def test_i_shows_the_header_and_capital_h_hides_the_names_of_columns(chains: Pat
                 return boxed, text, app.query_one("#heading", Static).display
 
     assert asyncio.run(run()) == (True, "# hostname : here", False)
+
+
+async def _strips(path: Path, root: Path, *keys: str) -> list[str]:
+    from perfpy.cli.header import lines_of_header
+    from perfpy.views.report.browser import ReportBrowser
+
+    texts = []
+    with Recording(str(path)) as recording:
+        report = recording.report(callers=True, symbols=SymbolOptions(symfs=str(root), cache=False))
+        app = ReportBrowser(report, lambda: lines_of_header(recording, full=True))
+        async with app.run_test(size=(400, 60)) as pilot:
+            await pilot.pause()
+            for key in ("", *keys):
+                await pilot.press(*([key] if key else []))
+                await pilot.pause()
+                texts += [strip.text for strip in app.screen._compositor.render_strips()]
+    return texts
+
+
+def test_names_with_control_sequences_are_shown(tmp_path: Path) -> None:
+    """What textual sends to the terminal, at every key that brings other names up."""
+    path = tmp_path / "perf.data"
+    path.write_bytes(hostile_recording().file())
+    (tmp_path / hostile("file")).write_bytes(hostile_program())
+    strips = asyncio.run(_strips(path, tmp_path, "enter", "E", "d", "t", "tab", "i", "escape", "escape"))
+    for name in ("comm", "file", "hot", "event1", "event2", "feature"):
+        assert any(f"{name}^[]0;owned^G" in strip for strip in strips), name
+    seen = "".join(strips)
+    assert not [char for char in seen if not char.isprintable() and char != "\u00a0"]
+    assert not [strip for strip in strips if strip.strip().startswith(FORGED)]

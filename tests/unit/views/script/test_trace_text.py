@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from perfpy.perfdata.traceformat import parse_format
-from perfpy.views.script.tracetext import Runtime, TraceSource, TraceText
+from perfpy.views.script.tracetext import TraceSource, TraceText
+from perfpy.views.script.tracevalues import Runtime
 
 FORMAT = """name: example
 ID: 9

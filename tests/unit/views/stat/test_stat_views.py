@@ -9,9 +9,11 @@ import pytest
 from perfpy.abi.flags import HardwareId
 from perfpy.analysis.stat.comparison import Runs, compare_runs
 from perfpy.analysis.stat.counts import Aggregation, Cell, Grouping, aggregate, one_cell_a_package
+from perfpy.analysis.stat.tally import Tally
 from perfpy.views.stat import comparison as stat_compare
 from perfpy.views.stat.csv_text import CsvView
 from perfpy.views.stat.json_text import JsonView
+from perfpy.views.stat.screen import ScreenView
 from perfpy.views.stat.text import TextView
 from tests.builders.tallies import hardware, pmu_counts, tally
 
@@ -40,6 +42,19 @@ def test_csv_fields() -> None:
     assert lines[0] == "1000.00,msec,task-clock,1000000000,100.00,0.500,CPUs utilized"
     assert lines[2] == "12000000000,,instructions,50,50.00,4.00,insn per cycle"
     assert lines[3] == ",,,,,0.05,stalled cycles per insn"
+
+
+def test_names_with_line_breaks_do_not_forge_counts() -> None:
+    """Of events, cgroups and, with --per-thread, commands, which every process chooses for itself."""
+    event = hardware("cycles\n1,,forged", HardwareId.CPU_CYCLES)
+    event.cgroup = "a\rb"
+    grouping = Grouping.by_thread([("sh\n9,,forged", 1)])
+    by_thread = Tally([event], {event: aggregate(event, [Cell(-1, 0, 1, 1, 1)], grouping)}, grouping, wall_ns=2e9)
+    for view in (CsvView(","), TextView("'cmd'"), ScreenView("'cmd'", width=200, colour="")):
+        lines = "".join([*view.render(tally({event: (1, 1, 1)})), *view.render(by_thread)]).splitlines()
+        assert not [line for line in lines if line.lstrip().startswith(("1,,forged", "9,,forged", "b"))]
+        assert any("cycles^J1,,forged" in line and "a^Mb" in line for line in lines)
+        assert any("sh^J9,,forged-1" in line for line in lines)
 
 
 def test_json_objects() -> None:

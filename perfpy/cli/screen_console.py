@@ -1,0 +1,39 @@
+"""Views for people through rich: its colours reach the terminal, control characters in the text do not.
+
+What enters: what rich can render, with names in it that others chose. What
+leaves: text and rich's own control sequences, on a stream.
+"""
+
+from __future__ import annotations
+
+from typing import IO, TYPE_CHECKING, cast
+
+from rich.console import Console
+from rich.segment import Segment
+
+from perfpy.untrusted.terminal import Painted
+from perfpy.untrusted.text import signs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import ConsoleOptions, RenderableType
+
+_SIGNS = {code: sign for code, sign in signs().items() if code != ord("\n")}  # which ends rich's own lines
+
+
+class ScreenConsole(Console):
+    """A console without markup, and without guessing at numbers to highlight."""
+
+    def __init__(self, stream: IO[str], *, colour: bool) -> None:
+        file = cast("IO[str]", Painted(stream))
+        super().__init__(file=file, markup=False, highlight=False, emoji=False, no_color=not colour, soft_wrap=True)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """As rich does, every control character of the text made visible."""
+        for segment in super().render(renderable, options):
+            text = segment.text
+            if segment.control or text.isprintable():
+                yield segment
+            else:
+                yield Segment(text.translate(_SIGNS), segment.style)

@@ -1,0 +1,172 @@
+"""HTTP answers that come in time, or not at all.
+
+What enters: an address, and how long it may take. What leaves: an Answer, of
+which pieces are read, each with a time of its own; None where the server says
+that it has no such thing. A timeout of a socket alone bounds nothing: a server
+that sends a byte now and then, of the head or of the body, meets it for ever.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import math
+import socket
+import threading
+import time
+import urllib.error
+import urllib.request
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from perfpy.untrusted.files import open_regular
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_FILE: Final = "file://"
+
+
+class _Watch:
+    """Ends the connections of one request (redirections make further ones) when its time is over."""
+
+    def __init__(self, seconds: float) -> None:
+        self.late = False
+        self._due = time.monotonic() + seconds
+        self._connected: list[socket.socket] = []
+        self._changed = threading.Condition()
+        threading.Thread(target=self._wait, daemon=True).start()
+
+    def connect(self, *args: Any, **named: Any) -> socket.socket:
+        """As socket.create_connection."""
+        made = socket.create_connection(*args, **named)
+        with self._changed:
+            self._connected.append(made.dup())  # TLS takes the first one over
+            if self.late:
+                self._shut()
+        return made
+
+    def allow(self, seconds: float) -> None:
+        """So much time from now on; 0 and less end it."""
+        with self._changed:
+            self._due = time.monotonic() + seconds
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self.allow(0)
+
+    def _wait(self) -> None:
+        with self._changed:
+            while (left := self._due - time.monotonic()) > 0:
+                self._changed.wait(left if math.isfinite(left) else None)
+            self.late = True
+            self._shut()
+
+    def _shut(self) -> None:
+        for connected in self._connected:
+            with contextlib.suppress(OSError):  # the server was quicker
+                connected.shutdown(socket.SHUT_RDWR)  # who waits for it reads the end
+            connected.close()
+        self._connected.clear()
+
+
+class _Plain(urllib.request.HTTPHandler):
+    def __init__(self, watch: _Watch) -> None:
+        super().__init__()
+        self._watch = watch
+
+    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(lambda *args, **named: _watched(http.client.HTTPConnection(*args, **named), self._watch), req)
+
+
+class _Secure(urllib.request.HTTPSHandler):
+    def __init__(self, watch: _Watch) -> None:
+        super().__init__()
+        self._watch = watch
+
+    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(lambda *args, **named: _watched(http.client.HTTPSConnection(*args, **named), self._watch), req)
+
+
+def _watched(connection: Any, watch: _Watch) -> Any:
+    """A connection that will be watched from its first byte on, a proxy's answer and the start of TLS included."""
+    connection._create_connection = watch.connect  # noqa: SLF001  # http.client has no other place for it
+    return connection
+
+
+class _Redirections(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str) -> Any:
+        if not newurl.lower().startswith(("http://", "https://")):
+            raise urllib.error.URLError(f"redirected to {newurl[:8]}")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+class Answer:
+    """The body of an answer; use it in a with statement. size: what the server says, 0 where it does not."""
+
+    def __init__(self, url: str, body: Any, size: int, watch: _Watch | None = None) -> None:
+        self.url = url
+        self.size = size
+        self._body = body
+        self._watch = watch
+
+    def __enter__(self) -> Answer:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._body.close()
+        if self._watch:
+            self._watch.close()
+
+    def read(self, most: int, seconds: float) -> bytes:
+        """What is there next, b"" at the end. Raises TimeoutError where nothing comes within the time."""
+        if self._watch:
+            self._watch.allow(seconds)
+        piece = bytes(self._body.read1(most))
+        if self._watch and self._watch.late:
+            raise TimeoutError(f"{self.url}: too slow")
+        return piece
+
+
+def get(url: str, seconds: float) -> Answer | None:
+    """Ask for an address. seconds: until the head of the answer is there. Raises OSError, ValueError."""
+    if url.startswith(_FILE):
+        return _local(url)
+    watch = _Watch(seconds)
+    try:
+        body = _opener(watch).open(url, timeout=seconds if math.isfinite(seconds) else None)
+        return Answer(url, body, int(body.headers.get("Content-Length") or 0), watch)
+    except urllib.error.HTTPError as refusal:
+        refusal.close()
+        watch.close()
+        return None
+    except BaseException as error:
+        watch.close()
+        if isinstance(error, http.client.HTTPException):  # a head that is none, or was cut by the limit
+            raise OSError(f"{url}: {error!r}") from None
+        raise
+
+
+def _opener(watch: _Watch) -> urllib.request.OpenerDirector:
+    """One that knows no other schemes."""
+    opener = urllib.request.OpenerDirector()
+    for handler in (
+        urllib.request.ProxyHandler(),
+        _Plain(watch),
+        _Secure(watch),
+        _Redirections(),
+        urllib.request.HTTPErrorProcessor(),
+        urllib.request.HTTPDefaultErrorHandler(),
+        urllib.request.UnknownHandler(),
+    ):
+        opener.add_handler(handler)
+    return opener
+
+
+def _local(url: str) -> Answer | None:
+    """A folder that is laid out as a server is."""
+    try:
+        file = open_regular(urllib.request.url2pathname(url.removeprefix(_FILE)))
+    except OSError:
+        return None
+    return Answer(url, file, 0)

@@ -1,0 +1,78 @@
+"""How long a mangled name can become, found out before anybody demangles it.
+
+What enters: a C++ name (Itanium C++ ABI, 5.1) or a Rust name (RFC 2603). What
+leaves: whether it is worth demangling: some 200 bytes that say "as there" thirty
+times over become gigabytes, and demanglers are C libraries that cannot be
+stopped. Names without many such references are let through at once; of the
+others sizes are summed up as a demangler would go through them, each part once.
+What is not understood here is not demangled, where it could be long.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: characters of a demangled name
+LONGEST: Final = 1 << 16
+# what may be summed up for it: sums are bounds, up to ten times of what a name becomes
+_SUM_MOST: Final = 1 << 20
+# libstdc++ refuses more than 1,024, LLVM has no limit but the stack (it crashed with 200,000)
+_MANGLED_MOST: Final = 2048
+
+# Substitutions (S_, S0_) and template parameters (T_, T0_). With r of them, three in each type for the one before, a
+# name can become 3^(r/3) times as long: 350 times with 16.
+_REFERENCE = re.compile(r"[ST][0-9A-Z]*_")
+_SOME: Final = 16
+# In functions in functions parameters stand for other arguments each time: with j of them in a type that r - j
+# arguments refer to in turn it can be j^(r-j) times: 256 times with 8.
+_NESTED = re.compile(r"Z|cv")
+# pack expansions print their pattern for every element: 19 times with 8 references, for a hundred elements
+_PACK = re.compile(r"Dp|sp")
+_FEW: Final = 8
+_PACKED_MOST: Final = 400
+# conversion operators to templates of templates: libstdc++ tries both readings of each, one inside the other
+_TRIED_TWICE = re.compile(r"T[0-9A-Z]*_I")
+_BACK_REFERENCE = re.compile(r"B[0-9a-zA-Z]*_")
+
+
+def is_short_cxx(name: str) -> bool:
+    """Whether a C++ name (_Z...) is quickly demangled, and becomes no longer than LONGEST."""
+    if len(name) > _MANGLED_MOST:
+        return False
+    if "cv" in name and len(_TRIED_TWICE.findall(name)) > _FEW:
+        return False
+    references = len(_REFERENCE.findall(name))
+    if references <= _SOME and _is_simple(name, references):
+        return True
+    from perfpy.symbols.cxx_sizes import demangled_size  # one name in twenty needs it
+
+    return _fits(name, demangled_size)
+
+
+def _is_simple(name: str, references: int) -> bool:
+    nested, packs = _NESTED.search(name, 2), len(_PACK.findall(name))
+    if not packs:
+        return references <= _FEW or not nested
+    return references <= _FEW and packs == 1 and not nested and len(name) <= _PACKED_MOST
+
+
+def is_short_rust(name: str) -> bool:
+    """Whether a Rust name (_R...) is quickly demangled, and becomes no longer than LONGEST."""
+    if len(name) > _MANGLED_MOST:
+        return False
+    if len(_BACK_REFERENCE.findall(name)) <= _FEW:  # 3 * 3 * 2 times as long at the most
+        return True
+    from perfpy.symbols.rust_sizes import demangled_size
+
+    return _fits(name, demangled_size)
+
+
+def _fits(name: str, size: Callable[[str], int]) -> bool:
+    try:
+        return size(name) <= _SUM_MOST
+    except (ValueError, LookupError, RecursionError):
+        return False

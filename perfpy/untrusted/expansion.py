@@ -1,0 +1,104 @@
+"""Compressed bytes of others -> what is inside, never more of it than was allowed for.
+
+What enters: data compressed by zlib, gzip, xz or zstd, and how many bytes it
+may become. What leaves: those bytes; ExpansionError where the data are damaged
+or would become more. What a header says of the size inside is not believed:
+the data are expanded step by step, and the first byte too many ends it.
+Formats: RFC 1950, 1952 and 8878, and the .xz file format 1.1.
+"""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any, Final, Protocol
+
+    class _Decompressor(Protocol):
+        """What the decompressors of lzma, zstd and (wrapped) zlib have in common."""
+
+        @property
+        def eof(self) -> bool: ...
+
+        @property
+        def unused_data(self) -> bytes: ...
+
+        def decompress(self, data: Any, max_length: int, /) -> bytes: ...
+
+
+# ELF sections and kernel modules are 2 to 8 times larger inside, string tables of template-heavy C++ up to 20 times.
+# zlib can reach 1032 and zstd and xz tens of thousands: only made-up data do.
+_RATIO: Final = 32
+# below this the ratio says nothing (4 KB of zlib data may be 4 MB of zeros), and it harms nobody
+_SMALL: Final = 4 << 20
+# the symbols of the largest programs, browsers with all of their names, take some 200 MB
+_MOST: Final = 256 << 20
+# decoders of xz take memory for the dictionary that the header names, up to 4 GB; `xz -9` needs 65 MB
+_XZ_MEMORY: Final = 96 << 20
+# the window of zstd's decoder: RFC 8878 wants 8 MB to be supported (and `zstd -19` uses them whatever is compressed),
+# and a larger one is of use only where as much comes out; 2^27 is what decoders refuse to exceed
+_ZSTD_WINDOW_LOG: Final = 23, 27
+# compressors that work in parallel write a part for some hundred KB; files of empty parts would take for ever
+_PARTS: Final = 4096
+_PIECE: Final = 1 << 18
+
+
+class ExpansionError(ValueError):
+    """Compressed data that are damaged, or become more than they may."""
+
+
+def allowance(size: int) -> int:
+    """How many bytes so many compressed ones may become."""
+    return min(max(size * _RATIO, _SMALL), _MOST)
+
+
+def expand(kind: str, data: bytes | memoryview, limit: int | None = None) -> bytes:
+    """What is inside; kind: zlib, gzip, xz or zstd; limit: in bytes, `allowance` of the data's size unless told."""
+    limit = allowance(len(data)) if limit is None else limit
+    pieces = [*_pieces(kind, memoryview(data), limit)]
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _pieces(kind: str, data: memoryview, limit: int) -> Iterator[bytes]:
+    """Expand part after part: gzip, xz and zstd data may be several, one behind the other, and zeros at the end."""
+    at, room = 0, limit
+    for _ in range(_PARTS):
+        decompressor, damage = _decompressor(kind, limit)
+        while not decompressor.eof:
+            piece = data[at : at + _PIECE]
+            if not piece:
+                raise ExpansionError(f"{kind} data end too early")
+            try:
+                expanded = decompressor.decompress(piece, room + 1)
+            except damage as error:
+                raise ExpansionError(f"damaged {kind} data: {error}") from error
+            at += len(piece) - len(decompressor.unused_data)
+            room -= len(expanded)
+            if room < 0:
+                raise ExpansionError(f"{len(data)} bytes of {kind} data become more than {limit}")
+            if expanded:
+                yield expanded
+        if kind == "zlib" or not any(data[at:]):
+            return
+    raise ExpansionError(f"{kind} data of more than {_PARTS} parts")
+
+
+def _decompressor(kind: str, limit: int) -> tuple[_Decompressor, type[Exception]]:
+    """A new decompressor, and the error that it raises."""
+    if kind in {"zlib", "gzip"}:
+        import zlib
+
+        return zlib.decompressobj(zlib.MAX_WBITS | (16 if kind == "gzip" else 0)), zlib.error
+    if kind == "xz":
+        import lzma
+
+        return lzma.LZMADecompressor(lzma.FORMAT_XZ, _XZ_MEMORY), lzma.LZMAError
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+    least, most = _ZSTD_WINDOW_LOG
+    window_log = min(max(limit.bit_length(), least), most)
+    return zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: window_log}), zstd.ZstdError

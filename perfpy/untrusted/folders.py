@@ -1,0 +1,127 @@
+"""Folders that are ours alone, to be written into.
+
+What enters: the path of a folder that is ours (a cache), and names inside.
+What leaves: an open Folder, made (0700) where it was not there; OSError where
+others could have put links into it or exchange it: it is of another owner, or
+others may write in it or in a folder above. Inside of a Folder no symbolic
+link is followed, whoever made it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_MODE: Final = 0o700
+_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
+
+
+class NotOurs(PermissionError):
+    """A folder into which others could write, or of somebody else."""
+
+
+class Folder:
+    """An open folder. Close it, or use it in a with statement."""
+
+    def __init__(self, fd: int, path: str) -> None:
+        self.fd = fd
+        self.path = path  # for messages
+
+    def __enter__(self) -> Folder:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        os.close(self.fd)
+
+    def inner(self, *names: str, make: bool = True) -> Folder:
+        """A folder inside, by one name a level; the names are untrusted.paths'."""
+        held, path = os.dup(self.fd), self.path
+        for name in names:
+            path = f"{path}/{name}"
+            try:
+                if make:
+                    with contextlib.suppress(FileExistsError):
+                        os.mkdir(name, _MODE, dir_fd=held)
+                fd = os.open(name, _FLAGS | os.O_NOFOLLOW, dir_fd=held)
+            finally:
+                os.close(held)
+            held = fd
+            _require_ours(fd, path)
+        return Folder(held, path)
+
+    def create(self, name: str) -> int:
+        """A file descriptor of a new file, which only we can read. Raises FileExistsError."""
+        return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=self.fd)
+
+    def has(self, name: str) -> bool:
+        """Whether something has that name."""
+        with contextlib.suppress(OSError):
+            os.lstat(name, dir_fd=self.fd)
+            return True
+        return False
+
+
+def own(path: str, *, make: bool = True) -> Folder:
+    """Our folder at a path that the user chose: links on the way are the user's own. Raises OSError."""
+    if make:
+        _make(path)
+    _require_safe_way(os.path.realpath(path))
+    fd = os.open(path, _FLAGS)
+    try:
+        _require_ours(fd, path)
+    except BaseException:
+        os.close(fd)
+        raise
+    return Folder(fd, path)
+
+
+def require_own(path: str) -> None:
+    """Make a folder where it is not there yet. Raises OSError where it is not ours alone."""
+    with own(path):
+        pass
+
+
+def _make(path: str) -> None:
+    """As os.makedirs, which gives the folders on the way the mode of the umask."""
+    if os.path.isdir(path):
+        return
+    parent = os.path.dirname(path.rstrip("/"))
+    if parent:
+        _make(parent)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(path, _MODE)
+
+
+def _require_ours(fd: int, path: str) -> None:
+    state = os.fstat(fd)
+    if state.st_uid != os.geteuid():
+        raise NotOurs(errno.EACCES, f"belongs to user {state.st_uid}", path)
+    group_is_ours = state.st_gid == os.getegid() == os.geteuid()  # a group of our own, as distributions make for each user
+    if state.st_mode & (stat.S_IWOTH if group_is_ours else _OTHERS):
+        raise NotOurs(errno.EACCES, "others may write in it (chmod go-w)", path)
+
+
+def _require_safe_way(path: str) -> None:
+    """Nobody but root and us may rename a folder on the way; who owns / owns all of it (also in a user namespace).
+
+    Whoever could exchange our home has more to gain than a cache: what is above it is not looked at, as sshd does.
+    """
+    trusted = {0, os.geteuid(), os.stat("/").st_uid}
+    top = {"/", os.path.realpath(os.environ.get("HOME") or "/")}
+    above = os.path.dirname(path)
+    while True:
+        state = os.stat(above)
+        if state.st_uid not in trusted:
+            raise NotOurs(errno.EACCES, f"it is below a folder of user {state.st_uid}", above)
+        if state.st_mode & stat.S_IWOTH and not state.st_mode & stat.S_ISVTX:
+            raise NotOurs(errno.EACCES, "it is below a folder in which all may write", above)
+        if above in top:
+            return
+        above = os.path.dirname(above)

@@ -1,0 +1,120 @@
+"""The door to a terminal: what is written there is shown, and only our own control sequences are obeyed.
+
+What enters: text and bytes with names that others chose, on their way to a
+terminal. What leaves: the same with control characters written as
+perfpy.untrusted.text has them; line feeds and tabs stay. Colours, and moves of
+the cursor, are ours alone: they begin with a character that no data can have.
+Bytes that are no UTF-8 are decoded as U+DC80 to U+DCFF (PEP 383), those below
+0x80 always are themselves, so nothing decodes as U+DC00 to U+DC7F; a
+sequence of ours begins with U+DC1B, which the door turns into ESC.
+
+A stream that is no terminal has no door: pipes and files keep perf's bytes.
+"""
+
+from __future__ import annotations
+
+import io
+
+from perfpy.untrusted.text import signs
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from typing import IO, Any, Final
+
+_ESCAPE: Final = "\x1b"
+_OUR_ESCAPE: Final = "\udc1b"
+_OUR_RETURN: Final = "\udc0d"
+_OURS: Final = {ord(_ESCAPE): _OUR_ESCAPE, ord("\r"): _OUR_RETURN}
+_HARMLESS: Final = bytes([9, 10, *range(0x20, 0x7F)])
+
+
+class Terminal(io.TextIOWrapper):
+    """A text stream to a terminal in place of another one, which stays as it is and must have nothing left to write."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        super().__init__(
+            open(stream.fileno(), "wb", closefd=False),  # noqa: SIM115  # for the life of the stream, whose descriptor it is
+            encoding="utf-8",
+            errors="backslashreplace",
+            line_buffering=True,
+        )
+        self._under = stream  # whoever drops the last reference closes the descriptor
+        self._signs = {code: sign for code, sign in signs().items() if chr(code) not in "\n\t"}
+        self._signs_and_ours = {**self._signs, ord(_OUR_ESCAPE): _ESCAPE, ord(_OUR_RETURN): "\r"}
+        self._bytes = _Bytes(self, super().buffer)
+
+    def write(self, text: str, /) -> int:
+        """Show text."""
+        super().write(text.translate(self._signs_and_ours))
+        return len(text)
+
+    @property
+    def buffer(self) -> Any:
+        """A stream of bytes to the same terminal, as guarded."""
+        return self._bytes
+
+    def shown(self, text: str) -> str:
+        """The text without anything that a terminal would obey but line feeds and tabs."""
+        return text.translate(self._signs)
+
+
+class _Bytes(io.BufferedIOBase):
+    """The stream of bytes of a Terminal."""
+
+    def __init__(self, terminal: Terminal, out: Any) -> None:
+        self._terminal = terminal
+        self._out = out
+
+    def write(self, data: Any, /) -> int:
+        """Show bytes, which end with whole characters."""
+        if bytes(data).translate(None, _HARMLESS):
+            text = self._terminal.shown(bytes(data).decode("utf-8", "surrogateescape"))
+            self._out.write(text.encode("utf-8", "backslashreplace"))
+        else:
+            self._out.write(data)
+        return len(data)
+
+    def flush(self) -> None:
+        """Bring out what is buffered."""
+        self._out.flush()
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def fileno(self) -> int:
+        """The terminal's descriptor."""
+        return self._terminal.fileno()
+
+
+def guarded(stream: IO[str]) -> IO[str]:
+    """The stream itself, or the door where it leads to a terminal."""
+    if isinstance(stream, Terminal) or not isinstance(stream, io.TextIOWrapper) or not stream.isatty():
+        return stream
+    stream.flush()
+    return Terminal(stream)
+
+
+def escape_of(stream: IO[str]) -> str:
+    """What a colour of ours begins with in text for this stream, in place of ESC."""
+    return _OUR_ESCAPE if isinstance(stream, Terminal) else _ESCAPE
+
+
+def control(stream: IO[str], text: str) -> None:
+    """Write text of ours with control sequences; names in it must have been made visible."""
+    stream.write(text.translate(_OURS) if isinstance(stream, Terminal) else text)
+
+
+class Painted:
+    """A text stream for a library that writes control sequences of its own, around text that was made visible."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def write(self, text: str, /) -> int:
+        """Write what the library made."""
+        control(self._stream, text)
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)

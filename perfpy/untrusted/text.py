@@ -1,0 +1,84 @@
+r"""Names that others chose -> text that says what is in them and does nothing else.
+
+What enters: text out of recordings, ELF files, /proc, servers (bytes that are
+no UTF-8 escaped as surrogates). What leaves: the same text where every
+character can be seen. A terminal obeys control characters (ECMA-48, C0 and
+C1), shows text in another order after a bidirectional override (UAX #9) and
+nothing for characters without width; such characters are written as perf's
+browser and `cat -v` do: ^[ for C0, and \x9b or \u202e for all others.
+
+Where each thing applies: `visible` to one name on its way to a screen that
+sets columns by its width; `one_line` to names and lines for pipes and files
+too, where all other bytes stay perf's; perfpy.untrusted.terminal to whatever
+leaves for a terminal.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Final
+
+_CARET = 0x40  # ^@ is 0, ^[ is ESC
+_DELETE = 0x7F
+_BYTES = range(0xDC80, 0xDD00)  # bytes that are no UTF-8, escaped
+#: first and last of what is invisible, or changes how its neighbours are shown
+_UNSEEN: Final = (
+    (0xAD, 0xAD),  # soft hyphen
+    (0x61C, 0x61C),  # Arabic letter mark
+    (0x180E, 0x180E),
+    (0x200B, 0x200F),  # zero width; marks of direction
+    (0x2028, 0x202E),  # line and paragraph separator; embedding and override of direction
+    (0x2060, 0x206F),  # zero width; isolates of direction
+    (0xFEFF, 0xFEFF),  # zero width no-break space
+    (0xFFF9, 0xFFFB),  # interlinear annotations
+    (0x1BCA0, 0x1BCA3),  # of shorthand
+    (0x1D173, 0x1D17A),  # of musical notes
+    (0xE0000, 0xE007F),  # tags
+)
+
+_signs: dict[int, str] = {}
+
+
+def signs() -> dict[int, str]:
+    """What is written for each character that must not be obeyed, for str.translate."""
+    if not _signs:  # made when first needed: most output goes to pipes
+        _signs.update((code, f"^{chr(code ^ _CARET)}") for code in (*range(0x20), _DELETE))
+        _signs.update((code, f"\\x{code:02x}") for code in range(0x80, 0xA0))
+        _signs.update((code, f"\\x{code & 0xFF:02x}") for code in _BYTES)
+        for first, last in _UNSEEN:
+            _signs.update((code, f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}") for code in range(first, last + 1))
+    return _signs
+
+
+def visible(text: str) -> str:
+    r"""A name for a screen: every character of it can be seen, and it is one line.
+
+    >>> visible("\x1b]0;owned\x07 main\u202e")
+    '^[]0;owned^G main\\u202e'
+    """
+    return text if text.isprintable() else text.translate(signs())
+
+
+def one_line(text: str) -> str:
+    r"""A name for a line of text that programs read: its line breaks do not end that line.
+
+    >>> one_line("sh\n1 forged")
+    'sh^J1 forged'
+    """
+    if "\n" in text or "\r" in text:
+        return text.replace("\n", "^J").replace("\r", "^M")
+    return text
+
+
+def one_line_bytes(text: bytes) -> bytes:
+    """The same for text that is encoded already."""
+    if b"\n" in text or b"\r" in text:
+        return text.replace(b"\n", b"^J").replace(b"\r", b"^M")
+    return text
+
+
+def lines(texts: Iterable[str]) -> Iterator[str]:
+    """Lines with their ends: each text is one line, whatever names it has."""
+    return (f"{one_line(text)}\n" for text in texts)

@@ -1,0 +1,269 @@
+"""What others control passes through its doors: nothing else in the package does what the rooms of perfpy.untrusted are for.
+
+Each section is about one door, and a table of who may do without it, with the reason.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+PACKAGE = CHECKOUT / "perfpy"
+MODULES = {str(path.relative_to(PACKAGE)): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+@cache
+def tree(module: str) -> ast.Module:
+    return ast.parse(MODULES[module].read_text())
+
+
+def calls(module: str) -> Iterator[tuple[str, ast.Call]]:
+    """(name as it is written, call) of every call in a module."""
+    for node in ast.walk(tree(module)):
+        if isinstance(node, ast.Call):
+            yield ast.unparse(node.func), node
+
+
+def text(node: ast.AST) -> str:
+    """What a string or an f-string says, with {} where something is put in."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        return "".join(text(part) if isinstance(part, ast.Constant) else "{}" for part in node.values)
+    return ""
+
+
+def check(found: dict[str, list[str]], allowed: dict[str, str]) -> None:
+    """Nobody does it who is not in the table, and nobody is in the table who does not."""
+    assert {module: lines for module, lines in found.items() if module not in allowed} == {}
+    assert set(allowed) - set(found) == set(), "no longer needed in the table"
+
+
+def places(matches: Iterator[tuple[str, int, str]]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for module, line, what in matches:
+        found.setdefault(module, []).append(f"line {line}: {what}")
+    return found
+
+
+# -- writing: only into what the user named, or through perfpy.untrusted.folders ---------------------------------
+
+CHANGES = {
+    *(f"os.{name}" for name in "makedirs mkdir link symlink rename replace renames unlink remove rmdir truncate chmod chown".split()),
+    *(f"shutil.{name}" for name in "rmtree move copy copyfile".split()),
+    *(f"tempfile.{name}" for name in "mkstemp mkdtemp NamedTemporaryFile".split()),
+}
+METHODS = {"write_bytes", "write_text", "unlink", "mkdir", "symlink_to", "hardlink_to", "rename", "rmdir", "touch"}  # of pathlib
+WRITERS = {
+    "untrusted/folders.py": "it is the door",
+    "untrusted/terminal.py": "the descriptor of standard output or standard error",
+    "symbols/buildid_cache.py": "below a Folder",
+    "symbols/cache.py": "in a folder of ours alone; names without separators",
+    "symbols/debuginfod.py": "in a folder of ours alone, by build-id",
+    "capture/record/kernel_extent.py": "in a Folder",
+    "capture/record/injecting.py": "images: in a new folder of ours alone, by numbers",
+    "capture/record/output.py": "the recording, as -o names it, and its .old",
+    "capture/record/output_switch.py": "recordings that it wrote itself",
+    "perfdata/writer.py": "the recording, as the user names it",
+    "recording.py": "what the caller names",
+    "cli/output_files.py": "what an option names",
+    "cli/list.py": "what an option names",
+    "cli/stat_output.py": "what an option names",
+    "cli/__init__.py": "/dev/null",
+    "views/script/run.py": "beside the recording; the event's name is one part of a path (cli/script.py)",
+    "views/report/browser.py": "a new file with a number, in the current folder, when the user asks for it",
+}
+
+
+def writes(module: str) -> Iterator[tuple[str, int, str]]:
+    for name, call in calls(module):
+        mode = next((text(word.value) for word in call.keywords if word.arg == "mode"), text(call.args[1]) if len(call.args) > 1 else "")
+        flags = ast.unparse(call)
+        opened = name == "open" and re.search("[wax+]", mode) and not flags.startswith("open(fd, ")
+        raw = name == "os.open" and re.search(r"O_(WRONLY|CREAT|TRUNC|APPEND)", flags)
+        method = name.rpartition(".")[2] in METHODS and "." in name and name.split(".")[0] not in ("os", "self")
+        if name in CHANGES or opened or raw or method:
+            yield module, call.lineno, flags
+
+
+def test_files_are_written_only_where_the_user_or_the_door_says():
+    check(places(match for module in MODULES for match in writes(module)), WRITERS)
+
+
+# -- paths: names of recordings, processes, ELF files and servers become paths in perfpy.untrusted.paths ----------
+
+FOLDERS = re.compile(
+    r"\.build-id|/root/?\{\}|/tmp/perf-\{\}|/usr/lib/debug/?\{|/sys/module/\{|jitted-\{|\{\}/elf$|\{\}/kallsyms$|/var/tmp|\{\}/\.debug$"
+)
+PATH_MAKERS = {
+    "untrusted/paths.py": "it is the door",
+    "symbols/task_replay.py": "a name to be shown, of a map that perfpy.untrusted.paths finds",
+    "analysis/tasks.py": "a name to be shown, as above",
+    "kernel/procfs.py": "below /proc, which nobody can write into",
+}
+JOINS = {
+    "symbols/buildid_cache.py": "parts that listdir gave",
+    "symbols/cache.py": "a key without separators",
+    "symbols/debuginfod.py": "a folder of the user's environment",
+    "capture/record/kernel_extent.py": "a folder of the user's environment",
+    "capture/cgroups.py": "what -G names, below the hierarchy",
+    "capture/workload.py": "PATH",
+    "cli/perfconfig.py": "HOME",
+    "events/eventfiles.py": "the user's folder of event files",
+    "events/sdt.py": "the cache's index, whose names listdir gave",
+    "kernel/sysfs.py": "below /sys",
+    "perfdata/reader.py": "a folder that is a recording; names that listdir gave",
+}
+
+
+def makes_paths(module: str) -> Iterator[tuple[str, int, str]]:
+    for node in ast.walk(tree(module)):
+        if isinstance(node, ast.JoinedStr) and FOLDERS.search(text(node)):
+            yield module, node.lineno, ast.unparse(node)
+
+
+def test_names_become_paths_at_one_place():
+    check(places(match for module in MODULES for match in makes_paths(module)), PATH_MAKERS)
+
+
+def test_paths_are_joined_where_their_parts_are_known():
+    found = ((module, call.lineno, ast.unparse(call)) for module in MODULES for name, call in calls(module) if name == "os.path.join")
+    check(places(found), JOINS)
+
+
+# -- reading: what stands where a file is expected may be a FIFO --------------------------------------------------
+
+READERS = {
+    "untrusted/files.py": "it is the door",
+    "symbols/buildid.py": "/sys and /proc/self",
+    "symbols/buildid_cache.py": "a descriptor, and /proc/kallsyms",
+    "symbols/kernel_symbols.py": "/proc",
+    "symbols/live_process.py": "/proc/PID",
+    "capture/cgroups.py": "/proc, and folders of the hierarchy",
+    "capture/control.py": "a FIFO that --control names, opened so that it does not block",
+    "capture/environment.py": "/proc and /sys",
+    "capture/targets.py": "/sys",
+    "capture/record/tracing_data.py": "tracefs",
+    "cli/__init__.py": "/dev/null",
+    "cli/buildid_list.py": "/proc",
+    "cli/stat_output.py": "it writes, in a mode of which it knows",
+    "views/flamegraph.py": "a file of the package",
+    "kernel/procfs.py": "/proc",
+    "kernel/refusals.py": "/proc",
+    "kernel/ring.py": "/proc",
+    "kernel/sysfs.py": "/sys",
+    "kernel/tracefs.py": "tracefs",
+    "untrusted/folders.py": "folders",
+}
+OPENERS = ("open", "os.open", "io.open", "gzip.open", "lzma.open", "np.fromfile", "np.memmap")
+
+
+def reads(module: str) -> Iterator[tuple[str, int, str]]:
+    written = {line for _, line, _ in writes(module)}
+    for name, call in calls(module):
+        if (name in OPENERS or name.endswith((".read_bytes", ".read_text"))) and call.lineno not in written:
+            yield module, call.lineno, ast.unparse(call)
+
+
+def test_files_are_opened_by_the_door_or_where_the_kernel_made_them():
+    check(places(match for module in MODULES for match in reads(module)), READERS)
+
+
+@pytest.mark.parametrize(
+    ("code", "finder"),
+    [
+        ("os.unlink(path)", writes),
+        ("open(path, 'wb')", writes),
+        ("os.open(path, os.O_WRONLY | os.O_CREAT)", writes),
+        ("Path(name).write_bytes(b'')", writes),
+        ("f'{cache}/.build-id/{a}/{b}'", makes_paths),
+        ("f'/proc/{pid}/root{path}'", makes_paths),
+        ("f'/tmp/perf-{pid}.map'", makes_paths),
+        ("open(path, 'rb')", reads),
+        ("os.open(path, os.O_RDONLY)", reads),
+    ],
+)
+def test_the_finders_find(code: str, finder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "module.py").write_text(code)
+    monkeypatch.setitem(MODULES, code, tmp_path / "module.py")
+    assert [*finder(code)]
+
+
+# -- terminals: perfpy.untrusted.terminal stands before standard output and standard error
+
+#: who may name descriptors 1 and 2 past the streams: to throw away what cannot be written, to write a recording to a pipe
+PAST_THE_STREAMS: Final = {"cli/__init__.py", "capture/stat/count_file.py", "untrusted/terminal.py", "capture/record/output.py"}
+#: who makes a rich console
+CONSOLES: Final = {"cli/screen_console.py"}
+
+
+def attribute(node: ast.AST) -> str:
+    return ast.unparse(node) if isinstance(node, ast.Attribute) else ""
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_nobody_goes_past_the_streams(module: str) -> None:
+    """sys.__stdout__, a duplicate of the descriptor, os.write to 1 or 2: none of them is cleaned."""
+    found = []
+    for node in ast.walk(tree(module)):
+        if attribute(node) in ("sys.__stdout__", "sys.__stderr__", "sys.stdout.fileno", "sys.stderr.fileno"):
+            found.append(f"line {node.lineno}: {attribute(node)}")  # type: ignore[attr-defined]
+        if (
+            isinstance(node, ast.Call)
+            and attribute(node.func) in ("os.write", "os.writev", "os.sendfile", "os.fdopen", "open")
+            and node.args
+        ):
+            first = node.args[0]
+            if isinstance(first, ast.Constant) and first.value in (1, 2):
+                found.append(f"line {node.lineno}: {ast.unparse(node)}")
+    assert not found or module in PAST_THE_STREAMS, found
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_control_sequences_are_written_by_the_door_alone(module: str) -> None:
+    """A literal with ESC or a carriage return goes out through `control`, or it would be shown."""
+    trusted = {
+        id(part)
+        for node in ast.walk(tree(module))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "control"
+        for part in ast.walk(node)
+    }
+    docs = {id(node.value) for node in ast.walk(tree(module)) if isinstance(node, ast.Expr)}
+    found = [
+        f"line {node.lineno}"
+        for node in ast.walk(tree(module))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "\x1b" in node.value
+        if id(node) not in trusted and id(node) not in docs
+    ]
+    assert not found or module == "untrusted/terminal.py", found
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_consoles_are_made_in_one_place(module: str) -> None:
+    made = [node.lineno for node in ast.walk(tree(module)) if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Console")]
+    allowed = {"cli/screen_console.py", "cli/terminal.py"}
+    assert not made or module in allowed, made
+
+
+def test_the_screen_console_is_the_only_one_of_rich() -> None:
+    users = {
+        module
+        for module in MODULES
+        for node in ast.walk(tree(module))
+        if isinstance(node, ast.ImportFrom) and node.module == "rich.console" and not _for_types(tree(module), node)
+    }
+    assert users == CONSOLES
+
+
+def _for_types(whole: ast.Module, wanted: ast.AST) -> bool:
+    blocks = [node for node in ast.walk(whole) if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    return any(wanted is node for block in blocks for node in ast.walk(block))

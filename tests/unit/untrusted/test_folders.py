@@ -1,0 +1,86 @@
+"""Folders that are written into are ours alone, and so is what is made in them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfpy.untrusted import folders
+from perfpy.untrusted.folders import NotOurs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def no_umask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.usefixtures("no_umask")
+def test_only_we_can_look_into_what_is_made(tmp_path: Path):
+    with folders.own(str(tmp_path / "a" / "b")) as folder, folder.inner("c", "d") as inner:
+        os.close(inner.create("file"))
+    assert [mode(tmp_path / name) for name in ("a", "a/b", "a/b/c", "a/b/c/d", "a/b/c/d/file")] == [0o700] * 4 + [0o600]
+
+
+@pytest.mark.parametrize("bits", [0o777, 0o1777, 0o702])
+def test_a_folder_into_which_others_may_write_is_refused(tmp_path: Path, bits: int):
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache").chmod(bits)
+    with pytest.raises(NotOurs, match="others may write"):
+        folders.own(str(tmp_path / "cache"))
+
+
+def test_so_is_one_below(tmp_path: Path):
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    with pytest.raises(NotOurs, match="all may write"):
+        folders.own(str(tmp_path / "open" / "cache"))
+
+
+def test_so_is_one_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("perfpy.untrusted.folders.os.geteuid", lambda: 12345)
+    with pytest.raises(NotOurs, match=r"belongs to user|below a folder of user"):
+        folders.own(str(tmp_path))
+
+
+def test_no_link_inside_is_followed(tmp_path: Path):
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "cache" / "usr").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "cache" / "file").symlink_to(tmp_path / "elsewhere" / "file")
+    with folders.own(str(tmp_path / "cache")) as cache:
+        with pytest.raises(OSError, match=r"Not a directory|Too many levels"):
+            cache.inner("usr", "bin")
+        with pytest.raises(FileExistsError):
+            cache.create("file")
+    assert not os.listdir(tmp_path / "elsewhere")
+
+
+def test_a_link_to_the_folder_itself_is_the_users_own(tmp_path: Path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "cache").symlink_to(tmp_path / "disk")
+    with folders.own(str(tmp_path / "cache")) as cache:
+        assert not cache.has("x")
+
+
+def test_what_is_above_the_home_is_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "open" / "home").mkdir(parents=True)
+    (tmp_path / "open").chmod(0o777)
+    (tmp_path / "open" / "home").chmod(0o755)
+    monkeypatch.setenv("HOME", str(tmp_path / "open" / "home"))
+    with folders.own(str(tmp_path / "open" / "home" / ".debug")):
+        (tmp_path / "open" / "home").chmod(0o777)
+    with pytest.raises(NotOurs, match="all may write"):
+        folders.own(str(tmp_path / "open" / "home" / ".debug"))

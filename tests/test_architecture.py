@@ -140,9 +140,9 @@ def test_names_say_what_is_inside(module):
 
 @pytest.mark.parametrize("path", sorted(CHECKOUT.glob("tests/**/*.py")), ids=lambda path: str(path.relative_to(CHECKOUT)))
 def test_tests_share_builders_alone(path):
-    """What two test modules need is made in tests/builders; none imports another one (the benchmark is a program of its own)."""
+    """What two test modules need is made in tests/builders; none imports another one (benchmark and fuzzer are programs of their own)."""
     ours = {item.target for item in _walk(ast.parse(path.read_text()), at_top=True) if item.target.split(".")[0] == "tests"}
-    allowed = ("tests.builders", "tests.bench") if path.parent.name == "bench" else ("tests.builders",)
+    allowed = ("tests.builders", *(f"tests.{program}" for program in ("bench", "fuzz") if path.parent.name == program))
     assert not [target for target in ours if not target.startswith(allowed)]
 
 

@@ -33,7 +33,7 @@ class Limits:
 
 #: name of the audit event -> which of its arguments are paths that are changed
 _CHANGES = {
-    "os.mkdir": (0,), "os.rename": (0, 1), "os.link": (0, 1), "os.symlink": (1,), "os.remove": (0,), "os.rmdir": (0,), "os.chmod": (0,),
+    "os.mkdir": (0,), "os.rename": (0, 1), "os.link": (1,), "os.symlink": (1,), "os.remove": (0,), "os.rmdir": (0,), "os.chmod": (0,),
     "os.chown": (0,), "os.truncate": (0,), "os.utime": (0,), "shutil.rmtree": (0,),
 }  # fmt: skip
 _PROGRAMS = ("subprocess.Popen", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system", "pty.spawn")

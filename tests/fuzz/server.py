@@ -44,8 +44,11 @@ def import_everything() -> None:
 
     names = [module.name for module in pkgutil.walk_packages(perfpy.__path__, "perfpy.") if "__main__" not in module.name]
     for name in (*names, *_ALSO):
-        with contextlib.suppress(ImportError):
+        try:
             importlib.import_module(name)
+        except ImportError as error:
+            if (error.name or "").startswith("perfpy"):
+                raise  # the others are optional
     gc.freeze()
 
 

@@ -156,6 +156,7 @@ READERS = {
     "cli/__init__.py": "/dev/null",
     "cli/buildid_list.py": "/proc",
     "cli/stat_output.py": "it writes, in a mode of which it knows",
+    "cli/output_files.py": "it writes: a new file beside what an option names",
     "views/flamegraph.py": "a file of the package",
     "kernel/procfs.py": "/proc",
     "kernel/refusals.py": "/proc",

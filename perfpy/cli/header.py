@@ -5,11 +5,14 @@ What enters: an open recording. What leaves: perf's text.
 
 from __future__ import annotations
 
-from perfpy.untrusted.text import one_line
+import sys
+
+from perfpy.cli.terminal import is_terminal
+from perfpy.untrusted.text import lines as one_line_each
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from perfpy.recording import Recording
 
@@ -31,6 +34,10 @@ def features_of_pipe(recording: Recording) -> list[str]:
 
 
 def print_header(recording: Recording, *, full: bool) -> None:
-    """Print these lines on standard output."""
-    for line in lines_of_header(recording, full=full):
-        print(one_line(line))
+    """Print the header on standard output."""
+    print_lines(lines_of_header(recording, full=full))
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines of a header: a command of several lines is one line for a person, and perf's bytes for a program."""
+    sys.stdout.writelines(one_line_each(lines) if is_terminal() else (f"{line}\n" for line in lines))

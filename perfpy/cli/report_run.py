@@ -90,9 +90,9 @@ class ReportRun:
             report = self._recording.report(options=options, symbols=self._symbol_options(), progress=progress)
         _print(hint)
         if plain and values["show_info"] and not values["header"] and self._recording.data.is_pipe:
-            from perfpy.cli.header import features_of_pipe
+            from perfpy.cli.header import features_of_pipe, print_lines
 
-            _print(features_of_pipe(self._recording))
+            print_lines(features_of_pipe(self._recording))
         if plain:
             said = {key: f"# {name}: {value}" for key, name, value in hidden}
             _print(said[entry.name] for entry in report.layout.fields if entry.name in said)

@@ -19,7 +19,6 @@ from perfpy.cli.options import (
     unsigned,
     verbose_option,
 )
-from perfpy.untrusted.text import lines as one_line_each
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -142,9 +141,9 @@ class _Run:
             if values["header_only"]:
                 return 0
         elif values["show_info"] and recording.data.is_pipe:
-            from perfpy.cli.header import features_of_pipe
+            from perfpy.cli.header import features_of_pipe, print_lines
 
-            sys.stdout.writelines(one_line_each(features_of_pipe(recording)))
+            print_lines(features_of_pipe(recording))
         from perfpy.views.script.run import ScriptRun
 
         run = ScriptRun(recording, self._options())

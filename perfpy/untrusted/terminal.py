@@ -75,8 +75,9 @@ class _Bytes(io.BufferedIOBase):
         return len(data)
 
     def flush(self) -> None:
-        """Bring out what is buffered."""
-        self._out.flush()
+        """Bring out what is buffered; of a stream that is closed nothing is (Python 3.13 tells of errors when streams are forgotten)."""
+        if not self._out.closed:
+            self._out.flush()
 
     def writable(self) -> bool:
         """It is."""

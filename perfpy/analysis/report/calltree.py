@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from perfpy.analysis.sums import count_by, sum_by
 from perfpy.symbols.interning import IdTable
 
 Int64 = NDArray[np.int64]
+_MOST_PERIOD: Final = float(1 << 62)
 
 
 class Pruning(NamedTuple):
@@ -241,5 +242,5 @@ def _link(parents: _Level, owner: Int64, level: _Level) -> None:
 
 
 def minimum_period(total: int, percent: float) -> int:
-    """The least period of a node that has `percent` of `total`, as perf rounds it: down."""
-    return math.floor(total * (percent / 100))
+    """The least period of a node that has `percent` of `total`, as perf rounds it: down; a period in any case, whatever was asked for."""
+    return math.floor(min(max(0.0, total * (percent / 100)), _MOST_PERIOD))

@@ -16,7 +16,7 @@ from perfpy.analysis.stat.tally import Tally, Times
 from perfpy.errors import BadPerfData, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from perfpy.analysis.stat.counts import Row
     from perfpy.perfdata.reader import PerfData
@@ -113,12 +113,21 @@ class RecordedCounts:
         if mode is Aggregation.GLOBAL:
             return Grouping.everything()
         if mode is Aggregation.THREAD:
+            self._require_listed("thread", range(len(self.threads)))
             return Grouping.by_thread([(comm, pid) for pid, comm in self.threads])
         if self.cpus == (_ANY,):
             raise UsageError("the recording followed tasks, not CPUs: record with -a or -C to tell CPUs apart")
+        self._require_listed("cpu", self.cpus)
         if mode is Aggregation.NONE:
             return Grouping.by_cpu(self.cpus)
         return Grouping.by_part(mode, {cpu: self._part(mode, cpu, cache_level) for cpu in self.cpus})
+
+    def _require_listed(self, what: str, listed: Iterable[int]) -> None:
+        """What counts are told apart by, the file must list. what: a field of Cell. Raises BadPerfData."""
+        counted = {getattr(cell, what) for _, cells in self._rounds for its_cells in cells.values() for cell in its_cells}
+        if strange := counted.difference(listed):
+            reason = f"counts of {what} {min(strange)}, which the file does not list"
+            raise BadPerfData(self._data.path, reason, remedy="--per-socket, -A and their like need such a list")
 
     def _part(self, mode: Aggregation, cpu: int, cache_level: int | None) -> tuple[int, ...]:
         if mode is Aggregation.NODE:
@@ -126,7 +135,7 @@ class RecordedCounts:
             return (next((node.node for node in nodes if cpu in _cpus(node.cpus)), 0),)
         topology = self._data.features.get("cpu_topology")
         places = topology.cpus if topology else ()
-        core, socket, die = places[cpu] if cpu < len(places) else (cpu, 0, 0)
+        core, socket, die = places[cpu] if 0 <= cpu < len(places) else (cpu, 0, 0)
         if mode is Aggregation.SOCKET:
             return (socket,)
         if mode is Aggregation.CACHE:

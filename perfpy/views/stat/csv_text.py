@@ -113,7 +113,7 @@ def _count_fields(line: Line, with_cgroup: bool) -> list[str]:
 
 def whole_share(row: Row) -> float:
     """The percentage of the enabled time spent counting, cut to a whole number as perf does."""
-    return float(100 * row.running // row.enabled) if row.running != row.enabled else 100.0
+    return float(100 * row.running // row.enabled) if row.enabled not in (0, row.running) else 100.0
 
 
 def _ratio_fields(ratio: Ratio) -> list[str]:

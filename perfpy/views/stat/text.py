@@ -195,7 +195,7 @@ def shown_alone(line: Line) -> Sequence[Ratio]:
 
 def _share(row: Row) -> str:
     """The part of the time that the counter was on the PMU, where it had to share it."""
-    return f"  ({100.0 * row.running / row.enabled:.2f}%)" if row.running != row.enabled else ""
+    return f"  ({100.0 * row.running / row.enabled:.2f}%)" if row.enabled not in (0, row.running) else ""
 
 
 def _ratio(ratio: Ratio) -> str:

@@ -60,6 +60,13 @@ def test_bytes_are_shown_likewise(screen: Screen) -> None:
     assert screen.arrived() == "plain\n^[[2J \\x9b \\x9b \\u202e é \\xed\\xb0\\x9b31m\n".encode()
 
 
+def test_forgetting_a_door_whose_terminal_is_closed_is_no_error(screen: Screen) -> None:
+    buffer: IO[bytes] = screen.stream.buffer  # type: ignore[attr-defined]
+    screen.plain.close()
+    buffer.close()  # as its finaliser does
+    assert buffer.closed
+
+
 def test_lines_of_many_pieces_are_shown_likewise(screen: Screen) -> None:
     screen.stream.writelines(["a\x1b\n", "b\x07\n"])
     assert screen.arrived() == b"a^[\nb^G\n"

@@ -80,6 +80,14 @@ def test_what_was_not_counted() -> None:
     assert "   <not supported>      branches" in text
 
 
+@pytest.mark.parametrize("view", [TextView("'cmd'"), CsvView(","), JsonView()])
+def test_a_count_of_no_time_at_all_has_no_share(view: TextView | CsvView | JsonView) -> None:
+    """Only a damaged file has one: a counter that ran although it was never enabled."""
+    text = "".join(view.render(tally({hardware("cycles", HardwareId.CPU_CYCLES): (3, 0, 7)})))
+    assert "cycles" in text
+    assert "%)" not in text
+
+
 def test_multiplexed_counts_are_estimated_once() -> None:
     """Counts are scaled a counter at a time; --no-scale leaves them."""
     event = hardware("cycles", HardwareId.CPU_CYCLES)

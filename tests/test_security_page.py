@@ -1,0 +1,46 @@
+"""What .github/SECURITY.md promises in numbers is what the code holds to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from perfpy.cli import perfconfig
+from perfpy.events import eventfiles
+from perfpy.perfdata import compressed
+from perfpy.symbols import debuginfod, jit, jitdump, kernel_symbols, name_budget
+from perfpy.untrusted import expansion
+
+PAGE = (Path(__file__).parents[1] / ".github" / "SECURITY.md").read_text()
+MB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("row", "promise"),
+    [
+        ("compressed records of a recording", f"{compressed._MOST_RATIO} times their size, or {compressed._ALWAYS // MB} MB"),
+        (
+            "compressed ELF sections, debug data and modules",
+            f"{expansion._RATIO} times their size, or {expansion._SMALL // MB} MB; {expansion._MOST // MB} MB",
+        ),
+        (
+            "C++ and Rust names",
+            f"mangled {name_budget._MANGLED_MOST:,} characters, demangled {name_budget.LONGEST:,}; others are shown as they are",
+        ),
+        ("perf maps, jitdumps, lists of kernel symbols", f"{jit.LARGEST // MB} MB"),
+        ("perf maps, jitdumps, lists of kernel symbols", f"{jitdump.LARGEST // MB} MB"),
+        ("perf maps, jitdumps, lists of kernel symbols", f"{kernel_symbols._LARGEST_KALLSYMS // MB} MB"),
+        ("event files", f"{eventfiles._LARGEST // MB} MB"),
+        ("configuration files", f"{perfconfig._LARGEST // MB} MB"),
+        (
+            "a download from a debuginfod server",
+            (
+                f"{debuginfod._DEFAULT_TIMEOUT:.0f} s without {debuginfod._LEAST >> 10} KB (`DEBUGINFOD_TIMEOUT`), "
+                f"{debuginfod._DEFAULT_MAX_TIME:.0f} s in all, {debuginfod._DEFAULT_MAX_SIZE >> 30} GB"
+            ),
+        ),
+    ],
+)
+def test_limits_are_those_of_the_code(row: str, promise: str) -> None:
+    assert f"| {row} | {promise} |" in PAGE

@@ -93,11 +93,13 @@ class Samples:
         for name in missing:
             if name not in self:
                 raise KeyError(f"no column {name!r}; this recording has {', '.join(self.keys())}")
-        batches = list(self._data.batches([name for name in missing if name != "event"]))
-        fields = Columns.concat([batch.columns for batch in batches]) if batches else self._data.no_samples()
+        wanted = [name for name in missing if name != "event"]
+        batches = list(self._data.batches(wanted))
+        empty = self._data.no_samples()  # an event without samples has columns, too
+        fields = Columns.concat([Columns(0, {name: empty[name] for name in wanted}), *(batch.columns for batch in batches)])
         if "event" in missing:
             self._columns["event"] = np.concatenate([batch.event for batch in batches] or [np.zeros(0, np.int32)])
-        self._columns.update({name: fields[name] for name in missing if name != "event"})
+        self._columns.update({name: fields[name] for name in wanted})
 
     def to_dict(self) -> dict[str, Any]:
         """Every column: name -> array."""

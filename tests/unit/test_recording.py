@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.abi import records
+from perfpy.abi.flags import SampleType
 from perfpy.errors import OutputFailed
 from perfpy.perfdata.container.features import Feature
 from perfpy.recording import Recording, Sample
 from perfpy.symbols.files.debug_files import SymbolOptions
 from tests.builders.elf import Elf
-from tests.builders.perfdata import PerfDataBuilder, simple_recording
+from tests.builders.perfdata import PerfDataBuilder, simple_recording, usual_attr
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,6 +35,16 @@ def test_columns_are_read_by_name(recording: Recording) -> None:
     assert set(recording.samples.to_dict()) == set(recording.samples)
     with pytest.raises(KeyError, match="this recording has event, misc"):
         recording.samples["callchain"]
+
+
+def test_an_event_without_samples_has_columns_of_its_own(tmp_path: Path) -> None:
+    identified = SampleType.IDENTIFIER | SampleType.IP
+    attrs = [usual_attr(identified), usual_attr(identified | SampleType.CPU)]
+    builder = PerfDataBuilder(attrs=attrs, ids=[(1,), (2,)]).sample(ip=0x1000)
+    (tmp_path / "perf.data").write_bytes(builder.file())
+    columns = Recording(tmp_path / "perf.data").samples.to_dict()
+    assert columns["ip"].tolist() == [0x1000]
+    assert columns["cpu"].tolist() == [0]
 
 
 def test_a_recording_without_samples_has_empty_columns(tmp_path: Path) -> None:

@@ -19,7 +19,13 @@ MB = 1 << 20
 @pytest.mark.parametrize(
     ("row", "promise"),
     [
-        ("compressed records of a recording", f"{compressed._MOST_RATIO} times their size, or {compressed._ALWAYS // MB} MB"),
+        (
+            "compressed records of a recording",
+            (
+                f"{compressed._MOST_RATIO:,} times their size, or {compressed._ALWAYS // MB} MB; "
+                f"{compressed._MOST_RECORDS} records for each byte, or {compressed._ALWAYS_RECORDS:,}"
+            ),
+        ),
         (
             "compressed ELF sections, debug data and modules",
             f"{expansion._RATIO} times their size, or {expansion._SMALL // MB} MB; {expansion._MOST // MB} MB",

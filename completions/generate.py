@@ -12,13 +12,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfpy.cli import COMMANDS, load
-from perfpy.cli.options import Choice
+from perfpy.cli.commands import COMMANDS, load
+from perfpy.cli.line.options import Choice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfpy.cli.options import Option, PerfCommand
+    from perfpy.cli.line.options import Option, PerfCommand
 
 HERE = Path(__file__).resolve().parent
 EVENTS = "perfpy list --raw-dump 2>/dev/null"

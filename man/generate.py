@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfpy import __version__
-from perfpy.cli import COMMANDS, load
-from perfpy.cli.options import Option
+from perfpy.cli.commands import COMMANDS, load
+from perfpy.cli.line.options import Option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -15,6 +15,7 @@ function loads its room when it is called.
 from __future__ import annotations
 
 from perfpy import errors
+from perfpy.version import __version__
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -22,19 +23,18 @@ if TYPE_CHECKING:
     from os import PathLike
     from typing import Any
 
-    from perfpy.abi.counts import Reading
-    from perfpy.analysis.stat.named_counts import Count, Counts, ProgramCounts
+    from perfpy.abi.readings import Reading
     from perfpy.capture.counter import Counter, CounterGroup, disable_all, enable_all
-    from perfpy.capture.record.sampling import RecordSummary
-    from perfpy.capture.stat.region import Region
+    from perfpy.capture.counting.region import Region
+    from perfpy.capture.sampling.recorder import RecordSummary
+    from perfpy.counts.named_counts import Count, Counts, ProgramCounts
     from perfpy.events.inventory import Offer
     from perfpy.events.resolve import parse_events
     from perfpy.kernel.ring import Ring
     from perfpy.kernel.user_page import UserReading
-    from perfpy.perfdata.source import Origin
+    from perfpy.perfdata.container.source import Origin
     from perfpy.recording import Recording
 
-__version__ = "0.1.0"
 
 __all__ = [
     "Count",
@@ -62,16 +62,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Count": "perfpy.analysis.stat.named_counts",
+    "Count": "perfpy.counts.named_counts",
     "Counter": "perfpy.capture.counter",
     "CounterGroup": "perfpy.capture.counter",
-    "Counts": "perfpy.analysis.stat.named_counts",
+    "Counts": "perfpy.counts.named_counts",
     "Offer": "perfpy.events.inventory",
-    "ProgramCounts": "perfpy.analysis.stat.named_counts",
-    "Reading": "perfpy.abi.counts",
-    "RecordSummary": "perfpy.capture.record.sampling",
+    "ProgramCounts": "perfpy.counts.named_counts",
+    "Reading": "perfpy.abi.readings",
+    "RecordSummary": "perfpy.capture.sampling.recorder",
     "Recording": "perfpy.recording",
-    "Region": "perfpy.capture.stat.region",
+    "Region": "perfpy.capture.counting.region",
     "Ring": "perfpy.kernel.ring",
     "UserReading": "perfpy.kernel.user_page",
     "disable_all": "perfpy.capture.counter",
@@ -127,7 +127,7 @@ def stat(
     >>> counts["page-faults:u"].value > 10, counts.exit_code
     (True, 0)
     """
-    from perfpy.capture.programs import count_program
+    from perfpy.measuring import count_program
 
     return count_program(command, events=events, pid=pid, tid=tid, cpus=cpus, system_wide=system_wide, repeat=repeat, duration=duration)
 
@@ -164,7 +164,7 @@ def record(
     >>> summary.exit_code, summary.lost
     (0, 0)
     """
-    from perfpy.capture.programs import record_program
+    from perfpy.measuring import record_program
 
     return record_program(
         command,
@@ -193,7 +193,7 @@ def count(*events: str) -> Region:
     >>> counts["task-clock:u"].unit
     'msec'
     """
-    from perfpy.capture.stat.region import Region
+    from perfpy.capture.counting.region import Region
 
     return Region(*events)
 
@@ -209,8 +209,8 @@ def list_events(words: str = "", *, supported: bool = True) -> Iterator[Offer]:
     >>> [event.name for event in perfpy.list_events("clock")][:2]
     ['cpu-clock', 'task-clock']
     """
+    from perfpy.events.list_filter import Selector, default_cache_folder
     from perfpy.events.machine import this_machine
-    from perfpy.events.selection import Selector, default_cache_folder
 
     selector = Selector(this_machine(), default_cache_folder(), unsupported=not supported)
     yield from (selector.select(words) if words else selector.everything()).offers

@@ -11,7 +11,7 @@ from __future__ import annotations
 from os import fspath
 
 from perfpy.abi.flags import PerfType, RecordType
-from perfpy.abi.light import NamedTuple, cached_property
+from perfpy.abi.startup import NamedTuple, cached_property
 from perfpy.errors import OutputFailed, UsageError
 from perfpy.perfdata.reader import PerfData
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any
 
+    from perfpy.analysis.filters.selection import Selection
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.report.report import Report
-    from perfpy.analysis.selection import Selection
-    from perfpy.analysis.stacks import Stacks
-    from perfpy.perfdata.batches import Batch
-    from perfpy.perfdata.events import FileEvent
-    from perfpy.perfdata.side_band import SideBand
-    from perfpy.perfdata.source import Origin
-    from perfpy.symbols.address_space import TaskTimeline
-    from perfpy.symbols.debugfiles import SymbolOptions
+    from perfpy.analysis.stacks.stacks import Stacks
+    from perfpy.perfdata.container.events import FileEvent
+    from perfpy.perfdata.container.source import Origin
+    from perfpy.perfdata.records.batches import Batch
+    from perfpy.perfdata.records.side_band import SideBand
+    from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.symbols.tasks.address_space import TaskTimeline
     from perfpy.views.script.payloads import PayloadTexts
 
 
@@ -180,7 +180,7 @@ class Recording:
 
     @property
     def header(self) -> Mapping[str, Any]:
-        """What the recorder wrote about the machine and itself: "hostname", "cmdline" ... (perfpy.perfdata.features)."""
+        """What the recorder wrote about the machine and itself: "hostname", "cmdline" ... (perfpy.perfdata.container.features)."""
         return self.data.features
 
     @property
@@ -190,7 +190,7 @@ class Recording:
         return " ".join(command) if isinstance(command, (tuple, list)) else str(command or self.path)
 
     @property
-    def facts(self) -> list[str]:
+    def circumstances(self) -> list[str]:
         """Where and how long, in short phrases: host, kernel, architecture, seconds."""
         found = [str(self.header[name]) for name in ("hostname", "osrelease", "arch") if self.header.get(name)]
         span = self.header.get("sample_time")
@@ -214,10 +214,10 @@ class Recording:
         `offset` (in the file, in bytes), one row a sample.
         """
         # numpy is loaded when samples are asked for, not by opening a file
-        from perfpy.perfdata.batches import Batch
+        from perfpy.perfdata.records.batches import Batch
 
         for batch in self.data.batches(fields):
-            yield Batch(batch.columns, batch.event, self.data.ties.settled(batch.key, batch.offset), batch.offset)
+            yield Batch(batch.columns, batch.event, self.data.equal_times.settled(batch.key, batch.offset), batch.offset)
 
     def side_band(self, types: Collection[int] | None = None) -> SideBand:
         """The records that are no samples, in order of delivery: an iterable of SideRecord.
@@ -252,7 +252,7 @@ class Recording:
         import numpy as np
 
         from perfpy.abi.columns import Columns
-        from perfpy.perfdata.trace_columns import trace_columns
+        from perfpy.perfdata.tracepoints.field_columns import trace_columns
 
         data = self.data
         event = next((event for event in self.events if event.name == name and event.attr.type == PerfType.TRACEPOINT), None)
@@ -272,7 +272,7 @@ class Recording:
     def make_timeline(self, *, keep_exited: bool) -> TaskTimeline:
         """A new timeline; keep_exited: threads keep their names when they exit, as perf report has it."""
         from perfpy.abi.task_columns import TASK_TYPES
-        from perfpy.symbols.address_space import TaskTimeline, kernel_name
+        from perfpy.symbols.tasks.address_space import TaskTimeline, kernel_name
 
         listed = self.data.features.get("build_id", ())
         build_ids = {entry.filename: entry.build_id.hex() for entry in listed}
@@ -333,8 +333,8 @@ class Recording:
 
         timed: with the single samples; latency: weighted by shares of the wall clock.
         """
-        from perfpy.analysis.selection import Selection
-        from perfpy.analysis.stacking import make_stacks
+        from perfpy.analysis.filters.selection import Selection
+        from perfpy.analysis.stacks.stack_builder import make_stacks
 
         timeline = self.make_timeline(keep_exited=True)
         symbolizer = self._new_symbolizer(timeline, symbols)
@@ -350,10 +350,10 @@ class Recording:
         >>> with perfpy.open("perf.data") as recording:
         ...     recording.flamegraph("flame.html")
         """
-        from perfpy.views.flamegraph import render
+        from perfpy.views.stacks.flamegraph import render
 
         later = None if after is None else after.stacks(symbols)
-        page = render(self.stacks(symbols), title=self.title, facts=self.facts, after=later)
+        page = render(self.stacks(symbols), title=self.title, circumstances=self.circumstances, after=later)
         try:
             with open(path, "wb") as file:
                 file.write(page.encode(errors="replace"))

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import perfpy
-from perfpy.cli import COMMANDS, load
-from perfpy.perfdata.features import Feature
+from perfpy.cli.commands import COMMANDS, load
+from perfpy.perfdata.container.features import Feature
 from tests.builders.perfdata import simple_recording
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def readme_commands() -> list[list[str]]:
 
 @pytest.mark.parametrize("words", readme_commands(), ids=" ".join)
 def test_the_options_of_readme_s_examples_exist(words):
-    from perfpy.cli.parser import Parser
+    from perfpy.cli.line.parser import Parser
 
     command = load(words[0])
     Parser(command.options, stops_at_word=command.runs_workload).parse(words[1:])

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from perfpy.cli import perfconfig
-from perfpy.events import eventfiles
-from perfpy.perfdata import compressed
-from perfpy.symbols import debuginfod, jit, jitdump, kernel_symbols, name_budget
+from perfpy.cli.line import perfconfig
+from perfpy.events import event_files
+from perfpy.perfdata.records import decompression
+from perfpy.symbols import name_budget
+from perfpy.symbols.files import debuginfod
+from perfpy.symbols.providers import jitdump, kernel_symbols, perf_map
 from perfpy.untrusted import expansion
 
 PAGE = (Path(__file__).parents[1] / ".github" / "SECURITY.md").read_text()
@@ -22,8 +24,8 @@ MB = 1 << 20
         (
             "compressed records of a recording",
             (
-                f"{compressed._MOST_RATIO:,} times their size, or {compressed._ALWAYS // MB} MB; "
-                f"{compressed._MOST_RECORDS} records for each byte, or {compressed._ALWAYS_RECORDS:,}"
+                f"{decompression._MOST_RATIO:,} times their size, or {decompression._ALWAYS // MB} MB; "
+                f"{decompression._MOST_RECORDS} records for each byte, or {decompression._ALWAYS_RECORDS:,}"
             ),
         ),
         (
@@ -34,10 +36,10 @@ MB = 1 << 20
             "C++ and Rust names",
             f"mangled {name_budget._MANGLED_MOST:,} characters, demangled {name_budget.LONGEST:,}; others are shown as they are",
         ),
-        ("perf maps, jitdumps, lists of kernel symbols", f"{jit.LARGEST // MB} MB"),
+        ("perf maps, jitdumps, lists of kernel symbols", f"{perf_map.LARGEST // MB} MB"),
         ("perf maps, jitdumps, lists of kernel symbols", f"{jitdump.LARGEST // MB} MB"),
         ("perf maps, jitdumps, lists of kernel symbols", f"{kernel_symbols._LARGEST_KALLSYMS // MB} MB"),
-        ("event files", f"{eventfiles._LARGEST // MB} MB"),
+        ("event files", f"{event_files._LARGEST // MB} MB"),
         ("configuration files", f"{perfconfig._LARGEST // MB} MB"),
         (
             "a download from a debuginfod server",

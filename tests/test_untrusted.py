@@ -66,18 +66,18 @@ METHODS = {"write_bytes", "write_text", "unlink", "mkdir", "symlink_to", "hardli
 WRITERS = {
     "untrusted/folders.py": "it is the door",
     "untrusted/terminal.py": "the descriptor of standard output or standard error",
-    "symbols/buildid_cache.py": "below a Folder",
-    "symbols/cache.py": "in a folder of ours alone; names without separators",
-    "symbols/debuginfod.py": "in a folder of ours alone, by build-id",
-    "capture/record/kernel_extent.py": "in a Folder",
-    "capture/record/injecting.py": "images: in a new folder of ours alone, by numbers",
-    "capture/record/output.py": "the recording, as -o names it, and its .old",
-    "capture/record/output_switch.py": "recordings that it wrote itself",
-    "perfdata/writer.py": "the recording, as the user names it",
+    "symbols/files/build_id_cache.py": "below a Folder",
+    "symbols/files/symbol_cache.py": "in a folder of ours alone; names without separators",
+    "symbols/files/debuginfod.py": "in a folder of ours alone, by build-id",
+    "capture/sampling/kernel_extent.py": "in a Folder",
+    "capture/sampling/injecting.py": "images: in a new folder of ours alone, by numbers",
+    "capture/sampling/output.py": "the recording, as -o names it, and its .old",
+    "capture/sampling/output_switch.py": "recordings that it wrote itself",
+    "perfdata/container/writer.py": "the recording, as the user names it",
     "recording.py": "what the caller names",
-    "cli/output_files.py": "what an option names",
+    "cli/line/output_files.py": "what an option names",
     "cli/list.py": "what an option names",
-    "cli/stat_output.py": "what an option names",
+    "cli/stat/output.py": "what an option names",
     "cli/__init__.py": "/dev/null",
     "views/script/run.py": "beside the recording; the event's name is one part of a path (cli/script.py)",
     "views/report/browser.py": "a new file with a number, in the current folder, when the user asks for it",
@@ -106,19 +106,19 @@ FOLDERS = re.compile(
 )
 PATH_MAKERS = {
     "untrusted/paths.py": "it is the door",
-    "symbols/task_replay.py": "a name to be shown, of a map that perfpy.untrusted.paths finds",
-    "analysis/tasks.py": "a name to be shown, as above",
+    "symbols/tasks/task_replay.py": "a name to be shown, of a map that perfpy.untrusted.paths finds",
+    "analysis/task_tree.py": "a name to be shown, as above",
     "kernel/procfs.py": "below /proc, which nobody can write into",
 }
 JOINS = {
-    "symbols/buildid_cache.py": "parts that listdir gave",
-    "symbols/cache.py": "a key without separators",
-    "symbols/debuginfod.py": "a folder of the user's environment",
-    "capture/record/kernel_extent.py": "a folder of the user's environment",
+    "symbols/files/build_id_cache.py": "parts that listdir gave",
+    "symbols/files/symbol_cache.py": "a key without separators",
+    "symbols/files/debuginfod.py": "a folder of the user's environment",
+    "capture/sampling/kernel_extent.py": "a folder of the user's environment",
     "capture/cgroups.py": "what -G names, below the hierarchy",
     "capture/workload.py": "PATH",
-    "cli/perfconfig.py": "HOME",
-    "events/eventfiles.py": "the user's folder of event files",
+    "cli/line/perfconfig.py": "HOME",
+    "events/event_files.py": "the user's folder of event files",
     "events/sdt.py": "the cache's index, whose names listdir gave",
     "kernel/sysfs.py": "below /sys",
     "perfdata/reader.py": "a folder that is a recording; names that listdir gave",
@@ -144,20 +144,20 @@ def test_paths_are_joined_where_their_parts_are_known():
 
 READERS = {
     "untrusted/files.py": "it is the door",
-    "symbols/buildid.py": "/sys and /proc/self",
-    "symbols/buildid_cache.py": "a descriptor, and /proc/kallsyms",
-    "symbols/kernel_symbols.py": "/proc",
-    "symbols/live_process.py": "/proc/PID",
+    "symbols/files/build_id_notes.py": "/sys and /proc/self",
+    "symbols/files/build_id_cache.py": "a descriptor, and /proc/kallsyms",
+    "symbols/providers/kernel_symbols.py": "/proc",
+    "symbols/files/live_process.py": "/proc/PID",
     "capture/cgroups.py": "/proc, and folders of the hierarchy",
     "capture/control.py": "a FIFO that --control names, opened so that it does not block",
     "capture/environment.py": "/proc and /sys",
     "capture/targets.py": "/sys",
-    "capture/record/tracing_data.py": "tracefs",
+    "capture/sampling/tracing_data.py": "tracefs",
     "cli/__init__.py": "/dev/null",
-    "cli/buildid_list.py": "/proc",
-    "cli/stat_output.py": "it writes, in a mode of which it knows",
-    "cli/output_files.py": "it writes: a new file beside what an option names",
-    "views/flamegraph.py": "a file of the package",
+    "cli/build_id_list.py": "/proc",
+    "cli/stat/output.py": "it writes, in a mode of which it knows",
+    "cli/line/output_files.py": "it writes: a new file beside what an option names",
+    "views/stacks/flamegraph.py": "a file of the package",
     "kernel/procfs.py": "/proc",
     "kernel/refusals.py": "/proc",
     "kernel/ring.py": "/proc",
@@ -202,9 +202,9 @@ def test_the_finders_find(code: str, finder, tmp_path: Path, monkeypatch: pytest
 # -- terminals: perfpy.untrusted.terminal stands before standard output and standard error
 
 #: who may name descriptors 1 and 2 past the streams: to throw away what cannot be written, to write a recording to a pipe
-PAST_THE_STREAMS: Final = {"cli/__init__.py", "capture/stat/count_file.py", "untrusted/terminal.py", "capture/record/output.py"}
+PAST_THE_STREAMS: Final = {"cli/__init__.py", "capture/counting/count_file.py", "untrusted/terminal.py", "capture/sampling/output.py"}
 #: who makes a rich console
-CONSOLES: Final = {"cli/screen_console.py"}
+CONSOLES: Final = {"cli/line/screen_console.py"}
 
 
 def attribute(node: ast.AST) -> str:
@@ -251,7 +251,7 @@ def test_control_sequences_are_written_by_the_door_alone(module: str) -> None:
 @pytest.mark.parametrize("module", MODULES)
 def test_consoles_are_made_in_one_place(module: str) -> None:
     made = [node.lineno for node in ast.walk(tree(module)) if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Console")]
-    allowed = {"cli/screen_console.py", "cli/terminal.py"}
+    allowed = {"cli/line/screen_console.py", "cli/line/terminal.py"}
     assert not made or module in allowed, made
 
 

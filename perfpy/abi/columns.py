@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Index: TypeAlias = "NDArray[np.intp] | NDArray[np.bool_] | slice"
 
 
-def spans_index(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def slices_index(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """(index, offsets): the elements of the spans one behind the other, and where each span begins in that (n + 1 values)."""
     offsets = np.zeros(len(starts) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
@@ -125,7 +125,7 @@ class Ragged:
         return np.diff(self.offsets)
 
     def gathered(self) -> Ragged:
-        """Itself: its rows are in no buffer (see Spans)."""
+        """Itself: its rows are in no buffer (see Slices)."""
         return self
 
     def take(self, rows: Index) -> Ragged:
@@ -135,7 +135,7 @@ class Ragged:
             offsets = self.offsets[first : max(first, end) + 1]
             return Ragged(self.values[offsets[0] : offsets[-1]], offsets - offsets[0])
         starts = self.offsets[:-1][rows]
-        index, offsets = spans_index(starts, self.offsets[1:][rows] - starts)
+        index, offsets = slices_index(starts, self.offsets[1:][rows] - starts)
         return Ragged(self.values[index], offsets)
 
     @classmethod
@@ -146,7 +146,7 @@ class Ragged:
         return cls(np.concatenate([part.values for part in parts]), np.concatenate([*offsets, ends[-1:]]))
 
 
-class Spans:
+class Slices:
     """A column of rows that still lie in the buffer they were read from, as long as that is valid.
 
     words: the buffer; starts, lengths: of each row, in words.
@@ -162,17 +162,17 @@ class Spans:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def take(self, rows: Index) -> Spans:
+    def take(self, rows: Index) -> Slices:
         """The rows at the given indexes (or under a mask, or of a slice), in that order."""
-        return Spans(self.words, self.starts[rows], self.lengths[rows])
+        return Slices(self.words, self.starts[rows], self.lengths[rows])
 
     def gathered(self) -> Ragged:
         """The rows themselves, in this machine's byte order."""
-        index, offsets = spans_index(self.starts, self.lengths)
+        index, offsets = slices_index(self.starts, self.lengths)
         return Ragged(self.words[index].astype(self.words.dtype.newbyteorder("="), copy=False), offsets)
 
 
-Column: TypeAlias = "NDArray[Any] | Ragged | Spans"
+Column: TypeAlias = "NDArray[Any] | Ragged | Slices"
 
 
 class Columns(dict[str, Any]):
@@ -193,7 +193,7 @@ class Columns(dict[str, Any]):
 
     def take(self, rows: Index) -> Columns:
         """The given samples (indexes, mask or slice) of every column, in that order."""
-        taken = {name: column.take(rows) if isinstance(column, (Ragged, Spans)) else column[rows] for name, column in self.items()}
+        taken = {name: column.take(rows) if isinstance(column, (Ragged, Slices)) else column[rows] for name, column in self.items()}
         if isinstance(rows, slice):
             count = len(range(*rows.indices(self.rows)))
         else:
@@ -202,7 +202,7 @@ class Columns(dict[str, Any]):
 
     def gathered(self) -> Columns:
         """These columns, none of which is left in the buffer it was read from."""
-        arrays = {name: column.gathered() if isinstance(column, Spans) else column for name, column in self.items()}
+        arrays = {name: column.gathered() if isinstance(column, Slices) else column for name, column in self.items()}
         return Columns(self.rows, arrays, self.damaged)
 
     @classmethod

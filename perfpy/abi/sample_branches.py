@@ -18,22 +18,22 @@ import numpy as np
 from perfpy.abi.branch_flags import BRANCH_FLAGS
 from perfpy.abi.columns import Columns, Ragged
 from perfpy.abi.flags import BranchSample
-from perfpy.abi.sample_cursor import Cursor, Step, gather
+from perfpy.abi.sample_cursor import Cursor, FieldDecoder, gather
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["BRANCH_DTYPE", "BRANCH_FLAGS", "branch_step"]
+__all__ = ["BRANCH_DTYPE", "BRANCH_FLAGS", "branch_decoder"]
 
 BRANCH_DTYPE: Final = np.dtype([("from", "u8"), ("to", "u8"), ("flags", "u8")])
 
 
-def branch_step(sampled: int, endian: str) -> tuple[tuple[str, ...], Step]:
+def branch_decoder(sampled: int, endian: str) -> tuple[tuple[str, ...], FieldDecoder]:
     """(column names, step) for one branch_sample_type."""
     has_index = bool(sampled & BranchSample.HW_INDEX)
     has_counters = bool(sampled & BranchSample.COUNTERS)
 
-    def step(cursor: Cursor, columns: Columns, wanted: bool) -> None:
+    def decoder(cursor: Cursor, columns: Columns, wanted: bool) -> None:
         counts = cursor.count()
         index = cursor.word() if has_index else None
         starts, lengths = cursor.skip(3 * counts)
@@ -48,7 +48,7 @@ def branch_step(sampled: int, endian: str) -> tuple[tuple[str, ...], Step]:
                 columns["branch_counters"] = gather(cursor.words, starts, lengths)
 
     names = ("branch_stack", *(("branch_hw_index",) if has_index else ()), *(("branch_counters",) if has_counters else ()))
-    return names, step
+    return names, decoder
 
 
 def _entries(words: NDArray[np.uint64], endian: str) -> NDArray[Any]:

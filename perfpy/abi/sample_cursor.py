@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfpy.abi.byteorder import as_number
-from perfpy.abi.columns import Columns, Ragged, Spans
+from perfpy.abi.columns import Columns, Ragged, Slices
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -76,7 +76,7 @@ class Cursor:
 
 def gather(words: NDArray[Any], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Ragged:
     """The spans as rows; starts and lengths count elements of `words`, whose byte order becomes this machine's."""
-    return Spans(words, starts, lengths).gathered()
+    return Slices(words, starts, lengths).gathered()
 
 
 def gather_bytes(buffer: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Ragged:
@@ -96,12 +96,12 @@ def gather_bytes(buffer: NDArray[np.uint8], starts: NDArray[np.int64], lengths: 
 
 
 #: decodes one variable field at the cursor into `columns`, or only steps over it
-Step = Callable[[Cursor, Columns, bool], None]
+FieldDecoder = Callable[[Cursor, Columns, bool], None]
 
 
 def realigned(buf: NDArray[np.uint8], offsets: NDArray[np.int64], endian: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """A copy of the records, each at a multiple of 8; records that are no multiple of 8 long get the rest as zeros."""
-    parts, places, at = [], [], 0
+    parts, positions, at = [], [], 0
     for start in offsets.tolist():
         if not 0 <= start <= len(buf) - 8:
             raise ValueError("a record reaches beyond the buffer")
@@ -110,6 +110,6 @@ def realigned(buf: NDArray[np.uint8], offsets: NDArray[np.int64], endian: str) -
             raise ValueError("a record reaches beyond the buffer")
         record = buf[start : start + size].tobytes()
         parts.append(record.ljust((size + 7) & ~7, b"\0"))
-        places.append(at)
+        positions.append(at)
         at += len(parts[-1])
-    return np.frombuffer(b"".join(parts), np.uint8), np.array(places, np.int64)
+    return np.frombuffer(b"".join(parts), np.uint8), np.array(positions, np.int64)

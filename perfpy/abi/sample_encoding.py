@@ -10,9 +10,9 @@ import struct
 from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.abi.branch_flags import BRANCH_FLAGS
-from perfpy.abi.counts import Reading, encode_read
 from perfpy.abi.flags import BranchSample, RecordType, SampleType
 from perfpy.abi.framing import aligned, with_header
+from perfpy.abi.readings import Reading, encode_read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

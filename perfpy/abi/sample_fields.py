@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfpy.abi.columns import Columns, Ragged, Spans
+from perfpy.abi.columns import Columns, Ragged, Slices
 from perfpy.abi.flags import ReadFormat, SampleType
-from perfpy.abi.sample_branches import branch_step
-from perfpy.abi.sample_cursor import Cursor, Step, gather, gather_bytes
+from perfpy.abi.sample_branches import branch_decoder
+from perfpy.abi.sample_cursor import Cursor, FieldDecoder, gather, gather_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,44 +24,44 @@ if TYPE_CHECKING:
 READ_DTYPE: Final = np.dtype([("value", "u8"), ("enabled", "u8"), ("running", "u8"), ("id", "u8"), ("lost", "u8")])
 
 
-def variable_steps(attr: EventAttr, endian: str) -> list[tuple[tuple[str, ...], Step]]:
+def variable_decoders(attr: EventAttr, endian: str) -> list[tuple[tuple[str, ...], FieldDecoder]]:
     """(names of the columns, step) for every field behind the fixed ones, in layout order."""
-    makers: tuple[tuple[int, Callable[[], tuple[tuple[str, ...], Step]]], ...] = (
-        (SampleType.READ, lambda: (("read",), _read_step(attr.read_format))),
+    makers: tuple[tuple[int, Callable[[], tuple[tuple[str, ...], FieldDecoder]]], ...] = (
+        (SampleType.READ, lambda: (("read",), _read_decoder(attr.read_format))),
         (SampleType.CALLCHAIN, lambda: (("callchain",), _callchain)),
         (SampleType.RAW, lambda: (("raw",), _raw)),
-        (SampleType.BRANCH_STACK, lambda: branch_step(attr.branch_sample_type, endian)),
-        (SampleType.REGS_USER, lambda: _registers_step("user_regs", attr.sample_regs_user)),
+        (SampleType.BRANCH_STACK, lambda: branch_decoder(attr.branch_sample_type, endian)),
+        (SampleType.REGS_USER, lambda: _registers_decoder("user_regs", attr.sample_regs_user)),
         (SampleType.STACK_USER, lambda: (("user_stack",), _user_stack)),
-        (SampleType.WEIGHT | SampleType.WEIGHT_STRUCT, lambda: _weight_step(attr.sample_type)),
-        (SampleType.DATA_SRC, lambda: _word_step("data_src")),
-        (SampleType.TRANSACTION, lambda: _word_step("transaction")),
-        (SampleType.REGS_INTR, lambda: _registers_step("intr_regs", attr.sample_regs_intr)),
-        (SampleType.PHYS_ADDR, lambda: _word_step("phys_addr")),
-        (SampleType.CGROUP, lambda: _word_step("cgroup")),
-        (SampleType.DATA_PAGE_SIZE, lambda: _word_step("data_page_size")),
-        (SampleType.CODE_PAGE_SIZE, lambda: _word_step("code_page_size")),
+        (SampleType.WEIGHT | SampleType.WEIGHT_STRUCT, lambda: _weight_decoder(attr.sample_type)),
+        (SampleType.DATA_SRC, lambda: _word_decoder("data_src")),
+        (SampleType.TRANSACTION, lambda: _word_decoder("transaction")),
+        (SampleType.REGS_INTR, lambda: _registers_decoder("intr_regs", attr.sample_regs_intr)),
+        (SampleType.PHYS_ADDR, lambda: _word_decoder("phys_addr")),
+        (SampleType.CGROUP, lambda: _word_decoder("cgroup")),
+        (SampleType.DATA_PAGE_SIZE, lambda: _word_decoder("data_page_size")),
+        (SampleType.CODE_PAGE_SIZE, lambda: _word_decoder("code_page_size")),
         (SampleType.AUX, lambda: (("aux",), _aux)),
     )
     return [make() for bits, make in makers if attr.sample_type & bits]
 
 
-def _word_step(name: str) -> tuple[tuple[str, ...], Step]:
-    def step(cursor: Cursor, columns: Columns, wanted: bool) -> None:
+def _word_decoder(name: str) -> tuple[tuple[str, ...], FieldDecoder]:
+    def decoder(cursor: Cursor, columns: Columns, wanted: bool) -> None:
         if wanted:
             columns[name] = cursor.word()
         else:
             cursor.skip(1)
 
-    return (name,), step
+    return (name,), decoder
 
 
-def _weight_step(sample_type: int) -> tuple[tuple[str, ...], Step]:
+def _weight_decoder(sample_type: int) -> tuple[tuple[str, ...], FieldDecoder]:
     """WEIGHT is one number; WEIGHT_STRUCT is three in one word: u32 weight, u16 ins_lat, u16 retire_lat from the low end."""
     if not sample_type & SampleType.WEIGHT_STRUCT:
-        return _word_step("weight")
+        return _word_decoder("weight")
 
-    def step(cursor: Cursor, columns: Columns, wanted: bool) -> None:
+    def decoder(cursor: Cursor, columns: Columns, wanted: bool) -> None:
         word = cursor.word()
         if not wanted:
             return
@@ -69,10 +69,10 @@ def _weight_step(sample_type: int) -> tuple[tuple[str, ...], Step]:
         columns["ins_lat"] = word >> np.uint64(32) & np.uint64(0xFFFF)
         columns["retire_lat"] = word >> np.uint64(48)
 
-    return ("weight", "ins_lat", "retire_lat"), step
+    return ("weight", "ins_lat", "retire_lat"), decoder
 
 
-def _read_step(read_format: int) -> Step:
+def _read_decoder(read_format: int) -> FieldDecoder:
     """struct read_format: with GROUP { u64 nr; times; { u64 value; id; lost } [nr] }, else { u64 value; times; id; lost }."""
     times = [n for n, bit in (("enabled", ReadFormat.TOTAL_TIME_ENABLED), ("running", ReadFormat.TOTAL_TIME_RUNNING)) if read_format & bit]
     member = ["value"] + [name for name, bit in (("id", ReadFormat.ID), ("lost", ReadFormat.LOST)) if read_format & bit]
@@ -103,7 +103,7 @@ def _read_step(read_format: int) -> Step:
 def _callchain(cursor: Cursor, columns: Columns, wanted: bool) -> None:
     starts, lengths = cursor.skip(cursor.count())
     if wanted:
-        rows = Spans(cursor.words, starts, lengths)
+        rows = Slices(cursor.words, starts, lengths)
         columns["callchain"] = rows if cursor.late else rows.gathered()
 
 
@@ -115,17 +115,17 @@ def _raw(cursor: Cursor, columns: Columns, wanted: bool) -> None:
         columns["raw"] = gather_bytes(cursor.bytes, (starts << 3) + 4, np.where(words > 0, sizes, 0))
 
 
-def _registers_step(name: str, mask: int) -> tuple[tuple[str, ...], Step]:
+def _registers_decoder(name: str, mask: int) -> tuple[tuple[str, ...], FieldDecoder]:
     count = mask.bit_count()
 
-    def step(cursor: Cursor, columns: Columns, wanted: bool) -> None:
+    def decoder(cursor: Cursor, columns: Columns, wanted: bool) -> None:
         abi = cursor.word()
         starts, lengths = cursor.skip(np.where(abi != 0, count, 0))
         if wanted:
             columns[name] = gather(cursor.words, starts, lengths)
             columns[name + "_abi"] = abi
 
-    return (name, name + "_abi"), step
+    return (name, name + "_abi"), decoder
 
 
 def _user_stack(cursor: Cursor, columns: Columns, wanted: bool) -> None:

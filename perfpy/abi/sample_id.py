@@ -50,7 +50,7 @@ class IdLayout:
         self._names = tuple(names)
         self.size = self._struct.size
         # of each of SampleId's fields the place in what the struct has and a None behind
-        self._places = tuple(names.index(field) if field in names else len(names) for field in SampleId._fields)
+        self._positions = tuple(names.index(field) if field in names else len(names) for field in SampleId._fields)
 
     @classmethod
     def of(cls, attr: "EventAttr", endian: str) -> "IdLayout":
@@ -62,7 +62,7 @@ class IdLayout:
         if not self.size:
             return None
         values = (*self._struct.unpack_from(body, len(body) - self.size), None)
-        return SampleId._make([values[place] for place in self._places])
+        return SampleId._make([values[position] for position in self._positions])
 
     def encode(self, sample_id: SampleId | None) -> bytes:
         """The mirror of decode(); missing values become 0."""

@@ -35,7 +35,7 @@ from perfpy.abi.columns import Columns
 from perfpy.abi.flags import MISC_CPUMODE_MASK, SampleType
 from perfpy.abi.sample_branches import BRANCH_DTYPE
 from perfpy.abi.sample_cursor import Cursor, realigned
-from perfpy.abi.sample_fields import READ_DTYPE, variable_steps
+from perfpy.abi.sample_fields import READ_DTYPE, variable_decoders
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -82,12 +82,12 @@ class SampleLayout:
                     self._fixed.extend((name, word, half) for half, name in enumerate(names) if name)
                 word += 1
         self._fixed_words = word
-        self._steps = variable_steps(attr, endian)
+        self._decoders = variable_decoders(attr, endian)
         self.names: tuple[str, ...] = (
             "misc",
             "cpumode",
             *(name for name, _, _ in self._fixed),
-            *(name for names, _ in self._steps for name in names),
+            *(name for names, _ in self._decoders for name in names),
         )
 
     def word_of(self, name: str) -> int | None:
@@ -167,7 +167,7 @@ class SampleLayout:
                 columns[name] = np.zeros(columns.rows, np.uint64 if half < 0 else _INT)
 
     def _decode_variable(self, cursor: Cursor, columns: Columns, wanted: frozenset[str] | None) -> None:
-        needed = [wanted is None or not wanted.isdisjoint(names) for names, _ in self._steps]
+        needed = [wanted is None or not wanted.isdisjoint(names) for names, _ in self._decoders]
         last = max((i for i, need in enumerate(needed) if need), default=-1)
-        for need, (_, step) in zip(needed[: last + 1], self._steps, strict=False):
-            step(cursor, columns, need)
+        for need, (_, decode_field) in zip(needed[: last + 1], self._decoders, strict=False):
+            decode_field(cursor, columns, need)

@@ -203,8 +203,8 @@ def _numbered(data: bytes, begins: NDArray[np.int64], ends: NDArray[np.int64]) -
     known: dict[bytes, int] = {}
     numbers: list[int] = []
     for first in range(0, len(begins), _AT_ONCE):
-        spans = zip(begins[first : first + _AT_ONCE].tolist(), ends[first : first + _AT_ONCE].tolist(), strict=True)
-        slices = [data[begin:end] for begin, end in spans]
+        bounds = zip(begins[first : first + _AT_ONCE].tolist(), ends[first : first + _AT_ONCE].tolist(), strict=True)
+        slices = [data[begin:end] for begin, end in bounds]
         for slice_ in dict.fromkeys(slices):
             known.setdefault(slice_, len(known))
         numbers += [known[slice_] for slice_ in slices]

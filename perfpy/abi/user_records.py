@@ -14,9 +14,9 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from perfpy.abi import build_ids, cpu_map
+from perfpy.abi import build_id_record, cpu_map
 from perfpy.abi.attr import EventAttr
-from perfpy.abi.build_ids import HeaderBuildId
+from perfpy.abi.build_id_record import HeaderBuildId
 from perfpy.abi.flags import ATTR_SIZE_VER0, RecordType, names_of
 from perfpy.abi.framing import aligned, padded, text, with_header
 from perfpy.abi.records import Unknown
@@ -370,7 +370,7 @@ def _compressed2(misc: int, body: bytes, endian: str) -> Compressed2:
 _DECODERS: Final[dict[int, Callable[[int, bytes, str], UserRecord]]] = {
     RecordType.HEADER_ATTR: _header_attr,
     RecordType.HEADER_EVENT_TYPE: _header_event_type,
-    RecordType.HEADER_BUILD_ID: build_ids.decode,
+    RecordType.HEADER_BUILD_ID: build_id_record.decode,
     RecordType.ID_INDEX: _id_index,
     RecordType.AUXTRACE_INFO: _auxtrace_info,
     RecordType.AUXTRACE_ERROR: _auxtrace_error,
@@ -427,7 +427,7 @@ def _pack_words(values: Any, endian: str) -> bytes:
 _ENCODERS: Final[dict[type, Any]] = {
     HeaderAttr: lambda r, e: r.attr.pack(e) + _pack_words(r.ids, e),
     HeaderEventType: lambda r, e: struct.pack(e + "Q64s", r.event_id, r.name.encode("utf-8", "surrogateescape")[:63]),
-    HeaderBuildId: build_ids.encode,
+    HeaderBuildId: build_id_record.encode,
     IdIndex: _encode_id_index,
     AuxtraceInfo: lambda r, e: struct.pack(e + "I4x", r.type) + _pack_words(r.priv, e),
     AuxtraceError: _encode_auxtrace_error,

@@ -15,7 +15,7 @@ from perfpy.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from perfpy.analysis.stat.counts import CountedEvent
+    from perfpy.counts.aggregation import CountedEvent
 
 _PATTERN = re.compile(r"[\^$*+?()\[\]{}|\\]")
 

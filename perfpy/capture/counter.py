@@ -2,15 +2,15 @@
 
 What enters: an EventAttr (or an event's text), a task and a CPU. What leaves:
 `Reading` values. The system calls are perfpy.kernel's; layout of what read(2)
-returns: perfpy.abi.counts.
+returns: perfpy.abi.readings.
 """
 
 from __future__ import annotations
 
-from perfpy.abi.counts import Reading, decode_read, read_size
 from perfpy.abi.flags import FLAG_FD_CLOEXEC, ReadFormat
+from perfpy.abi.readings import Reading, decode_read, read_size
 from perfpy.errors import KernelRefused, NotScheduled, UsageError
-from perfpy.kernel import this_machine
+from perfpy.kernel import this_kernel
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Counter:
         flags: int = FLAG_FD_CLOEXEC,
         kernel: Kernel | None = None,
     ) -> None:
-        self._kernel = kernel or this_machine()
+        self._kernel = kernel or this_kernel()
         self.attr = attr
         self.event = event
         self.pid = pid
@@ -322,9 +322,9 @@ class CounterGroup:
 
 def enable_all(kernel: Kernel | None = None) -> None:
     """Let every counter that the calling thread has opened count, on whatever task it is. Raises KernelRefused."""
-    (kernel or this_machine()).enable_all()
+    (kernel or this_kernel()).enable_all()
 
 
 def disable_all(kernel: Kernel | None = None) -> None:
     """Stop every counter that the calling thread has opened; enable_all() lets them go on. Raises KernelRefused."""
-    (kernel or this_machine()).disable_all()
+    (kernel or this_kernel()).disable_all()

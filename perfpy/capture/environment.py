@@ -1,7 +1,7 @@
 """The machine that a recording is made on -> the values of the header's feature sections.
 
 What enters: /proc, /sys, uname. What leaves: {Feature: value} for
-perfpy.perfdata.features to encode. What a machine does not tell is left out.
+perfpy.perfdata.container.features to encode. What a machine does not tell is left out.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from perfpy.perfdata.feature_values import (
+from perfpy.perfdata.container.feature_values import (
     CacheLevel,
     CpuCount,
     CpuLocation,
@@ -21,7 +21,7 @@ from perfpy.perfdata.feature_values import (
     PmuCaps,
     PmuMapping,
 )
-from perfpy.perfdata.features import Feature
+from perfpy.perfdata.container.features import Feature
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -111,7 +111,7 @@ class Environment:
         cores = lists("package_cpus_list", "core_siblings_list")
         threads = lists("core_cpus_list", "thread_siblings_list")
         dies = lists("die_cpus_list") if os.uname().machine in ("x86_64", "s390x") else ()
-        places = tuple(
+        rows = tuple(
             CpuLocation(
                 self._number(f"{_CPU}/cpu{cpu}/topology/core_id"),
                 self._number(f"{_CPU}/cpu{cpu}/topology/physical_package_id"),
@@ -119,7 +119,7 @@ class Environment:
             )
             for cpu in cpus
         )
-        return CpuTopology(cores, threads, places, dies) if cores else None
+        return CpuTopology(cores, threads, rows, dies) if cores else None
 
     def numa_nodes(self) -> tuple[NumaNode, ...] | None:
         """Each node's memory in kB, and its CPUs."""

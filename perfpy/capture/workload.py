@@ -132,9 +132,9 @@ def _run_child(command: tuple[str, ...], go: int, failure: int) -> None:
         # Python ignores these; programs expect the default
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
-        places = _places(command[0])
+        candidates = _search_path(command[0])
         if os.read(go, 1):
-            _execute(places, command)
+            _execute(candidates, command)
     except OSError as error:
         _tell(failure, error.errno or errno.EINVAL)
     except ValueError:  # what execv does not even ask the kernel: an empty name, a NUL in a word
@@ -147,17 +147,17 @@ def _tell(failure: int, number: int) -> None:
     os.write(failure, number.to_bytes(_ERRNO_BYTES, "little"))
 
 
-def _places(name: str) -> list[str]:
+def _search_path(name: str) -> list[str]:
     """Where a program may be, by PATH; os.execvp would find out while the clock runs, and import modules for it."""
     if "/" in name or not name:
         return [name]
     return [os.path.join(folder, name) for folder in os.environ.get("PATH", os.defpath).split(os.pathsep)]
 
 
-def _execute(places: Sequence[str], command: tuple[str, ...]) -> None:
+def _execute(candidates: Sequence[str], command: tuple[str, ...]) -> None:
     """As execvp(3): the first place that can be executed; what the kernel cannot execute is a script for the shell."""
     refused: OSError | None = None
-    for path in places:
+    for path in candidates:
         try:
             os.execv(path, command)
         except (FileNotFoundError, NotADirectoryError) as error:

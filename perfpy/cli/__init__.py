@@ -1,4 +1,4 @@
-"""The command line: the table of commands, and the one error handler.
+"""The command line: the one place where a command line is run, and the one error handler.
 
 What enters: `sys.argv`. What leaves: an exit status. perf's own are kept: 129
 for a wrong command line, 255 for a failure, 130 after Ctrl-C, 141 when the
@@ -23,7 +23,7 @@ which tests/test_architecture.py holds:
         if TYPE_CHECKING:
             from typing import Any, Final
 
-  - a small value is a class with __slots__ or perfpy.abi.light's NamedTuple, not typing's or a dataclass;
+  - a small value is a class with __slots__ or perfpy.abi.startup's NamedTuple, not typing's or a dataclass;
   - what only some calls need is imported in the function that needs it.
 """
 
@@ -36,54 +36,15 @@ import io
 import os
 import sys
 
+from perfpy.cli.commands import COMMANDS, load
 from perfpy.errors import OutputFailed, PerfError
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfpy.cli.options import PerfCommand
-
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _OBJECTS_BEFORE_COLLECTION = 50_000
-
-
-class Entry:
-    """A command before it is imported: the module that has it (as `command`), and its line in the help.
-
-    raises: Ctrl-C is an exception in it; otherwise it ends the process where it is.
-    """
-
-    __slots__ = ("help", "module", "raises")
-
-    def __init__(self, module: str, help: str, *, raises: bool = False) -> None:
-        self.module = module
-        self.help = help
-        self.raises = raises
-
-
-COMMANDS = {
-    "stat": Entry("perfpy.cli.stat", "run a program and count events"),
-    "record": Entry("perfpy.cli.record", "run a program and record its profile into perf.data"),
-    "report": Entry("perfpy.cli.report", "read perf.data and show the profile"),
-    "diff": Entry("perfpy.cli.diff", "show what changed between recordings"),
-    "script": Entry("perfpy.cli.script", "read perf.data and print every sample"),
-    "list": Entry("perfpy.cli.list", "list the events of this machine"),
-    "evlist": Entry("perfpy.cli.evlist", "list the events in a perf.data"),
-    "buildid-list": Entry("perfpy.cli.buildid_list", "list the build-ids of a perf.data's files"),
-    "buildid-cache": Entry("perfpy.cli.buildid_cache", "look after the files kept by build-id", raises=True),
-    "inject": Entry("perfpy.cli.inject", "add code of JIT compilers, or build-ids, to a perf.data"),
-    "version": Entry("perfpy.cli.version", "show the version, and which parts are there"),
-    "help": Entry("perfpy.cli.help", "show the help of a command"),
-}
-
-
-def load(name: str) -> PerfCommand:
-    """Import a command of the table."""
-    module = COMMANDS[name].module
-    __import__(module)  # as importlib.import_module, which takes longer to import than most commands
-    command: PerfCommand = sys.modules[module].command
-    return command
 
 
 def main(args: Sequence[str] | None = None) -> None:

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.abi.flags import SampleType
-from perfpy.cli.options import (
+from perfpy.cli.line.options import (
     argument,
     choice,
     fail,
@@ -32,13 +32,13 @@ from perfpy.untrusted.text import lines as one_line_each
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from perfpy.analysis.filters.time_ranges import TimeRanges
     from perfpy.analysis.report.difference import Compute, Difference
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.report.report import Report
-    from perfpy.cli.perfconfig import Config
+    from perfpy.cli.line.perfconfig import Config
     from perfpy.recording import Recording
-    from perfpy.symbols.debugfiles import SymbolOptions
-    from perfpy.views.timeranges import TimeRanges
+    from perfpy.symbols.files.debug_files import SymbolOptions
 
 _DEFAULT_FILES: Final = ("perf.data.old", "perf.data")
 _DEFAULT_SORT: Final = "dso,symbol"
@@ -81,7 +81,7 @@ _LACKING: Final = {
 def command(**values: Any) -> int:
     """Compare recordings, perf.data.old and perf.data where none are named."""
     # everything behind the options needs numpy
-    from perfpy.cli.opening import open_recording
+    from perfpy.cli.line.opening import open_recording
 
     if values["field_separator"] == ".":
         fail("-t .: the dot is in numbers, any other separator will do")
@@ -100,7 +100,7 @@ class _DiffRun:
     """One run of the command over open recordings."""
 
     def __init__(self, recordings: list[Recording], paths: list[str], values: dict[str, Any]) -> None:
-        from perfpy.cli.perfconfig import load
+        from perfpy.cli.line.perfconfig import load
 
         self._recordings = recordings
         self._paths = paths
@@ -121,8 +121,8 @@ class _DiffRun:
             fail(f"-o {order}: there are {len(self._paths)} recordings, the baseline is 0")
         found = differences(self._reports(), compute, baseline_only=values["baseline_only"], order=order)
         if values["json"] is not None:
-            from perfpy.cli.output_files import write_text
-            from perfpy.views.difference.json import difference_json
+            from perfpy.cli.line.output_files import write_text
+            from perfpy.views.diff.json import difference_json
 
             write_text(values["json"], difference_json(found, self._paths))
             return 0
@@ -134,9 +134,9 @@ class _DiffRun:
         return [recording.report(options=self._options(at), symbols=self._symbols(recording)) for at, recording in numbered]
 
     def _lines(self, found: Iterable[Difference]) -> Iterator[str]:
-        from perfpy.cli.report_options import hidden_keys
-        from perfpy.cli.terminal import wants_plain, width
-        from perfpy.views.difference.text import DifferenceOptions, difference_lines
+        from perfpy.cli.line.terminal import wants_plain, width
+        from perfpy.cli.report.options import hidden_keys
+        from perfpy.views.diff.text import DifferenceOptions, difference_lines
 
         values, noise = self._values, self._values["noise"]
         plain = wants_plain(stdio=values["stdio"]) or values["field_separator"] is not None
@@ -155,10 +155,10 @@ class _DiffRun:
 
     def _options(self, at: int) -> ReportOptions:
         """What the table of one recording is made of."""
+        from perfpy.analysis.filters.selection import Selection
         from perfpy.analysis.report.layout import Wanted
         from perfpy.analysis.report.options import ReportOptions
-        from perfpy.analysis.selection import Selection
-        from perfpy.cli import report_options as texts
+        from perfpy.cli.report import options as texts
 
         values, sort, recording = self._values, self._values["sort"], self._recordings[at]
         if values["cpu"] and not recording.data.is_pipe and not recording.data.has(SampleType.CPU):
@@ -185,7 +185,7 @@ class _DiffRun:
 
     def _times(self, at: int) -> TimeRanges | None:
         """The part of --time that is about one recording: all of it, where it is in percent."""
-        from perfpy.views.timeranges import ranges_of
+        from perfpy.analysis.filters.time_ranges import ranges_of
 
         text = self._values["time"]
         if ":" in text:
@@ -196,13 +196,13 @@ class _DiffRun:
         return ranges_of(self._recordings[at], text) if text else None
 
     def _symbols(self, recording: Recording) -> SymbolOptions:
-        from perfpy.cli.symbol_values import symbol_options_of
+        from perfpy.cli.line.symbol_values import symbol_options_of
 
         return symbol_options_of(self._values, self._config, recording)
 
     def _flame_graph(self) -> int:
-        from perfpy.cli.output_files import write_bytes
-        from perfpy.cli.report_exports import flame_graph_of_changes
+        from perfpy.cli.line.output_files import write_bytes
+        from perfpy.cli.report.exports import flame_graph_of_changes
 
         if len(self._recordings) != 2:
             fail("--flamegraph compares two recordings")

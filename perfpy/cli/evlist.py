@@ -5,7 +5,7 @@ What enters: perf evlist's options. What leaves: perf's plain text.
 
 from __future__ import annotations
 
-from perfpy.cli.options import fail, input_options, option, perf_command
+from perfpy.cli.line.options import fail, input_options, option, perf_command
 from perfpy.untrusted.text import one_line
 
 TYPE_CHECKING = False  # see perfpy.cli
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 @option("--trace-fields", is_flag=True, help="show the fields of tracepoints")
 def command(freq: bool, groups: bool, verbose: bool, trace_fields: bool, **values: Any) -> None:
     """List the events of a recording."""
-    from perfpy.cli.machine_names import MachineNames
-    from perfpy.cli.opening import open_recording
-    from perfpy.views.facts.evlist import evlist_lines
+    from perfpy.cli.line.machine_names import MachineNames
+    from perfpy.cli.line.opening import open_recording
+    from perfpy.views.metadata.evlist import evlist_lines
 
     if groups and (verbose or freq):
         fail("--group option is not compatible with other options")

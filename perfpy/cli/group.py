@@ -2,7 +2,7 @@
 
 What enters: a command line that begins with no known command, or a command
 whose help is wanted. What leaves: text in click's layout, or a UsageError. The
-commands themselves read their arguments without click (see `perfpy.cli.options`).
+commands themselves read their arguments without click (see `perfpy.cli.line.options`).
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from perfpy.cli import COMMANDS, load
+from perfpy.cli.commands import COMMANDS, load
 from perfpy.errors import UsageError
 
 if TYPE_CHECKING:
-    from perfpy.cli.options import Option, PerfCommand
+    from perfpy.cli.line.options import Option, PerfCommand
 
 PERF_COMMANDS = frozenset(
     "annotate archive bench c2c config daemon data ftrace iostat kallsyms kmem"
@@ -84,7 +84,7 @@ def unknown_command(name: str) -> str:
 
 def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
     if value:
-        from perfpy import __version__
+        from perfpy.version import __version__
 
         click.echo(f"perfpy version {__version__}")
         ctx.exit()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from perfpy.cli.options import argument, fail, perf_command
+from perfpy.cli.line.options import argument, fail, perf_command
 
 
 @perf_command()
 @argument("command", metavar="[COMMAND]")
 def command(command: str | None) -> int:
     """Show the help of a command, or of perfpy itself."""
-    from perfpy.cli import COMMANDS, group, load
+    from perfpy.cli import group
+    from perfpy.cli.commands import COMMANDS, load
 
     if command is None:
         return group.run(["--help"])

@@ -11,13 +11,13 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from perfpy.cli.options import fail, input_options, lacking_options, option, perf_command
+from perfpy.cli.line.options import fail, input_options, lacking_options, option, perf_command
 from perfpy.errors import OutputFailed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfpy.abi.build_ids import HeaderBuildId
+    from perfpy.abi.build_id_record import HeaderBuildId
     from perfpy.recording import Recording
     from perfpy.symbols.dso import Dso
 
@@ -57,9 +57,9 @@ def command(output: str, jit: bool, verbose: int, **values: Any) -> None:
     table, mappings = (values[one] or values[every] for one, every in (_IN_TABLE, _IN_MAPPINGS))
     if not (jit or table or mappings):
         fail("nothing to inject: give -j, -b, --buildid-all, -B or --mmap2-buildid-all")
-    from perfpy.capture.record.injecting import BuildIdMapper, JitInjector, inject, require_monotonic_times
-    from perfpy.cli.opening import open_recording
-    from perfpy.cli.perfconfig import load
+    from perfpy.capture.sampling.injecting import BuildIdMapper, JitInjector, inject, require_monotonic_times
+    from perfpy.cli.line.opening import open_recording
+    from perfpy.cli.line.perfconfig import load
 
     with open_recording(values) as recording:
         injector = None
@@ -82,7 +82,7 @@ def command(output: str, jit: bool, verbose: int, **values: Any) -> None:
 @contextmanager
 def _result(output: str, source: str) -> Iterator[str]:
     """Where to write the new recording."""
-    from perfpy.cli.output_files import whole_file
+    from perfpy.cli.line.output_files import whole_file
 
     if os.path.exists(output) and os.path.samefile(source, output):
         raise OutputFailed(output, "it is the input")
@@ -95,7 +95,7 @@ def _result(output: str, source: str) -> Iterator[str]:
 
 def _dsos(recording: Recording, *, every: bool) -> list[Dso]:
     """The files that samples hit, and the vdso, as perf has it; or every one that was mapped."""
-    from perfpy.analysis.hit_dsos import hit_dsos
+    from perfpy.analysis.samples.hit_dsos import hit_dsos
     from perfpy.symbols.dso import DsoKind
 
     dsos = recording.timeline.dso_table.dsos
@@ -107,14 +107,14 @@ def _dsos(recording: Recording, *, every: bool) -> list[Dso]:
 
 def _build_id(dso: Dso) -> bytes:
     """What the recording knows, else what the file here says."""
-    from perfpy.capture.record.build_ids import own_build_id
+    from perfpy.capture.sampling.build_id_table import own_build_id
 
     return bytes.fromhex(dso.build_id) or own_build_id(dso.name)
 
 
 def _table(dsos: list[Dso]) -> tuple[HeaderBuildId, ...]:
     """The table of build-ids of these files, as far as they have one."""
-    from perfpy.abi.build_ids import MISC_BUILD_ID_SIZE, HeaderBuildId
+    from perfpy.abi.build_id_record import MISC_BUILD_ID_SIZE, HeaderBuildId
     from perfpy.abi.flags import MISC_KERNEL, MISC_USER
 
     found = []

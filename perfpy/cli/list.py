@@ -11,16 +11,16 @@ import io
 import os
 import sys
 
-from perfpy.cli.options import argument, option, perf_command, stdio_option
+from perfpy.cli.line.options import argument, option, perf_command, stdio_option
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from typing import Any, TextIO
 
     from perfpy.events.inventory import Offer
+    from perfpy.events.list_filter import ListFilter, Selector
     from perfpy.events.machine import Machine
-    from perfpy.events.selection import Selection, Selector
-    from perfpy.views.listing.text import ListingView
+    from perfpy.views.list.text import ListView
 
 _DEFAULT_WIDTH = 78  # perf's, when COLUMNS is not set
 
@@ -49,7 +49,7 @@ def command(words: tuple[str, ...], event_files: str, output: str, debug: bool, 
     if not output:
         _list(words, machine, sys.stdout, options)
         return 0
-    from perfpy.cli.output_files import whole_file
+    from perfpy.cli.line.output_files import whole_file
     from perfpy.errors import OutputFailed
 
     try:
@@ -61,8 +61,8 @@ def command(words: tuple[str, ...], event_files: str, output: str, debug: bool, 
 
 
 def _list(words: tuple[str, ...], machine: Machine, file: TextIO, options: dict[str, Any]) -> None:
-    from perfpy.cli.terminal import wants_plain
-    from perfpy.events.selection import Selector, default_cache_folder
+    from perfpy.cli.line.terminal import wants_plain
+    from perfpy.events.list_filter import Selector, default_cache_folder
 
     plain = options["as_json"] or options["raw_dump"] or file is not sys.stdout or wants_plain(stdio=options["stdio"])
     as_tables = options["check"] or not plain
@@ -76,9 +76,9 @@ def _list(words: tuple[str, ...], machine: Machine, file: TextIO, options: dict[
         print(f"perfpy list: tracepoints are left out: {selector.refusals[0]}", file=sys.stderr)
 
 
-def _select(selector: Selector, word: str) -> Selection:
+def _select(selector: Selector, word: str) -> ListFilter:
     """What a word asks for; what it may mean when nothing is called so."""
-    from perfpy.events.selection import Selection, forgiving, is_section
+    from perfpy.events.list_filter import ListFilter, forgiving, is_section
 
     chosen = selector.select(word)
     if is_section(word) or list(chosen.offers) or chosen.metrics:
@@ -86,10 +86,10 @@ def _select(selector: Selector, word: str) -> Selection:
     near = forgiving(word, selector.everything().offers)
     if near:
         print(f"no event is called '{word}'; near it:", file=sys.stderr)
-    return Selection(near, chosen.metrics, chosen.show)
+    return ListFilter(near, chosen.metrics, chosen.show)
 
 
-def _show_text(selections: list[Selection], file: TextIO, options: dict[str, Any]) -> None:
+def _show_text(selections: list[ListFilter], file: TextIO, options: dict[str, Any]) -> None:
     text = io.StringIO()  # thousands of lines go out in one piece, whatever the buffering
     view = _view(text, options)
     for selection in selections:
@@ -101,11 +101,11 @@ def _show_text(selections: list[Selection], file: TextIO, options: dict[str, Any
     file.write(text.getvalue())
 
 
-def _show_tables(selections: list[Selection], machine: Machine, file: TextIO, options: dict[str, Any]) -> None:
-    from perfpy.cli.terminal import console
+def _show_tables(selections: list[ListFilter], machine: Machine, file: TextIO, options: dict[str, Any]) -> None:
+    from perfpy.cli.line.terminal import console
     from perfpy.events.availability import Checker, known_reason
-    from perfpy.kernel import this_machine as kernel
-    from perfpy.views.listing.tables import print_tables
+    from perfpy.kernel import this_kernel as kernel
+    from perfpy.views.list.tables import print_tables
 
     checker = Checker(machine, kernel()) if options["check"] else None
     offers = [offer for selection in selections for offer in selection.offers if _is_wanted(offer, options)]
@@ -124,15 +124,15 @@ def _is_wanted(offer: Offer, options: dict[str, Any]) -> bool:
     return True
 
 
-def _view(file: TextIO, options: dict[str, Any]) -> ListingView:
-    from perfpy.views.listing.text import JsonListing, NameListing, TextListing
+def _view(file: TextIO, options: dict[str, Any]) -> ListView:
+    from perfpy.views.list.text import JsonList, NameList, TextList
 
     if options["as_json"]:
-        return JsonListing(file)
+        return JsonList(file)
     if options["raw_dump"]:
-        return NameListing(file)
+        return NameList(file)
     columns = os.environ.get("COLUMNS", "")
-    return TextListing(
+    return TextList(
         file,
         int(columns) if columns.isdigit() else _DEFAULT_WIDTH,
         descriptions=options["descriptions"],
@@ -143,5 +143,5 @@ def _view(file: TextIO, options: dict[str, Any]) -> ListingView:
 
 def _say_where(machine: Machine) -> None:
     folder = machine.event_files.folder if machine.event_files else "none"
-    places = f"PMUs: {machine.sysfs.root}; tracepoints: {' or '.join(machine.tracefs.mount_points)}; event files: {folder}"
-    print(places, file=sys.stderr)
+    where = f"PMUs: {machine.sysfs.root}; tracepoints: {' or '.join(machine.tracefs.mount_points)}; event files: {folder}"
+    print(where, file=sys.stderr)

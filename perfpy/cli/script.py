@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from perfpy.cli.options import (
+from perfpy.cli.line.options import (
     fail,
     header_options,
     input_options,
@@ -102,7 +102,7 @@ def _show_options(function: Any) -> Any:
 @lacking_options(_LACKING)
 def command(**values: Any) -> int:
     """Read a recording and print every sample."""
-    from perfpy.cli.opening import open_recording
+    from perfpy.cli.line.opening import open_recording
 
     if values["reltime"] and values["deltatime"]:
         fail("reltime and deltatime - the two don't get along well. Please limit to --reltime or --deltatime.")
@@ -135,13 +135,13 @@ class _Run:
     def show(self) -> int:
         values, recording = self._values, self._recording
         if values["header"] or values["header_only"]:
-            from perfpy.cli.header import print_header
+            from perfpy.cli.line.header import print_header
 
             print_header(recording, full=values["show_info"])
             if values["header_only"]:
                 return 0
         elif values["show_info"] and recording.data.is_pipe:
-            from perfpy.cli.header import features_of_pipe, print_lines
+            from perfpy.cli.line.header import features_of_pipe, print_lines
 
             print_lines(features_of_pipe(recording))
         from perfpy.views.script.run import ScriptRun
@@ -149,7 +149,10 @@ class _Run:
         run = ScriptRun(recording, self._options())
         sys.stdout.flush()  # what was printed goes before what is written past the text layer
         if values["dump_raw_trace"] or values["dump_unsorted_raw_trace"]:
-            run.dump(sys.stdout.buffer)
+            from perfpy.views.dump.recording import write_dump
+
+            lines, round_text = run.dump_lines()
+            write_dump(self._recording, sys.stdout.buffer, lines=lines, round_text=round_text)
         elif values["per_event_dump"]:
             self._write_each(run)
         elif values["debug_mode"]:
@@ -170,8 +173,8 @@ class _Run:
             print(f"[ perf script: Wrote {size:.3f} MB {path} ({printed} samples) ]")
 
     def _options(self) -> ScriptOptions:
-        from perfpy.cli.perfconfig import load
-        from perfpy.cli.symbol_values import symbol_options_of
+        from perfpy.cli.line.perfconfig import load
+        from perfpy.cli.line.symbol_values import symbol_options_of
         from perfpy.views.script.run import ScriptOptions
 
         values, config = self._values, load()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perfpy.cli.options import option, perf_command
+from perfpy.cli.line.options import option, perf_command
 
 
 @perf_command()
@@ -10,7 +10,7 @@ from perfpy.cli.options import option, perf_command
 @option("-v", "--verbose", count=True, help="the same as --build-options")
 def command(build_options: bool, verbose: int) -> None:
     """Show the version of perfpy."""
-    from perfpy import __version__
+    from perfpy.version import __version__
 
     print(f"perfpy version {__version__}")
     if build_options or verbose:

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from perfpy.events.spec import Term
 
 #: what each PMU takes: the term with a string for config1, the number for config1 instead, the number for config2
-_PLACES: Final = {"kprobe": ("func", "addr", "offset"), "uprobe": ("path", "", "offset")}
+_POSITION_TERMS: Final = {"kprobe": ("func", "addr", "offset"), "uprobe": ("path", "", "offset")}
 
 
-def place_probe(event: Event, pmu: str, terms: tuple[Term, ...], text: str) -> tuple[Term, ...]:
+def position_probe(event: Event, pmu: str, terms: tuple[Term, ...], text: str) -> tuple[Term, ...]:
     """Take the terms that say where the probe goes; raises EventSyntaxError for values that do not fit."""
-    string_term, address_term, offset_term = _PLACES[pmu]
+    string_term, address_term, offset_term = _POSITION_TERMS[pmu]
     rest = []
     for term in terms:
         if term.name == string_term:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Final
 
-    from perfpy.events.eventfiles import EventFiles
+    from perfpy.events.event_files import EventFiles
 
 #: names a folder of JSON event files for all commands and the API
 EVENT_FILES_VARIABLE: Final = "PERFPY_EVENT_FILES"
@@ -125,7 +125,7 @@ def this_machine(event_files: str = "") -> Machine:
     files = None
     folder = event_files or os.environ.get(EVENT_FILES_VARIABLE, "")
     if folder:
-        from perfpy.events.eventfiles import EventFiles  # json and its files only for those who have some
+        from perfpy.events.event_files import EventFiles  # json and its files only for those who have some
 
         files = EventFiles(folder)
     return Machine(event_files=files, can_open=_can_open)
@@ -135,7 +135,7 @@ def _can_open(event_type: int, config: int) -> bool:
     """Try to open a disabled event on the calling task."""
     from perfpy.abi.attr import EventAttr
     from perfpy.errors import KernelRefused
-    from perfpy.kernel import this_machine as kernel
+    from perfpy.kernel import this_kernel as kernel
 
     attr = EventAttr(type=event_type, config=config, disabled=1)
     for attempt in (attr, attr.copy(exclude_kernel=1, exclude_hv=1)):

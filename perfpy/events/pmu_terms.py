@@ -108,7 +108,7 @@ def _set_format(event: Event, pmu: Pmu, term: Term, context: TermContext) -> Non
     if value >> layout.width:
         highest = (1 << layout.width) - 1
         raise context.error(term.value_column, f"{term.literal or value} does not fit '{term.name}'", f"at most {highest:#x}")
-    setattr(event.attr, layout.field, getattr(event.attr, layout.field) | layout.place(value))
+    setattr(event.attr, layout.field, getattr(event.attr, layout.field) | layout.spread(value))
 
 
 def _set_generic(event: Event, pmu: Pmu, term: Term, context: TermContext) -> bool:

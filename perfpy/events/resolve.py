@@ -206,9 +206,9 @@ class _Resolver:
         """The terms without those that say where a kprobe or uprobe goes."""
         if pmu.name not in ("kprobe", "uprobe"):
             return terms
-        from perfpy.events.dynamic_probes import place_probe  # loads ctypes
+        from perfpy.events.dynamic_probes import position_probe  # loads ctypes
 
-        return place_probe(event, pmu.name, terms, self.text)
+        return position_probe(event, pmu.name, terms, self.text)
 
     def tracepoints(self, target: TracepointName, spec: EventSpec) -> list[Event]:
         from perfpy.events.tracepoints import find_tracepoints

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
         def close(self, fd: int) -> None: ...
 
 
-def this_machine() -> Kernel:
+def this_kernel() -> Kernel:
     """The kernel that perfpy runs on."""
     from perfpy.kernel import syscalls  # loads ctypes, which reading a file never needs
 

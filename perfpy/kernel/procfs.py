@@ -35,7 +35,7 @@ class TaskStatus(NamedTuple):
     kernel_thread: bool
 
 
-class Mapping(NamedTuple):
+class ProcMapping(NamedTuple):
     """One line of /proc/PID/maps; path is "" for anonymous memory."""
 
     start: int
@@ -86,7 +86,7 @@ class ProcFs:
             kernel_thread=b"\nVmPeak:" not in data,
         )
 
-    def maps(self, pid: int, *, data: bool = False) -> Iterator[Mapping]:
+    def maps(self, pid: int, *, data: bool = False) -> Iterator[ProcMapping]:
         """The executable mappings of a process, with `data` those that can be read, too."""
         for line in self._read(f"{pid}/maps").splitlines():
             # 559c86a4c000-559c86a51000 r-xp 00002000 fe:00 260958   /usr/bin/true
@@ -97,7 +97,7 @@ class ProcFs:
             start, _, end = fields[0].partition(b"-")
             major, _, minor = fields[3].partition(b":")
             prot = (access[0] == ord("r")) * PROT_READ | (access[1] == ord("w")) * PROT_WRITE
-            yield Mapping(
+            yield ProcMapping(
                 int(start, 16),
                 int(end, 16),
                 prot | (access[2] == ord("x")) * PROT_EXEC,

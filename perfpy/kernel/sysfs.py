@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from perfpy.abi.light import cached_property
+from perfpy.abi.startup import cached_property
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Format:
         """The number of bits of the value."""
         return sum(high - low + 1 for low, high in self.ranges)
 
-    def place(self, value: int) -> int:
+    def spread(self, value: int) -> int:
         """The value's bits at their places in the field; a value wider than `width` loses its high bits."""
         word = 0
         for low, high in self.ranges:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.abi.counts import Reading
+from perfpy.abi.readings import Reading
 from perfpy.kernel.ring import CAP_USER_TIME_SHORT, capability
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 What enters: a path (of a file or of a `perf record --threads` folder), "-", a
 file descriptor or a binary file. What leaves: the header, the events, the
 features, the side-band records and the samples as batches of columns. Layout:
-perfpy.perfdata.header and tools/perf/Documentation/perf.data-file-format.txt.
+perfpy.perfdata.container.header and tools/perf/Documentation/perf.data-file-format.txt.
 
 The file is passed over once for the side-band (on first need) and once for
 each iteration over the samples, a chunk at a time.
@@ -14,13 +14,13 @@ from __future__ import annotations
 import os
 
 from perfpy.abi.flags import SampleType
-from perfpy.abi.light import cached_property
+from perfpy.abi.startup import cached_property
 from perfpy.errors import BadPerfData
-from perfpy.perfdata.events import FileEvent, make_events
-from perfpy.perfdata.features import Feature, key_of
-from perfpy.perfdata.header import HEADER_SIZE, FileHeader, PipeHeader, decode_header
-from perfpy.perfdata.preamble import read_preamble
-from perfpy.perfdata.source import Origin, Source, open_source
+from perfpy.perfdata.container.events import FileEvent, make_events
+from perfpy.perfdata.container.features import Feature, key_of
+from perfpy.perfdata.container.header import HEADER_SIZE, FileHeader, PipeHeader, decode_header
+from perfpy.perfdata.container.source import ByteSource, Origin, open_source
+from perfpy.perfdata.file_preamble import read_preamble
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from typing import Any
 
     from perfpy.abi.columns import Columns
-    from perfpy.perfdata.batches import Batch, StoredBatch
-    from perfpy.perfdata.event_table import EventTable
-    from perfpy.perfdata.keyed import KeyedChunk
-    from perfpy.perfdata.passes import RecordPasses
-    from perfpy.perfdata.side_band import SideBand
-    from perfpy.perfdata.survey import Survey
-    from perfpy.perfdata.ties import Ties
-    from perfpy.perfdata.tracing import Tracing
+    from perfpy.perfdata.records.batches import Batch, StoredBatch
+    from perfpy.perfdata.records.delivery_keys import OrderedChunk
+    from perfpy.perfdata.records.equal_times import EqualTimes
+    from perfpy.perfdata.records.event_table import EventTable
+    from perfpy.perfdata.records.scans import RecordScans
+    from perfpy.perfdata.records.side_band import SideBand
+    from perfpy.perfdata.records.survey import Survey
+    from perfpy.perfdata.tracepoints.tracing_data import Tracing
 
 _MAIN_FILE = "data"
 _THREAD_FILES = "data."  # and a number
@@ -61,7 +61,7 @@ class PerfData:
     def __init__(self, origin: Origin, *, check_owner: bool = False, as_stored: bool = False) -> None:
         self.as_stored = as_stored
         self.warnings: list[str] = []
-        self._sources: list[Source] = []
+        self._sources: list[ByteSource] = []
         try:
             self._source = self._open(origin)
             self.path = self._source.path
@@ -85,7 +85,7 @@ class PerfData:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    def _open(self, origin: Origin) -> Source:
+    def _open(self, origin: Origin) -> ByteSource:
         """The file itself; of a folder the main file, and beside it those of the recording threads."""
         folder = os.fspath(origin) if isinstance(origin, (str, os.PathLike)) and os.path.isdir(origin) else ""
         if folder and not os.path.exists(os.path.join(folder, _MAIN_FILE)):
@@ -142,7 +142,7 @@ class PerfData:
         if section is None:
             return None
         # only recordings of tracepoints need it
-        from perfpy.perfdata.tracing import Tracing, decode_tracing
+        from perfpy.perfdata.tracepoints.tracing_data import Tracing, decode_tracing
 
         try:
             return Tracing(decode_tracing(section), self._warn)
@@ -151,76 +151,76 @@ class PerfData:
             return None
 
     @cached_property
-    def _passes(self) -> RecordPasses:
+    def _scans(self) -> RecordScans:
         # numpy is loaded for the records, not for the header
-        from perfpy.perfdata.passes import RecordPasses
-        from perfpy.perfdata.stream import RecordStream
+        from perfpy.perfdata.records.scans import RecordScans
+        from perfpy.perfdata.records.stream import RecordStream
 
         packing = self.features.get(key_of(Feature.COMPRESSED))
         limit = packing.mmap_len if packing else None  # of the buffer that a record was packed from
         main = RecordStream(self._source, self.data.offset, self.data.end, self.endian, unpack_limit=limit)
         threads = [RecordStream(source, 0, source.size, self.endian, unpack_limit=limit) for source in self._sources[1:]]
-        return RecordPasses([main, *threads], self.events, is_pipe=self.is_pipe, warn=self._warn, as_stored=self.as_stored)
+        return RecordScans([main, *threads], self.events, is_pipe=self.is_pipe, warn=self._warn, as_stored=self.as_stored)
 
     @property
     def column_names(self) -> list[str]:
         """The columns that the samples of any event have, in layout order."""
-        return self._passes.column_names
+        return self._scans.column_names
 
     def no_samples(self) -> Columns:
         """Every column, without a row."""
-        return self._passes.no_samples()
+        return self._scans.no_samples()
 
     @property
     def table(self) -> EventTable:
         """Which event a record belongs to, and how its samples and trailers are laid out."""
-        return self._passes.table
+        return self._scans.table
 
     @property
     def stream_paths(self) -> list[str]:
         """The file of each stream of keyed()."""
-        return [stream.source.path for stream in self._passes.streams]
+        return [stream.source.path for stream in self._scans.streams]
 
     @property
     def is_damaged(self) -> bool:
         """Whether the last pass over the records ended before their end."""
-        return any(stream.damage for stream in self._passes.streams)
+        return any(stream.damage for stream in self._scans.streams)
 
     @property
     def is_cut(self) -> bool:
         """Whether all that was wrong with the last pass is that the file ends inside a record."""
-        found = [stream.damage for stream in self._passes.streams if stream.damage]
+        found = [stream.damage for stream in self._scans.streams if stream.damage]
         return bool(found) and all(damage.is_end for damage in found)
 
     @property
     def is_delivered_by_time(self) -> bool:
         """Whether perf puts the records in order of time; otherwise they come as they stand in the file."""
-        return self._passes.by_time
+        return self._scans.by_time
 
-    def keyed(self) -> list[Iterator[KeyedChunk]]:
+    def ordered_chunks(self) -> list[Iterator[OrderedChunk]]:
         """The keyed chunks of each stream: all records as they stand in the files."""
-        return self._passes.keyed()
+        return self._scans.ordered_chunks()
 
     @property
     def survey(self) -> Survey:
         """What the first pass over the file found: counts, times, raw side-band."""
-        return self._passes.survey
+        return self._scans.survey
 
     @cached_property
-    def ties(self) -> Ties:
+    def equal_times(self) -> EqualTimes:
         """Puts samples in front of the records of the same time that they stand in front of."""
         # numpy is loaded for the records, not for the header
-        from perfpy.perfdata.ties import Ties
+        from perfpy.perfdata.records.equal_times import EqualTimes
 
         raw = self.survey.raw.rows
-        return Ties(raw["key"], raw["time"], raw["offset"])
+        return EqualTimes(raw["key"], raw["time"], raw["offset"])
 
     def side_band(self, types: Collection[int] | None = None) -> SideBand:
         """The records that are no samples, in order of delivery: an iterable of SideRecord.
 
         types: only records of these types; by default all but FINISHED_ROUND.
         """
-        return self._passes.side_band(types)
+        return self._scans.side_band(types)
 
     def batches(self, fields: Collection[str] | None = None) -> Iterator[Batch]:
         """All samples in order of delivery, some thousands at a time.
@@ -229,13 +229,13 @@ class PerfData:
         column that only some events' samples have is zeros, or empty rows, for
         the others. Memory is bounded by the disorder of the file, not by its size.
         """
-        return self._passes.batches(fields)
+        return self._scans.batches(fields)
 
     def stored(self, fields: Collection[str] | None = None, turns: range | None = None) -> Iterator[StoredBatch]:
         """All samples as they stand in the file: as batches(), for those who need no order, and cheaper.
 
         turns: indexes of survey.turns: only these, a batch for each; what is before them in the file is not read
-        again, unless it is compressed. A callchain column is perfpy.abi.columns.Spans: valid until the next batch
+        again, unless it is compressed. A callchain column is perfpy.abi.columns.Slices: valid until the next batch
         is asked for.
         """
-        return self._passes.stored(fields, turns)
+        return self._scans.stored(fields, turns)

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfpy.symbols import cache, debugfiles, debuginfod, elf_cache, elf_symbols, jit, live_process
-from perfpy.symbols.cache import SymbolCache
-from perfpy.symbols.compressed_files import mini_debug_info
 from perfpy.symbols.demangle import Demangle, demangle, plain
 from perfpy.symbols.dso import Dso, DsoKind, perf_map_pid
-from perfpy.symbols.elf import DAMAGE, reason_of
-from perfpy.symbols.kernel_symbols import KernelSymbols
-from perfpy.symbols.missing import Unreadable
+from perfpy.symbols.files import debug_files, debuginfod, elf_cache, elf_symbols, live_process, symbol_cache
+from perfpy.symbols.files.compressed_files import mini_debug_info
+from perfpy.symbols.files.elf import DAMAGE, reason_of
+from perfpy.symbols.files.symbol_cache import SymbolCache
+from perfpy.symbols.providers import perf_map
+from perfpy.symbols.providers.kernel_symbols import KernelSymbols
+from perfpy.symbols.providers.missing import Unreadable
 from perfpy.symbols.symbol_table import EMPTY, SymbolTable, named
 from perfpy.untrusted import paths
 from perfpy.untrusted.files import Foreign, trusted
@@ -26,9 +27,9 @@ from perfpy.untrusted.files import Foreign, trusted
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from perfpy.symbols.address_space import TaskTimeline
-    from perfpy.symbols.debugfiles import SymbolOptions
-    from perfpy.symbols.elf import ElfFile
+    from perfpy.symbols.files.debug_files import SymbolOptions
+    from perfpy.symbols.files.elf import ElfFile
+    from perfpy.symbols.tasks.address_space import TaskTimeline
 
 
 class SymbolLoader:
@@ -44,7 +45,7 @@ class SymbolLoader:
         self._files: list[ElfFile] = []
         self._unreadable: dict[str, str] = {}
         self._kernel: KernelSymbols | None = None
-        self._cache = SymbolCache(cache.folder()) if options.cache else None
+        self._cache = SymbolCache(symbol_cache.folder()) if options.cache else None
         self._debuginfod = debuginfod.Client() if options.debuginfod else None
         self._demangle: Demangle = demangle if options.demangle else plain
 
@@ -102,7 +103,7 @@ class SymbolLoader:
         return SymbolTable(named(start, start + np.uint64(0x400), [b"vgettimeofday", b"vtime", b"vgetcpu"]))
 
     def _load_file(self, number: int, dso: Dso) -> SymbolTable:
-        found = debugfiles.find(dso, self._options, self._debuginfod)
+        found = debug_files.find(dso, self._options, self._debuginfod)
         self._looked[number], self._origins[number] = found.looked, found.origin
         self._unreadable |= found.unreadable
         if found.symbols is None or found.runtime is None:
@@ -121,7 +122,7 @@ class SymbolLoader:
         for path, owners in self._perf_maps(dso):
             looked.append(path)
             try:
-                table = jit.load(path, owners)
+                table = perf_map.load(path, owners)
             except Foreign as error:
                 looked[-1] += f" ({error.strerror}, not to the process: -f if you trust it)"
             except (OSError, ValueError):
@@ -136,7 +137,7 @@ class SymbolLoader:
         pid = perf_map_pid(dso.name)
         owners = None if self._options.force else trusted() if pid is None else live_process.believed(pid)
         with contextlib.suppress(paths.UnsafeName):
-            yield from ((path, owners) for path in ([paths.below("", dso.name)] if pid is None else live_process.perf_map_places(pid)))
+            yield from ((path, owners) for path in ([paths.below("", dso.name)] if pid is None else live_process.perf_map_paths(pid)))
             if self._options.root:
                 yield paths.below(self._options.root, dso.name), None
 

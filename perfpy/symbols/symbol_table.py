@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfpy.abi.columns import distinct, spans_index
+from perfpy.abi.columns import distinct, slices_index
 from perfpy.symbols.demangle import Demangle, plain
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ class SymbolTable:
             return
         last = np.array(groups)
         first = np.searchsorted(self._sorted.start, self._sorted.start[last])
-        rows, offsets = spans_index(first, last + 1 - first)
+        rows, offsets = slices_index(first, last + 1 - first)
         rank = self._rank(rows)
         least = np.minimum.reduceat(rank, offsets[:-1])
         best = rows[rank == np.repeat(least, np.diff(offsets))]

@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 
 from perfpy.abi.columns import Growing, distinct
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
-from perfpy.symbols.address_space import NO_SPACE, TaskTimeline
-from perfpy.symbols.debugfiles import SymbolOptions
 from perfpy.symbols.dso import KERNEL_NAME, Dso, DsoKind
+from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.interning import IdTable
 from perfpy.symbols.interpreters import without_interpreters
 from perfpy.symbols.loader import SymbolLoader
-from perfpy.symbols.missing import KERNEL_NOT_RECORDED, MissingSymbols, advice
+from perfpy.symbols.providers.missing import KERNEL_NOT_RECORDED, MissingSymbols, advice
 from perfpy.symbols.symbol_table import STT_OBJECT
+from perfpy.symbols.tasks.address_space import NO_SPACE, TaskTimeline
 
 if TYPE_CHECKING:
-    from perfpy.symbols.missing import Unreadable
+    from perfpy.symbols.providers.missing import Unreadable
     from perfpy.symbols.symbol_table import SymbolTable
 
 Ids = NDArray[np.int32]
@@ -126,7 +126,7 @@ class Symbolizer:
         self.dsos: list[Dso] = timeline.dso_table.dsos
         self.frames = FrameTable()
         self.symbols = SymbolNames()
-        self._places = IdTable()  # scene and address mixed: a scene is a view, before or after a mapping came, and a level
+        self._scene_addresses = IdTable()  # scene and address mixed: a scene is a view, before or after a mapping came, and a level
         self._born = Growing(np.int32)  # the rank from which a frame is what it is; and the highest of all
         self._last_born = 0
         self._symbol_ids = IdTable()
@@ -249,7 +249,7 @@ class Symbolizer:
 
     def _intern(self, scene: NDArray[np.uint64], ip: NDArray[np.uint64]) -> Ids:
         # 64 bits of address and some of scene do not fit a key; mixed, two of them are alike once in 2^64 pairs
-        ids, new = self._places.ids_and_new(ip ^ scene * _MIX)
+        ids, new = self._scene_addresses.ids_and_new(ip ^ scene * _MIX)
         if len(new):
             self._add_frames(scene[new], ip[new])
         return ids

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from perfpy.abi import records, user_records
 from perfpy.abi.flags import BranchSample, ReadFormat, SampleType
 from perfpy.abi.sample_id import SampleId
-from perfpy.perfdata.feature_values import EventDesc
-from perfpy.perfdata.features import Feature
+from perfpy.perfdata.container.feature_values import EventDesc
+from perfpy.perfdata.container.features import Feature
 from tests.builders.perfdata import USUAL, PerfDataBuilder, simple_recording, usual_attr
 from tests.builders.specimens import every_kind
 

@@ -7,12 +7,12 @@ and the name that both are full of.
 from __future__ import annotations
 
 from perfpy.abi import records
-from perfpy.abi.build_ids import MISC_BUILD_ID_SIZE, HeaderBuildId
+from perfpy.abi.build_id_record import MISC_BUILD_ID_SIZE, HeaderBuildId
 from perfpy.abi.flags import SampleType
 from perfpy.abi.sample_id import SampleId
-from perfpy.perfdata.feature_values import EventDesc, PmuMapping
-from perfpy.perfdata.features import Feature
-from perfpy.perfdata.tracing import TracingData
+from perfpy.perfdata.container.feature_values import EventDesc, PmuMapping
+from perfpy.perfdata.container.features import Feature
+from perfpy.perfdata.tracepoints.tracing_data import TracingData
 from tests.builders.elf import Elf
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 

@@ -15,8 +15,8 @@ from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import SampleType
 from perfpy.abi.sample_encoding import encode_sample
 from perfpy.abi.sample_id import IdLayout, SampleId
-from perfpy.perfdata.features import encode_feature
-from perfpy.perfdata.header import HEADER_SIZE, AttrEntry, FileHeader, PipeHeader, Section
+from perfpy.perfdata.container.features import encode_feature
+from perfpy.perfdata.container.header import HEADER_SIZE, AttrEntry, FileHeader, FileSection, PipeHeader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -92,12 +92,12 @@ class PerfDataBuilder:
         table = b""
         for attr, group in zip(self.attrs, id_bytes, strict=True):
             packed = attr.copy(size=attr_size) if attr_size else attr
-            table += AttrEntry(packed, Section(at, len(group))).encode(self.endian)
+            table += AttrEntry(packed, FileSection(at, len(group))).encode(self.endian)
             at += len(group)
-        attrs = Section(at, len(table))
-        data = Section(attrs.end, len(self.body) if data_size is None else data_size)
+        attrs = FileSection(at, len(table))
+        data = FileSection(attrs.end, len(self.body) if data_size is None else data_size)
         numbers = tuple(sorted(self.features))
-        header = FileHeader(self.endian, self.version, len(table) // len(self.attrs), attrs, data, Section(0, 0), numbers)
+        header = FileHeader(self.endian, self.version, len(table) // len(self.attrs), attrs, data, FileSection(0, 0), numbers)
         return header.encode() + b"".join(id_bytes) + table + bytes(self.body) + self._sections(data.offset + len(self.body), numbers)
 
     def _sections(self, offset: int, numbers: Iterable[int]) -> bytes:

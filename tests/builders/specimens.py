@@ -11,10 +11,10 @@ from typing import Any
 from perfpy.abi import records as r
 from perfpy.abi import user_records as u
 from perfpy.abi.attr import EventAttr
-from perfpy.abi.build_ids import MISC_BUILD_ID_SIZE, HeaderBuildId
+from perfpy.abi.build_id_record import MISC_BUILD_ID_SIZE, HeaderBuildId
 from perfpy.abi.flags import MISC_MMAP_BUILD_ID, SampleType
 from perfpy.abi.sample_id import SampleId
-from perfpy.perfdata.feature_values import (
+from perfpy.perfdata.container.feature_values import (
     AuxtraceIndexEntry,
     BpfProgram,
     BpfTypes,
@@ -34,7 +34,7 @@ from perfpy.perfdata.feature_values import (
     PmuMapping,
     SampleTime,
 )
-from perfpy.perfdata.features import Feature
+from perfpy.perfdata.container.features import Feature
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
 ALL_IDS = SampleType.TID | SampleType.TIME | SampleType.ID | SampleType.STREAM_ID | SampleType.CPU | SampleType.IDENTIFIER

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from perfpy.analysis.stacks import Function, Stacks
+from perfpy.analysis.stacks.stacks import Function, Stacks
 
 
 def stacks(folded: str, event: str = "cycles") -> Stacks:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfpy.events.eventfiles import EventFiles
+from perfpy.events.event_files import EventFiles
 from perfpy.events.machine import Machine
 from perfpy.kernel.sysfs import Sysfs
 from perfpy.kernel.tracefs import Tracefs

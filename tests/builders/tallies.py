@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import HardwareId, PerfType, SoftwareId
-from perfpy.analysis.stat.counts import Cell, CountedEvent, Grouping, aggregate
-from perfpy.analysis.stat.tally import Tally, Times
+from perfpy.counts.aggregation import CountedEvent, CounterCell, Grouping, aggregate
+from perfpy.counts.tally import RunTimes, Tally
 
 
 def hardware(name: str, config: int) -> CountedEvent:
@@ -19,8 +19,8 @@ def clock() -> CountedEvent:
 def tally(counts: dict[CountedEvent, tuple[int, int, int]], **more: object) -> Tally:
     """counts: event -> value, enabled, running."""
     grouping = Grouping.everything()
-    rows = {event: aggregate(event, [Cell(-1, 0, *count)], grouping) for event, count in counts.items()}
-    return Tally(list(counts), rows, grouping, wall_ns=2e9, times=Times((2 * 10**9,)), **more)  # type: ignore[arg-type]
+    rows = {event: aggregate(event, [CounterCell(-1, 0, *count)], grouping) for event, count in counts.items()}
+    return Tally(list(counts), rows, grouping, wall_ns=2e9, times=RunTimes((2 * 10**9,)), **more)  # type: ignore[arg-type]
 
 
 def pmu_counts() -> dict[CountedEvent, tuple[int, int, int]]:

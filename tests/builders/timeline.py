@@ -11,12 +11,12 @@ from perfpy.abi.flags import MISC_KERNEL, MISC_MMAP_BUILD_ID, MISC_USER
 from perfpy.abi.framing import HEADER, aligned
 from perfpy.abi.sample_id import NO_ID, IdLayout
 from perfpy.abi.task_columns import RawColumns, TaskRecords, decode_tasks
-from perfpy.symbols.address_space import TaskTimeline
 from perfpy.symbols.dso import KERNEL_NAME
 from perfpy.symbols.symbolizer import Symbolizer
+from perfpy.symbols.tasks.address_space import TaskTimeline
 
 if TYPE_CHECKING:
-    from perfpy.symbols.debugfiles import SymbolOptions
+    from perfpy.symbols.files.debug_files import SymbolOptions
 
 
 def mmap(pid: int, addr: int, length: int, name: str, *, pgoff: int = 0, prot: int = 5, build_id: str = "") -> records.Mmap2:

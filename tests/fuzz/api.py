@@ -17,7 +17,7 @@ def _samples() -> None:
 
     with perfpy.open("perf.data") as recording:
         recording.samples.to_dict()
-        _ = recording.title, recording.facts, recording.warnings, [event.name for event in recording.events], dict(recording.header)
+        _ = recording.title, recording.circumstances, recording.warnings, [event.name for event in recording.events], dict(recording.header)
 
 
 def _records() -> None:
@@ -30,7 +30,7 @@ def _records() -> None:
 
 def _report(keys: str) -> None:
     import perfpy
-    from perfpy.symbols.debugfiles import SymbolOptions
+    from perfpy.symbols.files.debug_files import SymbolOptions
 
     with perfpy.open("perf.data") as recording:
         report = recording.report(by=keys, callers="," not in keys, symbols=SymbolOptions(kallsyms="kallsyms"))

@@ -82,8 +82,7 @@ _OF_DIFFS = _sets(
 _INJECTS = _sets("-b | -B | -B | --buildid-all | --mmap2-buildid-all | -B -v")
 _JIT_INJECTS = _sets("-j | -j | -b -j | -j -v | -j -f")
 _BUILDID_CACHE = _sets(
-    "-a app.elf | -a app.elf -v | -u app.elf | -a app.elf -r app.elf | -r app.elf | -p app.elf | -M perf.data | -l | -a app.elf -l"
-    " | -P"
+    "-a app.elf | -a app.elf -v | -u app.elf | -a app.elf -r app.elf | -r app.elf | -p app.elf | -M perf.data | -l | -a app.elf -l | -P"
 )
 
 

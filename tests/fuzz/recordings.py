@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from perfpy.abi import user_records
-from perfpy.perfdata.features import Feature
-from perfpy.perfdata.tracing import TracingData, decode_tracing
+from perfpy.perfdata.container.features import Feature
+from perfpy.perfdata.tracepoints.tracing_data import TracingData, decode_tracing
 from tests.fuzz.mutation import EVIL, boundary, damaged, damaged_text, with_fields
 
 if TYPE_CHECKING:
@@ -250,9 +250,7 @@ def damaged_tracing(data: bytes, rng: random.Random) -> bytes:
     return changed.encode()
 
 
-def _other_formats(
-    systems: tuple[tuple[str, tuple[bytes, ...]], ...], rng: random.Random
-) -> tuple[tuple[str, tuple[bytes, ...]], ...]:
+def _other_formats(systems: tuple[tuple[str, tuple[bytes, ...]], ...], rng: random.Random) -> tuple[tuple[str, tuple[bytes, ...]], ...]:
     found = [(name, list(formats)) for name, formats in systems]
     filled = [formats for _, formats in found if formats]
     if filled:

@@ -14,12 +14,12 @@ from pathlib import Path
 from perfpy.abi import records as r
 from perfpy.abi import user_records as u
 from perfpy.abi.attr import EventAttr
-from perfpy.abi.build_ids import MISC_BUILD_ID_SIZE, HeaderBuildId
+from perfpy.abi.build_id_record import MISC_BUILD_ID_SIZE, HeaderBuildId
 from perfpy.abi.flags import BranchSample, SampleType
 from perfpy.abi.sample_id import SampleId
-from perfpy.perfdata.feature_values import EventDesc
-from perfpy.perfdata.features import Feature
-from perfpy.perfdata.tracing import TracingData
+from perfpy.perfdata.container.feature_values import EventDesc
+from perfpy.perfdata.container.features import Feature
+from perfpy.perfdata.tracepoints.tracing_data import TracingData
 from tests.builders.damage import recordings
 from tests.builders.perfdata import USUAL, PerfDataBuilder, simple_recording, usual_attr
 from tests.fuzz.seed_files import BUILD_ID, EVENTS, KALLSYMS, PERF_MAP, PERFCONFIG, debug_file, elf_files, jitdump

@@ -195,9 +195,9 @@ def _tell_when_opened(tell) -> None:  # type: ignore[no-untyped-def]
         tell("opened")
 
     reader.PerfData.__init__ = made  # type: ignore[method-assign]
-    from perfpy.symbols import live_process
+    from perfpy.symbols.files import live_process
 
-    live_process.perf_map_places = lambda pid: iter((f"perf-{pid}.map",))  # type: ignore[assignment]  # not those of this machine
+    live_process.perf_map_paths = lambda pid: iter((f"perf-{pid}.map",))  # type: ignore[assignment]  # not those of this machine
 
 
 def _call(case: Case) -> int:

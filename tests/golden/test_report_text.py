@@ -15,7 +15,7 @@ from perfpy.analysis.report.layout import Wanted
 from perfpy.analysis.report.options import CallGraph, ReportOptions
 from perfpy.analysis.sortkeys.names import Mode
 from perfpy.recording import Recording
-from perfpy.symbols.debugfiles import SymbolOptions
+from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.views.report.column_text import TextOptions
 from perfpy.views.report.text import HEADER_HINT, report_lines
 

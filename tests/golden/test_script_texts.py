@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from perfpy.recording import Recording
-from perfpy.symbols.debugfiles import SymbolOptions
+from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.views.dump.recording import write_dump
 from perfpy.views.script.run import ScriptOptions, ScriptRun
 

@@ -11,9 +11,9 @@ import perfpy
 from perfpy.events import parse_events
 from perfpy.events.availability import Checker
 from perfpy.events.catalog import SOFTWARE
+from perfpy.events.list_filter import Selector
 from perfpy.events.machine import this_machine
-from perfpy.events.selection import Selector
-from perfpy.kernel import this_machine as this_kernel
+from perfpy.kernel import this_kernel
 
 pytestmark = pytest.mark.live
 

@@ -14,8 +14,8 @@ import pytest
 
 from perfpy.abi.flags import MISC_USER
 from perfpy.recording import Recording
-from perfpy.symbols import elf_symbols
-from perfpy.symbols.elf import ElfFile
+from perfpy.symbols.files import elf_symbols
+from perfpy.symbols.files.elf import ElfFile
 from perfpy.symbols.symbolizer import Symbolizer
 from tests.builders.timeline import mmap, timeline
 

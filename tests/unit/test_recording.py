@@ -10,9 +10,9 @@ import pytest
 
 from perfpy.abi import records
 from perfpy.errors import OutputFailed
-from perfpy.perfdata.features import Feature
+from perfpy.perfdata.container.features import Feature
 from perfpy.recording import Recording, Sample
-from perfpy.symbols.debugfiles import SymbolOptions
+from perfpy.symbols.files.debug_files import SymbolOptions
 from tests.builders.elf import Elf
 from tests.builders.perfdata import PerfDataBuilder, simple_recording
 

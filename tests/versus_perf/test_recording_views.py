@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.cli.machine_names import MachineNames
+from perfpy.cli.line.machine_names import MachineNames
 from perfpy.recording import Recording
-from perfpy.views.facts.counts import record_count_lines
-from perfpy.views.facts.evlist import evlist_lines
-from perfpy.views.facts.tasks import task_lines
+from perfpy.views.metadata.evlist import evlist_lines
+from perfpy.views.metadata.record_counts import record_count_lines
+from perfpy.views.metadata.tasks import task_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

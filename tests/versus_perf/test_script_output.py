@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from perfpy.abi.flags import SampleType
-from perfpy.perfdata.features import Feature
-from perfpy.perfdata.tracing import TracingData
+from perfpy.perfdata.container.features import Feature
+from perfpy.perfdata.tracepoints.tracing_data import TracingData
 from tests.builders.perfdata import PerfDataBuilder, out_of_order, usual_attr
 
 pytestmark = pytest.mark.versus_perf

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
-from perfpy.analysis.places import ROLE_BITS
 from perfpy.analysis.report.histogram import insertion_order
 from perfpy.analysis.report.proportions import chance, corrected
+from perfpy.analysis.samples.locations import ROLE_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -60,7 +60,7 @@ class Part:
 
 
 @dataclass
-class Change:
+class DifferenceRow:
     """One row: what it is called, key by key (None: a function without a name), and its part in each recording."""
 
     names: tuple[str | None, ...]
@@ -101,18 +101,18 @@ class Difference:
     compute: Compute
     totals: list[int]
     base_total: int
-    changes: list[Change]
+    changes: list[DifferenceRow]
 
     @property
     def others(self) -> range:
         """The recordings that are compared with the baseline."""
         return range(1, len(self.histograms))
 
-    def baseline(self, change: Change) -> float:
+    def baseline(self, change: DifferenceRow) -> float:
         """A row's share of the baseline, in percent."""
         return 100.0 * change.base_period / self.base_total if self.base_total else 0.0
 
-    def value(self, change: Change, at: int) -> float | None:
+    def value(self, change: DifferenceRow, at: int) -> float | None:
         """What is computed of a row for a recording, None where that lacks it; delta-abs keeps the sign.
 
         Of a baseline without samples shares are nan.
@@ -149,18 +149,18 @@ class Difference:
         found = iter(corrected(tests))
         return [[next(found) for _ in self.others] for _ in self.changes]
 
-    def _counts(self, change: Change, at: int) -> tuple[int, int]:
+    def _counts(self, change: DifferenceRow, at: int) -> tuple[int, int]:
         part, total = change.parts[at], self.samples(at)
         # rows that others joined may hold samples that a filter excludes
         return (min(part.samples, total) if part else 0), total
 
-    def order(self, change: Change, first: int) -> Order:
+    def order(self, change: DifferenceRow, first: int) -> Order:
         """What rows are sorted by, ascending: a chosen recording's value, the baseline, all values, the names."""
         chosen = self._rank(change, first, new_last=not self.compute.of_shares) if first else ()
         values = [item for at in self.others for item in (not change.is_paired, *self._rank(change, at, new_last=False))]
         return (*chosen, -change.base_period, *values, *map(_name_rank, change.names))
 
-    def _rank(self, change: Change, at: int, *, new_last: bool) -> Order:
+    def _rank(self, change: DifferenceRow, at: int, *, new_last: bool) -> Order:
         value = self.value(change, at)
         if value is None:
             return (True, False, 0.0)
@@ -205,21 +205,23 @@ def _same_event(base: Histogram, report: Report) -> Histogram | None:
     return next((histogram for histogram in alike if histogram.leader.event.name == wanted.name), alike[0] if alike else None)
 
 
-def _changes(histograms: list[Histogram | None], told: set[Histogram]) -> list[Change]:
+def _changes(histograms: list[Histogram | None], told: set[Histogram]) -> list[DifferenceRow]:
     """The rows of all recordings; of tables that an earlier event was compared with (told) those that the baseline has, too."""
-    changes: dict[tuple[str | None, ...], Change] = {}
+    changes: dict[tuple[str | None, ...], DifferenceRow] = {}
     for at, histogram in enumerate(histograms):
         if histogram is None:
             continue
         for names, part in _parts(histogram).items():
             if histogram in told and names not in changes:
                 continue
-            change = changes.setdefault(names, Change(names, [None] * len(histograms)))
+            change = changes.setdefault(names, DifferenceRow(names, [None] * len(histograms)))
             change.parts[at] = part
     return list(changes.values())
 
 
-def _difference(histograms: list[Histogram | None], compute: Compute, rows: list[Change], *, baseline_only: bool, order: int) -> Difference:
+def _difference(
+    histograms: list[Histogram | None], compute: Compute, rows: list[DifferenceRow], *, baseline_only: bool, order: int
+) -> Difference:
     base = histograms[0]
     assert base is not None
     base_total = base.total()
@@ -241,12 +243,12 @@ def _total(histogram: Histogram) -> int:
 def _parts(histogram: Histogram) -> dict[tuple[str | None, ...], Part]:
     """The rows of a histogram by their names, those of equal names joined."""
     keys = [key.name for key in histogram.layout.keys]
-    places = histogram.facts.places
+    locations = histogram.context.locations
     chosen = histogram.order
     parts: dict[tuple[str | None, ...], Part] = {}
     for entry in chosen[insertion_order(chosen, histogram.layout, histogram.keys)].tolist():
-        frame = histogram.place(entry) >> ROLE_BITS
-        names = tuple((places.name(frame) or None) if key == "symbol" else histogram.text(key, entry) for key in keys)
+        frame = histogram.location(entry) >> ROLE_BITS
+        names = tuple((locations.name(frame) or None) if key == "symbol" else histogram.text(key, entry) for key in keys)
         period, samples = histogram.value("period", entry), histogram.value("samples", entry)
         known = parts.get(names)
         if known is None:

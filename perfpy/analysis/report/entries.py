@@ -1,13 +1,13 @@
 """From folded samples to the entries of histograms: who shares a row, and the callers' rows.
 
-What enters: folded rows, their chains and places, the columns of the sort
-keys. What leaves: `Entries`, one per row of any table, with sums for each
+What enters: folded rows, their chains and locations, the columns of the sort
+keys. What leaves: `Entries`, one per row of any table, with measures for each
 member of the table's event group; and the walkers from which call trees grow.
 
 An entry is a combination of table (event, or event group), the sample's own
-keys and the keys of its place. In a report with callers (perf's --children)
+keys and the keys of its location. In a report with callers (perf's --children)
 every function of a chain makes an entry, once per chain however often it
-recurs: the first it is met as, the sample's own place before all.
+recurs: the first it is met as, the sample's own location before all.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.columns import spans_index
-from perfpy.analysis.places import OF_SAMPLE, chain_places
-from perfpy.analysis.report.calltree import Int64, Walkers
-from perfpy.analysis.report.profile import LATENCY
-from perfpy.analysis.sources import TupleTable
-from perfpy.analysis.sums import GroupSums, sum_by
+from perfpy.abi.columns import slices_index
+from perfpy.analysis.aggregate.exact_sums import GroupSums, sum_by
+from perfpy.analysis.aggregate.profile import LATENCY
+from perfpy.analysis.report.call_tree import Int64, Walkers
+from perfpy.analysis.samples.locations import OF_SAMPLE, chain_locations
+from perfpy.analysis.samples.sample_view import TupleTable
 from perfpy.symbols.interning import IdTable, first_occurrences
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfpy.analysis.report.profile import Folded
+    from perfpy.analysis.aggregate.profile import Folded
 
 _HALF = np.uint64(32)
 # so many that the tables in which repetitions are found stay in a CPU's cache
@@ -41,7 +41,7 @@ class Chains(NamedTuple):
     """Distinct callchains in the order in which trees are read.
 
     frames: ids; offsets: where each chain begins (and the last ends); roles:
-    of each entry (perfpy.analysis.places), OF_SAMPLE where the sample decides.
+    of each entry (perfpy.analysis.samples.locations), OF_SAMPLE where the sample decides.
     """
 
     frames: NDArray[np.int32]
@@ -50,7 +50,7 @@ class Chains(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """How events share tables: the table of each event, and its place in the table's group; members: the most of any."""
+    """How events share tables: the table of each event, and its location in the table's group; members: the most of any."""
 
     table: Int64
     member: Int64
@@ -61,15 +61,15 @@ class Tables(NamedTuple):
 class Entries:
     """All entries of all tables.
 
-    table; row, place: of the sample that made the entry first; sums: name ->
+    table; row, location: of the sample that made the entry first; measures: name ->
     int64[entries, members]: period, samples, children and what else was asked;
     depth: the longest chain below each entry (with callers; of a group's first member).
     """
 
     table: Int64
     row: Int64
-    place: Int64
-    sums: dict[str, Int64]
+    location: Int64
+    measures: dict[str, Int64]
     depth: Int64 | None
 
     def __len__(self) -> int:
@@ -79,8 +79,8 @@ class Entries:
 class EntryBuilder:
     """Joins folded rows to entries.
 
-    places: the place of each row's samples; sample_classes, place_class: the
-    keys as class ids, per row and per place; chains: None without callchains;
+    locations: the location of each row's samples; sample_classes, location_class: the
+    keys as class ids, per row and per location; chains: None without callchains;
     sample_roles: the role that each row's sample gives to unmapped entries.
     """
 
@@ -88,9 +88,9 @@ class EntryBuilder:
         self,
         folded: Folded,
         tables: Tables,
-        places: Int64,
+        locations: Int64,
         sample_classes: list[Int64],
-        place_class: NDArray[np.int32],
+        location_class: NDArray[np.int32],
         chains: Chains | None,
         sample_roles: NDArray[np.uint8],
         *,
@@ -100,31 +100,33 @@ class EntryBuilder:
         # entries are made by the first member of a group first: it is what they show
         self._order = np.argsort(tables.member[folded.event], kind="stable") if tables.members > 1 else np.arange(len(folded))
         self._folded = folded.take(self._order) if tables.members > 1 else folded
-        self._places = places[self._order]
+        self._locations = locations[self._order]
         self._sample_roles = sample_roles[self._order]
         self._member = tables.member[self._folded.event]
         self._table = tables.table[self._folded.event]
-        self._place_class = place_class
+        self._location_class = location_class
         classes = TupleTable([True] * (1 + len(sample_classes)))
         self._sample_class = classes.ids_and_new([self._table, *(column[self._order] for column in sample_classes)])[0]
         self._chains = chains
         self._callers = callers and chains is not None
         self._ids = IdTable()
         self._first_row: list[Int64] = []
-        self._first_place: list[Int64] = []
+        self._first_location: list[Int64] = []
 
-    def _entry_ids(self, rows: Int64, places: Int64) -> NDArray[np.int32]:
-        keys = self._sample_class[rows].astype(np.uint64) << _HALF | self._place_class[places].astype(np.uint64)
+    def _entry_ids(self, rows: Int64, locations: Int64) -> NDArray[np.int32]:
+        keys = self._sample_class[rows].astype(np.uint64) << _HALF | self._location_class[locations].astype(np.uint64)
         ids, new = self._ids.ids_and_new(keys)
         if len(new):
             self._first_row.append(rows[new])
-            self._first_place.append(places[new])
+            self._first_location.append(locations[new])
         return ids
 
     def build(self) -> Entries:
-        """Make the entries and their sums."""
+        """Make the entries and their measures."""
         folded, members = self._folded, self._tables.members
-        passing = {"children": folded.period} | {f"{name}_children": folded.sums[name] for name in (LATENCY,) if name in folded.sums}
+        passing = {"children": folded.period} | {
+            f"{name}_children": folded.measures[name] for name in (LATENCY,) if name in folded.measures
+        }
         children, deepest = {name: GroupSums() for name in passing}, np.zeros(0, np.int64)
         if self._callers:
             for visit in self._visits():
@@ -134,20 +136,20 @@ class EntryBuilder:
                 deepest = np.append(deepest, np.zeros(len(self._ids) - len(deepest), np.int64))
                 length = self._end(visit.row) - visit.start
                 np.maximum.at(deepest, visit.entry, np.where(self._member[visit.row] == 0, length, 0) if members > 1 else length)
-        self._own = own = self._entry_ids(np.arange(len(folded)), self._places)
+        self._own = own = self._entry_ids(np.arange(len(folded)), self._locations)
         size = len(self._ids) * members
         cells = own.astype(np.int64) * members + self._member
-        sums = {"period": sum_by(cells, folded.period, size), "samples": sum_by(cells, folded.count, size)}
-        for name, values in folded.sums.items():
-            sums[name] = sum_by(cells, values, size)
+        measures = {"period": sum_by(cells, folded.period, size), "samples": sum_by(cells, folded.count, size)}
+        for name, values in folded.measures.items():
+            measures[name] = sum_by(cells, values, size)
         if self._callers:
-            sums |= {name: group.totals(size) for name, group in children.items()}
+            measures |= {name: group.totals(size) for name, group in children.items()}
         row = _joined(self._first_row)
         return Entries(
             self._table[row],
             self._order[row],
-            _joined(self._first_place),
-            {name: values.reshape(-1, members) for name, values in sums.items()},
+            _joined(self._first_location),
+            {name: values.reshape(-1, members) for name, values in measures.items()},
             deepest if self._callers else None,
         )
 
@@ -192,20 +194,20 @@ class EntryBuilder:
 
     def _visits_of(self, rows: Int64, starts: Int64, lengths: Int64) -> _Visits:
         assert self._chains is not None
-        # a row's visits: its own place, which stands for the whole chain, and then every frame, for the chain from there on
-        at, bounds = spans_index(starts - 1, lengths + 1)
+        # a row's visits: its own location, which stands for the whole chain, and then every frame, for the chain from there on
+        at, bounds = slices_index(starts - 1, lengths + 1)
         row = np.repeat(rows, lengths + 1)
         own = bounds[:-1]
         at[own] = starts
-        place = np.empty(len(at), np.int64)
+        location = np.empty(len(at), np.int64)
         inner = np.ones(len(at), np.bool_)
         inner[own] = False
         roles = self._chains.roles[at[inner]]
         undecided = np.flatnonzero(roles == OF_SAMPLE)
         roles[undecided] = self._sample_roles[row[inner][undecided]]
-        place[inner] = chain_places(self._chains.frames[at[inner]], roles)
-        place[own] = self._places[rows]
-        entry = self._entry_ids(row, place)
+        location[inner] = chain_locations(self._chains.frames[at[inner]], roles)
+        location[own] = self._locations[rows]
+        entry = self._entry_ids(row, location)
         first = first_occurrences((row - rows[0]).astype(np.uint64) << _HALF | entry.astype(np.uint64))
         return _Visits(entry[first], row[first], at[first])
 

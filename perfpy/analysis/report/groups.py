@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfpy.perfdata.feature_values import EventGroup
+    from perfpy.perfdata.container.feature_values import EventGroup
 
 
 class EventGroups(NamedTuple):
@@ -37,6 +37,6 @@ class EventGroups(NamedTuple):
             shared = [(0, count, "")]
         for first, members, name in shared:
             titles[first] = "anon group" if name == "{anon_group}" else name
-            for place in range(1, min(members, count - first)):
-                leader[first + place], member[first + place] = first, place
+            for position in range(1, min(members, count - first)):
+                leader[first + position], member[first + position] = first, position
         return cls(tuple(leader), tuple(member), titles, sizes)

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfpy.analysis.aggregate.exact_sums import sum_by
 from perfpy.analysis.report.entries import Entries
 from perfpy.analysis.report.histogram import Histogram, KeyValues, sort_entries
-from perfpy.analysis.sources import TupleTable
-from perfpy.analysis.sums import sum_by
+from perfpy.analysis.samples.sample_view import TupleTable
 
 if TYPE_CHECKING:
-    from perfpy.analysis.places import Int64
+    from perfpy.analysis.samples.locations import Int64
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ def make_hierarchy(histogram: Histogram) -> Hierarchy:
     nodes = Entries(
         entries.table[example],
         entries.row[example],
-        entries.place[example],
-        {name: _summed(parts, values[inserted], made) for name, values in entries.sums.items()},
+        entries.location[example],
+        {name: _summed(parts, values[inserted], made) for name, values in entries.measures.items()},
         None,
     )
     numbers = {name: KeyValues(values.key, values.column, values.number[example]) for name, values in keys.items()}

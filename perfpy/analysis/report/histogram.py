@@ -1,6 +1,6 @@
 """Histograms: the tables of a report, one per event or event group, sorted as perf sorts them.
 
-What enters: folded samples, chains, places, and what was asked for. What
+What enters: folded samples, chains, locations, and what was asked for. What
 leaves: `Histogram` values: rows with their sums, the text of each key, and
 their call trees.
 """
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from perfpy.abi.columns import distinct
-from perfpy.analysis.places import ranks
-from perfpy.analysis.report.calltree import CallForest, CallNode, Int64, Pruning, grow, minimum_period
-from perfpy.analysis.report.profile import LATENCY
-from perfpy.analysis.report.treeorder import tree_order
+from perfpy.analysis.aggregate.profile import LATENCY
+from perfpy.analysis.report.call_tree import CallForest, CallNode, Int64, Pruning, grow, minimum_period
+from perfpy.analysis.report.tree_order import tree_order
+from perfpy.analysis.samples.locations import ranks
 from perfpy.analysis.sortkeys.names import SortKey
 
 if TYPE_CHECKING:
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfpy.analysis.places import Places
     from perfpy.analysis.report.entries import Entries, EntryBuilder
     from perfpy.analysis.report.layout import Layout
     from perfpy.analysis.report.options import CallGraph, ReportOptions
-    from perfpy.analysis.sortkeys.keycolumns import Facts, KeyColumn
-    from perfpy.perfdata.events import FileEvent
+    from perfpy.analysis.samples.locations import Locations
+    from perfpy.analysis.sortkeys.key_columns import KeyColumn, KeyContext
+    from perfpy.perfdata.container.events import FileEvent
 
 
 class KeyValues:
@@ -71,7 +71,7 @@ class EventTotals(NamedTuple):
     shown_latency: int = 0
 
 
-class Row(NamedTuple):
+class ReportRow(NamedTuple):
     """One line of a histogram.
 
     entry: its number there; percent: its share of the table's period; values:
@@ -103,7 +103,7 @@ class Histogram:
     tids: Int64
     options: ReportOptions
     trees: Trees | None
-    facts: Facts = field(repr=False)
+    context: KeyContext = field(repr=False)
     group_title: str = ""
     plural: bool = False
 
@@ -132,7 +132,7 @@ class Histogram:
 
     def value(self, metric: str, entry: int, member: int = 0) -> int:
         """A sum of an entry."""
-        return int(self.entries.sums[metric][entry, member])
+        return int(self.entries.measures[metric][entry, member])
 
     def text(self, key: str, entry: int) -> str:
         """The text of a key in an entry's row."""
@@ -143,7 +143,7 @@ class Histogram:
         values = self.keys[key]
         numbers, column = values.number[entries], values.column
         if column.per_sample is not None:
-            samples = self.entries.sums["samples"][entries, 0].tolist()
+            samples = self.entries.measures["samples"][entries, 0].tolist()
             return [str(int(column.per_sample[number]) * count) for number, count in zip(numbers.tolist(), samples, strict=True)]
         return column.texts_of(numbers)
 
@@ -154,7 +154,7 @@ class Histogram:
     def percents(self, metric: str, entries: Int64, member: int = 0) -> NDArray[np.float64]:
         """A sum of each of some entries in percent of the total."""
         total = self.total(member, latency=metric.startswith(LATENCY))
-        return 100.0 * self.entries.sums[metric][entries, member] / total if total else np.zeros(len(entries))
+        return 100.0 * self.entries.measures[metric][entries, member] / total if total else np.zeros(len(entries))
 
     def share(self, period: int, member: int = 0) -> float:
         """A period in percent of the total."""
@@ -163,11 +163,11 @@ class Histogram:
 
     def weight(self, entry: int) -> int:
         """What an entry's call tree adds up to: with callers, its own and theirs."""
-        return self.value("children" if "children" in self.entries.sums else "period", entry)
+        return self.value("children" if "children" in self.entries.measures else "period", entry)
 
-    def place(self, entry: int) -> int:
-        """The place of the sample that made the entry."""
-        return int(self.entries.place[entry])
+    def location(self, entry: int) -> int:
+        """The location of the sample that made the entry."""
+        return int(self.entries.location[entry])
 
     def mean(self, metric: str, entry: int, member: int = 0) -> float:
         """A sum of an entry per sample."""
@@ -176,15 +176,15 @@ class Histogram:
 
     def last_comms(self) -> set[str]:
         """The final comms of the threads that made the rows shown."""
-        return {self.facts.last_comm(tid) for tid in distinct(self.tids[self.shown()]).tolist()}
+        return {self.context.last_comm(tid) for tid in distinct(self.tids[self.shown()]).tolist()}
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[ReportRow]:
         """All rows that are shown."""
         for entry in self.shown().tolist():
-            values = {name: sums[entry].tolist() for name, sums in self.entries.sums.items()}
-            yield Row(entry, self.percent("period", entry), values, {name: self.text(name, entry) for name in self.keys})
+            values = {name: sums[entry].tolist() for name, sums in self.entries.measures.items()}
+            yield ReportRow(entry, self.percent("period", entry), values, {name: self.text(name, entry) for name in self.keys})
 
-    def top(self, count: int = 10) -> list[Row]:
+    def top(self, count: int = 10) -> list[ReportRow]:
         """The first rows."""
         return list(islice(self.rows(), count))
 
@@ -205,7 +205,7 @@ class Trees:
         graph: CallGraph,
         classes: NDArray[Any],
         frames: NDArray[np.int32],
-        places: Places,
+        locations: Locations,
     ) -> None:
         self._builder = builder
         self._entries = entries
@@ -214,7 +214,7 @@ class Trees:
         self._graph = graph
         self._classes = classes  # of each position in the flat chains
         self._frames = frames  # the frame at each position
-        self._places = places
+        self._locations = locations
 
     @cached_property
     def _root_of(self) -> Int64:
@@ -246,7 +246,7 @@ class Trees:
     def frame_name(self, position: int) -> str:
         """What a frame of a call tree is called: its function, or its address."""
         frame = int(self._frames[position])
-        return self._places.name(frame) or _hex(int(self._places.ip[frame]))
+        return self._locations.name(frame) or _hex(int(self._locations.ip[frame]))
 
     def under(self, entry: int) -> tuple[int, int]:
         """Period and samples of all chains of an entry."""
@@ -278,7 +278,7 @@ def sort_entries(
         if isinstance(entry, SortKey):
             current.append(keys[entry.name].order[chosen])
             continue
-        sums = entries.sums.get(entry.value)
+        sums = entries.measures.get(entry.value)
         if sums is None:
             continue
         # sorted by another member, the first one does not count; callers' weights are the first one's only

@@ -10,13 +10,23 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from perfpy.analysis.sortkeys.names import DEFAULT_ORDER, TRACEPOINT_ORDER, Metric, Mode, SortKey, key_named, metric, names, sort_key
+from perfpy.analysis.sortkeys.names import (
+    DEFAULT_ORDER,
+    TRACEPOINT_ORDER,
+    Mode,
+    OutputField,
+    SortKey,
+    key_named,
+    names,
+    output_field,
+    sort_key,
+)
 from perfpy.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-Entry: TypeAlias = "SortKey | Metric"
+Entry: TypeAlias = "SortKey | OutputField"
 Finder: TypeAlias = "Callable[[str], list[SortKey]]"
 
 _ALL_FIELDS = "trace_fields"  # of recordings without tracepoints, too, which have none
@@ -83,7 +93,7 @@ def make_layout(wanted: Wanted, dynamic: Finder = lambda _token: []) -> Layout:
         _append(layout.sorts, sort_key("parent"))
     if not strict_fields:
         shown = [*_overheads(wanted), *wanted.metrics]
-        layout.fields = [metric(name) for name in shown]
+        layout.fields = [output_field(name) for name in shown]
     if wanted.fields is not None:
         for entry in _field_entries(wanted, dynamic):
             _append(layout.fields, entry)
@@ -113,7 +123,7 @@ def _alike(known: Entry, entry: Entry) -> bool:
         return known == entry
     if known.event is not None:
         return (known.event, known.name) == (entry.event, entry.name)
-    return (known.source, known.column) == (entry.source, entry.column)
+    return (known.dimension, known.column) == (entry.dimension, entry.column)
 
 
 def _default_order(wanted: Wanted) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from perfpy.analysis.filters.selection import Selection
 from perfpy.analysis.report.layout import Wanted
-from perfpy.analysis.selection import Selection
 
 
 class CallGraph(NamedTuple):

@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import PerfType, SampleType
-from perfpy.analysis.places import ROLE_BITS
+from perfpy.analysis.samples.locations import ROLE_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,8 +56,8 @@ def _notes_of(histogram: Histogram, samples: int) -> Iterator[str]:
 
 def _unnamed_percent(histogram: Histogram) -> float:
     """The share of samples whose place has no symbol; 0 in reports that do not look at places."""
-    if not any(key.of_place for key in histogram.layout.keys):
+    if not any(key.of_location for key in histogram.layout.keys):
         return 0.0
-    frames = histogram.entries.place[histogram.order] >> ROLE_BITS
-    unnamed = histogram.order[histogram.facts.places.symbol[frames] < 0]
-    return histogram.share(int(histogram.entries.sums["period"][unnamed, 0].sum()))
+    frames = histogram.entries.location[histogram.order] >> ROLE_BITS
+    unnamed = histogram.order[histogram.context.locations.symbol[frames] < 0]
+    return histogram.share(int(histogram.entries.measures["period"][unnamed, 0].sum()))

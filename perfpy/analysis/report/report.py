@@ -12,33 +12,33 @@ from typing import TYPE_CHECKING, Any
 
 from perfpy.abi.flags import PerfType, RecordType, SampleType
 from perfpy.abi.records import Cgroup, Lost, LostSamples
-from perfpy.analysis.namespaces import CgroupNamespaces
-from perfpy.analysis.parallelism import Parallelism
-from perfpy.analysis.places import Places
-from perfpy.analysis.report.folding import Folding
+from perfpy.analysis.aggregate.profile import LATENCY, Recipe
+from perfpy.analysis.aggregate.scan import Folding
 from perfpy.analysis.report.groups import EventGroups
 from perfpy.analysis.report.layout import make_layout
-from perfpy.analysis.report.profile import LATENCY, Recipe
 from perfpy.analysis.report.tables import TableMaker
 from perfpy.analysis.report.values import histogram_values
-from perfpy.analysis.sortkeys.keycolumns import Facts
-from perfpy.analysis.sortkeys.names import Metric, Mode
-from perfpy.analysis.sortkeys.tracefields import field_keys
+from perfpy.analysis.samples.cgroup_namespaces import CgroupNamespaces
+from perfpy.analysis.samples.locations import Locations
+from perfpy.analysis.samples.parallelism import Parallelism
+from perfpy.analysis.sortkeys.key_columns import KeyContext
+from perfpy.analysis.sortkeys.names import Mode, OutputField
+from perfpy.analysis.sortkeys.trace_fields import field_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from perfpy.analysis.report.folding import MoreColumns, Progress
-    from perfpy.analysis.report.histogram import Histogram, Row
+    from perfpy.analysis.aggregate.scan import MoreColumns, Progress
+    from perfpy.analysis.report.histogram import Histogram, ReportRow
     from perfpy.analysis.report.layout import Layout
     from perfpy.analysis.report.options import ReportOptions
-    from perfpy.analysis.sortkeys.keycolumns import MemoryWords, Payloads
+    from perfpy.analysis.sortkeys.key_columns import MemoryWords, Payloads
     from perfpy.analysis.sortkeys.names import SortKey
-    from perfpy.perfdata.events import FileEvent
+    from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.reader import PerfData
-    from perfpy.symbols.address_space import TaskTimeline
-    from perfpy.symbols.missing import MissingSymbols
+    from perfpy.symbols.providers.missing import MissingSymbols
     from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.symbols.tasks.address_space import TaskTimeline
 
 
 @dataclass(eq=False)
@@ -62,7 +62,7 @@ class Report:
         """How many samples all events have."""
         return sum(event.samples for histogram in self.histograms for event in histogram.events)
 
-    def top(self, count: int = 10) -> list[Row]:
+    def top(self, count: int = 10) -> list[ReportRow]:
         """The first rows of the first table that has samples."""
         return next((histogram.top(count) for histogram in self.histograms if histogram.leader.samples), [])
 
@@ -107,9 +107,9 @@ def make_report(
     lost = sum(record.lost for record in losses if isinstance(record, LostSamples))
     dropped = sum(record.lost for record in losses if isinstance(record, Lost))
     listed = [entry.filename for entry in data.features.get("build_id", ())]
-    places = Places(symbolizer, long_names=options.verbose, listed=listed)
-    facts = Facts(
-        places,
+    locations = Locations(symbolizer, long_names=options.verbose, listed=listed)
+    context = KeyContext(
+        locations,
         timeline.comms,
         timeline.last_comm,
         verbose=options.verbose,
@@ -124,7 +124,7 @@ def make_report(
         cgroup_name=_cgroup_names(data).get if layout.has("cgroup") else lambda _number: None,
         cgroup_namespaces=namespaces.namespaces if namespaces is not None else (),
     )
-    histograms = TableMaker(events, options, layout, groups, profile, facts).histograms()
+    histograms = TableMaker(events, options, layout, groups, profile, context).histograms()
     return Report(histograms, options, layout, lost, dropped, symbolizer.missing(profile.samples_of_frames()))
 
 
@@ -137,25 +137,25 @@ def _recipe(options: ReportOptions, layout: Layout) -> Recipe:
     drawn = options.call_graph is not None and options.call_graph.style != "none"
     parents = options.exclude_other or layout.has("parent")
     chains = drawn or options.children or parents or bool(options.ignore_callees)
-    sources = [key.source for key in layout.keys if key.source not in ("place", "parent")]
-    if chains or _looks_at_places(options) or any(key.of_place for key in layout.keys):
+    sources = [key.dimension for key in layout.keys if key.dimension not in ("location", "parent")]
+    if chains or _looks_at_locations(options) or any(key.of_location for key in layout.keys):
         sources.append("frame")
     known = {"period", "samples", "children"}
-    asked = [entry.value.removesuffix("_children") for entry in layout.fields if isinstance(entry, Metric)]
-    sums = [name for name in asked if name not in known]
+    asked = [entry.value.removesuffix("_children") for entry in layout.fields if isinstance(entry, OutputField)]
+    measures = [name for name in asked if name not in known]
     # -v shows the address of a row's first sample
     by_address = options.verbose or (options.call_graph is not None and options.call_graph.key == "address")
-    by_function = not by_address and all(key.name in _OF_FUNCTION for key in layout.keys if key.of_place)
-    return Recipe(tuple(dict.fromkeys(sources)), options.selection, tuple(dict.fromkeys(sums)), chains, by_function)
+    by_function = not by_address and all(key.name in _OF_FUNCTION for key in layout.keys if key.of_location)
+    return Recipe(tuple(dict.fromkeys(sources)), options.selection, tuple(dict.fromkeys(measures)), chains, by_function)
 
 
-def _looks_at_places(options: ReportOptions) -> bool:
-    return options.selection.by_place or options.selection.symbol_part is not None or options.hide_unresolved
+def _looks_at_locations(options: ReportOptions) -> bool:
+    return options.selection.by_location or options.selection.symbol_part is not None or options.hide_unresolved
 
 
 def _follows_switches(recipe: Recipe) -> bool:
     """Whether it matters how many threads ran."""
-    return "parallelism" in recipe.sources or LATENCY in recipe.sums or recipe.selection.parallelism is not None
+    return "parallelism" in recipe.dimensions or LATENCY in recipe.measures or recipe.selection.parallelism is not None
 
 
 def _socket_finder(data: PerfData) -> Callable[[int], int]:

@@ -1,6 +1,6 @@
 """From a profile to sorted tables.
 
-What enters: folded rows, their chains and places, what the report asks for.
+What enters: folded rows, their chains and locations, what the report asks for.
 What leaves: a Histogram for each event or event group. Here is the order of
 the steps: hide and mark what is filtered, look at the chains, join rows to
 entries, sort each table.
@@ -14,27 +14,27 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.columns import distinct, spans_index
+from perfpy.abi.columns import distinct, slices_index
 from perfpy.abi.flags import SampleType
-from perfpy.analysis.places import OF_CHAIN, OF_SAMPLE, ROLE_BITS, Int64, chain_places, sample_places
+from perfpy.analysis.aggregate.exact_sums import sum_by
+from perfpy.analysis.aggregate.profile import LATENCY
+from perfpy.analysis.filters.selection import frames_named
 from perfpy.analysis.report.entries import Chains, Entries, EntryBuilder, Tables
 from perfpy.analysis.report.histogram import EventTotals, Histogram, KeyValues, Trees, sort_entries
-from perfpy.analysis.report.profile import LATENCY
-from perfpy.analysis.selection import frames_named
-from perfpy.analysis.sources import TupleTable
-from perfpy.analysis.sums import sum_by
+from perfpy.analysis.samples.locations import OF_CHAIN, OF_SAMPLE, ROLE_BITS, Int64, chain_locations, sample_locations
+from perfpy.analysis.samples.sample_view import TupleTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from perfpy.analysis.aggregate.profile import Folded, Profile
     from perfpy.analysis.report.groups import EventGroups
     from perfpy.analysis.report.layout import Layout
     from perfpy.analysis.report.options import ReportOptions
-    from perfpy.analysis.report.profile import Folded, Profile
-    from perfpy.analysis.sortkeys.keycolumns import Facts
-    from perfpy.perfdata.events import FileEvent
+    from perfpy.analysis.sortkeys.key_columns import KeyContext
+    from perfpy.perfdata.container.events import FileEvent
 
 
 class _Shared(NamedTuple):
@@ -58,33 +58,33 @@ class TableMaker:
         layout: Layout,
         groups: EventGroups,
         profile: Profile,
-        facts: Facts,
+        context: KeyContext,
     ) -> None:
         self._events = events
         self._options = options
         self._layout = layout
         self._groups = groups
         self._profile = profile
-        self._facts = facts
-        self._known = facts.places
+        self._context = context
+        self._known = context.locations
         folded = profile.folded
-        frame = folded.sources.get("frame")
-        self._has_places = frame is not None
-        places = sample_places(frame) if frame is not None else np.full(len(folded), OF_SAMPLE, np.int64)
+        frame = folded.dimensions.get("frame")
+        self._has_locations = frame is not None
+        locations = sample_locations(frame) if frame is not None else np.full(len(folded), OF_SAMPLE, np.int64)
         if self._options.hide_unresolved:
-            kept = np.flatnonzero(self._known.symbol[places >> ROLE_BITS] >= 0)
-            folded, places = folded.take(kept), places[kept]
-        if self._options.selection.by_place:
-            folded = replace(folded, filtered=folded.filtered | self._options.selection.mark_frames(self._known)[places >> ROLE_BITS])
+            kept = np.flatnonzero(self._known.symbol[locations >> ROLE_BITS] >= 0)
+            folded, locations = folded.take(kept), locations[kept]
+        if self._options.selection.by_location:
+            folded = replace(folded, filtered=folded.filtered | self._options.selection.mark_frames(self._known)[locations >> ROLE_BITS])
         self._chains = self._oriented() if profile.chains is not None else None
-        self._folded, self._places = folded, places
+        self._folded, self._locations = folded, locations
         self._parent_of_row = self._parents() if self._needs_parents() else np.full(len(folded), -1, np.int64)
         if self._options.exclude_other:
             folded = replace(folded, filtered=folded.filtered | (self._parent_of_row < 0))
         if self._options.ignore_callees and self._chains and len(self._chains.frames):
-            places = self._cut_callees(folded, places)
+            locations = self._cut_callees(folded, locations)
         self._folded = folded
-        self._places = places
+        self._locations = locations
 
     def _needs_parents(self) -> bool:
         return self._options.exclude_other or self._layout.has("parent")
@@ -100,7 +100,7 @@ class TableMaker:
             frames = _reversed(frames, offsets)
         lengths = np.diff(offsets)
         if len(lengths) and int(lengths.max()) > self._options.max_stack:
-            index, offsets = spans_index(offsets[:-1], np.minimum(lengths, self._options.max_stack))
+            index, offsets = slices_index(offsets[:-1], np.minimum(lengths, self._options.max_stack))
             frames = frames[index]
         return Chains(frames, offsets, self._roles(frames, offsets))
 
@@ -118,9 +118,9 @@ class TableMaker:
 
     def _sample_roles(self) -> NDArray[np.uint8]:
         """The role that each row's sample gives to unmapped entries of its chain."""
-        if not self._has_places:
+        if not self._has_locations:
             return np.full(len(self._folded), OF_CHAIN, np.uint8)
-        roles: NDArray[np.uint8] = self._known.level_roles()[self._places >> ROLE_BITS]
+        roles: NDArray[np.uint8] = self._known.level_roles()[self._locations >> ROLE_BITS]
         return roles
 
     def _matching(self, pattern: str) -> NDArray[np.bool_]:
@@ -128,8 +128,8 @@ class TableMaker:
         search = re.compile(pattern).search
         return frames_named(self._known, lambda name: search(name) is not None)
 
-    def _cut_callees(self, folded: Folded, places: Int64) -> Int64:
-        """Forget what ignored functions call: the last of them in reading order becomes the place of the sample."""
+    def _cut_callees(self, folded: Folded, locations: Int64) -> Int64:
+        """Forget what ignored functions call: the last of them in reading order becomes the location of the sample."""
         assert self._chains is not None
         frames, offsets = self._chains.frames, self._chains.offsets
         chain_of = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
@@ -138,12 +138,12 @@ class TableMaker:
         last[chain_of[hits]] = hits
         cut = last >= 0
         starts = np.where(cut, last, offsets[:-1])
-        index, shorter = spans_index(starts, offsets[1:] - starts)
+        index, shorter = slices_index(starts, offsets[1:] - starts)
         self._chains = Chains(frames[index], shorter, self._chains.roles[index])
-        return np.where(cut[folded.chain], sample_places(frames[last[folded.chain]]), places)
+        return np.where(cut[folded.chain], sample_locations(frames[last[folded.chain]]), locations)
 
     def _parents(self) -> Int64:
-        """The parent of each row: the first function of its chain that matches, as a number into facts.parents; -1: none."""
+        """The parent of each row: the first function of its chain that matches, as a number into context.parents; -1: none."""
         if self._chains is None:
             return np.full(len(self._folded), -1, np.int64)
         frames, offsets = self._chains.frames, self._chains.offsets
@@ -152,7 +152,7 @@ class TableMaker:
         first[np.searchsorted(offsets, hits[::-1], side="right") - 1] = self._known.symbol[frames[hits[::-1]]]
         found = first[self._folded.chain]
         symbols, number = np.unique(found[found >= 0], return_inverse=True)
-        self._facts.parents[:] = [self._known.symbols.name(symbol) for symbol in symbols.tolist()]
+        self._context.parents[:] = [self._known.symbols.name(symbol) for symbol in symbols.tolist()]
         found[found >= 0] = number.ravel()
         return found
 
@@ -163,15 +163,15 @@ class TableMaker:
     def histograms(self) -> list[Histogram]:
         """The tables, in the order of their events."""
         tables = self._tables()
-        place_keys, sample_keys = {}, {}
-        used, number_of = self._used_places()
+        location_keys, sample_keys = {}, {}
+        used, number_of = self._used_locations()
         for key in self._layout.keys:
-            if key.of_place:
-                place_keys[key.name] = key.column(self._facts, used)
+            if key.of_location:
+                location_keys[key.name] = key.column(self._context, used)
             else:
-                values = self._parent_of_row if key.source == "parent" else self._folded.sources[key.source]
+                values = self._parent_of_row if key.dimension == "parent" else self._folded.dimensions[key.dimension]
                 distinct, number = np.unique(values, return_inverse=True)
-                sample_keys[key.name] = (key.column(self._facts, distinct), number.ravel())
+                sample_keys[key.name] = (key.column(self._context, distinct), number.ravel())
         sample_classes = [column.same[number] for column, number in sample_keys.values()]
         if self._options.selection.parallelism is not None:
             # perf leaves it to a row's first sample whether the row is shown, which hides rows of other samples
@@ -179,9 +179,9 @@ class TableMaker:
         builder = EntryBuilder(
             self._folded,
             tables,
-            self._places,
+            self._locations,
             sample_classes,
-            _class_of([column.same for column in place_keys.values()], len(used))[number_of],
+            _class_of([column.same for column in location_keys.values()], len(used))[number_of],
             self._chains,
             self._sample_roles(),
             callers=self._options.children,
@@ -189,8 +189,8 @@ class TableMaker:
         entries = builder.build()
         keys: dict[str, KeyValues] = {}
         for key in self._layout.keys:
-            if key.of_place:
-                keys[key.name] = KeyValues(key, place_keys[key.name], number_of[entries.place].astype(np.int64))
+            if key.of_location:
+                keys[key.name] = KeyValues(key, location_keys[key.name], number_of[entries.location].astype(np.int64))
             else:
                 column, number = sample_keys[key.name]
                 keys[key.name] = KeyValues(key, column, number[entries.row])
@@ -209,16 +209,16 @@ class TableMaker:
             for leader, begin, end in zip(leaders, borders, ends, strict=True)
         ]
 
-    def _used_places(self) -> tuple[Int64, NDArray[np.int32]]:
-        """The places that rows and callers have, and the number of each place among them; few of all that samples were at."""
+    def _used_locations(self) -> tuple[Int64, NDArray[np.int32]]:
+        """The locations that rows and callers have, and the number of each location among them; few of all that samples were at."""
         used = np.zeros(max(len(self._known.ip), 1) << ROLE_BITS, np.bool_)
         if self._chains is not None and self._options.children:
             frames, roles = self._chains.frames, self._chains.roles
-            used[chain_places(frames, roles)] = True
+            used[chain_locations(frames, roles)] = True
             by_sample = frames[roles == OF_SAMPLE]
             for role in distinct(self._sample_roles()):
-                used[chain_places(by_sample, role)] = True
-        used[self._places] = True
+                used[chain_locations(by_sample, role)] = True
+        used[self._locations] = True
         number = np.cumsum(used, dtype=np.int32)
         number -= np.int32(1)
         return np.flatnonzero(used), number
@@ -229,7 +229,7 @@ class TableMaker:
         samples, period = sum_by(folded.event, folded.count, count), sum_by(folded.event, folded.period, count)
         left = ~folded.filtered
         kept_period = sum_by(folded.event[left], folded.period[left], count)
-        latency = folded.sums.get(LATENCY, np.zeros(len(folded), np.int64))
+        latency = folded.measures.get(LATENCY, np.zeros(len(folded), np.int64))
         latencies = sum_by(folded.event, latency, count)
         # perf counts a sample as shown if its row's first one is
         shown_counts = self._by_table(entries, "samples", ~folded.filtered[entries.row])
@@ -243,7 +243,7 @@ class TableMaker:
 
     def _by_table(self, entries: Entries, name: str, rows: NDArray[np.bool_]) -> NDArray[Any]:
         """The sums of some rows, by the table that they are in and the member; zeros where nothing of that name is summed."""
-        values = entries.sums.get(name)
+        values = entries.measures.get(name)
         members = max(self._groups.member, default=0) + 1
         # a table has its leader's number; those of members that lead none stay empty
         found = np.zeros((len(self._events), members), np.int64 if values is None else values.dtype)
@@ -257,9 +257,9 @@ class TableMaker:
         part = self._options.selection.symbol_part
         if part is None:
             return filtered
-        lacking: NDArray[np.bool_] = ~frames_named(self._known, lambda name: part in name)[entries.place >> ROLE_BITS]
+        lacking: NDArray[np.bool_] = ~frames_named(self._known, lambda name: part in name)[entries.location >> ROLE_BITS]
         # of a group, rows that only other members have are not filtered
-        lacking &= (entries.table == 0) & (entries.sums["children" if "children" in entries.sums else "samples"][:, 0] > 0)
+        lacking &= (entries.table == 0) & (entries.measures["children" if "children" in entries.measures else "samples"][:, 0] > 0)
         return filtered | lacking
 
     def _histogram(self, leader: int, members: list[int], chosen: Int64, shared: _Shared) -> Histogram:
@@ -277,16 +277,16 @@ class TableMaker:
         total = events[0].shown_period if options.relative_percentages else events[0].period
         trees = None
         if graph is not None and graph.style != "none" and self._events[leader].attr.sample_type & SampleType.CALLCHAIN:
-            weights = entries.sums["children" if options.children else "period"][chosen, 0]
+            weights = entries.measures["children" if options.children else "period"][chosen, 0]
             assert self._chains is not None
             classes = self._known.chain_ranks(by_address=graph.key == "address")[self._chains.frames]
             trees = Trees(builder, chosen, weights, total, graph, classes, self._chains.frames, self._known)
         title, plural = self._groups.titles.get(leader, ""), self._groups.sizes.get(leader, len(events)) > 1
-        return Histogram(events, self._layout, entries, keys, order, filtered, tids, options, trees, self._facts, title, plural)
+        return Histogram(events, self._layout, entries, keys, order, filtered, tids, options, trees, self._context, title, plural)
 
 
 def _class_of(ranks: list[Int64], size: int) -> NDArray[np.int32]:
-    """One class id per place from the ranks of several keys; one class where there are no keys, nor places."""
+    """One class id per location from the ranks of several keys; one class where there are no keys, nor locations."""
     if not ranks or not size:
         return np.zeros(max(size, 1), np.int32)
     return TupleTable([True] * len(ranks)).ids_and_new(ranks)[0]

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from perfpy.analysis.report.profile import LATENCY
+from perfpy.analysis.aggregate.profile import LATENCY
 
 if TYPE_CHECKING:
-    from perfpy.analysis.report.calltree import CallNode
-    from perfpy.analysis.report.histogram import Histogram, Row
+    from perfpy.analysis.report.call_tree import CallNode
+    from perfpy.analysis.report.histogram import Histogram, ReportRow
 
 
 def histogram_values(histogram: Histogram) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def head_values(histogram: Histogram) -> dict[str, Any]:
     return {"events": events, "sort": [key.name for key in histogram.layout.keys]}
 
 
-def row_values(histogram: Histogram, row: Row) -> dict[str, Any]:
+def row_values(histogram: Histogram, row: ReportRow) -> dict[str, Any]:
     """One row as values."""
     entry = row.entry
     found: dict[str, Any] = {

@@ -1,7 +1,7 @@
 """The sort keys and output fields of a report, by perf's names: one table each.
 
 What enters: a name from -s or -F. What leaves: a `SortKey` (a column that
-rows are grouped by) or a `Metric` (a column of numbers).
+rows are grouped by) or a `OutputField` (a column of numbers).
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final, NamedTuple
 
-from perfpy.analysis.sortkeys import branchcolumns as branches
-from perfpy.analysis.sortkeys import keycolumns as columns
-from perfpy.analysis.sortkeys import memorycolumns as memory
+from perfpy.analysis.sortkeys import branch_columns as branches
+from perfpy.analysis.sortkeys import key_columns as columns
+from perfpy.analysis.sortkeys import memory_columns as memory
 
 
-class Cell(Enum):
+class ColumnCell(Enum):
     """How the text of a column is set within the column's width."""
 
     LEFT = "left"  # cut and filled to the width
@@ -36,7 +36,7 @@ class Mode(Enum):
 class SortKey(NamedTuple):
     """A column that rows are grouped by.
 
-    source: what it reads of each sample (perfpy.analysis.sources), or "place"
+    dimension: what it reads of each sample (perfpy.analysis.samples.sample_view), or "location"
     for where the sample was, in callchains too; least: the least width;
     by_comm: the column is as wide as the longest comm of a thread, plus this;
     late: perf makes
@@ -46,9 +46,9 @@ class SortKey(NamedTuple):
 
     name: str
     header: str
-    source: str
+    dimension: str
     column: columns.Column
-    cell: Cell = Cell.LEFT
+    cell: ColumnCell = ColumnCell.LEFT
     least: int = 0
     mode: Mode = Mode.NORMAL
     by_comm: int | None = None
@@ -56,9 +56,9 @@ class SortKey(NamedTuple):
     event: int | None = None
 
     @property
-    def of_place(self) -> bool:
-        """Whether it describes the place, so that callers have their own."""
-        return self.source == "place"
+    def of_location(self) -> bool:
+        """Whether it describes the location, so that callers have their own."""
+        return self.dimension == "location"
 
 
 class Unit(Enum):
@@ -69,7 +69,7 @@ class Unit(Enum):
     AVERAGE = "average"
 
 
-class Metric(NamedTuple):
+class OutputField(NamedTuple):
     """A column of numbers: which sum it shows, and how."""
 
     name: str
@@ -80,83 +80,83 @@ class Metric(NamedTuple):
 
 
 _KEYS: Final = (
-    SortKey("pid", "    Pid:Command", "tid", columns.thread, Cell.THREAD, by_comm=8),
+    SortKey("pid", "    Pid:Command", "tid", columns.thread, ColumnCell.THREAD, by_comm=8),
     SortKey("comm", "Command", "comm", columns.comm, by_comm=0),
-    SortKey("dso", "Shared Object", "place", columns.dso),
-    SortKey("symbol", "Symbol", "place", columns.symbol, Cell.CUT),
+    SortKey("dso", "Shared Object", "location", columns.dso),
+    SortKey("symbol", "Symbol", "location", columns.symbol, ColumnCell.CUT),
     SortKey("parent", "Parent symbol", "parent", columns.parent),
-    SortKey("cpu", "CPU", "cpu", columns.cpu, Cell.RIGHT, 3),
-    SortKey("socket", "Socket", "cpu", columns.socket, Cell.RIGHT, 6),
-    SortKey("srcline", "Source:Line", "place", columns.source_line, Cell.CUT, late=True),
-    SortKey("srcfile", "Source File", "place", columns.source_file, Cell.CUT, late=True),
+    SortKey("cpu", "CPU", "cpu", columns.cpu, ColumnCell.RIGHT, 3),
+    SortKey("socket", "Socket", "cpu", columns.socket, ColumnCell.RIGHT, 6),
+    SortKey("srcline", "Source:Line", "location", columns.source_line, ColumnCell.CUT, late=True),
+    SortKey("srcfile", "Source File", "location", columns.source_file, ColumnCell.CUT, late=True),
     SortKey("local_weight", "Local Weight", "weight", columns.number, least=12),
     SortKey("weight", "Weight", "weight", columns.summed_number, least=12),
     SortKey("transaction", "Transaction                ", "transaction", columns.transaction),
-    SortKey("trace", "Trace output", "raw", columns.trace, Cell.CUT, late=True),
-    SortKey("symbol_size", "Symbol size", "place", columns.symbol_size, Cell.RIGHT),
-    SortKey("dso_size", "DSO size", "place", columns.dso_size, Cell.RIGHT),
-    SortKey("cgroup", "Cgroup", "cgroup", columns.cgroup, Cell.LOOSE, 6),
+    SortKey("trace", "Trace output", "raw", columns.trace, ColumnCell.CUT, late=True),
+    SortKey("symbol_size", "Symbol size", "location", columns.symbol_size, ColumnCell.RIGHT),
+    SortKey("dso_size", "DSO size", "location", columns.dso_size, ColumnCell.RIGHT),
+    SortKey("cgroup", "Cgroup", "cgroup", columns.cgroup, ColumnCell.LOOSE, 6),
     SortKey("cgroup_id", "cgroup id (dev/inode)", "cgroup_id", columns.cgroup_id, least=20),
-    SortKey("ipc_null", "IPC   [IPC Coverage]", "place", columns.no_ipc),
-    SortKey("time", "Time", "time", columns.time, Cell.CUT, 12),
+    SortKey("ipc_null", "IPC   [IPC Coverage]", "location", columns.no_ipc),
+    SortKey("time", "Time", "time", columns.time, ColumnCell.CUT, 12),
     SortKey("code_page_size", "Code Page Size", "code_page_size", columns.page_size, least=6),
     SortKey("local_ins_lat", "Local INSTR Latency", "ins_lat", columns.number, least=13),
     SortKey("ins_lat", "INSTR Latency", "ins_lat", columns.summed_number, least=13),
     SortKey("local_p_stage_cyc", "Local Retire Latency", "retire_lat", columns.number, least=13),
     SortKey("p_stage_cyc", "Retire Latency", "retire_lat", columns.summed_number, least=13),
-    SortKey("addr", "Address", "place", columns.address, Cell.LEFT, 18),
+    SortKey("addr", "Address", "location", columns.address, ColumnCell.LEFT, 18),
     SortKey("local_retire_lat", "Local Pipeline Stage Cycle", "retire_lat", columns.number),
     SortKey("retire_lat", "Pipeline Stage Cycle", "retire_lat", columns.summed_number),
-    SortKey("simd", "Simd   ", "place", columns.simd, Cell.LOOSE),
-    SortKey("symoff", "Symbol Offset", "place", columns.symbol_offset, Cell.LOOSE),
+    SortKey("simd", "Simd   ", "location", columns.simd, ColumnCell.LOOSE),
+    SortKey("symoff", "Symbol Offset", "location", columns.symbol_offset, ColumnCell.LOOSE),
     # newer than perf 6.12, whose words of one or two letters keep their meaning: the last
-    SortKey("tgid", "   Tgid:Command", "pid", columns.thread, Cell.THREAD, by_comm=8),
+    SortKey("tgid", "   Tgid:Command", "pid", columns.thread, ColumnCell.THREAD, by_comm=8),
     SortKey("comm_nodigit", "CommandNoDigit", "comm", columns.comm_without_digits),
-    SortKey("parallelism", "Parallelism", "parallelism", columns.parallelism, Cell.RIGHT),
+    SortKey("parallelism", "Parallelism", "parallelism", columns.parallelism, ColumnCell.RIGHT),
 )
 
 _METRICS: Final = (
-    Metric("overhead", "Overhead", "period", Unit.PERCENT, 8),
-    Metric("overhead_sys", "sys", "period_sys", Unit.PERCENT, 8),
-    Metric("overhead_us", "usr", "period_us", Unit.PERCENT, 8),
-    Metric("overhead_guest_sys", "guest sys", "period_guest_sys", Unit.PERCENT, 9),
-    Metric("overhead_guest_us", "guest usr", "period_guest_us", Unit.PERCENT, 9),
-    Metric("overhead_children", "Children", "children", Unit.PERCENT, 8),
-    Metric("sample", "Samples", "samples", Unit.NUMBER, 12),
-    Metric("period", "Period", "period", Unit.NUMBER, 12),
-    Metric("weight1", "Weight1", "weight1", Unit.AVERAGE, 8),
-    Metric("weight2", "Weight2", "weight2", Unit.AVERAGE, 8),
-    Metric("weight3", "Weight3", "weight3", Unit.AVERAGE, 8),
-    Metric("latency", "Latency", "latency", Unit.PERCENT, 8),
-    Metric("latency_children", "Latency", "latency_children", Unit.PERCENT, 8),
+    OutputField("overhead", "Overhead", "period", Unit.PERCENT, 8),
+    OutputField("overhead_sys", "sys", "period_sys", Unit.PERCENT, 8),
+    OutputField("overhead_us", "usr", "period_us", Unit.PERCENT, 8),
+    OutputField("overhead_guest_sys", "guest sys", "period_guest_sys", Unit.PERCENT, 9),
+    OutputField("overhead_guest_us", "guest usr", "period_guest_us", Unit.PERCENT, 9),
+    OutputField("overhead_children", "Children", "children", Unit.PERCENT, 8),
+    OutputField("sample", "Samples", "samples", Unit.NUMBER, 12),
+    OutputField("period", "Period", "period", Unit.NUMBER, 12),
+    OutputField("weight1", "Weight1", "weight1", Unit.AVERAGE, 8),
+    OutputField("weight2", "Weight2", "weight2", Unit.AVERAGE, 8),
+    OutputField("weight3", "Weight3", "weight3", Unit.AVERAGE, 8),
+    OutputField("latency", "Latency", "latency", Unit.PERCENT, 8),
+    OutputField("latency_children", "Latency", "latency_children", Unit.PERCENT, 8),
 )
 
 _BRANCH_KEYS: Final = (
     SortKey("dso_from", "Source Shared Object", "branch_from", branches.dso, mode=Mode.BRANCH),
     SortKey("dso_to", "Target Shared Object", "branch_to", branches.dso, mode=Mode.BRANCH),
-    SortKey("symbol_from", "Source Symbol", "branch_from", branches.symbol, Cell.CUT, mode=Mode.BRANCH),
-    SortKey("symbol_to", "Target Symbol", "branch_to", branches.symbol, Cell.CUT, mode=Mode.BRANCH),
+    SortKey("symbol_from", "Source Symbol", "branch_from", branches.symbol, ColumnCell.CUT, mode=Mode.BRANCH),
+    SortKey("symbol_to", "Target Symbol", "branch_to", branches.symbol, ColumnCell.CUT, mode=Mode.BRANCH),
     SortKey("mispredict", "Branch Mispredicted", "branch_flags", branches.mispredict, mode=Mode.BRANCH),
     SortKey("abort", "Transaction abort", "branch_flags", branches.abort, mode=Mode.BRANCH),
     SortKey("in_tx", "Branch in transaction", "branch_flags", branches.in_transaction, mode=Mode.BRANCH),
     SortKey("cycles", "Basic Block Cycles", "branch_flags", branches.cycles, mode=Mode.BRANCH),
     SortKey("ipc_lbr", "IPC   [IPC Coverage]", "branch_to", branches.no_ipc, mode=Mode.BRANCH),
-    SortKey("addr_from", "Source Address", "branch_from", branches.address, Cell.LOOSE, mode=Mode.BRANCH),
-    SortKey("addr_to", "Target Address", "branch_to", branches.address, Cell.LOOSE, mode=Mode.BRANCH),
+    SortKey("addr_from", "Source Address", "branch_from", branches.address, ColumnCell.LOOSE, mode=Mode.BRANCH),
+    SortKey("addr_to", "Target Address", "branch_to", branches.address, ColumnCell.LOOSE, mode=Mode.BRANCH),
 )
 
 _MEMORY_KEYS: Final = (
-    SortKey("symbol_daddr", "Data Symbol", "data", memory.data_symbol, Cell.CUT, mode=Mode.MEMORY),
+    SortKey("symbol_daddr", "Data Symbol", "data", memory.data_symbol, ColumnCell.CUT, mode=Mode.MEMORY),
     SortKey("dso_daddr", "Data Object", "data", memory.dso, mode=Mode.MEMORY),
-    SortKey("locked", "Locked", "data_src", memory.locked, Cell.CUT, 6, Mode.MEMORY),
-    SortKey("tlb", "TLB access", "data_src", memory.tlb, Cell.LEFT, 22, Mode.MEMORY),
-    SortKey("mem", "Memory access", "data_src", memory.level, Cell.LEFT, 39, Mode.MEMORY),
-    SortKey("snoop", "Snoop", "data_src", memory.snoop, Cell.LEFT, 12, Mode.MEMORY),
-    SortKey("dcacheline", "Data Cacheline", "data", memory.cache_line, Cell.CUT, 22, Mode.MEMORY),
-    SortKey("symbol_iaddr", "Code Symbol", "frame", memory.code_symbol, Cell.CUT, mode=Mode.MEMORY),
-    SortKey("phys_daddr", "Data Physical Address", "phys_addr", memory.physical, Cell.LEFT, 22, Mode.MEMORY),
-    SortKey("data_page_size", "Data Page Size", "data_page_size", columns.page_size, Cell.LEFT, 22, Mode.MEMORY),
-    SortKey("blocked", "Blocked", "data_src", memory.blocked, Cell.CUT, 10, Mode.MEMORY),
+    SortKey("locked", "Locked", "data_src", memory.locked, ColumnCell.CUT, 6, Mode.MEMORY),
+    SortKey("tlb", "TLB access", "data_src", memory.tlb, ColumnCell.LEFT, 22, Mode.MEMORY),
+    SortKey("mem", "Memory access", "data_src", memory.level, ColumnCell.LEFT, 39, Mode.MEMORY),
+    SortKey("snoop", "Snoop", "data_src", memory.snoop, ColumnCell.LEFT, 12, Mode.MEMORY),
+    SortKey("dcacheline", "Data Cacheline", "data", memory.cache_line, ColumnCell.CUT, 22, Mode.MEMORY),
+    SortKey("symbol_iaddr", "Code Symbol", "frame", memory.code_symbol, ColumnCell.CUT, mode=Mode.MEMORY),
+    SortKey("phys_daddr", "Data Physical Address", "phys_addr", memory.physical, ColumnCell.LEFT, 22, Mode.MEMORY),
+    SortKey("data_page_size", "Data Page Size", "data_page_size", columns.page_size, ColumnCell.LEFT, 22, Mode.MEMORY),
+    SortKey("blocked", "Blocked", "data_src", memory.blocked, ColumnCell.CUT, 10, Mode.MEMORY),
 )
 
 DEFAULT_ORDER: Final = {
@@ -167,7 +167,7 @@ DEFAULT_ORDER: Final = {
 TRACEPOINT_ORDER: Final = "trace"
 
 
-def key_named(token: str) -> SortKey | Metric | None:
+def key_named(token: str) -> SortKey | OutputField | None:
     """The first key or metric whose name begins with `token`, in perf's order of search; None if there is none."""
     wanted = token.lower()
     return next((entry for entry in (*_KEYS, *_METRICS, *_BRANCH_KEYS, *_MEMORY_KEYS) if entry.name.startswith(wanted)), None)
@@ -178,7 +178,7 @@ def sort_key(name: str) -> SortKey:
     return next(key for key in _KEYS if key.name == name)
 
 
-def metric(name: str) -> Metric:
+def output_field(name: str) -> OutputField:
     """The metric of exactly this name."""
     return next(entry for entry in _METRICS if entry.name == name)
 

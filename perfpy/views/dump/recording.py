@@ -12,18 +12,18 @@ from perfpy.abi import records
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType, SampleType
 from perfpy.abi.framing import HEADER
 from perfpy.abi.sample_id import SampleId
-from perfpy.perfdata.header import PIPE_HEADER_SIZE
+from perfpy.perfdata.container.header import PIPE_HEADER_SIZE
 from perfpy.untrusted.text import one_line
-from perfpy.views.dump.records import alternate, record_name, record_text
 from perfpy.views.dump.samples import SampleTexts
-from perfpy.views.dump.swapped import as_perf_reads, swapped
 from perfpy.views.dump.user_records import user_record_text
+from perfpy.views.records.record_text import alternate, record_name, record_text
+from perfpy.views.records.swapped import as_perf_reads, swapped
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterator
 
-    from perfpy.perfdata.keyed import KeyedChunk
+    from perfpy.perfdata.records.delivery_keys import OrderedChunk
     from perfpy.recording import Recording
     from perfpy.views.script.lines import DumpLines
 
@@ -141,25 +141,25 @@ class _Writer:
         if not self._data.is_pipe and not self._has_trailers:
             yield "WARNING: No sample_id_all support, falling back to unordered processing\n"
         yield self._hint
-        for record in _in_order(self._data.keyed(), by_time=self._data.is_delivered_by_time):
+        for record in _in_order(self._data.ordered_chunks(), by_time=self._data.is_delivered_by_time):
             yield self._text(record)
 
     def _text(self, record: _Record) -> str:
         kind, misc, size = HEADER[self._endian].unpack_from(record.data)
         raw = swapped(kind, misc, record.data) if self._is_foreign else record.data
         # perf counts the bytes of a pipe from behind its header
-        place = alternate(record.offset - (PIPE_HEADER_SIZE if self._data.is_pipe else 0))
+        position = alternate(record.offset - (PIPE_HEADER_SIZE if self._data.is_pipe else 0))
         file = "pipe" if self._data.is_pipe else self._paths[record.stream]
-        text = f"\n{place}@{file} [{size:#x}]: event: {kind}\n.\n. ... raw event: size {size} bytes\n{hex_lines(raw)}\n"
+        text = f"\n{position}@{file} [{size:#x}]: event: {kind}\n.\n. ... raw event: size {size} bytes\n{hex_lines(raw)}\n"
         if kind == RecordType.SAMPLE:
-            return text + self._samples.text(record.offset, record.event, misc, f"{place} [{size:#x}]: PERF_RECORD_SAMPLE", self._stamp)
+            return text + self._samples.text(record.offset, record.event, misc, f"{position} [{size:#x}]: PERF_RECORD_SAMPLE", self._stamp)
         body = record.data[8:]
         if kind >= RecordType.HEADER_ATTR:
             stamp = self._stamp(0, 0)
             if kind == RecordType.HEADER_ATTR:
                 self._see_event()
             rest = self._user_text(kind, misc, body, record.offset)
-            return f"{text}{stamp}{place} [{size:#x}]: PERF_RECORD_{record_name(kind)}{rest}"
+            return f"{text}{stamp}{position} [{size:#x}]: PERF_RECORD_{record_name(kind)}{rest}"
         stamp, rest = self._kernel_record(kind, misc, body, record.event)
         line = self._line(kind, record.offset)
         if kind == RecordType.EXIT:  # perf shows the line of this one first
@@ -168,7 +168,7 @@ class _Writer:
             rest = f"PERF_RECORD_{record_name(kind)}{line}"
         else:
             rest += line
-        return f"{text}{stamp}{place} [{size:#x}]: {rest}"
+        return f"{text}{stamp}{position} [{size:#x}]: {rest}"
 
     def _line(self, kind: int, offset: int) -> str:
         """Script's line of a record that is no sample."""
@@ -204,7 +204,7 @@ class _Writer:
         return stamp, record_text(record)
 
     def _read_text(self, record: records.Read, event: int) -> str:
-        from perfpy.abi.counts import decode_read
+        from perfpy.abi.readings import decode_read
 
         try:
             owner = self._events[max(event, 0)]
@@ -231,21 +231,21 @@ def _id_of(given: SampleId) -> int:
     return _NEVER if ident is None else ident
 
 
-def _in_order(streams: list[Iterator[KeyedChunk]], *, by_time: bool) -> Iterator[_Record]:
+def _in_order(streams: list[Iterator[OrderedChunk]], *, by_time: bool) -> Iterator[_Record]:
     """All records as perf delivers them: what has no time when it is read, the rest when a round ends."""
     waiting: list[_Record] = []
     number = 0
-    for place, stream in enumerate(streams):
+    for position, stream in enumerate(streams):
         round_key = 0  # of records without time: the key that the round before gave
-        for keyed in stream:
-            events = _events_of(keyed)
-            types = keyed.chunk.types.tolist()
-            for row, (kind, key, time) in enumerate(zip(types, keyed.keys.tolist(), keyed.times.tolist(), strict=True)):
+        for ordered in stream:
+            events = _events_of(ordered)
+            types = ordered.chunk.types.tolist()
+            for row, (kind, key, time) in enumerate(zip(types, ordered.keys.tolist(), ordered.times.tolist(), strict=True)):
                 first = key
                 if kind == RecordType.FINISHED_ROUND and by_time:  # it is read before what it lets through
                     first, round_key = round_key, key
-                offset = int(keyed.chunk.offsets[row])
-                waiting.append(_Record(first, time, number, place, offset, events.get(row, 0), keyed.chunk.record(row)))
+                offset = int(ordered.chunk.offsets[row])
+                waiting.append(_Record(first, time, number, position, offset, events.get(row, 0), ordered.chunk.record(row)))
                 number += 1
             if not by_time:
                 yield from waiting
@@ -263,6 +263,6 @@ def _order(record: _Record) -> tuple[int, int, int]:
     return record.key, record.time, record.number
 
 
-def _events_of(keyed: KeyedChunk) -> dict[int, int]:
+def _events_of(ordered: OrderedChunk) -> dict[int, int]:
     """Row -> event of the samples of a chunk."""
-    return dict(zip(keyed.rows.tolist(), keyed.events.tolist(), strict=True))
+    return dict(zip(ordered.rows.tolist(), ordered.events.tolist(), strict=True))

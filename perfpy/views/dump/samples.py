@@ -18,12 +18,12 @@ from perfpy.abi.flags import CONTEXT_USER, BranchSample, ReadFormat, SampleType
 from perfpy.abi.registers import register_name
 from perfpy.symbols.symbolizer import Symbolizer
 from perfpy.untrusted.text import one_line
-from perfpy.views.dump.records import alternate, signed
-from perfpy.views.script.fieldtext import branch_parts, branch_type_text, has_column, page_size_text
+from perfpy.views.records.record_text import alternate, signed
+from perfpy.views.script.field_text import branch_parts, branch_type_text, has_column, page_size_text
 
 if TYPE_CHECKING:
-    from perfpy.perfdata.batches import Batch
-    from perfpy.perfdata.events import FileEvent
+    from perfpy.perfdata.container.events import FileEvent
+    from perfpy.perfdata.records.batches import Batch
     from perfpy.recording import Recording
     from perfpy.views.script.lines import DumpLines
 
@@ -71,18 +71,18 @@ class SampleTexts:
         """
         if event < 0 or self._next is None or self._next[0] != offset:
             return stamp(0xFFFFFFFF, _NEVER) + head
-        _, batch, row, places = self._next
+        _, batch, row, positions = self._next
         self._next = next(self._samples, None)
         owner = self._recording.events[int(batch.event[row])]
         sample = _Sample(batch, row, owner)
         start = stamp(sample.number("cpu", 0xFFFFFFFF) & 0xFFFFFFFF, sample.number("time", _NEVER))
-        deliveries = (self._delivery(places) for _ in range(self._deliveries(sample)))
+        deliveries = (self._delivery(positions) for _ in range(self._deliveries(sample)))
         return start + head + self._details(sample, misc) + "".join(deliveries)
 
-    def _delivery(self, places: str) -> str:
+    def _delivery(self, positions: str) -> str:
         """Whose the sample is, and script's line of it; nothing where script leaves it out early."""
         line = b"" if self._lines is None else self._lines.of_sample()
-        return "" if line is None else places + line.decode("utf-8", "surrogateescape")
+        return "" if line is None else positions + line.decode("utf-8", "surrogateescape")
 
     def _rows(self) -> Iterator[tuple[int, Batch, int, str]]:
         """(offset, batch, row, whose it is) of every sample."""
@@ -100,10 +100,10 @@ class SampleTexts:
         comms = timeline.comm_ids(tid, batch.key).tolist()
         ids = self._symbolizer.frame_ids(pid, columns.get("ip", np.zeros(rows, np.uint64)), batch.key, columns["cpumode"])
         frames, dsos = self._symbolizer.frames, self._symbolizer.dsos
-        places = zip(comms, tid.tolist(), frames.dso[ids].tolist(), frames.level[ids].tolist(), strict=True)
+        positions = zip(comms, tid.tolist(), frames.dso[ids].tolist(), frames.level[ids].tolist(), strict=True)
         return [
-            f" ... thread: {one_line(timeline.comms[comm])}:{thread}\n ...... dso: {one_line(_place(dsos, dso, level))}\n"
-            for comm, thread, dso, level in places
+            f" ... thread: {one_line(timeline.comms[comm])}:{thread}\n ...... dso: {one_line(_location(dsos, dso, level))}\n"
+            for comm, thread, dso, level in positions
         ]
 
     def _deliveries(self, sample: _Sample) -> int:
@@ -183,7 +183,7 @@ class _Sample:
         return self.ragged("read")
 
 
-def _place(dsos: Any, dso: int, level: int) -> str:
+def _location(dsos: Any, dso: int, level: int) -> str:
     if dso >= 0:
         name: str = dsos[dso].long_name
         return name

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfpy.abi import user_records as own
 from perfpy.abi.flags import RecordType
 from perfpy.views.dump.coresight import CORESIGHT, coresight_text
-from perfpy.views.dump.records import alternate
+from perfpy.views.records.record_text import alternate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -123,8 +123,8 @@ def _auxtrace_info(r: own.AuxtraceInfo) -> str:
 
 
 def _auxtrace(r: own.Auxtrace) -> str:
-    place = f" size: {alternate(r.size)}  offset: {alternate(r.offset)}  ref: {alternate(r.reference)}"
-    return f"{place}  idx: {r.idx}  tid: {_signed32(r.tid)}  cpu: {_signed32(r.cpu)}\n"
+    extent = f" size: {alternate(r.size)}  offset: {alternate(r.offset)}  ref: {alternate(r.reference)}"
+    return f"{extent}  idx: {r.idx}  tid: {_signed32(r.tid)}  cpu: {_signed32(r.cpu)}\n"
 
 
 _WRITERS: Final[dict[type, Callable[[Any], str]]] = {

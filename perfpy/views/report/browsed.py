@@ -18,7 +18,7 @@ from perfpy.views.report.text import event_title, table_lines
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from perfpy.analysis.report.calltree import CallNode
+    from perfpy.analysis.report.call_tree import CallNode
     from perfpy.analysis.report.histogram import Histogram
     from perfpy.analysis.report.report import Report
 
@@ -47,8 +47,8 @@ class Filter(NamedTuple):
 
 def _of_rows(histogram: Histogram, rows: list[int]) -> Histogram:
     """The same table, 100 % being what some of its rows have."""
-    sums = histogram.entries.sums["period"][rows].sum(axis=0).tolist()
-    events = [event._replace(shown_period=period) for event, period in zip(histogram.events, sums, strict=False)]
+    totals = histogram.entries.measures["period"][rows].sum(axis=0).tolist()
+    events = [event._replace(shown_period=period) for event, period in zip(histogram.events, totals, strict=False)]
     return replace(histogram, events=events, options=histogram.options._replace(relative_percentages=True))
 
 

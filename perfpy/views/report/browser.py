@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
     from textual.widgets.tree import TreeNode
 
-    from perfpy.analysis.report.calltree import CallNode
+    from perfpy.analysis.report.call_tree import CallNode
     from perfpy.analysis.report.report import Report
 
 _NO_ARROW: Final = "  "
@@ -105,7 +105,7 @@ class ReportBrowser(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "quit", "Leave"),
         Binding("h,question_mark,f1", "help", "Keys"),
-        Binding("i", "facts", show=False),
+        Binding("i", "circumstances", show=False),
         Binding("H", "headings", show=False),
         Binding("P", "write", show=False),
         Binding("slash", "ask('filter')", "Functions"),
@@ -346,7 +346,7 @@ class ReportBrowser(App[None]):
         """Say which keys there are."""
         self.push_screen(KeyHelp())
 
-    def action_facts(self) -> None:
+    def action_circumstances(self) -> None:
         """Show the recording's header."""
         self.push_screen(Box(self._header()))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from perfpy.untrusted.text import visible
 
 if TYPE_CHECKING:
-    from perfpy.analysis.report.calltree import CallNode
+    from perfpy.analysis.report.call_tree import CallNode
     from perfpy.analysis.report.histogram import Histogram
 
 _NO_SHARE: Final = " " * len("100.00%")

@@ -15,7 +15,7 @@ from perfpy.views.report.share_colour import coloured
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from perfpy.analysis.report.calltree import CallNode
+    from perfpy.analysis.report.call_tree import CallNode
     from perfpy.analysis.report.options import CallGraph
 
 _MARGIN = " " * 12

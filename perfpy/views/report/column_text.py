@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfpy.abi.columns import distinct
-from perfpy.analysis.report.profile import LATENCY
-from perfpy.analysis.sortkeys.keycolumns import byte_width
-from perfpy.analysis.sortkeys.names import Cell, Metric, SortKey, Unit
+from perfpy.analysis.aggregate.profile import LATENCY
+from perfpy.analysis.sortkeys.key_columns import byte_width
+from perfpy.analysis.sortkeys.names import ColumnCell, OutputField, SortKey, Unit
 from perfpy.views.report.share_colour import coloured
 
 if TYPE_CHECKING:
-    from perfpy.analysis.report.calltree import Int64
+    from perfpy.analysis.report.call_tree import Int64
     from perfpy.analysis.report.histogram import Histogram
 
 _LONGEST_HEADER: Final = 1023  # bytes that perf has room for
@@ -42,7 +42,7 @@ class TextOptions(NamedTuple):
     colour: str = ""
 
 
-def metric_header(metric: Metric, histogram: Histogram) -> str:
+def metric_header(metric: OutputField, histogram: Histogram) -> str:
     """The name of a column of numbers; beside shares with callers, what is a row's own is called so."""
     wanted = histogram.options.wanted
     if not wanted.children or (wanted.fields is not None and not wanted.fields.startswith("+")):
@@ -53,7 +53,7 @@ def metric_header(metric: Metric, histogram: Histogram) -> str:
 class MetricColumnText:
     """A column of numbers, one for each member of the event group."""
 
-    def __init__(self, metric: Metric, histogram: Histogram, options: TextOptions, user_width: int) -> None:
+    def __init__(self, metric: OutputField, histogram: Histogram, options: TextOptions, user_width: int) -> None:
         self.entry = metric
         self._histogram = histogram
         self._name = metric_header(metric, histogram)
@@ -77,7 +77,7 @@ class MetricColumnText:
 
     def cells(self, entries: Int64) -> list[str]:
         """The numbers of each of some entries."""
-        if self.entry.value not in self._histogram.entries.sums:
+        if self.entry.value not in self._histogram.entries.measures:
             return [f" {'N/A':>{self._own - 1}}"] * len(entries)  # whatever the group's size
         members = [self._numbers(entries, member) for member in self._members]
         return members[0] if len(members) == 1 else list(map("".join, zip(*members, strict=True)))
@@ -90,7 +90,7 @@ class MetricColumnText:
             texts = [made[percent] for percent in percents]
             return list(map(coloured, percents, texts, repeat(self._colour))) if self._colour else texts
         if metric.unit is Unit.NUMBER:
-            return [f" {value:{width}d}" for value in histogram.entries.sums[metric.value][entries, member].tolist()]
+            return [f" {value:{width}d}" for value in histogram.entries.measures[metric.value][entries, member].tolist()]
         return [f" {histogram.mean(metric.value, entry, member):{width}.1f}" for entry in entries.tolist()]
 
 
@@ -105,8 +105,8 @@ class KeyColumnText:
 
     def header(self) -> str:
         """The column's name, set to its width."""
-        if self.entry.cell is Cell.RIGHT_CUT:
-            return _set(self.entry.header, Cell.RIGHT_CUT, self.width)
+        if self.entry.cell is ColumnCell.RIGHT_CUT:
+            return _set(self.entry.header, ColumnCell.RIGHT_CUT, self.width)
         return _filled(self.entry.header, min(self.width, _LONGEST_HEADER))
 
     def cell(self, entry: int) -> str:
@@ -127,16 +127,16 @@ class KeyColumnText:
         return texts
 
 
-def _set(text: str, cell: Cell, width: int) -> str:
-    if cell is Cell.LOOSE:
+def _set(text: str, cell: ColumnCell, width: int) -> str:
+    if cell is ColumnCell.LOOSE:
         return text
-    if cell is Cell.CUT:
+    if cell is ColumnCell.CUT:
         return text[:width]
-    if cell is Cell.RIGHT_CUT:
+    if cell is ColumnCell.RIGHT_CUT:
         return text[:width].rjust(width)
-    if cell is Cell.RIGHT:
+    if cell is ColumnCell.RIGHT:
         return text.rjust(width)
-    if cell is Cell.THREAD:
+    if cell is ColumnCell.THREAD:
         number, comm = text[:8], text[8:]
         return number + _filled(comm, max(7, width) - 8)
     return _filled(text, width)

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from perfpy.analysis.report.quality import quality_notes
-from perfpy.analysis.sortkeys.names import Metric, Unit
+from perfpy.analysis.sortkeys.names import OutputField, Unit
 from perfpy.untrusted.text import visible
 from perfpy.views.report.call_lines import call_lines
 from perfpy.views.report.column_text import TextOptions, metric_header
@@ -43,7 +43,7 @@ class _Number(NamedTuple):
     """A column of numbers: what it is called, and what of an entry it shows."""
 
     header: str
-    metric: Metric
+    metric: OutputField
     member: int
 
 
@@ -58,7 +58,7 @@ def show_report(report: Report, recording: Recording, console: Console, options:
 def _show_header(report: Report, recording: Recording, console: Console) -> None:
     path, command = visible(recording.path), visible(recording.title) if recording.title != recording.path else ""
     console.print(Text.assemble((path, "bold"), "  ", (command, "dim")), soft_wrap=False, overflow="ellipsis", no_wrap=True)
-    console.print(Text("  ".join([f"{report.samples:,} samples", *map(visible, recording.facts)])), style="dim")
+    console.print(Text("  ".join([f"{report.samples:,} samples", *map(visible, recording.circumstances)])), style="dim")
     for note in quality_notes(report):
         console.print(Text(f"! {visible(note)}"), style="yellow")
 
@@ -67,7 +67,7 @@ def _show_table(histogram: Histogram, console: Console, options: TextOptions) ->
     console.print()
     samples = sum(event.samples for event in histogram.events)
     console.print(Text.assemble((visible(event_title(histogram, skip_empty=True)), "bold"), f"  {samples:,} samples"))
-    measure = "children" if "children" in histogram.entries.sums else "period"
+    measure = "children" if "children" in histogram.entries.measures else "period"
     kept = [entry for entry in histogram.shown().tolist() if histogram.percent(measure, entry) >= options.percent_limit]
     hottest = max((histogram.percent(measure, entry) for entry in kept), default=0.0)
     console.print(_table(histogram, kept[:_ROWS], measure, hottest, console.width))
@@ -105,7 +105,7 @@ def _table(histogram: Histogram, entries: Sequence[int], measure: str, hottest: 
 def _numbers(histogram: Histogram) -> list[_Number]:
     """The columns of numbers; of an event group, one for each member that has samples."""
     members = [member for member, event in enumerate(histogram.events) if event.samples]
-    metrics = [entry for entry in histogram.layout.fields if isinstance(entry, Metric) and entry.value in histogram.entries.sums]
+    metrics = [entry for entry in histogram.layout.fields if isinstance(entry, OutputField) and entry.value in histogram.entries.measures]
     found = []
     for metric in metrics:
         for member in members:

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from perfpy.analysis.sortkeys.keycolumns import byte_width
-from perfpy.analysis.sortkeys.names import Metric
+from perfpy.analysis.sortkeys.key_columns import byte_width
+from perfpy.analysis.sortkeys.names import OutputField
 from perfpy.views.report.callchain_text import ChainWriter, Stem
 from perfpy.views.report.column_text import KeyColumnText, KeyWidths, MetricColumnText, TextOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from perfpy.analysis.report.calltree import Int64
+    from perfpy.analysis.report.call_tree import Int64
     from perfpy.analysis.report.histogram import Histogram
     from perfpy.analysis.sortkeys.names import SortKey
 
@@ -70,18 +70,18 @@ class HistogramText:
         self._histogram = histogram
         self._options = options
         event = histogram.leader.event.index
-        fields = [entry for entry in histogram.layout.fields if isinstance(entry, Metric) or entry.event in (None, event)]
+        fields = [entry for entry in histogram.layout.fields if isinstance(entry, OutputField) or entry.event in (None, event)]
         shown = [entry for entry in fields if entry.name not in histogram.layout.hidden]
         self._last = histogram.layout.fields[-1]
         wide = KeyWidths(histogram, histogram.shown())
         self.columns = [
             MetricColumnText(entry, histogram, options, self._user_width(entry))
-            if isinstance(entry, Metric)
+            if isinstance(entry, OutputField)
             else KeyColumnText(entry, histogram, options, self._user_width(entry) or wide.of(entry))
             for entry in shown
         ]
 
-    def _user_width(self, entry: SortKey | Metric) -> int:
+    def _user_width(self, entry: SortKey | OutputField) -> int:
         at = self._histogram.layout.fields.index(entry)
         return self._options.widths[at] if at < len(self._options.widths) else 0
 
@@ -91,7 +91,7 @@ class HistogramText:
             yield from heading(self.columns, self._options.separator)
         writer = chain_writer(self._histogram, self._options)
         histogram, trees = self._histogram, self._histogram.trees
-        measure = "children" if "children" in histogram.entries.sums else "period"
+        measure = "children" if "children" in histogram.entries.measures else "period"
         shown = histogram.shown()
         shown = shown[histogram.percents(measure, shown) >= self._options.percent_limit]
         for first in range(0, len(shown), _ROWS_AT_ONCE):

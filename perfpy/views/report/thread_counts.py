@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfpy.abi.counts import decode_read
+from perfpy.abi.readings import decode_read
 from perfpy.abi.records import Read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfpy.abi.counts import Reading
+    from perfpy.abi.readings import Reading
     from perfpy.recording import Recording
 
 

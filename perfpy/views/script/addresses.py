@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.symbolizer import Symbolizer
 
 
-def places_of(
+def frames_of(
     symbolizer: Symbolizer,
     pid: NDArray[Any],
     addresses: NDArray[np.uint64],

@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 import numpy as np
 
-from perfpy.perfdata.batches import Batch
-from perfpy.views.script import fieldtext
-from perfpy.views.script.eventlines import EventLines, LineContext, columns_of
+from perfpy.perfdata.records.batches import Batch
+from perfpy.views.script import field_text
+from perfpy.views.script.event_lines import EventLines, LineContext, columns_of
 from perfpy.views.script.fields import OutputFields, kind_of
 from perfpy.views.script.pieces import Flat
-from perfpy.views.script.sideband import SideLine, whole
+from perfpy.views.script.side_band import SideLine, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from perfpy.analysis.eventswitch import EventSwitch
-    from perfpy.perfdata.events import FileEvent
+    from perfpy.analysis.filters.event_switch import EventSwitch
+    from perfpy.perfdata.container.events import FileEvent
     from perfpy.views.script.samplefilter import SampleFilter
-    from perfpy.views.script.timetext import RelativeTimes
-    from perfpy.views.script.tracetext import TraceSource
+    from perfpy.views.script.time_text import RelativeTimes
+    from perfpy.views.script.trace_text import TraceSource
 
 _ROWS: Final = 1 << 14  # samples formatted at a time: keeps the texts of a batch within a few MB
 
@@ -83,8 +83,8 @@ class ScriptLines:
         yield from zip(rest, self._side_texts(rest), strict=True)
 
     def _each_of(self, part: Batch, side: list[SideLine], makers: _Makers) -> Iterator[tuple[SideLine | None, bytes | None]]:
-        places = places_among(side, part)
-        shown, side_times = self._shown_times(fieldtext.times(part, self.events), side, places)
+        positions = positions_among(side, part)
+        shown, side_times = self._shown_times(field_text.times(part, self.events), side, positions)
         texts: list[bytes | None] = [*(self._flat(part, shown, makers).lines() or [b""] * len(part))]
         if not self.keep.is_open:
             for row in np.flatnonzero(~self._mask(part)).tolist():
@@ -92,10 +92,10 @@ class ScriptLines:
             for row in np.flatnonzero(~self.keep.early_mask(part, self.events)).tolist():
                 texts[row] = None
         done = 0
-        for record, place, time in zip(side, places, side_times, strict=True):
-            yield from ((None, text) for text in texts[done:place])
+        for record, position, time in zip(side, positions, side_times, strict=True):
+            yield from ((None, text) for text in texts[done:position])
             yield record, whole(record, time, ns=self.context.ns)
-            done = place
+            done = position
         yield from ((None, text) for text in texts[done:])
 
     def _mask(self, batch: Batch) -> NDArray[np.bool_]:
@@ -119,31 +119,33 @@ class ScriptLines:
         """The lines of a part of a batch, and of the records that belong before or among them."""
         if not len(batch):
             return self._side_texts(side)
-        places = places_among(side, batch)
-        times = fieldtext.times(batch, self.events)
-        shown, side_times = self._shown_times(times, side, places)
+        positions = positions_among(side, batch)
+        times = field_text.times(batch, self.events)
+        shown, side_times = self._shown_times(times, side, positions)
         flat = self._flat(batch, shown, makers)
         texts: list[bytes] = []
         done = 0
-        for line, place, time in zip(side, places, side_times, strict=True):
-            texts += flat.slice(done, place)
+        for line, position, time in zip(side, positions, side_times, strict=True):
+            texts += flat.slice(done, position)
             texts.append(whole(line, time, ns=self.context.ns))
-            done = place
+            done = position
         return [*texts, *flat.slice(done, len(batch))] if texts else flat.parts
 
     def _side_texts(self, side: list[SideLine]) -> list[bytes]:
         _, times = self._shown_times(np.zeros(0, np.uint64), side, [0] * len(side))
         return [whole(line, time, ns=self.context.ns) for line, time in zip(side, times, strict=True)]
 
-    def _shown_times(self, times: NDArray[np.uint64], side: list[SideLine], places: Sequence[int]) -> tuple[NDArray[np.uint64], list[int]]:
+    def _shown_times(
+        self, times: NDArray[np.uint64], side: list[SideLine], positions: Sequence[int]
+    ) -> tuple[NDArray[np.uint64], list[int]]:
         """What stands in the time field of samples and of the records among them."""
         side_times = [line.time for line in side]
         if self.relative is None:
             return times, side_times
         timed = [row for row, line in enumerate(side) if line.has_time]
-        merged = np.insert(times, [places[row] for row in timed], np.array([side_times[row] for row in timed], np.uint64))
+        merged = np.insert(times, [positions[row] for row in timed], np.array([side_times[row] for row in timed], np.uint64))
         shown = self.relative.shown(merged)
-        at = np.array([places[row] for row in timed], np.int64) + np.arange(len(timed))
+        at = np.array([positions[row] for row in timed], np.int64) + np.arange(len(timed))
         for row, time in zip(timed, shown[at].tolist(), strict=True):
             side_times[row] = time
         return np.delete(shown, at), side_times
@@ -189,16 +191,16 @@ def _parts(batch: Batch) -> Iterator[Batch]:
         yield Batch(batch.columns.take(rows), batch.event[rows], batch.key[rows], batch.offset[rows])
 
 
-def places_among(side: Sequence[SideLine], batch: Batch) -> list[int]:
+def positions_among(side: Sequence[SideLine], batch: Batch) -> list[int]:
     """Before which row of the batch each record stands; of equal keys the place in the file decides."""
     if not side:
         return []
     keys = np.array([line.key for line in side], np.uint64)
-    places = np.searchsorted(batch.key, keys, side="left")
+    positions = np.searchsorted(batch.key, keys, side="left")
     ends = np.searchsorted(batch.key, keys, side="right")
-    for i in np.flatnonzero(places != ends).tolist():
-        places[i] += int(np.searchsorted(batch.offset[places[i] : ends[i]], side[i].offset))
-    found: list[int] = np.maximum.accumulate(places).tolist()
+    for i in np.flatnonzero(positions != ends).tolist():
+        positions[i] += int(np.searchsorted(batch.offset[positions[i] : ends[i]], side[i].offset))
+    found: list[int] = np.maximum.accumulate(positions).tolist()
     return found
 
 

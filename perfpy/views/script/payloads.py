@@ -14,9 +14,9 @@ import numpy as np
 from perfpy.abi.byteorder import as_number
 
 if TYPE_CHECKING:
-    from perfpy.perfdata.tracing import Tracing
+    from perfpy.perfdata.tracepoints.tracing_data import Tracing
     from perfpy.symbols.symbolizer import Symbolizer
-    from perfpy.views.script.tracetext import TraceText
+    from perfpy.views.script.trace_text import TraceText
 
 _TYPE_BYTES = 2
 
@@ -25,7 +25,7 @@ class PayloadTexts:
     """Words payloads as perf script does; a payload that the recording has no format for is an empty text."""
 
     def __init__(self, tracing: Tracing, symbolizer: Symbolizer) -> None:
-        from perfpy.views.script.tracevalues import Runtime
+        from perfpy.views.script.trace_values import Runtime
 
         def function(address: int) -> tuple[str, int] | None:
             """The kernel's function at an address, and its start."""
@@ -58,7 +58,7 @@ class PayloadTexts:
         return self._printer(as_number(payload[:_TYPE_BYTES], self._tracing.endian))
 
     def _printer(self, number: int) -> TraceText | None:
-        from perfpy.views.script.tracetext import TraceText
+        from perfpy.views.script.trace_text import TraceText
 
         if number not in self._printers:
             known = number in self._tracing.formats

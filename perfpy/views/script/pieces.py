@@ -126,10 +126,10 @@ class Joiner:
             at += 1
         return pieces
 
-    def _pair(self, place: int, first: Coded, between: bytes, second: Coded) -> Coded | None:
+    def _pair(self, position: int, first: Coded, between: bytes, second: Coded) -> Coded | None:
         from perfpy.symbols.interning import IdTable
 
-        table, texts = self._pairs.setdefault(place, (IdTable(), []))
+        table, texts = self._pairs.setdefault(position, (IdTable(), []))
         if len(texts) > _MOST_PAIRS:
             return None
         keys = first.codes.astype(np.uint64) << np.uint64(32) | second.codes.astype(np.uint64)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from perfpy.abi.flags import MISC_KERNEL, RecordType, names_of
-from perfpy.perfdata.group_reads import carries_readings, delivered
+from perfpy.perfdata.records.group_reads import carries_readings, delivered
 from perfpy.symbols.dso import KERNEL_NAME
 from perfpy.untrusted.text import one_line
 from perfpy.views.script.fields import OutputFields
@@ -20,15 +20,15 @@ from perfpy.views.script.samplefilter import SampleFilter
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from perfpy.analysis.eventswitch import EventSwitch
-    from perfpy.perfdata.batches import Batch
+    from perfpy.analysis.filters.event_switch import EventSwitch
+    from perfpy.analysis.filters.time_ranges import TimeRanges
+    from perfpy.perfdata.records.batches import Batch
     from perfpy.recording import Recording
-    from perfpy.symbols.debugfiles import SymbolOptions
+    from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.symbolizer import Symbolizer
-    from perfpy.views.script.eventlines import LineContext
-    from perfpy.views.script.lines import ScriptLines
-    from perfpy.views.script.tracetext import TraceSource
-    from perfpy.views.timeranges import TimeRanges
+    from perfpy.views.script.event_lines import LineContext
+    from perfpy.views.script.lines import DumpLines, ScriptLines
+    from perfpy.views.script.trace_text import TraceSource
 
 _SECOND: Final = 1_000_000_000
 _KERNEL_HALF: Final = 1 << 63
@@ -86,9 +86,8 @@ class ScriptRun:
         lines = self._lines(self._keep())
         lines.write(self._batches(lines.columns()) if samples else (), self._side_lines(lines.context), out)
 
-    def dump(self, out: BinaryIO) -> None:
-        """Every record as bytes and as text, its line behind it."""
-        from perfpy.views.dump.recording import write_dump
+    def dump_lines(self) -> tuple[DumpLines, str]:
+        """Script's lines for a dump of every record, and what the dump says of rounds."""
         from perfpy.views.script.lines import DumpLines
 
         lines = self._lines(self._keep())
@@ -96,10 +95,10 @@ class ScriptRun:
         # where nothing is put in order, perf has no use for rounds
         rounds = ": unhandled!\n" if self._recording.data.as_stored else "\n"
         shown = self._shown_types() | {int(RecordType.STAT_ROUND), int(RecordType.AUXTRACE_ERROR)}
-        write_dump(self._recording, out, lines=DumpLines(each, shown), round_text=rounds)
+        return DumpLines(each, shown), rounds
 
     def _shown_types(self) -> frozenset[int]:
-        from perfpy.views.script.sideband import SHOWN
+        from perfpy.views.script.side_band import SHOWN
 
         return frozenset(int(kind) for name in self._options.shown for kind in SHOWN[name])
 
@@ -134,13 +133,13 @@ class ScriptRun:
         return replace(self._options.keep, times=self._times()) if self._options.time else self._options.keep
 
     def _times(self) -> TimeRanges:
-        from perfpy.views.timeranges import ranges_of
+        from perfpy.analysis.filters.time_ranges import ranges_of
 
         return ranges_of(self._recording, self._options.time, relative=self._options.reltime)
 
     def _lines(self, keep: SampleFilter) -> ScriptLines:
         from perfpy.views.script.lines import ScriptLines
-        from perfpy.views.script.timetext import RelativeTimes
+        from perfpy.views.script.time_text import RelativeTimes
 
         options = self._options
         relative = RelativeTimes(delta=options.deltatime) if options.reltime or options.deltatime else None
@@ -148,7 +147,7 @@ class ScriptRun:
         return ScriptLines(events, options.fields, self._context(), keep, self._tracepoints(), relative, self._switch())
 
     def _context(self) -> LineContext:
-        from perfpy.views.script.eventlines import LineContext
+        from perfpy.views.script.event_lines import LineContext
 
         recording, options = self._recording, self._options
         return LineContext(
@@ -189,7 +188,7 @@ class ScriptRun:
         batches = delivered(self._recording.batches(columns), events)
         if not any("metric" in one.fields for one in self._options.fields.sets.values()):
             return batches
-        from perfpy.views.script.metrictext import with_metrics
+        from perfpy.views.script.metric_text import with_metrics
 
         return with_metrics(batches, events)
 
@@ -197,8 +196,8 @@ class ScriptRun:
         tracing = self._recording.data.tracing
         if tracing is None:
             return None
-        from perfpy.views.script.tracetext import TraceSource
-        from perfpy.views.script.tracevalues import Runtime
+        from perfpy.views.script.trace_text import TraceSource
+        from perfpy.views.script.trace_values import Runtime
 
         runtime = Runtime(tracing.endian, tracing.long_size, self._kernel_function, tracing.printk_formats, tracing.warn)
         return TraceSource(tracing.formats, runtime)
@@ -212,7 +211,7 @@ class ScriptRun:
         types = self._recording.data.survey.types
         if not self._options.shown and not types[RecordType.STAT_ROUND] and not types[RecordType.AUXTRACE_ERROR]:
             return ()
-        from perfpy.views.script.sideband import SideBandLines
+        from perfpy.views.script.side_band import SideBandLines
 
         maker = SideBandLines(
             self._recording.events,
@@ -229,7 +228,7 @@ class ScriptRun:
         return maker.lines(self._recording.side_band(names_of(RecordType) if "round" in self._options.shown else None))
 
     def _switch(self) -> EventSwitch | None:
-        from perfpy.analysis.eventswitch import EventSwitch
+        from perfpy.analysis.filters.event_switch import EventSwitch
 
         options = self._options
         return EventSwitch.between(options.switch_on, options.switch_off, self._recording.events, show=options.show_switches)
@@ -259,7 +258,7 @@ def _kernel_symbol(symbolizer: Symbolizer, address: int) -> tuple[str, int] | No
 def _clock(clock: Any, *, ns: bool) -> Callable[[int], bytes]:
     """The time of day of a time stamp, from the CLOCK_DATA feature."""
     if clock is None:
-        from perfpy.views.script.eventlines import no_clock
+        from perfpy.views.script.event_lines import no_clock
 
         return no_clock
     import time as system_time

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfpy.views.script.fieldtext import times
+from perfpy.views.script.field_text import times
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from perfpy.perfdata.batches import Batch
-    from perfpy.perfdata.events import FileEvent
-    from perfpy.symbols.address_space import TaskTimeline
+    from perfpy.analysis.filters.time_ranges import TimeRanges
+    from perfpy.perfdata.container.events import FileEvent
+    from perfpy.perfdata.records.batches import Batch
     from perfpy.symbols.symbolizer import Symbolizer
-    from perfpy.views.timeranges import TimeRanges
+    from perfpy.symbols.tasks.address_space import TaskTimeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class SampleFilter:
             wanted = np.array([comm in self.comms for comm in timeline.comms])
             kept &= wanted[comms]
         if self.symbols is not None or self.dsos is not None:
-            kept &= self._of_places(batch, pid, symbolizer)
+            kept &= self._of_locations(batch, pid, symbolizer)
         return kept
 
     def early_mask(self, batch: Batch, events: Sequence[FileEvent]) -> NDArray[np.bool_]:
@@ -74,7 +74,7 @@ class SampleFilter:
         found: NDArray[np.int32] | None = batch.columns.get(name)
         return np.full(len(batch), -1, np.int32) if found is None else found
 
-    def _of_places(self, batch: Batch, pid: NDArray[np.int32], symbolizer: Symbolizer) -> NDArray[np.bool_]:
+    def _of_locations(self, batch: Batch, pid: NDArray[np.int32], symbolizer: Symbolizer) -> NDArray[np.bool_]:
         rows = len(batch)
         ips = batch.columns.get("ip", np.zeros(rows, np.uint64))
         ids = symbolizer.frame_ids(pid, ips, batch.key, batch.columns["cpumode"])

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfpy.analysis.stat.statistics import quantile
+from perfpy.counts.spread import quantile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from perfpy.analysis.stat.comparison import ComparedCount, Comparison
-    from perfpy.analysis.stat.significance import Change
+    from perfpy.counts.comparison import ComparedCount, Comparison
+    from perfpy.counts.significance import RelativeChange
 
 _NAME_WIDTH: Final = 22
 _PICTURE_WIDTH: Final = 32
@@ -53,7 +53,7 @@ def _text_line(count: ComparedCount) -> str:
     return f" {name:{_NAME_WIDTH}} {sides}  {_percent(change.estimate):>11}  {interval} {p}  {verdict(change)}\n"
 
 
-def verdict(change: Change) -> str:
+def verdict(change: RelativeChange) -> str:
     """What the test says, in words."""
     if not change.enough:
         return "too few runs to tell"

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 import re
 
-from perfpy.analysis.stat.counts import Aggregation, Place, Row
-from perfpy.analysis.stat.ratios import Ratio
+from perfpy.counts.aggregation import AggregateId, Aggregation, CountRow
+from perfpy.counts.ratios import Ratio
 from perfpy.untrusted.text import one_line
 from perfpy.views.stat.text import NOT_COUNTED, NOT_SUPPORTED, metric_names, shown_alone
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Final
 
-    from perfpy.analysis.stat.tally import Line, Tally
+    from perfpy.counts.tally import Tally, TallyLine
 
 _NUMBER: Final = re.compile(r"[0-9.]*")
 _HEADINGS: Final = {
@@ -58,7 +58,7 @@ class CsvView:
         join = self._separator.join
         start = self._start(tally)
         for line in tally.lines():
-            before = start + _place_fields(tally.mode, line.row.place, line.row.cells)
+            before = start + _aggregate_fields(tally.mode, line.row.aggregate_id, line.row.cells)
             first, *more = line.ratios or (Ratio(None, None),)
             yield join([*before, *_count_fields(line, tally.has_cgroups), *_ratio_fields(first)]) + "\n"
             empty = [""] * (_EMPTY_BEFORE_RATIO + (line.row.event.cgroup is not None))
@@ -76,8 +76,8 @@ class CsvView:
             names = (["time"] if tally.timestamp is not None else []) + [*_HEADINGS[tally.mode], *metric_names(tally)]
             yield "".join(name + self._separator for name in names) + "\n"
         stamp = [_timestamp(tally.timestamp)] if tally.timestamp is not None else []
-        for place, lines in tally.lines_by_place():
-            fields = stamp + _place_fields(tally.mode, place, lines[0].row.cells)
+        for aggregate_id, lines in tally.lines_by_aggregate():
+            fields = stamp + _aggregate_fields(tally.mode, aggregate_id, lines[0].row.cells)
             for line in lines:
                 if line.ratios:
                     fields += [bare_number(ratio) for ratio in shown_alone(line)]
@@ -88,15 +88,15 @@ def _timestamp(nanoseconds: int) -> str:
     return f"{nanoseconds // 10**9}.{nanoseconds % 10**9:09d}"
 
 
-def _place_fields(mode: Aggregation, place: Place, cells: int) -> list[str]:
+def _aggregate_fields(mode: Aggregation, aggregate_id: AggregateId, cells: int) -> list[str]:
     if mode is Aggregation.GLOBAL:
         return []
     if mode in (Aggregation.NONE, Aggregation.THREAD):
-        return [one_line(place.label)]
-    return [place.label, str(cells)]
+        return [one_line(aggregate_id.label)]
+    return [aggregate_id.label, str(cells)]
 
 
-def _count_fields(line: Line, with_cgroup: bool) -> list[str]:
+def _count_fields(line: TallyLine, with_cgroup: bool) -> list[str]:
     row = line.row
     event = row.event
     if not row.counted:
@@ -111,7 +111,7 @@ def _count_fields(line: Line, with_cgroup: bool) -> list[str]:
     return [*fields, str(row.running), f"{whole_share(row):.2f}"]
 
 
-def whole_share(row: Row) -> float:
+def whole_share(row: CountRow) -> float:
     """The percentage of the enabled time spent counting, cut to a whole number as perf does."""
     return float(100 * row.running // row.enabled) if row.enabled not in (0, row.running) else 100.0
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 
-from perfpy.analysis.stat.counts import Aggregation, Place
-from perfpy.analysis.stat.ratios import Ratio
+from perfpy.counts.aggregation import AggregateId, Aggregation
+from perfpy.counts.ratios import Ratio
 from perfpy.views.stat.csv_text import bare_number, whole_share
 from perfpy.views.stat.text import NOT_COUNTED, NOT_SUPPORTED, shown_alone
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Final
 
-    from perfpy.analysis.stat.tally import Line, Tally
+    from perfpy.counts.tally import Tally, TallyLine
 
 _KEYS: Final = {
     Aggregation.CORE: "core",
@@ -42,12 +42,12 @@ class JsonView:
         """The lines of one printing."""
         start = _start(tally)
         if self._metric_only:
-            for place, lines in tally.lines_by_place():
+            for aggregate_id, lines in tally.lines_by_aggregate():
                 ratios = [ratio for line in lines if line.ratios for ratio in shown_alone(line)]
-                yield _object(start + _place(tally.mode, place, lines[0].row.cells) + _alone(ratios))
+                yield _object(start + _aggregate(tally.mode, aggregate_id, lines[0].row.cells) + _alone(ratios))
             return
         for line in tally.lines():
-            before = start + _place(tally.mode, line.row.place, line.row.cells)
+            before = start + _aggregate(tally.mode, line.row.aggregate_id, line.row.cells)
             first, *more = line.ratios or (Ratio(None, ""),)
             yield _object(before + _count(line, tally.has_cgroups) + _ratio(first))
             for ratio in more:
@@ -68,17 +68,17 @@ def _start(tally: Tally) -> list[str]:
     return [f'"interval" : {tally.timestamp // 10**9}.{tally.timestamp % 10**9:09d}']
 
 
-def _place(mode: Aggregation, place: Place, cells: int) -> list[str]:
+def _aggregate(mode: Aggregation, aggregate_id: AggregateId, cells: int) -> list[str]:
     if mode is Aggregation.GLOBAL:
         return []
-    name = str(place.cpu) if mode is Aggregation.NONE else place.label
+    name = str(aggregate_id.cpu) if mode is Aggregation.NONE else aggregate_id.label
     fields = [f'"{_KEYS[mode]}" : {_text(name)}']
     if mode not in (Aggregation.NONE, Aggregation.THREAD):
         fields.append(f'"aggregate-number" : {cells}')
     return fields
 
 
-def _count(line: Line, with_cgroup: bool) -> list[str]:
+def _count(line: TallyLine, with_cgroup: bool) -> list[str]:
     row = line.row
     event = row.event
     count = f"{row.amount:f}" if row.counted else NOT_COUNTED if event.supported else NOT_SUPPORTED

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfpy.analysis.stat.statistics import deviation, fences, mean, relative_error
+from perfpy.counts.spread import deviation, fences, mean, relative_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfpy.analysis.stat.tally import Tally
+    from perfpy.counts.tally import Tally
 
 #: a counter that was on the PMU for less than this part of the time is a guess
 TRUSTED_SHARE: Final = 0.5

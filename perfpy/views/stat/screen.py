@@ -7,7 +7,7 @@ before the widths of the next are known.
 
 from __future__ import annotations
 
-from perfpy.analysis.stat.counts import Aggregation
+from perfpy.counts.aggregation import Aggregation
 from perfpy.untrusted.text import visible
 from perfpy.views.stat.notes import TRUSTED_SHARE, notes
 from perfpy.views.stat.text import TextView
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Final
 
-    from perfpy.analysis.stat.counts import Row
-    from perfpy.analysis.stat.ratios import Ratio
-    from perfpy.analysis.stat.tally import Line, Tally
+    from perfpy.counts.aggregation import CountRow
+    from perfpy.counts.ratios import Ratio
+    from perfpy.counts.tally import Tally, TallyLine
 
-_PLACE, _CPUS, _COUNT, _UNIT, _EVENT, _CGROUP, _RATIO, _RATIO_UNIT, _SPREAD, _SHARE = range(10)
+_AGGREGATE, _CPUS, _COUNT, _UNIT, _EVENT, _CGROUP, _RATIO, _RATIO_UNIT, _SPREAD, _SHARE = range(10)
 _HEADINGS: Final = ("", "cpus", "count", "unit", "event", "cgroup", "ratio", "", "spread", "counted")
 _RIGHT: Final = (_CPUS, _COUNT, _RATIO, _SPREAD, _SHARE)
 #: what is left out first where the screen is too narrow, and the least that remains of an event's name
@@ -57,11 +57,11 @@ class ScreenView(TextView):
         for line, cells in lines:
             yield self._painted(_joined(cells, widths), _code(line.row)) + "\n"
 
-    def _rows(self, line: Line, tally: Tally) -> Iterator[list[str]]:
+    def _rows(self, line: TallyLine, tally: Tally) -> Iterator[list[str]]:
         """A count with its first ratio, and a row for each further one."""
         row = line.row
         cells = [""] * len(_HEADINGS)
-        cells[_PLACE] = visible(_place(row, tally.mode))
+        cells[_AGGREGATE] = visible(_aggregate(row, tally.mode))
         cells[_CPUS] = str(row.cells) if tally.mode not in (Aggregation.GLOBAL, Aggregation.NONE, Aggregation.THREAD) else ""
         cells[_COUNT] = self._count_alone(row)
         cells[_UNIT], cells[_EVENT], cells[_CGROUP] = row.event.unit, visible(line.name), visible(row.event.cgroup or "")
@@ -75,7 +75,7 @@ class ScreenView(TextView):
             further[_RATIO], further[_RATIO_UNIT] = _ratio(ratio)
             yield further
 
-    def _count_alone(self, row: Row) -> str:
+    def _count_alone(self, row: CountRow) -> str:
         if not row.counted:
             return "not counted" if row.event.supported else "not supported"
         return self._number(row.amount, 0 if float(row.event.scale).is_integer() else 2)
@@ -90,11 +90,11 @@ class ScreenView(TextView):
         return f"{self._colour}[{code}m{text}{self._colour}{_PLAIN}" if self._colour and code else text
 
 
-def _place(row: Row, mode: Aggregation) -> str:
-    return "" if mode is Aggregation.GLOBAL else row.place.label
+def _aggregate(row: CountRow, mode: Aggregation) -> str:
+    return "" if mode is Aggregation.GLOBAL else row.aggregate_id.label
 
 
-def _code(row: Row) -> str:
+def _code(row: CountRow) -> str:
     """Red for what has no count, yellow for what was mostly guessed."""
     if not row.counted:
         return _RED

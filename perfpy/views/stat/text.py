@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 
-from perfpy.analysis.stat.counts import Aggregation, Place, Row
-from perfpy.analysis.stat.ratios import Ratio
-from perfpy.analysis.stat.statistics import relative_error, standard_error
+from perfpy.counts.aggregation import AggregateId, Aggregation, CountRow
+from perfpy.counts.ratios import Ratio
+from perfpy.counts.spread import relative_error, standard_error
 from perfpy.untrusted.text import one_line
 
 TYPE_CHECKING = False  # see perfpy.cli
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Final
 
-    from perfpy.analysis.stat.tally import Line, Tally, Times
+    from perfpy.counts.tally import RunTimes, Tally, TallyLine
 
 NOT_SUPPORTED: Final = "<not supported>"
 NOT_COUNTED: Final = "<not counted>"
@@ -30,7 +30,7 @@ _INTERVALS_A_HEADER: Final = 26
 _NS: Final = 1e9
 
 #: width of the place's column, and its heading
-_PLACES: Final = {
+_AGGREGATE_COLUMNS: Final = {
     Aggregation.GLOBAL: (0, ""),
     Aggregation.NONE: (6, "cpu"),
     Aggregation.SOCKET: (6, "socket"),
@@ -77,10 +77,10 @@ class TextView:
             runs = f" ({tally.runs} runs)" if tally.runs > 1 else ""
             yield f"\n Performance counter stats for {self._title}{runs}:\n\n"
             if self._metric_only:
-                width = _PLACES[tally.mode][0] + (17 if tally.has_cgroups else 0)
+                width = _AGGREGATE_COLUMNS[tally.mode][0] + (17 if tally.has_cgroups else 0)
                 yield " " + " " * width + self._metric_names(tally) + "\n"
             return
-        width, name = _PLACES[tally.mode]
+        width, name = _AGGREGATE_COLUMNS[tally.mode]
         heading = f"#{'time':>15}"
         if tally.mode is Aggregation.THREAD:
             heading += f" {'comm':>16}-{'pid':<7}"
@@ -102,7 +102,7 @@ class TextView:
         indent = " " * (57 if tally.mode is Aggregation.NONE else 49)
         for line in tally.lines():
             row = line.row
-            before = stamp + place_column(tally.mode, row.place, row.cells)
+            before = stamp + aggregate_column(tally.mode, row.aggregate_id, row.cells)
             text = before + self._count(line, unit_width)
             if tally.has_cgroups:
                 text += one_line(f" {row.event.cgroup or '':<16}")
@@ -111,7 +111,7 @@ class TextView:
                 text += f"\n{before}{indent}{_ratio(ratio)}"
             yield text + noise_column(line.noise) + _share(row) + "\n"
 
-    def _count(self, line: Line, unit_width: int) -> str:
+    def _count(self, line: TallyLine, unit_width: int) -> str:
         event = line.row.event
         if not line.row.counted:
             count = NOT_COUNTED if event.supported else NOT_SUPPORTED
@@ -126,8 +126,8 @@ class TextView:
 
     def _metric_lines(self, tally: Tally) -> Iterator[str]:
         stamp = timestamp(tally)
-        for place, lines in tally.lines_by_place():
-            text = stamp + place_column(tally.mode, place, lines[0].row.cells)
+        for aggregate_id, lines in tally.lines_by_aggregate():
+            text = stamp + aggregate_column(tally.mode, aggregate_id, lines[0].row.cells)
             for line in lines:
                 text += "".join(_metric_value(ratio) for ratio in shown_alone(line))
             yield text + "\n"
@@ -148,7 +148,7 @@ class TextView:
                 yield f"\n\n {times.user:17.9f} seconds user\n {times.system:17.9f} seconds sys\n"
         yield "\n\n"
 
-    def _repeats(self, times: Times) -> Iterator[str]:
+    def _repeats(self, times: RunTimes) -> Iterator[str]:
         seconds = [elapsed / _NS for elapsed in times.elapsed]
         mean = sum(seconds) / len(seconds)
         error = standard_error(seconds)
@@ -166,14 +166,14 @@ def timestamp(tally: Tally) -> str:
     return f"{seconds:6d}.{nanoseconds:09d} "
 
 
-def place_column(mode: Aggregation, place: Place, cells: int) -> str:
+def aggregate_column(mode: Aggregation, aggregate_id: AggregateId, cells: int) -> str:
     """The place's column, "" where everything is summed."""
     if mode is Aggregation.GLOBAL:
         return ""
     if mode is Aggregation.THREAD:
-        return one_line(f"{place.comm:>16}-{place.pid:<7} ")
-    width = _PLACES[mode][0]
-    return f"{place.label:<{width}} " + ("" if mode is Aggregation.NONE else f"{cells:4d} ")
+        return one_line(f"{aggregate_id.comm:>16}-{aggregate_id.pid:<7} ")
+    width = _AGGREGATE_COLUMNS[mode][0]
+    return f"{aggregate_id.label:<{width}} " + ("" if mode is Aggregation.NONE else f"{cells:4d} ")
 
 
 def noise_column(percent: float | None) -> str:
@@ -186,14 +186,14 @@ def metric_names(tally: Tally) -> list[str]:
     return [metric.name for event in tally.events for metric in tally.metrics.get(event, ())]
 
 
-def shown_alone(line: Line) -> Sequence[Ratio]:
+def shown_alone(line: TallyLine) -> Sequence[Ratio]:
     """The ratios of a count that are shown where counts are not: no rates, and no CPUs utilized."""
     if not line.ratios:
         return [Ratio(None, "")]
     return [r for r in line.ratios if r.unit is not None and not r.unit.endswith("/sec") and r.unit != "CPUs utilized"]
 
 
-def _share(row: Row) -> str:
+def _share(row: CountRow) -> str:
     """The part of the time that the counter was on the PMU, where it had to share it."""
     return f"  ({100.0 * row.running / row.enabled:.2f}%)" if row.enabled not in (0, row.running) else ""
 

@@ -9,8 +9,8 @@ import pytest
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.columns import Ragged
-from perfpy.abi.counts import Reading
 from perfpy.abi.flags import BranchSample, ReadFormat, SampleType
+from perfpy.abi.readings import Reading
 from perfpy.abi.sample_encoding import encode_sample
 from perfpy.abi.samples import SampleLayout
 

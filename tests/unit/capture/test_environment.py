@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from perfpy.capture.environment import Environment
-from perfpy.perfdata.feature_values import CacheLevel, MemNode, MemTopology, NumaNode, PmuMapping
-from perfpy.perfdata.features import Feature
+from perfpy.perfdata.container.feature_values import CacheLevel, MemNode, MemTopology, NumaNode, PmuMapping
+from perfpy.perfdata.container.features import Feature
 
 FILES = {
     "proc/cpuinfo": "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 158\n"

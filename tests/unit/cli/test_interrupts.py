@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from perfpy.cli.output_files import write_bytes, write_text
+from perfpy.cli.line.output_files import write_bytes, write_text
 from tests.builders.perfdata import simple_recording
 
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -60,11 +60,11 @@ def test_ctrl_c_while_libraries_are_loaded(command, tmp_path):
     ("name", "command"),
     [
         ("perfpy.cli", "stat -- true"),
-        ("perfpy.cli.options", "record -- true"),
-        ("perfpy.cli.stat", "stat -- true"),
-        ("perfpy.capture.stat.measurement", "stat -- true"),
-        ("perfpy.cli.record", "record -- true"),
-        ("perfpy.capture.record.sampling", "record -- true"),
+        ("perfpy.cli.line.options", "record -- true"),
+        ("perfpy.cli.stat.command", "stat -- true"),
+        ("perfpy.capture.counting.measurement", "stat -- true"),
+        ("perfpy.cli.record.command", "record -- true"),
+        ("perfpy.capture.sampling.recorder", "record -- true"),
         ("perfpy.kernel.ring", "record -- true"),
         ("perfpy.events.machine", "list"),
         ("click", "--help"),
@@ -86,7 +86,7 @@ def test_a_job_in_the_background_of_a_script_stays_deaf_to_it(tmp_path):
 
 
 def test_what_cleans_up_gets_an_exception(tmp_path):
-    ended = run(AT_AN_IMPORT, SCRIPT, "perfpy.cli.buildid_cache", "buildid-cache", "-l", folder=tmp_path)
+    ended = run(AT_AN_IMPORT, SCRIPT, "perfpy.cli.build_id_cache", "buildid-cache", "-l", folder=tmp_path)
     assert (ended.returncode, ended.stderr) == (130, b"")
 
 
@@ -98,7 +98,7 @@ def test_a_signal_in_the_middle_of_a_result_leaves_what_was_there(number, before
         path.write_text(before)
     code = f"""
 import os, signal
-from perfpy.cli.output_files import write_text
+from perfpy.cli.line.output_files import write_text
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 def pieces():
     yield "half" * 100_000

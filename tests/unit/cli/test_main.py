@@ -13,7 +13,7 @@ import pytest
 
 import perfpy
 from perfpy import cli
-from perfpy.cli.options import PerfCommand
+from perfpy.cli.line.options import PerfCommand
 from perfpy.errors import BadPerfData, UnknownEvent
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import struct
 import pytest
 
 from perfpy.kernel.bpf import BpfProgramInfo, loaded_programs, loaded_types
-from perfpy.perfdata.bpf import BpfFunction, bpf_functions, btf_function_names
-from perfpy.perfdata.feature_values import BpfProgram
+from perfpy.perfdata.container.bpf_programs import BpfFunction, bpf_functions, btf_function_names
+from perfpy.perfdata.container.feature_values import BpfProgram
 from tests.builders import bpf_programs
 
 CODE_LENGTH_AT, CODE_AT, LINES_AT = 16, 24, 148

@@ -41,7 +41,7 @@ def test_a_cpu_list_that_is_none_raises(text: str) -> None:
 )
 def test_a_formats_bits_go_to_their_ranges_lowest_first(text: str, value: int, field: str, word: int) -> None:
     layout = parse_format(text)
-    assert (layout.field, layout.place(value)) == (field, word)
+    assert (layout.field, layout.spread(value)) == (field, word)
 
 
 def test_a_format_knows_its_width_and_bad_ones_raise() -> None:

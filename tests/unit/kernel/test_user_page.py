@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from perfpy.abi.counts import Reading
+from perfpy.abi.readings import Reading
 from perfpy.kernel.user_page import Unreadable, UserPage
 from tests.builders.user_page import LOCK, RDPMC, capability, page
 

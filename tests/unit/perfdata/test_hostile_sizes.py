@@ -15,8 +15,8 @@ import pytest
 from perfpy.abi import cpu_map, records, user_records
 from perfpy.abi.flags import RecordType, SampleType
 from perfpy.errors import BadPerfData
-from perfpy.perfdata.feature_values import Compression, EventGroup
-from perfpy.perfdata.features import Feature, decode_feature, encode_feature
+from perfpy.perfdata.container.feature_values import Compression, EventGroup
+from perfpy.perfdata.container.features import Feature, decode_feature, encode_feature
 from perfpy.perfdata.reader import PerfData
 from tests.builders.perfdata import PerfDataBuilder, header_of, simple_recording, usual_attr
 

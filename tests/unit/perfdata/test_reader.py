@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 from perfpy.abi import records, user_records
-from perfpy.abi.build_ids import HeaderBuildId
+from perfpy.abi.build_id_record import HeaderBuildId
 from perfpy.abi.flags import RecordType, SampleType
 from perfpy.abi.sample_id import SampleId
 from perfpy.errors import BadPerfData
-from perfpy.perfdata.feature_values import EventDesc, EventGroup
-from perfpy.perfdata.features import Feature
-from perfpy.perfdata.ordering import delivery_order
+from perfpy.perfdata.container.feature_values import EventDesc, EventGroup
+from perfpy.perfdata.container.features import Feature
 from perfpy.perfdata.reader import PerfData
-from perfpy.perfdata.stream import RecordStream
+from perfpy.perfdata.records.delivery_order import delivery_order
+from perfpy.perfdata.records.stream import RecordStream
 from tests.builders.perfdata import USUAL, PerfDataBuilder, header_of, simple_recording, usual_attr
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def test_without_sample_id_all_a_file_is_delivered_as_it_stands(tmp_path: Path) 
 
 
 def test_batches_of_a_long_file_are_whole_and_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perfpy.perfdata.stream.RecordStream", partial(RecordStream, chunk_size=1 << 16))
+    monkeypatch.setattr("perfpy.perfdata.records.stream.RecordStream", partial(RecordStream, chunk_size=1 << 16))
     rng = np.random.default_rng(1)
     times = rng.permutation(20_000) + 1
     built = PerfDataBuilder()
@@ -297,9 +297,9 @@ def test_build_ids_of_a_pipe_are_its_feature_too(tmp_path: Path) -> None:
 @pytest.fixture(params=["plain", "compressed", "threads", "little memory"])
 def long_recording(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PerfData:
     """Samples of two sizes, in rounds, through many chunks; "little memory": too little to keep where all of them are."""
-    monkeypatch.setattr("perfpy.perfdata.stream.RecordStream", partial(RecordStream, chunk_size=1 << 16))
+    monkeypatch.setattr("perfpy.perfdata.records.stream.RecordStream", partial(RecordStream, chunk_size=1 << 16))
     if request.param == "little memory":
-        monkeypatch.setattr("perfpy.perfdata.stream._MEMORY_FOR_STEPS", 3000)
+        monkeypatch.setattr("perfpy.perfdata.records.stream._MEMORY_FOR_OFFSETS", 3000)
     built = PerfDataBuilder(attrs=[usual_attr(USUAL | SampleType.CALLCHAIN)])
     for number in range(6000):
         built.sample(time=number + 1 + number % 2 * 90, ip=number, callchain=[1] * (number % 3))
@@ -331,7 +331,7 @@ def test_a_part_of_a_file_gives_what_the_whole_gives_there(long_recording: PerfD
 
 def test_the_second_reading_of_a_file_gives_what_the_first_gave(long_recording: PerfData) -> None:
     def records_of(data: PerfData) -> list[tuple[Any, ...]]:
-        keyed = ((k, k.chunk) for stream in data.keyed() for k in stream)
+        keyed = ((k, k.chunk) for stream in data.ordered_chunks() for k in stream)
         return [tuple(part.tolist() for part in (c.offsets, c.types, c.sizes, k.keys, k.times)) for k, c in keyed]
 
     first = records_of(long_recording)
@@ -349,14 +349,14 @@ def test_a_file_that_is_cut_while_it_is_read_ends_there(long_recording: PerfData
 
 
 def test_what_has_to_wait_long_is_not_sorted_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perfpy.perfdata.stream.RecordStream", partial(RecordStream, chunk_size=1 << 16))
+    monkeypatch.setattr("perfpy.perfdata.records.stream.RecordStream", partial(RecordStream, chunk_size=1 << 16))
     sorted_rows = []
 
     def watched(keys: Any, times: Any) -> Any:
         sorted_rows.append(len(keys))
         return delivery_order(keys, times)
 
-    monkeypatch.setattr("perfpy.perfdata.batches.delivery_order", watched)
+    monkeypatch.setattr("perfpy.perfdata.records.batches.delivery_order", watched)
     built = PerfDataBuilder()
     for start in (1_000_000, 0):  # the clock goes back: all of the second half comes too late
         for number in range(10_000):

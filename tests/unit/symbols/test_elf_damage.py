@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from perfpy.symbols import elf_symbols
-from perfpy.symbols.compressed_files import mini_debug_info, read_module
-from perfpy.symbols.elf import DAMAGE, BadElf, ElfFile
+from perfpy.symbols.files import elf_symbols
+from perfpy.symbols.files.compressed_files import mini_debug_info, read_module
+from perfpy.symbols.files.elf import DAMAGE, BadElf, ElfFile
 from tests.builders import elf as b
 from tests.builders.elf import Elf
 
@@ -288,7 +288,7 @@ def test_pyelftools_is_loaded_for_what_is_rare_only(tmp_path, compressed_names: 
     path = tmp_path / "file"
     path.write_bytes(file.build())
     code = (
-        "import sys; from perfpy.symbols import elf, elf_symbols; file = elf.ElfFile(sys.argv[1]);"
+        "import sys; from perfpy.symbols.files import elf, elf_symbols; file = elf.ElfFile(sys.argv[1]);"
         "elf_symbols.load(file, file); assert file.build_id == '0123'; print('elftools' in sys.modules)"
     )
     said = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True).stdout

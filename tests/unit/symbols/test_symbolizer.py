@@ -16,10 +16,11 @@ import numpy as np
 import pytest
 
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
-from perfpy.symbols import buildid, elf_symbols, missing
-from perfpy.symbols.debugfiles import SymbolOptions
-from perfpy.symbols.debuginfod import Client
-from perfpy.symbols.elf import ElfFile
+from perfpy.symbols.files import build_id_notes, elf_symbols
+from perfpy.symbols.files.debug_files import SymbolOptions
+from perfpy.symbols.files.debuginfod import Client
+from perfpy.symbols.files.elf import ElfFile
+from perfpy.symbols.providers import missing
 from perfpy.symbols.symbolizer import Symbolizer
 from perfpy.untrusted import paths
 from tests.builders import elf as b
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from perfpy.symbols.address_space import TaskTimeline
+    from perfpy.symbols.tasks.address_space import TaskTimeline
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -300,13 +301,13 @@ def test_trampolines_of_the_kernel_are_named_as_it_says():
 
 
 def test_the_vdso_is_this_kernels_if_it_is_the_recorded_one():
-    image = buildid.vdso_image()
+    image = build_id_notes.vdso_image()
     if not image:
         pytest.skip("no vdso is mapped here")
     file = ElfFile("[vdso]", image)
     offset = int(elf_symbols.load(file, file).symbols.start[0])
     found = []
-    for build_id in (buildid.of_image(image).hex(), OTHER_ID, ""):
+    for build_id in (build_id_notes.of_image(image).hex(), OTHER_ID, ""):
         source = timeline((0, mmap(1, 0x7FFF0000, 0x4000, "[vdso]", build_id=build_id)))
         found.append(frames(source, (1, 0x7FFF0000 + offset, 1))[0].symbol)
     assert found[0] == found[2] != "-"
@@ -358,8 +359,8 @@ def test_a_perf_map_names_memory_without_a_file(tmp_path: Path):
 
 def test_a_perf_map_of_somebody_else_is_passed_over_unless_forced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "map").write_bytes(b"7000 40 forged\n")
-    monkeypatch.setattr("perfpy.symbols.live_process.perf_map_places", lambda pid: iter([str(tmp_path / "map")]))
-    monkeypatch.setattr("perfpy.symbols.live_process.believed", lambda pid: {12345})
+    monkeypatch.setattr("perfpy.symbols.files.live_process.perf_map_paths", lambda pid: iter([str(tmp_path / "map")]))
+    monkeypatch.setattr("perfpy.symbols.files.live_process.believed", lambda pid: {12345})
     source = timeline((0, comm(4242, "node")), (0, mmap(4242, 0x7000, 0x1000, "//anon")))
     forced = Symbolizer(source, SymbolOptions(force=True, cache=False))
     assert frames(forced, (4242, 0x7010, 1))[0].symbol == "forged"
@@ -375,10 +376,10 @@ def test_a_deleted_program_is_read_from_the_process_that_still_runs(root: Path):
     source = timeline((0, mmap(os.getpid(), 0x401000, 0x1000, path, pgoff=0x1000)))
     symbolizer = Symbolizer(source, SymbolOptions())
     frames(symbolizer, (os.getpid(), 0x401004, 1))
-    from perfpy.symbols.live_process import places_of
+    from perfpy.symbols.files.live_process import paths_of
 
-    assert f"/proc/{os.getpid()}/exe" in list(places_of(path, {os.getpid()}))
-    assert list(places_of("/no/such/file", {os.getpid()})) == []
+    assert f"/proc/{os.getpid()}/exe" in list(paths_of(path, {os.getpid()}))
+    assert list(paths_of("/no/such/file", {os.getpid()})) == []
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 import perfpy
 from perfpy.abi.flags import SampleType
-from perfpy.analysis.report.difference import Change, Compute, Difference, Part, differences
+from perfpy.analysis.report.difference import Compute, Difference, DifferenceRow, Part, differences
 from perfpy.analysis.report.layout import Wanted
 from perfpy.analysis.report.options import ReportOptions
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def change(name: str | None, *periods: int | None) -> Change:
+def change(name: str | None, *periods: int | None) -> DifferenceRow:
     parts = [None if period is None else Part(0, period, period // 1000, filtered=False) for period in periods]
-    return Change(("a.out", name), parts)
+    return DifferenceRow(("a.out", name), parts)
 
 
-def difference(compute: Compute, changes: Sequence[Change], totals: Sequence[int] = (100_000, 200_000)) -> Difference:
+def difference(compute: Compute, changes: Sequence[DifferenceRow], totals: Sequence[int] = (100_000, 200_000)) -> Difference:
     return Difference("cycles", [None] * len(totals), compute, list(totals), totals[0], list(changes))
 
 
-def names_in_order(compute: Compute, changes: Sequence[Change], first: int = 1) -> list[str | None]:
+def names_in_order(compute: Compute, changes: Sequence[DifferenceRow], first: int = 1) -> list[str | None]:
     found = difference(compute, changes, (100_000,) * len(changes[0].parts))
     return [row.names[1] for row in sorted(changes, key=lambda row: found.order(row, first))]
 

@@ -9,12 +9,12 @@ import pytest
 from perfpy.abi.flags import MISC_SWITCH_OUT
 from perfpy.abi.records import Exit, Namespaces, Switch, SwitchCpuWide
 from perfpy.abi.sample_id import SampleId
+from perfpy.analysis.filters.selection import Selection
 from perfpy.analysis.report.layout import Wanted
 from perfpy.analysis.report.options import ReportOptions
-from perfpy.analysis.selection import Selection
 from perfpy.errors import PerfError
-from perfpy.perfdata.feature_values import CpuCount
-from perfpy.perfdata.features import Feature
+from perfpy.perfdata.container.feature_values import CpuCount
+from perfpy.perfdata.container.features import Feature
 from perfpy.recording import Recording
 from tests.builders.perfdata import PerfDataBuilder
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from perfpy.analysis.report.calltree import CallNode
+from perfpy.analysis.report.call_tree import CallNode
 from perfpy.analysis.report.options import CallGraph
 from perfpy.views.report.callchain_text import ChainWriter, Stem
 

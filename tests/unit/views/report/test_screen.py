@@ -13,7 +13,7 @@ from perfpy.abi.flags import SampleType
 from perfpy.abi.records import Lost
 from perfpy.abi.sample_id import SampleId
 from perfpy.recording import Recording
-from perfpy.symbols.debugfiles import SymbolOptions
+from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.views.report.column_text import TextOptions
 from perfpy.views.report.screen import show_report
 from tests.builders.perfdata import USUAL, PerfDataBuilder, simple_recording, usual_attr

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import perfpy
-from perfpy.perfdata.printfmt import PrintFormatLimit, parse_print_fmt
-from perfpy.perfdata.traceformat import parse_format
-from perfpy.views.script.tracetext import TraceText
-from perfpy.views.script.tracevalues import Runtime
+from perfpy.perfdata.tracepoints.event_format import parse_format
+from perfpy.perfdata.tracepoints.print_format import PrintFormatLimit, parse_print_fmt
+from perfpy.views.script.trace_text import TraceText
+from perfpy.views.script.trace_values import Runtime
 
 SYSTEM = "sys"
 FIELDS = """name: evil

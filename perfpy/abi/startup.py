@@ -1,0 +1,83 @@
+"""`NamedTuple` and `cached_property` for what is loaded to show the header of a recording.
+
+To readers and type checkers they are those of typing and functools; at run
+time the lines below stand for them: importing those two, with re, enum and
+collections behind them, would take longer than the header does.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from functools import cached_property
+    from typing import Any, NamedTuple
+else:
+
+    class _NamedTupleMaker(type):
+        """Makes of the annotations of a class the names of a tuple's places."""
+
+        def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:
+            made = super().__new__(mcs, name, bases, {"__slots__": (), **namespace})
+            fields = tuple(namespace.get("__annotations__", ()))
+            made._fields = made.__match_args__ = fields
+            made._field_defaults = {field: namespace[field] for field in fields if field in namespace}
+            for index, field in enumerate(fields):
+                setattr(made, field, property(lambda self, index=index: self[index]))
+            return made
+
+    class NamedTuple(tuple, metaclass=_NamedTupleMaker):
+        """What it is in typing; the module of a class that is made of it needs `from __future__ import annotations`."""
+
+        def __new__(cls, *args: Any, **named: Any) -> NamedTuple:
+            """The values in order, or by name."""
+            if len(args) != len(cls._fields):
+                args = *args, *cls._rest(len(args), named)
+            if named:
+                raise TypeError(f"{cls.__name__} has no fields {', '.join(named)}, or has them twice")
+            return tuple.__new__(cls, args)
+
+        @classmethod
+        def _rest(cls, count: int, named: dict[str, Any]) -> list[Any]:
+            """The values behind the first `count`, taken out of `named` and the defaults."""
+            if count > len(cls._fields):
+                raise TypeError(f"{cls.__name__} has {len(cls._fields)} fields, {count} are given")
+            try:
+                return [named.pop(field) if field in named else cls._field_defaults[field] for field in cls._fields[count:]]
+            except KeyError as error:
+                raise TypeError(f"{cls.__name__} lacks {error}") from None
+
+        @classmethod
+        def _make(cls, values: Iterable[Any]) -> NamedTuple:
+            return cls(*values)
+
+        def _asdict(self) -> dict[str, Any]:
+            return dict(zip(self._fields, self, strict=True))
+
+        def _replace(self, **changes: Any) -> NamedTuple:
+            return type(self)(**{**self._asdict(), **changes})
+
+        def __getnewargs__(self) -> tuple[Any, ...]:
+            return tuple(self)
+
+        def __repr__(self) -> str:
+            return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._asdict().items())})"
+
+    class cached_property:  # noqa: N801  # its name in functools
+        """A method called once for each instance; the instance's dictionary then has the value in its place."""
+
+        def __init__(self, compute: Callable[[Any], Any]) -> None:
+            self._compute = compute
+            self.__doc__ = compute.__doc__
+
+        def __set_name__(self, owner: type, name: str) -> None:
+            self._name = name
+
+        def __get__(self, instance: object, owner: type | None = None) -> Any:
+            if instance is None:
+                return self
+            value = instance.__dict__[self._name] = self._compute(instance)
+            return value
+
+
+__all__ = ["NamedTuple", "cached_property"]

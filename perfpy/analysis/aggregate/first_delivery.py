@@ -1,0 +1,53 @@
+"""When the first sample of each row was delivered.
+
+What enters: batches of samples, each with its row, in the order of the file.
+What leaves: for each row the moment and the thread of the sample that perf
+would deliver first. So rows can be put in the order in which perf makes them,
+though nobody put the samples in order.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfpy.analysis.samples.sample_view import DeliveryOrder
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfpy.analysis.samples.sample_view import SampleView
+
+_NEVER: Final = ~np.uint64(0)
+
+
+class FirstDelivery:
+    """The first sample of each row: when it is delivered, and of which thread it is."""
+
+    def __init__(self) -> None:
+        self._key, self._time = (np.zeros(0, np.uint64) for _ in range(2))
+        self._ordinal, self._tid = (np.zeros(0, np.int64) for _ in range(2))
+
+    def add(self, ids: NDArray[np.int32], size: int, samples: SampleView) -> None:
+        """See a batch: the row of each sample, `size` rows being known. Its places are behind those of the batches before."""
+        if size > len(self._key):
+            self._grow(max(size, 2 * len(self._key)))
+        key, time, ordinal = samples.delivery
+        rows = np.flatnonzero(key <= self._key[ids])
+        rows = rows[(key[rows] < self._key[ids[rows]]) | (time[rows] < self._time[ids[rows]])]
+        if not len(rows):
+            return
+        rows = rows[np.lexsort((time[rows], key[rows]))[::-1]]  # backwards: the first one is written last
+        where = ids[rows]
+        self._key[where], self._time[where], self._ordinal[where] = key[rows], time[rows], ordinal[rows]
+        self._tid[where] = samples.column("tid")[rows]
+
+    def _grow(self, size: int) -> None:
+        more = size - len(self._key)
+        self._key, self._time = (np.append(values, np.full(more, _NEVER)) for values in (self._key, self._time))
+        self._ordinal, self._tid = (np.append(values, np.zeros(more, np.int64)) for values in (self._ordinal, self._tid))
+
+    def found(self, size: int) -> tuple[DeliveryOrder, NDArray[np.int64]]:
+        """(when, which thread) for the first `size` rows."""
+        return DeliveryOrder(self._key[:size], self._time[:size], self._ordinal[:size]), self._tid[:size]

@@ -1,0 +1,239 @@
+"""The samples of a recording, folded: distinct combinations of what the report asks for, with their sums.
+
+What enters: a recipe, and batches of samples in the order of the file. What
+leaves: `Folded`, one row for each distinct combination of event, dimensions,
+filter mark and callchain, in the order in which they were first delivered.
+Memory grows with what is distinct, not with the number of samples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from perfpy.abi.flags import MISC_GUEST_KERNEL, MISC_GUEST_USER, MISC_KERNEL, MISC_USER
+from perfpy.analysis.aggregate.exact_sums import GroupSums, sum_by
+from perfpy.analysis.aggregate.first_delivery import FirstDelivery
+from perfpy.analysis.samples.callchains import ChainTable, frames_of
+from perfpy.analysis.samples.fingerprints import combined, fingerprint
+from perfpy.analysis.samples.functions import Functions
+from perfpy.analysis.samples.sample_view import DIMENSIONS, PayloadTable, TupleTable
+from perfpy.symbols.interning import IdTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from perfpy.analysis.filters.selection import Selection
+    from perfpy.analysis.samples.sample_view import SampleView
+
+_MODES = {
+    "period_sys": MISC_KERNEL,
+    "period_us": MISC_USER,
+    "period_guest_sys": MISC_GUEST_KERNEL,
+    "period_guest_us": MISC_GUEST_USER,
+}
+#: the sum of samples' shares of the wall clock (perfpy.analysis.samples.parallelism)
+LATENCY = "latency"
+_WEIGHTS = {"weight1": "weight", "weight2": "ins_lat", "weight3": "retire_lat"}
+
+
+@dataclass(eq=False, repr=False)
+class Folded:
+    """Rows of distinct combinations.
+
+    event, filtered, chain (-1: none wanted), tid (of the row's first sample),
+    period, count; dimensions: name -> number of each row; measures: further sums by name.
+    """
+
+    event: NDArray[np.int64]
+    filtered: NDArray[np.bool_]
+    chain: NDArray[np.int64]
+    tid: NDArray[np.int64]
+    period: NDArray[np.int64]
+    count: NDArray[np.int64]
+    dimensions: dict[str, NDArray[np.int64]]
+    measures: dict[str, NDArray[np.int64]]
+
+    def __len__(self) -> int:
+        return len(self.event)
+
+    def take(self, rows: NDArray[Any]) -> Folded:
+        """Some of the rows."""
+        return Folded(
+            self.event[rows],
+            self.filtered[rows],
+            self.chain[rows],
+            self.tid[rows],
+            self.period[rows],
+            self.count[rows],
+            {name: values[rows] for name, values in self.dimensions.items()},
+            {name: values[rows] for name, values in self.measures.items()},
+        )
+
+
+class Recipe(NamedTuple):
+    """What samples are folded by.
+
+    dimensions: names of DIMENSIONS, or "raw"; measures: names of further sums
+    (period_sys ..., weight1 ..., latency); chains: whether callchains are kept;
+    selection: which samples are marked; by_function: whether the locations in one
+    function need not be told apart.
+    """
+
+    dimensions: tuple[str, ...]
+    selection: Selection
+    measures: tuple[str, ...] = ()
+    chains: bool = False
+    by_function: bool = False
+
+    @property
+    def fields(self) -> set[str]:
+        """The sample columns that are needed."""
+        needed = {"tid", "period"} | self.selection.fields()
+        for name in self.dimensions:
+            needed |= {"raw"} if name == "raw" else {*DIMENSIONS[name].fields}
+        if self.chains:
+            needed |= {"callchain", "pid", "cpumode"}
+        return needed | {_WEIGHTS.get(name, "cpumode") for name in self.measures if name != LATENCY}
+
+    @property
+    def fingerprints(self) -> list[str]:
+        """What tells samples apart (perfpy.analysis.samples.fingerprints)."""
+        found = self.selection.mark_fingerprints
+        for name in self.dimensions:
+            found += ["raw"] if name == "raw" else DIMENSIONS[name].fingerprints
+        if self.chains:
+            found = [name for name in found if name != "mode_space"] + ["space", "callchain"]
+        return list(dict.fromkeys(found))
+
+
+def _summand(name: str, samples: SampleView, period: NDArray[np.uint64]) -> NDArray[Any]:
+    if name in _WEIGHTS:
+        return samples.column(_WEIGHTS[name])
+    if name == LATENCY:
+        return samples.column(name)
+    values: NDArray[np.uint64] = np.where(samples.columns["cpumode"] == _MODES[name], period, 0)
+    return values
+
+
+class Profile:
+    """Folds batches into rows.
+
+    Samples are told apart by their fingerprints first; commands, frames and chains
+    are looked up once for all that are alike in these.
+
+    raw: the distinct payloads; chains: the distinct callchains, or None.
+    """
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.raw = PayloadTable()
+        self.chains = ChainTable() if recipe.chains else None
+        self._recipe = recipe
+        self._functions = Functions() if recipe.by_function else None
+        self._kinds, self._row_of_kind = IdTable(), np.zeros(0, np.int32)
+        dense = [True, True, *(name == "raw" or DIMENSIONS[name].dense for name in recipe.dimensions), *([True] if recipe.chains else [])]
+        self._rows = TupleTable(dense)
+        self._first = FirstDelivery()
+        self._period, self._count = GroupSums(), GroupSums()
+        self._measures = {name: GroupSums() for name in recipe.measures}
+
+    def add(self, samples: SampleView) -> NDArray[np.int32]:
+        """Fold one batch; returns the row of each sample, for `ranks`."""
+        rows = self._rows_of(samples)
+        size = len(self._rows)
+        period = samples.period()
+        self._first.add(rows, size, samples)
+        self._count.add(rows, None, size)
+        self._period.add(rows, period, size)
+        for name, measures in self._measures.items():
+            measures.add(rows, _summand(name, samples, period), size)
+        return rows
+
+    def _rows_of(self, samples: SampleView) -> NDArray[np.int32]:
+        if len(self._kinds) > _KINDS_KEPT:
+            self._kinds, self._row_of_kind = IdTable(), np.zeros(0, np.int32)
+        number = combined([samples.event, *(fingerprint(samples, name) for name in self._recipe.fingerprints)])
+        kinds, new = self._kinds.ids_and_new(number)
+        if len(new):
+            found = [self._rows.ids_and_new(self._numbers(samples.take(part)))[0] for part in _parts(new, samples.chains().lengths)]
+            self._row_of_kind = np.concatenate([self._row_of_kind, *found])
+        rows: NDArray[np.int32] = self._row_of_kind[kinds]
+        return rows
+
+    def _numbers(self, samples: SampleView) -> list[NDArray[Any]]:
+        """What the rows of samples are made of, as a column each."""
+        marked = self._recipe.selection.mark(samples)
+        mark = np.zeros(len(samples), np.int32) if marked is None else marked.astype(np.int32)
+        numbers = [samples.event, mark, *(self._dimension(name, samples) for name in self._recipe.dimensions)]
+        if self.chains is not None:
+            frames, counts = frames_of(samples.chains().gathered(), samples.column("pid"), samples.key, samples.symbolizer)
+            numbers.append(self.chains.add(self._told_apart(frames, samples), counts))
+        return numbers
+
+    def _dimension(self, name: str, samples: SampleView) -> NDArray[Any]:
+        if name == "raw":
+            return self.raw.ids(samples.payloads())
+        numbers = DIMENSIONS[name].read(samples)
+        return self._told_apart(numbers, samples) if name == "frame" else numbers
+
+    def _told_apart(self, frames: NDArray[np.int32], samples: SampleView) -> NDArray[np.int32]:
+        return frames if self._functions is None else self._functions.first_frames(frames, samples.symbolizer)
+
+    @cached_property
+    def _order(self) -> NDArray[np.int64]:
+        return self._first.found(len(self._rows))[0].order()
+
+    def ranks(self, rows: NDArray[Any]) -> NDArray[np.int64]:
+        """Where in `folded` the rows that add() returned are."""
+        positions = np.empty(len(self._order), np.int64)
+        positions[self._order] = np.arange(len(positions))
+        found: NDArray[np.int64] = positions[rows]
+        return found
+
+    @cached_property
+    def folded(self) -> Folded:
+        """The rows, in the order in which their first samples are delivered."""
+        size = len(self._rows)
+        event, mark, *rest = self._rows.columns()
+        chain = rest.pop() if self.chains is not None else np.full(size, -1, np.int64)
+        rows = Folded(
+            event,
+            mark.astype(np.bool_),
+            chain,
+            self._first.found(size)[1],
+            self._period.totals(size),
+            self._count.totals(size),
+            dict(zip(self._recipe.dimensions, rest, strict=True)),
+            {name: measures.totals(size) for name, measures in self._measures.items()},
+        )
+        return rows.take(self._order)
+
+    def samples_of_frames(self) -> NDArray[np.int64]:
+        """How many samples hit each frame, by frame id; empty where frames are not among the dimensions."""
+        folded = self.folded
+        frames = folded.dimensions.get("frame")
+        if frames is None or not len(frames):
+            return np.zeros(0, np.int64)
+        return sum_by(frames, folded.count, int(frames.max()) + 1)
+
+
+# so many kinds of samples are remembered: their rows are found again, but memory does not grow with the file
+_KINDS_KEPT = 1 << 18
+# frames of callchains that are looked up at once
+_FRAMES_AT_ONCE = 1 << 16
+
+
+def _parts(rows: NDArray[np.int64], lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """The rows in some parts, none of which has very many frames; lengths: of the chains of all rows."""
+    reach = np.cumsum(lengths[rows])
+    begin, total = 0, int(reach[-1])
+    while begin < len(rows):
+        done = int(reach[begin - 1]) if begin else 0
+        end = len(rows) if total - done <= _FRAMES_AT_ONCE else max(begin + 1, int(np.searchsorted(reach, done + _FRAMES_AT_ONCE)))
+        yield rows[begin:end]
+        begin = end

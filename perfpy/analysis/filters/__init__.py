@@ -1,0 +1,1 @@
+"""Which samples count: by task, CPU, symbol, time, and from one event to another."""

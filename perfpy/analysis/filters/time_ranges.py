@@ -1,0 +1,126 @@
+"""`--time`: which times of a recording are looked at.
+
+What enters: the option's text and the times of the first and last sample.
+What leaves: TimeRanges. The language is perf-script(1)'s: `start,stop` in
+seconds, either may be missing; several, parted by blanks; `A%/N` for the Nth
+slice of A per cent; `A%-B%`; several of these, parted by commas; `A%`, alone,
+for the first A per cent.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from perfpy.errors import PerfError, UsageError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfpy.recording import Recording
+
+_SECOND: Final = 1_000_000_000
+_END_OF_TIME: Final = (1 << 63) - 1
+_TIMES: Final = "say START,STOP in seconds (one may be left out) or shares such as 10%-20% or 10%/2"
+_STAMP: Final = r"\s*(\d+)(?:\.(\d*))?\s*\Z"
+_SLICE: Final = r"\s*(\d+(?:\.\d+)?)%/(\d+)\s*\Z"
+_SHARE: Final = r"[^,/-]*%\Z"
+_SPAN: Final = r"\s*(\d+(?:\.\d+)?)%-(\d+(?:\.\d+)?)%\s*\Z"
+
+
+class TimeRanges(NamedTuple):
+    """(start, end) pairs in ns; 0 stands for an open end of a single one. Samples without time are always in."""
+
+    ranges: tuple[tuple[int, int], ...]
+
+    def mask(self, times: NDArray[Any]) -> NDArray[Any]:
+        """Which of the times are in."""
+        # numpy is loaded here only: the language is parsed before any file is read
+        import numpy as np
+
+        if len(self.ranges) == 1:
+            start, end = self.ranges[0]
+            kept = (times >= np.uint64(start)) & ((times <= np.uint64(end)) if end else True)
+            single: NDArray[Any] = kept | (times == 0)
+            return single
+        inside = np.zeros(len(times), bool)
+        for number, (start, end) in enumerate(self.ranges):
+            last = number == len(self.ranges) - 1
+            inside |= (times >= np.uint64(start)) & ((times <= np.uint64(end)) if last else (times < np.uint64(end)))
+        return inside
+
+
+def parse_time_ranges(text: str, first: int, last: int, *, relative: bool = False) -> TimeRanges:
+    """The ranges that an option asks for.
+
+    first, last: times of the first and the last sample (ns); relative: times
+    in the text count from the first sample (--reltime). Raises UsageError.
+    """
+    try:
+        if re.match(_SHARE, text):
+            pairs = [_percent(f"{text}/1", first, last)]
+        elif "%" in text:
+            pairs = [_percent(part, first, last) for part in text.split(",")]
+        else:
+            pairs = [_pair(part) for part in text.split()]
+            if relative:
+                pairs = [(start + first, end + first if end else last) for start, end in pairs]
+    except ValueError:
+        raise UsageError(f"Invalid time string '{text}'; {_TIMES}") from None
+    if not pairs or any(end and start > end for start, end in pairs):
+        raise UsageError(f"Invalid time string '{text}'; {_TIMES}")
+    if len(pairs) > 1 and (any(not start or not end for start, end in pairs) or any(a[1] > b[0] for a, b in itertools.pairwise(pairs))):
+        raise UsageError(f"Invalid time string '{text}': several ranges need a start and an end each, in order")
+    return TimeRanges(tuple(pairs))
+
+
+def ranges_of(recording: Recording, text: str, *, relative: bool = False) -> TimeRanges:
+    """The ranges that an option asks for of a recording: shares are of the time from its first sample to its last.
+
+    Raises PerfError where these are not known.
+    """
+    extent = recording.header.get("sample_time")
+    survey = recording.data.survey
+    first, last = (extent.first, extent.last) if extent is not None else (survey.first, survey.last)
+    if ("%" in text or relative) and not last:
+        raise PerfError(f"{recording.path}: its samples do not say when they were taken: leave --time out, or record with --timestamp")
+    return parse_time_ranges(text, first, last, relative=relative)
+
+
+def _pair(text: str) -> tuple[int, int]:
+    start, comma, end = text.partition(",")
+    if not comma:
+        raise ValueError(text)
+    return _stamp(start), _stamp(end)
+
+
+def _stamp(text: str) -> int:
+    """Seconds with a fraction, in ns; 0 for nothing."""
+    if not text:
+        return 0
+    match = re.match(_STAMP, text)
+    if match is None:
+        raise ValueError(text)
+    return min(int(match[1]) * _SECOND + int((match[2] or "").ljust(9, "0")[:9]), _END_OF_TIME)
+
+
+def _percent(text: str, first: int, last: int) -> tuple[int, int]:
+    part, extent = re.match(_SLICE, text), re.match(_SPAN, text)
+    if part:
+        share = float(part[1]) / 100
+        begin, end = share * (int(part[2]) - 1), share * int(part[2])
+    elif extent:
+        begin, end = float(extent[1]) / 100, float(extent[2]) / 100
+    else:
+        raise ValueError(text)
+    if not 0 <= begin <= 1 or not 0 <= end <= 1 + 1e-9 or begin > end:
+        raise ValueError(text)
+    total = last - first
+    start_time, end_time = first + _rounded(begin * total), first + _rounded(end * total)
+    # but for the last one, the slices do not share their ends
+    return start_time, end_time - 1 if end_time > start_time and end_time != last else end_time
+
+
+def _rounded(value: float) -> int:
+    return int(value + 0.5)

@@ -1,0 +1,199 @@
+"""Counts of a file that `stat record` wrote -> tallies, as if they were counted now.
+
+What enters: a PerfData with STAT records. What leaves: the events, and round
+by round their cells, summed in any way; the topology is the recorded machine's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perfpy.abi import cpu_map
+from perfpy.abi.user_records import CpuMap, EventUpdate, Stat, StatConfig, StatRound, ThreadMap
+from perfpy.counts.aggregation import Aggregation, CountedEvent, CounterCell, Grouping, aggregate
+from perfpy.counts.comparison import Runs
+from perfpy.counts.tally import RunTimes, Tally
+from perfpy.errors import BadPerfData, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from perfpy.counts.aggregation import CountRow
+    from perfpy.perfdata.reader import PerfData
+
+_TERM_AGGREGATION, _TERM_INTERVAL, _TERM_SCALE = 0, 1, 2
+_ROUND_FINAL: Final = 1
+_UNIT, _SCALE, _NAME = 0, 1, 2
+_NS_PER_MS: Final = 1_000_000
+_ANY: Final = -1
+
+_Cells = dict[CountedEvent, list[CounterCell]]
+
+
+class RecordedCounts:
+    """The counts of one file.
+
+    events: in the file's order; command: what was measured; cpus, threads:
+    the maps that the counters were opened on. Raises BadPerfData for a file
+    without counts.
+    """
+
+    def __init__(self, data: PerfData) -> None:
+        self._data = data
+        self.events = [CountedEvent(event.name, event.attr) for event in data.events]
+        for event, recorded in zip(self.events, data.events, strict=True):
+            event.leader = self.events[recorded.leader]
+            event.leader.group_size += event.leader is not event
+        self._by_id = {ident: event for event, recorded in zip(self.events, data.events, strict=True) for ident in recorded.ids}
+        self.cpus: tuple[int, ...] = (_ANY,)
+        self.threads: tuple[tuple[int, str], ...] = ()
+        self.mode = Aggregation.GLOBAL
+        self.interval_ms = 0
+        self.scale = True
+        self._rounds = list(self._read())
+        if not self._rounds:
+            raise BadPerfData(data.path, "there are no counts in it", remedy="perfpy stat record writes such files")
+        for event in self.events:  # one that the machine did not have has no counters
+            event.supported = any(cells[event] for _, cells in self._rounds)
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The command line of the recording; ("pipe",) where the file does not say."""
+        return tuple(self._data.features.get("cmdline") or ("pipe",))
+
+    def _read(self) -> Iterator[tuple[StatRound, _Cells]]:
+        cells: _Cells = {event: [] for event in self.events}
+        for side in self._data.side_band():
+            record = side.record
+            if isinstance(record, Stat):
+                self._see_count(record, cells)
+            elif isinstance(record, StatRound):
+                yield record, cells
+                cells = {event: [] for event in self.events}
+            elif isinstance(record, StatConfig | EventUpdate | ThreadMap | CpuMap):
+                self._see_setting(record)
+
+    def _see_count(self, record: Stat, cells: _Cells) -> None:
+        event = self._by_id.get(record.id)
+        if event is None:
+            raise BadPerfData(self._data.path, f"a count of the unknown event id {record.id}")
+        cpu = record.cpu - (1 << 32) if record.cpu >> 31 else record.cpu
+        cells[event].append(CounterCell(cpu, record.thread, record.value, record.enabled, record.running))
+
+    def _see_setting(self, record: StatConfig | EventUpdate | ThreadMap | CpuMap) -> None:
+        if isinstance(record, ThreadMap):
+            self.threads = tuple(record.threads)
+        elif isinstance(record, CpuMap):
+            self.cpus = tuple(record.cpus)
+        elif isinstance(record, StatConfig):
+            terms = dict(record.terms)
+            known = {mode.value: mode for mode in Aggregation}
+            self.mode = known.get(terms.get(_TERM_AGGREGATION, 1), Aggregation.GLOBAL)
+            self.interval_ms = terms.get(_TERM_INTERVAL, 0)
+            self.scale = bool(terms.get(_TERM_SCALE, 1))
+        else:
+            self._update(record)
+
+    def _update(self, record: EventUpdate) -> None:
+        event = self._by_id.get(record.id)
+        if event is None:
+            return
+        if record.type == _UNIT:
+            event.unit = str(record.value)
+        elif record.type == _SCALE and isinstance(record.value, float):
+            event.scale = record.value
+        elif record.type == _NAME:
+            event.name = str(record.value)
+
+    # -- results ---------------------------------------------------------------
+
+    def grouping(self, mode: Aggregation | None, cache_level: int | None = None) -> Grouping:
+        """How to sum: as asked for, or as the recording did. Raises UsageError where the file has no CPUs to tell apart."""
+        mode = mode or self.mode
+        if mode is Aggregation.GLOBAL:
+            return Grouping.everything()
+        if mode is Aggregation.THREAD:
+            self._require_listed("thread", range(len(self.threads)))
+            return Grouping.by_thread([(comm, pid) for pid, comm in self.threads])
+        if self.cpus == (_ANY,):
+            raise UsageError("the recording followed tasks, not CPUs: record with -a or -C to tell CPUs apart")
+        self._require_listed("cpu", self.cpus)
+        if mode is Aggregation.NONE:
+            return Grouping.by_cpu(self.cpus)
+        return Grouping.by_part(mode, {cpu: self._part(mode, cpu, cache_level) for cpu in self.cpus})
+
+    def _require_listed(self, what: str, listed: Iterable[int]) -> None:
+        """What counts are told apart by, the file must list. what: a field of CounterCell. Raises BadPerfData."""
+        counted = {getattr(cell, what) for _, cells in self._rounds for its_cells in cells.values() for cell in its_cells}
+        if strange := counted.difference(listed):
+            reason = f"counts of {what} {min(strange)}, which the file does not list"
+            raise BadPerfData(self._data.path, reason, remedy="--per-socket, -A and their like need such a list")
+
+    def _part(self, mode: Aggregation, cpu: int, cache_level: int | None) -> tuple[int, ...]:
+        if mode is Aggregation.NODE:
+            nodes = self._data.features.get("numa_topology") or ()
+            return (next((node.node for node in nodes if cpu in _cpus(node.cpus)), 0),)
+        topology = self._data.features.get("cpu_topology")
+        cpus_of_topology = topology.cpus if topology else ()
+        core, socket, die = cpus_of_topology[cpu] if 0 <= cpu < len(cpus_of_topology) else (cpu, 0, 0)
+        if mode is Aggregation.SOCKET:
+            return (socket,)
+        if mode is Aggregation.CACHE:
+            return (socket, die or 0, *self._cache(cpu, cache_level))
+        more = {Aggregation.DIE: (), Aggregation.CLUSTER: (0,), Aggregation.CORE: (0, core)}[mode]
+        return (socket, die or 0, *more)
+
+    def _cache(self, cpu: int, level: int | None) -> tuple[int, int]:
+        found = (level or 0, -1)
+        for cache in self._data.features.get("cache") or ():
+            shared = _cpus(cache.map)
+            if cpu in shared and (cache.level == level or (level is None and cache.level > found[0])):
+                found = (cache.level, min(shared))
+        return found
+
+    def tallies(self, grouping: Grouping) -> Iterator[Tally]:
+        """A tally a round: each interval, and each result."""
+        before: dict[CountedEvent, dict[tuple[int, int], CounterCell]] = {event: {} for event in self.events}
+        for record, cells in self._rounds:
+            final = record.type == _ROUND_FINAL
+            rows = self._rows(cells if final else _since(before, cells), grouping)
+            yield Tally(
+                self.events,
+                rows,
+                grouping,
+                wall_ns=record.time if final else self.interval_ms * _NS_PER_MS,
+                times=RunTimes((record.time,)) if final else None,
+                timestamp=None if final else record.time,
+                summary=final and bool(self.interval_ms),
+            )
+
+    def _rows(self, cells: _Cells, grouping: Grouping) -> dict[CountedEvent, list[CountRow]]:
+        return {event: aggregate(event, its_cells, grouping, scale=self.scale) for event, its_cells in cells.items()}
+
+    def runs(self, name: str) -> Runs:
+        """Each result of the file as one run, for a comparison; of intervals alone the last, whose counts are since the start."""
+        runs = Runs(name)
+        everything = Grouping.everything()
+        results = [(record, cells) for record, cells in self._rounds if record.type == _ROUND_FINAL]
+        for record, cells in results or self._rounds[-1:]:
+            rows = [its_rows[0] for its_rows in self._rows(cells, everything).values()]
+            runs.add(record.time, {row.event.name: (row.event.unit, row.amount) for row in rows if row.counted})
+        return runs
+
+
+def _since(before: dict[CountedEvent, dict[tuple[int, int], CounterCell]], cells: _Cells) -> _Cells:
+    """Counts since the round before."""
+    found = {}
+    for event, its_cells in cells.items():
+        last = before[event]
+        found[event] = [cell.since(last[cell.cpu, cell.thread]) if (cell.cpu, cell.thread) in last else cell for cell in its_cells]
+        before[event] = {(cell.cpu, cell.thread): cell for cell in its_cells}
+    return found
+
+
+def _cpus(text: str) -> list[int]:
+    """The CPUs of a list such as 0-3,8; none where it is no list."""
+    try:
+        return cpu_map.listed(text)
+    except ValueError:
+        return []

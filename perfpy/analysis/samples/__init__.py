@@ -1,0 +1,1 @@
+"""One batch of samples as numbers: its view, locations, callchains, fingerprints."""

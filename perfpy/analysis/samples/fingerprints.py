@@ -1,0 +1,132 @@
+"""What tells samples apart, as numbers: equal where two samples are alike in that respect.
+
+What enters: a batch of samples (perfpy.analysis.samples.sample_view.SampleView). What
+leaves: 64-bit numbers, one a sample. They are made from what the recording
+has, before anything is looked up: so samples can be counted first, and
+symbols, commands and mappings be looked up once for all that are alike.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfpy.abi.columns import Ragged, Slices
+from perfpy.abi.flags import MISC_KERNEL
+from perfpy.symbols.interning import IdTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from perfpy.analysis.samples.sample_view import SampleView
+
+# odd and without a pattern, so that sums of products with them are alike by accident once in 2^60 pairs
+_MIX: Final = np.uint64(0x9E3779B97F4A7C15)
+_BASE: Final = 0xD1342543DE82EF95
+_HALF: Final = np.uint64(32)
+_FIRST_POWERS: Final = 1 << 10
+
+
+class _Powers:
+    """The powers of an odd number modulo 2^64, and of its inverse."""
+
+    def __init__(self, base: int) -> None:
+        self._bases = base, pow(base, -1, 1 << 64)
+        self._found = [np.zeros(0, np.uint64)] * 2
+
+    def upto(self, size: int) -> list[NDArray[np.uint64]]:
+        """At least the first `size` powers of both."""
+        if size > len(self._found[0]):
+            size = max(_FIRST_POWERS, 1 << (size - 1).bit_length())
+            self._found = [np.multiply.accumulate(np.full(size, base, np.uint64)) for base in self._bases]
+        return self._found
+
+
+_powers = _Powers(_BASE)
+
+
+def combined(columns: Sequence[NDArray[np.generic]]) -> NDArray[np.uint64]:
+    """One number a row for several columns of integers; rows that differ in any have different ones."""
+    powers = _powers.upto(len(columns) + 1)[0]
+    total = np.zeros(len(columns[0]), np.uint64)
+    for column, power in zip(columns, powers[1:], strict=False):
+        total += column.astype(np.uint64) * power
+    return total
+
+
+def row_fingerprints(rows: Ragged | Slices) -> NDArray[np.uint64]:
+    """A number for the elements of each row.
+
+    A polynomial of the elements, taken over all words at once: the sum from
+    the row's begin to its end, divided by the power at its begin.
+    """
+    if isinstance(rows, Slices) and not rows.words.dtype.isnative:
+        rows = rows.gathered()
+    if isinstance(rows, Slices):
+        values, starts, lengths = rows.words, rows.starts, rows.lengths
+    else:
+        values, starts, lengths = rows.values, rows.offsets[:-1], rows.lengths
+    powers, inverses = _powers.upto(len(values) + 1)
+    running = np.zeros(len(values) + 1, np.uint64)
+    np.cumsum(values * powers[: len(values)], out=running[1:])  # wraps around, and the differences are right all the same
+    found: NDArray[np.uint64] = (running[starts + lengths] - running[starts]) * inverses[starts] + lengths.astype(np.uint64) * _MIX
+    # combined() takes sums of powers, too: there must be nothing left of these
+    return (found ^ found >> _HALF) * _MIX
+
+
+class TaskStates:
+    """What the tasks of a batch's samples were at their moments, found once for each task and moment."""
+
+    def __init__(self, samples: SampleView) -> None:
+        self._timeline = samples.timeline
+        pid, tid = (samples.column(name).astype(np.uint32).astype(np.uint64) for name in ("pid", "tid"))
+        rank = samples.timeline.ranks(samples.key)
+        moment = (pid << _HALF | tid) ^ rank.astype(np.uint64) * _MIX
+        # samples of one task often follow each other
+        fresh = np.ones(len(moment), np.bool_)
+        np.not_equal(moment[1:], moment[:-1], out=fresh[1:])
+        begins = np.flatnonzero(fresh)
+        ids, new = IdTable().ids_and_new(moment[begins])
+        self._of_sample = np.repeat(ids, np.diff(np.append(begins, len(moment))))
+        first = begins[new]
+        self._pid, self._tid, self._rank = pid[first], tid[first], rank[first]
+
+    def comm(self) -> NDArray[np.int64]:
+        """Equal for threads of one comm."""
+        return self._timeline.comm_states(self._tid, self._rank)[self._of_sample]
+
+    def mode_space(self, cpumode: NDArray[np.uint8]) -> NDArray[np.int64]:
+        """Equal where an address of the sample's own mode means the same."""
+        kernel = self._timeline.kernel_states(self._rank)[self._of_sample]
+        user = self._timeline.space_states(self._pid, self._rank)[self._of_sample]
+        return np.where(cpumode == MISC_KERNEL, kernel, user).astype(np.int64)
+
+    def space(self) -> NDArray[np.int64]:
+        """Equal where every address means the same."""
+        kernel, user = self._timeline.kernel_states(self._rank), self._timeline.space_states(self._pid, self._rank)
+        return (kernel.astype(np.int64) << 32 | user)[self._of_sample]
+
+
+def _payload_fingerprints(samples: SampleView) -> NDArray[np.uint64]:
+    return row_fingerprints(samples.payloads())
+
+
+def _chain_fingerprints(samples: SampleView) -> NDArray[np.uint64]:
+    return row_fingerprints(samples.chains())
+
+
+_FINGERPRINTS: Final[dict[str, Callable[[SampleView], NDArray[np.generic]]]] = {
+    "comm": lambda samples: samples.tasks.comm(),
+    "mode_space": lambda samples: samples.tasks.mode_space(samples.columns["cpumode"]),
+    "space": lambda samples: samples.tasks.space(),
+    "callchain": _chain_fingerprints,
+    "raw": _payload_fingerprints,
+}
+
+
+def fingerprint(samples: SampleView, name: str) -> NDArray[np.generic]:
+    """One fingerprint: comm, mode_space, space, callchain, raw, or a column."""
+    return _FINGERPRINTS[name](samples) if name in _FINGERPRINTS else samples.column(name)

@@ -1,0 +1,204 @@
+"""Locations in code as arrays: what the symbolizer knows of each frame, in the order in which perf sorts.
+
+What enters: a resolved Symbolizer. What leaves: `Locations`, columns over its
+frames. A frame can be met in several roles: as the location of a sample, and as
+an entry of a callchain. They differ where there is no symbol: perf shows the
+address within the file for the one and the address in memory for the other;
+and an entry that no mapping holds is shown at the level of the mapped entry
+before it, or of the sample. So a location is a frame id times four, plus its role.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfpy.abi.columns import distinct
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfpy.symbols.symbolizer import Symbolizer
+
+Int64 = NDArray[np.int64]
+NOWHERE = -1
+
+ROLE_BITS = 2
+ROLES = 1 << ROLE_BITS
+OF_SAMPLE, OF_CHAIN, OF_CHAIN_IN_KERNEL, OF_CHAIN_IN_USER = range(ROLES)
+_LEVELS = {OF_CHAIN_IN_KERNEL: "k", OF_CHAIN_IN_USER: "."}
+
+
+def sample_locations(frames: NDArray[Any]) -> Int64:
+    """Frames as the locations of samples."""
+    return frames.astype(np.int64) << ROLE_BITS
+
+
+def chain_locations(frames: NDArray[Any], roles: NDArray[np.uint8] | np.uint8) -> Int64:
+    """Frames as entries of callchains, in one of the roles of such."""
+    return frames.astype(np.int64) << ROLE_BITS | roles
+
+
+def ranks(*columns: NDArray[Any]) -> Int64:
+    """Dense ranks (from 0) of rows by several columns, the first the most important; equal rows share one."""
+    if not len(columns[0]):
+        return np.zeros(0, np.int64)
+    order = np.lexsort(columns[::-1])
+    fresh = np.zeros(len(order), np.bool_)
+    for column in columns:
+        ordered = column[order]
+        fresh[1:] |= ordered[1:] != ordered[:-1]
+    found = np.empty(len(order), np.int64)
+    found[order] = np.cumsum(fresh)
+    return found
+
+
+def name_ranks(names: Sequence[str]) -> Int64:
+    """Dense ranks of strings by their bytes, as strcmp has it."""
+    keys = [name.encode(errors="surrogateescape") for name in names]
+    rank = {key: number for number, key in enumerate(sorted(set(keys)))}
+    return np.array([rank[key] for key in keys], np.int64)
+
+
+class Locations:
+    """The frames of a symbolizer as arrays indexed by frame id.
+
+    ip: address in memory; address: as perf keeps it for a sample, relative to
+    the file; dso, symbol: ids, NOWHERE where there is none; level: 'k', '.' ...
+    long_names: whether DSOs go by their paths (perf report -v). listed: files
+    of the recording's build-id table, which perf meets before all others.
+    """
+
+    def __init__(self, symbolizer: Symbolizer, *, long_names: bool = False, listed: Sequence[str] = ()) -> None:
+        symbolizer.resolve()
+        table = symbolizer.frames
+        self.ip: NDArray[np.uint64] = table.ip
+        self.address: NDArray[np.uint64] = table.address
+        self.dso: NDArray[np.int32] = table.dso
+        self.symbol: NDArray[np.int32] = table.symbol
+        self.level: NDArray[np.uint8] = table.level
+        self.map_start: NDArray[np.uint64] = table.map_start
+        self.map_end: NDArray[np.uint64] = table.map_end
+        self.dsos = symbolizer.dsos
+        self.origin = symbolizer.origin
+        self.symbols = symbolizer.symbols
+        self.dso_names = [dso.long_name if long_names else dso.short_name for dso in self.dsos]
+        self._dso_rank = np.append(name_ranks(self.dso_names), len(self.dso_names))
+        first = {name: number for number, name in enumerate(listed)}
+        met = [first.get(dso.name, len(first) + number) for number, dso in enumerate(self.dsos)]
+        self._dso_met = np.array([*met, NOWHERE], np.int64)
+        count = len(self.symbols)
+        self._symbol_start = np.array([self.symbols.start(number) for number in range(count)] + [0], np.uint64)
+        self._symbol_end = np.array([self.symbols.end(number) for number in range(count)] + [0], np.uint64)
+        self._symbol_dso = np.array([self.symbols.dso(number) for number in range(count)], np.int64)
+
+    def dso_ranks(self, locations: Int64) -> Int64:
+        """Ranks of the DSOs by name, files without a name last."""
+        rank: Int64 = self._dso_rank[self.dso[locations >> ROLE_BITS]]
+        return rank
+
+    def shown_address(self, locations: Int64) -> NDArray[np.uint64]:
+        """What perf keeps as the location's address: relative to the file for samples, in memory for callchains."""
+        frames = locations >> ROLE_BITS
+        shown: NDArray[np.uint64] = np.where(locations & (ROLES - 1) != OF_SAMPLE, self.ip[frames], self.address[frames])
+        return shown
+
+    def symbol_ranks(self, locations: Int64) -> Int64:
+        """Ranks by which two locations are the same function: DSO name, then symbol start and end, or the bare address."""
+        symbol = self.symbol[locations >> ROLE_BITS]
+        # functions come first, and are few: the rank of each is found once
+        of_symbol = np.append(ranks(self._dso_rank[self._symbol_dso], self._symbol_start[:-1].view(np.int64), self._symbol_end[:-1]), 0)
+        found: Int64 = of_symbol[symbol]
+        unnamed = np.flatnonzero(symbol < 0)
+        bare = self.shown_address(locations[unnamed]).view(np.int64)
+        found[unnamed] = len(of_symbol) + np.searchsorted(distinct(bare), bare)
+        return found
+
+    def symbol_name_ranks(self, locations: Int64) -> Int64:
+        """Ranks by symbol name, locations without one last (and equal)."""
+        symbol = self.symbol[locations >> ROLE_BITS]
+        present = np.zeros(len(self.symbols) + 1, np.bool_)
+        present[symbol] = True
+        numbers = np.flatnonzero(present[:-1])
+        rank = np.full(len(present), len(numbers), np.int64)
+        rank[numbers] = name_ranks([self.symbols.name(number) for number in numbers.tolist()])
+        found: Int64 = rank[symbol]
+        return found
+
+    def chain_ranks(self, *, by_address: bool = False) -> Int64:
+        """For every frame: its class as an entry of a callchain.
+
+        Frames of one function share a class (with by_address: frames of one
+        address). Smaller numbers come first among equal siblings in a tree:
+        perf's order there is that of its objects in memory, which grows with
+        the order in which DSOs were met, and is shown backwards.
+        """
+        symbol = self.symbol
+        named = (symbol >= 0) & (not by_address)
+        # beside addresses without a function, functions stand where they are in memory: with the bias that their file had first
+        bias = np.zeros(len(self.dsos) + 1, np.uint64)
+        bias[self.dso[::-1]] = (self.ip - self.address)[::-1]
+        start = np.where(named, self._symbol_start[symbol] + bias[self.dso], self.ip)
+        return ranks(-self._dso_met[self.dso], ~start, ~named)
+
+    def level_roles(self) -> NDArray[np.uint8]:
+        """For every frame: the role at its level that it gives to entries after it; OF_CHAIN for other levels."""
+        roles = np.full(256, OF_CHAIN, np.uint8)
+        for role, letter in _LEVELS.items():
+            roles[ord(letter)] = role
+        given: NDArray[np.uint8] = roles[self.level]
+        return given
+
+    def level_of(self, location: int) -> str:
+        """The letter of a location: k for the kernel, . for user code ..."""
+        return _LEVELS.get(location & (ROLES - 1)) or chr(self.level[location >> ROLE_BITS])
+
+    def levels_of(self, locations: Int64) -> NDArray[np.uint8]:
+        """As level_of, of many locations: the letters' numbers."""
+        roles = locations & (ROLES - 1)
+        levels: NDArray[np.uint8] = self.level[locations >> ROLE_BITS]
+        for role, letter in _LEVELS.items():
+            levels[roles == role] = ord(letter)
+        return levels
+
+    def size(self, symbol: int) -> int:
+        """The length of a symbol in bytes."""
+        return int(self._symbol_end[symbol] - self._symbol_start[symbol])
+
+    def symbol_bounds(self, symbols: NDArray[Any]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """First address and end of symbols, relative to their files."""
+        return self._symbol_start[symbols], self._symbol_end[symbols]
+
+    def symbol_start(self, symbol: int) -> int:
+        """The first address of a symbol, relative to its file."""
+        return int(self._symbol_start[symbol])
+
+    def name(self, frame: int) -> str:
+        """The symbol's name, or "" where there is none."""
+        symbol = int(self.symbol[frame])
+        return self.symbols.name(symbol) if symbol >= 0 else ""
+
+    def name_in_memory(self, frame: int) -> str:
+        """The symbol's name; of data, which is touched at many locations, with the offset in it."""
+        symbol = int(self.symbol[frame])
+        if symbol < 0 or not self.symbols.is_data(symbol):
+            return self.name(frame)
+        return f"{self.symbols.name(symbol)}+{int(self.address[frame] - self._symbol_start[symbol]):#x}"
+
+    def dso_name(self, frame: int) -> str:
+        """The name of the frame's DSO as perf report prints it."""
+        dso = int(self.dso[frame])
+        return self.dso_names[dso] if dso >= 0 else "[unknown]"
+
+    def dso_names_of(self, frames: NDArray[Any]) -> list[str]:
+        """As dso_name, of many frames."""
+        names = [*self.dso_names, "[unknown]"]  # the last for NOWHERE
+        return [names[number] for number in self.dso[frames].tolist()]
+
+    def memory_address(self, location: int) -> int:
+        """The address in memory of a location, as perf computes it back from the address that it keeps."""
+        frame = location >> ROLE_BITS
+        bias = int(self.ip[frame]) - int(self.address[frame])
+        return (int(self.shown_address(np.array([location]))[0]) + bias) % (1 << 64)

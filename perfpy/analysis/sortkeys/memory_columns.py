@@ -1,0 +1,101 @@
+"""Sort keys of memory accesses: what was touched, and where it was served from.
+
+As perfpy.analysis.sortkeys.key_columns; the numbers are frame ids of the data's address,
+or the data_src word (union perf_mem_data_src in perf_event.h).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfpy.analysis.samples.locations import Int64, ranks, sample_locations
+from perfpy.analysis.sortkeys.key_columns import UNNAMED_WIDTH, KeyColumn, KeyContext, MemoryWords, byte_width, symbol_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_LEVEL_WIDTH = len("[k] ")
+_ADDRESS_WIDTH = 18
+_LINE = 64  # bytes of a cache line
+
+
+def data_symbol(context: KeyContext, frames: Int64) -> KeyColumn:
+    """The data that was touched."""
+    return _by_address(context, frames, lambda frame: int(context.locations.ip[frame]))
+
+
+def code_symbol(context: KeyContext, frames: Int64) -> KeyColumn:
+    """The instruction that touched it."""
+    return _by_address(context, frames, lambda frame: int(context.locations.ip[frame]))
+
+
+def cache_line(context: KeyContext, frames: Int64) -> KeyColumn:
+    """The cache line that was touched; where nothing is mapped, with an X."""
+    known = context.locations
+    column = _by_address(context, frames, lambda frame: int(known.address[frame]) & -_LINE)
+
+    def text(i: int) -> str:
+        said = column.text(i)
+        return said if known.dso[frames[i]] >= 0 else f"[X]{said[3:]}"
+
+    return column._replace(text=text, wide=lambda i: column.wide(i) + int(known.symbol[frames[i]] >= 0))
+
+
+def _by_address(context: KeyContext, frames: Int64, shown: Callable[[int], int]) -> KeyColumn:
+    known = context.locations
+    locations = sample_locations(frames)
+    addresses = np.array([shown(frame) for frame in frames.tolist()], np.uint64)
+    rank = ranks(addresses.view(np.int64))
+
+    def wide(i: int) -> int:
+        if known.symbol[frames[i]] < 0:
+            return UNNAMED_WIDTH
+        return byte_width(known.name(int(frames[i]))) + _LEVEL_WIDTH + _ADDRESS_WIDTH
+
+    unnamed = known.symbol[frames] < 0
+    return KeyColumn(rank, rank, lambda i: symbol_text(known, int(locations[i]), int(addresses[i])), wide, unnamed=unnamed)
+
+
+def dso(context: KeyContext, frames: Int64) -> KeyColumn:
+    """The file that holds the data; names fall, as perf has it."""
+    known = context.locations
+    rank = ranks(-known.dso_ranks(sample_locations(frames)))
+
+    def wide(i: int) -> int:
+        return byte_width(known.dso_name(int(frames[i]))) if known.dso[frames[i]] >= 0 else context.unnamed_dso_width
+
+    return KeyColumn(rank, rank, lambda i: known.dso_name(int(frames[i])), wide)
+
+
+def physical(_context: KeyContext, values: Int64) -> KeyColumn:
+    """The physical address of the data."""
+    rank = ranks(values)
+
+    def text(i: int) -> str:
+        address = int(values.view(np.uint64)[i])
+        return f"[.] {'0x' if address else ''}{address:016x}"
+
+    return KeyColumn(rank, rank, text)
+
+
+def _part(shift: int, bits: int, word: Callable[[MemoryWords, int], str]) -> Callable[[KeyContext, Int64], KeyColumn]:
+    """A key over one part of data_src: compared as a number, worded as perf words it."""
+
+    def column(context: KeyContext, values: Int64) -> KeyColumn:
+        rank = ranks(values >> shift & (1 << bits) - 1)
+
+        def text(i: int) -> str:
+            return word(context.memory, int(values.view(np.uint64)[i])) if context.memory else "N/A"
+
+        return KeyColumn(rank, rank, text)
+
+    return column
+
+
+level = _part(5, 14, lambda memory, data_src: memory.level_text(data_src))
+snoop = _part(19, 5, lambda memory, data_src: memory.snoop_text(data_src))
+locked = _part(24, 2, lambda memory, data_src: memory.lock_text(data_src))
+tlb = _part(26, 7, lambda memory, data_src: memory.tlb_text(data_src))
+blocked = _part(40, 3, lambda memory, data_src: memory.block_text(data_src))

@@ -1,0 +1,106 @@
+"""The fields of tracepoints as sort keys: perf's `-s prev_comm`, `-s sched_switch.next_pid`, `-s trace_fields`.
+
+What enters: a word of -s or -F, the events and their formats. What leaves: a
+SortKey for each field that is meant. A field belongs to one event; the rows of
+all others have nothing there, nor is its column shown with them.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfpy.abi.byteorder import as_number
+from perfpy.abi.flags import PerfType
+from perfpy.analysis.sortkeys.key_columns import KeyColumn, KeyContext, byte_width
+from perfpy.analysis.sortkeys.names import ColumnCell, SortKey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from perfpy.analysis.samples.locations import Int64
+    from perfpy.perfdata.container.events import FileEvent
+    from perfpy.perfdata.tracepoints.event_format import EventFormat, TraceField
+
+_TYPE_BYTES = 2
+_ALL = "trace_fields"
+
+
+def field_keys(token: str, events: Sequence[FileEvent], formats: Mapping[int, EventFormat], *, raw: bool, endian: str) -> list[SortKey]:
+    """The keys that a word means; none if it names no field.
+
+    token: FIELD, EVENT.FIELD or EVENT.*, each with /raw behind it for the bare
+    number; raw: all are meant so; endian: of the recording.
+    """
+    token, _, option = token.partition("/")
+    event_name, dot, field_name = token.rpartition(".")
+    found = []
+    for event in events:
+        if event.attr.type != PerfType.TRACEPOINT or event.attr.config not in formats or (dot and not _is_meant(event_name, event)):
+            continue
+        tracepoint = formats[event.attr.config]
+        common = () if field_name in (_ALL, "*") else tracepoint.common_fields
+        fields = [field for field in (*tracepoint.fields, *common) if field_name in (field.name, _ALL, "*")]
+        found += [_key(event, field, raw=raw or option == "raw", endian=endian) for field in fields]
+    return found
+
+
+def _is_meant(name: str, event: FileEvent) -> bool:
+    if name.startswith("%"):
+        return name[1:].isdigit() and int(name[1:]) == event.index + 1
+    return event.name == name if ":" in name else name in event.name
+
+
+def _key(event: FileEvent, field: TraceField, *, raw: bool, endian: str) -> SortKey:
+    width = max(len(field.name), field.size if field.is_string else 2 * field.size + 2)
+    column = partial(_column, event.attr.config, field, raw, endian)
+    name = f"{event.name}.{field.name}"
+    return SortKey(name, field.name, "raw", column, ColumnCell.RIGHT_CUT, width, event=event.index)
+
+
+def _column(number: int, field: TraceField, raw: bool, endian: str, context: KeyContext, values: Int64) -> KeyColumn:
+    """Compared by the field's bytes, larger first, as perf compares them; written as in the event's text."""
+    payloads = [context.raw[value] for value in values.tolist()]
+    mine = [as_number(payload[:_TYPE_BYTES], endian) == number for payload in payloads]
+    content = [_content(payload, field, endian) if own else b"" for payload, own in zip(payloads, mine, strict=True)]
+    rank_of = {data: rank for rank, data in enumerate(sorted(set(content), reverse=True))}
+    rank = np.array([rank_of[data] for data in content], np.int64)
+
+    def worded(i: int) -> str | None:
+        return None if raw or not mine[i] else _word(context.payload_text(payloads[i]), field.name)
+
+    def text(i: int) -> str:
+        if not mine[i] or context.payloads is None:
+            return ""
+        word = worded(i)
+        return context.payloads.field_text(payloads[i], field.name) if word is None else word
+
+    def wide(i: int) -> int:
+        # perf gives data behind the fields the width of their bytes, with the NUL; what the event's text lacks it cuts
+        return max(byte_width(worded(i) or ""), len(content[i]) if field.is_dynamic else 0)
+
+    return KeyColumn(rank, rank, text, wide)
+
+
+def _content(payload: bytes, field: TraceField, endian: str) -> bytes:
+    """The bytes of a field; of a dynamic one, those that it points to."""
+    data = payload[field.offset : field.offset + field.size]
+    if not field.is_dynamic:
+        return data
+    where = as_number(data, endian)
+    start = (where & 0xFFFF) + (field.offset + field.size if field.is_relative else 0)
+    return payload[start : start + (where >> 16)]
+
+
+def _word(text: str, name: str) -> str | None:
+    """What stands behind NAME= in an event's text; perf takes the first word that begins with the name."""
+    for word in _words(text):
+        if word.startswith(name):
+            return word[len(name) + 1 :]
+    return None
+
+
+def _words(text: str) -> Iterator[str]:
+    return iter(text.split(" "))

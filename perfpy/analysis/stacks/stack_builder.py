@@ -1,0 +1,152 @@
+"""Whole stacks of a recording: what flame graphs and exports are made of.
+
+What enters: a recording's batches, its tasks and symbolizer. What leaves: one
+Stacks for each event that has samples. Samples without a callchain are stacks
+of one function.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfpy.abi.columns import distinct
+from perfpy.analysis.aggregate.profile import LATENCY, Folded, Profile, Recipe
+from perfpy.analysis.aggregate.scan import Folding
+from perfpy.analysis.filters.selection import frames_named
+from perfpy.analysis.samples.locations import Locations
+from perfpy.analysis.samples.parallelism import LATENCY_SCALE, Parallelism
+from perfpy.analysis.stacks.stacks import Function, Stacks, TimedSamples
+from perfpy.symbols.interning import IdTable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from perfpy.analysis.filters.selection import Selection
+    from perfpy.perfdata.reader import PerfData
+    from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.symbols.tasks.address_space import TaskTimeline
+
+_UNKNOWN = "[unknown]"
+
+
+def make_stacks(
+    data: PerfData, timeline: TaskTimeline, symbolizer: Symbolizer, selection: Selection, *, timed: bool = False, latency: bool = False
+) -> list[Stacks]:
+    """The stacks of all events that have samples.
+
+    timed: with the single samples, in order of time; latency: weighted by
+    their shares of the wall clock (perfpy.analysis.samples.parallelism).
+    """
+    builder = _Builder(data, timeline, symbolizer, selection, timed=timed, latency=latency)
+    return builder.stacks(Locations(symbolizer))
+
+
+class _Builder:
+    def __init__(
+        self, data: PerfData, timeline: TaskTimeline, symbolizer: Symbolizer, selection: Selection, *, timed: bool, latency: bool
+    ) -> None:
+        self._events = data.events
+        self._comms = timeline.comms
+        self._selection = selection
+        recipe = Recipe(("comm", "frame"), selection, (LATENCY,) if latency else (), chains=True, by_function=True)
+        more = [Parallelism.of(data)] if latency or selection.parallelism is not None else []
+        folding = Folding(data, timeline, symbolizer, recipe, more=more)
+        self._timed: list[tuple[NDArray[np.int64], ...]] | None = [] if timed else None
+        self._profile = folding.profile() if self._timed is None else self._folded_and_timed(folding, recipe, self._timed)
+
+    @staticmethod
+    def _folded_and_timed(folding: Folding, recipe: Recipe, timed: list[tuple[NDArray[np.int64], ...]]) -> Profile:
+        profile = Profile(recipe)
+        for samples in folding.delivered({"time"}):
+            rows = profile.add(samples).astype(np.int64)
+            timed.append((rows, *(samples.column(name).astype(np.int64) for name in ("pid", "tid", "time"))))
+        timed[:] = [(profile.ranks(rows), *columns) for rows, *columns in timed]
+        return profile
+
+    def stacks(self, locations: Locations) -> list[Stacks]:
+        folded = self._profile.folded
+        assert self._profile.chains is not None
+        frames, offsets = self._profile.chains.chains()
+        functions, function_of = _functions(locations)
+        chains = _Chains(folded, function_of[frames], offsets, function_of)
+        wanted = self._wanted(folded, locations)
+        present = distinct(folded.event[wanted]).tolist()
+        return [self._of_event(number, folded, wanted & (folded.event == number), functions, chains) for number in present]
+
+    def _wanted(self, folded: Folded, locations: Locations) -> NDArray[np.bool_]:
+        """Which rows the filters leave."""
+        wanted, frame = ~folded.filtered, folded.dimensions["frame"]
+        if self._selection.by_location:
+            wanted &= ~self._selection.mark_frames(locations)[frame]
+        part = self._selection.symbol_part
+        if part is not None:
+            wanted &= frames_named(locations, lambda name: part in name)[frame]
+        return wanted
+
+    def _of_event(self, number: int, folded: Folded, wanted: NDArray[np.bool_], functions: Sequence[Function], chains: _Chains) -> Stacks:
+        rows = np.flatnonzero(wanted)
+        weight, name = folded.period[rows], self._events[number].name
+        if LATENCY in folded.measures:
+            weight, name = folded.measures[LATENCY][rows] // LATENCY_SCALE, f"{name} (wall clock)"
+        return Stacks(
+            name,
+            functions,
+            chains.frames,
+            chains.offsets,
+            self._comms,
+            chains.of_row[rows].astype(np.int32),
+            folded.dimensions["comm"][rows].astype(np.int32),
+            weight.astype(np.uint64),
+            folded.count[rows],
+            self._timed_samples(wanted, folded, chains),
+        )
+
+    def _timed_samples(self, wanted: NDArray[np.bool_], folded: Folded, chains: _Chains) -> TimedSamples | None:
+        if self._timed is None:
+            return None
+        row, pid, tid, time = (np.concatenate(parts) for parts in zip(*self._timed, strict=True))
+        kept = wanted[row]
+        row, pid, tid, time = (column[kept] for column in (row, pid, tid, time))
+        return TimedSamples(
+            chain=chains.of_row[row].astype(np.int32),
+            comm=folded.dimensions["comm"][row].astype(np.int32),
+            pid=pid.astype(np.int32),
+            tid=tid.astype(np.int32),
+            time=time.astype(np.uint64),
+        )
+
+
+class _Chains:
+    """The chain of every row: its callchain, or its one place; frames are function ids, innermost first."""
+
+    def __init__(self, folded: Folded, frames: NDArray[np.int32], offsets: NDArray[np.int64], function_of: NDArray[np.int32]) -> None:
+        lengths = np.diff(offsets)
+        short = lengths[folded.chain] == 0
+        singles, number = np.unique(function_of[folded.dimensions["frame"][short]], return_inverse=True)
+        self.frames = np.concatenate([frames, singles.astype(np.int32)])
+        self.offsets = np.concatenate([offsets, offsets[-1] + 1 + np.arange(len(singles))])
+        self.of_row = folded.chain.copy()
+        self.of_row[short] = len(lengths) + number.ravel()
+
+
+def _functions(locations: Locations) -> tuple[list[Function], NDArray[np.int32]]:
+    """The distinct functions, and the function of every frame; places without a symbol are one function per file."""
+    symbol, dso = locations.symbol.astype(np.int64), locations.dso.astype(np.int64)
+    key = np.where(symbol >= 0, symbol << 1, (dso + 1) << 1 | 1)
+    table = IdTable()
+    ids, first = table.ids_and_new(key.view(np.uint64))
+    return [_function(locations, frame) for frame in first.tolist()], ids
+
+
+def _function(locations: Locations, frame: int) -> Function:
+    number = int(locations.dso[frame])
+    if number < 0:
+        return Function(_UNKNOWN, "")
+    dso = locations.dsos[number]
+    name = locations.name(frame)
+    shown = dso.short_name if dso.short_name.startswith("[") else f"[{dso.short_name}]"
+    return Function(name or shown, dso.short_name, dso.kernel)

@@ -1,0 +1,219 @@
+"""Whole stacks with their weights: what flame graphs and exports are made of.
+
+What enters: chains of function ids, innermost first, and rows that say how
+often each was seen in which command. What leaves: Stacks (merged rows) and
+StackTree, the prefix tree of one or two of them in depth-first order.
+Knows no files and no text but the names it is given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+
+class Function(NamedTuple):
+    """A function as a stack shows it: name, short name of its file ("" if unknown), and whether it is the kernel's."""
+
+    name: str
+    dso: str
+    kernel: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TimedSamples:
+    """Single samples, in time order, for formats that have a time line. All arrays have one entry a sample.
+
+    chain: index into the chains; comm: index into comms; pid, tid; time in nanoseconds.
+    """
+
+    chain: NDArray[np.int32]
+    comm: NDArray[np.int32]
+    pid: NDArray[np.int32]
+    tid: NDArray[np.int32]
+    time: NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class Stacks:
+    """The stacks of one event.
+
+    event: its name; functions: table of distinct functions; frames, offsets:
+    chain i is frames[offsets[i]:offsets[i + 1]], function ids from the
+    innermost out (int32, int64); comms: table of command names. A row says
+    that `chain` was seen `count` times in `comm`, with the periods' sum
+    `weight` (equally long arrays). timed: the single samples, where wanted.
+    """
+
+    event: str
+    functions: Sequence[Function]
+    frames: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    comms: Sequence[str]
+    chain: NDArray[np.int32]
+    comm: NDArray[np.int32]
+    weight: NDArray[np.uint64]
+    count: NDArray[np.int64]
+    timed: TimedSamples | None = None
+
+    @property
+    def total(self) -> int:
+        """The sum of all weights."""
+        return int(self.weight.sum())
+
+    def chain_of(self, index: int) -> NDArray[np.int32]:
+        """The function ids of one chain, innermost first."""
+        return self.frames[self.offsets[index] : self.offsets[index + 1]]
+
+
+@dataclass(frozen=True, slots=True)
+class StackTree:
+    """A prefix tree of stacks, outermost function at the root, as columns in depth-first order.
+
+    names: distinct (name, dso, kernel) of nodes, commands among them with dso
+    ""; name: index into names; depth: 0 for commands; own: one weight column
+    for each of the Stacks it was built from, of stacks that end at the node;
+    totals: the sum of each column. Siblings are in order of their names.
+    """
+
+    names: Sequence[Function]
+    name: NDArray[np.int32]
+    depth: NDArray[np.int32]
+    own: tuple[NDArray[np.float64], ...]
+    totals: tuple[float, ...]
+
+    @classmethod
+    def build(cls, *parts: Stacks) -> StackTree:
+        """The tree of one Stacks, or of several laid over one another."""
+        names, ranks = _ranked_names(parts)
+        paths, lengths, weights = _paths(parts, ranks)
+        return _tree(names, paths, lengths, weights)
+
+
+def _ranked_names(parts: Sequence[Stacks]) -> tuple[list[Function], dict[Function, int]]:
+    """All names of commands and functions, sorted, and each one's place."""
+    every = {Function(comm, "") for part in parts for comm in part.comms}
+    for part in parts:
+        every.update(part.functions)
+    names = sorted(every)
+    return names, {name: rank for rank, name in enumerate(names)}
+
+
+def _paths(parts: Sequence[Stacks], ranks: dict[Function, int]) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float64]]:
+    """Every row as a path of name ranks, command first, outermost function next.
+
+    Returns the paths one after the other, their lengths, and a weight column
+    for each part (shape: parts, rows).
+    """
+    paths: list[NDArray[np.int32]] = []
+    lengths: list[NDArray[np.int64]] = []
+    for part in parts:
+        function_rank = np.array([ranks[f] for f in part.functions], np.int32)
+        comm_rank = np.array([ranks[Function(c, "")] for c in part.comms], np.int32)
+        length = np.diff(part.offsets)[part.chain]
+        ends = np.cumsum(length + 1)
+        path = np.empty(int(ends[-1]) if len(ends) else 0, np.int32)
+        heads = ends - length - 1
+        path[heads] = comm_rank[part.comm]
+        inner = np.ones(len(path), bool)
+        inner[heads] = False
+        # positions of a chain's frames from its end down: outermost first
+        step = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
+        path[inner] = function_rank[part.frames[np.repeat(part.offsets[part.chain + 1] - 1, length) - step]]
+        paths.append(path)
+        lengths.append(length + 1)
+    weights = np.zeros((len(parts), sum(map(len, lengths))))
+    first = 0
+    for i, part in enumerate(parts):
+        weights[i, first : first + len(part.weight)] = part.weight
+        first += len(part.weight)
+    return np.concatenate(paths), np.concatenate(lengths), weights
+
+
+class _Level(NamedTuple):
+    """All nodes of one depth, ordered by parent, then name."""
+
+    parent: NDArray[np.int64]
+    name: NDArray[np.int64]
+    own: NDArray[np.float64]
+
+
+def _tree(names: list[Function], paths: NDArray[np.int32], lengths: NDArray[np.int64], weights: NDArray[np.float64]) -> StackTree:
+    levels = _levels(len(names), paths, lengths, weights)
+    sizes = _subtree_sizes(levels)
+    count = int(sizes[0].sum()) if levels else 0
+    name, depth = np.empty(count, np.int32), np.empty(count, np.int32)
+    own = np.zeros((len(weights), count))
+    above = np.array([-1], np.int64)
+    for level, (nodes, size) in enumerate(zip(levels, sizes, strict=True)):
+        before = np.cumsum(size) - size
+        first_sibling = np.searchsorted(nodes.parent, nodes.parent)  # nodes are sorted by parent
+        position = above[nodes.parent] + 1 + before - before[first_sibling]
+        name[position], depth[position] = nodes.name, level
+        own[:, position] = nodes.own
+        above = position
+    return StackTree(names, name, depth, tuple(own), tuple(float(w.sum()) for w in weights))
+
+
+def _levels(width: int, paths: NDArray[np.int32], lengths: NDArray[np.int64], weights: NDArray[np.float64]) -> list[_Level]:
+    """The tree level by level; each path walks down one node a step."""
+    starts = np.cumsum(lengths) - lengths
+    alive = np.arange(len(lengths))
+    node = np.zeros(len(lengths), np.int64)
+    levels: list[_Level] = []
+    while len(alive):
+        depth = len(levels)
+        keys, node = np.unique(node * width + paths[starts[alive] + depth], return_inverse=True)
+        ends = lengths[alive] == depth + 1
+        own = np.stack([np.bincount(node[ends], column[alive[ends]], len(keys)).astype(np.float64) for column in weights])
+        levels.append(_Level(keys // width, keys % width, own))
+        alive, node = alive[~ends], node[~ends]
+    return levels
+
+
+def _subtree_sizes(levels: list[_Level]) -> list[NDArray[np.int64]]:
+    """For each level the number of nodes in each node's subtree, itself included."""
+    sizes: list[NDArray[np.int64]] = []
+    for depth in range(len(levels) - 1, -1, -1):
+        size = np.ones(len(levels[depth].name), np.int64)
+        if sizes:
+            size += np.bincount(levels[depth + 1].parent, sizes[0], len(size)).astype(np.int64)
+        sizes.insert(0, size)
+    return sizes
+
+
+def prefix_table(stacks: Stacks, chains: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+    """Distinct prefixes, outermost function first, of the given chains (indices without repeats).
+
+    Returns (prefix, function) of every node: the node before it (-1: none)
+    and its function id, parents before children; and the node of each
+    chain's innermost function (-1 for an empty chain).
+    """
+    width = max(1, len(stacks.functions))
+    lengths = np.diff(stacks.offsets)[chains]
+    ends = stacks.offsets[chains.astype(np.int64) + 1]
+    last = np.full(len(chains), -1, np.int64)
+    prefixes: list[NDArray[np.int64]] = []
+    functions: list[NDArray[np.int64]] = []
+    alive, first = np.flatnonzero(lengths), 0
+    while len(alive):
+        depth = len(prefixes)
+        keys, node = np.unique((last[alive] + 1) * width + stacks.frames[ends[alive] - 1 - depth], return_inverse=True)
+        prefixes.append(keys // width - 1)
+        functions.append(keys % width)
+        last[alive] = first + node
+        first += len(keys)
+        alive = alive[lengths[alive] > depth + 1]
+    none = np.zeros(0, np.int64)
+    return (
+        np.concatenate([none, *prefixes]).astype(np.int32),
+        np.concatenate([none, *functions]).astype(np.int32),
+        last.astype(np.int32),
+    )

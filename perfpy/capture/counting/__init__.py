@@ -1,0 +1,1 @@
+"""Counting: what perf stat does, from events and a target to readings."""

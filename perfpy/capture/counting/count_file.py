@@ -1,0 +1,144 @@
+"""Counts into a perf.data: what `perf stat record` writes and `perf stat report` reads.
+
+What enters: the open counters, then their readings round by round. What
+leaves: the head with events and ids, THREAD_MAP, CPU_MAP and STAT_CONFIG, a
+STAT a counter and round, a STAT_ROUND after each; at the end the features.
+Layout: tools/perf/Documentation/perf.data-file-format.txt.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from perfpy.abi.flags import NATIVE_ENDIAN
+from perfpy.abi.user_records import (
+    EVENT_UPDATE_NAME,
+    EVENT_UPDATE_SCALE,
+    EVENT_UPDATE_UNIT,
+    CpuMap,
+    EventUpdate,
+    Stat,
+    StatConfig,
+    StatRound,
+    ThreadMap,
+    UserRecord,
+    encode,
+)
+from perfpy.capture.environment import Environment
+from perfpy.capture.targets import ANY, comms
+from perfpy.perfdata.container.feature_values import EventDesc, EventGroup
+from perfpy.perfdata.container.features import Feature, encode_feature
+from perfpy.perfdata.container.writer import FileWriter, PipeWriter, WrittenEvent
+from perfpy.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from perfpy.capture.counting.counters import Counting
+    from perfpy.capture.counting.measurement import Plan
+    from perfpy.counts.aggregation import CountedEvent, CounterCell
+    from perfpy.perfdata.container.writer import RecordWriter
+
+_TERM_AGGREGATION, _TERM_INTERVAL, _TERM_SCALE = 0, 1, 2
+ROUND_INTERVAL: Final = 0
+ROUND_FINAL: Final = 1
+_U32: Final = 0xFFFFFFFF
+_U64: Final = (1 << 64) - 1
+_ANONYMOUS_GROUP: Final = "{anon_group}"
+
+
+class CountFile:
+    """One file, "-" for a pipe on standard output. Raises OutputFailed."""
+
+    def __init__(self, path: str, plan: Plan, command_line: Sequence[str]) -> None:
+        self._plan = plan
+        self._command_line = tuple(command_line)
+        self._is_pipe = path == "-"
+        self._writer: RecordWriter = PipeWriter(sys.stdout.fileno()) if self._is_pipe else FileWriter(path)
+        self._ids: dict[CountedEvent, dict[tuple[int, int], int]] = {}
+        self._features: dict[int, bytes] = {}
+
+    @property
+    def is_pipe(self) -> bool:
+        """Whether standard output carries the file."""
+        return self._is_pipe
+
+    def begin(self, counting: Counting) -> None:
+        """Write the head, once; what later runs of a repeat count belongs to the same events."""
+        new_run = {event: counting.ids(event) for event in self._written(counting)}
+        if self._ids:
+            self._same_ids(new_run)
+            return
+        self._ids = new_run
+        events = [WrittenEvent(event.attr, tuple(ids.values())) for event, ids in self._ids.items()]
+        self._features = {number: encode_feature(number, value, NATIVE_ENDIAN) for number, value in self._feature_values().items()}
+        self._writer.begin(events, self._features)
+        for record in self._preface(counting):
+            self._writer.write(encode(record, NATIVE_ENDIAN))
+
+    def _written(self, counting: Counting) -> Iterator[CountedEvent]:
+        """Events of the kernel; those that it could not count have no ids."""
+        return (event for event in counting.events if not event.tool)
+
+    def _same_ids(self, new_run: dict[CountedEvent, dict[tuple[int, int], int]]) -> None:
+        """Every run has counters of its own; the file knows them all by the first run's ids."""
+        for event, ids in new_run.items():
+            known = self._ids[event]
+            for target in ids if known else ():
+                known.setdefault(target, next(iter(known.values())))
+
+    def _feature_values(self) -> dict[int, Any]:
+        descriptions = tuple(EventDesc(event.attr, event.name, tuple(ids.values())) for event, ids in self._ids.items())
+        values: dict[int, Any] = Environment().features()
+        values |= {
+            Feature.VERSION: f"perfpy {__version__}",
+            Feature.CMDLINE: self._command_line,
+            Feature.EVENT_DESC: descriptions,
+            Feature.STAT: True,
+        }
+        events = list(self._ids)
+        groups = tuple(
+            EventGroup(_ANONYMOUS_GROUP, index, sum(other.leader is event for other in events))
+            for index, event in enumerate(events)
+            if event.group_size > 1 and event.leader is event
+        )
+        return values | ({Feature.GROUP_DESC: groups} if groups else {})
+
+    def _preface(self, counting: Counting) -> Iterator[UserRecord]:
+        for event, ids in self._ids.items():
+            if not ids:
+                continue
+            ident = next(iter(ids.values()))
+            if event.unit:
+                yield EventUpdate(0, EVENT_UPDATE_UNIT, ident, event.unit)
+            if event.scale != 1.0:
+                yield EventUpdate(0, EVENT_UPDATE_SCALE, ident, event.scale)
+            if self._is_pipe:
+                yield EventUpdate(0, EVENT_UPDATE_NAME, ident, event.name)
+        named = comms(counting.tids) if counting.tids != [ANY] else [("", ANY)]
+        yield ThreadMap(0, tuple((tid & _U64, comm) for comm, tid in named))
+        yield CpuMap(0, tuple(counting.cpus))
+        config = (
+            (_TERM_AGGREGATION, self._plan.grouping.mode.value),
+            (_TERM_INTERVAL, self._plan.interval),
+            (_TERM_SCALE, int(self._plan.scale)),
+        )
+        yield StatConfig(0, config)
+
+    def round(self, readings: dict[CountedEvent, list[CounterCell]], elapsed: int, *, final: bool) -> None:
+        """Write one round's readings; elapsed in ns since the start. After intervals a result is written only for --summary."""
+        if final and self._plan.interval and not self._plan.summary:
+            return  # the last interval has ended where the result would
+        parts = []
+        for event, ids in self._ids.items():
+            for cell in readings[event]:
+                counted = Stat(0, ids[cell.cpu, cell.thread], cell.cpu & _U32, cell.thread, cell.value, cell.enabled, cell.running)
+                parts.append(encode(counted, NATIVE_ENDIAN))
+        parts.append(encode(StatRound(0, ROUND_FINAL if final else ROUND_INTERVAL, elapsed), NATIVE_ENDIAN))
+        self._writer.write(*parts)
+
+    def finish(self) -> None:
+        """Write what stands at the end, and let go of the file."""
+        self._writer.finish(self._features)
+        self._writer.close()

@@ -1,0 +1,392 @@
+"""A whole measurement: runs of a command (or a wait), intervals, control from outside, repeats.
+
+What enters: a `Plan`. What leaves: a `Tally` for each printing, handed to a
+callback as it comes, and at the end an `Outcome`.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+
+from perfpy.capture.counting.counters import ANY, Counting, CountingOptions, Differences
+from perfpy.capture.workload import Workload
+from perfpy.counts.aggregation import Aggregation, CountedEvent, CounterCell, CountRow, Grouping, aggregate, one_cell_a_package
+from perfpy.counts.spread import mean, relative_error, standard_error
+from perfpy.counts.tally import RunTimes, Tally
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Final
+
+    from perfpy.capture.control import Control
+    from perfpy.capture.targets import Target
+    from perfpy.capture.workload import Ended
+    from perfpy.counts.metrics import Metric
+    from perfpy.kernel import Kernel
+
+_MS: Final = 1_000_000
+
+Readings = dict[CountedEvent, list[CounterCell]]
+
+
+class Plan:
+    """What to measure and how; times in ms, 0 = not asked for.
+
+    command: the program, () for none; target: whose events besides;
+    grouping: how counts are summed; package_of: CPU -> package, for events
+    that count once a package; delay: before counting starts (-1: only when
+    control says so); repeat: how often, 0 = until interrupted; interval,
+    interval_count, timeout: as in perf-stat(1); summary: a result after the
+    intervals; scale: estimate what multiplexed counters missed; before,
+    after: shell commands around each run; sync: sync(2) before each run;
+    metrics: what to compute, by the event that it is shown with.
+    """
+
+    def __init__(self, events: Sequence[CountedEvent], target: Target, command: Sequence[str] = ()) -> None:
+        self.events = list(events)
+        self.target = target
+        self.command = tuple(command)
+        self.options = CountingOptions()
+        self.grouping = Grouping.everything()
+        self.package_of: Callable[[int], int] = lambda _cpu: 0
+        self.cgroup_fds: dict[str, int] = {}
+        self.metrics: Mapping[CountedEvent, Sequence[Metric]] = {}
+        self.default_set = False
+        self.delay = 0
+        self.repeat = 1
+        self.interval = 0
+        self.interval_count = 0
+        self.timeout = 0
+        self.summary = False
+        self.scale = True
+        self.before = ""
+        self.after = ""
+        self.sync = False
+
+    @property
+    def tids(self) -> Sequence[int]:
+        """The tasks to open counters on; a command's is not known yet."""
+        return self.target.tids or (ANY,)
+
+    @property
+    def cpus(self) -> Sequence[int]:
+        """The CPUs to open counters on."""
+        return (ANY,) if self.target.has_tasks else self.target.cpus
+
+
+class Outcome:
+    """How a measurement ended.
+
+    exit_code: of the command (of its last run), 128 + n for a signal;
+    killed_by: that signal or 0; runs, failed_runs: how many there were, and
+    how many of them ended with another status than 0; tally: the last result, None when nothing was counted.
+    """
+
+    def __init__(self) -> None:
+        self.exit_code = 0
+        self.killed_by = 0
+        self.runs = 0
+        self.failed_runs = 0
+        self.tally: Tally | None = None
+
+
+class Hooks:
+    """What a measurement tells while it goes on; override what is of interest."""
+
+    def show(self, tally: Tally) -> None:
+        """A printing: an interval, a result, one run of an endless repeat."""
+
+    def opened(self, counting: Counting) -> None:
+        """The counters are open, nothing counts yet."""
+
+    def round(self, readings: Readings, elapsed: int, final: bool) -> None:
+        """The counters were read; readings since the start, elapsed in ns."""
+
+    def run_started(self, number: int) -> None:
+        """A repeat begins; from 0."""
+
+    def run_ended(self, number: int, elapsed: int, values: Mapping[CountedEvent, CountRow]) -> None:
+        """A repeat has ended; its counts over everything."""
+
+    def note(self, text: str) -> None:
+        """A line worth telling to whoever waits ("Events enabled")."""
+
+    def warn(self, text: str) -> None:
+        """A line for the verbose."""
+
+    def describe(self, counting: Counting, _option: str) -> str:
+        """What --control's evlist shows."""
+        return "\n".join(event.name for event in counting.events)
+
+    def killed(self, program: str, signum: int) -> None:
+        """A signal ended the command."""
+
+    stop_fd = -1  #: readable when the measurement is to end now
+    stopped = False  #: that was asked for
+
+
+class _Controlled:
+    """Open counters as --control switches and shows them."""
+
+    def __init__(self, counting: Counting, hooks: Hooks) -> None:
+        self._counting = counting
+        self.tell = hooks.note
+        self._hooks = hooks
+
+    def switch(self, on: bool, name: str) -> bool:
+        """Enable or disable an event, or all ("")."""
+        return self._counting.enable(name) if on else self._counting.disable(name)
+
+    def describe(self, option: str) -> str:
+        """The events, as evlist has them."""
+        return self._hooks.describe(self._counting, option)
+
+
+class Measurement:
+    """Carries out a plan."""
+
+    def __init__(self, plan: Plan, hooks: Hooks | None = None, *, control: Control | None = None, kernel: Kernel | None = None) -> None:
+        self._plan = plan
+        self._hooks = hooks or Hooks()
+        self._control = control
+        self._kernel = kernel
+        self._differences = Differences()
+        self._started = 0
+        self._elapsed: list[int] = []
+        self._values: dict[CountedEvent, list[int]] = {event: [] for event in plan.events}
+        self._rusage: Ended | None = None
+
+    def run(self) -> Outcome:
+        """Run until the plan is done, or hooks.stopped. Raises PerfError."""
+        plan, outcome = self._plan, Outcome()
+        number = 0
+        while plan.repeat == 0 or number < plan.repeat:
+            self._hooks.run_started(number)
+            self._differences = Differences()
+            readings = self._run_between_commands(outcome)
+            if readings is None:
+                return outcome
+            rows = self._rows(readings)
+            self._remember(number, rows)
+            if plan.repeat == 0 and not plan.interval:
+                self._hooks.show(self._result(rows, self._elapsed[-1:]))
+            number += 1
+            if self._hooks.stopped:
+                break
+        if plan.repeat != 0 and (not plan.interval or plan.summary):
+            outcome.tally = self._result(rows, self._elapsed)
+            self._hooks.show(outcome.tally)
+        return outcome
+
+    # -- one run ---------------------------------------------------------------
+
+    def _run_between_commands(self, outcome: Outcome) -> Readings | None:
+        """One run with the commands around it; None when one of them failed."""
+        plan = self._plan
+        if plan.before and self._shell(plan.before, outcome):
+            return None
+        if plan.sync:
+            os.sync()
+        readings = self._run_once(outcome)
+        if plan.after and not outcome.exit_code and self._shell(plan.after, outcome):
+            return None
+        return readings
+
+    def _shell(self, command: str, outcome: Outcome) -> bool:
+        outcome.exit_code = os.waitstatus_to_exitcode(os.system(command))
+        return outcome.exit_code != 0
+
+    def _run_once(self, outcome: Outcome) -> Readings:
+        plan = self._plan
+        if not plan.command:
+            with self._open(plan.tids) as counting:
+                return self._count(counting, None, outcome)
+        with Workload(plan.command) as workload:
+            tids = [workload.pid] if plan.target.kind == "command" else plan.tids
+            with self._open(tids) as counting:
+                return self._count(counting, workload, outcome)
+
+    def _open(self, tids: Sequence[int]) -> Counting:
+        plan = self._plan
+        plan.options.on_exec = plan.target.kind == "command" and not plan.delay
+        counting = Counting(
+            plan.events,
+            tids=tids,
+            cpus=plan.cpus,
+            options=plan.options,
+            cgroup_fds=plan.cgroup_fds,
+            kernel=self._kernel,
+            warn=self._hooks.warn,
+        )
+        counting.open()
+        self._hooks.opened(counting)
+        return counting
+
+    def _count(self, counting: Counting, workload: Workload | None, outcome: Outcome) -> Readings:
+        plan = self._plan
+        if plan.delay:
+            self._hooks.note("Events disabled")
+        else:
+            self._enable(counting)
+        if workload:
+            workload.start()
+        self._started = workload.started_ns if workload else time.monotonic_ns()
+        if plan.delay > 0:
+            time.sleep(plan.delay / 1000)
+            self._enable(counting)
+            self._hooks.note("Events enabled")
+            self._started = time.monotonic_ns()
+        self._wait(counting, workload)
+        if workload:
+            self._finish(workload, outcome)
+        if plan.target.kind != "command":
+            counting.disable()
+        elapsed = time.monotonic_ns() - self._started
+        self._elapsed.append(elapsed)
+        readings = counting.read(self._tool_times(elapsed))
+        self._hooks.round(readings, elapsed, True)
+        return readings
+
+    def _enable(self, counting: Counting) -> None:
+        if not self._plan.options.on_exec:
+            counting.enable()
+
+    def _finish(self, workload: Workload, outcome: Outcome) -> None:
+        if self._plan.timeout:
+            workload.kill()
+        ended = workload.wait()
+        self._rusage = ended
+        outcome.exit_code, outcome.killed_by = ended.exit_code, ended.signal
+        outcome.runs += 1
+        outcome.failed_runs += ended.exit_code != 0
+        if ended.signal:
+            self._hooks.killed(self._plan.command[0], ended.signal)
+
+    def _tool_times(self, elapsed: int) -> dict[str, int]:
+        times = {"duration_time": elapsed}
+        if self._rusage:
+            usage = self._rusage.rusage
+            times["user_time"] = round(usage.ru_utime * 1e6) * 1000
+            times["system_time"] = round(usage.ru_stime * 1e6) * 1000
+        return times
+
+    # -- waiting ---------------------------------------------------------------
+
+    def _wait(self, counting: Counting, workload: Workload | None) -> None:
+        """Until the command or the tasks end, time is up, or somebody says stop; shows the intervals meanwhile."""
+        plan, hooks = self._plan, self._hooks
+        if workload and not plan.interval and not plan.timeout and not self._control:
+            workload.wait()
+            return
+        from perfpy.capture.counting.watch import Watch  # most measurements just wait for their command
+
+        with Watch(workload, plan.target.tids) as watch:
+            poller = select.poll()
+            for fd in (*watch.fds, hooks.stop_fd, self._control.fd if self._control else -1):
+                if fd >= 0:
+                    poller.register(fd, select.POLLIN)
+            period = (plan.interval or plan.timeout) * _MS
+            due = self._started + period
+            shown = 0
+            while not hooks.stopped and not watch.ended():
+                now = time.monotonic_ns()
+                if period and now >= due:
+                    if not plan.interval:
+                        return
+                    self._show_interval(counting)
+                    shown += 1
+                    due = time.monotonic_ns() + period
+                    if shown == plan.interval_count:
+                        return
+                    continue
+                ready = dict(poller.poll(watch.patience(period and (due - now) / _MS)))
+                for fd in ready.keys() & set(watch.fds):
+                    poller.unregister(fd)  # one task of several has ended
+                    watch.see_end(fd)
+                if self._control and self._obey(self._control, ready.get(self._control.fd, 0), poller, counting):
+                    return
+            if plan.interval:
+                self._show_interval(counting)
+
+    def _obey(self, control: Control, ready: int, poller: select.poll, counting: Counting) -> bool:
+        """Do what came; True when it was "stop", which as in perf does not end a command."""
+        if ready and not ready & select.POLLIN:  # nobody is left who could write
+            poller.unregister(control.fd)
+        if not ready & select.POLLIN:
+            return False
+        controlled = _Controlled(counting, self._hooks)
+        stop = False
+        for command in control.commands():
+            command.obey(controlled)
+            control.acknowledge(command)
+            stop |= command.verb == "stop"
+        return stop and not self._plan.command
+
+    # -- results ---------------------------------------------------------------
+
+    def _show_interval(self, counting: Counting) -> None:
+        elapsed = time.monotonic_ns() - self._started
+        readings = counting.read(self._tool_times(elapsed))
+        self._hooks.round(readings, elapsed, False)
+        rows = self._rows(self._differences.since_last(readings))
+        self._hooks.show(self._tally(rows, wall_ns=self._plan.interval * _MS, timestamp=elapsed))
+
+    def _rows(self, readings: Readings) -> dict[CountedEvent, list[CountRow]]:
+        plan = self._plan
+        found = {}
+        for event, cells in readings.items():
+            own = one_cell_a_package(cells, plan.package_of) if event.per_pkg else cells
+            found[event] = aggregate(event, own, plan.grouping, scale=plan.scale)
+        return found
+
+    def _remember(self, number: int, rows: Mapping[CountedEvent, Sequence[CountRow]]) -> None:
+        if self._plan.grouping.mode is Aggregation.GLOBAL:
+            for event, (row,) in rows.items():
+                self._values[event].append(row.value)
+            self._hooks.run_ended(number, self._elapsed[-1], {event: row for event, (row,) in rows.items()})
+
+    def _result(self, rows: dict[CountedEvent, list[CountRow]], elapsed: Sequence[int]) -> Tally:
+        plan = self._plan
+        noise = None
+        if plan.repeat > 1:
+            rows = {event: self._mean_rows(event, its_rows) for event, its_rows in rows.items()}
+            noise = {event: relative_error(standard_error(v), mean(v)) for event, v in self._values.items()}
+        times = RunTimes(tuple(elapsed))
+        if plan.repeat <= 1 and plan.target.kind == "command" and self._rusage:
+            usage = self._rusage.rusage
+            times = RunTimes(tuple(elapsed), usage.ru_utime, usage.ru_stime)
+        return self._tally(rows, wall_ns=mean(elapsed), times=times, noise=noise)
+
+    def _mean_rows(self, event: CountedEvent, rows: list[CountRow]) -> list[CountRow]:
+        values = self._values[event]
+        return (
+            [CountRow(event, row.aggregate_id, int(mean(values)), row.enabled, row.running, row.cells) for row in rows] if values else rows
+        )
+
+    def _tally(
+        self,
+        rows: dict[CountedEvent, list[CountRow]],
+        *,
+        wall_ns: float,
+        times: RunTimes | None = None,
+        timestamp: int | None = None,
+        noise: Mapping[CountedEvent, float] | None = None,
+    ) -> Tally:
+        plan = self._plan
+        return Tally(
+            plan.events,
+            rows,
+            plan.grouping,
+            wall_ns=wall_ns,
+            times=times,
+            timestamp=timestamp,
+            summary=bool(plan.interval) and timestamp is None,
+            noise=noise,
+            runs=max(plan.repeat, 1),
+            every_thread=plan.target.kind == "threads",
+            default_set=plan.default_set,
+            metrics=plan.metrics,
+        )

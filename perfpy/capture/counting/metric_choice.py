@@ -1,0 +1,136 @@
+"""-M: names of metrics and of groups of metrics -> the events to count, and the metrics to compute from them.
+
+What enters: names, and the metric files that the user has (see
+perfpy.events.event_files). What leaves: a list of events, and for each event
+the metrics that are shown with it. Metrics of software events are built in.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from perfpy.abi.flags import PerfType
+from perfpy.capture.counting.counters import counted_events
+from perfpy.counts.formulas import Formula
+from perfpy.counts.metrics import Metric
+from perfpy.errors import UnknownEvent, UsageError
+from perfpy.events import parse_events
+from perfpy.events.event_files import MetricDefinition as Definition
+from perfpy.events.machine import EVENT_FILES_VARIABLE, this_machine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from perfpy.counts.aggregation import CountedEvent
+
+BUILT_IN: Final = (
+    Definition("CPUs_utilized", r"task\-clock / (duration_time * 1e9)", "1CPUs", "CPUs that were busy", groups=("Default",)),
+    Definition("cs_per_second", r"context\-switches * 1e9 / task\-clock", "1cs/sec", "Context switches", groups=("Default",)),
+    Definition("migrations_per_second", r"cpu\-migrations * 1e9 / task\-clock", "1migrations/sec", "Migrations", groups=("Default",)),
+    Definition("page_faults_per_second", r"page\-faults * 1e9 / task\-clock", "1faults/sec", "Page faults", groups=("Default",)),
+    Definition("major_fault_share", r"d_ratio(major\-faults, page\-faults)", "100%", "Page faults that waited for a disk"),
+    Definition("kernel_share", r"system_time / (user_time + system_time)", "100%", "CPU time spent in the kernel"),
+    Definition("insn_per_cycle", "instructions / cycles", "1instructions", "Instructions a cycle", groups=("Default",)),
+    Definition("cycles_frequency", r"cycles / task\-clock", "1cycles GHz", "Clock frequency", groups=("Default",)),
+    Definition("branch_miss_rate", r"branch\-misses / branches", "100%", "Branches mispredicted", groups=("Default",)),
+)
+
+
+def definitions() -> dict[str, Definition]:
+    """Every metric by its name in small letters; the user's files win over what is built in."""
+    files = this_machine().event_files
+    return {metric.name.lower(): metric for metric in (*BUILT_IN, *(files.metrics if files else ()))}
+
+
+def choose(names: str, *, grouped: bool = True, merged: bool = True) -> tuple[list[CountedEvent], dict[CountedEvent, list[Metric]]]:
+    """names: metrics and groups, separated by commas; grouped: each metric's events on the PMU together if they fit;
+    merged: metrics share the software events that they have in common.
+
+    Raises UsageError for an unknown name, EventSyntaxError for a formula that
+    makes no sense.
+    """
+    events: list[CountedEvent] = []
+    shown: dict[CountedEvent, list[Metric]] = {}
+    shared: dict[str, CountedEvent] = {}
+    literals = _literals()
+    for definition in _named(names):
+        formula = Formula(definition.expression)
+        unknown = [literal for literal in formula.literals if literal not in literals]
+        if unknown:
+            raise UsageError(f"metric {definition.name}: perfpy does not know {unknown[0]}")
+        mine = _count(formula.events, definition.name, shared if merged else {}, grouped=grouped)
+        if not mine:
+            raise UsageError(f"metric {definition.name}: its formula names no event")
+        events += [event for event in mine.values() if event not in events]
+        scale, unit = _scale(definition.unit)
+        metric = Metric(definition.name, formula, mine, literals=literals, scale=scale, unit=unit)
+        shown.setdefault(next(iter(mine.values())), []).append(metric)
+    return events, shown
+
+
+def _named(names: str) -> Iterable[Definition]:
+    known = definitions()
+    for name in names.split(","):
+        wanted = name.strip().lower()
+        in_group = [metric for metric in known.values() if wanted in (group.lower() for group in metric.groups)]
+        if wanted in known:
+            yield known[wanted]
+        elif in_group:
+            yield from in_group
+        elif wanted.startswith("topdownl"):
+            raise UsageError(
+                f"Topdown requested but no metric is in the group {name}: metric files for this CPU would bring them "
+                f"({EVENT_FILES_VARIABLE} names their folder)"
+            )
+        else:
+            there_are = ", ".join(metric.name for metric in known.values())
+            raise UsageError(f"Cannot find metric or group '{name}'; there are {there_are}")
+
+
+def _count(names: Sequence[str], metric: str, shared: dict[str, CountedEvent], *, grouped: bool) -> dict[str, CountedEvent]:
+    """The event for each name of a formula.
+
+    shared: software and tool events of earlier metrics, which never compete
+    for the PMU: they are counted once for all metrics, outside of groups.
+    """
+    try:
+        alone = {name: counted_events(parse_events([name], counting=True))[0] for name in names}
+    except UnknownEvent as error:
+        raise UsageError(f"metric {metric}: {error}") from None
+    found = {name: shared.setdefault(name, event) for name, event in alone.items() if _is_soft(event)}
+    hardware = [name for name in names if name not in found]
+    text = ",".join(hardware)
+    if grouped and len(hardware) > 1:
+        text = f"{{{text}}}:W"
+    counted = dict(zip(hardware, counted_events(parse_events([text], counting=True)), strict=True)) if hardware else {}
+    return {name: found.get(name) or counted[name] for name in names}
+
+
+def _is_soft(event: CountedEvent) -> bool:
+    return bool(event.tool) or event.attr.type == PerfType.SOFTWARE
+
+
+def _scale(text: str) -> tuple[float, str]:
+    """A number and a unit, as ScaleUnit of the files: "100%", "1CPUs"."""
+    digits = len(text) - len(text.lstrip("0123456789.eE+-"))
+    return float(text[:digits] or 1), text[digits:]
+
+
+def _literals() -> dict[str, float]:
+    """What a formula may ask of the machine."""
+    from perfpy.capture.targets import online_cpus
+    from perfpy.kernel.topology import Topology
+
+    topology, cpus = Topology(), online_cpus()
+    packages = {topology.socket(cpu) for cpu in cpus}
+    dies = {(topology.socket(cpu), topology.die(cpu)) for cpu in cpus}
+    cores = {(topology.socket(cpu), topology.die(cpu), topology.core(cpu)) for cpu in cpus}
+    return {
+        "#num_cpus": float(os.cpu_count() or len(cpus)),
+        "#num_cpus_online": float(len(cpus)),
+        "#num_cores": float(len(cores)),
+        "#num_dies": float(len(dies)),
+        "#num_packages": float(len(packages)),
+        "#smt_on": float(len(cores) < len(cpus)),
+    }

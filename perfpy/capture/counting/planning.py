@@ -1,0 +1,139 @@
+"""A request, as the command line or a caller makes it -> a Plan that can be carried out.
+
+What enters: event texts, a target, a way of aggregating. What leaves: the
+Plan with everything looked up: default events, cgroups, threads' names, the
+machine's topology. Raises UsageError for combinations that make no sense.
+"""
+
+from __future__ import annotations
+
+from perfpy.abi.attr import EventAttr
+from perfpy.capture.counting.counters import counted_event, counted_events
+from perfpy.capture.targets import Target
+from perfpy.counts.aggregation import Aggregation, CountedEvent, Grouping
+from perfpy.errors import UsageError
+from perfpy.events.catalog import generic_event
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Final
+
+    from perfpy.capture.counting.measurement import Plan
+
+_FRONTEND: Final = "stalled-cycles-frontend"
+_BACKEND: Final = "stalled-cycles-backend"
+_DETAILS: Final = (
+    ("L1-dcache-loads", "L1-dcache-load-misses", "LLC-loads", "LLC-load-misses"),
+    (
+        "L1-icache-loads",
+        "L1-icache-load-misses",
+        "dTLB-loads",
+        "dTLB-load-misses",
+        "iTLB-loads",
+        "iTLB-load-misses",
+    ),
+    ("L1-dcache-prefetches", "L1-dcache-prefetch-misses"),
+)
+_CORE_PMU: Final = "/sys/bus/event_source/devices/cpu/events"
+
+
+def default_events(target: Target) -> list[str]:
+    """perf's own choice, when nothing else is asked for."""
+    import os
+
+    clock = "task-clock" if target.has_tasks else "cpu-clock"
+    stalled = [name for name in (_FRONTEND, _BACKEND) if os.path.exists(f"{_CORE_PMU}/{name}")]
+    software = [clock, "context-switches", "cpu-migrations", "page-faults"]
+    return [*software, "cycles", *stalled, "instructions", "branches", "branch-misses"]
+
+
+def detail_events(level: int) -> list[str]:
+    """What each -d adds."""
+    return [name for names in _DETAILS[:level] for name in names]
+
+
+def choose_events(
+    texts: Sequence[str],
+    filters: Sequence[tuple[int, str]],
+    target: Target,
+    *,
+    detailed: int = 0,
+    null_run: bool = False,
+    event_files: str = "",
+) -> tuple[list[CountedEvent], list[str]]:
+    """The events to count, and warnings.
+
+    filters: (number of texts before it, expression); event_files: a folder
+    with more named events, or "".
+    """
+    if null_run:
+        return [], []
+    if not texts and not detailed and not _has_several_core_pmus():
+        return [_generic_event(name) for name in default_events(target)], []
+    from perfpy.events import parse_events
+    from perfpy.events.machine import this_machine
+
+    texts = [*(texts or default_events(target)), *detail_events(detailed)]
+    parsed = parse_events(texts, filters=filters, machine=this_machine(event_files), counting=True)
+    return counted_events(parsed), parsed.warnings
+
+
+def _has_several_core_pmus() -> bool:
+    """True on hybrid CPUs, where a generic event is one event for each kind of core."""
+    import os
+
+    folder = os.path.dirname(os.path.dirname(_CORE_PMU))
+    try:
+        return sum(os.path.exists(f"{folder}/{name}/cpus") for name in os.listdir(folder)) > 1
+    except OSError:
+        return False
+
+
+def _generic_event(name: str) -> CountedEvent:
+    """One of the kernel's own events; saves the default set from loading the event language."""
+    known = generic_event(name)
+    assert known is not None  # the default set has names of the catalog only
+    return counted_event(name, EventAttr(type=known[0], config=known[1], exclude_guest=1))
+
+
+def widened(target: Target, events: Sequence[CountedEvent]) -> Target:
+    """The whole system instead of a command, where every event counts for CPUs, not for tasks (uncore PMUs)."""
+    if target.kind == "command" and events and all(event.requires_cpu for event in events):
+        return Target("system", target.tids, target.cpus, target.text)
+    return target
+
+
+def group_by(plan: Plan, mode: Aggregation, *, cache_level: int | None = None) -> None:
+    """Set how the plan's counts are summed. Raises UsageError where the target does not fit."""
+    if mode is Aggregation.THREAD:
+        plan.grouping = _by_thread(plan.target)
+        return
+    if any(event.per_pkg for event in plan.events):
+        from perfpy.kernel.topology import Topology
+
+        plan.package_of = Topology().socket
+    if mode is Aggregation.GLOBAL:
+        return
+    if plan.target.has_tasks:
+        raise UsageError("both cgroup and no-aggregation modes only available in system-wide mode")
+    cpus = {cpu for event in plan.events for cpu in event.cpus or ()} | set(plan.target.cpus)
+    plan.grouping = by_topology(mode, sorted(cpus), cache_level)
+
+
+def _by_thread(target: Target) -> Grouping:
+    from perfpy.capture.targets import comms
+
+    if target.kind in ("command", "cpu", "system"):
+        raise UsageError("The --per-thread option is only available when monitoring via -p -t -a options or only --per-thread.")
+    return Grouping.by_thread(comms(target.tids))
+
+
+def by_topology(mode: Aggregation, cpus: Sequence[int], cache_level: int | None = None) -> Grouping:
+    """CPUs summed by the part of this machine that they belong to."""
+    if mode is Aggregation.NONE:
+        return Grouping.by_cpu(cpus)
+    from perfpy.kernel.topology import Topology
+
+    topology = Topology()
+    return Grouping.by_part(mode, {cpu: topology.part(mode.name, cpu, cache_level) for cpu in cpus})

@@ -1,0 +1,210 @@
+"""One perf.data of a recording: what stands in front of the samples, and what is found out at the end.
+
+What enters: open counters and an RecordOutput. What leaves: in begin() the head,
+the records about the recording and of what ran before it; in end() the
+features, the build-ids of the files that samples fell into among them.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from typing import TYPE_CHECKING
+
+from perfpy.capture.sampling import event_records
+from perfpy.capture.sampling.options import SYNTH_CGROUP, SYNTH_MMAP, SYNTH_TASK
+from perfpy.capture.sampling.recorded_features import RecordedFeatures
+from perfpy.capture.sampling.synthesis import Synthesis, id_layout
+from perfpy.capture.targets import ANY
+from perfpy.kernel.bpf import loaded_programs, loaded_types
+from perfpy.kernel.sysfs import module_text
+from perfpy.perfdata.container.writer import FileWriter, WrittenEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from perfpy.abi.build_id_record import HeaderBuildId
+    from perfpy.capture.sampling.dso_hits import DsoHits
+    from perfpy.capture.sampling.options import RecordOptions
+    from perfpy.capture.sampling.output import RecordOutput
+    from perfpy.capture.sampling.sample_counters import SampleCounters
+    from perfpy.kernel.procfs import ProcFs
+    from perfpy.perfdata.container.compression import Packer
+
+_PIECE = 1 << 16  # synthesized records are written in pieces of about this size
+
+
+class DataFile:
+    """Begins and ends the files of a recording; samples: those of the file ended last, None where nobody counted.
+
+    workload: the pid of the command, 0 without one.
+    """
+
+    def __init__(
+        self,
+        output: RecordOutput,
+        counters: SampleCounters,
+        options: RecordOptions,
+        procfs: ProcFs,
+        *,
+        workload: int = 0,
+        packer: Packer | None = None,
+    ) -> None:
+        self._output = output
+        self._counters = counters
+        self._options = options
+        self._workload = workload
+        self._packer = packer
+        self._features = RecordedFeatures(counters, options)
+        self._layout = id_layout(counters.events[0].attr.sample_type)
+        self._tail = options.tail_synthesize or options.overwrite
+        self._procfs = procfs
+        self._tracing = self._tracing_data()
+        # as perf: threads for themselves are recorded without what belongs to the whole machine
+        self._programs = loaded_programs() if options.bpf_events and not options.per_thread else []
+        self._program_types = loaded_types(self._programs)
+        self.samples: int | None = None
+        self.lost = 0
+
+    def _tracing_data(self) -> bytes:
+        tracepoints = [event.tracepoint for event in self._counters.events if event.tracepoint]
+        if not tracepoints:
+            return b""
+        # only tracepoints need tracefs
+        from perfpy.capture.sampling.tracing_data import tracing_data
+        from perfpy.kernel.tracefs import Tracefs
+
+        return tracing_data(Tracefs(), tracepoints).encode()
+
+    def begin(self, *, first: bool = True) -> None:
+        """Write everything that stands in front of the samples; first: the command has not started yet."""
+        events = [WrittenEvent(event.attr, self._counters.ids(event)) for event in self._counters.events]
+        features: dict[int, bytes] = {}
+        if self._output.is_pipe:
+            features = self._collect()
+        self._output.begin(events, features)
+        if not self._tail:
+            self._write(self._synthesized())
+        if self._workload and first:  # its name before it is executed: some samples may come before the kernel's own COMM
+            self._write(self._synthesis().comm(self._workload))
+        elif self._workload:
+            self._write(self._synthesis().threads((self._workload,)))
+        if not self._tail:
+            self._output.write(event_records.FINISHED_INIT)
+
+    def _write(self, records: Iterable[bytes]) -> None:
+        pending: list[bytes] = []
+        size = 0
+        for record in records:
+            pending.append(record)
+            size += len(record)
+            if size >= _PIECE:
+                self._output.write(b"".join(pending))
+                pending, size = [], 0
+        if pending:
+            self._output.write(b"".join(pending))
+
+    def _synthesized(self) -> Iterator[bytes]:
+        counters, options = self._counters, self._options
+        synthesis = self._synthesis()
+        if counters.rings:
+            yield from event_records.time_conversion(counters.rings[0])
+        yield from event_records.id_index(counters)
+        if not all(event.attr.exclude_kernel for event in counters.events):
+            yield from synthesis.kernel()
+        yield from event_records.event_updates(counters, pipe=self._output.is_pipe)
+        yield event_records.thread_map(counters)
+        yield event_records.cpu_map(counters)
+        yield from synthesis.bpf_programs(self._programs, self._program_types)
+        if options.all_cgroups and SYNTH_CGROUP in options.synth:
+            from perfpy.capture.cgroups import mount_point  # rarely asked for
+
+            yield from synthesis.cgroups(mount_point())
+        if SYNTH_TASK in options.synth:
+            if ANY in counters.tids:
+                yield from synthesis.processes()
+            elif counters.tids != (self._workload,):
+                yield from synthesis.threads(counters.tids)
+
+    def _synthesis(self) -> Synthesis:
+        options = self._options
+        build_id = None
+        if options.buildid_mmap:
+            from perfpy.capture.sampling.build_id_table import own_build_id  # reads ELF files
+
+            build_id = own_build_id
+        return Synthesis(
+            self._procfs,
+            self._layout,
+            namespaces=options.namespaces,
+            mmaps=SYNTH_MMAP in options.synth,
+            data_mmaps=any(event.attr.mmap_data for event in self._counters.events),
+            build_id=build_id,
+            module_text=module_text if os.uname().machine == "s390x" else None,  # its PLT stands before it there
+        )
+
+    def end(self, *, last: bool = True) -> None:
+        """Write everything that stands behind the samples, and close the file.
+
+        last: the counters are not needed any more, so that their losses can be
+        told. Raises OutputFailed when there is no room; the records are whole then.
+        """
+        if last:
+            for lost, record in event_records.lost_samples(self._counters, self._layout):
+                self.lost += lost
+                self._output.write(record)
+        if self._tail:
+            self._output.write(event_records.FINISHED_INIT)
+            self._write(self._synthesized())
+        self._output.finish(self._final_features())
+
+    def _final_features(self) -> dict[int, bytes]:
+        if self._output.is_pipe:
+            return {}
+        hits = self._scan()
+        build_ids = self._build_ids(hits) if hits and self._options.buildids else ()
+        return self._collect(times=(hits.first_time, hits.last_time) if hits else (0, 0), build_ids=build_ids)
+
+    def _collect(self, *, times: tuple[int, int] = (0, 0), build_ids: Sequence[HeaderBuildId] = ()) -> dict[int, bytes]:
+        return self._features.collect(
+            tracing=self._tracing,
+            times=times,
+            build_ids=build_ids,
+            programs=self._programs,
+            program_types=self._program_types,
+            packer=self._packer,
+            mmap_len=self._longest_piece(),
+        )
+
+    def _scan(self) -> DsoHits | None:
+        """Look through the records for what the features need; None when they need nothing of it."""
+        options, writer = self._options, self._output.writer
+        if not isinstance(writer, FileWriter) or self._packer or options.buildid_mmap:
+            return None
+        if not (options.buildids or options.timestamp_boundary) or not writer.data.size:
+            return None
+        from perfpy.capture.sampling.dso_hits import DsoHits  # not needed while the measurement runs
+
+        hits = DsoHits([event.attr for event in self._counters.events])
+        try:
+            mapped = mmap.mmap(writer.fd, writer.size, mmap.MAP_SHARED, mmap.PROT_READ)
+        except OSError:  # a device such as /dev/null
+            return None
+        with mapped, memoryview(mapped) as whole, whole[writer.data.offset :] as data:
+            hits.scan(data)
+        if options.buildids and not options.buildid_all:
+            self.samples = hits.samples
+        return hits
+
+    def _build_ids(self, hits: DsoHits) -> tuple[HeaderBuildId, ...]:
+        from perfpy.capture.sampling.build_id_table import keep, paths, table  # as above
+
+        dsos = [*(hits.dsos.values() if self._options.buildid_all else hits.hit())]
+        elsewhere = paths(dsos)
+        found = table(dsos, elsewhere)
+        if self._options.buildid_cache:
+            keep(found, elsewhere, self._options.buildid_dir)
+        return found
+
+    def _longest_piece(self) -> int:
+        return max((ring.size for ring in self._counters.rings), default=0)

@@ -1,0 +1,290 @@
+"""perf inject: a recording with what was not known, or not in it, when it was made.
+
+What enters: a recording, and what to add: an ELF file per function of jitdump
+files (with the MMAP2 records that map them), build-ids of the files that
+samples hit, in a table or in the mappings themselves. What leaves: a new recording with the same events and features.
+
+The records that mark rounds are left out: what is added is older than what
+stands around it, so a reader has to put all records in order of time.
+
+A dump lies where its program wanted it, often where others may write. It is
+believed from the owner of its process, from root and from ourselves, or where
+the recording says that the process mapped this very file; of its own process
+only. The images go into a new folder that is ours alone.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+from perfpy.abi import records
+from perfpy.abi.flags import MISC_MMAP_BUILD_ID, MISC_USER, NATIVE_ENDIAN, RecordType, SampleType
+from perfpy.abi.framing import HEADER
+from perfpy.abi.sample_id import NO_ID, IdLayout, SampleId
+from perfpy.errors import OutputFailed, PerfError
+from perfpy.perfdata.container.features import FEATURE_NAMES, Feature, encode_feature, key_of
+from perfpy.perfdata.container.writer import FileWriter, WrittenEvent
+from perfpy.symbols.dso import KERNEL_NAME, is_anonymous
+from perfpy.symbols.files import live_process
+from perfpy.symbols.files.build_id_cache import BuildIdCache
+from perfpy.symbols.providers import jitdump
+from perfpy.untrusted import folders, paths
+from perfpy.untrusted.files import open_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from perfpy.abi.build_id_record import HeaderBuildId
+    from perfpy.perfdata.container.events import FileEvent
+    from perfpy.perfdata.reader import PerfData
+    from perfpy.perfdata.records.side_band import SideRecord
+
+_DUMP = re.compile(r"/jit-(\d+)\.dump\Z")
+_Mapping: TypeAlias = records.Mmap | records.Mmap2
+_MAPPING: Final = (records.Mmap, records.Mmap2)
+_PROT_READ_EXEC: Final = 5
+_MAP_PRIVATE: Final = 2
+_OWN_FEATURES: Final = (Feature.TRACING_DATA, Feature.COMPRESSED)  # written otherwise; not true of the new file
+
+
+class _Mapped(NamedTuple):
+    """Where the image of a function is."""
+
+    path: str
+    size: int
+
+
+class JitInjector:
+    """Makes images of the functions in the dumps that a recording's processes mapped, and the records that map them.
+
+    cache: the build-id cache (""; perf's default); the images stand below it, in a new folder of jit/. force: dumps of whoever.
+    """
+
+    def __init__(self, data: PerfData, cache: str = "", *, force: bool = False) -> None:
+        self._data = data
+        self._cache = cache or BuildIdCache().folder
+        self._force = force
+        event = _first_event(data)
+        self._layout = IdLayout.of(event.attr, data.endian)
+        self._identity = event.ids[0] if event.ids else 0
+        self.dumps: dict[int, str] = {}  # pid -> the dump it wrote
+        self.functions = 0
+        self.folder = ""  # of the images, once there is one
+
+    def records(self, side_band: Iterable[SideRecord]) -> list[bytes]:
+        """The records to add; the dumps that are mapped in the side-band are read and their images written."""
+        found: list[bytes] = []
+        for side in side_band:
+            record = side.record
+            if not isinstance(record, _MAPPING):
+                continue
+            match = _DUMP.search(record.filename)
+            if match and record.pid not in self.dumps:
+                self.dumps[record.pid] = record.filename
+                found += self._inject(record)
+        return found
+
+    def unwanted(self, record: object) -> bool:
+        """Whether a record would hide what is added: the mapping of a dump, and memory that its process got for code."""
+        if not isinstance(record, _MAPPING):
+            return False
+        return record.pid in self.dumps and (is_anonymous(record.filename) or bool(_DUMP.search(record.filename)))
+
+    def _inject(self, record: _Mapping) -> list[bytes]:
+        path = record.filename
+        dump = jitdump.parse(self._read(record), path)
+        if dump.arch_clock:
+            raise PerfError(f"{path}: its times are those of the processor's own clock; only CLOCK_MONOTONIC is understood")
+        images: dict[int, _Mapped] = {}
+        added = []
+        for event in dump.events:
+            if event.pid not in (record.pid, dump.pid):
+                continue  # a program speaks of itself alone
+            # in a container it has other numbers
+            mine = event if event.pid == record.pid else event._replace(pid=record.pid, tid=record.pid)
+            if isinstance(mine, jitdump.CodeLoad):
+                images[mine.code_index] = self._write_image(mine, dump)
+            image = images.get(mine.code_index)
+            if image:
+                added.append(self._mapping(mine, image))
+        return added
+
+    def _read(self, record: _Mapping) -> bytes:
+        path = record.filename
+        try:
+            with open_regular(live_process.seen_by(record.pid, path), limit=jitdump.LARGEST) as file:
+                state = os.fstat(file.fileno())
+                if not (self._force or state.st_uid in live_process.believed(record.pid) or _mapped_by(record, state)):
+                    raise PerfError(f"{path}: belongs to user {state.st_uid}, not to its process; give -f if you trust it")
+                return file.read()
+        except OSError as error:
+            raise PerfError(f"{path}: {error.strerror}; inject where the program ran, before its dump is removed") from None
+
+    def _write_image(self, load: jitdump.CodeLoad, dump: jitdump.JitDump) -> _Mapped:
+        self.functions += 1
+        data = jitdump.image(load, dump.machine, dump.endian)
+        try:
+            self.folder = self.folder or _new_folder(self._cache)
+            path = paths.below(self.folder, paths.jitted(load.pid, load.code_index))
+            if os.path.lexists(path):  # a number that came twice; what has been mapped stays
+                path = paths.below(self.folder, f"{self.functions}-{paths.jitted(load.pid, load.code_index)}")
+            with open(path, "xb") as file:
+                file.write(data)
+        except OSError as error:
+            raise OutputFailed(error.filename or self._cache, error.strerror or str(error)) from None
+        return _Mapped(path, len(load.code))
+
+    def _mapping(self, event: jitdump.CodeLoad | jitdump.CodeMove, image: _Mapped) -> bytes:
+        state = os.stat(image.path)
+        identity = SampleId(event.pid, event.tid, event.time, self._identity, 0, 0, self._identity)
+        record = records.Mmap2(
+            misc=MISC_USER,
+            pid=event.pid,
+            tid=event.tid,
+            addr=event.address,
+            len=image.size,
+            pgoff=jitdump.TEXT_OFFSET,
+            maj=os.major(state.st_dev),
+            min=os.minor(state.st_dev),
+            ino=state.st_ino,
+            ino_generation=0,
+            prot=_PROT_READ_EXEC,
+            flags=_MAP_PRIVATE,
+            filename=image.path,
+            sample_id=identity,
+        )
+        return records.encode(record, self._layout, self._data.endian)
+
+
+def _first_event(data: PerfData) -> FileEvent:
+    if not data.events:
+        raise PerfError(f"{data.path}: it has no events, and nothing can be added to it")
+    return data.events[0]
+
+
+def _mapped_by(record: _Mapping, state: os.stat_result) -> bool:
+    """Whether a file is the very one of a mapping: then its process chose it, whoever owns it."""
+    if not isinstance(record, records.Mmap2) or not record.ino:
+        return False
+    return (record.maj, record.min, record.ino) == (os.major(state.st_dev), os.minor(state.st_dev), state.st_ino)
+
+
+def _new_folder(cache: str) -> str:
+    """A folder that nobody else can write into, where perf puts jitted code, too."""
+    import tempfile
+
+    folder = paths.below(cache, "jit")
+    folders.require_own(cache)
+    folders.require_own(folder)
+    return tempfile.mkdtemp(dir=os.path.abspath(folder), prefix="perfpy-")
+
+
+def _decoded(record: bytes, kind: int, misc: int, layout: IdLayout, endian: str) -> Any:
+    """The value of a record, None for a damaged one."""
+    try:
+        return records.decode(kind, misc, record[8:], layout, endian)
+    except (ValueError, struct.error):
+        return None
+
+
+class BuildIdMapper:
+    """Puts build-ids into mappings.
+
+    build_ids: file name -> build-id, b"" where it is not known; only_these: mappings of other files are left out.
+    """
+
+    def __init__(self, data: PerfData, build_ids: Mapping[str, bytes], *, only_these: bool) -> None:
+        self._layout = IdLayout.of(_first_event(data).attr, data.endian)
+        self._endian = data.endian
+        self._build_ids = build_ids
+        self._only_these = only_these
+
+    def changed(self, kind: int, misc: int, record: bytes) -> bytes:
+        """A mapping's record as it shall be, b"" if it shall not be; damaged ones are left out, as readers do."""
+        mapping = _decoded(record, kind, misc, self._layout, self._endian)
+        if not isinstance(mapping, _MAPPING):
+            return b""
+        name = KERNEL_NAME if mapping.filename.startswith(KERNEL_NAME) else mapping.filename
+        build_id = self._build_ids.get(name)
+        if build_id is None and self._only_these:
+            return b""
+        if not build_id or misc & MISC_MMAP_BUILD_ID:
+            return record
+        prot, flags = (mapping.prot, mapping.flags) if isinstance(mapping, records.Mmap2) else (_PROT_READ_EXEC, _MAP_PRIVATE)
+        known = records.Mmap2(
+            misc | MISC_MMAP_BUILD_ID,
+            *(mapping.pid, mapping.tid, mapping.addr, mapping.len, mapping.pgoff, 0, 0, 0, 0, prot, flags, mapping.filename),
+            build_id=build_id,
+            sample_id=mapping.sample_id,
+        )
+        return records.encode(known, self._layout, self._endian)
+
+
+def require_monotonic_times(data: PerfData) -> None:
+    """Raise PerfError unless the recording has the clock that JIT compilers write."""
+    attr = _first_event(data).attr
+    if not attr.sample_type & SampleType.TIME or not attr.sample_id_all:
+        raise PerfError(f"{data.path}: its records have no times; record with -k mono")
+    if not attr.use_clockid:
+        raise PerfError(f"{data.path}: its times are not CLOCK_MONOTONIC's, as those of jitdump files are; record with -k mono")
+
+
+def inject(
+    data: PerfData,
+    path: str,
+    *,
+    jit: JitInjector | None = None,
+    build_ids: Collection[HeaderBuildId] | None = None,
+    mapper: BuildIdMapper | None = None,
+) -> None:
+    """Write a copy of a recording with what is to be added.
+
+    jit: adds jitted code; build_ids: takes the place of the BUILD_ID feature; mapper: puts build-ids into mappings.
+    Raises PerfError and OutputFailed.
+    """
+    if data.endian != NATIVE_ENDIAN:
+        raise PerfError(f"{data.path}: it is of the other byte order; inject on a machine like the one that recorded it")
+    if os.path.exists(path) and os.path.samefile(data.path, path):
+        raise OutputFailed(path, "it is the input")
+    added = jit.records(data.side_band()) if jit else []
+    writer = FileWriter(path)
+    try:
+        writer.begin([WrittenEvent(event.attr, tuple(event.ids)) for event in data.events], {})
+        for record in added:
+            writer.write(record)
+        _copy_records(data, writer, jit, mapper)
+        writer.finish(_features(data, build_ids))
+    finally:
+        writer.close()
+
+
+def _copy_records(data: PerfData, writer: FileWriter, jit: JitInjector | None, mapper: BuildIdMapper | None) -> None:
+    """All records but the marks of rounds; mappings as they shall be."""
+    for stream in data.ordered_chunks():
+        for ordered in stream:
+            chunk = ordered.chunk
+            for row, kind in enumerate(chunk.types.tolist()):
+                record = chunk.record(row)
+                if kind in (RecordType.MMAP, RecordType.MMAP2):
+                    _, misc, _ = HEADER[data.endian].unpack_from(record)
+                    if jit and jit.unwanted(_decoded(record, kind, misc, NO_ID, data.endian)):
+                        continue
+                    record = mapper.changed(kind, misc, record) if mapper else record
+                if record and kind != RecordType.FINISHED_ROUND:
+                    writer.write(record)
+
+
+def _features(data: PerfData, build_ids: Collection[HeaderBuildId] | None) -> dict[int, bytes]:
+    features: dict[int, bytes] = {
+        feature: encode_feature(feature, data.features[key_of(feature)], data.endian)
+        for feature in FEATURE_NAMES
+        if key_of(feature) in data.features and feature not in _OWN_FEATURES
+    }
+    if key_of(Feature.TRACING_DATA) in data.features:
+        features[Feature.TRACING_DATA] = data.features[key_of(Feature.TRACING_DATA)]
+    if build_ids is not None:
+        features[Feature.BUILD_ID] = encode_feature(Feature.BUILD_ID, tuple(build_ids), data.endian)
+    return features

@@ -1,0 +1,116 @@
+"""The file or files of a recording: rotation of the old one, compression, the final names.
+
+What enters: a path ("-" = standard output), then heads and records. What
+leaves: perf.data, the previous one as perf.data.old; and when the output is
+switched, perf.data.TIMESTAMP files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from typing import TYPE_CHECKING, Final
+
+from perfpy.errors import OutputFailed
+from perfpy.perfdata.container.writer import FINISHED_ROUND, FileWriter, PipeWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from perfpy.perfdata.container.compression import Packer
+    from perfpy.perfdata.container.writer import RecordWriter, Slice, WrittenEvent
+
+STANDARD_OUTPUT: Final = "-"
+_STDOUT_FD: Final = 1
+
+
+class RecordOutput:
+    """Where a recording goes; open it before anything is measured, so that a bad path costs nothing.
+
+    packer: compresses the records of the rings. Raises OutputFailed.
+    """
+
+    def __init__(self, path: str, packer: Packer | None = None) -> None:
+        self.path = path
+        self.is_pipe = path == STANDARD_OUTPUT
+        self._packer = packer
+        self._old = ""
+        self.writer = self._open()
+        self.rounds = 0
+
+    def _open(self) -> RecordWriter:
+        if self.is_pipe:
+            return PipeWriter(_STDOUT_FD)
+        self._old = _rotate(self.path)
+        return FileWriter(self.path)
+
+    @property
+    def size(self) -> int:
+        """Bytes written to the current file."""
+        return self.writer.size
+
+    def begin(self, events: Sequence[WrittenEvent], features: Mapping[int, bytes]) -> None:
+        """Write the head of the current file."""
+        self.writer.begin(events, features)
+
+    def write(self, *slices: Slice) -> None:
+        """Append records as they are."""
+        self.writer.write(*slices)
+
+    def write_ring(self, slices: Sequence[Slice]) -> None:
+        """Append records of a ring."""
+        if self._packer:
+            self.writer.write(*self._packer.pack(*slices))
+        else:
+            self.writer.write(*slices)
+
+    def end_round(self) -> None:
+        """All rings were read: what stands before the previous round can be put in order."""
+        self.rounds += 1
+        self.writer.write(FINISHED_ROUND)
+
+    def finish(self, features: Mapping[int, bytes]) -> None:
+        """Complete the current file and close it."""
+        try:
+            self.writer.finish(features)
+        finally:
+            self.writer.close()
+
+    def stamp(self) -> str:
+        """Give the finished file a name with the time in it; returns that name."""
+        now = time.time()
+        name = f"{self.path}.{time.strftime('%Y%m%d%H%M%S', time.localtime(now))}{int(now % 1 * 100):02d}"
+        os.rename(self.path, name)
+        return name
+
+    def reopen(self) -> None:
+        """Begin another file of the same path."""
+        self.writer = self._open()
+
+    def abandon(self) -> None:
+        """Nothing was recorded: leave things as they were."""
+        self.writer.close()
+        if self.is_pipe:
+            return
+        with contextlib.suppress(OSError):
+            if os.path.isfile(self.path):
+                os.unlink(self.path)
+            if self._old:
+                os.rename(self._old, self.path)
+
+
+def _rotate(path: str) -> str:
+    """Keep a recording of the same name as PATH.old; returns that name, "" when there was none."""
+    if not (os.path.isdir(path) or (os.path.isfile(path) and os.path.getsize(path))):
+        return ""
+    old = f"{path}.old"
+    try:
+        if os.path.isdir(old) and not os.path.islink(old):
+            import shutil  # it loads compressors, and this is rare
+
+            shutil.rmtree(old)
+        os.rename(path, old)
+    except OSError as error:
+        raise OutputFailed(old, os.strerror(error.errno or 0), remedy="choose another file with -o") from None
+    return old

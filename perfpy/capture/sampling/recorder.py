@@ -1,0 +1,383 @@
+"""record: open counters, poll their rings, write a perf.data.
+
+What enters: events, RecordOptions, a command. What leaves: the file, and a
+RecordSummary. The order of everything in the file is perf's: head, what the
+recording is about, what ran before, the rings' records in rounds, features.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfpy.capture.sampling.attention import STOPPING, Attention, names_only
+from perfpy.capture.sampling.data_file import DataFile
+from perfpy.capture.sampling.draining import Drain
+from perfpy.capture.sampling.options import DEFAULT_FREQ, MAX_FREQ, RecordOptions
+from perfpy.capture.sampling.output import RecordOutput
+from perfpy.capture.sampling.output_switch import OutputSwitch
+from perfpy.capture.sampling.own_samples import OwnSamples
+from perfpy.capture.sampling.sample_attrs import configure_sampling
+from perfpy.capture.sampling.sample_counters import SampleCounters, default_pages
+from perfpy.capture.sampling.wakeups import Wakeups
+from perfpy.capture.targets import ANY, Target, resolve
+from perfpy.capture.workload import Workload
+from perfpy.errors import OutputFailed, UsageError
+from perfpy.events import parse_events
+from perfpy.events.machine import this_machine as event_source
+from perfpy.kernel import this_kernel
+from perfpy.kernel.procfs import ProcFs
+from perfpy.kernel.refusals import kernel_addresses_hidden, own_status
+from perfpy.perfdata.container.compression import Packer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfpy.capture.control import Control
+    from perfpy.capture.sampling.attention import Describe
+    from perfpy.events.event import Event
+    from perfpy.kernel import Kernel
+
+_DEFAULT_EVENT: Final = "cycles:P"
+_KILLED: Final = 128  # + the signal's number: the exit status
+_MAX_RATE: Final = "kernel.perf_event_max_sample_rate"
+_MEGABYTE: Final = 1 << 20
+_WORTH_ANOTHER_PASS: Final = 1 << 16  # bytes: with less than this in the rings, wait for the next wake-up
+
+#: as perf says it
+_HIDDEN_ADDRESSES: Final = """\
+WARNING: Kernel address maps (/proc/{kallsyms,modules}) are restricted,
+check /proc/sys/kernel/kptr_restrict and /proc/sys/kernel/perf_event_paranoid.
+
+Samples in kernel functions may not be resolved if a suitable vmlinux
+file is not found in the buildid cache or in the vmlinux path.
+
+Samples in kernel modules won't be resolved at all.
+
+If some relocation was applied (e.g. kexec) symbols may be misresolved
+even with a suitable vmlinux or kallsyms file.
+
+Couldn't record kernel reference relocation symbol
+Symbol resolution may be skewed if relocation was used (e.g. kexec).
+Check /proc/kallsyms permission or run as root."""
+
+
+class RecordSummary(NamedTuple):
+    """How a recording went.
+
+    exit_code: the command's, or 128 + the number of the signal that ended the
+    recording; path, size: of the (last) file, in bytes without the features;
+    samples: None where they were not counted; lost: samples that the kernel
+    had no room for; wakeups: how often there was something to write.
+    """
+
+    exit_code: int
+    path: str
+    size: int
+    samples: int | None
+    lost: int
+    wakeups: int
+
+
+class Recorder:
+    """One recording, from its events to its file.
+
+    command: the program to run, () for none; events: their texts, () for
+    perf's default; filters: (number of events in front of it, expression);
+    describe: what --control's evlist shows.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        events: Sequence[str] = (),
+        filters: Sequence[tuple[int, str]] = (),
+        options: RecordOptions | None = None,
+        *,
+        kernel: Kernel | None = None,
+        describe: Describe = names_only,
+    ) -> None:
+        self._describe = describe
+        self.options = options or RecordOptions()
+        self.options.check()
+        self.command = tuple(command)
+        self._texts = tuple(events) or (_DEFAULT_EVENT,)
+        self._filters = tuple(filters)
+        self._kernel = kernel or this_kernel()
+        self._procfs = ProcFs()
+        self._packer = Packer(self.options.compression_level) if self.options.compression_level else None
+        self._workload: Workload | None = None
+        self._size = 0
+        self._failure: OutputFailed | None = None
+
+    def run(self) -> RecordSummary:
+        """Record until the command ends, every target is gone, or a signal comes.
+
+        Raises PerfError for what cannot be started. A full disk ends the
+        recording; it is raised when the file is as complete as it can be.
+        """
+        target, events = self.prepare()
+        with ExitStack() as stack:
+            # before anything is touched: no signal ends it in the middle of something
+            signals = stack.enter_context(Wakeups((*STOPPING, signal.SIGCHLD, signal.SIGUSR2)))
+            self._output = RecordOutput(self.options.output, self._packer)
+            beginning = stack.enter_context(ExitStack())
+            beginning.callback(self._output.abandon)
+            if self.command:
+                self._workload = stack.enter_context(Workload(self.command, stdout_to_stderr=self._output.is_pipe))
+            control = self._open_control(stack)
+            self._counters = self._open_counters(events, target)
+            stack.callback(self._counters.close)
+            self._output_switch = OutputSwitch(self.options.switch_output, self.options.switch_max_files)
+            self._attention = self._attend(signals, control)
+            self._warn_of_hidden_addresses()
+            self._file = DataFile(
+                self._output,
+                self._counters,
+                self.options,
+                self._procfs,
+                workload=self._workload.pid if self._workload else 0,
+                packer=self._packer,
+            )
+            self._file.begin()
+            self._start(target)
+            beginning.pop_all()
+            self._loop(target)
+            self._end()
+        if self._failure:
+            raise self._failure
+        return self._summary()
+
+    def prepare(self) -> tuple[Target, list[Event]]:
+        """Whom to record and what, with nothing opened or written yet; raises PerfError where that makes no sense."""
+        self._set_frequency()
+        target = self._find_target()
+        return target, configure_sampling(self._parse(), self.options, target, self._kernel)
+
+    def _tell(self, text: str) -> None:
+        if not self.options.quiet:
+            print(text, file=sys.stderr)
+
+    # what to record
+
+    def _set_frequency(self) -> None:
+        """Hold the frequency below what the kernel allows."""
+        options = self.options
+        most = self._procfs.setting(_MAX_RATE)
+        wanted = options.freq
+        if options.period or most is None:
+            return
+        if wanted == MAX_FREQ:
+            self._tell(f"info: Using a maximum frequency rate of {most} Hz")
+            self.options = options._replace(freq=most)
+        elif wanted is None and most < DEFAULT_FREQ:
+            self.options = options._replace(freq=most)
+        elif wanted is not None and wanted > most:
+            if options.strict_freq:
+                raise UsageError(f"maximum frequency rate ({most} Hz) exceeded; use a lower -F, or raise sysctl {_MAX_RATE}")
+            self._tell(
+                f"warning: Maximum frequency rate ({most} Hz) exceeded, throttling from {wanted} Hz to {most} Hz.\n"
+                f"         The limit can be raised via /proc/sys/{_MAX_RATE.replace('.', '/')}."
+            )
+            self.options = options._replace(freq=most)
+
+    def _find_target(self) -> Target:
+        options = self.options
+        everything = options.all_cpus or not (self.command or options.pid or options.tid or options.user or options.cpu)
+        target, warnings = resolve(
+            pid=options.pid, tid=options.tid, user=options.user, cpu=options.cpu, system_wide=everything, procfs=self._procfs
+        )
+        for text in warnings:
+            self._tell(f"Warning:\n{text}")
+        if target.kind == "tid" and options.inherit:
+            self.options = options._replace(inherit=False)  # other threads than these were not asked for
+        return target
+
+    def _parse(self) -> list[Event]:
+        events = parse_events(self._texts, self._filters, event_source(self.options.event_files))
+        for text in events.warnings:
+            self._tell(f"WARNING: {text}")
+        if self.options.exclude_perf:
+            tracepoints = [event for event in events if event.tracepoint]
+            if not tracepoints:
+                raise UsageError("--exclude-perf needs a tracepoint among the events: -e SYSTEM:NAME")
+            for event in tracepoints:
+                event.append_filter(f"common_pid != {os.getpid()}")
+        tool = next((event.name for event in events if event.tool), "")
+        if tool:
+            raise UsageError(f"'{tool}' can be counted, not sampled; use perfpy stat")
+        return list(events)
+
+    def _open_counters(self, events: list[Event], target: Target) -> SampleCounters:
+        options = self.options
+        tids = target.tids if target.has_tasks else (ANY,)
+        if target.kind == "command" and self._workload:
+            tids = (self._workload.pid,)
+        counters = SampleCounters(
+            self._kernel,
+            events,
+            (ANY,) if options.per_thread else target.cpus,
+            tids,
+            cgroup_fds=self._cgroups(events),
+            skip_missing=target.kind in ("pid", "user"),
+            tell=self._tell,
+        )
+        counters.open()
+        try:
+            counters.map(options.mmap_pages or default_pages(self._procfs))
+        except BaseException:
+            counters.close()
+            raise
+        if options.verbose:
+            for event in counters.events:
+                self._tell(f"{event.name}: {len(counters.ids(event))} counters, {event.attr!r}")
+        return counters
+
+    def _warn_of_hidden_addresses(self) -> None:
+        """The kernel's samples are wanted, but where its functions are the kernel does not say."""
+        restriction, paranoid = (self._procfs.setting(f"kernel.{name}") or 0 for name in ("kptr_restrict", "perf_event_paranoid"))
+        hidden = kernel_addresses_hidden(restriction, paranoid, own_status()[0])
+        if hidden and not all(event.attr.exclude_kernel for event in self._counters.events):
+            self._tell(_HIDDEN_ADDRESSES)
+
+    def _cgroups(self, events: list[Event]) -> dict[int, int]:
+        """id(event) -> the folder of the cgroup that it follows."""
+        names = list(self.options.cgroups)
+        if not names:
+            return {}
+        from perfpy.capture.cgroups import open_folder  # rarely asked for
+
+        if len(names) == 1:
+            names *= len(events)
+        if len(names) > len(events):
+            raise UsageError(f"--cgroup: there are {len(names)} cgroups for {len(events)} events")
+        folders = {name: open_folder(name) for name in set(names) if name}
+        return {id(event): folders[name] for event, name in zip(events, names, strict=False) if name}
+
+    # recording
+
+    def _open_control(self, stack: ExitStack) -> Control | None:
+        if not self.options.control:
+            return None
+        from perfpy.capture.control import Control  # rarely asked for
+
+        return stack.enter_context(Control(self.options.control))
+
+    def _attend(self, signals: Wakeups, control: Control | None) -> Attention:
+        return Attention(
+            signals,
+            self._counters,
+            self._output_switch,
+            workload=self._workload,
+            control=control,
+            tell=self._tell,
+            describe=self._describe,
+        )
+
+    def _start(self, target: Target) -> None:
+        options = self.options
+        if options.realtime:
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(options.realtime))
+        if options.starts_disabled:
+            self._tell("Events disabled")
+        elif target.kind != "command":
+            self._counters.enable()
+        if self._workload:
+            self._workload.start()
+        self._output_switch.begin(time.monotonic())
+        self._attention.begin(self._counters.fds() if target.has_tasks else self._counters.ring_fds(), options.delay)
+
+    def _loop(self, target: Target) -> None:
+        """Empty the rings whenever they are worth it, until it is time to stop; then once more what they hold then."""
+        attention = self._attention
+        drain = Drain(self._counters, self._output, self.options.mmap_flush, stop=lambda: attention.called)
+        own = OwnSamples(self._counters.events)
+        try:
+            while not attention.stopping:
+                taken = drain.forward()
+                self._check_size(drain)
+                attention.look(wait=taken < _WORTH_ANOTHER_PASS and not attention.stopping)
+                self._check_own_samples(drain, own)
+            if target.kind != "command" or attention.signal:  # the events of a command end with it
+                self._counters.disable()
+            drain.rest()
+            if self.options.overwrite:
+                drain.backward()
+        except OutputFailed as failure:
+            self._failure = failure
+
+    def _check_own_samples(self, drain: Drain, own: OwnSamples) -> None:
+        """Take the recorder out of the events where they come from recording them."""
+        drain.inspect = own.inspect if own.due(self._output.size) else None
+        if own.prevail:
+            for event in own.leave_out():
+                self._counters.refilter(event)
+            self._tell(f"warning: most samples come from writing them down; from here on perfpy ({own.tid}) is left out (--exclude-perf)")
+
+    def _check_size(self, drain: Drain) -> None:
+        """Stop at --max-size; go on in a new file at --switch-output."""
+        most, size = self.options.max_size, self._output.size
+        if most and size >= most:
+            self._tell(f"[ perf record: perf size limit reached ({size // 1024} KB), stopping session ]")
+            self._attention.stopping = True
+            self._counters.disable()
+        elif self._output_switch.due(size, time.monotonic()):
+            if self.options.overwrite:
+                drain.backward()
+            self._tell(f"[ perf record: dump data: Woken up {self._attention.wakeups} times ]")
+            self._attention.wakeups = 0
+            self._file.end(last=False)
+            self._stamp()
+            self._output.reopen()
+            self._file.begin(first=False)
+
+    def _stamp(self) -> None:
+        name = self._output.stamp()
+        self._output_switch.finished(name)
+        self._tell(f"[ perf record: Dump {name} ]")
+
+    # the end
+
+    def _end(self) -> None:
+        """Complete the file, and see to the command's end."""
+        if not self.options.quiet:
+            print(f"[ perf record: Woken up {self._attention.wakeups} times to write data ]", file=sys.stderr)
+        if self._workload and not self._workload.poll():
+            self._workload.kill(signal.SIGTERM)
+        self._size = self._output.size
+        try:
+            self._file.end()
+            if self._stamps:
+                self._stamp()
+        except OutputFailed as failure:
+            self._failure = self._failure or failure
+        self._say_captured()
+        self._attention.wait_for_workload()  # at last: it need not heed a signal, and the file is complete
+
+    @property
+    def _stamps(self) -> bool:
+        """Whether the files' names tell their time."""
+        return not self._output.is_pipe and (self.options.timestamp_filename or self.options.switch_output is not None)
+
+    def _say_captured(self) -> None:
+        size = self._size / _MEGABYTE
+        name = self.options.output + (".<timestamp>" if self._stamps else "")
+        samples = f" ({self._file.samples} samples)" if self._file.samples and not self._stamps else ""
+        packed = ""
+        if self._packer and self._packer.given:
+            original = self._packer.taken / _MEGABYTE
+            packed = f", compressed (original {original:.3f} MB, ratio is {self._packer.ratio:.3f})"
+        self._tell(f"[ perf record: Captured and wrote {size:.3f} MB {name}{samples}{packed} ]")
+        if self._file.lost:
+            self._tell(f"warning: {self._file.lost} samples were lost: try larger buffers (-m) or a lower frequency (-F)")
+
+    def _summary(self) -> RecordSummary:
+        code = self._workload.wait().exit_code if self._workload else 0
+        if self._attention.signal:
+            code = _KILLED + self._attention.signal
+        wakeups = self._attention.wakeups
+        return RecordSummary(code, self.options.output, self._size, self._file.samples, self._file.lost, wakeups)

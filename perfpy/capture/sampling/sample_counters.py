@@ -1,0 +1,285 @@
+"""All counters of a recording and their rings: every event on every CPU or thread, one ring a CPU (or a thread).
+
+What enters: configured events, CPUs and threads. What leaves: open counters,
+their ids, mapped rings and the file descriptors to poll; later the counts of
+what the kernel lost. The system calls are perfpy.kernel's.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfpy.abi.flags import FLAG_PID_CGROUP, ReadFormat
+from perfpy.abi.readings import decode_read, read_size
+from perfpy.abi.user_records import IdIndexEntry
+from perfpy.capture.sampling.sample_attrs import is_dummy
+from perfpy.capture.targets import ANY, online_cpus
+from perfpy.errors import KernelRefused
+from perfpy.events.fallback import Attempt, first_attempt, next_attempt, replacement
+from perfpy.kernel.procfs import ProcFs, raise_open_files_limit
+from perfpy.kernel.ring import PAGE_SIZE, Ring
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from perfpy.events.event import Event
+    from perfpy.kernel import Kernel
+
+_MLOCK_SETTING: Final = "kernel.perf_event_mlock_kb"
+_DEFAULT_MLOCK_KB: Final = 516
+
+
+class CounterTarget(NamedTuple):
+    """Where a counter counts: a task (ANY = all; with `cgroup` the fd of a cgroup's folder) on a CPU (ANY = all)."""
+
+    cpu: int
+    tid: int
+    cgroup: bool = False
+
+
+class Opened(NamedTuple):
+    """One open counter; ring: the index of the ring that its records go to."""
+
+    event: Event
+    target: CounterTarget
+    fd: int
+    id: int
+    ring: int
+
+
+def default_pages(procfs: ProcFs) -> int:
+    """The pages of a ring that perf takes when none are asked for: what a user may lock, rounded down to 2^n."""
+    allowed = procfs.setting(_MLOCK_SETTING) or _DEFAULT_MLOCK_KB
+    pages = max(allowed * 1024 // PAGE_SIZE - 1, 1)
+    return 1 << (pages.bit_length() - 1)
+
+
+class SampleCounters:
+    """The open counters and rings of one recording.
+
+    events: configured, in the file's order; cpus, tids: where to open each of
+    them (a tid of ANY: all tasks; cpus (ANY,): each thread on whatever CPU).
+    skip_missing: threads that are gone are left out as long as one is left.
+    cgroup_fds: id(event) -> the folder of the cgroup whose tasks it follows.
+    tell: called with each line that the user ought to read.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        events: Sequence[Event],
+        cpus: Sequence[int],
+        tids: Sequence[int],
+        *,
+        cgroup_fds: Mapping[int, int] | None = None,
+        skip_missing: bool = False,
+        tell: Callable[[str], None],
+    ) -> None:
+        self.events = list(events)
+        self.cpus = tuple(cpus)
+        self.tids = tuple(tids)
+        self._kernel = kernel
+        self._cgroups = dict(cgroup_fds or {})
+        self._skip_missing = skip_missing
+        self._missing: set[int] = set()
+        self._tell = tell
+        self._lacking: frozenset[str] = frozenset()  # what this kernel does not know
+        self._fds: dict[int, dict[CounterTarget, int]] = {}  # id(event) -> place -> fd
+        self._rings: list[Ring] = []
+        self._ring_fds: list[int] = []
+        self.opened: list[Opened] = []
+
+    @property
+    def rings(self) -> list[Ring]:
+        """The mapped rings, in the order of their indices."""
+        return self._rings
+
+    def open(self) -> None:
+        """Open every event everywhere. Raises KernelRefused when nothing helped; what was open is closed then."""
+        try:
+            for event in list(self.events):
+                self._open_event(event)
+                self._set_filter(event)
+        except BaseException:
+            self.close()
+            raise
+
+    def _targets(self, event: Event) -> Iterator[CounterTarget]:
+        cpus = self.cpus
+        if ANY in self.tids and is_dummy(event) and ANY not in cpus:
+            cpus = online_cpus()  # tasks wander: what they map elsewhere matters, too
+        if event.cpus is not None and ANY not in cpus:
+            cpus = tuple(cpu for cpu in cpus if cpu in event.cpus)
+        for cpu in cpus:
+            cgroup = self._cgroups.get(id(event))
+            if cgroup is not None:
+                yield CounterTarget(cpu, cgroup, cgroup=True)
+            else:
+                yield from (CounterTarget(cpu, tid) for tid in self.tids)
+
+    def _open_event(self, event: Event) -> None:
+        """Open an event as asked, or with less where the kernel refuses, or another in its place."""
+        attempt = self._first_attempt(event)
+        while True:
+            try:
+                self._open_targets(event, attempt)
+                event.attr = attempt.attr
+                return
+            except KernelRefused as refusal:
+                at_first = len(self._fds[id(event)]) == 0
+                self._close_event(event)
+                if refusal.errno == errno.EMFILE and raise_open_files_limit():
+                    continue
+                if event.weak and not event.is_leader:
+                    _ungroup(event)
+                    attempt = self._first_attempt(event)
+                    continue
+                following = next_attempt(attempt, refusal.errno, precise_max=event.precise_max, first=at_first)
+                if following is None:
+                    following = self._replace(event, refusal)
+                attempt = following
+                self._lacking = attempt.missing
+
+    def _first_attempt(self, event: Event) -> Attempt:
+        return first_attempt(event.attr, self._lacking, leads=event.is_leader)
+
+    def _replace(self, event: Event, refusal: KernelRefused) -> Attempt:
+        """Another event in the place of a refused one; raises the refusal when there is none."""
+        from perfpy.kernel.refusals import paranoid_level  # only a refusal needs it
+
+        on_cpus = ANY in self.tids
+        other = replacement(event.name, event.attr, refusal.errno, on_cpus=on_cpus, paranoid=paranoid_level())
+        if other is None:
+            raise refusal
+        event.attr, event.name = other.attr, other.name
+        event.precise_max = False
+        self._tell(other.message)
+        return self._first_attempt(event)
+
+    def _open_targets(self, event: Event, attempt: Attempt) -> None:
+        own = self._fds[id(event)] = {}
+        for target in self._targets(event):
+            if target.tid in self._missing:
+                continue
+            leader = -1 if event.is_leader else self._fds[id(event.leader)].get(target, -1)
+            flags = attempt.flags | (FLAG_PID_CGROUP if target.cgroup else 0)
+            try:
+                own[target] = self._kernel.perf_event_open(attempt.attr, target.tid, target.cpu, leader, flags, event=event.name)
+            except KernelRefused as refusal:
+                if refusal.errno != errno.ESRCH or not self._skip_missing:
+                    raise
+                self._missing.add(target.tid)
+                if not set(self.tids) - self._missing:
+                    raise
+
+    def _set_filter(self, event: Event) -> None:
+        if event.filter:
+            for fd in self._fds[id(event)].values():
+                self._kernel.set_filter(fd, event.filter)
+
+    def map(self, pages: int) -> None:
+        """Map the rings, `pages` pages each, and send every counter's records to the ring of its CPU (or thread)."""
+        owners: dict[tuple[int, int], int] = {}  # (CPU or thread, backward) -> ring
+        owner_fds = self._ring_fds
+        by_thread = ANY in self.cpus
+        for event in self.events:
+            backward = event.attr.write_backward
+            for target, fd in self._fds[id(event)].items():
+                key = (target.tid if by_thread else target.cpu, backward)
+                ring = owners.get(key)
+                if ring is None:
+                    ring = owners[key] = len(self._rings)
+                    self._rings.append(Ring.map(fd, pages, backward=bool(backward)))
+                    owner_fds.append(fd)
+                else:
+                    self._kernel.set_output(fd, owner_fds[ring])
+                self.opened.append(Opened(event, target, fd, self._kernel.event_id(fd), ring))
+
+    def ids(self, event: Event) -> tuple[int, ...]:
+        """The ids by which records name an event's counters."""
+        return tuple(one.id for one in self.opened if one.event is event)
+
+    def id_index(self) -> tuple[IdIndexEntry, ...]:
+        """Every counter for the ID_INDEX record."""
+        unsigned = (1 << 64) - 1
+        return tuple(
+            IdIndexEntry(one.id, one.ring, one.target.cpu & unsigned, (ANY if one.target.cgroup else one.target.tid) & unsigned)
+            for one in self.opened
+        )
+
+    def fds(self) -> list[int]:
+        """Every counter's file descriptor."""
+        return [one.fd for one in self.opened]
+
+    def ring_fds(self) -> list[int]:
+        """The counters whose rings are mapped: polling them tells of every record."""
+        return list(self._ring_fds)
+
+    def enable(self) -> None:
+        """Enable all counters."""
+        for event in self.events:
+            self.switch(event, True)
+
+    def disable(self) -> None:
+        """Disable all counters."""
+        for event in self.events:
+            self.switch(event, False)
+
+    def switch(self, event: Event, on: bool) -> None:
+        """Enable or disable an event's counters; the members of a group follow their leader."""
+        action = self._kernel.enable if on else self._kernel.disable
+        if event.is_leader:
+            for fd in self._fds[id(event)].values():
+                action(fd)
+
+    def refilter(self, event: Event) -> None:
+        """The event's filter has changed."""
+        self._set_filter(event)
+
+    def pause(self, paused: bool) -> None:
+        """Stop writing to backward rings while they are read, or go on."""
+        seen: set[int] = set()
+        for one in self.opened:
+            if one.event.attr.write_backward and one.ring not in seen:
+                seen.add(one.ring)
+                self._kernel.pause_output(one.fd, paused)
+
+    def lost(self) -> Iterator[tuple[Opened, int]]:
+        """The counters that lost samples, and how many."""
+        members = {id(event): 0 for event in self.events}
+        for event in self.events:
+            members[id(event.leader)] += 1
+        for one in self.opened:
+            read_format = one.event.attr.read_format
+            if not read_format & ReadFormat.LOST or one.event.attr.write_backward:
+                continue
+            data = self._kernel.read(one.fd, read_size(read_format, members[id(one.event.leader)]))
+            if not data:
+                continue
+            lost = next((reading.lost for reading in decode_read(data, read_format, "=") if reading.id in (None, one.id)), None)
+            if lost:
+                yield one, lost
+
+    def close(self) -> None:
+        """Unmap the rings and close the counters."""
+        for ring in self._rings:
+            ring.close()
+        self._rings.clear()
+        for event in self.events:
+            self._close_event(event)
+        for fd in set(self._cgroups.values()):
+            os.close(fd)
+        self._cgroups.clear()
+
+    def _close_event(self, event: Event) -> None:
+        for fd in self._fds.pop(id(event), {}).values():
+            self._kernel.close(fd)
+
+
+def _ungroup(event: Event) -> None:
+    """A weak group that does not fit falls apart: this member counts for itself."""
+    event.weak = False
+    event.leader = event
+    event.attr.disabled = 1

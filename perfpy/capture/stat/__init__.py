@@ -1,1 +1,0 @@
-"""Counting: what perf stat does, from events and a target to numbers."""

@@ -1,0 +1,91 @@
+"""`perfpy buildid-list`: the build-ids of the files in a recording, of an ELF file, or of the running kernel.
+
+What enters: perf buildid-list's options. What leaves: perf's plain text, BUILDID PATH a line.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from perfpy.cli.line.options import input_options, option, perf_command
+from perfpy.errors import PerfError
+from perfpy.untrusted.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfpy.recording import Recording
+
+_KERNEL = "[kernel.kallsyms]"
+
+
+@perf_command()
+@input_options
+@option("-H", "--with-hits", is_flag=True, help="only files that samples hit")
+@option("-k", "--kernel", is_flag=True, help="the build-id of the kernel that runs")
+@option("-m", "--kernel-maps", is_flag=True, help="build-ids of the kernel that runs and its modules, and where they are")
+@option("-v", "--verbose", count=True, help="say more")
+def command(with_hits: bool, kernel: bool, kernel_maps: bool, **values: Any) -> None:
+    """List build-ids."""
+    from perfpy.symbols.files import build_id_notes
+
+    if kernel:
+        print(_running_kernel())
+        return
+    if kernel_maps:
+        for line in _kernel_maps():
+            print(line)
+        return
+    own = build_id_notes.of_file(values["input"]) if values["input"] not in ("", "-") else b""
+    if own:  # an ELF file
+        print(own.hex())
+        return
+    from perfpy.cli.line.opening import open_recording
+
+    with open_recording(values) as recording:
+        for build_id, name in _recorded(recording, with_hits=with_hits):
+            print(one_line(f"{build_id:40} {name}"))
+
+
+def _running_kernel() -> str:
+    from perfpy.symbols.files import build_id_notes
+
+    build_id = build_id_notes.of_kernel()
+    if not build_id:
+        raise PerfError("the kernel does not tell its build-id: /sys/kernel/notes cannot be read, or has none")
+    return build_id.hex()
+
+
+def _kernel_maps() -> Iterator[str]:
+    """BUILDID START END NAME of the kernel and each module."""
+    from perfpy.symbols.files import build_id_notes
+    from perfpy.symbols.providers import kallsyms
+
+    with open("/proc/kallsyms", "rb") as file:
+        table = kallsyms.parse(file.read())
+    if table.restricted:
+        raise PerfError("the kernel hides its addresses: sysctl kernel.kptr_restrict=0, or be root")
+    start, end = table.address_of("_stext") or 0, table.address_of("_etext") or 0
+    yield f"{_running_kernel()} {start:16x} {end:16x} {_KERNEL}"
+    try:
+        with open("/proc/modules", encoding="utf-8") as modules:
+            lines = modules.read().splitlines()
+    except FileNotFoundError:  # a kernel without modules
+        lines = []
+    for line in lines:
+        name, size, *_, address = line.split(" (", 1)[0].split()
+        yield f"{build_id_notes.of_module(name).hex()} {int(address, 16):16x} {int(address, 16) + int(size):16x} [{name}]"
+
+
+def _recorded(recording: Recording, *, with_hits: bool) -> list[tuple[str, str]]:
+    """(build-id, name) of the files in the build-id table, by name; without one, or `with_hits`, of those that samples hit."""
+    listed = recording.data.features.get("build_id", ())
+    if listed and not with_hits:
+        found = {(entry.filename, entry.build_id.hex()) for entry in listed}
+    else:
+        from perfpy.analysis.samples.hit_dsos import hit_dsos
+        from perfpy.symbols.dso import DsoKind
+
+        hit = hit_dsos(recording.data, recording.symbolizer())
+        found = {(dso.name, dso.build_id) for dso in hit if dso.kind is not DsoKind.BPF}  # no file
+    return [(build_id, name) for name, build_id in sorted(found)]

@@ -1,0 +1,43 @@
+"""The header of a recording, for the commands that print it (--header, --header-only, -I).
+
+What enters: an open recording. What leaves: perf's text.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from perfpy.cli.line.terminal import is_terminal
+from perfpy.untrusted.text import lines as one_line_each
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from perfpy.recording import Recording
+
+
+def lines_of_header(recording: Recording, *, full: bool) -> Iterator[str]:
+    """What the recording says of itself; full: the topology, too."""
+    from perfpy.cli.line.machine_names import MachineNames
+    from perfpy.views.metadata.header import header_lines
+
+    return header_lines(recording, full=full, names=MachineNames(recording.data))
+
+
+def features_of_pipe(recording: Recording) -> list[str]:
+    """What -I shows of a pipe: its features as they come, and nothing of the file."""
+    from perfpy.views.metadata.header import FRAME
+
+    lines = list(lines_of_header(recording, full=True))
+    return lines[lines.index(FRAME, 1) + 2 :]
+
+
+def print_header(recording: Recording, *, full: bool) -> None:
+    """Print the header on standard output."""
+    print_lines(lines_of_header(recording, full=full))
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines of a header: a command of several lines is one line for a person, and perf's bytes for a program."""
+    sys.stdout.writelines(one_line_each(lines) if is_terminal() else (f"{line}\n" for line in lines))

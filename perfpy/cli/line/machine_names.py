@@ -1,0 +1,68 @@
+"""Names for the numbers in events' attrs, from the machine that perfpy runs on.
+
+What enters: /sys/bus/event_source and tracefs. What leaves: EventNames. perf
+asks the machine it runs on, not the one recorded, and so do the texts that are
+to equal perf's; without a tracefs that may be read, the recording's own names
+are taken.
+"""
+
+from __future__ import annotations
+
+from perfpy.abi.flags import PerfType
+from perfpy.abi.startup import cached_property
+from perfpy.errors import KernelRefused
+from perfpy.views.metadata.attr import FileNames
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from perfpy.perfdata.reader import PerfData
+
+_CORE_PMU = "cpu"  # perf has one of this name, for raw events, on every machine
+
+
+class MachineNames:
+    """EventNames of this machine, for the events of one recording."""
+
+    def __init__(self, data: PerfData) -> None:
+        self._data = data
+        self._file = FileNames(data)
+
+    @cached_property
+    def _pmus(self) -> dict[int, str]:
+        from perfpy.kernel.sysfs import Sysfs
+
+        found: dict[int, str] = {PerfType.RAW: _CORE_PMU}
+        for pmu in Sysfs().pmus:
+            if pmu.type is not None:
+                found[pmu.type] = pmu.name
+        return found
+
+    @cached_property
+    def _tracepoints(self) -> dict[int, str] | None:
+        """Of the ids in the recording; None where tracefs may not be read."""
+        from perfpy.kernel.tracefs import Tracefs
+
+        wanted = {event.attr.config for event in self._data.events if event.attr.type == PerfType.TRACEPOINT}
+        found: dict[int, str] = {}
+        tracefs = Tracefs()
+        try:
+            # those of the same name first: on the machine recorded that finds all of them
+            own = [point for point in (self._file.tracepoint(number) for number in wanted) if point]
+            for name in own:
+                found[tracefs.event_id(*name.split(":", 1)) or -1] = name
+            for system in tracefs.systems if not wanted <= found.keys() else ():
+                for event in tracefs.events(system):
+                    found[tracefs.event_id(system, event) or -1] = f"{system}:{event}"
+        except KernelRefused:
+            return None
+        return found
+
+    def pmu(self, type_number: int) -> str:
+        """The PMU of this machine whose events have this type; "" when it has none."""
+        return self._pmus.get(type_number, "")
+
+    def tracepoint(self, number: int) -> str:
+        """SYSTEM:NAME of this machine's tracepoint with this id; "" when it has none."""
+        if self._tracepoints is None:
+            return self._file.tracepoint(number)
+        return self._tracepoints.get(number, "")

@@ -1,0 +1,176 @@
+"""A command line, read by perf's option conventions.
+
+What enters: the options of a command and the arguments after its name. What
+leaves: the value given for every parameter, the words left over, and the
+options in the order in which they were given. The conventions are those of
+perf's own commands (seen from outside):
+
+    --event=X --event X -eX -e X    a required value, attached or the next argument
+    -gcaller  -g                    an optional value: only ever attached
+    -agF99                          flags bundled, a value may end the bundle
+    --rep 3                         unique prefixes of long options
+    --no-big-num --inherit          negation; `--inherit` undoes `--no-inherit`
+    record -a ls -l                 a workload command ends at the first word
+    --                              ends the options anywhere
+"""
+
+from __future__ import annotations
+
+from perfpy.errors import UsageError
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from perfpy.cli.line.options import Option
+
+
+class Given:
+    """One option as it was given: the parameter's name and the text, or True for a flag (None: negated)."""
+
+    __slots__ = ("name", "value")
+
+    def __init__(self, name: str, value: Any) -> None:
+        self.name = name
+        self.value = value
+
+
+class Parser:
+    """Reads one command line.
+
+    options: what may be given; stops_at_word: options end at the first
+    argument that is none (commands that run a workload). After parse():
+    values: parameter name -> value, converted, only what was given; words: the
+    arguments that are no options; given: the options in order.
+    """
+
+    def __init__(self, options: Sequence[Option], *, stops_at_word: bool) -> None:
+        self._stops_at_word = stops_at_word
+        self._letters = {letter: option for option in options for letter in option.letters}
+        self._spellings = _long_spellings(options)
+        self.values: dict[str, Any] = {}
+        self.words: list[str] = []
+        self.given: list[Given] = []
+
+    def parse(self, args: Sequence[str]) -> None:
+        """Read all arguments. Raises UsageError for the first that does not fit."""
+        waiting = list(reversed(args))
+        while waiting:
+            argument = waiting.pop()
+            if argument == "--":
+                break
+            if len(argument) < 2 or argument[0] != "-":
+                self.words.append(argument)
+                if self._stops_at_word:
+                    break
+            elif argument.startswith("--"):
+                self._long(argument[2:], waiting)
+            else:
+                self._bundle(argument[1:], waiting)
+        self.words.extend(reversed(waiting))
+
+    def _long(self, text: str, waiting: list[str]) -> None:
+        word, equals, attached = text.partition("=")
+        option, negated = self._find(word)
+        shown = f"--{word}"
+        if not (negated and option.undone):
+            _refuse_lacking(option, shown)
+        if negated and not option.negatable:
+            raise UsageError(f"option {shown} cannot be negated")
+        if equals and (negated or not option.wants_value):
+            raise UsageError(f"option {shown} takes no value")
+        if negated:
+            self._negate(option)
+        elif equals:
+            self._give(option, shown, attached, waiting)
+        else:
+            self._give(option, shown, self._value_apart(option, shown, waiting), waiting)
+
+    def _bundle(self, letters: str, waiting: list[str]) -> None:
+        while letters:
+            letter, letters = letters[0], letters[1:]
+            option = self._letters.get(letter)
+            shown = f"-{letter}"
+            if option is None:
+                raise UsageError(f"unknown option {shown}; -h lists the options")
+            _refuse_lacking(option, shown)
+            if option.wants_value and letters:
+                self._give(option, shown, letters, waiting)
+                return
+            self._give(option, shown, self._value_apart(option, shown, waiting), waiting)
+
+    @staticmethod
+    def _value_apart(option: Option, shown: str, waiting: list[str]) -> Any:
+        """The value of an option that has none attached."""
+        if not option.wants_value:
+            return option.flag_value
+        if option.bare is not None:
+            follows = option.takes_word and waiting and not waiting[-1].startswith("-")
+            return waiting.pop() if follows else option.bare
+        if not waiting:
+            raise UsageError(f"option {shown} requires a value {option.metavar}")
+        return waiting.pop()
+
+    def _give(self, option: Option, shown: str, text: Any, waiting: list[str]) -> None:
+        value = option.convert(text, shown)
+        if option.count:
+            self.values[option.name] = self.values.get(option.name, 0) + 1
+        elif option.multiple:
+            self.values.setdefault(option.name, []).append(value)
+        else:
+            self.values[option.name] = value
+        self.given.append(Given(option.name, text))
+        if option.ends_line:
+            waiting.clear()
+
+    def _negate(self, option: Option) -> None:
+        """`--no-X`: what was given before is forgotten; a flag becomes False, a value the option's `negated`."""
+        self.given = [given for given in self.given if given.name != option.name]
+        self.given.append(Given(option.name, None))
+        if option.flag_value is True:
+            self.values[option.name] = False
+        elif option.negated is not None:
+            self.values[option.name] = option.negated
+        else:
+            self.values.pop(option.name, None)
+
+    def _find(self, word: str) -> tuple[Option, bool]:
+        exact = self._spellings.get(word)
+        if exact:
+            return exact
+        near = {spelling: found for spelling, found in self._spellings.items() if spelling.startswith(word)}
+        if len({(id(option), negated) for option, negated in near.values()}) == 1:
+            return next(iter(near.values()))
+        if near:
+            positive = [spelling for spelling, (_, negated) in near.items() if not negated]
+            shown = [f"--{spelling}" for spelling in (positive or near)]
+            raise UsageError(f"option --{word} is ambiguous: it may be {_listed(shown)}")
+        raise UsageError(f"unknown option --{word}{self._suggestion(word)}")
+
+    def _suggestion(self, word: str) -> str:
+        import difflib  # only a mistyped option pays for it
+
+        likely = [spelling for spelling, (_, negated) in self._spellings.items() if not negated or word.startswith("no-")]
+        close = difflib.get_close_matches(word, likely, n=2, cutoff=0.7)
+        return f"; did you mean {' or '.join('--' + name for name in close)}?" if close else "; -h lists the options"
+
+
+def _refuse_lacking(option: Option, shown: str) -> None:
+    if option.lacking:
+        raise UsageError(f"option {shown} is perf's, but not perfpy's: {option.lacking}")
+
+
+def _long_spellings(options: Iterable[Option]) -> dict[str, tuple[Option, bool]]:
+    """Every way to spell a long option -> (the option, whether that negates it). Its own name wins over a negation."""
+    spellings = {word: (option, False) for option in options for word in option.words}
+    for option in options:
+        for word in option.words:
+            opposite = word.removeprefix("no-") if word.startswith("no-") else f"no-{word}"
+            spellings.setdefault(opposite, (option, True))
+    return spellings
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = list(names[:6]) + (["..."] if len(names) > 6 else [])
+    return ", ".join(shown[:-1]) + " or " + shown[-1] if len(shown) > 1 else shown[0]

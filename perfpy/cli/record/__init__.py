@@ -1,0 +1,1 @@
+"""`perfpy record`: its options and the command."""

@@ -1,0 +1,1 @@
+"""`perfpy report`: its options, its run, its exports, the command."""

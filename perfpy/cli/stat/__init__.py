@@ -1,0 +1,1 @@
+"""`perfpy stat`: one options class, one request, one session, one command."""

@@ -1,0 +1,96 @@
+"""`perfpy stat`: run a program, or watch tasks or CPUs, and count events; `stat record` and `stat report`.
+
+What enters: perf stat's options. What leaves: counts on stderr (or -o,
+--log-fd) in perf's text, CSV or JSON, or a file; the exit status is the program's.
+"""
+
+from __future__ import annotations
+
+from perfpy.cli.line.options import PerfCommand, workload
+from perfpy.cli.line.parser import Parser
+from perfpy.cli.stat.options import options_of_perf_only, stat_options
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, Final
+
+    from perfpy.cli.line.parser import Given
+
+_SUBCOMMANDS: Final = ("record", "report")
+_SHORTEST_PREFIX: Final = 3
+
+
+class StatCommand(PerfCommand):
+    """The command, whose first word may be `record` or `report` (or a prefix of three letters or more)."""
+
+    def run(self, name: str, args: Sequence[str]) -> int:
+        """Read the arguments and run it; options may stand on both sides of the word."""
+        parser = Parser(self.options, stops_at_word=True)
+        parser.parse(args)
+        at = len(args) - len(parser.words)
+        word = args[at] if parser.words and (not at or args[at - 1] != "--") else ""
+        for subcommand in _SUBCOMMANDS if len(word) >= _SHORTEST_PREFIX else ():
+            if subcommand.startswith(word):
+                if subcommand == "record":
+                    return record.run("stat record", [*args[:at], *args[at + 1 :]])
+                from perfpy.cli.stat.report import command as report
+
+                return report.run("stat report", args[at + 1 :])
+        return super().run(name, args)
+
+
+@stat_options
+@options_of_perf_only
+@workload
+def _stat(ordered: Sequence[Given], **options: Any) -> int:
+    """Run a program and count events.
+
+    `perfpy stat record` writes the counts into a file, `perfpy stat report` shows such a file.
+    """
+    from perfpy.cli.stat.request import Request
+
+    request = Request(options, ordered)
+    request.check()
+    if options["compare"]:
+        from perfpy.cli.stat.compare import compare_programs
+
+        return compare_programs(request, options)
+    from perfpy.cli.stat.output import StatOutput
+    from perfpy.cli.stat.session import Session
+
+    plan = request.plan()
+    with StatOutput(options) as output:
+        return Session(plan, output, options).run()
+
+
+@stat_options
+@options_of_perf_only
+@workload
+def _record(ordered: Sequence[Given], **options: Any) -> int:
+    """Run a program, count events, and write the counts into a file (-o, default perf.data; - is a pipe)."""
+    from perfpy.capture.counting.count_file import CountFile
+    from perfpy.cli.stat.output import StatOutput
+    from perfpy.cli.stat.request import Request
+    from perfpy.cli.stat.session import Session
+
+    path, options["output"] = options["output"] or "perf.data", ""
+    request = Request(options, ordered)
+    request.check()
+    plan = request.plan()
+    file = CountFile(path, plan, _command_line())
+    if file.is_pipe:
+        options["quiet"] = True
+    with StatOutput(options) as output:
+        return Session(plan, output, options, file).run()
+
+
+def _command_line() -> list[str]:
+    import os
+    import sys
+
+    return [os.path.abspath(sys.argv[0]), *sys.argv[1:]]
+
+
+command = StatCommand(_stat, runs_workload=True, ordered=("event", "filter"))
+record = PerfCommand(_record, runs_workload=True, ordered=("event", "filter"))

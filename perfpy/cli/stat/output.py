@@ -1,0 +1,171 @@
+"""Where the counts of `perfpy stat` go, and in which form: text, CSV, JSON; stderr, a file, a descriptor.
+
+What enters: the command's options and tallies. What leaves: what the chosen
+view makes of them, written at once, so that a reader of a pipe sees each interval.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from perfpy.errors import OutputFailed
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from types import TracebackType
+    from typing import IO, Any, Protocol
+
+    from perfpy.counts.tally import Tally
+
+    class View(Protocol):
+        """What writes a tally down."""
+
+        def render(self, tally: Tally) -> Iterator[str]:
+            """The text of one printing."""
+
+
+_CLEAR = ("[H", "[2J")  # behind an ESC each
+_WIDTH = 80  # of a terminal that does not tell
+
+
+class StatOutput:
+    """The stream and the view; a context manager."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._options = options
+        self._name = options["output"]
+        self.stream = self._open()
+        self.title = ""
+        self._view: View | None = None
+
+    def _open(self) -> IO[str]:
+        mode = "a" if self._options["append"] else "w"
+        if self._options["quiet"]:
+            return open(os.devnull, "w")
+        try:
+            if self._options["log_fd"]:
+                return _guarded(os.fdopen(self._options["log_fd"], mode, closefd=False))
+            if not self._name or self._name == "-":
+                return sys.stderr
+            stream = _guarded(open(self._name, mode, encoding="utf-8", errors="surrogateescape"))  # noqa: SIM115  # closed by __exit__
+        except OSError as error:
+            where = self._name or f"descriptor {self._options['log_fd']}"
+            raise OutputFailed(where, os.strerror(error.errno or 0)) from None
+        if not self._options["json"]:
+            stream.write(f"# started on {time.ctime()}\n\n")
+        return stream
+
+    def show(self, tally: Tally) -> None:
+        """Write one printing."""
+        if self._view is None:
+            self._view = self._choose_view()
+        text = "".join(self._view.render(tally))
+        if self._options["interval_clear"] and tally.timestamp is not None:
+            text = "".join(self._escape() + sequence for sequence in _CLEAR) + text
+        self.write(text)
+
+    @property
+    def _for_a_person(self) -> bool:
+        """Whether the counts are read as text at a terminal."""
+        options = self._options
+        as_text = not options["json"] and options["separator"] is None
+        if not as_text or not self.stream.isatty():
+            return False  # most often, and quickest without the module
+        from perfpy.cli.line.terminal import is_screen
+
+        return is_screen(self.stream)
+
+    def _screen(self) -> View:
+        from perfpy.views.stat.screen import ScreenView
+
+        try:
+            width = int(os.environ.get("COLUMNS", "")) or _WIDTH
+        except ValueError:
+            width = os.get_terminal_size(self.stream.fileno()).columns or _WIDTH
+        return ScreenView(
+            self.title,
+            width=width,
+            colour="" if os.environ.get("NO_COLOR") else self._escape(),
+            separators=self._separators() or ("" if self._options["big_num"] is False else ","),
+            repeat_table=self._options["table"],
+        )
+
+    def _escape(self) -> str:
+        from perfpy.untrusted.terminal import escape_of
+
+        return escape_of(self.stream)
+
+    def _separators(self) -> str:
+        return "" if self._options["big_num"] is False else _thousands_separator()
+
+    def write(self, text: str) -> None:
+        """Write text as it is. Raises OutputFailed."""
+        try:
+            self.stream.write(text)
+            self.stream.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise OutputFailed(self._name or "the counts", os.strerror(error.errno or 0)) from None
+
+    def _choose_view(self) -> View:
+        options = self._options
+        if options["json"]:
+            from perfpy.views.stat.json_text import JsonView
+
+            return JsonView(metric_only=options["metric_only"])
+        if options["separator"] is not None:
+            from perfpy.views.stat.csv_text import CsvView
+
+            separator = options["separator"].replace("\\t", "\t")
+            return CsvView(separator, metric_only=options["metric_only"], mark_summary=not options["no_csv_summary"])
+        if self._for_a_person and not options["metric_only"]:
+            return self._screen()
+        from perfpy.views.stat.text import TextView
+
+        return TextView(
+            self.title,
+            separators=self._separators(),
+            repeat_table=options["table"],
+            metric_only=options["metric_only"],
+        )
+
+    def __enter__(self) -> StatOutput:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self.stream is not sys.stderr:
+            try:
+                self.stream.close()
+            except OSError as failure:
+                raise OutputFailed(self._name or "the counts", os.strerror(failure.errno or 0)) from None
+
+
+def _guarded(stream: IO[str]) -> IO[str]:
+    from perfpy.untrusted.terminal import guarded
+
+    return guarded(stream)
+
+
+def _thousands_separator() -> str:
+    """The locale's; "" in the C locale, which most machines have in scripts."""
+    for name in ("LC_ALL", "LC_NUMERIC", "LANG"):
+        value = os.environ.get(name)
+        if value:
+            break
+    else:
+        return ""
+    if value.split(".")[0] in ("C", "POSIX"):
+        return ""
+    import locale
+
+    try:
+        locale.setlocale(locale.LC_NUMERIC, "")
+    except locale.Error:
+        return ""
+    separator = str(locale.localeconv()["thousands_sep"])
+    locale.setlocale(locale.LC_NUMERIC, "C")
+    return separator

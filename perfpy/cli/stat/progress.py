@@ -1,0 +1,46 @@
+"""How far repeated runs have come, and how long they will take, for a person at a terminal.
+
+What enters: a call a run. What leaves: one line on stderr that is written over again and again; nothing where
+stderr is no screen.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from perfpy.cli.line.terminal import is_screen
+from perfpy.untrusted.terminal import control
+
+_BAR = 24
+
+
+class Progress:
+    """One row of runs."""
+
+    def __init__(self) -> None:
+        self._visible = is_screen(sys.stderr)
+        self._started = time.monotonic()
+
+    def show(self, done: int, total: int) -> None:
+        """So many runs of all are done."""
+        if not self._visible or not total:
+            return
+        filled = _BAR * done // total
+        text = f"\r[{'=' * filled}{' ' * (_BAR - filled)}] run {min(done + 1, total)} of {total}"
+        if done:
+            left = (time.monotonic() - self._started) / done * (total - done)
+            text += f", {_duration(left)} left"
+        control(sys.stderr, text + "\033[K")
+        sys.stderr.flush()
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._visible:
+            control(sys.stderr, "\r\033[K")
+            sys.stderr.flush()
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -1,0 +1,1 @@
+"""The arithmetic of counting, for what measures and what reads: aggregation, ratios, metrics, spread. Imports no numpy."""

@@ -1,0 +1,272 @@
+"""Counts of counters -> counts of events: aggregation over CPUs, threads and the aggregate ids they belong to.
+
+What enters: the readings of single counters (`CounterCell`: one event on one CPU and
+thread) and where those CPUs sit. What leaves: a `CountRow` an event and aggregate id.
+Live counting and files of recorded counts meet here; nothing is text yet.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from perfpy.abi.attr import EventAttr
+
+
+class Aggregation(Enum):
+    """Over what counts are summed. The values are those of STAT_CONFIG records (tools/perf/util/stat.h)."""
+
+    NONE = 0
+    GLOBAL = 1
+    SOCKET = 2
+    DIE = 3
+    CLUSTER = 4
+    CACHE = 5
+    CORE = 6
+    THREAD = 7
+    NODE = 9
+
+
+class CountedEvent:
+    """An event as it is counted: what it is called, how its counts are shown, and whether it could be opened.
+
+    unit and scale: a count times `scale` is in `unit`; leader: the event that
+    leads its group (itself, when alone); cgroup: its path or None; cpus: the
+    CPUs that it is opened on, None when on any; bound: on those for a task,
+    too; requires_cpu: never for a task (uncore PMUs); tool: which of
+    perf's own clocks it is ("duration_time", ...) or "". why_not: the
+    refusal of an unsupported one.
+    """
+
+    __slots__ = (
+        "asked_precise", "attr", "bound", "cgroup", "cpus", "failed", "filter", "group_size", "keepalive", "leader", "name",
+        "per_pkg", "pmu", "precise_max", "requires_cpu", "scale", "snapshot", "supported", "tool", "unit", "weak", "why_not",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        name: str,
+        attr: EventAttr,
+        *,
+        unit: str = "",
+        scale: float = 1.0,
+        pmu: str = "",
+        tool: str = "",
+        cpus: tuple[int, ...] | None = None,
+    ) -> None:
+        self.name = name
+        self.attr = attr
+        self.unit = unit
+        self.scale = scale
+        self.pmu = pmu
+        self.tool = tool
+        self.cpus = cpus
+        self.bound = False
+        self.requires_cpu = False
+        self.cgroup: str | None = None
+        self.leader: CountedEvent = self
+        self.group_size = 1
+        self.per_pkg = False
+        self.snapshot = False
+        self.weak = False
+        self.precise_max = False
+        self.asked_precise = 0
+        self.filter = ""
+        self.keepalive: object = None
+        self.supported = True
+        self.failed = False  # a read failed: a pinned counter that lost its aggregate id
+        self.why_not: Exception | None = None
+
+    def copy(self) -> CountedEvent:
+        """One more of the same, with an attr of its own and the same leader."""
+        other = CountedEvent(self.name, self.attr.copy())
+        for field in self.__slots__:
+            if field != "attr":
+                setattr(other, field, getattr(self, field))
+        return other
+
+    def __repr__(self) -> str:
+        return f"<CountedEvent {self.name}>"
+
+
+class CounterCell:
+    """One counter's reading since it was enabled, or since the last round; times in ns.
+
+    thread: index into the threads measured.
+    """
+
+    __slots__ = ("cpu", "enabled", "running", "thread", "value")
+
+    def __init__(self, cpu: int, thread: int, value: int, enabled: int, running: int) -> None:
+        self.cpu = cpu
+        self.thread = thread
+        self.value = value
+        self.enabled = enabled
+        self.running = running
+
+    def since(self, last: CounterCell) -> CounterCell:
+        """What was counted after an earlier reading."""
+        return CounterCell(self.cpu, self.thread, self.value - last.value, self.enabled - last.enabled, self.running - last.running)
+
+    def scaled(self) -> int:
+        """The count, estimated for the time that the counter waited for the PMU."""
+        if self.running == 0:
+            return 0
+        if self.running < self.enabled:
+            return int(float(self.value) * self.enabled / self.running)
+        return self.value
+
+
+class AggregateId:
+    """What a count belongs to: all, one CPU, one thread, or one part of the topology.
+
+    label: as perf names it ("S0-D0-C1", "CPU3"); "" for everything together.
+    """
+
+    __slots__ = ("comm", "cpu", "label", "pid")
+
+    def __init__(self, label: str = "", cpu: int = -1, comm: str = "", pid: int = -1) -> None:
+        self.label = label
+        self.cpu = cpu
+        self.comm = comm
+        self.pid = pid
+
+
+class CountRow:
+    """An event's count at a aggregate id. cells: how many counters it is the sum of."""
+
+    __slots__ = ("aggregate_id", "cells", "enabled", "event", "running", "value")
+
+    def __init__(self, event: CountedEvent, aggregate_id: AggregateId, value: int, enabled: int, running: int, cells: int) -> None:
+        self.event = event
+        self.aggregate_id = aggregate_id
+        self.value = value
+        self.enabled = enabled
+        self.running = running
+        self.cells = cells
+
+    @property
+    def counted(self) -> bool:
+        """Whether there is a count: it ran, and could be read."""
+        return self.enabled != 0 and self.running != 0 and not self.event.failed
+
+    @property
+    def amount(self) -> float:
+        """The count in the event's unit."""
+        return self.value * self.event.scale
+
+
+EVERYWHERE = AggregateId()
+
+
+class Grouping:
+    """Which aggregate id each counter belongs to, for one way of aggregating.
+
+    aggregate ids: all of them, in the order of printing; index_of: from a cell to an
+    index into `aggregate ids`.
+    """
+
+    def __init__(self, mode: Aggregation, aggregate_ids: Sequence[AggregateId], index_of: Callable[[CounterCell], int]) -> None:
+        self.mode = mode
+        self.aggregate_ids = tuple(aggregate_ids)
+        self.index_of = index_of
+
+    @classmethod
+    def everything(cls) -> Grouping:
+        """All counters summed."""
+        return cls(Aggregation.GLOBAL, (EVERYWHERE,), lambda _cell: 0)
+
+    @classmethod
+    def by_thread(cls, threads: Sequence[tuple[str, int]]) -> Grouping:
+        """threads: (comm, tid) in the order of the cells' thread index."""
+        aggregate_ids = [AggregateId(f"{comm}-{tid}", -1, comm, tid) for comm, tid in threads]
+        return cls(Aggregation.THREAD, aggregate_ids, lambda cell: cell.thread)
+
+    @classmethod
+    def by_cpu(cls, cpus: Iterable[int]) -> Grouping:
+        """Each CPU for itself."""
+        aggregate_ids = [AggregateId(f"CPU{cpu}", cpu) for cpu in cpus]
+        index = {aggregate_id.cpu: i for i, aggregate_id in enumerate(aggregate_ids)}
+        return cls(Aggregation.NONE, aggregate_ids, lambda cell: index[cell.cpu])
+
+    @classmethod
+    def by_part(cls, mode: Aggregation, parts: dict[int, tuple[int, ...]]) -> Grouping:
+        """parts: CPU -> the numbers that name its part of the topology (as topology.part_numbers gives them)."""
+        numbers = sorted(set(parts.values()))
+        index = {number: i for i, number in enumerate(numbers)}
+        aggregate_ids = [AggregateId(part_label(mode, number)) for number in numbers]
+        return cls(mode, aggregate_ids, lambda cell: index[parts[cell.cpu]])
+
+
+def part_label(mode: Aggregation, numbers: tuple[int, ...]) -> str:
+    """The name of a part of the topology: S0-D0-C1 for core 1 of die 0 of socket 0.
+
+    numbers: socket, die, then what the mode adds (core: cluster and core;
+    cache: level and id); for a node its number alone.
+    """
+    if mode is Aggregation.NODE:
+        return f"N{numbers[0]}"
+    socket, *rest = numbers
+    if mode is Aggregation.SOCKET:
+        return f"S{socket}"
+    die, *rest = rest
+    if mode is Aggregation.DIE:
+        return f"S{socket}-D{die}"
+    if mode is Aggregation.CLUSTER:
+        return f"S{socket}-D{die}-CLS{rest[0]}"
+    if mode is Aggregation.CACHE:
+        return f"S{socket}-D{die}-L{rest[0]}-ID{rest[1]}"
+    return f"S{socket}-D{die}-C{rest[1]}"
+
+
+class _Sum:
+    __slots__ = ("cells", "enabled", "failed", "running", "value")
+
+    def __init__(self) -> None:
+        self.value = self.enabled = self.running = self.cells = 0
+        self.failed = False
+
+
+def aggregate(event: CountedEvent, cells: Iterable[CounterCell], grouping: Grouping, *, scale: bool = True) -> list[CountRow]:
+    """An event's rows, one for each of the grouping's aggregate ids, in their order.
+
+    scale: estimate the counts of counters that had to share the PMU. Where
+    some counters of a part of the machine did not run at all, the part has no
+    count (a sum over the others would mislead).
+    """
+    totals = [_Sum() for _ in grouping.aggregate_ids]
+    strict = grouping.mode not in (Aggregation.GLOBAL, Aggregation.THREAD)
+    for cell in cells:
+        total = totals[grouping.index_of(cell)]
+        total.cells += 1
+        if event.failed or (strict and not (cell.enabled and cell.running)):
+            total.failed = True
+        total.value += cell.scaled() if scale else cell.value
+        total.enabled += cell.enabled
+        total.running += cell.running
+    return [
+        CountRow(event, aggregate_id, 0, 0, 0, s.cells)
+        if s.failed
+        else CountRow(event, aggregate_id, s.value, s.enabled, s.running, s.cells)
+        for aggregate_id, s in zip(grouping.aggregate_ids, totals, strict=True)
+    ]
+
+
+def one_cell_a_package(cells: Iterable[CounterCell], package_of: Callable[[int], int]) -> list[CounterCell]:
+    """For events that count per package: only the first CPU's cell of each, the others would count it again.
+
+    A first cell that did not run does not stand for its package.
+    """
+    seen: set[int] = set()
+    kept = []
+    for cell in cells:
+        package = package_of(cell.cpu)
+        if package in seen:
+            continue
+        if cell.enabled and cell.running:
+            seen.add(package)
+        kept.append(cell)
+    return kept

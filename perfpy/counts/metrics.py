@@ -1,0 +1,52 @@
+"""Metrics: formulas over the counts of one place, shown as ratios beside the count of their first event.
+
+What enters: a formula, the events that its names stand for, facts about the
+machine. What leaves: a Ratio for each place.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from perfpy.counts.ratios import Ratio
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfpy.counts.aggregation import CountedEvent
+    from perfpy.counts.formulas import Formula
+    from perfpy.counts.ratios import Neighbours
+
+
+class Metric:
+    """One metric as it is measured.
+
+    name; formula; events: name in the formula -> the event counted for it;
+    literals: #name -> value; scale and unit: the result times `scale` is in `unit`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        formula: Formula,
+        events: Mapping[str, CountedEvent],
+        *,
+        literals: Mapping[str, float] | None = None,
+        scale: float = 1.0,
+        unit: str = "",
+    ) -> None:
+        self.name = f"{unit}  {name}" if unit else name
+        self._formula = formula
+        self._events = events
+        self._literals = literals or {}
+        self._scale = scale
+        self._format = "%8.1f" if unit else "%8.2f"
+
+    def ratio(self, near: Neighbours) -> Ratio:
+        """The metric at one place; without a value where an event has no count."""
+        values = dict(self._literals)
+        for name, event in self._events.items():
+            values[name] = near.count(event)
+        result = self._formula.evaluate(values) * self._scale
+        return Ratio(None if math.isnan(result) else result, self.name, self._format)

@@ -1,0 +1,179 @@
+"""Is B different from A? The Mann-Whitney test and the interval that belongs to it.
+
+What enters: two lists of numbers, one a run. What leaves: an estimate of the
+change with its confidence interval, and the probability that chance alone
+would show such a difference.
+
+Why this test: times and counts of programs are skewed and have outliers (a
+run is disturbed, never helped), so that a test on means, which wants bell
+curves, sees differences that are not there and misses some that are. Ranks do
+not mind. The interval is the Hodges-Lehmann one: it comes from the same test,
+so that it excludes zero exactly when the test calls the change significant.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfpy.counts.spread import deviation, mean, median, standard_error
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: up to this many pairs of runs the exact distribution is computed
+_EXACT_PAIRS: Final = 900
+_BISECTIONS: Final = 60
+
+
+class Spread(NamedTuple):
+    """One side's runs: mean, standard deviation, and the mean's confidence interval."""
+
+    runs: int
+    mean: float
+    deviation: float
+    low: float
+    high: float
+
+
+class RelativeChange(NamedTuple):
+    """B against A.
+
+    estimate, low, high: the change relative to A (0.1 = B has 10 % more), None
+    where A is zero; p: the two-sided probability; significant: p below 1 -
+    confidence; enough: there are runs enough that it could be.
+    """
+
+    estimate: float | None
+    low: float | None
+    high: float | None
+    p: float
+    significant: bool
+    enough: bool
+
+
+def spread(values: Sequence[float], confidence: float = 0.95) -> Spread:
+    """A side's mean with Student's interval; raises ValueError for no values."""
+    if not values:
+        raise ValueError("no values")
+    middle = mean(values)
+    reach = student_quantile((1 + confidence) / 2, len(values) - 1) * standard_error(values) if len(values) > 1 else 0.0
+    return Spread(len(values), middle, deviation(values), middle - reach, middle + reach)
+
+
+def compare(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> RelativeChange:
+    """How B differs from A; raises ValueError when one of them is empty."""
+    if not a or not b:
+        raise ValueError("no values to compare")
+    alpha = 1 - confidence
+    p = mann_whitney(a, b)
+    cut = _interval_cut(len(a), len(b), alpha)
+    estimate, low, high = _relative_shift(a, b, cut)
+    return RelativeChange(estimate, low, high, p, p < alpha, cut > 0)
+
+
+def mann_whitney(a: Sequence[float], b: Sequence[float]) -> float:
+    """The two-sided probability that two samples of one population differ as much in their ranks as these."""
+    ranks, ties = _ranks([*a, *b])
+    n, m = len(a), len(b)
+    u = sum(ranks[:n]) - n * (n + 1) / 2
+    u = min(u, n * m - u)
+    if not ties and n * m <= _EXACT_PAIRS:
+        counts = _u_counts(n, m)
+        return min(1.0, 2 * sum(counts[: int(u) + 1]) / math.comb(n + m, n))
+    total = n + m
+    tied = sum(count**3 - count for count in ties)
+    variance = n * m / 12 * (total + 1 - tied / (total * (total - 1))) if total > 1 else 0.0
+    if variance <= 0:
+        return 1.0
+    z = max(0.0, (n * m / 2 - u - 0.5)) / math.sqrt(variance)
+    return math.erfc(z / math.sqrt(2))
+
+
+def student_quantile(probability: float, freedom: int) -> float:
+    """The value that Student's t stays below with that probability (0.5 to 1), for `freedom` >= 1 degrees."""
+    low, high = 0.0, 1e4
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        if _student_cdf(middle, freedom) < probability:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _student_cdf(t: float, freedom: int) -> float:
+    """The finite series that holds for whole degrees of freedom (Abramowitz and Stegun 26.7.3 and 26.7.4)."""
+    angle = math.atan(t / math.sqrt(freedom))
+    cosine, sine = math.cos(angle), math.sin(angle)
+    odd = freedom % 2
+    term = total = (cosine if odd else 1.0) if freedom > 1 else 0.0
+    for step in range(3 if odd else 2, freedom - 1, 2):
+        term *= cosine * cosine * (step - 1) / step
+        total += term
+    inside = (angle + sine * total) * 2 / math.pi if odd else sine * total
+    return 0.5 + inside / 2
+
+
+def _ranks(values: Sequence[float]) -> tuple[list[float], list[int]]:
+    """Each value's rank from 1, ties sharing their mean, and how many share each tie."""
+    order = sorted(range(len(values)), key=values.__getitem__)
+    ranks = [0.0] * len(values)
+    ties = []
+    start = 0
+    while start < len(order):
+        end = start
+        while end < len(order) and values[order[end]] == values[order[start]]:
+            end += 1
+        for position in order[start:end]:
+            ranks[position] = (start + end + 1) / 2
+        if end - start > 1:
+            ties.append(end - start)
+        start = end
+    return ranks, ties
+
+
+def _u_counts(n: int, m: int) -> list[int]:
+    """How many of the arrangements of n and m runs have U = 0, 1, 2, ... (a Gaussian binomial's coefficients)."""
+    size = n * m + 1
+    counts = [1] + [0] * (size - 1)
+    for i in range(1, n + 1):
+        for u in range(size - 1, m + i - 1, -1):
+            counts[u] -= counts[u - m - i]
+        for u in range(i, size):
+            counts[u] += counts[u - i]
+    return counts
+
+
+def _interval_cut(n: int, m: int, alpha: float) -> int:
+    """How many of the ordered pairwise differences to leave out at each end; 0: all runs together cannot tell."""
+    if n * m <= _EXACT_PAIRS:
+        allowed = alpha / 2 * math.comb(n + m, n)
+        reached, cut = 0, 0
+        for count in _u_counts(n, m):
+            reached += count
+            if reached > allowed:
+                break
+            cut += 1
+        return cut
+    z = student_quantile(1 - alpha / 2, 10_000)
+    return max(0, math.floor(n * m / 2 - z * math.sqrt(n * m * (n + m + 1) / 12)))
+
+
+def _relative_shift(a: Sequence[float], b: Sequence[float], cut: int) -> tuple[float | None, float | None, float | None]:
+    """The median of all pairs' differences and the interval, relative to A (as ratios where nothing is zero)."""
+    if min(*a, *b) > 0:
+        logs_a, logs_b = [math.log(x) for x in a], [math.log(y) for y in b]
+        middle, low, high = _shift(logs_a, logs_b, cut)
+        return math.expm1(middle), math.expm1(low), math.expm1(high)
+    whole = median(a)
+    if not whole:
+        return None, None, None
+    middle, low, high = _shift(a, b, cut)
+    return middle / abs(whole), low / abs(whole), high / abs(whole)
+
+
+def _shift(a: Sequence[float], b: Sequence[float], cut: int) -> tuple[float, float, float]:
+    differences = sorted(y - x for x in a for y in b)
+    edge = max(cut - 1, 0)
+    return median(differences), differences[edge], differences[-1 - edge]

@@ -1,0 +1,252 @@
+"""Event files in JSON -> named events of PMUs, and metrics.
+
+What enters: a folder of *.json as the kernel's tools/perf/pmu-events has them
+(a list of objects), or Intel's perfmon (an object with "Events"). What leaves:
+Alias values, whose terms are in the words of the PMU's format/ in sysfs, and
+MetricDefinition values. Keys and their meaning: pmu-events/README, perfmon's README.
+Raises UsageError for a folder or a file that cannot be read as such.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from perfpy.errors import UsageError
+from perfpy.kernel.sysfs import Alias, split_number
+from perfpy.untrusted.files import read_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfpy.kernel.sysfs import Pmu
+
+#: key -> format term; `0` is what they are when nothing is said
+_LARGEST: Final = 256 << 20  # bytes of one file
+_TERMS: Final = (
+    ("AnyThread", "any"),
+    ("PortMask", "ch_mask"),
+    ("CounterMask", "cmask"),
+    ("EdgeDetect", "edge"),
+    ("FCMask", "fc_mask"),
+    ("Invert", "inv"),
+    ("SampleAfterValue", "period"),
+    ("UMask", "umask"),
+    ("NodeType", "type"),
+    ("RdWrMask", "rdwrmask"),
+    ("EnAllCores", "enallcores"),
+    ("EnAllSlices", "enallslices"),
+    ("SliceId", "sliceid"),
+    ("ThreadMask", "threadmask"),
+)
+#: the model-specific register that an event sets besides its code -> format term
+_REGISTERS: Final = {0x3F6: "ldlat", 0x1A6: "offcore_rsp", 0x1A7: "offcore_rsp", 0x3F7: "frontend"}
+#: Intel's fixed counters: the files give them pseudo codes, the kernel wants the code that it maps to them
+_FIXED: Final = {
+    "inst_retired.any": "event=0xc0",
+    "inst_retired.any_p": "event=0xc0",
+    "cpu_clk_unhalted.thread": "event=0x3c",
+    "cpu_clk_unhalted.core": "event=0x3c",
+    "cpu_clk_unhalted.thread_any": "event=0x3c,any=1",
+    "cpu_clk_unhalted.ref": "event=0x0,umask=0x3",
+    "cpu_clk_unhalted.ref_tsc": "event=0x0,umask=0x3",
+}
+#: Unit of the files -> name of the PMU, where it is not the unit in small letters, with or without `uncore_`
+_UNITS: Final = {
+    "CBO": "uncore_cbox",
+    "QPI LL": "uncore_qpi",
+    "SBO": "uncore_sbox",
+    "iMPH-U": "uncore_arb",
+    "NCU": "uncore_cbox",
+    "UPI LL": "uncore_upi",
+    "CPU-M-CF": "cpum_cf",
+    "CPU-M-SF": "cpum_sf",
+    "PAI-CRYPTO": "pai_crypto",
+    "PAI-EXT": "pai_ext",
+    "L3PMC": "amd_l3",
+    "DFPMC": "amd_df",
+    "UMCPMC": "amd_umc",
+}
+_CORE: Final = ""
+
+
+class MetricDefinition(NamedTuple):
+    """A formula over events; groups: the names of the groups that it is in."""
+
+    name: str
+    expression: str
+    unit: str = ""
+    description: str = ""
+    long_description: str = ""
+    groups: tuple[str, ...] = ()
+    threshold: str = ""
+
+
+class EventFiles:
+    """All events and metrics of a folder, read when first asked for."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self._units_by_pmu: dict[str, list[str]] = {}
+
+    def alias(self, pmu: Pmu, name: str) -> Alias | None:
+        """The PMU's event of that name, in any case of its letters."""
+        for unit in self._units_of(pmu):
+            found = self._aliases[unit].get(name.lower())
+            if found:
+                return found
+        return None
+
+    def names(self, pmu: Pmu) -> list[str]:
+        """The names of the PMU's events."""
+        return sorted({name for unit in self._units_of(pmu) for name in self._aliases[unit]})
+
+    @cached_property
+    def metrics(self) -> list[MetricDefinition]:
+        """All metrics, by name."""
+        found = [_metric(entry) for _, entry in self._entries if entry.get("MetricName")]
+        return sorted(found, key=lambda metric: metric.name)
+
+    def _units_of(self, pmu: Pmu) -> list[str]:
+        known = self._units_by_pmu.get(pmu.name)
+        if known is None:
+            known = [unit for unit in self._aliases if _belongs(pmu, unit)]
+            self._units_by_pmu[pmu.name] = known
+        return known
+
+    @cached_property
+    def _aliases(self) -> dict[str, dict[str, Alias]]:
+        """unit -> name in small letters -> event."""
+        standard = {entry["EventName"].lower(): entry for _, entry in self._entries if entry.get("EventName")}
+        found: dict[str, dict[str, Alias]] = {}
+        for topic, raw in self._entries:
+            entry = raw
+            if raw.get("ArchStdEvent"):  # the architecture's description, which the model's entry refines
+                entry = {**standard.get(raw["ArchStdEvent"].lower(), {"EventName": raw["ArchStdEvent"]}), **raw}
+            if entry.get("EventName"):
+                found.setdefault(_unit(entry), {})[entry["EventName"].lower()] = _alias(entry, topic)
+        return found
+
+    @cached_property
+    def _entries(self) -> list[tuple[str, dict[str, Any]]]:
+        """(topic, object) of every event and metric."""
+        paths = sorted(os.path.join(folder, file) for folder, _, files in os.walk(self.folder) for file in files if file.endswith(".json"))
+        if not paths:
+            raise UsageError(f"no event files (*.json) in '{self.folder}'")
+        return [entry for path in paths for entry in _read(path)]
+
+
+def _read(path: str) -> list[tuple[str, dict[str, Any]]]:
+    import json  # an event file is the only thing here that needs it
+
+    try:
+        content = json.loads(read_regular(path, limit=_LARGEST))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot read the event file {path}: {error}") from None
+    if isinstance(content, dict):
+        content = content.get("Events", [])
+    topic = os.path.basename(path).removesuffix(".json").replace("-", " ")
+    if not isinstance(content, list):
+        raise UsageError(f"the event file {path} holds no list of events")
+    objects = [entry for entry in content if isinstance(entry, dict)]
+    return [(topic, {key: str(value) for key, value in entry.items() if value is not None}) for entry in objects]
+
+
+def _unit(entry: dict[str, str]) -> str:
+    unit = entry.get("Unit", "")
+    if unit in _UNITS:
+        return _UNITS[unit]
+    if not unit or unit.lower() in ("core", "cpu", "default_core"):
+        return _CORE
+    return unit.lower().replace(" ", "_")
+
+
+def _belongs(pmu: Pmu, unit: str) -> bool:
+    """True when the files' unit means this PMU; a comma stands for anything: hisi_sccl,ddrc."""
+    if unit == _CORE:
+        return pmu.is_core
+    if "," in unit:
+        position = 0
+        for part in unit.split(","):
+            position = pmu.name.find(part, position) + len(part)
+            if position < len(part):
+                return False
+        return True
+    return not {unit, "uncore_" + unit}.isdisjoint((pmu.name, split_number(pmu.name)[0]))
+
+
+def _number(text: str) -> int:
+    """A number of the files: 0x3c, 60, or the first of "0xB7,0xBB"."""
+    text = text.partition(",")[0].strip()
+    try:
+        return int(text, 0)
+    except ValueError:
+        return int(text) if text.isdigit() else 0
+
+
+def _alias(entry: dict[str, str], topic: str) -> Alias:
+    scale, unit = _scale_unit(entry.get("ScaleUnit", ""))
+    name = entry["EventName"]
+    description = entry.get("BriefDescription", "")
+    return Alias(
+        name.lower(),
+        _terms(entry),
+        scale,
+        unit,
+        per_pkg=entry.get("PerPkg", "0") != "0",
+        description=description.strip(),
+        long_description=entry.get("PublicDescription", description).strip(),
+        topic=topic,
+        deprecated=entry.get("Deprecated", "0") != "0",
+    )
+
+
+def _terms(entry: dict[str, str]) -> str:
+    fixed = _FIXED.get(entry["EventName"].lower()) if not _number(entry.get("EventCode", "0")) else None
+    if fixed:
+        terms = [fixed]
+        keys: Sequence[tuple[str, str]] = [("SampleAfterValue", "period")]
+    elif "ConfigCode" in entry:
+        terms, keys = [f"config={_number(entry['ConfigCode']):#x}"], _TERMS
+    elif "EventidCode" in entry:
+        terms, keys = [f"eventid={_number(entry['EventidCode']):#x}"], _TERMS
+    else:
+        code = _number(entry.get("EventCode", "0")) | _number(entry.get("ExtSel", "0")) << 21
+        terms, keys = [f"event={code:#x}"], _TERMS
+    for key, term in keys:
+        value = _number(entry.get(key, "0"))
+        if key == "UMask":
+            value |= _number(entry.get("UMaskExt", "0")) << 8
+        if value:
+            terms.append(f"{term}={value:#x}" if term != "period" else f"period={value}")
+    register = _REGISTERS.get(_number(entry.get("MSRIndex", "0")))
+    if register and _number(entry.get("MSRValue", "0")):
+        terms.append(f"{register}={_number(entry['MSRValue']):#x}")
+    if entry.get("Filter"):
+        terms.append(entry["Filter"].strip())
+    return ",".join(terms)
+
+
+def _scale_unit(text: str) -> tuple[float, str]:
+    """The number and the unit: 64Bytes -> (64.0, "Bytes")."""
+    end = len(text)
+    while end:
+        try:
+            return float(text[:end]), text[end:]
+        except ValueError:
+            end -= 1
+    return 1.0, text
+
+
+def _metric(entry: dict[str, str]) -> MetricDefinition:
+    description = entry.get("BriefDescription", "")
+    return MetricDefinition(
+        entry["MetricName"],
+        entry.get("MetricExpr", ""),
+        entry.get("ScaleUnit", ""),
+        description,
+        entry.get("PublicDescription", description),
+        tuple(name for name in entry.get("MetricGroup", "").split(";") if name),
+        entry.get("MetricThreshold", ""),
+    )

@@ -1,0 +1,204 @@
+"""Which of a machine's events the words of `perfpy list` mean.
+
+What enters: the words (hw, sw, cache, tracepoint, pmu, sdt, metric,
+metricgroup, system:event, or any text), a Machine. What leaves: the offers
+and metrics in perf list's order; for a text that perf's rule finds nothing
+for, a forgiving search. Raises KernelRefused where tracefs cannot be read.
+"""
+
+from __future__ import annotations
+
+import os
+
+from perfpy.errors import KernelRefused
+from perfpy.events import inventory
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Final
+
+    from perfpy.events.event_files import MetricDefinition
+    from perfpy.events.inventory import Offer
+    from perfpy.events.machine import Machine
+
+_SECTIONS: Final = {
+    "hw": "hw",
+    "hardware": "hw",
+    "sw": "sw",
+    "software": "sw",
+    "cache": "cache",
+    "hwcache": "cache",
+    "tracepoint": "tracepoint",
+    "pmu": "pmu",
+    "sdt": "sdt",
+    "metric": "metric",
+    "metrics": "metric",
+    "metricgroup": "metricgroup",
+    "metricgroups": "metricgroup",
+}
+
+
+class ListFilter:
+    """What one word of the command line asks for; show: "all", "metrics" or "groups" of the metrics."""
+
+    __slots__ = ("metrics", "offers", "show")
+
+    def __init__(self, offers: Iterable[Offer], metrics: list[MetricDefinition], show: str = "all") -> None:
+        self.offers = offers
+        self.metrics = metrics
+        self.show = show
+
+
+def is_section(word: str) -> bool:
+    """True for the words that name a whole section."""
+    return word in _SECTIONS
+
+
+class Selector:
+    """Finds offers on one machine.
+
+    cache_folder: perf's build-id cache; unsupported: generic events too that
+    cannot be opened here. `refusals`: why tracepoints could not be looked at,
+    once the offers have been read.
+    """
+
+    def __init__(self, machine: Machine, cache_folder: str, *, unsupported: bool = False) -> None:
+        self._machine = machine
+        self._cache_folder = cache_folder
+        self._unsupported = unsupported
+        self.refusals: list[KernelRefused] = []
+
+    def everything(self) -> ListFilter:
+        """All sections."""
+        return ListFilter(self._all_offers(), self._metrics())
+
+    def select(self, word: str) -> ListFilter:
+        """What one word asks for."""
+        section = _SECTIONS.get(word)
+        if section == "metric":
+            return ListFilter((), self._metrics(), "metrics")
+        if section == "metricgroup":
+            return ListFilter((), self._metrics(), "groups")
+        if section:
+            return ListFilter(self._section(section), [])
+        if ":" in word:
+            return self._matching(word, ("tracepoint", "sdt"))
+        return self._matching(f"*{word}*", ("hw", "sw", "cache", "pmu", "tracepoint", "sdt"))
+
+    def _all_offers(self) -> Iterator[Offer]:
+        for section in ("hw", "sw", "cache", "pmu"):
+            yield from self._section(section)
+        yield from inventory.raw_descriptors(self._machine)
+        yield from inventory.breakpoint_pattern()
+        for section in ("tracepoint", "sdt"):
+            yield from self._section(section)
+
+    def _section(self, section: str) -> Iterator[Offer]:
+        machine = self._machine
+        if section == "hw":
+            yield from inventory.hardware(machine, all_of_them=self._unsupported)
+        elif section == "sw":
+            yield from inventory.software()
+            yield from inventory.tool()
+        elif section == "cache":
+            yield from inventory.cache(machine, all_of_them=self._unsupported)
+        elif section == "pmu":
+            yield from inventory.pmu_events(machine)
+        elif section == "tracepoint":
+            try:
+                yield from inventory.tracepoints(machine.tracefs)
+            except KernelRefused as error:
+                self.refusals.append(error)
+        else:
+            yield from inventory.markers(self._cache_folder)
+
+    def _matching(self, pattern: str, sections: tuple[str, ...]) -> ListFilter:
+        """perf's own search: a pattern over names and aliases, and over topics in any case."""
+        named = _matcher(pattern)
+        topical = _matcher(pattern.lower())
+
+        def fits(offer: Offer) -> object:
+            return named(offer.name) or (offer.alias and named(offer.alias)) or (offer.topic and topical(offer.topic.lower()))
+
+        offers = [offer for section in sections for offer in self._section(section) if fits(offer)]
+        found = [metric for metric in self._metrics() if named(metric.name) or any(map(named, metric.groups))]
+        return ListFilter(offers, found)
+
+    def _metrics(self) -> list[MetricDefinition]:
+        return self._machine.event_files.metrics if self._machine.event_files is not None else []
+
+
+def _matcher(pattern: str) -> Callable[[str], bool]:
+    import re  # a list of everything needs no patterns
+    from fnmatch import translate
+
+    match = re.compile(translate(pattern)).match
+    return lambda name: match(name) is not None
+
+
+def _metrics(machine: Machine) -> list[MetricDefinition]:
+    return machine.event_files.metrics if machine.event_files is not None else []
+
+
+def default_cache_folder() -> str:
+    """Where perf keeps its build-id cache."""
+    return os.path.expanduser("~/.debug")
+
+
+def forgiving(text: str, offers: Iterable[Offer], most: int = 20) -> list[Offer]:
+    """The offers that a text may mean: every word of it begins, abbreviates or nearly spells a part of the name.
+
+    `ctx sw` finds context-switches, `pagefault` page-faults. Best first.
+    """
+    asked = _parts(text)
+    if not asked:
+        return []
+    ranked = []
+    for offer in offers:
+        parts = _parts(f"{offer.name} {offer.alias}")
+        joined = "".join(parts)
+        scores = [_rank(word, parts, joined) for word in asked]
+        if all(score < _NO_MATCH for score in scores):
+            ranked.append((sum(scores) + len(parts) / 100, offer.kind == "Tracepoint event", offer.name, offer))
+    ranked.sort(key=lambda row: row[:3])
+    return [row[3] for row in ranked[:most]]
+
+
+def _parts(text: str) -> list[str]:
+    """The words of a name: what lies between -, _, :, / and blanks."""
+    return "".join(character if character.isalnum() else " " for character in text.lower()).split()
+
+
+_NO_MATCH: Final = 9
+
+
+def _rank(word: str, parts: list[str], joined: str) -> int:
+    """How well one word fits a name: 0 is a part of it, _NO_MATCH not at all."""
+    if word in parts:
+        return 0
+    if any(part.startswith(word) for part in parts):
+        return 1
+    if word in joined:
+        return 2
+    if any(part.startswith(word[0]) and _abbreviates(word, part) for part in parts):
+        return 3
+    if len(word) > 3 and any(_one_letter_off(word, part) for part in parts):
+        return 4
+    return _NO_MATCH
+
+
+def _abbreviates(word: str, part: str) -> bool:
+    letters = iter(part)
+    return len(word) > 1 and all(letter in letters for letter in word)
+
+
+def _one_letter_off(word: str, part: str) -> bool:
+    """One letter wrong, missing or too many, or two swapped."""
+    if abs(len(word) - len(part)) > 1:
+        return False
+    start = 0
+    while start < min(len(word), len(part)) and word[start] == part[start]:
+        start += 1
+    rest, other = word[start:], part[start:]
+    return rest[1:] in (other[1:], other) or rest == other[1:] or (rest[:2] == other[1::-1] and rest[2:] == other[2:])

@@ -1,0 +1,138 @@
+"""Measuring in one call: a program, tasks or CPUs -> counts by name (perfpy.stat), or a file (perfpy.record).
+
+What enters: a request in plain values. What leaves: ProgramCounts, or a
+RecordSummary. The command line makes its own plans, for it has many more options.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from perfpy.capture import targets
+from perfpy.capture.counting import planning
+from perfpy.capture.counting.measurement import Measurement, Plan
+from perfpy.counts.named_counts import ProgramCounts, named
+from perfpy.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from perfpy.capture.sampling.recorder import RecordSummary
+    from perfpy.kernel import Kernel
+
+SHORTEST_MS = 10
+
+
+def event_texts(events: str | Iterable[str] | None) -> list[str]:
+    """Events as the caller gave them, as texts of the event language."""
+    if events is None:
+        return []
+    return [events] if isinstance(events, str) else list(events)
+
+
+def count_program(
+    command: Sequence[str | os.PathLike[str]] = (),
+    *,
+    events: str | Iterable[str] | None = None,
+    pid: int | None = None,
+    tid: int | None = None,
+    cpus: Iterable[int] | None = None,
+    system_wide: bool = False,
+    repeat: int = 1,
+    duration: float | None = None,
+    kernel: Kernel | None = None,
+) -> ProgramCounts:
+    """See perfpy.stat, which has the same parameters; kernel: the machine to count on."""
+    words = _words(command)
+    _check_positive(repeat=repeat, duration=duration)
+    if not command and pid is None and tid is None and duration is None:
+        raise UsageError("nothing says when to stop counting: give a command, a pid, a tid or a duration")
+    target, _ = targets.resolve(
+        pid=_text(pid),
+        tid=_text(tid),
+        cpu=_cpu_list(cpus),
+        system_wide=system_wide or not (command or pid or tid or cpus),
+    )
+    texts = event_texts(events)
+    chosen, _ = planning.choose_events(texts, [], target)
+    plan = Plan(chosen, target, words)
+    plan.repeat = repeat
+    plan.timeout = 0 if duration is None else max(round(duration * 1000), SHORTEST_MS)
+    return _carried_out(plan, kernel)
+
+
+def _carried_out(plan: Plan, kernel: Kernel | None) -> ProgramCounts:
+    asked = [event.name for event in plan.events]
+    outcome = Measurement(plan, kernel=kernel).run()
+    tally = outcome.tally
+    assert tally is not None  # there are no commands around the runs that could have failed
+    times = tally.times
+    return ProgramCounts(
+        asked,
+        [named(line.row, line.noise) for line in tally.lines()],
+        exit_code=outcome.exit_code,
+        elapsed=[elapsed / 1e9 for elapsed in times.elapsed] if times else (),
+        user=times.user if times else None,
+        system=times.system if times else None,
+    )
+
+
+def record_program(
+    command: Sequence[str | os.PathLike[str]] = (),
+    *,
+    events: str | Iterable[str] | None = None,
+    output: str | os.PathLike[str] = "perf.data",
+    frequency: int | None = None,
+    period: int | None = None,
+    call_graph: str | bool = False,
+    pid: int | None = None,
+    tid: int | None = None,
+    cpus: Iterable[int] | None = None,
+    system_wide: bool = False,
+    kernel: Kernel | None = None,
+) -> RecordSummary:
+    """See perfpy.record, which has the same parameters; kernel: the machine to record on."""
+    from perfpy.capture.option_values import parse_callchain
+    from perfpy.capture.sampling.options import RecordOptions
+    from perfpy.capture.sampling.recorder import Recorder
+
+    words = _words(command)
+    _check_positive(frequency=frequency, period=period)
+    options = RecordOptions(
+        pid=_text(pid),
+        tid=_text(tid),
+        cpu=_cpu_list(cpus),
+        all_cpus=system_wide,
+        freq=frequency,
+        period=period,
+        callchain=parse_callchain("fp" if call_graph is True else call_graph) if call_graph else None,
+        output=os.fspath(output),
+        command_line=tuple(sys.argv),
+        quiet=True,
+    )
+    return Recorder(words, event_texts(events), options=options, kernel=kernel).run()
+
+
+def _words(command: Sequence[str | os.PathLike[str]]) -> list[str]:
+    if isinstance(command, (str, bytes)):
+        raise UsageError(f"a program is a list of its arguments: {command.split()!r}, not {command!r}")
+    try:
+        return [os.fsdecode(word) for word in command]
+    except TypeError:
+        raise UsageError(f"a program's arguments are texts and paths, not {command!r}") from None
+
+
+def _check_positive(**values: float | None) -> None:
+    for name, value in values.items():
+        if value is not None and value <= 0:
+            raise UsageError(f"{name}={value}: more than 0 is needed")
+
+
+def _text(number: int | None) -> str:
+    return "" if number is None else str(number)
+
+
+def _cpu_list(cpus: Iterable[int] | None) -> str:
+    return "" if cpus is None else ",".join(map(str, cpus))

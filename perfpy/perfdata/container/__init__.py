@@ -1,0 +1,1 @@
+"""The file around the records: header, feature sections, the preamble, compression; reading and writing."""

@@ -1,0 +1,107 @@
+"""The events of a file: their attrs, ids and names, and which were counted together.
+
+What enters: what a Preamble says of events. What leaves: FileEvents. No numpy:
+headers and lists of events are shown without it.
+"""
+
+from __future__ import annotations
+
+from perfpy.abi.flags import PerfType
+from perfpy.perfdata.container.event_names import default_name
+from perfpy.perfdata.container.features import Feature, key_of
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Final
+
+    from perfpy.abi.attr import EventAttr
+    from perfpy.abi.user_records import EventUpdate
+    from perfpy.perfdata.container.feature_values import EventGroup
+    from perfpy.perfdata.container.preamble import Preamble
+    from perfpy.perfdata.tracepoints.tracing_data import Tracing
+
+_ANONYMOUS: Final = "{anon_group}"
+
+
+class FileEvent:
+    """One event of a recording: its attr, the ids its samples carry, its name as perf prints it, its place in the file.
+
+    unit, scale, cpus: what EVENT_UPDATE records say; tracepoint: (system,
+    name) of a tracepoint event once it is known; leader: index of the event
+    that leads its group (itself when it is alone); group_name: of a group that
+    was given one, at its leader.
+    """
+
+    __slots__ = ("attr", "cpus", "group_name", "ids", "index", "leader", "name", "scale", "tracepoint", "unit")
+
+    def __init__(self, attr: EventAttr, ids: tuple[int, ...], name: str, index: int, tracepoint: tuple[str, str] | None = None) -> None:
+        self.attr = attr
+        self.ids = ids
+        self.name = name
+        self.index = index
+        self.unit = ""
+        self.scale: float | None = None
+        self.cpus: tuple[int, ...] | None = None
+        self.tracepoint = tracepoint
+        self.leader = index
+        self.group_name = ""
+
+    def __repr__(self) -> str:
+        return f"FileEvent({self.name!r}, index={self.index}, ids={self.ids})"
+
+
+def make_events(preamble: Preamble, tracing: Tracing | None) -> list[FileEvent]:
+    """The events, named by EVENT_DESC, their tracepoint or their attr; then by what EVENT_UPDATE records say."""
+    described = preamble.features.get(key_of(Feature.EVENT_DESC), ())
+    events = []
+    for index, (attr, ids) in enumerate(preamble.events):
+        point = _tracepoint(attr, tracing)
+        name = described[index].name if index < len(described) else ""
+        events.append(FileEvent(attr, ids, name or (":".join(point) if point else default_name(attr)), index, point))
+    if preamble.updates:
+        _apply_updates(events, preamble.updates)
+    _apply_groups(events, preamble.features.get(key_of(Feature.GROUP_DESC), ()))
+    return events
+
+
+def _tracepoint(attr: EventAttr, tracing: Tracing | None) -> tuple[str, str] | None:
+    if attr.type != PerfType.TRACEPOINT or tracing is None:
+        return None
+    point = tracing.tracepoints.get(attr.config)
+    return (point.system, point.name) if point else None
+
+
+def _apply_groups(events: list[FileEvent], groups: Iterable[EventGroup]) -> None:
+    """Take over which events were counted together."""
+    for group in groups:
+        members = events[group.leader : group.leader + group.members]
+        for event in members:
+            event.leader = group.leader
+        if members and group.name != _ANONYMOUS:
+            members[0].group_name = group.name
+
+
+def _apply_updates(events: list[FileEvent], updates: Iterable[EventUpdate]) -> None:
+    owners: dict[int, list[FileEvent]] = {}
+    for event in events:
+        for ident in set(event.ids):
+            owners.setdefault(ident, []).append(event)
+    for update in updates:
+        for event in owners.get(update.id, ()):
+            _apply_update(event, update)
+
+
+def _apply_update(event: FileEvent, update: EventUpdate) -> None:
+    """Take over what an EVENT_UPDATE record says of an event."""
+    # only pipes have these
+    from perfpy.abi.user_records import EVENT_UPDATE_UNIT
+
+    if isinstance(update.value, tuple):
+        event.cpus = update.value
+    elif isinstance(update.value, float):
+        event.scale = update.value
+    elif update.type == EVENT_UPDATE_UNIT:
+        event.unit = update.value
+    else:
+        event.name = update.value

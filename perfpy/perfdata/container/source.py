@@ -1,0 +1,147 @@
+"""Where a perf.data's bytes come from: a file, or a pipe spooled to a temporary file.
+
+What enters: a path ("-" is standard input), a file descriptor or a binary
+file object. What leaves: ByteSource, which reads any range of it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+
+from perfpy.abi.byteorder import as_number
+from perfpy.errors import BadPerfData
+from perfpy.perfdata.container.header import HEADER_SIZE, PIPE_HEADER_SIZE, PipeHeader, decode_header
+from perfpy.untrusted.files import stream_fd
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from typing import BinaryIO, TypeAlias
+
+SPOOL_PIECE = 1 << 20
+RECORD_HEADER_SIZE = 8
+
+#: what open_source() takes
+Origin: TypeAlias = "str | os.PathLike[str] | int | BinaryIO"
+
+
+class ByteSource:
+    """Random access to the bytes of one file; `path` names it in messages."""
+
+    def __init__(self, fd: int, path: str, *, owned: bool = True) -> None:
+        self.path = path
+        self._fd = fd
+        self._owned = owned
+        self.size = os.fstat(fd).st_size
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Up to `size` bytes from `offset` on; fewer only at the end of the file."""
+        if offset < 0 or offset >= self.size or size <= 0:
+            return b""
+        size = min(size, self.size - offset)
+        parts = []
+        while size:
+            part = os.pread(self._fd, size, offset)
+            if not part:
+                break
+            parts.append(part)
+            offset += len(part)
+            size -= len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def read_into(self, view: memoryview, offset: int) -> int:
+        """Fill `view` from `offset` on; returns how many bytes there were."""
+        done = 0
+        while done < len(view):
+            count = os.preadv(self._fd, [view[done:]], offset + done)
+            if not count:
+                break
+            done += count
+        return done
+
+    def check_owner(self) -> None:
+        """Raise BadPerfData when the file belongs neither to this user nor to root."""
+        if os.fstat(self._fd).st_uid not in (0, os.geteuid()):
+            raise BadPerfData(self.path, "belongs neither to you nor to root", remedy="read it with -f if you trust it")
+
+    def modified(self) -> float:
+        """The file's time of last change, in seconds since the epoch."""
+        return os.fstat(self._fd).st_mtime
+
+    def close(self) -> None:
+        """Close the file; a second call does nothing."""
+        if self._owned and self._fd >= 0:
+            os.close(self._fd)
+        self._fd = -1
+
+    def __del__(self) -> None:
+        """One that is forgotten is closed, as Python's own files are."""
+        self.close()
+
+
+def open_source(origin: Origin) -> ByteSource:
+    """The bytes of a file, or of a pipe once it has been read to its end.
+
+    Raises BadPerfData when the file cannot be opened.
+    """
+    if isinstance(origin, int):
+        return _from_fd(origin, f"file descriptor {origin}", owned=False)
+    if not isinstance(origin, (str, os.PathLike)):
+        return _from_fd(origin.fileno(), str(getattr(origin, "name", "stream")), owned=False)
+    path = os.fspath(origin)
+    if path == "-":
+        return _from_fd(sys.stdin.fileno(), "standard input", owned=False)
+    try:
+        fd = stream_fd(path)
+    except OSError as error:
+        remedy = "record one first, or name another file" if isinstance(error, FileNotFoundError) else ""
+        raise BadPerfData(path, f"cannot open: {error.strerror}", remedy=remedy) from None
+    return _from_fd(fd, path, owned=True)
+
+
+def _from_fd(fd: int, path: str, *, owned: bool) -> ByteSource:
+    mode = os.fstat(fd).st_mode
+    if stat.S_ISREG(mode):
+        return ByteSource(fd, path, owned=owned)
+    if stat.S_ISDIR(mode):
+        raise BadPerfData(path, "a folder without a perf.data file in it")
+    try:
+        return ByteSource(_spool(fd, path), path)
+    finally:
+        if owned:
+            os.close(fd)
+
+
+def _spool(fd: int, path: str) -> int:
+    """Copy a pipe to an unnamed temporary file; the caller closes it. Raises BadPerfData when it does not begin as a recording does."""
+    # only pipes need it
+    import tempfile
+
+    first = _beginning(fd, path)
+    with tempfile.TemporaryFile(prefix="perfpy-") as file:
+        file.write(first)
+        while piece := os.read(fd, SPOOL_PIECE):
+            file.write(piece)
+        file.flush()
+        return os.dup(file.fileno())
+
+
+def _beginning(fd: int, path: str) -> bytes:
+    """The header of what comes through a pipe, and of its first record: a pipe may have no end, and be none of ours."""
+    first = b""
+    while len(first) < HEADER_SIZE and (piece := os.read(fd, HEADER_SIZE - len(first))):
+        first += piece
+        if len(first) < PIPE_HEADER_SIZE + RECORD_HEADER_SIZE:
+            continue
+        try:
+            header = decode_header(first.ljust(HEADER_SIZE, b"\0"))
+        except ValueError as error:
+            raise BadPerfData(path, str(error)) from None
+        behind = first[PIPE_HEADER_SIZE:]
+        if isinstance(header, PipeHeader):
+            size = as_number(behind[RECORD_HEADER_SIZE - 2 : RECORD_HEADER_SIZE], header.endian)
+            if size < RECORD_HEADER_SIZE:
+                raise BadPerfData(path, f"record of {size} bytes", offset=PIPE_HEADER_SIZE)
+            break
+    return first

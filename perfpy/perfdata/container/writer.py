@@ -1,0 +1,228 @@
+"""Writing a recording: a seekable perf.data, or a pipe.
+
+What enters: the events with their ids, then records as bytes (slices of the
+rings among them), at last the feature sections. What leaves: a file that can
+be read from its first byte on at any moment, and is complete after finish().
+Layout: perfpy.perfdata.container.header; the order of sections is perf's:
+
+    header, ids of all events, attr table, data, feature table, feature sections
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
+from perfpy.abi.framing import with_header
+from perfpy.abi.user_records import FinishedRound, HeaderAttr, HeaderTracingData, encode
+from perfpy.errors import OutputFailed
+from perfpy.perfdata.container.features import Feature
+from perfpy.perfdata.container.header import HEADER_SIZE, SECTION_SIZE, AttrEntry, FileHeader, FileSection, PipeHeader
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from perfpy.abi.attr import EventAttr
+
+#: anything that os.writev takes
+Slice = bytes | bytearray | memoryview
+
+FINISHED_ROUND: Final = encode(FinishedRound(0), NATIVE_ENDIAN)
+
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_RECORD_SIZE: Final = struct.Struct("=6xH")
+
+
+class WrittenEvent(NamedTuple):
+    """What the file's head says of an event: its attr and the ids of its counters."""
+
+    attr: EventAttr
+    ids: tuple[int, ...]
+
+
+class RecordWriter(Protocol):
+    """Where records go: a file, or a pipe."""
+
+    path: str
+    size: int  # bytes written so far, the head included
+
+    def begin(self, events: Sequence[WrittenEvent], features: Mapping[int, bytes]) -> None:
+        """Write what stands in front of the records."""
+
+    def write(self, *slices: Slice) -> None:
+        """Append whole records, given in any number of pieces."""
+
+    def finish(self, features: Mapping[int, bytes]) -> None:
+        """Write what stands behind the records."""
+
+    def close(self) -> None:
+        """Let go of the file."""
+
+
+class FileWriter:
+    """A perf.data that can be sought in.
+
+    Raises OutputFailed: from the constructor where the file cannot be
+    created; from write() when there is no room, in which case what was
+    written stays, cut behind its last whole record, and finish() still works.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        try:
+            self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise OutputFailed(path, os.strerror(error.errno or 0), remedy="choose another file with -o") from None
+        self._ids = FileSection(HEADER_SIZE, 0)
+        self._attrs = FileSection(HEADER_SIZE, 0)
+        self._attr_size = 0
+        self._data_start = HEADER_SIZE
+        self.size = 0
+
+    @property
+    def data(self) -> FileSection:
+        """Where the records are."""
+        return FileSection(self._data_start, self.size - self._data_start)
+
+    def begin(self, events: Sequence[WrittenEvent], features: Mapping[int, bytes]) -> None:
+        """Write the head. A reader sees the events at once, and data up to the end of the file.
+
+        features: are written by finish(); here only a pipe needs them.
+        """
+        del features
+        ids = b"".join(struct.pack(f"={len(event.ids)}Q", *event.ids) for event in events)
+        entries = []
+        at = HEADER_SIZE
+        for event in events:
+            entries.append(AttrEntry(event.attr, FileSection(at, 8 * len(event.ids))).encode("="))
+            at += 8 * len(event.ids)
+        self._attrs = FileSection(at, sum(map(len, entries)))
+        self._attr_size = len(entries[0])
+        self._data_start = self._attrs.end
+        self.write(self._header(data_size=0, features=()), ids, *entries)
+
+    def _header(self, data_size: int, features: tuple[int, ...]) -> bytes:
+        data = FileSection(self._data_start, data_size)
+        return FileHeader(NATIVE_ENDIAN, 2, self._attr_size, self._attrs, data, FileSection(0, 0), features).encode()
+
+    def write(self, *slices: Slice) -> None:
+        """Append whole records, given in any number of pieces."""
+        wanted = sum(map(len, slices))
+        written = 0
+        try:
+            written = os.writev(self.fd, slices)
+            while written < wanted:  # a signal, or a disk that is about to be full
+                rest = b"".join(slices)[written:]
+                written += os.write(self.fd, rest)
+        except OSError as error:
+            self._cut(b"".join(slices), written)
+            raise _output_failed(self.path, error) from None
+        self.size += wanted
+
+    def _cut(self, data: bytes, written: int) -> None:
+        """After a failure: keep the whole records of what was written, and the file ready for more."""
+        end = 0
+        if self.size > HEADER_SIZE:
+            while end + 8 <= written and end + (size := _RECORD_SIZE.unpack_from(data, end)[0]) <= written and size:
+                end += size
+        self.size += end
+        try:
+            os.ftruncate(self.fd, self.size)
+            os.lseek(self.fd, self.size, os.SEEK_SET)
+        except OSError:  # a device: what is there stays there
+            pass
+
+    def finish(self, features: Mapping[int, bytes]) -> None:
+        """Write the features behind the data, and the final header.
+
+        Raises OutputFailed when there is no room for the features; the file
+        is complete without them then.
+        """
+        failure = None
+        numbers = tuple(sorted(features))
+        table_size = SECTION_SIZE * len(numbers)
+        at = self.size + table_size
+        table, bodies = [], []
+        for number in numbers:
+            body = features[number]
+            table.append(struct.pack("=2Q", at, len(body)))
+            bodies.append(body)
+            at += len(body)
+        data_size = self.size - self._data_start
+        try:
+            self.write(b"".join(table), b"".join(bodies))
+        except OutputFailed as error:
+            failure, numbers = error, ()
+            os.ftruncate(self.fd, self._data_start + data_size)
+        try:
+            os.pwrite(self.fd, self._header(data_size, tuple(numbers)), 0)
+        except OSError as error:
+            raise _output_failed(self.path, error) from None
+        if failure:
+            raise failure
+
+    def close(self) -> None:
+        """Close the file."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+
+class PipeWriter:
+    """A recording as a stream: what a file has at its end stands in front here."""
+
+    def __init__(self, fd: int, path: str = "-") -> None:
+        self.path = path
+        self.fd = fd
+        self.size = 0
+
+    def begin(self, events: Sequence[WrittenEvent], features: Mapping[int, bytes]) -> None:
+        """Write the pipe header, every event, every feature, and the tracepoints' formats."""
+        parts = [PipeHeader(NATIVE_ENDIAN).encode()]
+        parts += (encode(HeaderAttr(0, event.attr, event.ids), NATIVE_ENDIAN) for event in events)
+        for number in sorted(features):
+            if number not in _NOT_IN_PIPES:
+                parts.append(_feature_record(number, features[number]))
+        parts.append(_feature_record(_LAST_FEATURE, b""))
+        tracing = features.get(Feature.TRACING_DATA)
+        if tracing:
+            padded = tracing + bytes(-len(tracing) % 8)
+            parts += (encode(HeaderTracingData(0, len(padded)), NATIVE_ENDIAN), padded)
+        self.write(*parts)
+
+    def write(self, *slices: Slice) -> None:
+        """Append whole records, given in any number of pieces. BrokenPipeError when nobody reads any more."""
+        data: Slice = slices[0] if len(slices) == 1 else b"".join(slices)
+        view = memoryview(data)
+        self.size += len(view)
+        while view:
+            try:
+                view = view[os.write(self.fd, view) :]
+            except BrokenPipeError:
+                raise
+            except OSError as error:
+                raise _output_failed("standard output", error) from None
+
+    def finish(self, features: Mapping[int, bytes]) -> None:
+        """Nothing: a stream has no end section."""
+        del features
+
+    def close(self) -> None:
+        """Leave the stream to whoever opened it."""
+
+
+def _feature_record(number: int, data: bytes) -> bytes:
+    """A HEADER_FEATURE record; perf does not pad it, so that the section's length stays known."""
+    return with_header(RecordType.HEADER_FEATURE, 0, struct.pack("=Q", number) + data, NATIVE_ENDIAN)
+
+
+_NOT_IN_PIPES: Final = (Feature.TRACING_DATA, Feature.BUILD_ID, Feature.CACHE)
+_LAST_FEATURE: Final = 32  # HEADER_LAST_FEATURE of perf 6.12: ends the features of a pipe
+
+
+def _output_failed(path: str, error: OSError) -> OutputFailed:
+    remedy = "free some space; what was recorded up to here is kept" if error.errno in _FULL else ""
+    return OutputFailed(path, os.strerror(error.errno or 0), remedy=remedy)

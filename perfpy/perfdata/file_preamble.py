@@ -1,0 +1,103 @@
+"""What a recording says of itself before its records: events and features.
+
+What enters: a ByteSource and the header it begins with. What leaves: a Preamble.
+A file says it in tables and sections, around its data
+(perfpy.perfdata.container.header); a pipe in records of perf's own types among the
+others (perfpy.abi.user_records).
+"""
+
+from __future__ import annotations
+
+from perfpy.abi.byteorder import as_number
+from perfpy.errors import BadPerfData
+from perfpy.perfdata.container.header import SECTION_SIZE, FileHeader, FileSection, PipeHeader, decode_attr_table
+from perfpy.perfdata.container.preamble import Preamble
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perfpy.abi.attr import EventAttr
+    from perfpy.perfdata.container.source import ByteSource
+
+    Warn = Callable[[str], None]
+
+
+def read_preamble(source: ByteSource, header: FileHeader | PipeHeader, warn: Warn) -> Preamble:
+    """All that stands around the records, or in a pipe before its first sample.
+
+    Raises BadPerfData when there is no way to tell what the records mean.
+    """
+    if isinstance(header, PipeHeader):
+        # numpy is loaded for records, not for the header of a file
+        from perfpy.perfdata.records.pipe_preamble import PipePreamble
+
+        return PipePreamble(source, header, warn).read()
+    return _FilePreamble(source, header, warn).read()
+
+
+class _FilePreamble:
+    """Reads the tables and sections of a file."""
+
+    def __init__(self, source: ByteSource, header: FileHeader, warn: Warn) -> None:
+        self._source = source
+        self._header = header
+        self._warn = warn
+
+    def read(self) -> Preamble:
+        preamble = Preamble(self._data_section())
+        preamble.events = self._read_events()
+        if self._header.data.size:
+            self._read_features(preamble)
+        return preamble
+
+    def _fail(self, reason: str, offset: int) -> BadPerfData:
+        return BadPerfData(self._source.path, reason, offset=offset)
+
+    def _data_section(self) -> FileSection:
+        """Where the records are; a killed recording left its size 0."""
+        data, size = self._header.data, self._source.size
+        if data.offset > size:
+            raise self._fail(f"the data should begin here, the file has {size} bytes", data.offset)
+        if data.size:
+            return data
+        self._warn("data size 0: the recording was not ended properly; read to its last whole record")
+        return FileSection(data.offset, size - data.offset)
+
+    def _read_events(self) -> list[tuple[EventAttr, tuple[int, ...]]]:
+        section = self._header.attrs
+        if section.end > self._source.size:
+            raise self._fail("the file ends within its table of events", section.offset)
+        try:
+            entries = decode_attr_table(self._source.read(*section), self._header.attr_size, self._header.endian)
+        except ValueError as error:
+            raise self._fail(str(error), section.offset) from None
+        if not entries:
+            raise self._fail("it has no events", section.offset)
+        # sections do not overlap: together they are no longer than the file
+        if sum(entry.ids.size for entry in entries) > self._source.size:
+            raise self._fail("the ids of its events are longer than the file", section.offset)
+        return [(entry.attr, self._read_ids(entry.ids)) for entry in entries]
+
+    def _read_ids(self, section: FileSection) -> tuple[int, ...]:
+        if section.end > self._source.size or section.size % 8:
+            raise self._fail(f"event ids of {section.size} bytes in a file of {self._source.size}", section.offset)
+        data = self._source.read(*section)
+        return tuple(as_number(data[i : i + 8], self._header.endian) for i in range(0, len(data), 8))
+
+    def _read_features(self, preamble: Preamble) -> None:
+        header = self._header
+        table = self._source.read(header.data.end, SECTION_SIZE * len(header.features))
+        left = self._source.size  # sections do not overlap: together they are no longer than the file
+        for index, number in enumerate(header.features):
+            entry = table[index * SECTION_SIZE : (index + 1) * SECTION_SIZE]
+            if len(entry) < SECTION_SIZE:
+                self._warn(f"offset {header.data.end:#x}: the table of features is cut")
+                return
+            section = FileSection(as_number(entry[:8], header.endian), as_number(entry[8:], header.endian))
+            preamble.feature_sections[number] = section
+            left -= section.size
+            if section.end > self._source.size or left < 0:
+                self._warn(f"offset {section.offset:#x}: feature {number} of {section.size} bytes reaches beyond the file; left out")
+            else:
+                preamble.add_feature(number, self._source.read(*section), header.endian, self._warn)

@@ -1,0 +1,167 @@
+"""The second pass over a file: the samples as columns, in order of delivery.
+
+What enters: keyed chunks and what the survey found. What leaves: Batches.
+A chunk's samples are given out as soon as nothing that could come before them
+is left to be read; the rest waits for the next chunk. So memory holds a chunk
+and what is out of order, not the file.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from perfpy.abi.columns import Columns
+from perfpy.perfdata.records.delivery_order import delivery_order
+from perfpy.perfdata.records.survey import NO_KEY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from perfpy.abi.columns import Index
+    from perfpy.perfdata.records.delivery_keys import OrderedChunk
+    from perfpy.perfdata.records.event_table import EventTable
+    from perfpy.perfdata.records.side_band import Turn
+
+
+class Batch(NamedTuple):
+    """Some samples, in order of delivery.
+
+    columns: name -> array (perfpy.abi.samples); event: int32, index into
+    PerfData.events; key: uint64, the order of delivery as a number; offset:
+    int64, where each sample's record is in the file.
+    """
+
+    columns: Columns
+    event: NDArray[np.int32]
+    key: NDArray[np.uint64]
+    offset: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.event)
+
+
+class StoredBatch(NamedTuple):
+    """Some samples, in the order of the file: as Batch, and time: uint64, ns (0: none)."""
+
+    columns: Columns
+    event: NDArray[np.int32]
+    key: NDArray[np.uint64]
+    time: NDArray[np.uint64]
+    offset: NDArray[np.int64]
+
+    def take(self, rows: Index) -> StoredBatch:
+        """The given samples (indexes, mask or slice), in that order."""
+        return StoredBatch(self.columns.take(rows), self.event[rows], self.key[rows], self.time[rows], self.offset[rows])
+
+    @classmethod
+    def concat(cls, parts: list[StoredBatch]) -> StoredBatch:
+        """The samples of all parts, one part behind the other."""
+        if len(parts) == 1:
+            return parts[0]
+        arrays = (np.concatenate([part[i] for part in parts]) for i in range(1, 5))
+        return cls(Columns.concat([part.columns for part in parts]), *arrays)
+
+    def ordered(self) -> StoredBatch:
+        """The samples in order of delivery."""
+        order = delivery_order(self.key, self.time)
+        return self if order is None else self.take(order)
+
+
+def ordered_batches(
+    streams: Sequence[Iterator[OrderedChunk]],
+    turns: Iterable[Turn],
+    table: EventTable,
+    fields: Collection[str] | None,
+    warn: Callable[[str], None],
+) -> Iterator[Batch]:
+    """All samples of all streams, sorted as perf delivers them.
+
+    turns: whose chunk comes next, as the survey found it; fields: the columns
+    wanted (None: all).
+    """
+    waiting: list[StoredBatch] = []
+    lowest = NO_KEY  # the lowest key that waits
+    for stream, later in turns:
+        ordered = next(streams[stream], None)  # None: the file has been cut since the survey
+        if ordered and len(ordered.rows):
+            waiting.append(decoded(ordered, table, fields, warn))
+            lowest = min(lowest, int(ordered.keys.take(ordered.rows).min()))
+        if lowest >= later or not waiting:
+            continue
+        # what waited is in order and was read first: of samples with equal keys those read first stay first
+        samples = StoredBatch.concat(waiting).ordered()
+        count = len(samples.key) if later == NO_KEY else int(samples.key.searchsorted(np.uint64(later)))
+        waiting = [samples.take(slice(count, None))] if count < len(samples.key) else []
+        lowest = int(samples.key[count]) if waiting else NO_KEY
+        if count:
+            ready = samples.take(slice(count)) if waiting else samples
+            yield Batch(ready.columns, ready.event, ready.key, ready.offset)
+
+
+def stored_batches(
+    streams: Sequence[Iterator[OrderedChunk]],
+    turns: Iterable[Turn],
+    table: EventTable,
+    fields: Collection[str] | None,
+    warn: Callable[[str], None],
+) -> Iterator[StoredBatch]:
+    """As ordered_batches, without the order: the samples of each chunk as they stand, a batch for every turn.
+
+    A callchain column is Spans: it must be used before the next batch is asked for.
+    """
+    for stream, _ in turns:
+        if ordered := next(streams[stream], None):  # None: the file has been cut since the survey
+            yield decoded(ordered, table, fields, warn, late=True)
+
+
+def decoded(
+    ordered: OrderedChunk, table: EventTable, fields: Collection[str] | None, warn: Callable[[str], None], *, late: bool = False
+) -> StoredBatch:
+    """The samples of a chunk; those of no known event or too short for their event are left out with a warning."""
+    chunk = ordered.samples
+    columns, rows = _decode_by_layout(chunk.data, chunk.starts, ordered.events, table, fields, late=late)
+    samples = StoredBatch(columns, ordered.events, ordered.keys.take(ordered.rows), ordered.times.take(ordered.rows), chunk.offsets)
+    if rows is not None:
+        samples = StoredBatch(columns, samples.event[rows], samples.key[rows], samples.time[rows], samples.offset[rows])
+        warn(f"offset {int(chunk.offsets[0]):#x} and behind: {len(chunk) - len(rows)} samples of unknown events left out")
+    if columns.damaged is not None and columns.damaged.any():
+        bad = int(samples.offset[columns.damaged.argmax()])
+        warn(f"offset {bad:#x}: {int(columns.damaged.sum())} samples shorter than their event says, left out")
+        samples = samples.take(~columns.damaged)
+    samples.columns.damaged = None
+    return samples
+
+
+def _decode_by_layout(
+    data: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    events: NDArray[np.int32],
+    table: EventTable,
+    fields: Collection[str] | None,
+    *,
+    late: bool,
+) -> tuple[Columns, NDArray[np.intp] | None]:
+    """(columns of all samples, or of the rows given): each layout's samples decoded at once, then put back in place."""
+    known = np.flatnonzero(events >= 0) if len(events) and int(events.min()) < 0 else None
+    if known is not None:
+        starts, events = starts[known], events[known]
+    present = np.flatnonzero(np.bincount(events)).tolist() if len(table.events) > 1 else [0] if len(events) else []
+    layouts = {id(table.layouts[event]): table.layouts[event] for event in present}
+    if len(layouts) == 1:
+        (layout,) = layouts.values()
+        return layout.decode(data, starts, fields, late=late), known
+    parts, positions = [], []
+    number_of = {key: number for number, key in enumerate(layouts)}
+    layout_of = np.array([number_of.get(id(layout), -1) for layout in table.layouts])[events]
+    order = np.argsort(layout_of, kind="stable")
+    borders = np.searchsorted(layout_of[order], np.arange(1, len(layouts)))
+    for layout, mine in zip(layouts.values(), np.split(order, borders), strict=False):
+        parts.append(layout.decode(data, starts[mine], fields, late=late))
+        positions.append(mine)
+    if not parts:
+        return Columns(0), known
+    return Columns.concat(parts).take(np.argsort(np.concatenate(positions), kind="stable")), known

@@ -1,0 +1,97 @@
+"""Chunk: some records in a row, in one buffer.
+
+What enters: a buffer and where the records begin in it. What leaves: a Chunk,
+which takes types and sizes from the headers, { u32 type; u16 misc; u16 size; },
+once they are asked for.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfpy.abi.flags import RecordType
+from perfpy.abi.sample_cursor import realigned
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+_SAMPLE: Final = int(RecordType.SAMPLE)
+
+
+class Chunk:
+    """Some records in a row.
+
+    data: a buffer, valid until the next chunk is asked for; starts: where each
+    record begins in it, always a multiple of 8; shift: what to add to that for
+    the places in the file, one number or one for each record.
+    """
+
+    def __init__(self, data: NDArray[np.uint8], starts: NDArray[np.int64], endian: str, shift: int | NDArray[np.int64]) -> None:
+        self.data = data
+        self.starts = starts
+        self._endian = endian
+        self._shift = shift
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @cached_property
+    def types(self) -> NDArray[np.uint32]:
+        """The type of each record."""
+        return self._headers("u4").take(self.starts >> 2).astype(np.uint32, copy=False)
+
+    @cached_property
+    def sizes(self) -> NDArray[np.uint16]:
+        """The size of each record in bytes, header included."""
+        return self._headers("u2")[3:].take(self.starts >> 1).astype(np.uint16, copy=False)
+
+    @property
+    def miscs(self) -> NDArray[np.uint16]:
+        """The misc bits of each record."""
+        return self._headers("u2")[2:].take(self.starts >> 1).astype(np.uint16, copy=False)
+
+    @cached_property
+    def others(self) -> NDArray[np.intp]:
+        """The rows of the records that are no samples."""
+        return np.flatnonzero(self.types != _SAMPLE)
+
+    def holds(self, types: Iterable[int]) -> bool:
+        """Whether any of the records is of one of these types, of which SAMPLE is none."""
+        present = self.types[self.others]
+        return any(bool((present == number).any()) for number in types)
+
+    def _headers(self, dtype: str) -> NDArray[np.uint16] | NDArray[np.uint32]:
+        return self.data[: len(self.data) & ~7].view(self._endian + dtype)
+
+    @cached_property
+    def offsets(self) -> NDArray[np.int64]:
+        """Where the records are in the file; one that was compressed: where the compressed one is."""
+        return self.starts + self._shift
+
+    def rows(self, index: NDArray[np.intp]) -> Chunk:
+        """Only the given records."""
+        shift = self._shift if isinstance(self._shift, int) else self._shift[index]
+        return Chunk(self.data, self.starts.take(index), self._endian, shift)
+
+    def record(self, row: int) -> bytes:
+        """The bytes of one record, header included."""
+        start = int(self.starts[row])
+        return self.data[start : start + int(self.sizes[row])].tobytes()
+
+
+def make_chunk(data: NDArray[np.uint8], starts: NDArray[np.int64], offsets: int | NDArray[np.int64], endian: str) -> Chunk:
+    """The chunk of the records at `starts`; where these are not multiples of 8, of a copy in which they are.
+
+    offsets: where `data` begins in the file, or where each of the records is.
+    """
+    shift = offsets if isinstance(offsets, int) else offsets - starts
+    if np.bitwise_or.reduce(starts) & 7:
+        positions = starts
+        data, starts = realigned(data, starts, endian)
+        shift = shift + positions - starts
+    return Chunk(data, starts, endian, shift)

@@ -1,0 +1,170 @@
+"""COMPRESSED and COMPRESSED2 records -> the records inside them.
+
+What enters: chunks of records as they stand in the file. What leaves: the same
+with the compressed ones replaced by what they hold. All of them together are
+one zstd stream: one decompressor is kept, and a record may begin in one and
+end in the next. Layouts: { header; char data[]; } and { header; u64 size;
+char data[size]; } (tools/lib/perf/include/perf/event.h).
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfpy.abi.byteorder import as_number
+from perfpy.abi.flags import RecordType
+from perfpy.abi.framing import HEADER
+from perfpy.perfdata.records.chunk import make_chunk
+from perfpy.perfdata.records.walk import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from perfpy.perfdata.records.chunk import Chunk
+    from perfpy.perfdata.records.walk import Walk
+
+
+_MOST_RATIO: Final = 4096  # user stacks of 64 kB that hardly change were seen packed to a 1,723rd
+_ALWAYS: Final = 1 << 23  # bytes that a stream may unpack to, however short it is
+# What takes time is the number of records: one costs some bytes, because its time differs from those around it.
+_MOST_RECORDS: Final = 8  # for each packed byte
+_ALWAYS_RECORDS: Final = 1 << 17
+_MOST_FRAMES: Final = 64  # in one record: writers have one for all of them
+
+COMPRESSED_TYPES: Final = (RecordType.COMPRESSED, RecordType.COMPRESSED2)
+
+
+def zstd_decompressor() -> Any:
+    """A new zstd decompressor: the standard library's, or before Python 3.14 its backport."""
+    # only compressed files need it
+    if sys.version_info >= (3, 14):
+        from compression.zstd import ZstdDecompressor
+    else:
+        from backports.zstd import ZstdDecompressor
+    return ZstdDecompressor()
+
+
+class Unpacker:
+    """Unpacks the compressed records of one stream, in order.
+
+    left_over: bytes of a record that has begun; failure: (offset, reason)
+    once the stream is damaged. limit: how many bytes one record unpacks to at
+    most, as the file says (None: it does not).
+    """
+
+    def __init__(self, endian: str, chunk_size: int, limit: int | None = None) -> None:
+        self._endian = endian
+        self._chunk_size = chunk_size
+        self._limit = limit
+        self._packed = self._unpacked = 0  # bytes so far
+        self._records = 0  # that were in them
+        self._zstd = zstd_decompressor()
+        self.left_over = b""
+        self.failure: tuple[int, str] | None = None
+
+    def unpack(self, chunk: Chunk) -> Iterator[Chunk]:
+        """The records of one chunk with the compressed ones unpacked, in pieces of bounded size."""
+        packed = np.isin(chunk.types, COMPRESSED_TYPES)
+        borders = np.flatnonzero(np.diff(packed)) + 1
+        for run in np.split(np.arange(len(packed)), borders):
+            if not packed[run[0]]:
+                yield chunk.rows(run)
+                continue
+            yield from self._unpack_run(chunk.rows(run))
+            if self.failure:
+                return
+
+    def _unpack_run(self, run: Chunk) -> Iterator[Chunk]:
+        """Compressed records that follow each other: their contents are joined while they stay below the chunk size."""
+        pieces: list[bytes] = []
+        ends: list[int] = []  # of each piece, in the joined bytes
+        homes: list[int] = []  # offset of the compressed record of each piece
+        total = len(self.left_over)
+        for row, offset in enumerate(run.offsets.tolist()):
+            for piece in self._pieces(self._payload(run.record(row)), offset):
+                pieces.append(piece)
+                total += len(piece)
+                ends.append(total)
+                homes.append(offset)
+                if total >= self._chunk_size:
+                    yield from self._joined(pieces, ends, homes)
+                    pieces, ends, homes, total = [], [], [], len(self.left_over)
+            if self.failure:
+                break
+        if pieces:
+            yield from self._joined(pieces, ends, homes)
+
+    def _payload(self, record: bytes) -> bytes:
+        kind, _, _ = HEADER[self._endian].unpack_from(record)
+        if kind == RecordType.COMPRESSED:
+            return record[8:]
+        size = as_number(record[8:16], self._endian)
+        return record[16 : 16 + size]
+
+    def _pieces(self, payload: bytes, offset: int) -> Iterator[bytes]:
+        """What the payload unpacks to, never more at once than a chunk; `failure` says if it is damaged or beyond all bounds."""
+        self._packed += len(payload)
+        made = 0
+        try:
+            for piece in self._inflated(payload):
+                made += len(piece)
+                self._unpacked += len(piece)
+                if self._limit is not None and made > self._limit:
+                    self.failure = offset, f"compressed record unpacks to more than the {self._limit} bytes that the file says"
+                elif self._unpacked > max(_ALWAYS, _MOST_RATIO * self._packed):
+                    self.failure = offset, f"compressed records unpack to more than {_MOST_RATIO} times their size"
+                if self.failure:
+                    return
+                yield piece
+        except Exception as error:
+            # the decompressor's error class belongs to the module in use
+            if type(error).__name__ != "ZstdError" and not isinstance(error, ValueError):
+                raise
+            self.failure = offset, f"compressed record cannot be unpacked: {error}"
+
+    def _inflated(self, payload: bytes) -> Iterator[bytes]:
+        """The pieces; raises ValueError when there are too many frames, ZstdError when one is damaged."""
+        frames = 0
+        while True:
+            if self._zstd.eof:
+                # a writer may end one frame and begin another
+                payload = self._zstd.unused_data + payload
+                if not payload:
+                    return
+                frames += 1
+                if frames > _MOST_FRAMES:
+                    raise ValueError(f"more than {_MOST_FRAMES} zstd frames")
+                self._zstd = zstd_decompressor()
+            piece = self._zstd.decompress(payload, self._chunk_size)
+            payload = b""
+            if piece:
+                yield piece
+            if not self._zstd.eof and (self._zstd.needs_input or not piece):
+                return
+
+    def _joined(self, pieces: list[bytes], ends: list[int], homes: list[int]) -> Iterator[Chunk]:
+        joined = b"".join([self.left_over, *pieces])
+        data = np.zeros((len(joined) + 7) & ~7, np.uint8)[: len(joined)]
+        data[:] = np.frombuffer(joined, np.uint8)
+        found = walk(data, self._endian)
+        self.left_over = joined[found.end :]
+        if found.bad_size is not None:
+            self.failure = homes[-1], f"record of {found.bad_size} bytes inside a compressed one"
+        yield from self._within_bounds(data, found, ends, homes)
+
+    def _within_bounds(self, data: NDArray[np.uint8], found: Walk, ends: list[int], homes: list[int]) -> Iterator[Chunk]:
+        starts = found.starts
+        most = max(_ALWAYS_RECORDS, _MOST_RECORDS * self._packed) - self._records
+        self._records += len(starts)
+        if len(starts) > most:
+            self.failure = homes[-1], f"more than {_MOST_RECORDS} records for each byte of the compressed ones"
+            starts = starts[:most]
+        if len(starts):
+            last_bytes = np.append(found.starts[1:], found.end)[: len(starts)] - 1
+            offsets = np.array(homes, np.int64)[np.searchsorted(np.array(ends), last_bytes, side="right")]
+            yield make_chunk(data, starts, offsets, self._endian)

@@ -1,0 +1,108 @@
+"""Chunks of records with what ordering them needs: event, time and key of each.
+
+What enters: a RecordStream. What leaves: OrderedChunks. Both
+passes over a file (the survey and the batches of samples) go through here, so
+that both see the same keys.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfpy.abi.flags import RecordType
+from perfpy.perfdata.records.delivery_order import Numbers, Rounds
+from perfpy.perfdata.records.event_table import UNKNOWN_EVENT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from perfpy.perfdata.records.chunk import Chunk
+    from perfpy.perfdata.records.event_table import EventTable
+    from perfpy.perfdata.records.stream import RecordStream
+
+
+_NO_ROUNDS: Final = np.zeros(0, np.int64)
+
+
+class OrderedChunk(NamedTuple):
+    """Some records, and what each is.
+
+    keys and times (0: none): one per record; rows: which records are SAMPLEs;
+    samples: only these; events: of each of these; other_events: of each of
+    chunk.others, of which only the kernel's own records have one (0 otherwise).
+    """
+
+    chunk: Chunk
+    keys: NDArray[np.uint64]
+    times: NDArray[np.uint64]
+    rows: NDArray[np.intp]
+    samples: Chunk
+    events: NDArray[np.int32]
+    other_events: NDArray[np.int32]
+
+
+class OrderedStream:
+    """The chunks of one stream, with keys.
+
+    by_time: False for files that are delivered as they stand: the keys number
+    the records; in_rounds: False where the FINISHED_ROUND records are to be
+    ignored: all records are delivered in order of time; warn: told where and
+    why the records could not be read to their end.
+    """
+
+    def __init__(self, stream: RecordStream, table: EventTable, warn: Callable[[str], None], *, by_time: bool, in_rounds: bool) -> None:
+        self._stream = stream
+        self._table = table
+        self._warn = warn
+        self._in_rounds = by_time and in_rounds
+        self._orders: list[Rounds | Numbers] = [Rounds() if by_time else Numbers()]  # before each chunk that was read
+
+    def chunks(self, first: int = 0) -> Iterator[OrderedChunk]:
+        """The chunks from one on; to begin behind the first, those before must have been read at some time."""
+        order = copy(self._orders[first])
+        for number, chunk in enumerate(self._stream.chunks(first), first + 1):
+            rows = np.flatnonzero(chunk.types == RecordType.SAMPLE)
+            samples = chunk.rows(rows) if len(chunk.others) else chunk
+            events = self._events(samples)
+            other_events = np.zeros(len(chunk.others), np.int32)
+            times = self._times(chunk, rows, samples, events, other_events)
+            rounds = np.flatnonzero(chunk.types == RecordType.FINISHED_ROUND) if self._in_rounds else _NO_ROUNDS
+            keys = order.keys(times, rounds)
+            if number == len(self._orders):
+                self._orders.append(copy(order))
+            self._tell_damage()
+            yield OrderedChunk(chunk, keys, times, rows, samples, events, other_events)
+        self._tell_damage()
+
+    def _tell_damage(self) -> None:
+        if self._stream.damage:
+            offset, reason, _ = self._stream.damage
+            self._warn(f"offset {offset:#x}: {reason}; what is before it was read")
+
+    def _events(self, samples: Chunk) -> NDArray[np.int32]:
+        return self._table.of_samples(samples) if self._table.events else np.full(len(samples), UNKNOWN_EVENT, np.int32)
+
+    def _times(
+        self, chunk: Chunk, rows: NDArray[np.intp], samples: Chunk, events: NDArray[np.int32], other_events: NDArray[np.int32]
+    ) -> NDArray[np.uint64]:
+        """The time of each record; the events of those that are no samples are put into `other_events`."""
+        table = self._table
+        if not table.events:
+            return np.zeros(len(chunk), np.uint64)
+        of_samples = table.sample_times(samples, events)
+        if samples is chunk:
+            return of_samples
+        times = np.zeros(len(chunk), np.uint64)
+        times[rows] = of_samples
+        of_kernel = chunk.types[chunk.others] < RecordType.HEADER_ATTR
+        if of_kernel.any():
+            others = chunk.others[of_kernel]
+            side_band = chunk.rows(others)
+            other_events[of_kernel] = table.of_side_band(side_band)
+            times[others] = table.side_band_times(side_band, other_events[of_kernel])
+        return times

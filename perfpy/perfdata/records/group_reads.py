@@ -1,0 +1,88 @@
+"""Samples that carry counter readings (SAMPLE_READ): one delivered sample a counter.
+
+What enters: batches in order of delivery. What leaves: the batches that perf
+delivers instead: for each reading of a sample a row of the event that has the
+reading's id, whose period is how far that counter has gone since the id's
+reading before; no row where it has not moved, or where nobody has the id.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perfpy.abi.columns import Ragged
+from perfpy.abi.flags import ReadFormat, SampleType
+from perfpy.perfdata.records.batches import Batch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from perfpy.perfdata.container.events import FileEvent
+
+
+def carries_readings(event: FileEvent) -> bool:
+    """Whether the event's samples carry counter readings."""
+    return bool(event.attr.sample_type & SampleType.READ)
+
+
+def delivered(batches: Iterable[Batch], events: Sequence[FileEvent]) -> Iterator[Batch]:
+    """The batches with one row a reading; the batches themselves where no event carries readings.
+
+    The batches must have the columns "read" and "period" (if samples have it).
+    """
+    if not any(carries_readings(event) for event in events):
+        yield from batches
+        return
+    readings = _Readings(events)
+    for batch in batches:
+        yield readings.expand(batch)
+
+
+class _Readings:
+    """The last reading of every id."""
+
+    def __init__(self, events: Sequence[FileEvent]) -> None:
+        self._event_of = {ident: event.index for event in events for ident in event.ids}
+        self._carries = np.array([carries_readings(event) for event in events])
+        # a single reading without its id has the id 0, which is the first event's
+        self._named = np.array([bool(event.attr.read_format & (ReadFormat.ID | ReadFormat.GROUP)) for event in events])
+        self._last: dict[int, int] = {}
+
+    def expand(self, batch: Batch) -> Batch:
+        reads = batch.columns.get("read")
+        if not isinstance(reads, Ragged):
+            return batch
+        rows, events, periods = [], [], []
+        carries = self._carries[batch.event].tolist()
+        offsets = reads.offsets.tolist()
+        ids, values = reads.values["id"].tolist(), reads.values["value"].tolist()
+        known = _periods(batch, len(carries))
+        for row, (event, has_readings) in enumerate(zip(batch.event.tolist(), carries, strict=True)):
+            if not has_readings:
+                rows.append(row)
+                events.append(event)
+                periods.append(known[row])
+                continue
+            for at in range(offsets[row], offsets[row + 1]):
+                owner = self._event_of.get(ids[at])
+                if owner is None:
+                    continue
+                period = (values[at] - self._last.get(ids[at], 0)) % (1 << 64)
+                self._last[ids[at]] = values[at]
+                if period:
+                    rows.append(row)
+                    events.append(owner)
+                    periods.append(period)
+        taken = np.array(rows, np.intp)
+        columns = batch.columns.take(taken)
+        columns["period"] = np.array(periods, np.uint64)
+        return Batch(columns, np.array(events, np.int32), batch.key[taken], batch.offset[taken])
+
+
+def _periods(batch: Batch, count: int) -> list[int]:
+    period: NDArray[Any] | None = batch.columns.get("period")
+    return [0] * count if period is None else period.tolist()

@@ -1,0 +1,101 @@
+"""What a pipe says of itself: events and features, in records of perf's own types among the others.
+
+What enters: a ByteSource and the header it begins with. What leaves: a Preamble.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfpy.abi import user_records
+from perfpy.abi.build_id_record import HeaderBuildId
+from perfpy.abi.flags import RecordType
+from perfpy.abi.framing import HEADER
+from perfpy.perfdata.container.early_features import early_features
+from perfpy.perfdata.container.features import Feature, key_of
+from perfpy.perfdata.container.header import PIPE_HEADER_SIZE, FileSection, PipeHeader
+from perfpy.perfdata.container.preamble import Preamble
+from perfpy.perfdata.records.stream import RecordStream
+
+if TYPE_CHECKING:
+    from perfpy.perfdata.container.preamble import Warn
+    from perfpy.perfdata.container.source import ByteSource
+    from perfpy.perfdata.records.chunk import Chunk
+
+_KINDS = frozenset(
+    (
+        RecordType.HEADER_ATTR,
+        RecordType.EVENT_UPDATE,
+        RecordType.HEADER_BUILD_ID,
+        RecordType.HEADER_FEATURE,
+        RecordType.HEADER_TRACING_DATA,
+    ),
+)
+_MOST_OF_UPDATES = 1 << 21
+
+
+class PipePreamble:
+    """Collects what a pipe's own records say, up to its first sample."""
+
+    def __init__(self, source: ByteSource, header: PipeHeader, warn: Warn) -> None:
+        self._source = source
+        self._endian = header.endian
+        self._warn = warn
+        self._build_ids: list[HeaderBuildId] = []
+        self._update_size = 0  # CPUs and characters
+        early, begin = early_features(source, PIPE_HEADER_SIZE, header.endian)
+        self._preamble = Preamble(FileSection(begin, source.size - begin))
+        for number, section in early:
+            self._keep_feature(number, section)
+
+    def read(self) -> Preamble:
+        """Read up to the first chunk with samples."""
+        data = self._preamble.data
+        for chunk in RecordStream(self._source, data.offset, data.end, self._endian).chunks():
+            for row in np.flatnonzero(chunk.types >= RecordType.HEADER_ATTR).tolist():
+                self._see(chunk, row)
+            if (chunk.types == RecordType.SAMPLE).any():
+                break
+        if self._build_ids:
+            key = key_of(Feature.BUILD_ID)
+            self._preamble.features[key] = (*self._preamble.features.get(key, ()), *self._build_ids)
+        return self._preamble
+
+    def _see(self, chunk: Chunk, row: int) -> None:
+        kind, offset = int(chunk.types[row]), int(chunk.offsets[row])
+        if kind not in _KINDS:
+            return
+        record = chunk.record(row)
+        _, misc, _ = HEADER[self._endian].unpack_from(record)
+        try:
+            value = user_records.decode(kind, misc, record[8:], self._endian)
+            self._keep(value, offset + len(record))
+            if kind == RecordType.HEADER_ATTR:
+                self._preamble.attr_records.append(record)
+        except ValueError as error:
+            self._warn(f"offset {offset:#x}: {error}; left out")
+
+    def _keep(self, value: user_records.UserRecord, end: int) -> None:
+        preamble = self._preamble
+        if isinstance(value, user_records.HeaderAttr):
+            if value.attr.unknown.strip(b"\0"):
+                raise ValueError(f"event attr of {value.attr.size} bytes uses fields that are not known here; a newer version is needed")
+            preamble.events.append((value.attr, value.ids))
+        elif isinstance(value, user_records.EventUpdate):
+            self._update_size += len(value.value) if isinstance(value.value, (tuple, str)) else 1
+            if self._update_size > _MOST_OF_UPDATES:
+                raise ValueError("more to say of events than they can have")
+            preamble.updates.append(value)
+        elif isinstance(value, HeaderBuildId):
+            self._build_ids.append(value)
+        elif isinstance(value, user_records.HeaderFeature):
+            self._keep_feature(value.feat_id, value.data)
+        elif isinstance(value, user_records.HeaderTracingData):
+            preamble.feature_sections[Feature.TRACING_DATA] = FileSection(end, value.size)
+            preamble.add_feature(Feature.TRACING_DATA, self._source.read(end, value.size), self._endian, self._warn)
+
+    def _keep_feature(self, number: int, data: bytes) -> None:
+        self._preamble.feature_sections[number] = FileSection(0, len(data))
+        self._preamble.add_feature(number, data, self._endian, self._warn)

@@ -1,0 +1,108 @@
+"""Passes over the records of a file: the survey, the side-band, the batches of samples.
+
+What enters: the streams of records and the events they belong to. What
+leaves: what a pass was made for. Everything here works a chunk at a time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfpy.abi.columns import Columns
+from perfpy.abi.flags import RecordType
+from perfpy.perfdata.records.batches import Batch, StoredBatch, ordered_batches, stored_batches
+from perfpy.perfdata.records.delivery_keys import OrderedChunk, OrderedStream
+from perfpy.perfdata.records.event_table import EventTable
+from perfpy.perfdata.records.side_band import SideBand, records_of_types
+from perfpy.perfdata.records.survey import Survey, survey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+
+    from perfpy.perfdata.container.events import FileEvent
+    from perfpy.perfdata.records.raw_records import RawRecord
+    from perfpy.perfdata.records.stream import RecordStream
+
+_FIRST_FOREIGN_TYPE: Final = 0x8000  # simpleperf's own records begin here
+
+
+class RecordScans:
+    """The records of one recording: `streams`, the main file's first, then those of its threads' files.
+
+    table: which event a record belongs to, and how its samples and trailers
+    are laid out; by_time: whether perf puts the records in order of time,
+    otherwise they come as they stand in the file.
+    """
+
+    def __init__(
+        self,
+        streams: Sequence[RecordStream],
+        events: Sequence[FileEvent],
+        *,
+        is_pipe: bool,
+        warn: Callable[[str], None],
+        as_stored: bool = False,
+    ) -> None:
+        """as_stored: whether times do not matter."""
+        self.streams = streams
+        self._warn = warn
+        self.table = EventTable(events, streams[0].endian)
+        if not self.table.tells_apart:
+            warn("its samples do not say which event they belong to; all are taken for the first one's")
+        self.by_time = not as_stored and self.table.has_times and (is_pipe or bool(events[0].attr.sample_id_all))
+        in_rounds = len(streams) == 1  # the rounds of the main file say nothing of those of the others
+        self._ordered = [OrderedStream(stream, self.table, warn, by_time=self.by_time, in_rounds=in_rounds) for stream in streams]
+
+    @property
+    def column_names(self) -> list[str]:
+        """The columns that the samples of any event have, in layout order."""
+        return list(dict.fromkeys(name for layout in self.table.layouts for name in layout.names))
+
+    def no_samples(self) -> Columns:
+        """Every column, without a row."""
+        empty = np.zeros(8, np.uint8), np.zeros(0, np.int64)
+        return Columns.concat([Columns(0), *(layout.decode(*empty) for layout in self.table.layouts)])
+
+    def ordered_chunks(self) -> list[Iterator[OrderedChunk]]:
+        """The ordered chunks of each stream."""
+        return [stream.chunks() for stream in self._ordered]
+
+    @cached_property
+    def survey(self) -> Survey:
+        """What the first pass found: counts, times, raw side-band."""
+        found = survey(self.ordered_chunks())
+        for stream in self.streams:
+            found.types.update(stream.unpacked)
+        for kind, count in sorted(found.types.items()):
+            if kind >= _FIRST_FOREIGN_TYPE:
+                self._warn(f"{count} records of type {kind}, which perf does not have, skipped")
+        traces = found.types[RecordType.AUXTRACE]
+        if traces:
+            self._warn(f"traces of the hardware in {traces} AUXTRACE records are not decoded; what they hold is not shown")
+        return found
+
+    def side_band(self, types: Collection[int] | None) -> SideBand:
+        """The records that are no samples, in order of delivery."""
+        return SideBand(self.survey.raw, self._bulk, self.table, self._warn, types)
+
+    def _bulk(self, types: Collection[int]) -> Iterator[RawRecord]:
+        """Those of the side-band that the survey does not keep, read from the file."""
+        present = [kind for kind in types if self.survey.types[kind]]
+        return records_of_types(self.ordered_chunks(), self.survey.bulk_turns, present) if present else iter(())
+
+    def batches(self, fields: Collection[str] | None) -> Iterator[Batch]:
+        """All samples in order of delivery."""
+        turns = self.survey.turns
+        yield from ordered_batches(self.ordered_chunks(), turns, self.table, fields, self._warn)
+
+    def stored(self, fields: Collection[str] | None, turns: range | None = None) -> Iterator[StoredBatch]:
+        """All samples as they stand in the file; or those of some of the survey's turns."""
+        found = self.survey.turns
+        turns = range(len(found)) if turns is None else turns
+        chunks_before = Counter(turn.stream for turn in found[: turns.start])
+        streams = [stream.chunks(chunks_before[number]) for number, stream in enumerate(self._ordered)]
+        return stored_batches(streams, found[turns.start : turns.stop], self.table, fields, self._warn)

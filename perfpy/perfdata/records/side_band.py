@@ -1,0 +1,125 @@
+"""The records that are no samples, in order of delivery.
+
+What enters: keyed chunks. What leaves: SideBand, which decodes the records as
+it is iterated. Records of the types that may come as often as samples
+(BULK) are read again from the file each time; all others the survey keeps.
+"""
+
+from __future__ import annotations
+
+from heapq import merge
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from perfpy.abi import records
+from perfpy.abi.flags import RecordType
+from perfpy.abi.task_columns import TASK_TYPES, RawColumns, decode_tasks
+from perfpy.perfdata.records.raw_records import RawRecord, RawRecords, delivered_at
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+    from perfpy.abi.task_columns import TaskRecords
+    from perfpy.perfdata.records.delivery_keys import OrderedChunk
+    from perfpy.perfdata.records.event_table import EventTable
+
+#: types that are not kept in memory
+BULK: Final = frozenset((RecordType.SWITCH, RecordType.SWITCH_CPU_WIDE, RecordType.CALLCHAIN_DEFERRED, RecordType.FINISHED_ROUND))
+_FIRST_USER_TYPE: Final = RecordType.HEADER_ATTR
+_ON_REQUEST: Final = frozenset((RecordType.FINISHED_ROUND,))  # of interest to those who ask for it only
+
+
+class SideRecord(NamedTuple):
+    """A record that is no sample.
+
+    record: a value of perfpy.abi.records or user_records; key: samples with a
+    key not below it are delivered after it; offset: in the file.
+    """
+
+    record: Any
+    key: int
+    offset: int
+
+
+class Turn(NamedTuple):
+    """stream: whose next chunk is read now; later: the lowest key of any record of interest that is read after that."""
+
+    stream: int
+    later: int
+
+
+def records_of_types(streams: Sequence[Iterator[OrderedChunk]], turns: Iterable[Turn], types: Collection[int]) -> Iterator[RawRecord]:
+    """All records of some types, in order of delivery; only those that are out of order are held in memory."""
+    waiting: list[RawRecord] = []
+    for stream, later in turns:
+        ordered = next(streams[stream], None)
+        if ordered is None:  # the file has been cut since the survey
+            break
+        waiting += RawRecords.of_chunk(ordered, np.isin(ordered.chunk.types[ordered.chunk.others], list(types)))
+        waiting.sort(key=delivered_at)
+        ready = next((i for i, record in enumerate(waiting) if record.key >= later), len(waiting))
+        yield from waiting[:ready]
+        del waiting[:ready]
+    yield from waiting
+
+
+class SideBand:
+    """The records of a file that are no samples, in order of delivery; decoded anew at each iteration.
+
+    kept: records in order; bulk: makes an iterator over others, in order, to
+    be merged with them; types: only these are given out (None: all but
+    FINISHED_ROUND).
+    """
+
+    def __init__(
+        self,
+        kept: RawRecords,
+        bulk: Callable[[Collection[int]], Iterator[RawRecord]],
+        table: EventTable,
+        warn: Callable[[str], None],
+        types: Collection[int] | None,
+    ) -> None:
+        self._kept = kept
+        self._bulk = bulk
+        self._table = table
+        self._warn = warn
+        self._types = None if types is None else frozenset(map(int, types))
+
+    def __iter__(self) -> Iterator[SideRecord]:
+        for raw in self._raw():
+            record = self._decoded(raw)
+            if record is not None:
+                yield SideRecord(record, raw.key, raw.offset)
+
+    def _decoded(self, raw: RawRecord) -> Any:
+        """The record as a value; None, and a warning, where it is damaged."""
+        table = self._table
+        try:
+            if raw.type < _FIRST_USER_TYPE:
+                return records.decode(raw.type, raw.misc, raw.body, table.trailer(raw.event), table.endian)
+            from perfpy.abi import user_records  # a report has no need of these
+
+            return user_records.decode(raw.type, raw.misc, raw.body, table.endian)
+        except ValueError as error:
+            self._warn(f"offset {raw.offset:#x}: {error}; left out")
+            return None
+
+    def tasks(self) -> TaskRecords:
+        """Those of its records that say which tasks there are and what they map, by columns."""
+        types = TASK_TYPES if self._types is None else TASK_TYPES & self._types
+        kept = self._kept.of_types(types)
+        rows = kept.rows
+        trailer = np.array([layout.size for layout in self._table.trailers] or [0])[np.maximum(rows["event"], 0)]
+        raw = RawColumns(rows["type"], rows["misc"], rows["start"], rows["size"].astype(np.int64), trailer, kept.bodies)
+        too_short = raw.too_short
+        if too_short.any():
+            for damaged in RawRecords(rows[too_short], kept.bodies):
+                self._decoded(damaged)  # which warns
+            rows, raw = rows[~too_short], raw.rows(~too_short)
+        return decode_tasks(raw, rows["key"], self._table.endian)
+
+    def _raw(self) -> Iterator[RawRecord]:
+        wanted_bulk = BULK - _ON_REQUEST if self._types is None else BULK & self._types
+        kept = self._kept if self._types is None else self._kept.of_types(self._types)
+        return merge(kept, self._bulk(wanted_bulk), key=delivered_at) if wanted_bulk else iter(kept)

@@ -1,0 +1,149 @@
+"""The records of a perf.data, in the order of the file, a chunk of them at a time.
+
+What enters: a ByteSource and the range of its data. What leaves: Chunks, whose
+buffer is used again for the next one: memory stays the same however long the
+file. Compressed records are unpacked on the way (compressed.py); the trace
+data that follows AUXTRACE and HEADER_TRACING_DATA records is stepped over.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfpy.perfdata.records.chunk import Chunk, make_chunk
+from perfpy.perfdata.records.decompression import COMPRESSED_TYPES, Unpacker
+from perfpy.perfdata.records.record_offsets import RecordOffsets, packed
+from perfpy.perfdata.records.walk import PAYLOAD_TYPES, Walk, walk, walk_over_payloads
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from perfpy.perfdata.container.source import ByteSource
+
+CHUNK_SIZE: Final = 1 << 20
+_MEMORY_FOR_OFFSETS: Final = 1 << 23  # of larger files the rest is walked again
+
+
+class Damage(NamedTuple):
+    """Where and why the records could not be read further. is_end: because the file ends inside the last record."""
+
+    offset: int
+    reason: str
+    is_end: bool = False
+
+
+class _KnownChunk(NamedTuple):
+    """A chunk as it was found: its offset and size in the file; starts: where its records begin (None: to be found again)."""
+
+    offset: int
+    size: int
+    starts: RecordOffsets | None
+
+
+class RecordStream:
+    """All records between two offsets of a source.
+
+    damage: why the last run over the chunks ended before `end`, or None;
+    unpacked: how many compressed records of each type that run unpacked;
+    unpack_limit: how many bytes one of them holds at most (None: not known).
+    """
+
+    def __init__(
+        self, source: ByteSource, begin: int, end: int, endian: str, *, chunk_size: int = CHUNK_SIZE, unpack_limit: int | None = None
+    ) -> None:
+        self.source = source
+        self.begin = begin
+        self.end = end
+        self.endian = endian
+        self.damage: Damage | None = None
+        self.unpacked: Counter[int] = Counter()
+        self._chunk_size = chunk_size
+        self._unpack_limit = unpack_limit
+        self._known: list[_KnownChunk] | None = None
+
+    def chunks(self, first: int = 0) -> Iterator[Chunk]:
+        """Every record from the first to the last whole one; may be called again, and then from any chunk on."""
+        if self._known is not None:
+            return self._known_chunks(self._known[first:])
+        return islice(self._all_chunks(), first, None)
+
+    def _all_chunks(self) -> Iterator[Chunk]:
+        """The chunks, compressed records unpacked; without these, it is noted for the next run where the chunks are."""
+        self.damage = None
+        self.unpacked.clear()
+        unpacker: Unpacker | None = None
+        known: list[_KnownChunk] = []
+        for chunk in self._plain_chunks(known):
+            if not chunk.holds(COMPRESSED_TYPES):
+                yield chunk
+                continue
+            unpacker = unpacker or Unpacker(self.endian, self._chunk_size, self._unpack_limit)
+            for kind in COMPRESSED_TYPES:
+                self.unpacked[kind] += int((chunk.types == kind).sum())
+            yield from unpacker.unpack(chunk)
+            if unpacker.failure:
+                self.damage = Damage(*unpacker.failure)
+                return
+        if not unpacker:
+            self._known = known
+        elif unpacker.left_over and not self.damage:
+            self.damage = Damage(self.end, "the compressed records end inside a record")
+
+    def _plain_chunks(self, known: list[_KnownChunk]) -> Iterator[Chunk]:
+        """The records as they stand in the file; where the chunks are is added to `places`."""
+        buffer = self._buffer()
+        at, memory = self.begin, 0
+        while at < self.end:
+            wanted = min(len(buffer), self.end - at)
+            data = buffer[: self.source.read_into(buffer.data[:wanted], at)]
+            chunk, found = self._walked(data, at)
+            if len(chunk):
+                starts = packed(found.starts) if memory < _MEMORY_FOR_OFFSETS else None
+                memory += starts.nbytes if starts else 0
+                known.append(_KnownChunk(at, min(found.end, len(data)), starts))
+                yield chunk
+            if found.bad_size is not None:
+                self.damage = Damage(at + found.end, f"record of {found.bad_size} bytes")
+                return
+            if len(data) < wanted or at + len(data) >= self.end:
+                self._check_end(at + found.end, at + len(data))
+                return
+            at += found.end
+
+    def _known_chunks(self, known: list[_KnownChunk]) -> Iterator[Chunk]:
+        """The records of chunks that an earlier run has found, each of them; `damage` stays what it was then."""
+        buffer = self._buffer()
+        for found_chunk in known:
+            data = buffer[: self.source.read_into(buffer.data[: found_chunk.size], found_chunk.offset)]
+            if len(data) < found_chunk.size:
+                self.damage = Damage(found_chunk.offset + len(data), "the file has been cut since it was read first")
+            if found_chunk.starts and len(data) == found_chunk.size:
+                yield Chunk(data, found_chunk.starts.starts(), self.endian, found_chunk.offset)
+            else:
+                yield self._walked(data, found_chunk.offset)[0]
+
+    def _buffer(self) -> NDArray[np.uint8]:
+        """Room for a chunk: for at least one record of the largest size there is."""
+        return np.empty(min(self._chunk_size, max(1 << 16, (self.end - self.begin + 7) & ~7)), np.uint8)
+
+    def _walked(self, data: NDArray[np.uint8], offset: int) -> tuple[Chunk, Walk]:
+        found = walk(data, self.endian)
+        chunk = make_chunk(data, found.starts, offset, self.endian)
+        if chunk.holds(PAYLOAD_TYPES):
+            found = walk_over_payloads(data, self.endian)
+            chunk = make_chunk(data, found.starts, offset, self.endian)
+        return chunk, found
+
+    def _check_end(self, stopped: int, available: int) -> None:
+        """Note what is missing when the records end at `stopped` and the bytes at `available`."""
+        missing = max(self.end, stopped) - available
+        if missing > 0:
+            self.damage = Damage(min(stopped, available), f"the file is cut, {missing} bytes are missing")
+        elif stopped < available:
+            self.damage = Damage(stopped, "the last record is cut", is_end=True)

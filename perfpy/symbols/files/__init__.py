@@ -1,0 +1,1 @@
+"""Files that hold symbols: ELF, notes, plt, caches, debug files, debuginfod."""

@@ -1,0 +1,194 @@
+"""perf's build-id cache: the files that recordings need, kept by build-id.
+
+What enters: files, or the build-id table of a recording. What leaves, below the
+cache's folder, is laid out as perf does (perf-buildid-cache(1)):
+
+    PATH/BUILDID/elf (kallsyms, vdso, debug)   the file, a hard link where possible
+    .build-id/xx/yyyy -> ../../PATH/BUILDID
+
+PATH is what a recording calls the file: any process may have chosen it, with
+code in a memfd of that name. So the cache is written into only where it is ours
+alone, through open folders, and names are checked; what is kept can be read by
+nobody else, as some of it is hidden from others where it comes from.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING, Final
+
+from perfpy.symbols.files import build_id_notes
+from perfpy.untrusted import folders, paths
+from perfpy.untrusted.files import regular_fd
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from perfpy.abi.build_id_record import HeaderBuildId
+
+_KERNEL: Final = "[kernel.kallsyms]"
+_VDSO: Final = "[vdso]"
+_KALLSYMS: Final = "/proc/kallsyms"
+_DEBUG_FILES: Final = "/usr/lib/debug"
+_COPY_SIZE: Final = 1 << 20
+
+
+def default_folder() -> str:
+    """Where perf keeps the cache."""
+    return os.path.expanduser("~/.debug")
+
+
+class BuildIdCache:
+    """The cache below `folder` ("" = perf's default)."""
+
+    def __init__(self, folder: str = "") -> None:
+        self.folder = folder or default_folder()
+
+    def add(self, entries: Iterable[HeaderBuildId], elsewhere: Mapping[str, str] | None = None) -> list[str]:
+        """Keep the files of a recording's build-id table. Nothing fails: what cannot be kept is not kept.
+
+        elsewhere: where files are that are not at their path. Returns what was left out because it is not safe, a line each.
+        """
+        refused: list[str] = []
+        for entry in entries:
+            try:
+                with contextlib.suppress(FileNotFoundError):
+                    self.keep(entry.filename, entry.build_id.hex(), (elsewhere or {}).get(entry.filename, ""))
+            except folders.NotOurs as error:
+                return [*refused, f"{error.filename}: {error.strerror}; nothing more is kept in the build-id cache"]
+            except paths.UnsafeName as error:
+                refused.append(f"{error}; not kept in the build-id cache")
+            except OSError:
+                continue
+        return refused
+
+    def keep(self, name: str, build_id: str, path: str = "") -> None:
+        """Keep one file, if it is not there yet. path: where it can be read, if not by its name.
+
+        Raises OSError, and UnsafeName.
+        """
+        home = paths.home_parts(name, build_id)
+        *index, last = paths.index_parts(build_id)
+        if self.holds(build_id):
+            return
+        with folders.own(self.folder) as cache:
+            with cache.inner(*home) as folder:
+                _fill(folder, name, build_id, path)
+            with cache.inner(*index) as links:
+                if links.has(last):  # a link to nowhere
+                    os.unlink(last, dir_fd=links.fd)
+                os.symlink("/".join(("..", "..", *home)), last, dir_fd=links.fd)
+
+    def entries(self) -> list[tuple[str, str]]:
+        """(build-id, recorded path) of everything kept, by build-id."""
+        root = os.path.realpath(self.folder)
+        found = []
+        for build_id in self._indexed():
+            home = os.path.realpath(paths.indexed(self.folder, build_id))
+            if os.path.isdir(home) and home.startswith(root + "/"):
+                path = os.path.dirname(home)[len(root) :]
+                found.append((build_id, path[1:] if path.startswith("/[") else path))
+        return found
+
+    def _indexed(self) -> Iterator[str]:
+        """The build-ids of the index; what else is there is not ours."""
+        index = os.path.join(self.folder, paths.INDEX)
+        for prefix in _listed(index):
+            for rest in _listed(os.path.join(index, prefix)):
+                with contextlib.suppress(paths.UnsafeName):
+                    yield paths.build_id_hex(prefix + rest)
+
+    def valid_entries(self) -> list[tuple[str, str]]:
+        """The entries whose path still has that build: what perf lists. (The others serve old recordings.)"""
+        return [(build_id, name) for build_id, name in self.entries() if _build_id_now(name) == build_id]
+
+    def holds(self, build_id: str) -> bool:
+        """Whether a build is kept."""
+        try:
+            return os.path.exists(paths.indexed(self.folder, build_id))
+        except paths.UnsafeName:
+            return False
+
+    def remove(self, build_id: str) -> bool:
+        """Forget one build; whether it was there. Raises OSError where the cache is not ours alone."""
+        *index, last = paths.index_parts(build_id)
+        if not os.path.islink(paths.indexed(self.folder, build_id)):
+            return False
+        with folders.own(self.folder, make=False) as cache:
+            with cache.inner(*index, make=False) as links:
+                target = os.readlink(last, dir_fd=links.fd)
+                os.unlink(last, dir_fd=links.fd)
+            with contextlib.suppress(OSError, paths.UnsafeName):
+                _remove_home(cache, target.removeprefix("../../"))
+        return True
+
+
+def _remove_home(cache: folders.Folder, target: str) -> None:
+    """Remove what a link of the index leads to, if it is below the cache."""
+    import shutil  # only here, and most who import this only read
+
+    *above, home = paths.parts(target)
+    with cache.inner(*above, make=False) as folder:
+        shutil.rmtree(home, dir_fd=folder.fd)
+
+
+def _build_id_now(name: str) -> str:
+    if name == _KERNEL:
+        return build_id_notes.of_kernel().hex()
+    return build_id_notes.of_file(name).hex() if name.startswith("/") else ""
+
+
+def _listed(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def _fill(folder: folders.Folder, name: str, build_id: str, place: str) -> None:
+    """Put the files of one build into its folder."""
+    if name == _KERNEL:
+        fd = os.open(_KALLSYMS, os.O_RDONLY | os.O_CLOEXEC)
+        with open(fd, "rb"):
+            _copy(fd, folder, "kallsyms")
+    elif name == _VDSO:
+        _write(folder, "vdso", iter([build_id_notes.vdso_image()]))
+    else:
+        _link(place or os.path.realpath(name), folder, "elf", build_id)
+        debug = paths.debug_file(_DEBUG_FILES, build_id)
+        if os.path.exists(debug):
+            _link(os.path.realpath(debug), folder, "debug", build_id)
+
+
+def _link(source: str, folder: folders.Folder, name: str, build_id: str) -> None:
+    """A hard link, or a copy where the file is on another file system; of what was looked at, whoever exchanges it meanwhile."""
+    fd = regular_fd(source)
+    with open(fd, "rb"):
+        found = build_id_notes.of_fd(fd)
+        if found and found.hex() != build_id:  # a compressed module does not show its own
+            raise FileNotFoundError(f"{source}: another build by now")
+        try:
+            os.link(f"/proc/self/fd/{fd}", name, dst_dir_fd=folder.fd, follow_symlinks=True)
+        except FileExistsError:
+            pass
+        except OSError:
+            _copy(fd, folder, name)
+
+
+def _copy(fd: int, folder: folders.Folder, name: str) -> None:
+    _write(folder, name, iter(lambda: os.read(fd, _COPY_SIZE), b""))
+
+
+def _write(folder: folders.Folder, name: str, pieces: Iterator[bytes]) -> None:
+    """A new file; none where it cannot be whole. One that is there already is of the same build."""
+    try:
+        fd = folder.create(name)
+    except FileExistsError:
+        return
+    try:
+        with open(fd, "wb") as file:
+            file.writelines(pieces)
+    except BaseException:
+        os.unlink(name, dir_fd=folder.fd)
+        raise

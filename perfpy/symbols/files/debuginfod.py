@@ -1,0 +1,147 @@
+"""Debug files from debuginfod servers, by build-id.
+
+What enters: a build-id; the servers are those of DEBUGINFOD_URLS (without it
+nothing is asked). What leaves: the path of the file in the cache that all
+debuginfod clients share ($DEBUGINFOD_CACHE_PATH, or debuginfod_client under
+XDG_CACHE_HOME). Protocol: debuginfod(8), GET /buildid/BUILDID/debuginfo.
+
+A server has no say in how long that takes, or how much it writes where; the
+limits are those of debuginfod-client-config(7): within each DEBUGINFOD_TIMEOUT
+seconds (30) 100 KB have to come, the head of the answer within the first; all
+has to be there within DEBUGINFOD_MAXTIME seconds (600), and be no larger than
+DEBUGINFOD_MAXSIZE bytes (4 GB). Redirections lead to http and https only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from perfpy.untrusted import folders, paths
+from perfpy.untrusted.terminal import control
+from perfpy.untrusted.text import visible
+
+if TYPE_CHECKING:
+    from perfpy.symbols.files.download import Answer
+
+_MISS_SECONDS: Final = 600  # how long "no server has it" is believed
+_DEFAULT_TIMEOUT: Final = 30.0  # seconds
+_DEFAULT_MAX_TIME: Final = 600.0  # seconds
+_DEFAULT_MAX_SIZE: Final = 4 << 30  # bytes; a browser's debug file has 3 GB
+_LEAST: Final = 100 << 10  # bytes in each timeout
+_CHUNK: Final = 1 << 20
+
+
+def servers() -> list[str]:
+    """The addresses in DEBUGINFOD_URLS."""
+    return os.environ.get("DEBUGINFOD_URLS", "").split()
+
+
+def cache_folder() -> str:
+    """Where debuginfod clients keep what they fetched."""
+    named = os.environ.get("DEBUGINFOD_CACHE_PATH")
+    return named or os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "debuginfod_client")
+
+
+class Client:
+    """Asks servers, in their order. One that cannot be reached is not asked again."""
+
+    def __init__(self) -> None:
+        self.servers = servers()
+
+    def fetch(self, build_id: str, kind: str = "debuginfo") -> str:
+        """The path of a file from the cache or a server; "" where none has it. kind: debuginfo or executable."""
+        if not build_id or not self.servers:
+            return ""
+        try:
+            folder = paths.below(cache_folder(), paths.build_id_hex(build_id))
+            folders.require_own(folder)
+        except paths.UnsafeName:
+            return ""
+        except OSError as error:  # nothing can be kept there, or others may exchange it
+            print(f"Warning: {error.filename}: {error.strerror}; no debuginfod server is asked", file=sys.stderr)
+            self.servers = []
+            return ""
+        path = paths.below(folder, kind)
+        known = _known(path)
+        return self._ask(f"buildid/{build_id}/{kind}", path) if known is None else known
+
+    def _ask(self, what: str, path: str) -> str:
+        for server in list(self.servers):
+            try:
+                if _download(f"{server.rstrip('/')}/{what}", path):
+                    return path
+            except (OSError, ValueError):  # refused, no such host, timed out, a malformed address
+                self.servers.remove(server)
+        if self.servers:
+            with contextlib.suppress(OSError):
+                os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600))  # empty: no server has it
+        return ""
+
+
+def _known(path: str) -> str | None:
+    """The cached answer: the path, "" for a recent miss, None where there is none."""
+    try:
+        state = os.stat(path)
+    except OSError:
+        return None
+    if state.st_size:
+        return path
+    return "" if time.time() - state.st_mtime < _MISS_SECONDS else None
+
+
+def _setting(name: str, default: float) -> float:
+    """A number of the environment; as its manual says, zero and less mean no limit."""
+    number = float(os.environ.get(name) or default)
+    return number if number > 0 else float("inf")
+
+
+def _download(url: str, path: str) -> bool:
+    """Fetch one file; False where the server does not have it. Raises OSError or ValueError where there is no server."""
+    from perfpy.symbols.files.download import get  # only when a server is asked
+
+    timeout = _setting("DEBUGINFOD_TIMEOUT", _DEFAULT_TIMEOUT)
+    deadline = time.monotonic() + _setting("DEBUGINFOD_MAXTIME", _DEFAULT_MAX_TIME)
+    answer = get(url, min(timeout, deadline - time.monotonic()))
+    if answer is None:
+        return False
+    with answer:
+        _store(answer, path, timeout, deadline)
+    return True
+
+
+def _store(answer: Answer, path: str, timeout: float, deadline: float) -> None:
+    """Write an answer beside the path and put it in place whole."""
+    import tempfile  # only when a server was asked
+
+    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path))
+    try:
+        with os.fdopen(handle, "wb") as file:
+            _copy(answer, file, timeout, deadline)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _copy(answer: Answer, file: BinaryIO, timeout: float, deadline: float) -> None:
+    largest = _setting("DEBUGINFOD_MAXSIZE", _DEFAULT_MAX_SIZE)
+    show = sys.stderr.isatty()
+    done, asked, due = 0, 0, time.monotonic() + timeout  # `asked` bytes have to be there at `due`
+    while piece := answer.read(_CHUNK, min(due, deadline) - time.monotonic()):
+        file.write(piece)
+        done += len(piece)
+        if show:
+            control(sys.stderr, f"\rfetching {visible(answer.url)} {done >> 20} of {answer.size >> 20} MB")
+        if max(done, answer.size) > largest:
+            raise OSError(errno.EFBIG, f"{answer.url}: larger than DEBUGINFOD_MAXSIZE")
+        if done >= asked + _LEAST:
+            asked, due = done, time.monotonic() + timeout
+    if show:
+        control(sys.stderr, "\r\033[K")
+    if done < answer.size:
+        raise OSError(errno.EIO, f"{answer.url}: cut off")

@@ -1,0 +1,275 @@
+"""ELF files: headers, sections, notes and raw symbol tables, as numpy columns.
+
+What enters: a file, or its bytes; 32 or 64 bit, either byte order. What leaves:
+`ElfFile` with sections by name, PT_LOAD segments, build-id, debug links and the
+symbol entries as a structured array over the mapped file (nothing is copied).
+Layouts: the System V ABI, elf.h. What is rare is read by elf_structures.
+
+Files are whatever somebody put at a path. Nothing that a header claims takes
+memory or time beyond the file's own size: tables must lie in the file, sections
+are cut where it ends, compressed ones have a limit (untrusted.expansion). What
+had to be left out stands in `ElfFile.flaws`.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+
+from perfpy.errors import PerfError
+from perfpy.symbols.files import build_id_notes
+from perfpy.untrusted.files import open_regular
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+SHT_SYMTAB: Final = 2
+SHT_RELA: Final = 4
+SHT_NOBITS: Final = 8
+SHT_REL: Final = 9
+SHT_DYNSYM: Final = 11
+SHF_ALLOC: Final = 2
+_SHF_COMPRESSED: Final = 0x800
+_PT_LOAD: Final = 1
+_BUILD_ID_SECTION: Final = ".note.gnu.build-id"
+_NOTE_SECTIONS: Final = (".notes", ".note")
+
+# what no file needs, but a damaged one can ask for
+_NAME_MOST: Final = 256  # bytes of a section's name; without an end they would all be as long as the table
+_SECTIONS_MOST: Final = 1 << 17  # compilers that give each function a section make tens of thousands
+_SEGMENTS_BYTES: Final = 1 << 16  # Linux runs no program with larger program headers (fs/binfmt_elf.c)
+_BUILD_ID_MOST: Final = 1 << 12
+_LINK_MOST: Final = 1 << 12  # PATH_MAX
+_FLAWS_MOST: Final = 4
+_NOBITS_MOST: Final = 1 << 62  # so that a place and a size can be added
+
+EM_386: Final = 3
+EM_ARM: Final = 40
+EM_X86_64: Final = 62
+EM_AARCH64: Final = 183
+EM_RISCV: Final = 243
+
+Fields: TypeAlias = "tuple[tuple[str, str], ...]"
+
+
+def fields(layout: str) -> Fields:
+    """A layout like "name u4, info u1" -> fields of a numpy dtype, in the order of the C struct."""
+    return tuple((name, code) for name, code in (field.split() for field in layout.split(",")))
+
+
+@cache
+def _dtype(layout: Fields, endian: str) -> np.dtype[Any]:
+    return np.dtype([(name, endian + code) for name, code in layout])
+
+
+_EHDR_TAIL: Final = "flags u4, ehsize u2, phentsize u2, phnum u2, shentsize u2, shnum u2, shstrndx u2"
+# Elf32_Ehdr, Elf64_Ehdr behind e_ident; Elf32_Shdr, ...
+_EHDR: Final = {
+    32: fields("type u2, machine u2, version u4, entry u4, phoff u4, shoff u4," + _EHDR_TAIL),
+    64: fields("type u2, machine u2, version u4, entry u8, phoff u8, shoff u8," + _EHDR_TAIL),
+}
+_SHDR: Final = {
+    32: fields("name u4, type u4, flags u4, addr u4, offset u4, size u4, link u4, info u4, addralign u4, entsize u4"),
+    64: fields("name u4, type u4, flags u8, addr u8, offset u8, size u8, link u4, info u4, addralign u8, entsize u8"),
+}
+_PHDR: Final = {
+    32: fields("type u4, offset u4, vaddr u4, paddr u4, filesz u4, memsz u4, flags u4, align u4"),
+    64: fields("type u4, flags u4, offset u8, vaddr u8, paddr u8, filesz u8, memsz u8, align u8"),
+}
+_SYM: Final = {
+    32: fields("name u4, value u4, size u4, info u1, other u1, shndx u2"),
+    64: fields("name u4, info u1, other u1, shndx u2, value u8, size u8"),
+}
+_CHDR: Final = {
+    32: fields("type u4, size u4, addralign u4"),
+    64: fields("type u4, reserved u4, size u8, addralign u8"),
+}
+
+
+class BadElf(PerfError):
+    """A file that is not ELF, or is cut or damaged: path, reason."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"{path}: {reason}")
+
+
+class NotElf(BadElf):
+    """A file that is something else."""
+
+
+#: what reading a damaged file can raise
+DAMAGE: Final = (BadElf, ArithmeticError, ValueError, LookupError, struct.error)
+
+
+def reason_of(damage: Exception) -> str:
+    """What is wrong, without the name of the file."""
+    return damage.reason if isinstance(damage, BadElf) else str(damage)
+
+
+class ElfSection:
+    """One section header; `index` is its number."""
+
+    __slots__ = ("addr", "addralign", "entsize", "flags", "index", "info", "link", "name", "offset", "size", "type")
+
+    def __init__(self, index: int, name: str, header: list[int]) -> None:
+        self.index = index
+        self.name = name
+        _, self.type, self.flags, self.addr, self.offset, self.size, self.link, self.info, self.addralign, self.entsize = header
+
+
+class ElfFile:
+    """An ELF file mapped into memory. Raises BadElf where it cannot be one, OSError where it cannot be read.
+
+    flaws: what of it cannot be read, in words; more can come while it is used.
+    """
+
+    def __init__(self, path: str, data: bytes | None = None) -> None:
+        self.path = path
+        self.flaws: list[str] = []
+        self._buffer: bytes | mmap.mmap = _map_file(path) if data is None else data
+        ident = self._buffer[:16]
+        if len(ident) < 16 or ident[:4] != b"\x7fELF" or ident[4] not in (1, 2) or ident[5] not in (1, 2):
+            raise NotElf(path, "not an ELF file")
+        self.bits = 32 * ident[4]
+        self.endian = "<>"[ident[5] - 1]
+        try:
+            header = self._table(_EHDR[self.bits], 16, 1)[0]
+            self.type, self.machine = int(header["type"]), int(header["machine"])
+            self.sections = self._read_sections(int(header["shoff"]), int(header["shnum"]), int(header["shstrndx"]))
+        except DAMAGE as damage:
+            raise BadElf(path, f"damaged ELF file ({damage})") from damage
+        self.segments = self._read_segments(int(header["phoff"]), int(header["phnum"]))
+        self._by_name: dict[str, ElfSection] = {}
+        for section in self.sections[1:]:
+            self._by_name.setdefault(section.name, section)
+
+    def flaw(self, text: str) -> None:
+        """Note what cannot be read, once; the first few say enough."""
+        if len(self.flaws) < _FLAWS_MOST and text not in self.flaws:
+            self.flaws.append(text)
+
+    def dtype(self, layout: Fields) -> np.dtype[Any]:
+        """Fields in this file's byte order."""
+        return _dtype(layout, self.endian)
+
+    def section(self, name: str, *types: int) -> ElfSection | None:
+        """The first section of that name; with types, only when it is of one of them."""
+        found = self._by_name.get(name)
+        return found if found and (not types or found.type in types) else None
+
+    def data(self, section: ElfSection) -> bytes | memoryview:
+        """A section's bytes, uncompressed; empty for one without bytes in the file, or outside of it."""
+        if section.type == SHT_NOBITS:
+            return b""
+        raw = memoryview(self._buffer)[section.offset : section.offset + section.size]
+        return self._uncompressed(section, raw) if section.flags & _SHF_COMPRESSED else raw
+
+    def entries(self, section: ElfSection, layout: Fields) -> NDArray[Any]:
+        """A section's content as records of the given fields (whole ones only)."""
+        kind = self.dtype(layout)
+        data = self.data(section)
+        return np.frombuffer(data, kind, len(data) // kind.itemsize)
+
+    def symbols(self, section: ElfSection) -> NDArray[Any]:
+        """The entries of a symbol table: name (offset in the linked section), info, other, shndx, value, size."""
+        return self.entries(section, _SYM[self.bits])
+
+    def strings(self, section: ElfSection) -> bytes | memoryview:
+        """The bytes of the string table that a section is linked to."""
+        return self.data(self.sections[section.link]) if section.link < len(self.sections) else b""
+
+    @cached_property
+    def build_id(self) -> str:
+        """The GNU build-id in hex, "" if there is none."""
+        try:
+            return self._build_id()[:20].hex()
+        except DAMAGE as damage:
+            self.flaw(f"build-id: {reason_of(damage)}")
+            return ""
+
+    def _build_id(self) -> bytes:
+        section = self.section(_BUILD_ID_SECTION)
+        if section:
+            return build_id_notes.from_notes(bytes(self.data(section)[:_BUILD_ID_MOST]), self.endian)
+        section = next((section for name in _NOTE_SECTIONS if (section := self.section(name))), None)
+        if section is None:
+            return b""
+        from perfpy.symbols.files import elf_structures  # kernels have such a section, few else
+
+        return elf_structures.build_id(self.data(section), self.bits, self.endian)
+
+    def debuglink(self, name: str = ".gnu_debuglink") -> str:
+        """The file name in .gnu_debuglink (or .gnu_debugaltlink), "" if there is none."""
+        section = self.section(name)
+        return bytes(self.data(section)[:_LINK_MOST]).split(b"\0", 1)[0].decode("utf-8", "surrogateescape") if section else ""
+
+    def _table(self, layout: Fields, offset: int, count: int) -> NDArray[Any]:
+        kind = self.dtype(layout)
+        if offset + count * kind.itemsize > len(self._buffer):
+            raise ValueError(f"a table of {count} entries at {offset:#x} ends behind the file's {len(self._buffer)} bytes")
+        return np.frombuffer(self._buffer, kind, count, offset) if count else np.zeros(0, kind)
+
+    def _read_segments(self, offset: int, count: int) -> NDArray[Any]:
+        """The PT_LOAD segments; none if they are damaged: then sections say where symbols are."""
+        layout = _PHDR[self.bits]
+        try:
+            if count * self.dtype(layout).itemsize > _SEGMENTS_BYTES:
+                raise ValueError(f"{count} of them")
+            segments = self._table(layout, offset, count)
+        except DAMAGE as damage:
+            self.flaw(f"program headers: {reason_of(damage)}")
+            segments = self._table(layout, 0, 0)
+        loaded: NDArray[Any] = segments[segments["type"] == _PT_LOAD]
+        return loaded
+
+    def _read_sections(self, offset: int, count: int, names_index: int) -> list[ElfSection]:
+        if not offset:
+            return []
+        if not count:  # more than 65,279: the first header has the number
+            first = self._table(_SHDR[self.bits], offset, 1)[0]
+            count, names_index = int(first["size"]), int(first["link"]) if names_index == 0xFFFF else names_index
+        if count > _SECTIONS_MOST:
+            raise ValueError(f"{count} sections")
+        headers = self._table(_SHDR[self.bits], offset, count).tolist()
+        names = headers[names_index] if names_index < len(headers) else None
+        strings = self._buffer[names[4] : names[4] + names[5]] if names else b""
+        sections = [ElfSection(index, _string(strings, row[0]), row) for index, row in enumerate(headers)]
+        for section in sections[1:]:
+            self._cut(section)
+        return sections
+
+    def _cut(self, section: ElfSection) -> None:
+        """End a section where the file does."""
+        if section.type == SHT_NOBITS:
+            section.size = min(section.size, _NOBITS_MOST)
+        elif section.type and section.offset + section.size > len(self._buffer):
+            self.flaw(f"section {section.name!r} of {section.size} bytes at {section.offset:#x} ends behind the file's {len(self._buffer)}")
+            section.size = max(len(self._buffer) - section.offset, 0)
+
+    def _uncompressed(self, section: ElfSection, raw: memoryview) -> bytes:
+        from perfpy.symbols.files import elf_structures  # for debug files only
+        from perfpy.untrusted.expansion import expand
+
+        try:
+            kind, header = elf_structures.compression(raw, self.bits, self.endian)
+            return expand(kind, raw[header:])
+        except ValueError as damage:
+            raise BadElf(self.path, f"cannot decompress section {section.name!r}: {damage}") from damage
+
+
+def _string(table: bytes, offset: int) -> str:
+    end = table.find(b"\0", offset, offset + _NAME_MOST)
+    return table[offset : end if end >= 0 else offset + _NAME_MOST].decode("utf-8", "surrogateescape")
+
+
+def _map_file(path: str) -> bytes | mmap.mmap:
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        return mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else file.read()

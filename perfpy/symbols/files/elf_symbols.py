@@ -1,0 +1,237 @@
+"""Which entries of ELF symbol tables are symbols of code and data, at which file offsets.
+
+What enters: the file with the symbols, and the file that runs (the same, unless
+a separate debug file was found). What leaves: a SymbolTable by file offset, as
+mappings name their place in the file. The choice of entries is perf's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+
+from perfpy.symbols.demangle import Demangle, plain
+from perfpy.symbols.files import elf
+from perfpy.symbols.files.plt import plt_sections, plt_symbols
+from perfpy.symbols.symbol_table import EMPTY, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, Symbols, SymbolTable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfpy.symbols.files.elf import ElfFile, ElfSection
+
+AddressOf: TypeAlias = Callable[[str], int | None]  # a symbol's name -> its address
+
+_STV_INTERNAL: Final = 1
+_STV_HIDDEN: Final = 2
+# mapping symbols mark code and data, they name nothing: the letters that may follow the $
+_MAPPING_LETTERS: Final = {elf.EM_ARM: b"adtx", elf.EM_AARCH64: b"adtx", elf.EM_RISCV: b"dx"}
+
+
+def has_symtab(file: ElfFile) -> bool:
+    """Whether the file has a full symbol table."""
+    return file.section(".symtab", elf.SHT_SYMTAB) is not None
+
+
+def has_dynsym(file: ElfFile) -> bool:
+    """Whether the file can be the one that runs: a debug file's .dynsym has no content."""
+    return file.section(".dynsym", elf.SHT_DYNSYM) is not None or file.section(".opd") is not None
+
+
+class FileTable(SymbolTable):
+    """The symbols of an ELF file; its procedure linkage table is read when an address hits it, and its rows come last."""
+
+    def __init__(self, symbols: Symbols, runtime: ElfFile, demangle: Demangle = plain) -> None:
+        self._plt_sections = plt_sections(runtime)
+        super().__init__(_cut_at_plt(symbols, runtime), demangle)
+        self._runtime = runtime
+        self._plt: SymbolTable | None = None
+
+    def find(self, address: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """The row of the symbol that holds each address, -1 where none does."""
+        row = super().find(address)
+        stub = np.zeros(len(address), np.bool_)
+        for section in self._plt_sections:
+            stub |= (address >= section.offset) & (address < section.offset + section.size)
+        if stub.any():
+            found = self._stubs().find(address[stub])
+            row[stub] = np.where(found >= 0, found + len(self._sorted), row[stub])
+        return row
+
+    def _stubs(self) -> SymbolTable:
+        if self._plt is None:
+            try:
+                more = plt_symbols(self._runtime, SymbolTable(self._sorted))
+            except elf.DAMAGE as damage:
+                self._runtime.flaw(f"procedure linkage table: {elf.reason_of(damage)}")
+                more = EMPTY
+            more = more.pick(np.argsort(more.start, kind="stable"))
+            self._plt = SymbolTable(more, self.demangle)
+            self.symbols = self._sorted.joined(more)
+        return self._plt
+
+
+def load(symbol_file: ElfFile, runtime: ElfFile, demangle: Demangle = plain) -> SymbolTable:
+    """All symbols of a user-space file, with those of its PLT; an empty table if it has none."""
+    return table_of(collect(symbol_file, runtime), runtime, demangle)
+
+
+def table_of(symbols: Symbols, runtime: ElfFile, demangle: Demangle = plain, mini: ElfFile | None = None) -> SymbolTable:
+    """As `load`, of symbols that `collect` found; mini: a file with symbols for the places where these have none."""
+    if mini:
+        symbols = _supplemented(symbols, mini, runtime)
+    return FileTable(symbols, runtime, demangle) if len(symbols) else SymbolTable(EMPTY, demangle)
+
+
+def symbol_sections(file: ElfFile) -> list[ElfSection]:
+    """The symbol tables of a file: .symtab and .dynsym, as far as it has them."""
+    found = (file.section(".symtab", elf.SHT_SYMTAB), file.section(".dynsym", elf.SHT_DYNSYM))
+    return [section for section in found if section]
+
+
+def collect(symbol_file: ElfFile, runtime: ElfFile) -> Symbols:
+    """The symbols of all tables, sorted and closed; each table's names are a source of their own, in that order."""
+    symbols: Symbols | None = None
+    for section in symbol_sections(symbol_file):
+        # each table is closed on its own: a symbol without a size ends where the next of its own table starts
+        more = read(symbol_file, runtime, section).closed()
+        symbols = more if symbols is None else symbols.joined(more).closed()
+    return EMPTY if symbols is None else symbols
+
+
+def read(symbol_file: ElfFile, runtime: ElfFile, section: ElfSection) -> Symbols:
+    """The symbols of one table, in its order, at their offsets in the file that runs."""
+    entries = symbol_file.symbols(section)
+    strings = symbol_file.strings(section)
+    entries = entries[_wanted(symbol_file, entries, strings)]
+    value = entries["value"].astype(np.uint64) + np.uint64(_prelinked_by(symbol_file, runtime))
+    index = _section_numbers(symbol_file, entries)
+    if symbol_file.machine == elf.EM_ARM:  # bit 0 of a function's address marks Thumb code
+        value &= ~((entries["info"] & 15 == STT_FUNC).astype(np.uint64))
+    value, index = _through_descriptors(runtime, value, index)
+    start = _file_offset(symbol_file, runtime, value, index)
+    return _columns(entries, start, strings)
+
+
+def _supplemented(symbols: Symbols, more: ElfFile, runtime: ElfFile) -> Symbols:
+    """Symbols with what another file knows of the places where they have none."""
+    section = more.section(".symtab", elf.SHT_SYMTAB)
+    if section is None:
+        return symbols
+    extra = read(more, runtime, section)
+    joined = symbols.joined(extra.pick(SymbolTable(symbols).find(extra.start) < 0))
+    return joined.pick(np.argsort(joined.start, kind="stable"))
+
+
+def by_address(file: ElfFile, demangle: Demangle = plain) -> SymbolTable:
+    """The symbols of .symtab at their addresses, not file offsets: for a kernel, which is not mapped from a file."""
+    section = file.section(".symtab", elf.SHT_SYMTAB)
+    if section is None:
+        return SymbolTable(EMPTY, demangle)
+    entries = file.symbols(section)
+    strings = file.strings(section)
+    entries = entries[_wanted(file, entries, strings)]
+    return SymbolTable(_columns(entries, entries["value"].astype(np.uint64), strings).closed(), demangle)
+
+
+def _cut_at_plt(symbols: Symbols, runtime: ElfFile) -> Symbols:
+    """A symbol without a size can have been closed over .plt, whose entries the linker does not name: it ends there."""
+    plt = runtime.section(".plt")
+    if plt is None:
+        return symbols
+    over = (symbols.start < plt.offset) & (symbols.end > plt.offset)
+    return symbols.but(end=np.where(over, np.uint64(plt.offset), symbols.end)) if over.any() else symbols
+
+
+def _columns(entries: NDArray[Any], start: NDArray[np.uint64], strings: bytes | memoryview) -> Symbols:
+    return Symbols(
+        start=start,
+        end=start + entries["size"].astype(np.uint64),
+        binding=(entries["info"] >> 4).astype(np.uint8),
+        type=(entries["info"] & 15).astype(np.uint8),
+        name=entries["name"].astype(np.int64),
+        source=np.zeros(len(entries), np.uint8),
+        sources=(strings,),
+    )
+
+
+def _wanted(file: ElfFile, entries: NDArray[Any], strings: bytes | memoryview) -> NDArray[np.int64]:
+    """Rows of named functions and objects in memory, and of labels in text and data sections."""
+    kind = entries["info"] & 15
+    allocated, labelled = (np.zeros(len(file.sections) + 1, np.bool_) for _ in range(2))  # the last: of numbers beyond
+    for section in file.sections[1:0xFF00]:
+        allocated[section.index] = bool(section.flags & elf.SHF_ALLOC)
+        labelled[section.index] = "text" in section.name or "data" in section.name
+    index = _section_numbers(file, entries)
+    visibility = entries["other"] & 3
+    typed = (kind == STT_FUNC) | (kind == STT_GNU_IFUNC) | (kind == STT_OBJECT)
+    label = (kind == STT_NOTYPE) & labelled[index] & (visibility != _STV_INTERNAL) & (visibility != _STV_HIDDEN)
+    rows = np.flatnonzero((typed | label) & (entries["name"] != 0) & allocated[index])
+    letters = _MAPPING_LETTERS.get(file.machine)
+    return rows[~_mapping_symbols(entries["name"][rows], strings, letters)] if letters else rows
+
+
+def _section_numbers(file: ElfFile, entries: NDArray[Any]) -> NDArray[np.int64]:
+    """The section of each symbol; of those in none (undefined, absolute ...) the number behind the last, or 0."""
+    index: NDArray[np.int64] = np.minimum(entries["shndx"], len(file.sections)).astype(np.int64)
+    return index
+
+
+def _mapping_symbols(name: NDArray[Any], strings: bytes | memoryview, letters: bytes) -> NDArray[np.bool_]:
+    """Which names are $x, or $x. with anything behind."""
+    text = np.frombuffer(bytes(strings) + b"\0\0\0", np.uint8)
+    at = np.minimum(name.astype(np.int64), len(text) - 3)
+    ends = (text[at + 2] == 0) | (text[at + 2] == ord("."))
+    matches: NDArray[np.bool_] = (text[at] == ord("$")) & np.isin(text[at + 1], np.frombuffer(letters, np.uint8)) & ends
+    return matches
+
+
+def _through_descriptors(
+    runtime: ElfFile, value: NDArray[np.uint64], index: NDArray[np.int64]
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """64-bit big-endian PowerPC: a function's symbol points at its descriptor in .opd, whose first word is the code."""
+    opd = runtime.section(".opd")
+    rows = np.flatnonzero(index == opd.index) if opd else np.zeros(0, np.int64)
+    if opd is None or not len(rows):
+        return value, index
+    words = runtime.entries(opd, elf.fields("code u8"))["code"]
+    descriptor = ((value[rows] - np.uint64(opd.addr)) // np.uint64(8)).astype(np.int64)
+    ok = (descriptor >= 0) & (descriptor < len(words))
+    value, index = value.copy(), index.copy()
+    value[rows[ok]] = words[descriptor[ok]]
+    loaded = sorted(
+        (section.addr, section.size, section.index) for section in runtime.sections if section.flags & elf.SHF_ALLOC and section.size
+    )
+    addr, size, number = (np.array(column, np.uint64) for column in zip(*loaded, strict=True))
+    at = np.searchsorted(addr, value[rows], side="right") - 1
+    inside = (at >= 0) & (value[rows] - addr[at] < size[at])
+    index[rows[inside]] = number[at[inside]].astype(np.int64)
+    return value, index
+
+
+def _prelinked_by(symbol_file: ElfFile, runtime: ElfFile) -> int:
+    """How much higher the file that runs has its addresses (modulo 2^64): prelink moves a library, not its debug file."""
+    if symbol_file is runtime or not len(symbol_file.segments) or not len(runtime.segments):
+        return 0
+    return (int(runtime.segments["vaddr"].min()) - int(symbol_file.segments["vaddr"].min())) % (1 << 64)
+
+
+def _file_offset(symbol_file: ElfFile, runtime: ElfFile, value: NDArray[np.uint64], index: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Addresses -> offsets in the file that runs, by its segments; without one, by the section."""
+    # sections without content in a debug file have their true place in the file that runs
+    moved = _prelinked_by(symbol_file, runtime)
+    bias = np.zeros(max(len(symbol_file.sections), len(runtime.sections)) + 1, np.uint64)
+    for section in symbol_file.sections[:0xFF00]:
+        own = section.type != elf.SHT_NOBITS or section.index >= len(runtime.sections)
+        real, addr = (section, section.addr + moved) if own else (runtime.sections[section.index], runtime.sections[section.index].addr)
+        bias[section.index] = (addr - real.offset) % (1 << 64)
+    offset = value - bias[index]
+    done = np.zeros(len(value), bool)
+    for segment in runtime.segments:
+        start, size = int(segment["vaddr"]), max(int(segment["memsz"]), int(segment["filesz"]))
+        inside = (value >= start) & (value < start + size) & ~done
+        offset[inside] = value[inside] - np.uint64((start - int(segment["offset"])) % (1 << 64))
+        done |= inside
+    return offset

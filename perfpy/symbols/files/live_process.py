@@ -1,0 +1,109 @@
+"""What running processes still hold: deleted programs, memfds, files of containers.
+
+What enters: a recorded path and the pids that had it mapped. What leaves: paths
+below /proc that lead to the same file, and whose files about a process count. All of it is empty where there is no
+/proc, or where the process has gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING, Final
+
+from perfpy.untrusted import paths
+from perfpy.untrusted.files import trusted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+DELETED: Final = " (deleted)"
+
+
+def paths_of(path: str, pids: Iterable[int]) -> Iterator[str]:
+    """Where processes that run still reach a file that was mapped by that name: through their root, or their mappings."""
+    for pid in sorted(pids):
+        if not _maps(pid, path):
+            continue  # gone, or another process by now
+        if not path.endswith(DELETED):
+            with contextlib.suppress(paths.UnsafeName):
+                yield paths.in_process(pid, path)
+        yield from _mapped_files(pid, path)
+
+
+def perf_map_paths(pid: int) -> Iterator[str]:
+    """Where a process's perf map can be: in its own /tmp, by the pid that it knows itself by, or in ours."""
+    inner = _innermost_pid(pid)
+    if inner and other_root(pid):
+        yield paths.in_process(pid, paths.perf_map(inner))
+    yield paths.perf_map(pid)
+
+
+def seen_by(pid: int, path: str) -> str:
+    """Where a file is that a process calls by this name: below its root while it runs among other mounts.
+
+    Where it is not there, another process may have got the number.
+    """
+    if other_root(pid):
+        with contextlib.suppress(paths.UnsafeName):
+            inside = paths.in_process(pid, path)
+            return inside if os.path.exists(inside) else path
+    return path
+
+
+def believed(pid: int) -> set[int]:
+    """The user ids of whom files about a process are believed: root's, our own, and its owner's while it runs.
+
+    Whose a process was that has gone, nothing tells.
+    """
+    found = _status(pid, "Uid:")  # real, effective, saved, of the file system
+    return {*trusted(), *(int(number) for number in found[1:2])}
+
+
+def _maps(pid: int, path: str) -> bool:
+    try:
+        with open(f"/proc/{pid}/maps", encoding="utf-8", errors="surrogateescape") as maps:
+            return any(line.rstrip("\n").endswith(" " + path) for line in maps)
+    except OSError:
+        return False
+
+
+def _mapped_files(pid: int, path: str) -> Iterator[str]:
+    for link in (f"/proc/{pid}/exe", *_map_links(pid)):
+        try:
+            if os.readlink(link) == path:
+                yield link
+                return
+        except OSError:
+            continue
+
+
+def _map_links(pid: int) -> list[str]:
+    folder = f"/proc/{pid}/map_files"
+    try:
+        return [f"{folder}/{name}" for name in sorted(os.listdir(folder))]
+    except OSError:
+        return []
+
+
+def _innermost_pid(pid: int) -> int:
+    found = _status(pid, "NStgid:")
+    return int(found[-1]) if found else 0
+
+
+def _status(pid: int, label: str) -> list[str]:
+    """The numbers of a line of /proc/PID/status; none where there is no such process."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="utf-8", errors="surrogateescape") as status:
+            line = next((line for line in status if line.startswith(label)), "")
+        return [word for word in line.split()[1:] if word.isdecimal()]
+    except OSError:
+        return []
+
+
+def other_root(pid: int) -> bool:
+    """Whether a process lives among other mounts than this one: a container's."""
+    try:
+        return os.stat(f"/proc/{pid}/ns/mnt").st_ino != os.stat("/proc/self/ns/mnt").st_ino
+    except OSError:
+        return False

@@ -1,0 +1,198 @@
+"""jitdump files: the code that a JIT compiler made, with names and time stamps; and an ELF file for each piece.
+
+What enters: the bytes of jit-PID.dump. What leaves: JitDump, with one CodeLoad
+per function and one CodeMove per function that the JIT moved; and from a
+CodeLoad the bytes of a shared object that holds its code and its one symbol.
+Layout: tools/perf/Documentation/jitdump-specification.txt. A dump that is
+still being written, or was cut, yields what is whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from typing import Final, NamedTuple
+
+from perfpy.errors import PerfError
+from perfpy.symbols.providers.line_program import CodeLine, debug_sections
+
+_MAGIC: Final = 0x4A695444  # "JiTD" in the byte order of the writer
+_CODE_LOAD, _CODE_MOVE, _DEBUG_INFO, _CLOSE, _UNWINDING = range(5)
+_FLAG_ARCH_TIMESTAMP: Final = 1
+_HEADER: Final = "IIIIIIQQ"  # magic, version, total_size, elf_mach, pad1, pid, timestamp, flags
+_PREFIX: Final = "IIQ"  # id, total_size, timestamp
+_LOAD: Final = "IIQQQQ"  # pid, tid, vma, code_addr, code_size, code_index
+_MOVE: Final = "IIQQQQQ"  # pid, tid, vma, old_code_addr, new_code_addr, code_size, code_index
+_UNWIND: Final = "QQQ"  # unwinding_size, eh_frame_hdr_size, mapped_size
+_DEBUG: Final = "QQ"  # code_addr, nr_entry; then for each addr, line, discriminator, name
+_DEBUG_ENTRY: Final = "QII"
+_BODIES: Final = {_CODE_LOAD: _LOAD, _CODE_MOVE: _MOVE, _DEBUG_INFO: _DEBUG, _UNWINDING: _UNWIND}
+_LEAST: Final = {kind: struct.calcsize("=" + _PREFIX + layout) for kind, layout in _BODIES.items()}  # bytes of a whole record
+_SAME_FILE: Final = b"\xff"  # as a name: that of the entry before
+_V8_SHIFT: Final = 0x40  # V8 says where lines are in the file that perf once made, behind its ELF header
+
+LARGEST: Final = 512 << 20  # bytes of a dump: a million functions of Node.js make a third of it
+_MACHINES: Final = 0xFFFF  # what an ELF header has room for, and perf keeps of it
+
+TEXT_OFFSET: Final = 128  # of the code in an image: behind ELF header and program header, aligned to 16
+
+
+class CodeLoad(NamedTuple):
+    """A function came into being. time: of the JIT's clock (perf record -k mono); eh_frame: how to unwind it, or b"".
+
+    lines: what it was made of, by addresses of the JIT's process.
+    """
+
+    time: int
+    pid: int
+    tid: int
+    address: int
+    code_index: int
+    name: str
+    code: bytes
+    eh_frame: bytes = b""
+    eh_frame_hdr: bytes = b""
+    lines: tuple[CodeLine, ...] = ()
+
+
+class CodeMove(NamedTuple):
+    """A function went to another address."""
+
+    time: int
+    pid: int
+    tid: int
+    address: int
+    code_index: int
+    size: int
+
+
+class JitDump(NamedTuple):
+    """machine: e_machine of the ELF header; arch_clock: the times are the processor's, not CLOCK_MONOTONIC's."""
+
+    pid: int
+    machine: int
+    endian: str
+    arch_clock: bool
+    events: list[CodeLoad | CodeMove]
+
+
+def parse(data: bytes, path: str = "jitdump") -> JitDump:
+    """Read a dump. Raises PerfError where it is none."""
+    endian = next((order for order in "<>" if data[:4] == struct.pack(order + "I", _MAGIC)), "")
+    if not endian or len(data) < struct.calcsize("=" + _HEADER):
+        raise PerfError(f"{path}: not a jitdump file")
+    _, _, size, machine, _, pid, _, flags = struct.unpack_from(endian + _HEADER, data)
+    events: list[CodeLoad | CodeMove] = []
+    unwinding, lines = (b"", b""), dict[int, tuple[CodeLine, ...]]()
+    at = size
+    while at + 16 <= len(data):
+        kind, size, time = struct.unpack_from(endian + _PREFIX, data, at)
+        body, at = data[at + 16 : at + size], at + size
+        if size < _LEAST.get(kind, 16) or at > len(data) or kind == _CLOSE:
+            break
+        if kind == _CODE_LOAD:
+            load = _code_load(time, body, endian)
+            events.append(load._replace(eh_frame=unwinding[0], eh_frame_hdr=unwinding[1], lines=lines.pop(load.address, ())))
+            unwinding = (b"", b"")
+        elif kind == _CODE_MOVE:
+            owner, tid, _, _, address, length, index = struct.unpack_from(endian + _MOVE, body)
+            events.append(CodeMove(time, owner, tid, address, index, length))
+        elif kind == _UNWINDING:
+            unwinding = _unwinding(body, endian)
+        elif kind == _DEBUG_INFO:
+            lines.update([_debug_info(body, endian)])  # of a function that comes later
+    return JitDump(pid, machine & _MACHINES, endian, bool(flags & _FLAG_ARCH_TIMESTAMP), _with_lines_in_place(events))
+
+
+def _code_load(time: int, body: bytes, endian: str) -> CodeLoad:
+    pid, tid, _, address, size, index = struct.unpack_from(endian + _LOAD, body)
+    name, _, rest = body[struct.calcsize("=" + _LOAD) :].partition(b"\0")  # what is larger than its record is cut
+    return CodeLoad(time, pid, tid, address, index, name.decode("utf-8", "surrogateescape"), rest[:size])
+
+
+def _with_lines_in_place(events: list[CodeLoad | CodeMove]) -> list[CodeLoad | CodeMove]:
+    """Undo V8's shift, and leave out lines that are not in their function."""
+    firsts = {event.lines[0].address - event.address for event in events if isinstance(event, CodeLoad) and event.lines}
+    shift = _V8_SHIFT if min(firsts, default=0) == _V8_SHIFT else 0
+
+    def in_place(load: CodeLoad) -> CodeLoad:
+        moved = (line._replace(address=line.address - shift) for line in load.lines)
+        return load._replace(lines=tuple(line for line in moved if 0 <= line.address - load.address < len(load.code)))
+
+    return [in_place(event) if isinstance(event, CodeLoad) and event.lines else event for event in events]
+
+
+def _unwinding(body: bytes, endian: str) -> tuple[bytes, bytes]:
+    size, header_size, _ = struct.unpack_from(endian + _UNWIND, body)
+    data = body[struct.calcsize("=" + _UNWIND) :][:size]
+    return data[: len(data) - header_size], data[len(data) - header_size :]
+
+
+def _debug_info(body: bytes, endian: str) -> tuple[int, tuple[CodeLine, ...]]:
+    """The address of a function, and its lines."""
+    owner, count = struct.unpack_from(endian + _DEBUG, body)
+    found: list[CodeLine] = []
+    at, size = struct.calcsize("=" + _DEBUG), struct.calcsize("=" + _DEBUG_ENTRY)
+    name = b""
+    while len(found) < count and at + size <= len(body):
+        address, line, _ = struct.unpack_from(endian + _DEBUG_ENTRY, body, at)
+        end = body.find(b"\0", at + size)
+        text = body[at + size : end if end >= 0 else len(body)]
+        at += size + len(text) + 1
+        name = name if text == _SAME_FILE else text
+        found.append(CodeLine(address, name.decode("utf-8", "surrogateescape"), line))
+    return owner, tuple(found)
+
+
+class _Section(NamedTuple):
+    name: bytes
+    type: int
+    flags: int
+    data: bytes
+    link: int = 0
+    entsize: int = 0
+    align: int = 1
+
+
+def image(load: CodeLoad, machine: int, endian: str = "<") -> bytes:
+    """A 64-bit shared object with the code at TEXT_OFFSET and one function symbol over all of it.
+
+    Its build-id is made of the code and the name, so that it can be kept in a build-id cache.
+    """
+    name = load.name.encode("utf-8", "surrogateescape")
+    identity = hashlib.sha1(load.code + b"\0" + name, usedforsecurity=False).digest()
+    note = struct.pack(endian + "III", 4, len(identity), 3) + b"GNU\0" + identity
+    symbol = struct.pack(endian + "IBBHQQ", 1, 2, 0, 1, TEXT_OFFSET, len(load.code))  # STB_LOCAL, STT_FUNC, .text
+    sections = [_Section(b".text", 1, 6, load.code, align=16)]
+    if load.eh_frame:
+        sections += [_Section(b".eh_frame", 1, 2, load.eh_frame, align=8), _Section(b".eh_frame_hdr", 1, 2, load.eh_frame_hdr, align=4)]
+    if load.lines:
+        lines = [line._replace(address=line.address - load.address + TEXT_OFFSET) for line in load.lines]
+        debug = debug_sections(lines, TEXT_OFFSET, len(load.code), endian)
+        sections += [_Section(section, 1, 0, data) for section, data in debug.items()]
+    sections += [
+        _Section(b".note.gnu.build-id", 7, 2, note, align=4),
+        _Section(b".symtab", 2, 0, bytes(24) + symbol, link=len(sections) + 3, entsize=24, align=8),
+        _Section(b".strtab", 3, 0, b"\0" + name + b"\0"),
+    ]
+    return _assemble(sections, machine, endian, len(load.code))
+
+
+def _assemble(sections: list[_Section], machine: int, endian: str, text_size: int) -> bytes:
+    names = b"\0" + b"".join(section.name + b"\0" for section in sections) + b".shstrtab\0"
+    sections = [*sections, _Section(b".shstrtab", 3, 0, names)]
+    body, headers = bytearray(TEXT_OFFSET), [bytes(64)]
+    for section in sections:
+        at = TEXT_OFFSET if len(body) == TEXT_OFFSET else len(body) + -len(body) % section.align
+        body += bytes(at - len(body)) + section.data
+        address = at if section.flags & 2 else 0
+        row = (names.index(section.name + b"\0"), section.type, section.flags, address, at, len(section.data), section.link)
+        headers.append(struct.pack(endian + "IIQQQQIIQQ", *row, 0, section.align, section.entsize))
+    body += bytes(-len(body) % 8)
+    ident = b"\x7fELF\x02" + (b"\x01" if endian == "<" else b"\x02") + b"\x01" + bytes(9)
+    head = struct.pack(
+        endian + "HHIQQQIHHHHHH", 3, machine, 1, TEXT_OFFSET, 64, len(body), 0, 64, 56, 1, 64, len(headers), len(headers) - 1
+    )
+    segment = struct.pack(endian + "IIQQQQQQ", 1, 5, TEXT_OFFSET, TEXT_OFFSET, TEXT_OFFSET, text_size, text_size, 8)
+    body[:120] = ident + head + segment
+    return bytes(body) + b"".join(headers)

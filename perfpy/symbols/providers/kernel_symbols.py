@@ -1,0 +1,225 @@
+"""Symbols of the recorded kernel and its modules.
+
+What enters: the timeline's kernel (build-id, the address that its reference
+symbol had) and SymbolOptions. What leaves: a SymbolTable per Dso of the kernel.
+Sources, in perf's order: --kallsyms, --vmlinux, the build-id cache, the usual
+places of vmlinux, and /proc/kallsyms if this very kernel runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import zlib
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfpy.symbols.demangle import Demangle, demangle, plain
+from perfpy.symbols.dso import KERNEL_NAME, Dso, DsoKind
+from perfpy.symbols.files import build_id_notes, elf_symbols
+from perfpy.symbols.files.compressed_files import read_module
+from perfpy.symbols.files.debug_files import SymbolOptions, same_build_id
+from perfpy.symbols.files.elf import DAMAGE, ElfFile, NotElf, reason_of
+from perfpy.symbols.providers import kallsyms
+from perfpy.symbols.providers.kallsyms import Kallsyms
+from perfpy.symbols.symbol_table import Symbols, SymbolTable
+from perfpy.untrusted import paths
+from perfpy.untrusted.files import read_named
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfpy.symbols.files.symbol_cache import SymbolCache
+    from perfpy.symbols.tasks.address_space import TaskTimeline
+
+_LARGEST_KALLSYMS: Final = 512 << 20  # bytes; those of a kernel with all its modules are 20 MB
+_PROC_KALLSYMS: Final = "/proc/kallsyms"
+_VMLINUX: Final = ("vmlinux", "/boot/vmlinux")
+_VMLINUX_OF_RELEASE: Final = (
+    "/boot/vmlinux-{}",
+    "/usr/lib/debug/boot/vmlinux-{}",
+    "/lib/modules/{}/build/vmlinux",
+    "/usr/lib/debug/lib/modules/{}/vmlinux",
+    "/usr/lib/debug/boot/vmlinux-{}.debug",
+)
+
+
+class KernelSymbols:
+    """Loads the kernel's symbols once; `tables` has them by the numbers of Dsos."""
+
+    def __init__(self, timeline: TaskTimeline, options: SymbolOptions, cache: SymbolCache | None = None) -> None:
+        self._timeline = timeline
+        self._options = options
+        self._dsos = timeline.dso_table.dsos
+        self._cache = cache
+        self._demangle: Demangle = demangle if options.demangle_kernel else plain
+        self.tables: dict[int, SymbolTable] = {}
+        self.origins: dict[int, str] = {}  # perf's letters: k kallsyms, v vmlinux, K module, m compressed module
+        self.looked: list[str] = []
+        self.unreadable: dict[str, str] = {}  # damaged files and what is wrong with them
+        self.restricted = False  # /proc/kallsyms was there, but shows no addresses (kptr_restrict)
+        self.extent: tuple[int, int] | None = None  # what its symbols cover: then the kernel's mapping has no other bounds
+
+    def load(self) -> None:
+        """Try the sources until one has symbols."""
+        kernel = self._timeline.kernel_dso
+        if kernel >= 0:
+            if self._options.kallsyms:
+                self._from_kallsyms(self._options.kallsyms)
+            elif not self._from_vmlinux(self._dsos[kernel]) and not self._options.root:
+                path = self._kallsyms_path(self._dsos[kernel])
+                if path:
+                    self._from_kallsyms(path)
+        for number, dso in enumerate(self._dsos):
+            if dso.kind is DsoKind.MODULE and self._options.modules and number not in self.tables:
+                self._from_module_file(number, dso)
+
+    def _kallsyms_path(self, kernel: Dso) -> str:
+        if not kernel.build_id or same_build_id(build_id_notes.of_kernel().hex(), kernel.build_id):
+            return _PROC_KALLSYMS
+        try:
+            path = paths.indexed(self._options.build_id_cache, kernel.build_id, "kallsyms")
+        except paths.UnsafeName:
+            return ""
+        self.looked.append(path)
+        return path if os.path.exists(path) else ""
+
+    def _from_kallsyms(self, path: str) -> None:
+        self.looked.append(path)
+        table = self._read_kallsyms(path)
+        if table is None:
+            return
+        self.restricted = table.restricted
+        distance = self._relocation_of(table)
+        if distance is not None and not table.restricted:
+            self._dsos[self._timeline.kernel_dso].long_name = KERNEL_NAME
+            self._share(table, distance)
+
+    def _read_kallsyms(self, path: str) -> Kallsyms | None:
+        """Parse the file; what the kernel that runs said is kept until it boots or changes its modules."""
+        cache, key = self._cache, _boot_key() if path == _PROC_KALLSYMS and self._cache else ""
+        kept = cache.load(key) if cache and key else None
+        if kept:
+            names = kept[1]["module_names"].tobytes().decode("utf-8", "surrogateescape")
+            return Kallsyms(kept[0], kept[1]["module"], names.split("\0")[:-1])
+        try:
+            table = kallsyms.parse(read_named(path, limit=_LARGEST_KALLSYMS))
+        except OSError:
+            return None
+        if cache and key and not table.restricted:
+            names = "".join(name + "\0" for name in table.module_names)
+            column = np.frombuffer(names.encode("utf-8", "surrogateescape"), np.uint8)
+            cache.store(key, table.compact().symbols, module=table.module, module_names=column)
+        return table
+
+    def _relocation_of(self, table: Kallsyms) -> int | None:
+        """As _relocation; a kernel that has not moved since is recognised at once."""
+        reference = self._timeline.kernel_reference
+        return 0 if reference and table.is_at(*reference) else self._relocation(table.address_of)
+
+    def _relocation(self, address_of: elf_symbols.AddressOf) -> int | None:
+        """How far the recorded kernel lies above the file's; None where the file lacks the reference symbol."""
+        if not self._timeline.kernel_reference:
+            return 0
+        name, recorded = self._timeline.kernel_reference
+        address = address_of(name)
+        return None if address is None else recorded - address
+
+    def _share(self, table: Kallsyms, distance: int) -> None:
+        """Give the kernel and each module the symbols that kallsyms has for them."""
+        kernel = _moved(table.of_module(-1), distance)
+        if len(kernel):
+            self.extent = int(kernel.start[0]), int(kernel.end[-1])
+            self._keep(self._timeline.kernel_dso, kernel, "k")
+        numbers = {name: number for number, name in enumerate(table.module_names)}
+        spaces = self._timeline.spaces
+        for number, dso in enumerate(self._dsos):
+            if dso.kind is DsoKind.MODULE and self._options.modules and dso.short_name in numbers:
+                mine = table.of_module(numbers[dso.short_name])
+                bias = int(spaces.bias[np.flatnonzero(spaces.dso == number)[0]])
+                self._keep(number, _moved(mine, bias), "k")
+
+    def _from_vmlinux(self, kernel: Dso) -> bool:
+        for path in self._vmlinux_candidates(kernel):
+            self.looked.append(path)
+            try:
+                file = ElfFile(path)
+                if kernel.build_id and not same_build_id(file.build_id, kernel.build_id):
+                    continue
+                table = elf_symbols.by_address(file, self._demangle)
+            except (OSError, NotElf):
+                continue
+            except DAMAGE as damage:
+                self.unreadable[path] = reason_of(damage)
+                continue
+            distance = self._relocation(table.address_of)
+            if len(table) and distance is not None:
+                kernel.long_name = path
+                symbols, text = _moved(table.symbols, distance), file.section(".text")
+                if text:
+                    self.extent = text.addr + distance, int(symbols.end[-1])
+                self._keep(self._timeline.kernel_dso, symbols, "v")
+                return True
+        return False
+
+    def _vmlinux_candidates(self, kernel: Dso) -> Iterator[str]:
+        options = self._options
+        if options.vmlinux and not options.ignore_vmlinux:
+            yield options.vmlinux
+            return
+        if kernel.build_id:
+            with contextlib.suppress(paths.UnsafeName):
+                yield paths.indexed(options.build_id_cache, kernel.build_id, "elf")
+        if options.ignore_vmlinux:
+            return
+        for path in _VMLINUX:
+            yield path if path.startswith("/") or not options.root else f"{options.root}/{path}"
+        if options.os_release and not options.root:
+            with contextlib.suppress(paths.UnsafeName):
+                yield from (pattern.format(paths.component(options.os_release)) for pattern in _VMLINUX_OF_RELEASE)
+
+    def _from_module_file(self, number: int, dso: Dso) -> None:
+        """A module that kallsyms does not have: its .ko; its mapping starts at .text."""
+        try:
+            path = paths.below(self._options.root, dso.name)
+        except paths.UnsafeName:
+            return
+        if not dso.name.startswith("/") or not os.path.isfile(path):
+            return
+        self.looked.append(path)
+        try:
+            file = read_module(path)
+            text = file.section(".text")
+            if text is None or (dso.build_id and not same_build_id(file.build_id, dso.build_id)):
+                return
+            table = elf_symbols.load(file, file, self._demangle)
+        except (OSError, NotElf):
+            return
+        except DAMAGE as damage:
+            self.unreadable[path] = reason_of(damage)
+        else:
+            self._keep(number, _moved(table.symbols, -text.offset), "K" if path.endswith(".ko") else "m")
+
+    def _keep(self, number: int, symbols: Symbols, origin: str) -> None:
+        self.tables[number], self.origins[number] = SymbolTable(symbols, self._demangle), origin
+
+
+def _boot_key() -> str:
+    """What /proc/kallsyms depends on: this boot, and the modules; "" where the kernel does not tell."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", "rb") as file:
+            boot = file.read().hex()
+    except OSError:
+        return ""
+    modules = b""
+    with contextlib.suppress(FileNotFoundError), open("/proc/modules", "rb") as file:  # a kernel without modules
+        modules = file.read()
+    return f"kallsyms {boot} {zlib.crc32(modules)}"
+
+
+def _moved(symbols: Symbols, distance: int) -> Symbols:
+    if not distance:
+        return symbols
+    step = np.uint64(distance % (1 << 64))
+    return symbols.but(start=symbols.start + step, end=symbols.end + step)

@@ -1,0 +1,89 @@
+"""Lines of code made by a JIT compiler -> the DWARF sections that say so, for debuggers and profilers to read.
+
+What enters: (address, file, line) per piece of code. What leaves: .debug_line,
+.debug_info and .debug_abbrev of one compilation unit without any other
+contents. Layout: DWARF version 4, sections 6.2 and 7.5.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_VERSION: Final = 4
+_COPY, _ADVANCE_PC, _ADVANCE_LINE, _SET_FILE = b"\x01", b"\x02", b"\x03", b"\x04"
+_END_SEQUENCE: Final = b"\x00\x01\x01"
+_SET_ADDRESS: Final = b"\x00\x09\x02"
+# the numbers of operands of the twelve standard operations
+_OPERANDS: Final = bytes((0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1))
+# a DW_TAG_compile_unit without children: DW_AT_stmt_list sec_offset, low_pc addr, high_pc data8, name string
+_ABBREVIATIONS: Final = bytes((1, 0x11, 0, 0x10, 0x17, 0x11, 0x01, 0x12, 0x07, 0x03, 0x08, 0, 0, 0))
+
+
+class CodeLine(NamedTuple):
+    """From `address` on, code was made for this line of this file."""
+
+    address: int
+    file: str
+    line: int
+
+
+def debug_sections(lines: Sequence[CodeLine], start: int, size: int, endian: str = "<") -> dict[bytes, bytes]:
+    """The sections, by name, for code of `size` bytes at `start`; addresses of lines count as those do."""
+    lines = sorted(lines)
+    name = _bytes(lines[0].file if lines else "")
+    unit = struct.pack(endian + "HIBBIQQ", _VERSION, 0, 8, 1, 0, start, size) + name + b"\0"
+    return {
+        b".debug_line": _with_length(_line_table(lines, start + size, endian), endian),
+        b".debug_info": _with_length(unit, endian),
+        b".debug_abbrev": _ABBREVIATIONS,
+    }
+
+
+def _line_table(lines: Sequence[CodeLine], end: int, endian: str) -> bytes:
+    files = {file: number for number, file in enumerate(dict.fromkeys(line.file for line in lines), 1)}
+    # shortest instruction, operations in one, lines are statements, line base and range (not used), operations and their operands
+    head = struct.pack("BBBbBB", 1, 1, 1, -5, 14, len(_OPERANDS) + 1) + _OPERANDS
+    head += b"\0" + b"".join(_bytes(file) + b"\0\0\0\0" for file in files) + b"\0"
+    return struct.pack(endian + "H", _VERSION) + _with_length(head, endian) + _program(lines, files, end, endian)
+
+
+def _program(lines: Sequence[CodeLine], files: dict[str, int], end: int, endian: str) -> bytes:
+    address, number, file = (lines[0].address if lines else end), 1, 1
+    code = _SET_ADDRESS + struct.pack(endian + "Q", address)
+    for line in lines:
+        if files[line.file] != file:
+            file = files[line.file]
+            code += _SET_FILE + _unsigned(file)
+        code += _ADVANCE_PC + _unsigned(line.address - address) + _ADVANCE_LINE + _signed(line.line - number) + _COPY
+        address, number = line.address, line.line
+    return code + _ADVANCE_PC + _unsigned(max(end - address, 0)) + _END_SEQUENCE
+
+
+def _with_length(data: bytes, endian: str) -> bytes:
+    return struct.pack(endian + "I", len(data)) + data
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _unsigned(value: int) -> bytes:
+    """Unsigned LEB128."""
+    result = bytearray()
+    while value > 0x7F:
+        result.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*result, value])
+
+
+def _signed(value: int) -> bytes:
+    """Signed LEB128."""
+    result = bytearray()
+    while not -0x40 <= value < 0x40:
+        result.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*result, value & 0x7F])

@@ -1,0 +1,90 @@
+"""What a report lost for want of symbols, and what to do about it.
+
+What enters: Dsos, how many samples of each found no symbol, and where was
+looked. What leaves: lines for stderr.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfpy.symbols.dso import Dso, DsoKind
+from perfpy.symbols.files import debuginfod
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_SHOWN: Final = 5
+#: of kernel samples in a recording that does not say where the kernel was
+KERNEL_NOT_RECORDED: Final = "its addresses were hidden when this was recorded: sysctl kernel.kptr_restrict=0, then record again as root"
+
+
+class MissingSymbols(NamedTuple):
+    """samples of a Dso that no symbol was found for; looked: the places that were tried; advice: what would help."""
+
+    dso: Dso
+    samples: int
+    looked: tuple[str, ...]
+    advice: str
+
+
+class Unreadable(NamedTuple):
+    """A file of symbols that is damaged, or a part of it; reason: what is wrong."""
+
+    path: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path} cannot be read: {self.reason}"
+
+
+def advice(dso: Dso, *, restricted: bool = False, found: bool = False) -> str:
+    """What would bring the symbols of a Dso. restricted: the kernel hides addresses; found: the file is there, but stripped."""
+    match dso.kind:
+        case DsoKind.KERNEL | DsoKind.MODULE if restricted:
+            return "the kernel hides its addresses: sysctl kernel.kptr_restrict=0, or be root"
+        case DsoKind.KERNEL:
+            return "give --kallsyms or --vmlinux of the recorded kernel"
+        case DsoKind.MODULE:
+            return "load the module, or keep its .ko at the recorded path"
+        case DsoKind.JIT:
+            return "let the program write a perf map (node --perf-basic-prof, python -X perf, perf-map-agent), or a jitdump for inject -j"
+        case DsoKind.VDSO:
+            return "it is another kernel's: record its build-id cache (perf archive)"
+        case DsoKind.NONE | DsoKind.BPF | DsoKind.VSYSCALL:
+            return "memory without a file"
+    packages = "install its debug symbols"
+    if dso.build_id and not debuginfod.servers():
+        packages += ", or set DEBUGINFOD_URLS"
+    return f"stripped: {packages}" if found else f"not found, or another build: give --symfs, or {packages}"
+
+
+def note(missing: Sequence[MissingSymbols], total: int, *, everything: bool = False) -> list[str]:
+    """The lines to print at the end of a report of `total` samples; none if nothing was lost.
+
+    everything: all files, and all places where was looked, not only the most important ones.
+    """
+    lost = sum(item.samples for item in missing)
+    if not lost:
+        return []
+    lines = [f"{lost} of {total} samples ({lost / max(total, 1):.1%}) have no symbol:"]
+    shown = missing if everything else missing[:_SHOWN]
+    for item in shown:
+        build_id = f" (build-id {item.dso.build_id})" if item.dso.build_id else ""
+        searched = "" if everything else _searched(item)
+        lines.append(f"  {item.samples} in {item.dso.name}{build_id}: {item.advice}{searched}")
+        if everything:
+            lines += [f"      looked in {path}" for path in item.looked]
+    if len(missing) > len(shown):
+        more = len(missing) - len(shown)
+        lines.append(f"  and {more} more file{'s' if more > 1 else ''} (-v names them)")
+    return lines
+
+
+def _searched(item: MissingSymbols) -> str:
+    """Where was looked: the recorded path, and how many places else."""
+    if not item.looked:
+        return ""
+    shown = min((path for path in item.looked if path.endswith(item.dso.name)), key=len, default=item.looked[0])
+    others = len(item.looked) - 1
+    return f"; looked in {shown}" + (f" and {others} other place{'s' if others > 1 else ''}" if others else "")

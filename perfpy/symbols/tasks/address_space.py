@@ -1,0 +1,143 @@
+"""Tasks over time: the command of every thread and the address space of every process.
+
+What enters: a recording's side-band records in delivery order, each with its
+key (the delivery key of perfdata.reader). What leaves: `TaskTimeline`, which
+answers for whole columns of samples: which comm, and which view.
+
+A view is an address space during a span in which nothing that was mapped went
+away; so (view, address) names a mapping but for moments before the mapping
+came, which the symbolizer checks. A forked process has a copy of its parent's
+address space. After exec, the mappings of the new program cover the old ones:
+those that they leave are still asked for, by callchains out of execve itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_KERNEL
+from perfpy.symbols.dso import KERNEL_NAME, DsoTable, is_module
+from perfpy.symbols.tasks.mapping_intervals import FOREVER
+from perfpy.symbols.tasks.task_replay import KERNEL_PID, NOBODY, TaskReplay
+from perfpy.symbols.tasks.value_history import ValueHistory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from perfpy.abi.task_columns import TaskRecords
+
+Ranks = NDArray[np.int32]
+
+NO_SPACE: Final = 0  # a view without mappings: the process is not known
+
+
+def kernel_name(entries: Iterable[tuple[int, str]]) -> str:
+    """What a recording's build-id table calls the kernel: (misc, file name) each; [kernel.kallsyms] unless it says otherwise."""
+    for misc, name in entries:
+        if misc & MISC_CPUMODE_MASK == MISC_KERNEL and not is_module(name):
+            return name
+    return KERNEL_NAME
+
+
+class TaskTimeline:
+    """Commands and address spaces of all tasks of a recording, over time.
+
+    records: those of the side-band that say so, in delivery order. build_ids: file name -> hex, of the
+    recording's BUILD_ID feature; kernel_name: what the kernel is called there
+    (see `kernel_name`). keep_exited: whether threads that exited
+    keep their names (perf report has it so, perf script not).
+    """
+
+    def __init__(
+        self,
+        records: TaskRecords,
+        *,
+        build_ids: dict[str, str] | None = None,
+        kernel_name: str = KERNEL_NAME,
+        keep_exited: bool = False,
+    ) -> None:
+        self.dso_table = DsoTable(build_ids)
+        self._keys = np.maximum.accumulate(records.keys)
+        replay = TaskReplay(records, self.dso_table, kernel_name, keep_exited=keep_exited)
+        self.comms = replay.comms
+        self._comm_numbers = {comm: number for number, comm in enumerate(self.comms)}
+        self.kernel_dso, self.kernel_reference = replay.kernel_dso, replay.kernel_reference
+        self._last_comms = replay.last_comms
+        self._comm_history, self._changes, self.spaces = replay.comm_history, replay.changes, replay.spaces
+        self._make_views(np.array(replay.space_pid, np.int64), np.array(replay.space_since, np.int32))
+
+    def ranks(self, key: NDArray[np.uint64]) -> Ranks:
+        """How many of the records that matter here had happened at each key."""
+        if not len(key):
+            return np.zeros(0, np.int32)
+        # batches are short against the recording: few records, often none, fall into one
+        low, high = np.searchsorted(self._keys, np.array([key.min(), key.max()]), side="right").tolist()
+        if low == high:
+            return np.full(len(key), low, np.int32)
+        found: Ranks = (np.searchsorted(self._keys[low:high], key, side="right") + low).astype(np.int32)
+        return found
+
+    def comm_ids(self, tid: NDArray[Any], key: NDArray[np.uint64]) -> NDArray[np.int32]:
+        """The comm of each thread at each key, as numbers into `comms`; a thread that nothing named is ":TID"."""
+        found = self._comm_history.find(tid, self.ranks(key), NOBODY)
+        unknown = np.flatnonzero(found < 0)
+        if len(unknown):
+            strangers, which = np.unique(tid[unknown].astype(np.int32), return_inverse=True)
+            numbers = [self._comm_number(f":{stranger}") for stranger in strangers.tolist()]
+            found[unknown] = np.array(numbers, np.int32)[which.ravel()]
+        return found
+
+    def last_comm(self, tid: int) -> str:
+        """The comm that a thread had last."""
+        number = self._last_comms.get(tid)
+        return f":{tid}" if number is None else self.comms[number]
+
+    def views(self, pid: NDArray[Any], rank: Ranks) -> NDArray[np.int32]:
+        """The view of each process at each rank; NO_SPACE for processes without any mapping."""
+        return self._view_history.find(pid, rank, NO_SPACE)
+
+    def kernel_views(self, rank: Ranks) -> NDArray[np.int32]:
+        """The view of the kernel's own address space at each rank."""
+        return self._view_history.find(np.full(len(rank), KERNEL_PID), rank, NO_SPACE)
+
+    def comm_states(self, tid: NDArray[Any], rank: Ranks) -> NDArray[np.int64]:
+        """Numbers that are equal only for threads of the same comm."""
+        found = self._comm_history.find(tid, rank, NOBODY).astype(np.int64)
+        return np.where(found >= 0, found, -1 - tid.astype(np.uint32).astype(np.int64))
+
+    def space_states(self, pid: NDArray[Any], rank: Ranks) -> NDArray[np.int32]:
+        """Numbers that are equal only where the same is mapped, by the same process."""
+        return self._changes.find(pid, rank, 0)
+
+    def kernel_states(self, rank: Ranks) -> NDArray[np.int32]:
+        """As space_states, of the kernel's address space."""
+        return self._changes.find(np.full(len(rank), KERNEL_PID), rank, 0)
+
+    def _comm_number(self, comm: str) -> int:
+        number = self._comm_numbers.get(comm)
+        if number is None:
+            number = self._comm_numbers[comm] = len(self.comms)
+            self.comms.append(comm)
+        return number
+
+    def _make_views(self, pid: NDArray[np.int64], since: NDArray[np.int32]) -> None:
+        """Cut every space at its conflicts, and every process's time at its spaces and their cuts."""
+        conflicts = self.spaces.conflicts
+        conflicting = np.repeat(np.array(list(conflicts), np.int64), [len(ranks) for ranks in conflicts.values()])
+        ranks = np.array([rank for ranks in conflicts.values() for rank in ranks], np.int32)
+        later = ranks > since[conflicting]
+        space = np.concatenate([np.arange(len(pid)), conflicting[later]])
+        first_rank = np.concatenate([since, ranks[later]])
+        order = np.lexsort((first_rank, space))
+        space, first_rank = space[order], first_rank[order]
+        last_rank = np.full(len(space), FOREVER - 1, np.int32)
+        cut = np.flatnonzero(space[1:] == space[:-1])
+        last_rank[cut] = first_rank[cut + 1] - 1
+        self._view_history = ValueHistory(pid[space], first_rank, np.arange(1, len(space) + 1))
+        # view 0 is NO_SPACE
+        self.view_space = np.concatenate([[-1], space]).astype(np.int32)
+        self.view_first_rank = np.concatenate([[0], first_rank]).astype(np.int32)
+        self.view_last_rank = np.concatenate([[FOREVER - 1], last_rank]).astype(np.int32)

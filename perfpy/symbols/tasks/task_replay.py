@@ -1,0 +1,289 @@
+"""What happened to the tasks of a recording, one record after the other.
+
+What enters: TaskRecords, which say it by columns. What leaves: TaskReplay:
+who was called what and had which address space from when on, and the mappings
+of each space. One by one go only the records that change what the next ones
+mean: of the mappings, of which there are most, the first of each process and
+of each file. The others are columns from beginning to end.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfpy.abi.columns import distinct
+from perfpy.abi.flags import MISC_FORK_EXEC, MISC_KERNEL, RecordType
+from perfpy.symbols.dso import KERNEL_NAME, MAP_HUGETLB, DsoKind, user_kind
+from perfpy.symbols.interning import IdTable
+from perfpy.symbols.tasks.mapping_intervals import Mapping, MappingColumns, SpaceBuilder
+from perfpy.symbols.tasks.value_history import ValueHistory
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfpy.abi.records import Ksymbol
+    from perfpy.abi.task_columns import MapColumns, MappedFile, TaskColumns, TaskRecords
+    from perfpy.symbols.dso import DsoTable
+    from perfpy.symbols.tasks.mapping_intervals import AddressSpaces
+
+_ADDRESSES: Final = 1 << 64
+_KSYMBOL_UNREGISTER: Final = 1
+_KERNEL_SPACE: Final = 0
+_KERNEL_PREFIX: Final = KERNEL_NAME[:-1]
+_USER_MAP, _KERNEL_MAP = int(RecordType.MMAP2), int(RecordType.MMAP)  # steps of the replay, beside the types of records
+_PID_WIDTH: Final = np.uint64(32)
+KERNEL_PID: Final = -1  # as whose the kernel's address space is kept
+NOBODY: Final = -1  # the comm of a thread that nothing named
+
+
+class TaskReplay:
+    """Goes once over the records.
+
+    comms: the names of threads; comm_history: which of them a thread has, NOBODY after its end; last_comms: the last one of
+    each; changes: the rank at which the address space of a process became as it is; space_pid, space_since: whose each
+    space is, and from which rank on; spaces: what is mapped in them; kernel_dso, kernel_reference: as TaskTimeline has them.
+    """
+
+    def __init__(self, records: TaskRecords, dso_table: DsoTable, kernel_name: str, *, keep_exited: bool) -> None:
+        self.comms: list[str] = ["swapper"]
+        self.kernel_dso = -1
+        self.kernel_reference: tuple[str, int] | None = None
+        self.space_pid = [KERNEL_PID]
+        self.space_since = [0]
+        self._dso_table = dso_table
+        self._kernel_name = kernel_name
+        self._files, self._comms, self._ksymbols = records.files, records.comms, records.ksymbols
+        self._kernel_maps, self._kernel_maps_seen = records.maps.rows(records.maps.mode == MISC_KERNEL), 0
+        # user, or unknown in the oldest files
+        self._user = _UserMaps(records.maps.rows((records.maps.mode == 0) | (records.maps.mode == MISC_KERNEL + 1)), records.files)
+        self._with_exits = not keep_exited
+        self._tasks = _TaskRecords(records.tasks, with_exits=self._with_exits)
+        self._comm_numbers = {"swapper": 0}
+        self._number_of_comm = [-1] * len(self._comms)
+        self._comm_of: dict[int, int] = {0: 0}  # of threads that live
+        self._last_comm_of: dict[int, int] = {}  # of those that do not
+        self._task_comms: list[int] = []  # that each record of a task leads to
+        self._space_of: dict[int, int] = {}  # by pid
+        self._space_parent = [-1]
+        self._kernel_changes: list[int] = []
+        self._threads: dict[int, set[int]] = {}  # that live, by pid
+        self._dropped: dict[int, tuple[int, int]] = {}  # of a process whose mappings went: at which rank, and the space with them
+        self._builder = SpaceBuilder()
+        self._builder.new_space(live=True)  # the kernel's
+        self._replay()
+        tasks, user = self._tasks, self._user.maps
+        self.comm_history = ValueHistory([0, *tasks.tid], [0, *tasks.rank], [0, *self._task_comms])
+        changed = np.concatenate([self.space_since[1:], user.rank, self._kernel_changes]).astype(np.int32)
+        owner = np.concatenate([self.space_pid[1:], user.pid, np.full(len(self._kernel_changes), KERNEL_PID)])
+        self.changes = ValueHistory(owner, changed, changed)
+        self.last_comms = self._last_comm_of | self._comm_of
+        self.spaces = self._map_all()
+
+    def _replay(self) -> None:
+        """Apply in order what must be applied one by one."""
+        apply = {
+            int(RecordType.FORK): self._fork,
+            int(RecordType.COMM): self._comm,
+            int(RecordType.EXIT): self._exit,
+            int(RecordType.KSYMBOL): self._ksymbol,
+            _USER_MAP: self._first_of_user,
+            _KERNEL_MAP: self._kernel_mmap,
+        }
+        first_rows = self._user.first_rows
+        ksymbol_ranks = [rank for rank, _ in self._ksymbols]
+        groups: list[tuple[list[int], list[int], list[int]]] = [
+            (self._tasks.rank, self._tasks.type, list(range(len(self._tasks.rank)))),
+            (self._user.maps.rank[first_rows].tolist(), [_USER_MAP] * len(first_rows), first_rows.tolist()),
+            (self._kernel_maps.rank.tolist(), [_KERNEL_MAP] * len(self._kernel_maps.rank), list(range(len(self._kernel_maps.rank)))),
+            (ksymbol_ranks, [int(RecordType.KSYMBOL)] * len(ksymbol_ranks), list(range(len(ksymbol_ranks)))),
+        ]
+        rank, record_type, row = (np.concatenate([np.array(group[column], np.int64) for group in groups]) for column in range(3))
+        order = np.argsort(rank, kind="stable")
+        for at, what, of_group in zip(rank[order].tolist(), record_type[order].tolist(), row[order].tolist(), strict=True):
+            apply[what](of_group, at)
+
+    def _map_all(self) -> AddressSpaces:
+        """Put the mappings of all processes into their spaces."""
+        user, maps = self._user, self._user.maps
+        self._builder.new_spaces(self._space_parent[1:], self.space_since[1:])
+        space = ValueHistory(self.space_pid[1:], self.space_since[1:], np.arange(1, len(self.space_pid))).find(maps.pid, maps.rank, -1)
+        dso = np.array(user.dso_of_mapped, np.int32)[user.mapped]
+        bias = np.where(user.is_memory[maps.file], np.uint64(0), maps.pgoff - maps.start)
+        self._builder.insert_all(MappingColumns(maps.start, maps.start + maps.length, bias, dso), space, maps.rank)
+        self._tell_pids(dso)
+        return self._builder.build()
+
+    def _tell_pids(self, dso: NDArray[np.int32]) -> None:
+        """Who mapped each Dso."""
+        pairs = distinct(dso.astype(np.uint64) << _PID_WIDTH | self._user.maps.pid)
+        dsos, pids = (pairs >> _PID_WIDTH).astype(np.int64), pairs.astype(np.uint32)
+        first_rows = np.flatnonzero(np.diff(dsos, prepend=-1)).tolist()
+        for first, end in pairwise([*first_rows, len(pairs)]):
+            self._dso_table.dsos[int(dsos[first])].pids.update(pids[first:end].tolist())
+
+    def _comm_number(self, comm: str) -> int:
+        number = self._comm_numbers.get(comm)
+        if number is None:
+            number = self._comm_numbers[comm] = len(self.comms)
+            self.comms.append(comm)
+        return number
+
+    def _add_thread(self, pid: int, tid: int) -> None:
+        threads = self._threads.get(pid)
+        if threads is not None:
+            threads.add(tid)
+        elif self._with_exits:  # otherwise it does not matter who is left
+            self._threads[pid] = {tid}
+
+    def _start_space(self, pid: int, rank: int, parent: int = -1) -> None:
+        self._add_thread(pid, pid)
+        self._space_of[pid] = len(self.space_pid)
+        self.space_pid.append(pid)
+        self.space_since.append(rank)
+        self._space_parent.append(parent)
+
+    def _comm(self, row: int, rank: int) -> None:
+        tasks = self._tasks
+        tid, pid, comm = tasks.tid[row], tasks.pid[row], tasks.comm[row]
+        number = self._number_of_comm[comm]
+        if number < 0:
+            number = self._number_of_comm[comm] = self._comm_number(self._comms[comm])
+        self._comm_of[tid] = number
+        self._task_comms.append(number)
+        if tid != pid:
+            self._add_thread(pid, tid)
+
+    def _fork(self, row: int, rank: int) -> None:
+        tasks = self._tasks
+        tid, pid, ppid = tasks.tid[row], tasks.pid[row], tasks.ppid[row]
+        comm = self._comm_of.get(tasks.ptid[row])
+        if comm is None:
+            comm = self._comm_number(f":{tid}")
+        self._comm_of[tid] = comm
+        self._task_comms.append(comm)
+        self._dropped.pop(pid, None)
+        if pid == ppid:
+            self._add_thread(pid, tid)
+        elif tasks.misc[row] & MISC_FORK_EXEC:  # that perf made up for a running process is followed by that process's own mappings
+            self._start_space(pid, rank)
+        else:
+            self._start_space(pid, rank, self._space_of.get(ppid, -1))
+
+    def _exit(self, row: int, rank: int) -> None:
+        """A thread is forgotten, and with its last thread a process."""
+        tid, pid = self._tasks.tid[row], self._tasks.pid[row]
+        self._task_comms.append(NOBODY)
+        if tid in self._comm_of:
+            self._last_comm_of[tid] = self._comm_of.pop(tid)
+        threads = self._threads.get(pid, set())
+        threads.discard(tid)
+        dropped = self._dropped.pop(pid, None)
+        if dropped and tid != pid:  # a thread that nothing spoke of: it kept the mappings until now
+            self._start_space(pid, *dropped)
+        space = self._space_of.get(pid)
+        if not threads and space is not None:
+            self._dropped[pid] = rank, space
+            self._start_space(pid, rank)
+
+    def _first_of_user(self, row: int, rank: int) -> None:
+        """A mapping that is the first of its process, or the first of its place."""
+        user = self._user
+        pid, mapped = int(user.maps.pid[row]), int(user.mapped[row])
+        if pid not in self._space_of:
+            self._start_space(pid, rank)
+        if mapped < len(user.dso_of_mapped):
+            return
+        file = self._files[user.maps.file[row]]
+        name, kind = file.name, user_kind(file.name)
+        if user.is_memory[user.maps.file[row]]:
+            kind = DsoKind.NONE
+            if file.executable:  # code that a process has made for itself
+                name, kind = f"/tmp/perf-{pid}.map", DsoKind.JIT
+        user.dso_of_mapped.append(self._dso_table.id_of(name, kind, file.build_id.hex()))
+
+    def _kernel_mmap(self, row: int, rank: int) -> None:
+        maps = self._kernel_maps
+        file = self._files[maps.file[row]]
+        name, start, pgoff = file.name, int(maps.start[row]), int(maps.pgoff[row])
+        end = start + int(maps.length[row])
+        self._kernel_maps_seen += 1
+        if name.startswith(_KERNEL_PREFIX):
+            dso, bias = self._kernel_number(file.build_id.hex()), 0
+            if start == end == 0:
+                end = _ADDRESSES - 1
+            if pgoff:
+                self.kernel_reference = (name[len(KERNEL_NAME) :], pgoff)
+        elif name.startswith(("/", "[")) and (start or (end == _ADDRESSES - 1 and _last_of_two_found(self._kernel_maps_seen))):
+            dso, bias = self._dso_table.id_of(name, DsoKind.MODULE, file.build_id.hex()), -start % _ADDRESSES
+        else:
+            return
+        self._builder.insert(_KERNEL_SPACE, Mapping(start, min(end, _ADDRESSES - 1), bias, dso), rank)
+        self._kernel_changes.append(rank)
+
+    def _kernel_number(self, build_id: str) -> int:
+        if self.kernel_dso < 0:
+            self.kernel_dso = self._dso_table.id_of(self._kernel_name, DsoKind.KERNEL, build_id)
+        return self.kernel_dso
+
+    def _ksymbol(self, row: int, rank: int) -> None:
+        record: Ksymbol = self._ksymbols[row][1]
+        self._kernel_changes.append(rank)
+        if record.flags & _KSYMBOL_UNREGISTER:
+            held = self._builder.holder(_KERNEL_SPACE, record.addr)
+            if held and held.dso != self.kernel_dso:
+                self._builder.remove(_KERNEL_SPACE, record.addr, rank)
+        elif self._builder.holder(_KERNEL_SPACE, record.addr) is None:
+            dso = self._dso_table.id_of(record.name, DsoKind.BPF)
+            mapping = Mapping(record.addr, record.addr + record.len, -record.addr % _ADDRESSES, dso)
+            self._builder.insert(_KERNEL_SPACE, mapping, rank)
+
+
+class _UserMaps:
+    """The mappings of processes.
+
+    is_memory: of each file whether it is none, but memory; mapped: of each mapping a number for what was mapped, a file or
+    the memory of one process, in order of appearance; first_rows: the mappings that are the first of their place or of their
+    process; dso_of_mapped: filled in by the replay.
+    """
+
+    def __init__(self, maps: MapColumns, files: list[MappedFile]) -> None:
+        self.maps = maps
+        self.is_memory = np.array([user_kind(file.name) is DsoKind.NONE or bool(file.flags & MAP_HUGETLB) for file in files], bool)
+        is_code = self.is_memory & np.array([file.executable for file in files], bool)
+        file = maps.file.astype(np.uint64) << np.uint64(33)
+        self.mapped, first_of_mapped = IdTable().ids_and_new(
+            np.where(is_code[maps.file], file | np.uint64(1) << _PID_WIDTH | maps.pid, file)
+        )
+        _, first_of_pid = IdTable().ids_and_new(maps.pid)
+        self.first_rows = distinct(np.concatenate([first_of_mapped, first_of_pid]))
+        self.dso_of_mapped: list[int] = []
+
+
+class _TaskRecords:
+    """The records of tasks, as lists. with_exits: with those that tell their ends."""
+
+    def __init__(self, tasks: TaskColumns, *, with_exits: bool) -> None:
+        kept = slice(None) if with_exits else tasks.type != RecordType.EXIT
+        self.rank: list[int] = tasks.rank[kept].tolist()
+        self.type: list[int] = tasks.type[kept].tolist()
+        self.misc: list[int] = tasks.misc[kept].tolist()
+        self.pid: list[int] = tasks.pid[kept].tolist()
+        self.tid: list[int] = tasks.tid[kept].tolist()
+        self.ppid: list[int] = tasks.ppid[kept].tolist()
+        self.ptid: list[int] = tasks.ptid[kept].tolist()
+        self.comm: list[int] = tasks.comm[kept].tolist()
+
+
+def _last_of_two_found(count: int) -> bool:
+    """Whether perf, looking for an address among `count` kernel maps, finds the last of them, not the last but one.
+
+    Where kptr_restrict hid addresses all maps are at 0, all empty but the kernel's and that of the module which was recorded
+    last: these two hold all addresses, and are sorted behind the others. What a binary search comes across first counts.
+    """
+    middle = count // 2
+    while middle < count - 2:
+        middle = (middle + 1 + count) // 2
+    return middle == count - 1

@@ -1,0 +1,212 @@
+"""perf diff, byte for byte; with an account of noise where it is asked for.
+
+What enters: Difference values. What leaves: lines. The layout is perf 6.12's:
+a table for each event of the baseline, a column of numbers for each recording.
+The columns of chances are ours.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from perfpy.analysis.report.proportions import LEVEL
+from perfpy.analysis.sortkeys.names import SortKey
+from perfpy.views.report.column_text import KeyColumnText, KeyWidths, TextOptions
+from perfpy.views.report.table_text import heading, row_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from perfpy.analysis.report.difference import Difference, DifferenceRow
+
+    # a row, and the number of a recording -> text
+    _Cell = Callable[[DifferenceRow, int], str]
+
+_TITLES: Final = {"delta": ("Delta", 7), "delta-abs": ("Delta Abs", 7), "ratio": ("Ratio", 14), "wdiff": ("Weighted diff", 14)}
+_PERIOD_WIDTH: Final = 14
+#: perf's buffer for a cell
+_FORMULA_WIDTH: Final = 70
+#: 0/0 as x86's C library prints it
+_NOT_A_NUMBER: Final = "-nan%"
+_LEAST_CHANCE: Final = 0.0001
+_CHANCE_WIDTH: Final = len("100.00% *")
+_LEGEND: Final = (
+    f"# Chance: that sampling alone shows such a change in any row. *: less than {100 * LEVEL:.0f}%",
+    "# (Fisher's exact test of the numbers of samples, corrected for the number of rows)",
+    "#",
+)
+
+
+@dataclass(frozen=True)
+class DifferenceOptions:
+    """How the text is set.
+
+    paths: of the recordings; list_paths: even where there are but two; periods,
+    formulas: columns of these; noise: a column of chances; hidden: keys that are the same in all rows.
+    """
+
+    paths: Sequence[str]
+    list_paths: bool = False
+    periods: bool = False
+    formulas: bool = False
+    noise: bool = False
+    separator: str | None = None
+    quiet: bool = False
+    hidden: tuple[str, ...] = ()
+
+
+def difference_lines(found: Iterable[Difference], options: DifferenceOptions) -> Iterator[str]:
+    """All lines, without line ends."""
+    for number, difference in enumerate(found):
+        if not options.quiet:
+            yield from ([""] if number else [])
+            yield from (f"# Event '{difference.event}'", "#")
+        if options.list_paths or (len(options.paths) > 2 and not options.quiet):
+            yield "# Data files:"
+            yield from (f"#  [{at}] {path} {'' if at else '(Baseline)'}" for at, path in enumerate(options.paths))
+            yield "#"
+        yield from _Table(difference, options).lines()
+
+
+class _NumberColumn:
+    """A column of numbers: one number for each row."""
+
+    def __init__(self, name: str, at: int, width: int, cell: _Cell) -> None:
+        self._name = name
+        self._at = at
+        self._cell = cell
+        self.width = max(width, len(name))
+
+    def header(self) -> str:
+        """The column's name, set to its width."""
+        return f"{self._name:>{self.width}}"
+
+    def cell(self, change: DifferenceRow, *, aligned: bool) -> str:
+        """A row's number; perf leaves a blank where there is none."""
+        text = self._cell(change, self._at)
+        return f"{text:>{self.width}}" if aligned else text or " "
+
+
+class _KeyColumn:
+    """A column of texts, each from the recording that has the row."""
+
+    def __init__(self, key: SortKey, difference: Difference, options: DifferenceOptions) -> None:
+        entries: list[list[int]] = [[] for _ in difference.histograms]
+        for change in difference.changes:
+            at, part = change.shown
+            entries[at].append(part.entry)
+        text = TextOptions(separator=options.separator)
+        known = [(at, histogram) for at, histogram in enumerate(difference.histograms) if histogram is not None]
+        self.width = max(KeyWidths(histogram, entries[at]).of(key) for at, histogram in known if entries[at] or not at)
+        self._columns = {at: KeyColumnText(key, histogram, text, self.width) for at, histogram in known}
+
+    def header(self) -> str:
+        """The column's name, set to its width."""
+        return self._columns[0].header()
+
+    def cell(self, change: DifferenceRow) -> str:
+        """A row's text."""
+        at, part = change.shown
+        return self._columns[at].cell(part.entry)
+
+
+class _Table:
+    """The table of one event."""
+
+    def __init__(self, difference: Difference, options: DifferenceOptions) -> None:
+        self._difference = difference
+        self._options = options
+        base = difference.histograms[0]
+        assert base is not None
+        noise = difference.noise if options.noise else []
+        self._chances = {change.names: chances for change, chances in zip(difference.changes, noise, strict=False)}
+        self._keys = [
+            _KeyColumn(key, difference, options)
+            for key in base.layout.fields
+            if isinstance(key, SortKey) and key.name not in options.hidden
+        ]
+        self._numbers = [_NumberColumn(self._named(name, at), at, width, cell) for name, at, width, cell in self._measures()]
+
+    def _named(self, name: str, at: int) -> str:
+        return f"{name}/{at}" if len(self._options.paths) > 2 else name
+
+    def _measures(self) -> Iterator[tuple[str, int, int, _Cell]]:
+        """Name, recording, least width and text of each column of numbers."""
+        options = self._options
+        yield "Baseline", 0, 0, self._baseline
+        if options.periods:
+            yield "Base period", 0, _PERIOD_WIDTH, _base_period
+        title, width = _TITLES[self._difference.compute.kind]
+        for at in self._difference.others:
+            yield title, at, width, self._value
+            if options.noise:
+                yield "Chance", at, _CHANCE_WIDTH, self._chance
+            if options.formulas:
+                yield "Formula", at, _FORMULA_WIDTH, self._formula
+            if options.periods:
+                yield "Period", at, _PERIOD_WIDTH, _period
+
+    def lines(self) -> Iterator[str]:
+        """Heading and rows."""
+        options = self._options
+        columns: list[_NumberColumn | _KeyColumn] = [*self._numbers, *self._keys]
+        if not options.quiet:
+            yield from _LEGEND if options.noise else ()
+            yield from heading(columns, options.separator)
+        widths = [column.width for column in columns[:-1]] + [0]
+        aligned = options.separator is None
+        for change in self._difference.changes:
+            cells = [column.cell(change, aligned=aligned) for column in self._numbers] + [column.cell(change) for column in self._keys]
+            yield row_line(cells, widths, options.separator)
+
+    def _baseline(self, change: DifferenceRow, _at: int) -> str:
+        if change.is_new:
+            return ""
+        return f"{self._difference.baseline(change):.2f}" + ("%" if self._options.separator is None else "")
+
+    def _value(self, change: DifferenceRow, at: int) -> str:
+        value, compute = self._difference.value(change, at), self._difference.compute
+        if value is None:
+            return ""
+        if compute.of_shares:
+            return _NOT_A_NUMBER if math.isnan(value) else f"{value:+.2f}%"
+        if change.is_new:
+            return "N/A"
+        if self._options.separator is None:
+            # below a wider title perf has these to the left, unlike all others
+            return f"{value:.6f}" if compute.kind == "ratio" else f"{value:14d}".ljust(len(self._named(_TITLES[compute.kind][0], at)))
+        if not value > 0 if compute.kind == "ratio" else value == 0:
+            return ""
+        return f"{value:14.6f}" if compute.kind == "ratio" else f"{value:14d}"
+
+    def _chance(self, change: DifferenceRow, at: int) -> str:
+        """A probability in percent, marked where it is small enough; nothing where the samples cannot tell."""
+        chance = self._chances[change.names][at - 1]
+        if chance >= 1:
+            return ""
+        text = f"<{100 * _LEAST_CHANCE:.2f}%" if chance < _LEAST_CHANCE else f"{100 * chance:.2f}%"
+        return text + (" *" if chance < LEVEL else "  ")
+
+    def _formula(self, change: DifferenceRow, at: int) -> str:
+        part, compute, totals = change.parts[at], self._difference.compute, self._difference.totals
+        if part is None:
+            return ""
+        new, old = part.period, change.base_period
+        if compute.of_shares:
+            text = f"({new} * 100 / {totals[at]}) - ({old} * 100 / {self._difference.base_total})"
+        elif compute.kind == "ratio":
+            text = f"{new} / {old}"
+        else:
+            text = f"({new} * {compute.weights[1]}) - ({old} * {compute.weights[0]})"
+        return text[: _FORMULA_WIDTH - 1]
+
+
+def _base_period(change: DifferenceRow, _at: int) -> str:
+    return str(change.base_period)
+
+
+def _period(change: DifferenceRow, at: int) -> str:
+    part = change.parts[at]
+    return str(part.period) if part else ""

@@ -1,0 +1,202 @@
+"""The events of a machine as text: perf list's lines, its names in one row, its JSON.
+
+What enters: Offer values (perfpy.events.inventory) and metrics. What leaves:
+text to an open file. The layout is perf 6.12's, byte for byte.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from typing import Final, Protocol, TextIO
+
+    from perfpy.events.event_files import MetricDefinition
+    from perfpy.events.inventory import Offer
+
+    class ListView(Protocol):
+        """Takes offers one after the other; `close` ends the text."""
+
+        def offer(self, offer: Offer) -> None:
+            """One event."""
+
+        def metrics(self, metrics: list[MetricDefinition], show: str = ...) -> None:
+            """The metrics of a selection."""
+
+        def close(self) -> None:
+            """The end."""
+
+
+_INDENT: Final = 8
+
+#: what to show of metrics: all, without the names of their groups, or nothing but those
+ALL: Final = "all"
+METRICS: Final = "metrics"
+GROUPS: Final = "groups"
+
+
+def wrap(text: str, width: int, start: int = _INDENT) -> str:
+    """Break a text at blanks and commas, as perf does: lines after the first are indented by `start`.
+
+    Blanks after a comma are lost, and a line may be longer than `width` by the comma at its end.
+    """
+    out, column, comma, newline, position = "", start, False, False, 0
+    while position < len(text):
+        end = position
+        while end < len(text) and text[end] not in " ,\t\n":
+            end += 1
+        word = text[position:end]
+        separator = "," if comma else " "
+        if (column + len(word) >= width and column > start) or newline:
+            out += ("," if comma else "") + "\n" + " " * start
+            column = start
+        piece = (separator if column > start else "") + word
+        out += piece
+        column += len(piece)
+        newline = text[end : end + 1] == "\n"
+        comma = text[end : end + 1] == ","
+        position = end + 1 if end < len(text) else end
+        while position < len(text) and text[position] in " \t\n":
+            position += 1
+    return out + ("," if comma else "")
+
+
+class TextList:
+    """perf list's own lines.
+
+    width: the columns to wrap at; descriptions, long_descriptions, encodings:
+    which of an offer's texts to show below its name.
+    """
+
+    def __init__(
+        self, file: TextIO, width: int = 78, *, descriptions: bool = True, long_descriptions: bool = False, encodings: bool = False
+    ) -> None:
+        self._file = file
+        self._width = width
+        self._descriptions = descriptions
+        self._long = long_descriptions
+        self._encodings = encodings
+        self._topic = ""
+
+    def offer(self, offer: Offer) -> None:
+        """One event."""
+        lines = []
+        if offer.topic != self._topic:
+            self._topic = offer.topic
+            if offer.topic:
+                lines.append(f"\n{offer.topic}:")
+        name = f"{offer.name} OR {offer.alias}" if offer.alias else offer.name
+        lines.append(f"  {name}" if offer.topic else f"  {name:<51}[{offer.kind}]")
+        if offer.description and self._descriptions:
+            unit = f"{'' if offer.description.endswith('.') else '.'} Unit: {offer.pmu}" if offer.pmu else ""
+            lines.append(self._bracketed(offer.description + unit))
+        if self._long and offer.long_description:
+            lines.append(self._bracketed(offer.long_description))
+        if self._encodings:
+            encoding = offer.encoding()
+            if encoding:
+                lines.append(" " * _INDENT + wrap(encoding, self._width))
+        self._file.write("\n".join(lines) + "\n")
+
+    def _bracketed(self, text: str) -> str:
+        return " " * (_INDENT - 1) + "[" + wrap(text, self._width) + "]"
+
+    def metrics(self, metrics: list[MetricDefinition], show: str = ALL) -> None:
+        """The metrics in the order of their groups, with or without the groups' names, or only those."""
+        groups: dict[str, list[MetricDefinition]] = {}
+        for metric in metrics:
+            for group in metric.groups or ("No_group",):
+                groups.setdefault(group, []).append(metric)
+        if groups:
+            self._file.write("\nMetrics:\n\n" if show == METRICS else "\nMetric Groups:\n" + ("\n" if show == GROUPS else ""))
+        for group in sorted(groups):
+            if show != METRICS:
+                self._file.write(f"{group}\n" if show == GROUPS else f"\n{group}:\n")
+            for metric in groups[group] if show != GROUPS else ():
+                self._metric(metric)
+
+    def _metric(self, metric: MetricDefinition) -> None:
+        lines = [f"  {metric.name}"]
+        if metric.description and self._descriptions:
+            lines.append(self._bracketed(metric.long_description if self._long else metric.description))
+        if self._encodings:
+            lines.append(self._bracketed(metric.expression))
+        self._file.write("\n".join(lines) + "\n")
+
+    def close(self) -> None:
+        """Nothing follows the last line."""
+
+
+class NameList:
+    """All names in one row, for a shell's completion (--raw-dump)."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def offer(self, offer: Offer) -> None:
+        """One event: the shorter of its names."""
+        self._file.write(f"{offer.alias or offer.name} ")
+
+    def metrics(self, metrics: list[MetricDefinition], show: str = ALL) -> None:
+        """The names of the groups and of the metrics."""
+        groups = sorted({group for metric in metrics for group in metric.groups})
+        names = [] if show == METRICS else groups
+        names += [] if show == GROUPS else [metric.name for metric in metrics]
+        self._file.writelines(f"{name} " for name in names)
+
+    def close(self) -> None:
+        """perf ends without a newline."""
+
+
+class JsonList:
+    """An array of objects with perf's keys in perf's order."""
+
+    def __init__(self, file: TextIO) -> None:
+        from json.encoder import encode_basestring  # for the quotes; the layout is perf's
+
+        self._file = file
+        self._quote = encode_basestring
+        self._first = True
+        file.write("[\n")
+
+    def offer(self, offer: Offer) -> None:
+        """One event."""
+        self._object(
+            (
+                ("Unit", offer.pmu),
+                ("Topic", offer.topic),
+                ("EventName", offer.name),
+                ("EventAlias", offer.alias),
+                ("ScaleUnit", offer.scale_unit),
+                ("EventType", offer.kind),
+                ("Deprecated", "1" if offer.deprecated else ""),
+                ("BriefDescription", offer.description),
+                ("PublicDescription", offer.long_description),
+                ("Encoding", offer.encoding()),
+            )
+        )
+
+    def metrics(self, metrics: list[MetricDefinition], show: str = ALL) -> None:
+        """One object a metric."""
+        for metric in metrics:
+            if show == GROUPS:
+                self._object((("MetricGroup", ";".join(metric.groups)),))
+                continue
+            self._object(
+                (
+                    ("MetricGroup", ";".join(metric.groups)),
+                    ("MetricName", metric.name),
+                    ("MetricExpr", metric.expression),
+                    ("MetricThreshold", metric.threshold),
+                    ("ScaleUnit", metric.unit),
+                    ("BriefDescription", metric.description),
+                )
+            )
+
+    def _object(self, pairs: tuple[tuple[str, str], ...]) -> None:
+        fields = ",\n".join(f'\t"{key}": {self._quote(value)}' for key, value in pairs if value)
+        self._file.write(("" if self._first else ",\n") + "{\n" + fields + "\n}")
+        self._first = False
+
+    def close(self) -> None:
+        """End the array."""
+        self._file.write("]\n" if self._first else "\n]\n")

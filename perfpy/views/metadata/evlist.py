@@ -1,0 +1,110 @@
+"""The events of a recording as `perf evlist` lists them.
+
+What enters: an open recording and what is to be shown. What leaves: lines of
+text, perf 6.12's byte for byte.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import TYPE_CHECKING
+
+from perfpy.abi.attr import EventAttr
+from perfpy.abi.flags import ATTR_SIZE_VER8, NATIVE_ENDIAN, PerfType
+from perfpy.abi.framing import HEADER
+from perfpy.perfdata.container.event_names import default_name
+from perfpy.views.metadata.attr import FileNames, attr_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfpy.perfdata.container.events import FileEvent
+    from perfpy.perfdata.reader import PerfData
+    from perfpy.recording import Recording
+    from perfpy.views.metadata.attr import EventNames
+
+
+def evlist_lines(
+    recording: Recording,
+    *,
+    verbose: bool = False,
+    frequency: bool = False,
+    groups: bool = False,
+    trace_fields: bool = False,
+    names: EventNames | None = None,
+) -> Iterator[str]:
+    """A line an event (or, with `groups`, a group), then perf's tips.
+
+    verbose: with all fields of the attr (-v); frequency: with the sampling
+    frequency or period (-F); trace_fields: with the fields of tracepoints.
+    """
+    data = recording.data
+    names = names or FileNames(data)
+    events = _as_perf_has_them(data)
+    for event in events:
+        if groups:
+            if event.leader == event.index:
+                yield _group(event, events)
+            continue
+        parts = []
+        if verbose:
+            parts += [f"{label}: {value}" for label, value in attr_fields(event.attr, names)]
+        elif frequency:
+            parts.append(f"{'sample_freq' if event.attr.freq else 'sample_period'}={event.attr.sample_freq}")
+        if trace_fields:
+            parts += _trace_fields(event, data)
+        yield event.name + _after_colon(parts)
+    if any(event.attr.type == PerfType.TRACEPOINT for event in events) and not trace_fields:
+        yield "# Tip: use 'perf evlist --trace-fields' to show fields for tracepoint events"
+    if any(event.leader != event.index for event in events) and not groups:
+        yield "# Tip: use 'perf evlist -g' to show group information"
+
+
+def _as_perf_has_them(data: PerfData) -> list[FileEvent]:
+    """The events; of a pipe without the names and groups that stand behind the attrs: perf stops reading before them."""
+    if not data.is_pipe:
+        return data.events
+    events = []
+    for event, record in zip(map(copy, data.events), data.attr_records, strict=True):
+        event.attr = _attr_in_memory(event.attr, record, data.endian)
+        event.name = default_name(event.attr)
+        event.leader = event.index
+        events.append(event)
+    return events
+
+
+def _attr_in_memory(attr: EventAttr, record: bytes, endian: str) -> EventAttr:
+    """An attr of a pipe as perf has it: whatever follows a short one in its record shows as the fields it lacks."""
+    if attr.size >= ATTR_SIZE_VER8:
+        return attr
+    from perfpy.views.records.swapped import swapped
+
+    record = record.ljust(8 + ATTR_SIZE_VER8, b"\0")
+    if endian != NATIVE_ENDIAN:
+        kind, misc, _ = HEADER[endian].unpack_from(record)
+        record = swapped(kind, misc, record)
+    seen = EventAttr.unpack(record[8 : 8 + ATTR_SIZE_VER8], NATIVE_ENDIAN)
+    seen.size = attr.size
+    return seen
+
+
+def _group(leader: FileEvent, events: list[FileEvent]) -> str:
+    members = [event.name for event in events if event.leader == leader.index]
+    listed = ",".join(members)
+    return f"{leader.group_name}{{{listed}}}" if len(members) > 1 else listed
+
+
+def _trace_fields(event: FileEvent, data: PerfData) -> list[str]:
+    if event.attr.type != PerfType.TRACEPOINT:
+        return ["(not a tracepoint)"]
+    try:
+        fields = data.tracing.formats[event.attr.config].fields if data.tracing else ()
+    except (KeyError, ValueError):
+        fields = ()
+    if not fields:
+        return ["(no trace field)"]
+    return ["trace_fields: " + ",".join(field.name for field in fields)]
+
+
+def _after_colon(parts: list[str]) -> str:
+    return ": " + ", ".join(parts) if parts else ""

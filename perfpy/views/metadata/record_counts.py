@@ -1,0 +1,95 @@
+"""`report --stats`: how many records of each type a recording has, and samples of each event.
+
+What enters: an open recording. What leaves: lines of text, perf 6.12's byte
+for byte.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from perfpy.abi.flags import RecordType, names_of
+from perfpy.perfdata.container.features import Feature
+from perfpy.perfdata.records.group_reads import carries_readings, delivered
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfpy.recording import Recording
+
+#: perf's names, where they are not the constants'
+_NAMES: Final = {
+    RecordType.HEADER_ATTR: "ATTR",
+    RecordType.HEADER_EVENT_TYPE: "EVENT_TYPE",
+    RecordType.HEADER_TRACING_DATA: "TRACING_DATA",
+    RecordType.HEADER_BUILD_ID: "BUILD_ID",
+    RecordType.HEADER_FEATURE: "FEATURE",
+    RecordType.COMPRESSED2: "COMPRESSED",
+}
+#: types that perf 6.12 does not have: shown only where there are some
+_NEW: Final = (RecordType.CALLCHAIN_DEFERRED, RecordType.COMPRESSED2)
+
+
+def record_count_lines(recording: Recording, entries: Counter[int] | None = None, *, skip_empty: bool = True) -> Iterator[str]:
+    """The lines of --stats: all records by type, then the samples of each event that has some.
+
+    entries: by event, how many entries a histogram got, for -D, which shows
+    these in place of the samples; skip_empty: leave out what there is none of.
+    """
+    counts = _by_name(recording, skip_empty=skip_empty)
+    total = sum(counts.values())
+    yield ""
+    yield "Aggregated stats:" + _auxtrace_note(recording)
+    yield _line("TOTAL", total)
+    for name, count in counts.items():
+        yield f"{_line(name, count)}  ({100 * count / total:4.1f}%)"
+    samples, lost = (_samples(recording), _lost_samples(recording)) if entries is None else (entries, Counter[int]())
+    for event in recording.events:
+        if samples[event.index] or lost[event.index] or not skip_empty:
+            yield f"{event.name} stats:"
+            if samples[event.index]:
+                yield _line("SAMPLE", samples[event.index])
+            if lost[event.index]:
+                yield _line("LOST_SAMPLES", lost[event.index])
+
+
+def _line(name: str, count: int) -> str:
+    return f"{name:>20} events: {count:10}"
+
+
+def _auxtrace_note(recording: Recording) -> str:
+    if Feature.AUXTRACE not in recording.data.feature_sections:
+        return ""
+    return " (excludes AUX area (e.g. instruction trace) decoded / synthesized events)"
+
+
+def _by_name(recording: Recording, *, skip_empty: bool) -> dict[str, int]:
+    """Counts in order of the types' numbers; types that perf does not have are left out."""
+    types = recording.data.survey.types
+    named: Counter[str] = Counter()
+    for kind, name in names_of(RecordType).items():
+        if types[kind] or not (skip_empty or kind in _NEW):
+            named[_NAMES.get(kind, name)] += types[kind]
+    return named
+
+
+def _samples(recording: Recording) -> Counter[int]:
+    """Delivered samples of each event: of those that carry counter readings one for each counter that moved."""
+    if not any(carries_readings(event) for event in recording.events):
+        return recording.data.survey.events
+    counts: Counter[int] = Counter()
+    for batch in delivered(recording.batches(["read", "period"]), recording.events):
+        counts.update(batch.event.tolist())
+    return counts
+
+
+def _lost_samples(recording: Recording) -> Counter[int]:
+    """Samples that the kernel says it lost, of each event."""
+    lost: Counter[int] = Counter()
+    index_of = {ident: event.index for event in recording.events for ident in event.ids}
+    for side in recording.side_band([RecordType.LOST_SAMPLES]):
+        sample_id = side.record.sample_id
+        ident = (sample_id.identifier or sample_id.id or 0) if sample_id else 0
+        lost[index_of.get(ident, 0)] += side.record.lost
+    return lost

@@ -1,0 +1,297 @@
+"""The lines of one event's samples: its fields, in perf's order, as pieces.
+
+What enters: the rows of a batch that are this event's. What leaves: a Flat of
+their text.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfpy.abi.columns import distinct
+from perfpy.abi.flags import BranchSample, HardwareId, PerfType, SampleType, SoftwareId
+from perfpy.untrusted.text import one_line, one_line_bytes
+from perfpy.views.script import field_text
+from perfpy.views.script.addresses import frames_of
+from perfpy.views.script.branch_text import BranchTexts
+from perfpy.views.script.fields import has_callchain
+from perfpy.views.script.frame_text import FrameStyle, FrameTexts, chain_texts, outermost_first, shortened
+from perfpy.views.script.pieces import Coded, Flat, Joiner, Piece
+from perfpy.views.script.time_text import time_piece
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from perfpy.abi.columns import Columns, Ragged
+    from perfpy.perfdata.container.events import FileEvent
+    from perfpy.perfdata.records.batches import Batch
+    from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.symbols.tasks.address_space import TaskTimeline
+    from perfpy.views.script.trace_text import TraceSource
+
+_FAULTS: Final = (SoftwareId.PAGE_FAULTS, SoftwareId.PAGE_FAULTS_MIN, SoftwareId.PAGE_FAULTS_MAJ)
+#: columns that a field needs besides those named like it
+_COLUMNS: Final = {
+    "comm": ("tid",), "trace": ("raw",), "sym": (), "event": (), "ip": ("ip", "pid", "cpumode", "callchain"),
+    "addr": ("addr", "pid", "cpumode"), "iregs": ("intr_regs", "intr_regs_abi"), "uregs": ("user_regs", "user_regs_abi"),
+    "brstack": ("branch_stack", "pid", "cpumode"), "brstacksym": ("branch_stack", "pid", "cpumode"),
+    "brstackoff": ("branch_stack", "pid", "cpumode"), "bpf-output": ("raw",), "tod": ("time",), "metric": ("period",),
+}  # fmt: skip
+
+
+def no_clock(_stamp: int) -> bytes:
+    """The tod field of a recording that does not say what time it was."""
+    return b"disabled "
+
+
+@dataclass(slots=True)
+class LineContext:
+    """What the lines of all events of a recording share."""
+
+    timeline: TaskTimeline
+    symbolizer: Symbolizer
+    arch: str = ""
+    kernel_start: int | None = 1 << 63  # None: addresses are the kernel's or not by the mode
+    name_width: int = 0
+    ns: bool = False
+    latency: bool = False
+    use_callchain: bool = True
+    max_stack: int = 127
+    callers_first: bool = False
+    kernel_path: bool = False
+    flags: bool = False
+    cgroups: dict[int, str] = field(default_factory=dict)
+    clock: Callable[[int], bytes] = no_clock  # time of day of a time stamp
+    stop_at: frozenset[str] = frozenset()  # symbols behind which a callchain is not shown
+
+
+def columns_of(event: FileEvent, fields: set[str], *, filtered: bool) -> set[str]:
+    """The sample columns that a set of -F fields needs; filtered: samples are chosen by task or symbol too."""
+    needed = {"misc"} & fields
+    if "ip" in fields and event.attr.branch_sample_type & BranchSample.CALL_STACK:
+        needed.add("branch_stack")
+    for name in fields:
+        needed.update(_COLUMNS.get(name, (name,)))
+    if filtered:
+        needed.update(("pid", "tid", "cpu", "ip", "cpumode", "time"))
+    return needed
+
+
+def names_data_address(event: FileEvent) -> bool:
+    """Whether the addr field of its samples is an address worth a name."""
+    return (event.attr.type == PerfType.SOFTWARE and event.attr.config in _FAULTS) or is_branch_trace(event)
+
+
+def is_branch_trace(event: FileEvent) -> bool:
+    """Whether it is a branch trace: branches counted one by one."""
+    attr = event.attr
+    return attr.type == PerfType.HARDWARE and bool(attr.config & HardwareId.BRANCH_INSTRUCTIONS) and attr.sample_period == 1
+
+
+class EventLines:
+    """Makes the lines of one event."""
+
+    def __init__(self, event: FileEvent, fields: set[str], chosen: bool, context: LineContext, trace: TraceSource | None) -> None:
+        """chosen: the user chose the fields; trace: the tracepoints' print formats."""
+        self._event = event
+        self._fields = fields
+        self._chosen = chosen
+        self._context = context
+        self._trace = trace
+        self._joiner = Joiner()
+        self._with_chain = has_callchain(event) and context.use_callchain
+        comm_form = field_text.comm_form(narrow="ip" in fields and self._with_chain, latency=context.latency)
+        self._tasks = field_text.TaskTexts(fields, context.timeline.comms, comm_form)
+        self._numbers = field_text.number_texts(fields, field_text.cpu_form(latency=context.latency))
+        self._name = b"%s: " % one_line_bytes(event.name.encode("utf-8", "surrogateescape").rjust(context.name_width))
+        style = FrameStyle.of(fields, kernel_path=context.kernel_path)
+        self._flat_frames = FrameTexts(context.symbolizer, style, b" ")
+        self._chain_frames = FrameTexts(context.symbolizer, style, b"\t", b"\n")
+        plain_address = FrameStyle(16, symbol=False, offset=False, dso=False)
+        self._data_frames = FrameTexts(context.symbolizer, style if names_data_address(event) else plain_address)
+        self._data_sources = field_text.DataSourceTexts()
+        self._branches = BranchTexts(event, context.symbolizer, fields, context.kernel_start, kernel_path=context.kernel_path)
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing is printed for the event."""
+        return not self._fields
+
+    def flat(self, batch: Batch, shown_times: NDArray[np.uint64]) -> Flat:
+        """The text of the rows of a batch, all of this event. shown_times: what stands in the time field."""
+        rows = len(batch)
+        pieces = [*self._start(batch, shown_times), self._number("period", batch)]
+        if "event" in self._fields:
+            pieces.append(self._name)
+        if self._context.flags:
+            pieces.append(b" " * 24)
+        if is_branch_trace(self._event):
+            pieces += self._branch_trace(batch)
+        else:
+            pieces += self._rest(batch)
+        if "metric" in batch.columns:
+            pieces.append(self._metrics(batch, shown_times))
+        pieces.append(b"\n")
+        return self._joiner.join(pieces, rows)
+
+    def _metrics(self, batch: Batch, shown_times: NDArray[np.uint64]) -> Piece:
+        """Lines below a sample: each begins as the sample's own."""
+        starts = Joiner().join([b"\n", *self._start(batch, shown_times), b"\tmetric: "], len(batch)).lines()
+        return [b"".join(start + text for text in texts) for start, texts in zip(starts, batch.columns["metric"].tolist(), strict=True)]
+
+    def _start(self, batch: Batch, shown_times: NDArray[np.uint64]) -> list[Piece]:
+        """Task, cpu, misc and time: what side-band lines begin with too."""
+        fields = self._fields
+        pid, tid = self._column(batch, "pid"), self._column(batch, "tid")
+        comm = self._context.timeline.comm_ids(tid, batch.key) if "comm" in fields else np.zeros(len(batch), np.int32)
+        pieces = [self._tasks.piece(comm, pid, tid), self._number("cpu", batch), self._number("misc", batch)]
+        if "tod" in fields:
+            pieces.append(list(map(self._context.clock, self._column(batch, "time").tolist())))
+        if "time" in fields:
+            pieces.append(time_piece(shown_times, ns=self._context.ns))
+        return pieces
+
+    def _column(self, batch: Batch, name: str) -> NDArray[Any]:
+        return field_text.column(batch, self._event, name)
+
+    def _number(self, name: str, batch: Batch) -> Piece:
+        texts = self._numbers.get(name)
+        return b"" if texts is None else texts.piece(self._column(batch, name))
+
+    def _rest(self, batch: Batch) -> list[Piece]:
+        """Everything behind the event's name."""
+        columns, fields = batch.columns, self._fields
+        pieces: list[Piece] = []
+        if "trace" in fields and self._trace is not None:
+            pieces.append(self._traced(columns, self._trace))
+        if "addr" in fields:
+            pieces.append(self._address(batch))
+        if "data_src" in fields:
+            pieces.append(self._data_sources.piece(self._column(batch, "data_src")))
+        pieces += [self._number(name, batch) for name in ("weight", "ins_lat", "retire_lat")]
+        if "cgroup" in fields:
+            pieces.append([b" " + self._cgroup(ident) for ident in self._column(batch, "cgroup").tolist()])
+        if "ip" in fields:
+            pieces += self._instruction(batch)
+        pieces += self._registers(batch)
+        pieces.append(self._branches.piece(batch))
+        if "bpf-output" in fields and self._is_bpf_output:
+            pieces.append([field_text.bpf_output_text(raw) for raw in _raw_bytes(columns)])
+        pieces += [self._number(name, batch) for name in ("phys_addr", "data_page_size", "code_page_size")]
+        return pieces
+
+    def _branch_trace(self, batch: Batch) -> list[Piece]:
+        pieces: list[Piece] = self._instruction(batch) if "ip" in self._fields else []
+        if "addr" in self._fields or (self._event.attr.sample_type & SampleType.ADDR and not self._chosen):
+            pieces += [b" => ", self._address(batch)]
+        return pieces
+
+    @property
+    def _is_bpf_output(self) -> bool:
+        return self._event.attr.type == PerfType.SOFTWARE and self._event.attr.config == SoftwareId.BPF_OUTPUT
+
+    def _cgroup(self, ident: int) -> bytes:
+        return one_line(self._context.cgroups.get(ident, "unknown")).encode("utf-8", "surrogateescape")
+
+    def _address(self, batch: Batch) -> Piece:
+        addresses = self._column(batch, "addr")
+        pid, context = self._column(batch, "pid"), self._context
+        ids = frames_of(context.symbolizer, pid, addresses, batch.key, batch.columns["cpumode"], context.kernel_start)
+        return Coded(ids, self._data_frames.update())
+
+    def _instruction(self, batch: Batch) -> list[Piece]:
+        """The ip on the same line, or the callchain below it."""
+        columns = batch.columns
+        pid = self._column(batch, "pid")
+        symbolizer = self._context.symbolizer
+        if not (self._with_chain and "callchain" in columns):
+            ids = symbolizer.frame_ids(pid, self._column(batch, "ip"), batch.key, columns["cpumode"])
+            return [Coded(ids, self._flat_frames.update())]
+        from perfpy.analysis.samples.callchains import frames_of
+        from perfpy.analysis.samples.lbr_callchains import has_callstacks, with_callstacks
+
+        chains = columns["callchain"]
+        if has_callstacks(self._event.attr) and "branch_stack" in columns:
+            chains = with_callstacks(chains, columns["branch_stack"])
+        frames, counts = frames_of(chains, pid, batch.key, symbolizer)
+        if self._context.callers_first:
+            frames = outermost_first(frames, counts)
+        frames, counts = shortened(frames, counts, self._context.max_stack)
+        lines = self._chain_frames.update()
+        if self._context.stop_at:
+            frames, counts = self._stopped(frames, counts)
+        return [b"\n", chain_texts(frames, counts, lines)]
+
+    def _stopped(self, frames: NDArray[np.int32], counts: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """--stop-bt: the chains up to the first frame with one of the symbols."""
+        symbolizer = self._context.symbolizer
+        stops = np.array([symbolizer.symbols.name(i) in self._context.stop_at for i in range(len(symbolizer.symbols))] + [False])
+        is_stop = stops[symbolizer.frames.symbol[frames]]
+        starts = np.cumsum(counts) - counts
+        before = np.concatenate([[0], np.cumsum(is_stop)])
+        kept = before[:-1] - np.repeat(before[starts], counts) == 0
+        totals = np.concatenate([[0], np.cumsum(kept)])
+        return frames[kept], totals[starts + counts] - totals[starts]
+
+    def _registers(self, batch: Batch) -> list[Piece]:
+        pieces: list[Piece] = []
+        for name, column, mask in (
+            ("iregs", "intr_regs", self._event.attr.sample_regs_intr),
+            ("uregs", "user_regs", self._event.attr.sample_regs_user),
+        ):
+            if name in self._fields and column in batch.columns:
+                abis = self._column(batch, column + "_abi")
+                pieces.append(field_text.register_texts(abis, batch.columns[column], mask, self._context.arch))
+        return pieces
+
+    def _traced(self, columns: Columns, trace: TraceSource) -> Piece:
+        """The trace field: by the type that the raw data begin with, which is nearly always the event's own."""
+        raw = columns["raw"]
+        starts, sizes = raw.offsets[:-1], np.diff(raw.offsets)
+        texts: list[bytes] = [b"[UNKNOWN EVENT]"] * len(starts)
+        types = _leading_types(raw, sizes, trace.endian, self._event.attr.config & 0xFFFF)
+        for kind in distinct(types).tolist():
+            printer = trace.printer(kind)
+            if printer is None:
+                continue
+            rows = np.flatnonzero(types == kind)
+            plain = printer.texts(raw.values, starts[rows], sizes[rows])
+            made = [text.encode("latin-1") for text in (plain if printer.breaks_lines else _single_lines(plain))]
+            if len(rows) == len(texts):
+                texts = made
+            else:
+                for row, text in zip(rows.tolist(), made, strict=True):
+                    texts[row] = text
+        return [text if size else b"" for text, size in zip(texts, sizes.tolist(), strict=True)] if not sizes.all() else texts
+
+
+def _single_lines(texts: list[str]) -> list[str]:
+    """Texts without line breaks but the last of each, with which some formats end."""
+    joined = "".join(texts)
+    if "\n" not in joined and "\r" not in joined:
+        return texts
+    return [one_line(text.removesuffix("\n")) + "\n" * text.endswith("\n") for text in texts]
+
+
+def _leading_types(raw: Ragged, sizes: NDArray[np.int64], endian: str, own: int) -> NDArray[np.int64]:
+    """common_type of each raw datum; `own` where there are too few bytes."""
+    values, starts = raw.values, raw.offsets[:-1]
+    if len(values) < 2:
+        return np.full(len(sizes), own, np.int64)
+    whole = sizes >= 2
+    at = np.where(whole, starts, 0)
+    low, high = (at, at + 1) if endian == "<" else (at + 1, at)
+    return np.where(whole, values[low].astype(np.int64) | values[high].astype(np.int64) << 8, own)
+
+
+def _raw_bytes(columns: Any) -> list[bytes]:
+    raw = columns["raw"]
+    data = raw.values.tobytes()
+    bounds = raw.offsets.tolist()
+    return [data[begin:end] for begin, end in itertools.pairwise(bounds)]

@@ -1,0 +1,148 @@
+"""Addresses with their symbols and files, as `perf script` prints them, and whole callchains.
+
+What enters: frame ids of a Symbolizer. What leaves: bytes a frame, made once a
+distinct frame, or the lines of a callchain, made once a distinct chain of a
+batch.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfpy.symbols.dso import UNKNOWN_NAME, Dso, DsoKind
+from perfpy.untrusted.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from numpy.typing import NDArray
+
+    from perfpy.symbols.symbolizer import Symbolizer
+
+_NO_NAME: Final = b"[unknown]"
+
+
+@dataclass(frozen=True, slots=True)
+class FrameStyle:
+    """What of a frame is printed.
+
+    address_width: digits of the address (None: no address); kernel_path: the
+    path of the kernel's symbols in place of [kernel.kallsyms].
+    """
+
+    address_width: int | None = 16
+    symbol: bool = True
+    offset: bool = True
+    dso: bool = True
+    dso_offset: bool = False
+    kernel_path: bool = False
+
+    @classmethod
+    def of(cls, fields: Collection[str], *, kernel_path: bool = False, address_width: int | None = 16) -> FrameStyle:
+        """The style of a set of -F fields."""
+        return cls(address_width, "sym" in fields, "symoff" in fields, "dso" in fields, "dsoff" in fields, kernel_path)
+
+
+class FrameTexts:
+    """The texts of all frames in one style: " ADDRESS SYMBOL+OFFSET (DSO)"; grows with the symbolizer's table."""
+
+    def __init__(self, symbolizer: Symbolizer, style: FrameStyle, before: bytes = b"", after: bytes = b"") -> None:
+        self._symbolizer = symbolizer
+        self._style = style
+        self._before = before
+        self._after = after
+        self._symbol_names: list[bytes] = []
+        self.texts: list[bytes] = []
+
+    def update(self) -> list[bytes]:
+        """The text of every frame known so far, by frame id."""
+        frames = self._symbolizer.resolve()
+        done = len(self.texts)
+        if done < len(frames):
+            self.texts.extend(self._made(done))
+        return self.texts
+
+    def _made(self, done: int) -> list[bytes]:
+        frames, style = self._symbolizer.frames, self._style
+        count = len(frames) - done
+        parts: list[list[bytes]] = []
+        if style.address_width is not None:
+            form = self._before + b"%%%dx" % style.address_width
+            parts.append([form % ip for ip in frames.ip[done:].tolist()])
+        else:
+            parts.append([self._before] * count)
+        if style.symbol:
+            parts.append(self._symbols(done))
+        if style.dso:
+            parts.append(self._dsos(done))
+        parts.append([self._after] * count)
+        return list(map(b"".join, zip(*parts, strict=True)))
+
+    def _symbols(self, done: int) -> list[bytes]:
+        frames, symbols = self._symbolizer.frames, self._symbolizer.symbols
+        for number in range(len(self._symbol_names), len(symbols)):
+            self._symbol_names.append(_encoded(symbols.name(number)))
+        names = self._symbol_names
+        pairs = zip(frames.symbol[done:].tolist(), frames.symbol_offset[done:].tolist(), strict=True)
+        blank = b" " if self._style.address_width is not None else b""
+        if not self._style.offset:
+            return [blank + (names[symbol] if symbol >= 0 else _NO_NAME) for symbol, _ in pairs]
+        return [blank + (b"%s+0x%x" % (names[symbol], offset) if symbol >= 0 else _NO_NAME) for symbol, offset in pairs]
+
+    def _dsos(self, done: int) -> list[bytes]:
+        frames, dsos = self._symbolizer.frames, self._symbolizer.dsos
+        names = [b" (" + _encoded(dso.long_name if self._style.kernel_path else _plain_name(dso)) for dso in dsos]
+        names.append(b" (" + UNKNOWN_NAME.encode())  # for -1
+        if not self._style.dso_offset:
+            return [names[dso] + b")" for dso in frames.dso[done:].tolist()]
+        # of the kernel only while it has no symbols
+        named = set(frames.dso[frames.symbol >= 0].tolist())
+        plain = [dso.kernel and number in named for number, dso in enumerate(dsos)] + [True]
+        pairs = zip(frames.dso[done:].tolist(), frames.address[done:].tolist(), strict=True)
+        return [names[dso] + (b")" if plain[dso] else b"+0x%x)" % address) for dso, address in pairs]
+
+
+def _plain_name(dso: Dso) -> str:
+    """The name of a file as it was mapped; of a kernel module [its name], but for those that the file lists with build-ids."""
+    return dso.short_name if dso.kind is DsoKind.MODULE and not dso.listed else dso.name
+
+
+def _encoded(name: str) -> bytes:
+    return one_line(name).encode("utf-8", "surrogateescape")
+
+
+def chain_texts(frames: NDArray[np.int32], counts: NDArray[np.int64], lines: list[bytes]) -> list[bytes]:
+    """The lines of each callchain, one text a sample.
+
+    frames: frame ids, one chain after the other; counts: how many each has;
+    lines: the line of each frame by id.
+    """
+    # loaded here: the view layer may use analysis, and only callchains need it
+    from perfpy.analysis.samples.callchains import ChainTable
+
+    table = ChainTable()
+    chains = table.add(frames, counts)
+    ids, offsets = table.chains()
+    each = list(map(lines.__getitem__, ids.tolist()))
+    bounds = offsets.tolist()
+    texts = [b"".join(each[begin:end]) for begin, end in itertools.pairwise(bounds)]
+    return list(map(texts.__getitem__, chains.tolist()))
+
+
+def outermost_first(frames: NDArray[np.int32], counts: NDArray[np.int64]) -> NDArray[np.int32]:
+    """The frames of every chain the other way round."""
+    ends = np.cumsum(counts)
+    return frames[np.repeat(2 * ends - counts - 1, counts) - np.arange(len(frames))]
+
+
+def shortened(frames: NDArray[np.int32], counts: NDArray[np.int64], most: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """The chains with no more than `most` frames each, the first ones."""
+    if not len(counts) or int(counts.max()) <= most:
+        return frames, counts
+    starts = np.cumsum(counts) - counts
+    position = np.arange(len(frames)) - np.repeat(starts, counts)
+    return frames[position < most], np.minimum(counts, most)

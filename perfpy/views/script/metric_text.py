@@ -1,0 +1,55 @@
+"""The metric field: what perf stat would say of the counts of each sample of a group.
+
+What enters: batches with a row a reading (perfdata.group_reads). What leaves:
+for each row the metrics to be shown below it: with the last reading of a
+sample those of the whole group, with the others none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfpy.counts.aggregation import EVERYWHERE, CountedEvent, CountRow
+from perfpy.counts.ratios import Neighbours, ratios
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from perfpy.perfdata.container.events import FileEvent
+    from perfpy.perfdata.records.batches import Batch
+
+
+def with_metrics(batches: Iterable[Batch], events: Sequence[FileEvent]) -> Iterator[Batch]:
+    """The batches with a column "metric": a list of texts a row."""
+    counted = [CountedEvent(event.name, event.attr, unit=event.unit, scale=event.scale or 1.0) for event in events]
+    for event, owner in zip(events, counted, strict=True):
+        owner.leader = counted[event.leader]
+        owner.leader.group_size += owner.leader is not owner
+    for batch in batches:
+        columns = batch.columns
+        column = np.empty(len(batch), object)
+        column[:] = [[] for _ in range(len(batch))]
+        for first, last in _samples(batch, events):
+            rows = [CountRow(counted[batch.event[at]], EVERYWHERE, int(columns["period"][at]), 1, 1, 1) for at in range(first, last)]
+            column[last - 1] = list(_texts(rows))
+        columns["metric"] = column
+        yield batch
+
+
+def _samples(batch: Batch, events: Sequence[FileEvent]) -> Iterator[tuple[int, int]]:
+    """The rows of each sample that has several readings of one group."""
+    leaders = np.array([event.leader for event in events])[batch.event]
+    begins = np.flatnonzero((np.diff(batch.offset, prepend=-1) != 0) | (np.diff(leaders, prepend=-1) != 0))
+    for first, last in zip(begins.tolist(), [*begins[1:].tolist(), len(batch)], strict=True):
+        if last - first > 1:
+            yield first, last
+
+
+def _texts(rows: list[CountRow]) -> Iterator[bytes]:
+    near = Neighbours(rows, 0.0)
+    for row in rows:
+        for ratio in ratios(row, near):
+            if ratio.value is not None:
+                yield f"{ratio.format % ratio.value} {ratio.unit}".encode()

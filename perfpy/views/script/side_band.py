@@ -1,0 +1,219 @@
+"""Side-band records as lines among the samples: `perf script --show-task-events` and its kin.
+
+What enters: side-band records in order of delivery. What leaves: for each
+record to be shown its key, its place in the file and its line. The line begins
+like that of a sample of the event that the record belongs to.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from perfpy.abi import records
+from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
+from perfpy.abi.sample_id import SampleId
+from perfpy.abi.user_records import AuxtraceError, FinishedRound
+from perfpy.views.records.record_text import KernelNamer, alternate, record_text, signed
+from perfpy.views.records.swapped import as_perf_reads
+from perfpy.views.script.field_text import comm_form, cpu_form, misc_text, task_text
+from perfpy.views.script.fields import OutputFields, has_callchain, kind_of
+from perfpy.views.script.stat_rounds import StatRounds
+from perfpy.views.script.time_text import time_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from perfpy.perfdata.container.events import FileEvent
+    from perfpy.perfdata.records.side_band import SideRecord
+
+#: what each --show option shows
+SHOWN: Final = {
+    "task": (RecordType.COMM, RecordType.FORK, RecordType.EXIT),
+    "mmap": (RecordType.MMAP, RecordType.MMAP2),
+    "switch": (RecordType.SWITCH, RecordType.SWITCH_CPU_WIDE),
+    "namespace": (RecordType.NAMESPACES,),
+    "cgroup": (RecordType.CGROUP,),
+    "lost": (RecordType.LOST,),
+    "bpf": (RecordType.KSYMBOL, RecordType.BPF_EVENT),
+    "text-poke": (RecordType.KSYMBOL, RecordType.TEXT_POKE),
+    "round": (RecordType.FINISHED_ROUND,),
+}
+_ROUND_LINE: Final = b"PERF_RECORD_FINISHED_ROUND\n"
+_ERROR_NAMES: Final = {1: "instruction trace"}  # by type
+_NEVER: Final = 0xFFFFFFFFFFFFFFFF
+_WITHOUT_EVENTS: Final = {"comm", "tid", "cpu", "time"}
+#: records that name the task themselves; all others are about the task of their sample_id
+_OWN_TASK: Final = (records.Comm, records.Fork, records.Exit, records.Mmap, records.Mmap2, records.Namespaces)
+
+
+class SideLine(NamedTuple):
+    """A line before the samples that are delivered after it.
+
+    key, offset, kind: of the record, which is of type `kind`; time: its time
+    stamp, for times relative to others; start and rest: its text before and
+    behind the time field, which is left out here.
+    """
+
+    key: int
+    offset: int
+    kind: int
+    time: int
+    start: bytes
+    rest: bytes
+    has_time: bool
+
+
+class _Who(NamedTuple):
+    pid: int
+    tid: int
+    cpu: int
+    time: int
+
+
+class TaskNames:
+    """Which thread has which command, record by record."""
+
+    def __init__(self) -> None:
+        self._comms = {0: "swapper"}
+        self._named = {0}
+
+    def name(self, tid: int) -> str:
+        """The command of a thread; ":TID" while nothing named it; ":-1" for no thread."""
+        return self._comms.get(tid, f":{tid}")
+
+    def apply(self, record: Any) -> None:
+        """What a record changes."""
+        if isinstance(record, records.Comm):
+            self._comms[signed(record.tid)] = record.comm
+        elif isinstance(record, records.Fork):
+            parent = self._comms.get(signed(record.ptid))
+            if parent is None:
+                self._comms.pop(signed(record.tid), None)
+            else:
+                self._comms[signed(record.tid)] = parent
+        elif isinstance(record, records.Exit):
+            self._comms.pop(signed(record.tid), None)
+
+
+class SideBandLines:
+    """Makes the lines of the records to be shown."""
+
+    def __init__(
+        self,
+        events: Sequence[FileEvent],
+        fields: OutputFields,
+        shown: frozenset[int],
+        *,
+        use_callchain: bool,
+        clock: Callable[[int], bytes],
+        name_kernel: KernelNamer | None = None,
+        cpus: frozenset[int] | None = None,
+        endian: str = "<",
+        latency: bool = False,
+    ) -> None:
+        """shown: record types; clock: the time of day of a time stamp; cpus: only records of these (None: all); endian: of the file.
+
+        latency: in the form of -L.
+        """
+        self._events = events
+        self._fields = fields
+        self._shown = shown
+        self._use_callchain = use_callchain
+        self._name_kernel = name_kernel
+        self._clock = clock
+        self._cpus = cpus
+        self._latency = latency
+        self._is_foreign = endian != NATIVE_ENDIAN
+        self._event_of = {ident: event for event in events for ident in event.ids}
+
+    def lines(self, side_band: Iterable[SideRecord]) -> Iterator[SideLine]:
+        """The lines, in order of delivery."""
+        names = TaskNames()
+        rounds = StatRounds(self._events)
+        for side in side_band:
+            record = side.record
+            counts = rounds.lines(record)
+            if counts:
+                yield SideLine(side.key, side.offset, RecordType.STAT_ROUND, 0, b"", counts.encode("utf-8", "surrogateescape"), False)
+            if isinstance(record, AuxtraceError):
+                text = _trace_error(record).encode("utf-8", "surrogateescape")
+                yield SideLine(side.key, side.offset, RecordType.AUXTRACE_ERROR, 0, b"", text, False)
+            if isinstance(record, FinishedRound):
+                yield SideLine(side.key, side.offset, RecordType.FINISHED_ROUND, 0, b"", _ROUND_LINE, False)
+                continue
+            is_exit = isinstance(record, records.Exit)
+            if not is_exit:
+                names.apply(record)
+            if self._is_shown(record):
+                line = self._line(side, names)
+                if line is not None:
+                    yield line
+            if is_exit:
+                names.apply(record)
+
+    def _is_shown(self, record: Any) -> bool:
+        return type(record).__module__ == records.__name__ and records.type_of(record) in self._shown
+
+    def _line(self, side: SideRecord, names: TaskNames) -> SideLine | None:
+        record = as_perf_reads(side.record) if self._is_foreign else side.record
+        kind = records.type_of(record)
+        event = self._event(record)
+        who = _who(record, event)
+        if self._cpus is not None and who.cpu != -1 and who.cpu not in self._cpus:
+            return None
+        text = record_text(record, self._name_kernel).encode("utf-8", "surrogateescape")
+        if event is None and self._events:
+            return SideLine(side.key, side.offset, kind, who.time, b"", text, False)
+        fields = _WITHOUT_EVENTS if event is None else self._fields.sets[kind_of(event)].fields
+        tid = signed(record.tid) if isinstance(record, _OWN_TASK) else who.tid
+        narrow = event is not None and "ip" in fields and has_callchain(event) and self._use_callchain
+        form = comm_form(narrow=narrow, latency=self._latency)
+        start = task_text(names.name(tid).encode("utf-8", "surrogateescape"), who.pid, who.tid, fields, form)
+        if "cpu" in fields:
+            start += cpu_form(latency=self._latency) % who.cpu
+        if "misc" in fields:
+            start += misc_text(record.misc, kind)
+        if "tod" in fields:
+            start += self._clock(who.time)
+        return SideLine(side.key, side.offset, kind, who.time, start, text, "time" in fields)
+
+    def _event(self, record: Any) -> FileEvent | None:
+        """The event that a record belongs to; None when its id is nobody's."""
+        first = self._events[0] if self._events else None
+        sample_id = record.sample_id
+        if first is None or len(self._events) == 1 or sample_id is None:
+            return first
+        ident = sample_id.identifier if sample_id.identifier is not None else sample_id.id
+        if not ident:
+            return first
+        return self._event_of.get(ident) or (None if first.attr.sample_id_all else first)
+
+
+def _who(record: Any, event: FileEvent | None) -> _Who:
+    """Task, cpu and time of a record: of its sample_id; without one, what the record itself says."""
+    if event is None or not event.attr.sample_id_all:
+        time = record.time if isinstance(record, (records.Fork, records.Exit)) else 0
+        if isinstance(record, _OWN_TASK):
+            return _Who(signed(record.pid), signed(record.tid), 0, time)
+        return _Who(-1, -1, 0, time)
+    given = record.sample_id or SampleId()
+    return _Who(
+        -1 if given.pid is None else signed(given.pid),
+        -1 if given.tid is None else signed(given.tid),
+        -1 if given.cpu is None else signed(given.cpu),
+        _NEVER if given.time is None else given.time,
+    )
+
+
+def _trace_error(record: AuxtraceError) -> str:
+    """What the decoder of a hardware trace could not decode (noted by perf inject)."""
+    time = f"{record.time // 10**9}.{record.time % 10**9:09d}" if record.fmt and record.time else "0"
+    guest = f" machine_pid {record.machine_pid} vcpu {record.vcpu}" if record.fmt >= 2 and record.machine_pid else ""
+    task = f"cpu {signed(record.cpu)} pid {signed(record.pid)} tid {signed(record.tid)}"
+    name = _ERROR_NAMES.get(record.type, "unknown AUX")
+    return f" {name} error type {record.type} time {time}{guest} {task} ip {alternate(record.ip)} code {record.code}: {record.msg}\n"
+
+
+def whole(line: SideLine, shown_time: int, *, ns: bool) -> bytes:
+    """A line with its time field, if it has one."""
+    return line.start + (time_text(shown_time, ns=ns) if line.has_time else b"") + line.rest

@@ -1,0 +1,65 @@
+"""The counts of `perf stat record` as `perf script` prints them: every round's counts.
+
+What enters: perf's own records THREAD_MAP, CPU_MAP, STAT and STAT_ROUND, in
+order of delivery. What leaves: for a STAT_ROUND its lines.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from perfpy.abi import user_records
+from perfpy.untrusted.text import one_line
+from perfpy.views.records.record_text import signed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from perfpy.perfdata.container.events import FileEvent
+
+_HEAD = f"{'CPU':>3} {'THREAD':>8} {'VAL':>15} {'ENA':>15} {'RUN':>15} {'TIME':>15} EVENT\n"
+
+
+class StatRounds:
+    """Follows the counts of a file."""
+
+    def __init__(self, events: Sequence[FileEvent]) -> None:
+        self._events = events
+        self._event_of = {ident: event.index for event in events for ident in event.ids}
+        self._threads: tuple[int, ...] = ()
+        self._cpus: tuple[int, ...] = ()
+        self._counts: dict[tuple[int, int, int], user_records.Stat] = {}  # by event, cpu, number of the thread
+        self._before: dict[tuple[int, int, int], user_records.Stat] = {}  # those of the round before
+        self._is_first = True
+
+    def lines(self, record: Any) -> str:
+        """The lines that a record brings: those of a STAT_ROUND, none of all others."""
+        if isinstance(record, user_records.ThreadMap):
+            self._threads = tuple(signed(pid & 0xFFFFFFFF) for pid, _ in record.threads)
+        elif isinstance(record, user_records.CpuMap):
+            self._cpus = record.cpus
+        elif isinstance(record, user_records.Stat) and record.id in self._event_of:
+            self._counts[self._event_of[record.id], signed(record.cpu), record.thread] = record
+        elif isinstance(record, user_records.StatRound):
+            text = "".join(self._round(record.time))
+            self._before = dict(self._counts)
+            return text
+        return ""
+
+    def _round(self, time: int) -> Iterator[str]:
+        if self._is_first:
+            self._is_first = False
+            yield _HEAD
+        for event in self._events:
+            for number, thread in enumerate(self._threads):
+                for at, cpu in enumerate(event.cpus or self._cpus):
+                    # a count is found by the CPU itself; where CPUs do not count, by its place
+                    value, enabled, running = self._since((event.index, cpu, number)) or self._since((event.index, at, number)) or (0, 0, 0)
+                    yield f"{cpu:3d} {thread:8d} {value:15d} {enabled:15d} {running:15d} {time:15d} {one_line(event.name)}\n"
+
+    def _since(self, key: tuple[int, int, int]) -> tuple[int, int, int] | None:
+        """How far a counter has gone since the round before: counts in the file are those since the start."""
+        found, before = self._counts.get(key), self._before.get(key)
+        if found is None or before is None:
+            return found and (found.value, found.enabled, found.running)
+        return found.value - before.value, found.enabled - before.enabled, found.running - before.running

@@ -1,0 +1,240 @@
+"""The words for single values in tracepoints' texts: strings, masks, flags, addresses, functions.
+
+What enters: bytes or numbers of one sample. What leaves: their text, as perf's
+library writes it. Texts are latin-1 strings: a character a byte of the data.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+import numpy as np
+
+from perfpy.perfdata.tracepoints.print_constants import number
+from perfpy.perfdata.tracepoints.print_format import PrintFormatLimit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import TypeAlias
+
+    from perfpy.perfdata.tracepoints.print_tree import Flags, Symbolic
+
+    #: names a kernel address: (function, its start), or None
+    FunctionResolver: TypeAlias = Callable[[int], tuple[str, int] | None]
+
+_Key = TypeVar("_Key")
+
+_CODES: Final = {1: "B", 2: "H", 4: "I", 8: "Q"}
+_CACHE_LIMIT: Final = 1 << 14
+_CACHED_SIZE: Final = 512  # longer ones are seldom the same twice
+_MOST_FLAGS: Final = 1024
+_ALL: Final = (1 << 64) - 1
+#: names that some formats leave in place of their numbers
+_KNOWN_NAMES: Final = {
+    "HI_SOFTIRQ": 0, "TIMER_SOFTIRQ": 1, "NET_TX_SOFTIRQ": 2, "NET_RX_SOFTIRQ": 3, "BLOCK_SOFTIRQ": 4, "IRQ_POLL_SOFTIRQ": 5,
+    "TASKLET_SOFTIRQ": 6, "SCHED_SOFTIRQ": 7, "HRTIMER_SOFTIRQ": 8, "RCU_SOFTIRQ": 9, "HRTIMER_NORESTART": 0, "HRTIMER_RESTART": 1,
+}  # fmt: skip
+
+
+class Words(dict[_Key, str], Generic[_Key]):
+    """The words for values, each made when it is first asked for. What it keeps is bounded."""
+
+    def __init__(self, make: Callable[[_Key], str]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, value: _Key) -> str:
+        text = self._make(value)
+        if len(text) <= _CACHED_SIZE and not (isinstance(value, bytes) and len(value) > _CACHED_SIZE):
+            if len(self) > _CACHE_LIMIT:
+                self.clear()
+            self[value] = text
+        return text
+
+
+class Runtime:
+    """What the texts of all tracepoints of a file share: byte order, the kernel's names, words made before.
+
+    warn: is told in one line what is left out of the texts, and why.
+    """
+
+    def __init__(
+        self,
+        endian: str = "<",
+        long_size: int = 8,
+        resolve: FunctionResolver | None = None,
+        strings: Mapping[int, str] | None = None,
+        warn: Callable[[str], None] = lambda _line: None,
+    ) -> None:
+        """strings: the kernel's format strings by address (printk_formats), surrogates escaped."""
+        self.endian = endian
+        self.long_size = long_size
+        self.warn = warn
+        self._resolve = resolve
+        self._strings = strings or {}
+        self.strings: Words[bytes] = Words(c_string)
+        self.functions: Words[int] = Words(self._function)
+        self.places: Words[int] = Words(self._place)
+        self.bitmasks: Words[bytes] = Words(lambda data: _bitmask(self._highest_first(data)))
+        self.cpumasks: Words[bytes] = Words(lambda data: _cpumask(self._highest_first(data)[::-1]))
+
+    def _highest_first(self, mask: bytes) -> bytes:
+        return mask if self.endian == ">" else mask[::-1]
+
+    def kernel_string(self, address: int) -> str:
+        """The string that a pointer into the kernel points to."""
+        known = self._strings.get(address)
+        return f"{address:x}" if known is None else latin(known)
+
+    def _function(self, address: int) -> str:
+        """A kernel function's name, or the address."""
+        found = self._resolve(address) if self._resolve else None
+        return found[0] if found else f"0x{address:x}"
+
+    def _place(self, address: int) -> str:
+        """A kernel function's name and the offset in it, or the address."""
+        found = self._resolve(address) if self._resolve else None
+        return f"{found[0]}+0x{address - found[1]:x}" if found else f"0x{address:x}"
+
+    def read(self, raw: bytes, offset: int, size: int) -> int:
+        """The unsigned number at an offset; 0 when it does not fit the data or has an odd size."""
+        code = _CODES.get(size)
+        if code is None or offset + size > len(raw):
+            return 0
+        value: int = struct.unpack_from(self.endian + code, raw, offset)[0]
+        return value
+
+    def address(self, data: bytes, suffix: str) -> str:
+        """%pI4, %pi4, %pI6, %pi6, %pI6c, %pIS and their letters"""
+        from perfpy.views.script.ip_address import internet_address
+
+        return internet_address(data, suffix, self.endian)
+
+
+def latin(text: str) -> str:
+    """A text of UTF-8 with escaped surrogates as one character a byte."""
+    return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("latin-1")
+
+
+# strings and masks
+
+
+def c_string(data: bytes) -> str:
+    """The text up to the first NUL."""
+    return data.partition(b"\0")[0].decode("latin-1")
+
+
+def _bitmask(data: bytes) -> str:
+    """A bit mask, the highest bits first, in hexadecimal words of 32 bits."""
+    return ",".join(data[max(i - 4, 0) : i].hex() for i in range(len(data) % 4 or 4, len(data) + 1, 4)) if data else ""
+
+
+def _cpumask(data: bytes) -> str:
+    """A bit mask, the lowest bits first, as a list of ranges."""
+    bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")
+    edges = np.flatnonzero(np.diff(bits, prepend=np.uint8(0), append=np.uint8(0))).tolist()
+    return ",".join([str(first) if end == first + 1 else f"{first}-{end - 1}" for first, end in zip(edges[::2], edges[1::2], strict=True)])
+
+
+def hexadecimal(data: bytes, delimiter: str) -> str:
+    """Each byte's two digits."""
+    return data.hex(delimiter) if delimiter else data.hex()
+
+
+def number_array(data: bytes, count: int, size: int) -> str:
+    """{0x1,0x2}; perf reads the elements in the byte order of its own host, and so a little-endian one's here.
+
+    data: from the array's start to the end of the sample.
+    """
+    if size not in _CODES:
+        return "{" + ",".join(f"BAD SIZE:{size} 0x{byte:x}" for byte in data[:count]) + "}"
+    data = data[: count * size]
+    return "{" + ",".join(f"0x{int.from_bytes(data[i : i + size], 'little'):x}" for i in range(0, len(data), size)) + "}"
+
+
+# names of values
+
+
+def flag_words(tree: Flags) -> Callable[[int, str, tuple[int, ...]], str]:
+    """What names the bits of a value: (value, the conversion of each name, its width if the data say it) -> text."""
+    names = _distinct_masks((_name_value(value), name) for value, name in tree.names)
+    if len(names) > _MOST_FLAGS:
+        raise PrintFormatLimit(f"{len(names)} flags, of 64 bits")
+
+    def text(value: int, python: str, width: tuple[int, ...]) -> str:
+        parts: list[str] = []
+        for mask, name in names:
+            if not value and mask < 0:
+                parts.append(python % (*width, name))
+                break
+            if mask > 0 and value & mask == mask:
+                parts.append((tree.delimiter if parts else "") + python % (*width, name))
+                value &= ~mask
+        if value:
+            parts.append((tree.delimiter if parts else "") + f"0x{value:x}")
+        return "".join(parts)
+
+    return text
+
+
+def _distinct_masks(names: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
+    """The first of each mask: a second one finds its bits taken."""
+    first: dict[int, str] = {}
+    for mask, name in names:
+        first.setdefault(mask, name)
+    return list(first.items())
+
+
+def symbol_words(tree: Symbolic) -> Callable[[int, str, tuple[int, ...]], str]:
+    """What names a value: (value, the conversion of its name, its width if the data say it) -> text."""
+    names: dict[int, str] = {}
+    for value, name in tree.names:
+        names.setdefault(_name_value(value) & _ALL, name)
+
+    def text(value: int, python: str, width: tuple[int, ...]) -> str:
+        name = names.get(value)
+        return f"0x{value:x}" if name is None else python % (*width, name)
+
+    return text
+
+
+def _name_value(text: str) -> int:
+    """The number of a flag's or symbol's value text; -1 for a name that nobody knows."""
+    return number(text) if text[:1].isdigit() else _KNOWN_NAMES.get(text, -1)
+
+
+# numbers, pointers and what stands behind %p
+
+
+def alternate(python: str, values: tuple[int, ...]) -> str:
+    """C's '#' flag: none of it for 0, and a single 0 before octal digits."""
+    if not values[-1] or python[-1] not in "xX":
+        python = python.replace("#", "")
+        return (python % values).replace(" 0", "00") if values[-1] and python[-1] == "o" else python % values
+    return python % values
+
+
+def pointer(value: int) -> str:
+    """%p of C's library."""
+    return f"0x{value:x}" if value else "(nil)"
+
+
+def mac(data: bytes, suffix: str) -> str:
+    """%pM, %pm, %pMF, %pMR, %pmR of six bytes"""
+    if suffix[1:] == "R":
+        data = data[::-1]
+    return data.hex() if suffix[0] == "m" else data.hex("-" if suffix[1:] == "F" else ":")
+
+
+def uuid(d: bytes, suffix: str) -> str:
+    """%pUb, %pUB, %pUl, %pUL of sixteen bytes"""
+    if suffix[1:] in ("l", "L"):
+        d = d[3::-1] + d[5:3:-1] + d[7:5:-1] + d[8:]
+    text = "-".join(part.hex() for part in (d[:4], d[4:6], d[6:8], d[8:10], d[10:]))
+    return text.upper() if suffix[1:] in ("L", "B") else text
+
+
+def dump(data: bytes, suffix: str) -> str:
+    """%ph, %phC, %phD, %phN"""
+    return hexadecimal(data, {"C": ":", "D": "-", "N": ""}.get(suffix[1:], " "))

@@ -1,0 +1,101 @@
+"""The stand-ins for what is slow to import behave as what they stand for."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import pickle
+import typing
+
+import pytest
+
+from perfpy.abi.startup import NamedTuple, cached_property
+
+
+class Light(NamedTuple):
+    """A point."""
+
+    x: int
+    y: int = 2
+    name: str = ""
+
+    @property
+    def sum(self) -> int:
+        return self.x + self.y
+
+
+class Original(typing.NamedTuple):
+    """A point."""
+
+    x: int
+    y: int = 2
+    name: str = ""
+
+    @property
+    def sum(self) -> int:
+        return self.x + self.y
+
+
+BOTH = pytest.mark.parametrize("kind", [Light, Original])
+
+
+@BOTH
+def test_values_are_given_in_order_or_by_name(kind: type) -> None:
+    assert kind(1) == (1, 2, "") == kind(x=1) == kind(1, name="", y=2) == kind._make((1, 2, ""))
+    assert (kind(1, 5).y, kind(3).x, kind(1, name="n").name, kind(1).sum) == (5, 3, "n", 3)
+
+
+@BOTH
+def test_a_value_can_be_taken_apart_changed_copied_and_written(kind: type) -> None:
+    value = kind(1, 5, "n")
+    x, *rest = value
+    assert (x, rest, value[-1], len(value)) == (1, [5, "n"], "n", 3)
+    assert value._asdict() == {"x": 1, "y": 5, "name": "n"}
+    assert value._replace(y=7) == (1, 7, "n")
+    assert type(value._replace(y=7)) is kind
+    for copied in (copy.copy(value), copy.deepcopy(value), pickle.loads(pickle.dumps(value))):
+        assert (copied, type(copied)) == (value, kind)
+    assert repr(value) == f"{kind.__name__}(x=1, y=5, name='n')"
+    match value:
+        case (1, _, name):
+            assert name == "n"
+        case _:
+            pytest.fail("no match")
+
+
+@BOTH
+def test_what_does_not_fit_is_refused(kind: type) -> None:
+    for args, named in ((), {}), ((1, 2, "", 4), {}), ((1,), {"x": 1}), ((1, 2, ""), {"x": 1}), ((1,), {"z": 1}):
+        with pytest.raises(TypeError):
+            kind(*args, **named)
+    with pytest.raises(TypeError):
+        kind._make([])
+    with pytest.raises(AttributeError):
+        kind(1).x = 2
+    with pytest.raises(AttributeError):
+        kind(1).other = 2
+
+
+@BOTH
+def test_a_class_says_what_it_has(kind: type) -> None:
+    assert (kind._fields, kind._field_defaults, kind.__match_args__) == (("x", "y", "name"), {"y": 2, "name": ""}, ("x", "y", "name"))
+    assert typing.get_type_hints(kind) == {"x": int, "y": int, "name": str}
+    assert kind.__doc__ == "A point."
+
+
+@pytest.mark.parametrize("cached", [cached_property, functools.cached_property])
+def test_a_cached_property_is_computed_once(cached: typing.Any) -> None:
+    class Counted:
+        calls = 0
+
+        @cached
+        def value(self) -> int:
+            """What it is."""
+            self.calls += 1
+            return self.calls
+
+    counted = Counted()
+    assert (counted.value, counted.value, counted.calls) == (1, 1, 1)
+    del counted.value
+    assert counted.value == 2
+    assert Counted.value.__doc__ == "What it is."

@@ -1,0 +1,18 @@
+"""Sums by group, exact beyond what a float can hold."""
+
+import numpy as np
+
+from perfpy.analysis.aggregate.exact_sums import GroupSums, sum_by
+
+
+def test_sums_beyond_53_bits_are_exact():
+    big = (1 << 60) + 1
+    assert sum_by(np.array([1, 0, 1]), np.array([big, 7, big], np.uint64), 3).tolist() == [7, 2 * big, 0]
+
+
+def test_running_sums_grow_with_their_groups():
+    sums = GroupSums()
+    sums.add(np.array([0, 1, 1]), np.array([5, 6, 7]), 2)
+    sums.add(np.array([3]), np.array([1]), 100)
+    sums.add(np.array([1, 3]), None, 100)
+    assert sums.totals(5).tolist() == [5, 14, 0, 2, 0]

@@ -1,0 +1,46 @@
+"""When the first sample of each row was delivered."""
+
+import random
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from perfpy.abi.attr import EventAttr
+from perfpy.abi.columns import Columns
+from perfpy.abi.flags import SampleType
+from perfpy.analysis.aggregate.first_delivery import FirstDelivery
+from perfpy.analysis.samples.sample_view import DeliveryOrder, SampleView
+
+ATTRS = [EventAttr(sample_type=SampleType.TID)]
+Sample = tuple[int, int, int, int]
+
+
+def view(samples: list[Sample], place: int) -> SampleView:
+    """Samples of (row, tid, key, time), in the order of a file of which `place` samples stand before."""
+    _, tid, key, time = (np.array(column, np.uint64) for column in zip(*samples, strict=True))
+    moments = DeliveryOrder(key, time, np.arange(place, place + len(samples)))
+    columns = Columns(len(samples), {"tid": tid.astype(np.int32)})
+    return SampleView(columns, np.zeros(len(samples), np.int32), moments, ATTRS, None, None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_rows_know_their_first_sample_in_whatever_order_these_come(seed: int) -> None:
+    """Keys and times with many ties; some keys later than their times, as of samples that came too late."""
+    generator = random.Random(seed)
+    times = [generator.randrange(8) for _ in range(60)]
+    samples = [(generator.randrange(9), generator.randrange(4), max(time, generator.randrange(8)), time) for time in times]
+    firsts, size = FirstDelivery(), 0
+    cuts = [0, *sorted(generator.sample(range(1, 60), 3)), 60]
+    for begin, end in pairwise(cuts):
+        rows = np.array([row for row, *_ in samples[begin:end]], np.int32)
+        size = max(size, int(rows.max()) + 1)
+        firsts.add(rows, size, view(samples[begin:end], begin))
+    expected: dict[int, tuple[int, ...]] = {}
+    for place in sorted(range(60), key=lambda place: (samples[place][2:], place)):
+        row, tid, key, time = samples[place]
+        expected.setdefault(row, (key, time, place, tid))
+    moments, tids = firsts.found(size)
+    found = {row: (*(int(column[row]) for column in moments), int(tids[row])) for row in expected}
+    assert found == expected
+    assert [row for row in moments.order().tolist() if row in expected] == list(expected)

@@ -1,0 +1,41 @@
+"""Samples as the sources read them."""
+
+import numpy as np
+
+from perfpy.abi.attr import EventAttr
+from perfpy.abi.columns import Columns
+from perfpy.abi.flags import SampleType
+from perfpy.analysis.samples.sample_view import DeliveryOrder, SampleView
+
+
+def view(*times: int) -> SampleView:
+    """Samples that have nothing but their times."""
+    time = np.array(times, np.uint64)
+    columns = Columns(len(time), {"time": time})
+    attrs = [EventAttr(sample_type=SampleType.TIME)]
+    return SampleView(columns, np.zeros(len(time), np.int32), DeliveryOrder(time, time, np.arange(len(time))), attrs, None, None)  # type: ignore[arg-type]
+
+
+def test_times_in_grains_are_rounded_down() -> None:
+    assert view(0, 99, 100, 250).in_grains(100).column("time").tolist() == [0, 0, 100, 200]
+
+
+def test_samples_are_still_delivered_at_their_own_times() -> None:
+    assert view(99, 250).in_grains(100).key.tolist() == [99, 250]
+
+
+def test_a_grain_of_nothing_rounds_nothing() -> None:
+    assert view(99, 250).in_grains(0).column("time").tolist() == [99, 250]
+
+
+def test_samples_without_times_are_left_as_they_are() -> None:
+    samples = view(5).with_columns({})
+    assert samples.in_grains(100) is samples
+
+
+def test_the_period_of_a_reading_counts_also_where_the_event_has_a_fixed_one() -> None:
+    attrs = [EventAttr(sample_type=SampleType.READ, sample_period=100), EventAttr(sample_type=SampleType.IP, sample_period=50)]
+    time = np.arange(2, dtype=np.uint64)
+    columns = Columns(2, {"period": np.array([123, 0], np.uint64)})
+    samples = SampleView(columns, np.array([0, 1], np.int32), DeliveryOrder(time, time, time), attrs, None, None)  # type: ignore[arg-type]
+    assert samples.period().tolist() == [123, 50]

@@ -1,0 +1,62 @@
+"""Whole stacks of a recording: of the samples that filters leave, by CPU time or by the wall clock."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from perfpy.abi.records import Comm, Switch
+from perfpy.abi.sample_id import SampleId
+from perfpy.analysis.filters.selection import Selection
+from perfpy.recording import Recording
+from perfpy.views.stacks.exports import folded
+from tests.builders.perfdata import PerfDataBuilder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Recording:
+    """One thread runs for two samples; then a second one runs beside it."""
+    built = PerfDataBuilder()
+    for tid, name in ((7, "first"), (8, "second")):
+        built.record(Comm(0, 7, tid, name, SampleId(pid=7, tid=tid, time=1)))
+    steps: list[Any] = [(10, 7), (20, 7), Switch(0, SampleId(pid=7, tid=8, time=30)), (40, 7), (50, 8)]
+    for step in steps:
+        if type(step) is tuple:
+            built.sample(pid=7, tid=step[1], time=step[0], ip=0x1000, period=100, misc=2)
+        else:
+            built.record(step)
+    path = tmp_path / "perf.data"
+    path.write_bytes(built.file())
+    return Recording(path)
+
+
+def lines(recording: Recording, selection: Selection | None = None, *, timed: bool = False, latency: bool = False) -> list[str]:
+    return list(folded(recording.stacks(selection=selection, timed=timed, latency=latency)))
+
+
+def test_every_sample_is_in_a_stack(recording: Recording) -> None:
+    assert lines(recording) == ["first;[unknown] 300", "second;[unknown] 100"]
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_filters_leave_out_samples(recording: Recording, timed: bool) -> None:
+    assert lines(recording, Selection(comms=("second",)), timed=timed) == ["second;[unknown] 100"]
+    assert lines(recording, Selection(tids=(7,)), timed=timed) == ["first;[unknown] 300"]
+    assert lines(recording, Selection(symbols=("main",)), timed=timed) == []
+    assert lines(recording, Selection(symbol_part="mai"), timed=timed) == []
+    assert lines(recording, Selection(parallelism=(2,)), timed=timed) == ["first;[unknown] 100", "second;[unknown] 100"]
+
+
+def test_the_single_samples_are_those_of_the_filters(recording: Recording) -> None:
+    (part,) = recording.stacks(selection=Selection(comms=("second",)), timed=True)
+    assert part.timed is not None
+    assert part.timed.time.tolist() == [50]
+
+
+def test_shares_of_the_wall_clock_are_less_where_two_threads_ran(recording: Recording) -> None:
+    assert lines(recording, latency=True) == ["first;[unknown] 250", "second;[unknown] 50"]
+    assert recording.stacks(latency=True)[0].event.endswith("(wall clock)")

@@ -1,0 +1,155 @@
+"""Events become counters as perf would open them, and counters become cells."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from perfpy.abi.attr import EventAttr
+from perfpy.abi.flags import FLAG_PID_CGROUP, HardwareId, PerfType, ReadFormat, SoftwareId
+from perfpy.capture.counting.counters import Counting, CountingOptions, Differences, counted_event
+from perfpy.counts.aggregation import CountedEvent, CounterCell
+from perfpy.errors import KernelRefused
+from tests.builders.fake_kernel import FakeCounter, FakeKernel
+
+
+def software(name: str, config: int) -> CountedEvent:
+    return counted_event(name, EventAttr(type=PerfType.SOFTWARE, config=config, exclude_guest=1))
+
+
+def group(*events: CountedEvent) -> list[CountedEvent]:
+    for event in events:
+        event.leader = events[0]
+    events[0].group_size = len(events)
+    return list(events)
+
+
+def test_a_counter_for_each_event_cpu_and_task() -> None:
+    """The matrix is opened CPU by CPU, and within a CPU event by event."""
+    kernel = FakeKernel()
+    events = [software("cs", SoftwareId.CONTEXT_SWITCHES), software("faults", SoftwareId.PAGE_FAULTS)]
+    Counting(events, tids=(7, 8), cpus=(0, 1), kernel=kernel).open()
+    opened = [(counter.event, counter.cpu, counter.pid) for counter in kernel.counters]
+    assert opened[:4] == [("cs", 0, 7), ("cs", 0, 8), ("faults", 0, 7), ("faults", 0, 8)]
+    assert len(opened) == 8
+
+
+def test_counting_attrs_are_perfs() -> None:
+    """Times in the read format, no sampling, inherited, disabled until enabled."""
+    kernel = FakeKernel()
+    event = software("cs", SoftwareId.CONTEXT_SWITCHES)
+    event.attr.sample_period = 1000
+    Counting([event], options=CountingOptions(on_exec=True), kernel=kernel).open()
+    attr = kernel.counters[0].attr
+    assert attr.read_format == ReadFormat.TOTAL_TIME_ENABLED | ReadFormat.TOTAL_TIME_RUNNING
+    assert (attr.sample_period, attr.inherit, attr.disabled, attr.enable_on_exec) == (0, 1, 1, 1)
+
+
+def test_members_follow_their_leader() -> None:
+    """Only the leader is disabled and enabled; members join its descriptor and are read with it."""
+
+    def counts(counter: FakeCounter) -> None:
+        counter.value, counter.enabled, counter.running = counter.fd, 10, 10
+
+    kernel = FakeKernel(counts=counts)
+    events = group(software("cs", SoftwareId.CONTEXT_SWITCHES), software("faults", SoftwareId.PAGE_FAULTS))
+    counting = Counting(events, kernel=kernel)
+    counting.open()
+    leader, member = kernel.counters
+    assert member.group_fd == leader.fd
+    assert (leader.attr.disabled, member.attr.disabled) == (1, 0)
+    counting.enable()
+    assert [call for call in kernel.calls if call[0] == "enable"] == [("enable", leader.fd, False)]
+    readings = counting.read({})
+    assert [readings[event][0].value for event in events] == [leader.fd, member.fd]
+
+
+def test_an_event_that_the_machine_lacks_is_marked_with_the_reason() -> None:
+    """ENOENT leaves the event out; others go on."""
+    kernel = FakeKernel(refuse={"cycles": errno.ENOENT})
+    cycles = counted_event("cycles", EventAttr(type=PerfType.HARDWARE, config=HardwareId.CPU_CYCLES))
+    faults = software("faults", SoftwareId.PAGE_FAULTS)
+    counting = Counting([cycles, faults], kernel=kernel)
+    counting.open()
+    assert not cycles.supported
+    assert isinstance(cycles.why_not, KernelRefused)
+    assert counting.read({})[cycles] == []
+    assert len(counting.read({})[faults]) == 1
+
+
+def test_a_task_that_is_gone_is_an_error_and_closes_everything() -> None:
+    """What the user must mend is raised, with nothing left open."""
+    kernel = FakeKernel(refuse={"faults": errno.ESRCH})
+    events = [software("cs", SoftwareId.CONTEXT_SWITCHES), software("faults", SoftwareId.PAGE_FAULTS)]
+    with pytest.raises(KernelRefused):
+        Counting(events, tids=(4,), kernel=kernel).open()
+    assert all(counter.closed for counter in kernel.counters)
+
+
+def test_a_weak_group_falls_apart() -> None:
+    """Where the PMU cannot hold a group of :W, each event is opened alone, and read alone."""
+
+    class SmallPmu(FakeKernel):
+        def perf_event_open(self, attr: EventAttr, pid: int, cpu: int, group_fd: int = -1, flags: int = 0, *, event: str = "") -> int:
+            if group_fd != -1:
+                raise KernelRefused("perf_event_open", errno.EINVAL, event=event)
+            return super().perf_event_open(attr, pid, cpu, group_fd, flags, event=event)
+
+    kernel = SmallPmu()
+    events = group(software("cs", SoftwareId.CONTEXT_SWITCHES), software("faults", SoftwareId.PAGE_FAULTS))
+    for event in events:
+        event.weak = True
+    Counting(events, cpus=(0, 1), kernel=kernel).open()
+    alive = [counter for counter in kernel.counters if not counter.closed]
+    assert sorted((counter.event, counter.cpu) for counter in alive) == [("cs", 0), ("cs", 1), ("faults", 0), ("faults", 1)]
+    assert not any(counter.attr.read_format & ReadFormat.GROUP for counter in alive)
+
+
+def test_a_pinned_counter_that_lost_its_place_fails() -> None:
+    """An empty read means no count, not zero."""
+    kernel = FakeKernel(counts=lambda counter: setattr(counter, "gone", True))
+    event = software("cs", SoftwareId.CONTEXT_SWITCHES)
+    counting = Counting([event], kernel=kernel)
+    counting.open()
+    assert counting.read({})[event] == []
+    assert event.failed
+
+
+def test_cgroups_are_opened_by_their_folder() -> None:
+    """The pid is the folder's descriptor, and a flag says so."""
+    kernel = FakeKernel()
+    event = software("cs", SoftwareId.CONTEXT_SWITCHES)
+    event.cgroup = "web"
+    Counting([event], cpus=(0,), cgroup_fds={"web": 77}, kernel=kernel).open()
+    assert kernel.counters[0].pid == 77
+    assert kernel.counters[0].flags & FLAG_PID_CGROUP
+
+
+def test_events_of_one_cpus_pmu_stay_on_it() -> None:
+    """A PMU's own CPUs limit where its events are opened."""
+    kernel = FakeKernel()
+    uncore = software("uncore", SoftwareId.DUMMY)
+    uncore.cpus = (1,)
+    Counting([uncore], cpus=(0, 1, 2), kernel=kernel).open()
+    assert [counter.cpu for counter in kernel.counters] == [1]
+
+
+def test_filters_are_set_on_every_counter() -> None:
+    """A tracepoint's filter reaches all its counters."""
+    kernel = FakeKernel()
+    event = software("sched:x", SoftwareId.DUMMY)
+    event.filter = "pid > 1"
+    Counting([event], cpus=(0, 1), kernel=kernel).open()
+    assert [counter.filter for counter in kernel.counters] == ["pid > 1"] * 2
+
+
+def test_differences_between_rounds() -> None:
+    """Each round has what came since the last; snapshots stay whole."""
+    event, snapshot = software("cs", SoftwareId.CONTEXT_SWITCHES), software("temp", SoftwareId.DUMMY)
+    snapshot.snapshot = True
+    differences = Differences()
+    differences.since_last({event: [CounterCell(0, 0, 5, 10, 10)], snapshot: [CounterCell(0, 0, 50, 10, 10)]})
+    second = differences.since_last({event: [CounterCell(0, 0, 8, 30, 20)], snapshot: [CounterCell(0, 0, 49, 30, 30)]})
+    assert [(cell.value, cell.enabled, cell.running) for cell in second[event]] == [(3, 20, 10)]
+    assert [(cell.value, cell.enabled, cell.running) for cell in second[snapshot]] == [(49, 30, 30)]

@@ -1,0 +1,141 @@
+"""Runs, intervals and repeats of a plan, with counters in memory."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfpy.abi.attr import EventAttr
+from perfpy.abi.flags import PerfType, SoftwareId
+from perfpy.capture.control import Control
+from perfpy.capture.counting.contest import Contest
+from perfpy.capture.counting.counters import counted_event
+from perfpy.capture.counting.measurement import Hooks, Measurement, Plan
+from perfpy.capture.targets import Target
+from perfpy.errors import UsageError
+from tests.builders.fake_kernel import FakeCounter, FakeKernel
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from perfpy.counts.tally import Tally
+
+COMMAND = Target("command", (), (0, 1))
+SYSTEM = Target("system", (), (0, 1))
+
+
+class Seen(Hooks):
+    def __init__(self) -> None:
+        self.tallies: list[Tally] = []
+        self.notes: list[str] = []
+
+    def show(self, tally: Tally) -> None:
+        self.tallies.append(tally)
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def growing(counter: FakeCounter) -> None:
+    """Each read finds 10 more."""
+    counter.value += 10
+    counter.enabled += 100
+    counter.running += 100
+
+
+def plan(target: Target = COMMAND, command: tuple[str, ...] = ("true",)) -> Plan:
+    event = counted_event("faults", EventAttr(type=PerfType.SOFTWARE, config=SoftwareId.PAGE_FAULTS))
+    return Plan([event], target, command)
+
+
+def test_a_command_is_counted_from_its_exec_and_its_status_passed_on() -> None:
+    """One run: one tally, user and system time, the command's own status."""
+    kernel, seen = FakeKernel(counts=growing), Seen()
+    outcome = Measurement(plan(command=("sh", "-c", "exit 3")), seen, kernel=kernel).run()
+    assert outcome.exit_code == 3
+    assert kernel.counters[0].attr.enable_on_exec == 1
+    assert not [call for call in kernel.calls if call[0] == "enable"]
+    (tally,) = seen.tallies
+    assert next(tally.lines()).row.value == 10
+    assert tally.times is not None
+    assert tally.times.user is not None
+
+
+def test_repeats_show_the_mean_and_its_error() -> None:
+    """-r: the mean of all runs, the standard error in percent."""
+    values = iter([10, 20, 30])
+    kernel = FakeKernel(counts=lambda counter: counter.__dict__.update(value=next(values), enabled=1, running=1))
+    asked, seen = plan(), Seen()
+    asked.repeat = 3
+    Measurement(asked, seen, kernel=kernel).run()
+    (line,) = seen.tallies[-1].lines()
+    assert line.row.value == 20
+    assert line.noise == pytest.approx(100 * (10 / 3**0.5) / 20)
+
+
+def test_intervals_show_differences_and_the_summary_all() -> None:
+    """-I with --summary: what came in each interval, at last everything."""
+    kernel, seen = FakeKernel(counts=growing), Seen()
+    asked = plan(SYSTEM, ())
+    asked.interval, asked.interval_count, asked.summary = 5, 2, True
+    Measurement(asked, seen, kernel=kernel).run()
+    values = [next(tally.lines()).row.value for tally in seen.tallies]
+    assert values == [20, 20, 60]  # two CPUs, 10 a read
+    assert [tally.timestamp is None for tally in seen.tallies] == [False, False, True]
+
+
+def test_a_timeout_ends_the_command() -> None:
+    """--timeout: the command gets SIGTERM, the counts are shown."""
+    asked, seen = plan(command=("sleep", "20")), Seen()
+    asked.timeout = 20
+    outcome = Measurement(asked, seen, kernel=FakeKernel(counts=growing)).run()
+    assert outcome.killed_by == 15
+    assert len(seen.tallies) == 1
+
+
+def test_control_enables_disables_and_acknowledges(tmp_path: Path) -> None:
+    """Commands from a fifo, answered when they are done."""
+    inward, outward = tmp_path / "control", tmp_path / "ack"
+    os.mkfifo(inward)
+    os.mkfifo(outward)
+    asked, seen = plan(SYSTEM, ()), Seen()
+    asked.delay = -1
+    kernel = FakeKernel(counts=growing)
+    with Control(f"fifo:{inward},{outward}") as control:
+        inward.write_bytes(b"enable\ndisable\nping\nstop\n")
+        Measurement(asked, seen, control=control, kernel=kernel).run()
+        with open(outward, "rb", buffering=0) as answers:
+            assert answers.read(100) == b"ack\n\0" * 4
+    assert seen.notes == ["Events disabled", "Events enabled", "Events disabled"]
+
+
+@pytest.mark.parametrize("text", ["fd:", "file:x", "fd:x", "fd:999", ""])
+def test_control_texts_that_make_no_sense(text: str) -> None:
+    """One clear error each."""
+    with pytest.raises(UsageError, match="--control"):
+        Control(text)
+
+
+def test_failing_hooks_around_a_run_end_it(tmp_path: Path) -> None:
+    """--pre that fails: nothing is counted, its status is the outcome's."""
+    asked, seen = plan(), Seen()
+    asked.before = "exit 5"
+    assert Measurement(asked, seen, kernel=FakeKernel()).run().exit_code == 5
+    assert seen.tallies == []
+    asked.before, asked.after = "", f"touch {tmp_path}/after"
+    Measurement(asked, seen, kernel=FakeKernel()).run()
+    assert (tmp_path / "after").exists()
+
+
+def test_a_contest_runs_both_sides_in_turn(tmp_path: Path) -> None:
+    """Warm-up does not count; the order changes from round to round."""
+    log = tmp_path / "log"
+    plans = tuple(plan(command=(sys.executable, "-c", f"open({str(log)!r}, 'a').write({side!r})")) for side in "AB")
+    contest = Contest((plans[0], plans[1]), repeat=2, warmup=1, kernel=FakeKernel(counts=growing))
+    a, b = contest.run()
+    assert log.read_text() == "BA" + "AB" + "BA"
+    assert (a.count, b.count) == (2, 2)
+    assert set(a.amounts) == {"elapsed", "faults"}

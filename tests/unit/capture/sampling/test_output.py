@@ -1,0 +1,92 @@
+"""The output's files: the old one is kept, names get times, and what failed leaves no trace."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from perfpy.abi.attr import EventAttr
+from perfpy.capture.option_values import SwitchOutput
+from perfpy.capture.sampling.output import RecordOutput
+from perfpy.capture.sampling.output_switch import OutputSwitch
+from perfpy.capture.sampling.timetable import Timetable
+from perfpy.perfdata.container.writer import WrittenEvent
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "perf.data")
+
+
+def content(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def put(path: str, data: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(data)
+
+
+def test_the_recording_before_is_kept(path):
+    put(path, b"older")
+    RecordOutput(path).writer.close()
+    assert content(path + ".old") == b"older"
+
+
+def test_an_empty_file_is_not_worth_keeping(path):
+    put(path, b"")
+    RecordOutput(path).writer.close()
+    assert not os.path.exists(path + ".old")
+
+
+def test_a_recording_that_never_began_gives_the_old_one_back(path):
+    put(path, b"older")
+    RecordOutput(path).abandon()
+    assert content(path) == b"older"
+    assert not os.path.exists(path + ".old")
+
+
+def test_a_finished_file_gets_the_time_into_its_name(path):
+    output = RecordOutput(path)
+    output.begin([WrittenEvent(EventAttr(), (1,))], {})
+    output.finish({})
+    name = output.stamp()
+    assert name.startswith(path + ".20")
+    assert os.listdir(os.path.dirname(path)) == [os.path.basename(name)]
+
+
+def test_files_are_switched_by_size_time_and_signal():
+    by_size = OutputSwitch(SwitchOutput(size=100), 0)
+    assert [by_size.due(size, 0.0) for size in (99, 100)] == [False, True]
+    by_time = OutputSwitch(SwitchOutput(seconds=2), 0)
+    by_time.begin(10.0)
+    assert [by_time.due(0, now) for now in (11.9, 12.0, 12.1, 14.0)] == [False, True, False, True]
+    by_signal = OutputSwitch(SwitchOutput(), 0)
+    by_signal.ask()
+    assert [by_signal.due(0, 0.0), by_signal.due(0, 0.0)] == [True, False]
+    never = OutputSwitch(None, 0)
+    never.ask()
+    assert not never.due(1 << 40, 1e9)
+
+
+def test_the_oldest_files_go(tmp_path):
+    switch = OutputSwitch(SwitchOutput(), 2)
+    for name in "abc":
+        put(str(tmp_path / name), b"")
+        switch.finished(str(tmp_path / name))
+    assert sorted(os.listdir(tmp_path)) == ["b", "c"]
+
+
+def test_delays_are_ranges_or_one_start():
+    table = Timetable(((10, 20), (30, 40)), 100.0)
+    assert table.wait(100.0) == pytest.approx(0.010)
+    assert [switch.on for switch in table.due(100.025)] == [True, False]
+    assert [switch.on for switch in table.due(100.025)] == []
+    assert [switch.on for switch in Timetable(50, 0.0).due(1.0)] == [True]
+    assert Timetable(-1, 0.0).wait(0.0) is None
+    assert table.over is False
+    assert [switch.on for switch in table.due(100.1)] == [True, False]
+    assert table.over
+    assert not any(Timetable(delay, 0.0).over for delay in (-1, 0, 50))

@@ -1,0 +1,122 @@
+"""Option texts become tasks and CPUs; cgroups and topology are looked up in given trees."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfpy.abi.attr import EventAttr
+from perfpy.capture import cgroups
+from perfpy.capture.targets import ANY, online_cpus, parse_cpu_list, parse_ids, resolve
+from perfpy.counts.aggregation import CountedEvent
+from perfpy.errors import UsageError
+from perfpy.kernel.procfs import ProcFs
+from perfpy.kernel.topology import Topology
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def proc(folder: Path, *threads: tuple[int, int]) -> ProcFs:
+    """A /proc with (pid, tid) pairs."""
+    for pid, tid in threads:
+        (folder / str(pid) / "task" / str(tid)).mkdir(parents=True)
+        status = f"Name:\tcomm{tid}\nTgid:\t{pid}\nPPid:\t1\nUid:\t5\t5\t5\t5\nVmSize:\t1\n"
+        (folder / str(tid)).mkdir(exist_ok=True)
+        (folder / str(tid) / "status").write_text(status)
+    return ProcFs(str(folder))
+
+
+@pytest.mark.parametrize(("text", "cpus"), [("0", (0,)), ("0-2,5", (0, 1, 2, 5)), ("3,1", (1, 3))])
+def test_cpu_lists(text: str, cpus: tuple[int, ...]) -> None:
+    """Ranges and single CPUs, in order."""
+    assert parse_cpu_list(text) == cpus
+
+
+@pytest.mark.parametrize("text", ["", "a", "1-", "3-1", "-1", "1,,2", "99999999"])
+def test_cpu_lists_that_are_none(text: str) -> None:
+    """One clear error each."""
+    with pytest.raises(UsageError, match="--cpu"):
+        parse_cpu_list(text)
+
+
+def test_ids_are_numbers() -> None:
+    """Each once, in order."""
+    assert parse_ids("3,1,3", "pid") == (3, 1)
+    with pytest.raises(UsageError, match="'x' is not a number"):
+        parse_ids("1,x", "pid")
+
+
+def test_a_process_stands_for_its_threads(tmp_path: Path) -> None:
+    """-p counts every thread, -t the one named."""
+    procfs = proc(tmp_path, (10, 10), (10, 11), (20, 20))
+    assert sorted(resolve(pid="10", procfs=procfs)[0].tids) == [10, 11]
+    assert resolve(tid="11", procfs=procfs)[0].tids == (11,)
+    with pytest.raises(UsageError, match="no such process"):
+        resolve(pid="99", procfs=procfs)
+
+
+def test_overridden_options_are_told(tmp_path: Path) -> None:
+    """perf's own words."""
+    procfs = proc(tmp_path, (10, 10))
+    assert resolve(pid="10", system_wide=True, procfs=procfs)[1] == ["PID/TID switch overriding SYSTEM"]
+    assert resolve(pid="10", cpu="0", procfs=procfs)[1] == ["PID/TID switch overriding CPU"]
+
+
+def test_cpus_that_are_not_there() -> None:
+    """A CPU that is offline is no target."""
+    assert resolve(cpu="0")[0].cpus == (0,)
+    with pytest.raises(UsageError, match="offline or not there"):
+        resolve(cpu=f"{max(online_cpus()) + 500}")
+    assert ANY == -1
+
+
+def events(count: int) -> list[CountedEvent]:
+    return [CountedEvent(f"e{i}", EventAttr()) for i in range(count)]
+
+
+def test_cgroups_belong_to_the_events_before_them() -> None:
+    """One for each event, an empty one for none; a single one for all."""
+    three = events(3)
+    cgroups.assign(three, "a,,b")
+    assert [event.cgroup for event in three] == ["a", None, "b"]
+    cgroups.assign(three, "c")
+    assert [event.cgroup for event in three] == ["c"] * 3
+    with pytest.raises(UsageError, match="2 cgroups for 1 events"):
+        cgroups.assign(events(1), "a,b")
+
+
+def test_events_for_each_cgroup(tmp_path: Path) -> None:
+    """All events for each cgroup; patterns match paths below the mount."""
+    for name in ("web/one", "web/two", "db"):
+        (tmp_path / name).mkdir(parents=True)
+    pair = events(2)
+    pair[1].leader = pair[0]
+    expanded = cgroups.expand(pair, "^web/", str(tmp_path))
+    assert [(event.name, event.cgroup) for event in expanded] == [
+        ("e0", "web/one"), ("e1", "web/one"), ("e0", "web/two"), ("e1", "web/two"),
+    ]  # fmt: skip
+    assert expanded[3].leader is expanded[2]
+    with pytest.raises(UsageError, match="no access to cgroup"):
+        cgroups.open_folders(cgroups.expand(pair, "nowhere"), str(tmp_path))
+
+
+def test_topology_of_a_tree(tmp_path: Path) -> None:
+    """Sockets, dies, cores, nodes and caches from sysfs; what is missing is 0."""
+    for cpu, socket in ((0, 0), (1, 1)):
+        folder = tmp_path / f"devices/system/cpu/cpu{cpu}"
+        (folder / "topology").mkdir(parents=True)
+        (folder / "topology/physical_package_id").write_text(f"{socket}\n")
+        (folder / "topology/core_id").write_text("3\n")
+        (folder / "topology/die_id").write_text("-1\n")
+        (folder / "cache/index0").mkdir(parents=True)
+        (folder / "cache/index0/level").write_text("2\n")
+        (folder / "cache/index0/shared_cpu_list").write_text(f"{cpu}\n")
+    (tmp_path / "devices/system/node/node4").mkdir(parents=True)
+    (tmp_path / "devices/system/node/node4/cpulist").write_text("1\n")
+    topology = Topology(str(tmp_path))
+    assert topology.part("CORE", 1) == (1, 0, 0, 3)
+    assert topology.part("NODE", 1) == (4,)
+    assert topology.part("CACHE", 1) == (1, 0, 2, 1)
+    assert topology.part("CACHE", 1, 3) == (1, 0, 3, -1)

@@ -1,0 +1,22 @@
+"""What the configuration says of reports."""
+
+import pytest
+
+from perfpy.cli.line.perfconfig import Config
+from perfpy.cli.report.options import call_graph
+
+VALUES = {"call_graph": "graph", "inverted": False, "percent_limit": None}
+THRESHOLD, ROWS = {"call-graph.threshold": "10"}, {"report.percent-limit": "2"}
+
+
+@pytest.mark.parametrize(
+    ("config", "limit"),
+    [
+        ({}, 0.5),
+        (THRESHOLD, 10),
+        (ROWS, 2),
+        (THRESHOLD | ROWS, 2),
+    ],
+)
+def test_the_configured_limit_of_rows_is_that_of_callers_too(config, limit):
+    assert call_graph(VALUES, children=False, config=Config(config)).percent == limit

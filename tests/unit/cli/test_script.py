@@ -1,0 +1,55 @@
+"""What the script command asks of a recording before it prints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfpy.abi.flags import SampleType
+from perfpy.cli.script import command
+from perfpy.errors import PerfError
+from perfpy.perfdata.container.features import Feature
+from tests.builders.perfdata import USUAL, PerfDataBuilder, simple_recording, usual_attr
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def recorded(path: Path, sample_type: int, **fields: int) -> str:
+    built = PerfDataBuilder(attrs=[usual_attr(sample_type)])
+    for time in (1, 2):
+        built.sample(ip=1, pid=7, tid=7, time=time, period=1, misc=2, **fields)
+    path.write_bytes(built.file())
+    return str(path)
+
+
+def test_cpus_of_samples_that_name_none_are_an_error(tmp_path: Path) -> None:
+    with pytest.raises(PerfError, match="leave -C out"):
+        command.run("script", ["-C", "1", "-i", recorded(tmp_path / "perf.data", USUAL)])
+
+
+def test_cpus_of_samples_that_name_them_are_looked_at(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    path = recorded(tmp_path / "perf.data", USUAL | SampleType.CPU, cpu=1)
+    assert command.run("script", ["-C", "1", "-i", path, "--symfs", "/nonexistent"]) == 0
+    assert capfdbinary.readouterr().out.count(b"\n") == 2
+    assert command.run("script", ["-C", "0", "-i", path, "--symfs", "/nonexistent"]) == 0
+    assert capfdbinary.readouterr().out == b""
+
+
+def test_a_pipes_features_are_shown_with_its_samples(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    built = simple_recording(1).feature(Feature.HOSTNAME, "vm").feature(Feature.ARCH, "x86_64")
+    for shape, shown in ((built.pipe(), b"# hostname : vm\n# arch : x86_64\n"), (built.file(), b"")):
+        (tmp_path / "perf.data").write_bytes(shape)
+        assert command.run("script", ["-I", "-F", "tid", "-i", str(tmp_path / "perf.data")]) == 0
+        assert capfdbinary.readouterr().out.startswith(shown + b" ")
+
+
+def test_debug_mode_counts_samples_out_of_order(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    built = PerfDataBuilder()
+    for time in (5, 3, 4):
+        built.sample(ip=1, pid=7, tid=7, time=time, period=1, misc=2)
+    path = tmp_path / "perf.data"
+    path.write_bytes(built.file())
+    assert command.run("script", ["-d", "--show-round-events", "-i", str(path), "--symfs", "/nonexistent"]) == 0
+    assert capfdbinary.readouterr() == (b"", b"Samples misordered, previous: 5 this: 3\nMisordered timestamps: 1\n")

@@ -1,0 +1,53 @@
+"""Counts are found by the names of their events."""
+
+from __future__ import annotations
+
+import pytest
+
+from perfpy.abi.attr import EventAttr
+from perfpy.counts.aggregation import EVERYWHERE, CountedEvent, CountRow
+from perfpy.counts.named_counts import Count, Counts, named
+
+CYCLES = Count("cycles:u", 1000, 1000.0, "", 5, 5)
+CLOCK = Count("task-clock", 2_500_000, 2.5, "msec", 5, 5)
+
+
+def test_an_event_is_found_by_the_name_asked_for_and_by_the_one_counted():
+    counts = Counts(["cycles", "task-clock"], [CYCLES, CLOCK])
+    assert counts["cycles"] is counts["cycles:u"] is CYCLES
+    assert list(counts) == ["cycles", "task-clock"]
+    assert len(counts) == 2
+
+
+def test_a_name_that_was_not_counted_is_told_with_those_that_were():
+    with pytest.raises(KeyError, match="faults: not among the events counted: cycles"):
+        Counts(["cycles"], [CYCLES])["faults"]
+
+
+def test_a_mapping_of_plain_values():
+    assert Counts(["task-clock"], [CLOCK]).to_dict() == {
+        "task-clock": {
+            "event": "task-clock",
+            "value": 2_500_000,
+            "amount": 2.5,
+            "unit": "msec",
+            "enabled": 5,
+            "running": 5,
+            "spread": None,
+        }
+    }
+
+
+def test_the_first_of_two_equal_names_stays():
+    again = CYCLES._replace(value=7)
+    assert Counts(["cycles", "cycles"], [CYCLES, again])["cycles"].value == 1000
+
+
+def test_a_row_becomes_a_count_in_its_unit():
+    event = CountedEvent("task-clock", EventAttr(), unit="msec", scale=1e-6)
+    assert named(CountRow(event, EVERYWHERE, 2_500_000, 5, 5, 1), 0.5) == Count("task-clock", 2_500_000, 2.5, "msec", 5, 5, 0.5)
+
+
+def test_a_row_that_was_not_counted_has_no_value():
+    event = CountedEvent("cycles", EventAttr())
+    assert named(CountRow(event, EVERYWHERE, 0, 9, 0, 1)).value is None

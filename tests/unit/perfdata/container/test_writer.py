@@ -1,0 +1,146 @@
+"""What the writer writes, the reader's own decoders read; a disk that gets full leaves whole records."""
+
+from __future__ import annotations
+
+import os
+import struct
+
+import pytest
+
+from perfpy.abi.attr import EventAttr
+from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
+from perfpy.abi.records import Comm, encode
+from perfpy.abi.sample_id import NO_ID
+from perfpy.abi.user_records import decode
+from perfpy.errors import OutputFailed
+from perfpy.perfdata.container.compression import Packer
+from perfpy.perfdata.container.features import Feature, encode_feature
+from perfpy.perfdata.container.header import FileHeader, FileSection, PipeHeader, decode_attr_table, decode_header
+from perfpy.perfdata.container.writer import FINISHED_ROUND, FileWriter, PipeWriter, WrittenEvent
+from perfpy.perfdata.reader import PerfData
+
+EVENTS = [WrittenEvent(EventAttr(type=1, sample_type=7), (11, 12)), WrittenEvent(EventAttr(type=2, sample_type=7), (13,))]
+FEATURES = {Feature.HOSTNAME: encode_feature(Feature.HOSTNAME, "box"), Feature.ARCH: encode_feature(Feature.ARCH, "z80")}
+
+
+def comm(name: str) -> bytes:
+    return encode(Comm(0, 1, 1, name), NO_ID, NATIVE_ENDIAN)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "perf.data")
+
+
+def written(path, *records):
+    writer = FileWriter(path)
+    writer.begin(EVENTS, {})
+    for record in records:
+        writer.write(*record)
+    return writer
+
+
+def test_a_finished_file_reads_back(path):
+    writer = written(path, [comm("one")], [comm("two")[:5], comm("two")[5:]], [FINISHED_ROUND])
+    writer.finish(FEATURES)
+    writer.close()
+    with open(path, "rb") as file:
+        data = file.read()
+    header = decode_header(data)
+    assert isinstance(header, FileHeader)
+    assert header.features == (Feature.HOSTNAME, Feature.ARCH)
+    assert data[header.data.offset : header.data.end] == comm("one") + comm("two") + FINISHED_ROUND
+    table = decode_attr_table(data[header.attrs.offset : header.attrs.end], header.attr_size, NATIVE_ENDIAN)
+    assert [struct.unpack_from(f"{entry.ids.size // 8}Q", data, entry.ids.offset) for entry in table] == [(11, 12), (13,)]
+    with PerfData(path) as read:
+        assert (read.features["hostname"], read.features["arch"]) == ("box", "z80")
+        assert [event.ids for event in read.events] == [(11, 12), (13,)]
+        assert [side.record.comm for side in read.side_band()] == ["one", "two"]
+
+
+def test_a_file_whose_recorder_was_killed_has_its_head_already(path):
+    written(path, [comm("one")])
+    with open(path, "rb") as file:
+        header = decode_header(file.read())
+    assert header.data.size == 0
+    assert header.attrs.size == 2 * header.attr_size
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path):
+    with pytest.raises(OutputFailed, match="No such file or directory"):
+        FileWriter(str(tmp_path / "nowhere" / "perf.data"))
+
+
+def test_a_full_disk_keeps_whole_records_and_the_file_readable(path, monkeypatch):
+    writer = written(path, [comm("one")])
+    real = os.writev
+
+    def full(fd, slices):
+        real(fd, [b"".join(slices)[: len(comm("two")) + 3]])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "writev", full)
+    with pytest.raises(OutputFailed, match="what was recorded up to here is kept"):
+        writer.write(comm("two"), comm("three"))
+    monkeypatch.setattr(os, "writev", real)
+    kept = writer.data
+    writer.finish({})
+    writer.close()
+    with PerfData(path) as read:
+        assert next(side.record.comm for side in read.side_band()) == "one"
+    assert kept.size % 8 == 0
+
+
+def test_no_room_for_the_features_leaves_a_file_without_them(path, monkeypatch):
+    writer = written(path, [comm("one")])
+    monkeypatch.setattr(os, "writev", lambda fd, slices: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(OutputFailed):
+        writer.finish(FEATURES)
+    monkeypatch.undo()
+    writer.close()
+    with open(path, "rb") as file:
+        header = decode_header(file.read())
+    assert (header.features, header.data.size) == ((), len(comm("one")))
+
+
+def test_short_writes_go_on(path, monkeypatch):
+    writer = written(path)
+    real = os.writev
+    monkeypatch.setattr(os, "writev", lambda fd, slices: real(fd, [b"".join(slices)[:7]]))
+    writer.write(comm("one"), comm("two"))
+    monkeypatch.undo()
+    assert writer.data == FileSection(writer.data.offset, len(comm("one") + comm("two")))
+
+
+def test_a_pipe_has_events_features_and_formats_in_front():
+    reading, writing = os.pipe()
+    writer = PipeWriter(writing)
+    writer.begin(EVENTS, FEATURES | {Feature.TRACING_DATA: b"12345", Feature.BUILD_ID: b"left out"})
+    writer.write(comm("one"))
+    os.close(writing)
+    with os.fdopen(reading, "rb") as file:
+        data = file.read()
+    assert isinstance(decode_header(data), PipeHeader)
+    kinds, at = [], 16
+    while at < len(data):
+        kind, misc, size = struct.unpack_from("=IHH", data, at)
+        kinds.append(kind)
+        if kind == RecordType.HEADER_TRACING_DATA:
+            size += decode(kind, misc, data[at + 8 : at + size], NATIVE_ENDIAN).size
+        at += size
+    features = [RecordType.HEADER_FEATURE] * 3  # two, and the mark behind the last
+    assert kinds == [RecordType.HEADER_ATTR] * 2 + features + [RecordType.HEADER_TRACING_DATA, RecordType.COMM]
+
+
+def test_packed_records_are_one_stream(path):
+    packer = Packer(1)
+    writer = FileWriter(path)
+    writer.begin(EVENTS, {})
+    writer.write(*packer.pack(comm("one") * 3000, comm("two")))
+    writer.write(*packer.pack(comm("three")))
+    writer.finish({})
+    writer.close()
+    with PerfData(path) as read:
+        names = [side.record.comm for side in read.side_band()]
+    assert (len(names), names[0], names[-2:]) == (3002, "one", ["two", "three"])
+    assert packer.ratio > 1

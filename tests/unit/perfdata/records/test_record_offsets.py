@@ -1,0 +1,34 @@
+"""The starts of a chunk's records come back from what is kept of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from perfpy.perfdata.records.record_offsets import packed
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [[], [40], [40] * 1000, [40] * 500 + [8] + [40] * 500, list(range(8, 4000, 8)), [8] + [65528] * 40, [500_000] + [48] * 100],
+)
+@pytest.mark.parametrize("first", [0, 104])
+def test_starts_come_back(sizes: list[int], first: int) -> None:
+    starts = first + np.cumsum([0, *sizes])
+    steps = packed(starts)
+    assert steps is not None
+    assert steps.starts().tolist() == starts.tolist()
+    assert steps.starts().dtype == np.int64
+
+
+def test_records_of_one_size_take_no_memory_and_others_two_bytes_each() -> None:
+    alike, varied = packed(np.arange(0, 1 << 20, 40)), packed(np.cumsum(np.arange(8, 40_000, 8)))
+    assert alike is not None
+    assert varied is not None
+    assert alike.nbytes < 20
+    assert varied.nbytes == 2 * (5_000 - 2)
+
+
+@pytest.mark.parametrize("starts", [[0, 41], [3, 43], [0, 1 << 20]])
+def test_what_does_not_fit_is_not_packed(starts: list[int]) -> None:
+    assert packed(np.array(starts)) is None

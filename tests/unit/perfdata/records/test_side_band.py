@@ -1,0 +1,84 @@
+"""The side-band is streamed in order, whatever is kept of it and whatever is read again."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfpy.abi import records
+from perfpy.abi.flags import RecordType, names_of
+from perfpy.abi.framing import with_header
+from perfpy.abi.sample_id import SampleId
+from perfpy.perfdata.reader import PerfData
+from perfpy.perfdata.records.side_band import BULK
+from perfpy.perfdata.records.stream import RecordStream
+from tests.builders.perfdata import PerfDataBuilder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PerfData:
+    """Switches and names of two CPUs, each in order, through many chunks and rounds."""
+    monkeypatch.setattr("perfpy.perfdata.records.stream.RecordStream", partial(RecordStream, chunk_size=1 << 16))
+    built = PerfDataBuilder()
+    for block in range(40):
+        for cpu in range(2):
+            for number in range(100):
+                time = 1 + 1000 * block + 10 * number + 5 * cpu
+                built.record(records.Switch(0, SampleId(pid=1, tid=cpu, time=time)))
+            built.record(records.Comm(0, 1, cpu, f"comm {block}", SampleId(pid=1, tid=cpu, time=1000 * block + 500 + cpu)))
+        built.round()
+    path = tmp_path / "perf.data"
+    path.write_bytes(built.file())
+    return PerfData(path)
+
+
+def test_all_come_in_order_of_time(data: PerfData) -> None:
+    times = [side.record.sample_id.time for side in data.side_band()]
+    assert len(times) == 40 * 202
+    assert times == sorted(times)
+    assert [side.key for side in data.side_band()] == times
+
+
+def test_types_choose_what_comes(data: PerfData) -> None:
+    assert {type(side.record) for side in data.side_band([RecordType.COMM])} == {records.Comm}
+    assert len(list(data.side_band([RecordType.SWITCH]))) == 8000
+    kept = {number for number in names_of(RecordType) if number < RecordType.HEADER_ATTR} - BULK
+    assert len(list(data.side_band(kept))) == 80
+    assert len(list(data.side_band([RecordType.FINISHED_ROUND]))) == 40
+
+
+def test_what_is_often_is_not_kept_in_memory(data: PerfData) -> None:
+    assert {raw.type for raw in data.survey.raw} == {RecordType.COMM}
+    side_band = data.side_band()
+    assert sum(1 for _ in side_band) == sum(1 for _ in side_band)
+
+
+def test_untimed_records_of_one_compressed_record_stay_in_their_order(tmp_path: Path) -> None:
+    built = PerfDataBuilder()
+    for comm in ("z", "a", "m"):
+        built.record(records.Comm(0, 1, 1, comm, SampleId()))
+        built.record(records.Mmap(2, 1, 1, 0, 1, 0, comm, SampleId()))
+    path = tmp_path / "perf.data"
+    path.write_bytes(built.compressed().file())
+    order = [getattr(side.record, "comm", None) or side.record.filename for side in PerfData(path).side_band()]
+    assert order == ["z", "z", "a", "a", "m", "m"]
+
+
+def test_damaged_records_of_tasks_are_left_out_with_a_warning(tmp_path: Path) -> None:
+    built = PerfDataBuilder()
+    built.record(records.Comm(0, 1, 1, "before", SampleId(pid=1, tid=1, time=1)))
+    built.raw(with_header(RecordType.FORK, 0, bytes(24), "<"))  # its sample_id is missing
+    built.record(records.Comm(0, 1, 1, "behind", SampleId(pid=1, tid=1, time=3)))
+    path = tmp_path / "perf.data"
+    path.write_bytes(built.file())
+    data = PerfData(path)
+    found = data.side_band().tasks()
+    assert found.comms == ["before", "behind"]
+    assert found.tasks.type.tolist() == [RecordType.COMM] * 2
+    assert len(data.warnings) == 1
+    assert "FORK record with a body of 24 bytes" in data.warnings[0]

@@ -1,0 +1,88 @@
+"""walk() finds exactly the records that following the sizes one by one finds, whatever the payloads look like."""
+
+from __future__ import annotations
+
+import random
+import struct
+
+import numpy as np
+import pytest
+
+from perfpy.perfdata.records.walk import walk, walk_over_payloads
+
+
+def followed(data: bytes, endian: str) -> tuple[list[int], int]:
+    """The plain rule: from header to header."""
+    found, at = [], 0
+    while at + 8 <= len(data):
+        _, _, size = struct.unpack_from(endian + "IHH", data, at)
+        if size < 8 or at + size > len(data):
+            break
+        found.append(at)
+        at += size
+    return found, at
+
+
+def record(kind: int, body: bytes, endian: str) -> bytes:
+    return struct.pack(endian + "IHH", kind, 2, 8 + len(body)) + body
+
+
+def records(rng: random.Random, count: int, endian: str, others: float, odd: float = 0.0, fakes: float = 2 / 3) -> bytes:
+    """Samples whose payloads are full of what looks like sample headers, and other records between them.
+
+    others, odd: shares of the records that are no samples, and of sizes that are no multiples of 8; fakes: of such payload.
+    """
+    parts = []
+    for _ in range(count):
+        size = rng.choice((16, 16, 24, 40, 200))
+        like_headers = struct.pack(endian + "IHH", rng.choice((3, 9)), 2, rng.choice((0, 8, 16, 32, 4000))), struct.pack(endian + "Q", 9)
+        words = (rng.choice(like_headers) if rng.random() < fakes else rng.randbytes(8) for _ in range(size // 8))
+        body = b"".join(words)
+        if rng.random() < odd:
+            body += b"odd"
+        parts.append(record(9 if rng.random() > others else rng.choice((1, 3, 68)), body, endian))
+    return b"".join(parts)
+
+
+@pytest.mark.parametrize("endian", "<>")
+@pytest.mark.parametrize(("others", "odd"), [(0.0, 0.0), (0.02, 0.0), (0.5, 0.0), (1.0, 0.0), (0.02, 0.01), (0.5, 0.003)])
+@pytest.mark.parametrize("fakes", [0.0, 0.002, 2 / 3])
+def test_the_walk_is_that_of_following_every_size(endian: str, others: float, odd: float, fakes: float) -> None:
+    rng = random.Random(f"{endian}{others}{odd}{fakes}")
+    for count in (0, 1, 2, 50, 400):
+        data = records(rng, count, endian, others, odd, fakes)
+        for cut in (0, 1, 8, 13, 40):
+            part = data[: max(0, len(data) - cut)]
+            result = walk(np.frombuffer(part, np.uint8), endian)
+            assert (result.starts.tolist(), result.end) == followed(part, endian)
+
+
+@pytest.mark.parametrize("endian", "<>")
+@pytest.mark.parametrize("size", [0, 1, 7])
+def test_the_walk_ends_at_what_is_no_size_and_says_so(endian: str, size: int) -> None:
+    good = records(random.Random(1), 30, endian, 0.1)
+    data = good + struct.pack(endian + "IHH", 9, 0, size) + bytes(100)
+    result = walk(np.frombuffer(data, np.uint8), endian)
+    assert (result.end, result.bad_size) == (len(good), size)
+    assert result.starts.tolist() == followed(good, endian)[0]
+
+
+@pytest.mark.parametrize("endian", "<>")
+def test_data_behind_an_auxtrace_record_is_stepped_over(endian: str) -> None:
+    auxtrace = record(71, struct.pack(endian + "QQQIIII", 100, 0, 0, 0, 0, 0, 0), endian)
+    sample = record(9, bytes(8), endian)
+    data = sample + auxtrace + b"\1" * 100 + sample + auxtrace
+    result = walk_over_payloads(np.frombuffer(data, np.uint8), endian)
+    second = len(sample) + len(auxtrace) + 100
+    assert result.starts.tolist() == [0, len(sample), second, second + len(sample)]
+    assert result.end == len(data) + 100
+
+
+@pytest.mark.parametrize("endian", "<>")
+def test_tracing_data_inside_of_its_record_is_not_stepped_over_again(endian: str) -> None:
+    inside = record(66, struct.pack(endian + "I", 100) + bytes(100), endian)
+    behind = record(66, struct.pack(endian + "I", 16), endian)
+    sample = record(9, bytes(8), endian)
+    data = inside + sample + behind + bytes(16) + sample
+    starts = walk_over_payloads(np.frombuffer(data, np.uint8), endian).starts.tolist()
+    assert starts == [0, len(inside), len(inside) + len(sample), len(data) - len(sample)]

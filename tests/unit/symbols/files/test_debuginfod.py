@@ -1,0 +1,150 @@
+"""Servers that are slow, endless or sly cost no more than what the user allows."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfpy.symbols.files.debuginfod import Client
+from perfpy.symbols.files.download import get
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ID = "ab" * 20
+HEAD = b"HTTP/1.1 200 OK\r\n"
+
+
+def drip(head: bytes) -> Callable[[socket.socket], None]:
+    def answer(client: socket.socket) -> None:
+        client.sendall(head)
+        while True:
+            client.sendall(b"x")
+            time.sleep(0.02)
+
+    return answer
+
+
+def endless(client: socket.socket) -> None:
+    client.sendall(HEAD + b"\r\n")
+    while True:
+        client.sendall(bytes(1 << 16))
+
+
+def say(data: bytes) -> Callable[[socket.socket], None]:
+    return lambda client: client.sendall(data)
+
+
+def size(number: int) -> bytes:
+    return HEAD + f"Content-Length: {number}\r\n\r\n".encode()
+
+
+@pytest.fixture
+def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[[socket.socket], None]], str]]:
+    """Answer every request so; the environment points at the server and at a cache of its own."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        monkeypatch.setenv("DEBUGINFOD_URLS", url)
+        monkeypatch.setenv("DEBUGINFOD_CACHE_PATH", str(tmp_path / "cache"))
+        monkeypatch.setenv("DEBUGINFOD_TIMEOUT", "0.3")
+
+        def start(answer: Callable[[socket.socket], None]) -> str:
+            def run() -> None:
+                client, _ = server.accept()
+                with client:
+                    client.recv(1 << 16)
+                    try:
+                        answer(client)
+                    except OSError:  # gone, as it should be
+                        return
+
+            threading.Thread(target=run, daemon=True).start()
+            return url
+
+        yield start
+
+
+def left(tmp_path: Path) -> list[Path]:
+    return [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize("head", [HEAD + b"X: ", size(100_000_000), HEAD + b"\r\n"], ids=["head", "body", "body without a size"])
+def test_a_server_that_drips_is_left_in_time(serve, head: bytes, tmp_path: Path):
+    serve(drip(head))
+    began = time.monotonic()
+    client = Client()
+    assert client.fetch(ID) == ""
+    assert 0.2 < time.monotonic() - began < 5
+    assert (client.servers, left(tmp_path)) == ([], [])
+
+
+def test_the_time_of_a_whole_download_has_a_limit(serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("DEBUGINFOD_TIMEOUT", "60")
+    monkeypatch.setenv("DEBUGINFOD_MAXTIME", "0.5")
+    serve(drip(size(100_000_000)))
+    began = time.monotonic()
+    assert Client().fetch(ID) == ""
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("answer", [endless, say(size(2_000_000) + bytes(10))], ids=["endless", "announced"])
+def test_a_file_that_is_too_large_is_not_kept(serve, answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("DEBUGINFOD_MAXSIZE", "1000000")
+    serve(answer)
+    assert Client().fetch(ID) == ""
+    assert left(tmp_path) == []
+
+
+def test_a_file_that_was_cut_is_not_kept(serve, tmp_path: Path):
+    serve(say(size(1000) + bytes(10)))
+    assert Client().fetch(ID) == ""
+    assert left(tmp_path) == []
+
+
+@pytest.mark.parametrize("place", ["file:///etc/passwd", "ftp://127.0.0.1/x", "/etc/passwd#%s"])
+def test_redirections_stay_on_the_web(serve, place: str, tmp_path: Path):
+    serve(say(f"HTTP/1.1 302 Found\r\nLocation: {place}\r\nContent-Length: 0\r\n\r\n".encode()))
+    assert Client().fetch(ID) == ""
+    assert [path.stat().st_size for path in left(tmp_path)] in ([], [0])
+
+
+def test_what_comes_is_kept_for_us_alone(serve, tmp_path: Path):
+    before = os.umask(0)
+    try:
+        serve(say(size(5) + b"bytes"))
+        path = Path(Client().fetch(ID))
+    finally:
+        os.umask(before)
+    assert path.read_bytes() == b"bytes"
+    assert [place.stat().st_mode & 0o077 for place in (path, path.parent, path.parent.parent)] == [0, 0, 0]
+
+
+def test_nothing_is_kept_in_a_folder_of_others(serve, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache").chmod(0o777)
+    serve(say(size(5) + b"bytes"))
+    assert Client().fetch(ID) == ""
+    assert "all may write" in capsys.readouterr().err
+    assert left(tmp_path) == []
+
+
+@pytest.mark.parametrize("build_id", ["../../x", "ab", "AB" * 20, "ab" * 20 + "/../x"])
+def test_only_build_ids_are_asked_for(serve, build_id: str, tmp_path: Path):
+    assert Client().fetch(build_id) == ""
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_folder_may_stand_for_a_server(tmp_path: Path):
+    (tmp_path / "file").write_bytes(b"content")
+    answer = get(f"file://{tmp_path}/file", 1)
+    assert answer is not None
+    with answer:
+        assert answer.read(100, 1) == b"content"
+    os.mkfifo(tmp_path / "fifo")
+    assert get(f"file://{tmp_path}/fifo", 1) is None

@@ -1,0 +1,50 @@
+"""Records of the other byte order in dumps: which numbers perf swaps, and which it forgets."""
+
+from __future__ import annotations
+
+import pytest
+
+from perfpy.abi import records, user_records
+from perfpy.abi.flags import MISC_MMAP_BUILD_ID
+from perfpy.abi.framing import HEADER
+from perfpy.abi.sample_id import SampleId
+from perfpy.views.dump.user_records import user_record_text
+from perfpy.views.records.swapped import as_perf_reads, swapped
+from tests.builders.specimens import USER
+
+EXECUTABLE = 5
+
+
+@pytest.mark.parametrize("record", [one for one in USER if isinstance(one, (user_records.AuxtraceError, user_records.Stat))])
+def test_numbers_are_swapped_one_by_one(record: user_records.UserRecord) -> None:
+    written, meant = user_records.encode(record, ">"), user_records.encode(record, "<")
+    kind, misc, _ = HEADER[">"].unpack_from(written)
+    guest = 8 if isinstance(record, user_records.AuxtraceError) else 0  # the numbers of a guest at the end are forgotten
+    assert swapped(kind, misc, written) == meant[: len(meant) - guest] + written[len(written) - guest :]
+
+
+def test_the_marks_behind_a_time_conversion_are_bytes() -> None:
+    record = user_records.TimeConv(0, 1, 2, 3, 4, 5, 1, 0)
+    written = user_records.encode(record, ">")
+    kind, misc, _ = HEADER[">"].unpack_from(written)
+    assert swapped(kind, misc, written) == user_records.encode(record, "<")
+
+
+@pytest.mark.parametrize("misc", [0, MISC_MMAP_BUILD_ID])
+def test_the_rights_of_a_mapping_are_not_swapped(misc: int) -> None:
+    record = records.Mmap2(misc, 1, 1, 0x10, 0x10, 0, 0, 0, 0, 0, EXECUTABLE, 2, "/x", b"")
+    assert (as_perf_reads(record).prot, as_perf_reads(record).flags) == (EXECUTABLE << 24, 2 << 24)
+
+
+def test_the_task_of_a_switch_is_swapped_as_one_number() -> None:
+    given = as_perf_reads(records.Switch(0, SampleId(pid=1, tid=2, time=3))).sample_id
+    assert (given.pid, given.tid, given.time) == (2 << 24, 1 << 24, 3)
+
+
+@pytest.mark.parametrize(
+    ("guest", "text"), [((None, None), ""), ((0, 0), "  machine_pid: 0  vcpu: 0"), ((9, 10), "  machine_pid: 9  vcpu: 10")]
+)
+def test_ids_of_guests_are_shown_where_they_are_told(guest: tuple[int | None, int | None], text: str) -> None:
+    data = user_records.encode(user_records.IdIndex(0, (user_records.IdIndexEntry(1, 2, 3, 4, *guest),)), "<")
+    kind, misc, _ = HEADER["<"].unpack_from(data)
+    assert f" ... id: 1  idx: 2  cpu: 3  tid: 4{text}\n" in user_record_text(kind, misc, data[8:], "<", foreign=False)

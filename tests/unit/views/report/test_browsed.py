@@ -1,0 +1,126 @@
+"""What the interactive report shows, decided without a screen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfpy.recording import Recording
+from perfpy.symbols.files.debug_files import SymbolOptions
+from perfpy.views.report.browsed import BrowsedReport, Filter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Browse = Callable[..., BrowsedReport]
+
+
+@pytest.fixture
+def browse(corpus: Path, tmp_path: Path) -> Browse:
+    def model(name: str, by: tuple[str, ...] | None = None) -> BrowsedReport:
+        with Recording(str(corpus / "recorded" / f"{name}.data")) as recording:
+            symbols = SymbolOptions(symfs=str(tmp_path), cache=False)
+            return BrowsedReport(recording.report(by, callers=by is None, symbols=symbols))
+
+    return model
+
+
+def texts(model: BrowsedReport, key: str) -> set[str]:
+    return {model.histogram.text(key, entry) for entry in model.rows()}
+
+
+def test_zooming_keeps_the_rows_of_one_file_and_zooming_again_all(browse: Browse) -> None:
+    model = browse("fp-a")
+    every = model.rows()
+    assert len(texts(model, "dso")) > 1
+    assert model.zoom("dso", every[0])
+    assert texts(model, "dso") == {model.histogram.text("dso", every[0])}
+    assert model.zoom("dso", every[0])
+    assert model.rows() == every
+
+
+def test_a_thread_is_the_command_where_rows_are_not_by_thread(browse: Browse) -> None:
+    by_command, by_thread = browse("mt-a"), browse("mt-a", ("pid", "comm"))
+    assert by_command.zoom_thread(by_command.rows()[0])
+    assert [wanted.key for wanted in by_command.filters] == ["comm"]
+    assert by_thread.zoom_thread(by_thread.rows()[0])
+    assert [wanted.key for wanted in by_thread.filters] == ["pid"]
+
+
+def test_without_such_a_column_there_is_no_zoom(browse: Browse) -> None:
+    model = browse("mt-a", ("symbol",))
+    assert not model.zoom("dso", model.rows()[0])
+    assert not model.filters
+
+
+def test_filters_are_taken_back_one_by_one(browse: Browse) -> None:
+    model = browse("fp-a")
+    every = model.rows()
+    model.zoom("comm", every[0])
+    model.keep_symbols("0x")
+    model.keep_symbols("55")
+    assert model.filters == [Filter("comm", model.histogram.text("comm", every[0])), Filter("symbol", "55", part=True)]
+    assert model.back()
+    assert model.back()
+    assert not model.back()
+    assert model.rows() == every
+
+
+def test_a_part_of_a_name_is_found_whatever_its_case() -> None:
+    assert Filter("symbol", "MALLOC", part=True).keeps("[.] _int_malloc")
+    assert not Filter("symbol", "malloc").keeps("[.] malloc")
+
+
+def test_the_title_says_what_share_is_left(browse: Browse) -> None:
+    model = browse("multi-a")
+    assert "of 5 events" in model.title(model.rows())
+    model.keep_symbols("no such function")
+    assert "only symbol *no such function*: 0.00%" in model.title(model.rows())
+
+
+def test_events_follow_each_other_in_a_circle(browse: Browse) -> None:
+    model = browse("multi-a")
+    first = model.histogram
+    names = []
+    for _ in range(5):
+        names.append(model.histogram.leader.event.name)
+        model.turn(1)
+    assert model.histogram is first
+    assert len(set(names)) == 5
+    model.turn(-1)
+    assert model.histogram.leader.event.name == names[-1]
+
+
+def test_lines_are_those_of_the_plain_report(browse: Browse) -> None:
+    from perfpy.views.report.column_text import TextOptions
+    from perfpy.views.report.text import table_lines
+
+    model = browse("mt-a", ("comm", "dso", "symbol"))
+    plain = list(table_lines(model.histogram, TextOptions()))
+    assert plain[0] == f"# {model.heading()[2:]}"
+    assert [line.rstrip() for line in plain[3:] if line] == [model.line(entry) for entry in model.rows()]
+
+
+def test_calls_are_a_line_a_function_and_the_last_leads_on(browse: Browse) -> None:
+    model = browse("fp-a")
+    nodes = model.histogram.calls(model.rows()[0])
+    lines = model.calls(nodes)
+    assert len(lines) == sum(len(node.frames) for node in nodes) > 0
+    assert sum(line.share is not None for line in lines) == len(nodes)
+    assert [line.below for line in lines if line.below] == [node.children for node in nodes if node.children]
+
+
+def test_a_search_goes_round(browse: Browse) -> None:
+    model = browse("mt-a", ("comm", "dso", "symbol"))
+    rows = model.rows()
+    line = model.line(rows[1])
+    assert model.find(line.upper(), rows, 2) == 1
+    assert model.find("no such row", rows, 0) is None
+    assert model.find("x", [], 0) is None
+
+
+def test_a_report_without_samples_cannot_be_browsed(browse: Browse) -> None:
+    with pytest.raises(ValueError, match="without samples"):
+        browse("nosamples-a")

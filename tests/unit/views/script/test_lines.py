@@ -1,0 +1,362 @@
+"""Whole runs of script over recordings built in memory."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from perfpy.abi import records, user_records
+from perfpy.abi.flags import CONTEXT_USER, BranchSample, ReadFormat, SampleType
+from perfpy.abi.readings import Reading
+from perfpy.abi.sample_id import SampleId
+from perfpy.errors import UsageError
+from perfpy.perfdata.container.feature_values import EventGroup
+from perfpy.perfdata.container.features import Feature
+from perfpy.perfdata.records.group_reads import delivered
+from perfpy.recording import Recording
+from perfpy.symbols.files.debug_files import SymbolOptions
+from perfpy.views.dump.recording import hex_lines, write_dump
+from perfpy.views.script.fields import OutputFields
+from perfpy.views.script.run import ScriptOptions, ScriptRun
+from perfpy.views.script.samplefilter import SampleFilter
+from tests.builders.perfdata import USUAL, PerfDataBuilder, out_of_order, usual_attr
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SECOND = 1_000_000_000
+NOWHERE = SymbolOptions(symfs="/nonexistent", kallsyms="/dev/null")
+
+
+def dump(recording: Recording, options: ScriptOptions, out: io.BytesIO) -> None:
+    lines, round_text = ScriptRun(recording, options).dump_lines()
+    write_dump(recording, out, lines=lines, round_text=round_text)
+
+
+def sample_id(pid: int, time: int) -> SampleId:
+    return SampleId(pid=pid, tid=pid, time=time)
+
+
+def one_process() -> PerfDataBuilder:
+    """A process that is named, maps a file, and is sampled twice."""
+    built = PerfDataBuilder()
+    built.record(records.Comm(0, 7, 7, "work", sample_id(7, SECOND)))
+    built.record(records.Mmap2(2, 7, 7, 0x1000, 0x1000, 0, 8, 1, 5, 0, 5, 2, "/bin/work", b"", sample_id(7, SECOND + 1000)))
+    for number in (1, 2):
+        built.sample(ip=0x1000 + number, pid=7, tid=7, time=(1 + number) * SECOND, period=100 * number, misc=2)
+    return built
+
+
+def script(folder: Path, built: PerfDataBuilder, *texts: str, **options: Any) -> list[str]:
+    path = folder / "perf.data"
+    path.write_bytes(built.file())
+    fields = OutputFields()
+    for text in texts:
+        fields.apply(text)
+    out = io.BytesIO()
+    with Recording(str(path)) as recording:
+        ScriptRun(recording, ScriptOptions(fields=fields, symbols=NOWHERE, **options)).write(out)
+    return out.getvalue().decode().splitlines()
+
+
+def test_latency_format_has_short_commands_and_cpus(tmp_path: Path) -> None:
+    attr = usual_attr(USUAL | SampleType.CPU)
+    built = PerfDataBuilder(attrs=[attr]).record(records.Comm(0, 7, 7, "long-command", SampleId(pid=7, tid=7, time=1, cpu=3)))
+    built.sample(ip=1, pid=7, tid=7, time=SECOND, period=1, misc=2, cpu=3)
+    assert script(tmp_path, built, "comm,tid,cpu", shown=frozenset(("task",)), latency=True) == [
+        "long-com       7   3 PERF_RECORD_COMM: long-command:7/7",
+        "long-com       7   3 ",
+    ]
+
+
+def counted_group() -> PerfDataBuilder:
+    """Samples of a group, with the counts of both members; at last only the leader's has changed."""
+    attr = usual_attr(USUAL | SampleType.READ | SampleType.ID, type=0, read_format=ReadFormat.GROUP | ReadFormat.ID)
+    built = PerfDataBuilder(attrs=[attr, attr.copy(config=1)], ids=[(1,), (2,)])
+    built.feature(Feature.GROUP_DESC, (EventGroup("{anon_group}", 0, 2),))
+    for time, cycles, instructions in ((1, 200, 300), (2, 400, 900), (3, 500, 900)):
+        readings = [Reading(cycles, id=1), Reading(instructions, id=2)]
+        built.sample(ip=1, pid=7, tid=7, time=time * SECOND, period=1, misc=2, read=readings)
+    return built
+
+
+def test_metrics_of_a_group_stand_below_its_last_member(tmp_path: Path) -> None:
+    assert script(tmp_path, counted_group(), "time,event,period,metric") == [
+        "    1.000000:        200       cycles:u: ",
+        "    1.000000:        300 instructions:u: ",
+        "    1.000000: \tmetric:    1.50  insn per cycle",
+        "    2.000000:        200       cycles:u: ",
+        "    2.000000:        600 instructions:u: ",
+        "    2.000000: \tmetric:    3.00  insn per cycle",
+        "    3.000000:        100       cycles:u: ",
+    ]
+
+
+def test_a_dump_has_a_line_for_each_count_of_a_sample(tmp_path: Path) -> None:
+    path = tmp_path / "perf.data"
+    path.write_bytes(counted_group().file())
+    fields = OutputFields()
+    fields.apply("event,period")
+    out = io.BytesIO()
+    with Recording(str(path)) as recording:
+        dump(recording, ScriptOptions(fields=fields, symbols=NOWHERE), out)
+    shown = [line.split() for line in out.getvalue().decode().splitlines() if line.startswith(("       ", " ... thread"))]
+    thread = ["...", "thread:", ":7:7"]
+    counts = ([number, name] for number, name in (("200", "cycles:u:"), ("300", "instructions:u:"), ("200", "cycles:u:")))
+    assert shown[:6] == [line for count in counts for line in (thread, count)]
+    assert len(shown) == 10
+
+
+def test_a_line_a_sample(tmp_path: Path) -> None:
+    assert script(tmp_path, one_process()) == [
+        "            work       7     2.000000:        100 cpu-clock:u:              1001 [unknown] (/bin/work)",
+        "            work       7     3.000000:        200 cpu-clock:u:              1002 [unknown] (/bin/work)",
+    ]
+
+
+def test_fields_are_chosen(tmp_path: Path) -> None:
+    assert script(tmp_path, one_process(), "comm,pid,tid,ip") == [
+        "            work       7/7                    1001",
+        "            work       7/7                    1002",
+    ]
+
+
+def test_side_band_stands_where_it_happened(tmp_path: Path) -> None:
+    lines = script(tmp_path, one_process(), "comm,tid,time", shown=frozenset(("task", "mmap")))
+    assert lines == [
+        "            work       7     1.000000: PERF_RECORD_COMM: work:7/7",
+        "            work       7     1.000001: PERF_RECORD_MMAP2 7/7: [0x1000(0x1000) @ 0 08:01 5 0]: r-xp /bin/work",
+        "            work       7     2.000000: ",
+        "            work       7     3.000000: ",
+    ]
+
+
+def test_relative_times_count_the_records_between(tmp_path: Path) -> None:
+    lines = script(tmp_path, one_process(), "time", shown=frozenset(("task",)), deltatime=True)
+    assert [line[:14] for line in lines] == ["    0.000000: ", "    1.000000: ", "    1.000000: "]
+
+
+@pytest.mark.parametrize(
+    ("keep", "times"),
+    [
+        (SampleFilter(pids=frozenset((8,))), []),
+        (SampleFilter(tids=frozenset((7,))), ["2.000000:", "3.000000:"]),
+        (SampleFilter(comms=frozenset(("idle",))), []),
+        (SampleFilter(dsos=frozenset(("work",))), ["2.000000:", "3.000000:"]),
+        (SampleFilter(dsos=frozenset(("libc.so",))), []),
+        (SampleFilter(symbols=frozenset(("main",))), []),
+        (SampleFilter(symbols=frozenset(("0x2",))), ["3.000000:"]),
+        (SampleFilter(symbols=frozenset(("0x1",)), address_range=1), ["2.000000:", "3.000000:"]),
+    ],
+)
+def test_samples_are_filtered(tmp_path: Path, keep: SampleFilter, times: list[str]) -> None:
+    assert [line.strip() for line in script(tmp_path, one_process(), "time", keep=keep)] == times
+
+
+def test_a_time_range_is_applied(tmp_path: Path) -> None:
+    assert len(script(tmp_path, one_process(), time="2.5,")) == 1
+
+
+def test_callchains_stand_below_their_sample(tmp_path: Path) -> None:
+    built = PerfDataBuilder(attrs=[usual_attr(USUAL | SampleType.CALLCHAIN)])
+    built.sample(ip=0x10, pid=7, tid=7, time=SECOND, period=1, misc=2, callchain=[CONTEXT_USER, 0x10, 0x20, 0x30])
+    head = ":7       7     1.000000:          1 cpu-clock:u: "
+    frames = [f"\t{address:16x} [unknown] ([unknown])" for address in (0x10, 0x20, 0x30)]
+    assert script(tmp_path, built) == [head, *frames, ""]
+    assert script(tmp_path, built, max_stack=2) == [head, *frames[:2], ""]
+    (flat,) = script(tmp_path, built, callchains=False)
+    assert flat.endswith("cpu-clock:u:                10 [unknown] ([unknown])")
+
+
+def test_events_with_different_fields_keep_their_order(tmp_path: Path) -> None:
+    attrs = [usual_attr(USUAL | SampleType.IDENTIFIER), usual_attr((USUAL | SampleType.IDENTIFIER) & ~SampleType.TIME, type=0)]
+    built = PerfDataBuilder(attrs=attrs, ids=[(1,), (2,)])
+    for number in range(4):
+        built.sample(number % 2, ip=number, pid=7, tid=7, time=SECOND * (number + 1), period=1, misc=2)
+    lines = script(tmp_path, built, "hw:ip", "sw:time,ip")
+    assert sorted(line.split()[-1] for line in lines) == ["0", "1", "2", "3"]
+    assert [line.split()[0] for line in lines if ":" in line] == ["1.000000:", "3.000000:"]
+
+
+def test_what_a_recording_cannot_show_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="has no event"):
+        script(tmp_path, one_process(), switch_on="nothing")
+
+
+def test_readings_are_delivered_as_samples_of_their_counters(tmp_path: Path) -> None:
+    sample_type = USUAL | SampleType.READ | SampleType.ID
+    attrs = [usual_attr(sample_type, read_format=0xC), usual_attr(sample_type, type=1, config=2, read_format=0xC)]
+    built = PerfDataBuilder(attrs=attrs, ids=[(10,), (11,)])
+    for first, second in ((5, 3), (9, 3)):
+        read = [Reading(first, None, None, 10, None), Reading(second, None, None, 11, None)]
+        built.sample(0, ip=1, pid=7, tid=7, time=SECOND * first, period=99, misc=2, read=read)
+    path = tmp_path / "perf.data"
+    path.write_bytes(built.file())
+    with Recording(str(path)) as recording:
+        batches = list(delivered(recording.batches(), recording.events))
+    rows = [
+        (event, period) for batch in batches for event, period in zip(batch.event.tolist(), batch.columns["period"].tolist(), strict=True)
+    ]
+    assert rows == [(0, 5), (1, 3), (0, 4)]
+
+
+def test_counts_of_stat_record_are_printed_after_each_round(tmp_path: Path) -> None:
+    built = PerfDataBuilder(attrs=[usual_attr(SampleType.IDENTIFIER, sample_id_all=0)], ids=[(4,)], features={Feature.STAT: b""})
+    built.record(user_records.ThreadMap(0, ((77, "work"),))).record(user_records.CpuMap(0, (-1,)))
+    built.record(user_records.Stat(0, 4, 0xFFFFFFFF, 0, 1000, 20, 20)).record(user_records.StatRound(0, 1, 555))
+    assert script(tmp_path, built) == [
+        "CPU   THREAD             VAL             ENA             RUN            TIME EVENT",
+        " -1       77            1000              20              20             555 cpu-clock:u",
+    ]
+
+
+def test_counts_of_an_interval_are_those_since_the_round_before(tmp_path: Path) -> None:
+    built = PerfDataBuilder(attrs=[usual_attr(SampleType.IDENTIFIER, sample_id_all=0)], ids=[(4,)], features={Feature.STAT: b""})
+    built.record(user_records.ThreadMap(0, ((77, "work"),))).record(user_records.CpuMap(0, (-1,)))
+    built.record(user_records.Stat(0, 4, 0xFFFFFFFF, 0, 1000, 20, 19)).record(user_records.StatRound(0, 0, 555))
+    built.record(user_records.Stat(0, 4, 0xFFFFFFFF, 0, 1700, 50, 40)).record(user_records.StatRound(0, 0, 999))
+    assert [line.split()[2:5] for line in script(tmp_path, built)[1:]] == [["1000", "20", "19"], ["700", "30", "21"]]
+
+
+def test_a_dump_has_bytes_and_text_of_every_record(tmp_path: Path) -> None:
+    path = tmp_path / "perf.data"
+    path.write_bytes(one_process().file())
+    out = io.BytesIO()
+    with Recording(str(path)) as recording:
+        entries = write_dump(recording, out)
+    text = out.getvalue().decode()
+    assert text.count(". ... raw event: size") == 4
+    assert f"{SECOND} " in text
+    assert ": PERF_RECORD_COMM: work:7/7\n" in text
+    assert "PERF_RECORD_SAMPLE(IP, 0x2): 7/7: 0x1001 period: 100 addr: 0\n ... thread: work:7\n ...... dso: /bin/work\n" in text
+    assert entries == {0: 2}
+
+
+def test_bytes_are_shown_as_numbers_and_characters() -> None:
+    assert hex_lines(b"perf\0\xff") == ".  0000:  70 65 72 66 00 ff" + " " * 30 + "  perf..          \n"
+
+
+def test_a_dump_of_a_big_endian_machine_shows_what_perf_has_in_memory(tmp_path: Path) -> None:
+    built = PerfDataBuilder(endian=">")
+    built.record(records.Mmap2(2, 7, 7, 0x1000, 0x1000, 0, 8, 1, 5, 0, 5, 2, "/bin/work", b"", sample_id(7, SECOND)))
+    path = tmp_path / "perf.data"
+    path.write_bytes(built.file())
+    out = io.BytesIO()
+    with Recording(str(path)) as recording:
+        write_dump(recording, out)
+    text = out.getvalue().decode()
+    assert ".  0000:  0a 00 00 00 02 00" in text
+    assert ".  0010:  00 10 00 00 00 00 00 00" in text
+    assert "]: ---p /bin/work\n" in text
+
+
+def test_rounds_stand_where_they_are_stored_and_so_does_all_else(tmp_path: Path) -> None:
+    path = tmp_path / "perf.data"
+    path.write_bytes(out_of_order().file())
+    shown: dict[bool, list[str]] = {}
+    for as_stored in (False, True):
+        out = io.BytesIO()
+        with Recording(str(path), as_stored=as_stored) as recording:
+            ScriptRun(recording, ScriptOptions(shown=frozenset(("round",)) if as_stored else frozenset(), symbols=NOWHERE)).write(out)
+        shown[as_stored] = out.getvalue().decode().splitlines()
+    rounds = [row for row, line in enumerate(shown[True]) if line == "PERF_RECORD_FINISHED_ROUND"]
+    assert rounds == [20, 41, 62]
+    times = [line.split()[2] for line in shown[True] if line.startswith(" ")]
+    assert times[:11] == [f"1.0000{number}:" for number in ("00", "10", "20", "30", "40", "50", "60", "70", "80", "90", "50")]
+    assert [line.split()[2] for line in shown[False]] == sorted(times)
+
+
+@pytest.mark.parametrize(
+    ("shown", "as_stored", "behind"),
+    [((), False, "\n"), ((), True, ": unhandled!\n"), (("round",), True, "PERF_RECORD_FINISHED_ROUND\n")],
+)
+def test_a_dump_shows_rounds_where_they_are_read(tmp_path: Path, shown: tuple[str, ...], as_stored: bool, behind: str) -> None:
+    path = tmp_path / "perf.data"
+    path.write_bytes(out_of_order().file())
+    out = io.BytesIO()
+    with Recording(str(path), as_stored=as_stored) as recording:
+        dump(recording, ScriptOptions(shown=frozenset(shown), symbols=NOWHERE), out)
+    text = out.getvalue().decode()
+    assert text.count("PERF_RECORD_FINISHED_ROUND" + behind) == 3
+    ahead = text[: text.index("PERF_RECORD_FINISHED_ROUND")].count("PERF_RECORD_SAMPLE")
+    assert ahead == (20 if as_stored else 0)
+
+
+def dumped(folder: Path, built: PerfDataBuilder, *shown: str, **options: Any) -> str:
+    path = folder / "perf.data"
+    path.write_bytes(built.file())
+    out = io.BytesIO()
+    with Recording(str(path)) as recording:
+        dump(recording, ScriptOptions(shown=frozenset(shown), symbols=NOWHERE, **options), out)
+    return out.getvalue().decode()
+
+
+def test_a_dump_shows_records_as_they_are_asked_for(tmp_path: Path) -> None:
+    built = one_process().record(records.Exit(0, 7, 1, 7, 1, 4 * SECOND, sample_id(7, 4 * SECOND)))
+    text = dumped(tmp_path, built, "task")
+    assert "PERF_RECORD_COMM: work:7/7\n            work       7     1.000000: PERF_RECORD_COMM: work:7/7\n" in text
+    assert "PERF_RECORD_EXIT            work       7     4.000000: PERF_RECORD_EXIT(7:7):(1:1)\n(7:7):(1:1)\n" in text
+    assert text.count("PERF_RECORD_MMAP2") == 1
+    assert dumped(tmp_path, built, "mmap").count("PERF_RECORD_MMAP2") == 2
+
+
+def test_a_dump_shows_counts_at_the_end_of_a_round(tmp_path: Path) -> None:
+    built = PerfDataBuilder(ids=[(5,)])
+    built.record(user_records.ThreadMap(0, ((7, ""),))).record(user_records.CpuMap(0, (-1,)))
+    built.record(user_records.Stat(0, 5, 0, 0, 100, 10, 10)).record(user_records.StatRound(0, 1, 9))
+    built.feature(Feature.STAT, None)
+    text = dumped(tmp_path, built)
+    assert "PERF_RECORD_STAT_ROUNDCPU   THREAD " in text
+    assert text.count("             100              10              10               9 cpu-clock:u\n") == 1
+    assert "... value" not in text
+
+
+def test_what_a_decoder_could_not_decode_is_told_among_the_samples(tmp_path: Path) -> None:
+    error = user_records.AuxtraceError(0, 1, 2, 3, 4, 5, 1, 6, SECOND + 7, "overflow")
+    lines = [
+        " instruction trace error type 1 time 1.000000007 cpu 3 pid 4 tid 5 ip 0x6 code 2: overflow",
+        " unknown AUX error type 2 time 0 machine_pid 8 vcpu 9 cpu -1 pid 4 tid 5 ip 0 code 2: lost",
+    ]
+    built = one_process().record(error)
+    built.record(error._replace(type=2, fmt=2, time=0, cpu=0xFFFFFFFF, ip=0, msg="lost", machine_pid=8, vcpu=9))
+    assert [line for line in script(tmp_path, built) if "error" in line] == lines
+    assert f"PERF_RECORD_AUXTRACE_ERROR{lines[0]}\n" in dumped(tmp_path, built)
+
+
+def test_script_has_no_use_for_readings(tmp_path: Path) -> None:
+    attr = usual_attr(read_format=ReadFormat.TOTAL_TIME_ENABLED, sample_id_all=0)
+    built = PerfDataBuilder(attrs=[attr]).record(records.Read(0, 7, 8, (99).to_bytes(8, "little") + (50).to_bytes(8, "little")))
+    assert "PERF_RECORD_READ: 7 8 cpu-clock:u 99\n... time enabled : 50\n: unhandled!\n" in dumped(tmp_path, built)
+
+
+@pytest.mark.parametrize(("arch", "place"), [("s390x", "[unknown]"), ("aarch64", "/bin/work")])
+def test_what_the_kernel_touches_of_a_process_is_known_where_the_two_share_addresses(tmp_path: Path, arch: str, place: str) -> None:
+    attr = usual_attr(USUAL | SampleType.ADDR, config=2)
+    built = PerfDataBuilder(attrs=[attr]).feature(Feature.ARCH, arch)
+    built.record(records.Mmap(1, (1 << 32) - 1, 0, 0x9000, 0x100, 0x9000, "[kernel.kallsyms]_text", sample_id(0, 0)))
+    built.record(records.Mmap2(2, 7, 7, 0x1000, 0x1000, 0, 8, 1, 5, 0, 5, 2, "/bin/work", b"", sample_id(7, 1)))
+    built.sample(ip=0x9001, addr=0x1002, pid=7, tid=7, time=2, period=1, misc=1)
+    assert script(tmp_path, built, "addr,sym,dso") == [f"{'1002':>16} [unknown] ({place})"]
+
+
+def test_a_branch_of_the_kernel_is_looked_for_among_its_mappings_first(tmp_path: Path) -> None:
+    attr = usual_attr(USUAL | SampleType.BRANCH_STACK, branch_sample_type=int(BranchSample.ANY))
+    for kernel_end, place in ((0x900, "/bin/work"), (0x8000, "[kernel.kallsyms]")):
+        built = PerfDataBuilder(attrs=[attr])
+        built.record(records.Mmap(1, (1 << 32) - 1, 0, 0x100, kernel_end - 0x100, 0x100, "[kernel.kallsyms]_text", sample_id(0, 0)))
+        built.record(records.Mmap2(2, 7, 7, 0x1000, 0x1000, 0, 8, 1, 5, 0, 5, 2, "/bin/work", b"", sample_id(7, 1)))
+        built.sample(ip=0x200, pid=7, tid=7, time=2, period=1, misc=1, branch_stack=[(0x200, 0x1002, 0)])
+        (line,) = script(tmp_path, built, "brstacksym,dso")
+        assert line.startswith(f"[unknown] ([kernel.kallsyms])/[unknown] ({place})/")
+
+
+def test_script_has_a_use_for_throttles(tmp_path: Path) -> None:
+    built = one_process().record(records.Throttle(0, 5 * SECOND, 0, 0, sample_id(7, 5 * SECOND)))
+    assert dumped(tmp_path, built).endswith("PERF_RECORD_THROTTLE")
+
+
+def test_a_dump_does_not_say_of_whom_samples_are_whose_time_or_cpu_leaves_them_out(tmp_path: Path) -> None:
+    assert dumped(tmp_path, one_process(), time="2,2.5").count(" ... thread: work:7") == 1
+    assert dumped(tmp_path, one_process(), keep=SampleFilter(pids=frozenset((8,)))).count(" ... thread: work:7") == 2

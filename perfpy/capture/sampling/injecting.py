@@ -249,6 +249,7 @@ def inject(
         raise PerfError(f"{data.path}: it is of the other byte order; inject on a machine like the one that recorded it")
     if os.path.exists(path) and os.path.samefile(data.path, path):
         raise OutputFailed(path, "it is the input")
+    _first_event(data)
     added = jit.records(data.side_band()) if jit else []
     writer = FileWriter(path)
     try:

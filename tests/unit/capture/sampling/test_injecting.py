@@ -198,9 +198,13 @@ def test_a_machine_that_has_no_room_in_an_elf_header_is_cut(recording: Recording
     assert len(JitInjector(recording.data, str(tmp_path / "cache")).records(recording.side_band())) == 2
 
 
-def test_a_recording_without_events_says_so(recording: Recording):
+def test_a_recording_without_events_says_so(recording: Recording, tmp_path: Path):
     recording.data.events.clear()
-    for make in (JitInjector, require_monotonic_times, lambda data: BuildIdMapper(data, {}, only_these=True)):
+    table = {"build_ids": ()}
+    for make in (
+        JitInjector, require_monotonic_times, lambda data: BuildIdMapper(data, {}, only_these=True),
+        lambda data: inject(data, str(tmp_path / "out.data"), **table),
+    ):  # fmt: skip
         with pytest.raises(PerfError, match="it has no events"):
             make(recording.data)
 

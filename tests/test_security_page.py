@@ -21,7 +21,13 @@ MB = 1 << 20
 @pytest.mark.parametrize(
     ("row", "promise"),
     [
-        ("compressed records of a recording", f"{decompression._MOST_RATIO} times their size, or {decompression._ALWAYS // MB} MB"),
+        (
+            "compressed records of a recording",
+            (
+                f"{decompression._MOST_RATIO:,} times their size, or {decompression._ALWAYS // MB} MB; "
+                f"{decompression._MOST_RECORDS} records for each byte, or {decompression._ALWAYS_RECORDS:,}"
+            ),
+        ),
         (
             "compressed ELF sections, debug data and modules",
             f"{expansion._RATIO} times their size, or {expansion._SMALL // MB} MB; {expansion._MOST // MB} MB",

@@ -95,7 +95,7 @@ class Samples:
                 raise KeyError(f"no column {name!r}; this recording has {', '.join(self.keys())}")
         wanted = [name for name in missing if name != "event"]
         batches = list(self._data.batches(wanted))
-        empty = self._data.no_samples()  # an event without samples has columns, too
+        empty = self._data.no_samples()  # of an event that was never sampled, the others have not its columns
         fields = Columns.concat([Columns(0, {name: empty[name] for name in wanted}), *(batch.columns for batch in batches)])
         if "event" in missing:
             self._columns["event"] = np.concatenate([batch.event for batch in batches] or [np.zeros(0, np.int32)])
@@ -248,7 +248,7 @@ class Recording:
         """The samples of the tracepoint event `name` ("sched:sched_switch"), its fields as columns (perfdata.trace_columns).
 
         Raises UsageError when the recording has no tracepoint of this name, or
-        does not say what its fields are.
+        does not say what its fields are, or has not recorded them.
         """
         # numpy is loaded when samples are asked for, not by opening a file
         import numpy as np
@@ -262,8 +262,10 @@ class Recording:
             known = ", ".join(event.name for event in self.events if event.tracepoint) or "none"
             raise UsageError(f"no tracepoint {name!r} with known fields in {self.path}; it has: {known}")
         parts = [batch.columns.take(np.flatnonzero(batch.event == event.index)) for batch in data.batches()]
-        samples = Columns.concat(parts) if parts else data.no_samples()
-        raw = samples.pop("raw")
+        samples = Columns.concat(parts if any("raw" in part for part in parts) else [*parts, data.no_samples()])
+        raw = samples.pop("raw", None)
+        if raw is None:
+            raise UsageError(f"the samples of {name!r} in {self.path} have no raw data, and so no fields")
         return TracepointSamples(samples, trace_columns(data.tracing.formats[event.attr.config], raw, data.tracing.endian))
 
     @cached_property

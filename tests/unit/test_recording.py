@@ -38,16 +38,6 @@ def test_columns_are_read_by_name(recording: Recording) -> None:
         recording.samples["callchain"]
 
 
-def test_an_event_without_samples_has_columns_of_its_own(tmp_path: Path) -> None:
-    identified = SampleType.IDENTIFIER | SampleType.IP
-    attrs = [usual_attr(identified), usual_attr(identified | SampleType.CPU)]
-    builder = PerfDataBuilder(attrs=attrs, ids=[(1,), (2,)]).sample(ip=0x1000)
-    (tmp_path / "perf.data").write_bytes(builder.file())
-    columns = Recording(tmp_path / "perf.data").samples.to_dict()
-    assert columns["ip"].tolist() == [0x1000]
-    assert columns["cpu"].tolist() == [0]
-
-
 def test_a_recording_without_samples_has_empty_columns(tmp_path: Path) -> None:
     path = tmp_path / "perf.data"
     path.write_bytes(PerfDataBuilder().file())

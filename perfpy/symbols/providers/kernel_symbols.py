@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfpy.symbols.demangle import Demangle, demangle, plain
+from perfpy.symbols.demangling.demangle import Demangle, demangle, plain
 from perfpy.symbols.dso import KERNEL_NAME, Dso, DsoKind
 from perfpy.symbols.files import build_id_notes, elf_symbols
 from perfpy.symbols.files.compressed_files import read_module

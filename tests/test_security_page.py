@@ -9,7 +9,7 @@ import pytest
 from perfpy.cli.line import perfconfig
 from perfpy.events import event_files
 from perfpy.perfdata.records import decompression
-from perfpy.symbols import name_budget
+from perfpy.symbols.demangling import name_budget
 from perfpy.symbols.files import debuginfod
 from perfpy.symbols.providers import jitdump, kernel_symbols, perf_map
 from perfpy.untrusted import expansion

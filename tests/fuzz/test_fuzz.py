@@ -148,7 +148,7 @@ def test_a_case_is_kept_and_found_again(tmp_path: Path):
 
 
 def test_names_that_double_do_double():
-    from perfpy.symbols.demangle import demangle
+    from perfpy.symbols.demangling.demangle import demangle
 
     for make in (mutation._doubling_cxx, mutation._doubling_rust):
         lengths = [len(demangle(make(levels))) for levels in (3, 4, 5)]

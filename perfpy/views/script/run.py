@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from perfpy.abi.flags import MISC_KERNEL, RecordType, names_of
 from perfpy.perfdata.records.group_reads import carries_readings, delivered
-from perfpy.symbols.dso import KERNEL_NAME
+from perfpy.symbols.mapped_names import is_kernel_map, is_kernel_name
 from perfpy.untrusted.text import one_line
 from perfpy.views.script.fields import OutputFields
 from perfpy.views.script.samplefilter import SampleFilter
@@ -177,7 +177,7 @@ class ScriptRun:
             return None
         for side in self._recording.side_band([RecordType.MMAP, RecordType.MMAP2]):
             record = side.record
-            if record.misc & 7 == MISC_KERNEL and record.filename.startswith(KERNEL_NAME[:-1]):
+            if is_kernel_map(record.misc) and is_kernel_name(record.filename):
                 return record.addr or _KERNEL_HALF
         return _KERNEL_HALF
 

@@ -244,9 +244,9 @@ def _numbers(name: str, text: str) -> frozenset[int] | None:
 def _cpus(text: str) -> frozenset[int] | None:
     """0-2,5"""
     # headers are shown without it
-    from perfpy.abi import cpu_map
+    from perfpy.abi.cpu_list import parse_cpu_list
 
     try:
-        return frozenset(cpu_map.listed(text)) if text else None
-    except ValueError:
-        fail(f"-C {text!r}: a list of CPUs is needed, such as 0-2,5")
+        return frozenset(parse_cpu_list(text)) if text else None
+    except ValueError as error:
+        fail(f"-C {text!r}: {error}")

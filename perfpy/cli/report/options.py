@@ -10,7 +10,7 @@ import re
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from perfpy.abi import cpu_map
+from perfpy.abi.cpu_list import parse_cpu_list
 from perfpy.analysis.filters.selection import Selection
 from perfpy.analysis.report.layout import Wanted
 from perfpy.analysis.report.options import CallGraph
@@ -148,9 +148,9 @@ def numbers(text: str, option: str) -> tuple[int, ...] | None:
 def ranges(text: str, option: str) -> tuple[int, ...] | None:
     """A list of numbers such as 0-2,5, None if none is given."""
     try:
-        return tuple(cpu_map.listed(text)) if text else None
-    except ValueError:
-        fail(f"{option} {text!r}: a list of numbers and ranges is needed, such as 0-2,5")
+        return parse_cpu_list(text) if text else None
+    except ValueError as error:
+        fail(f"{option} {text!r}: {error}")
 
 
 def selection(values: Mapping[str, Any], times: TimeFilter | None, switch: EventSwitch | None) -> Selection:

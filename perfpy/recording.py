@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any
 
-    from perfpy.analysis.filters.selection import Selection
+    from perfpy.analysis.filters.sample_filter import SampleFilter
+    from perfpy.analysis.filters.time_ranges import RecordedTimes
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.report.report import Report
     from perfpy.analysis.stacks.stacks import Stacks
@@ -206,6 +207,13 @@ class Recording:
         files = (str(file) for symbolizer in self._symbolizers for file in symbolizer.unreadable())
         return [*self.data.warnings, *dict.fromkeys(files)]
 
+    def times(self) -> RecordedTimes:
+        """When the first and the last sample were taken, in ns, as the header or else the samples say."""
+        from perfpy.analysis.filters.time_ranges import RecordedTimes
+
+        said = self.header.get("sample_time") or self.data.survey
+        return RecordedTimes(self.path, said.first, said.last)
+
     def batches(self, fields: Collection[str] | None = None) -> Iterator[Batch]:
         """The samples in order of delivery, some thousands at a time, as columns.
 
@@ -331,18 +339,18 @@ class Recording:
         return make_report(self.data, timeline, symbolizer, options, self._payloads(symbolizer), memory_text, progress)
 
     def stacks(
-        self, symbols: SymbolOptions | None = None, *, selection: Selection | None = None, timed: bool = False, latency: bool = False
+        self, symbols: SymbolOptions | None = None, *, selection: SampleFilter | None = None, timed: bool = False, latency: bool = False
     ) -> list[Stacks]:
         """The whole stacks of each event, for flame graphs and exports.
 
         timed: with the single samples; latency: weighted by shares of the wall clock.
         """
-        from perfpy.analysis.filters.selection import Selection
+        from perfpy.analysis.filters.sample_filter import SampleFilter
         from perfpy.analysis.stacks.stack_builder import make_stacks
 
         timeline = self.make_timeline(keep_exited=True)
         symbolizer = self._new_symbolizer(timeline, symbols)
-        return make_stacks(self.data, timeline, symbolizer, selection or Selection(), timed=timed, latency=latency)
+        return make_stacks(self.data, timeline, symbolizer, selection or SampleFilter(), timed=timed, latency=latency)
 
     def flamegraph(self, path: str | PathLike[str], *, after: Recording | None = None, symbols: SymbolOptions | None = None) -> None:
         """Write all stacks as a flame graph: one HTML page for any browser, complete in itself.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfpy.analysis.filters.selection import Selection
+    from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.samples.sample_view import SampleView
 
 _MODES = {
@@ -86,7 +86,7 @@ class Recipe(NamedTuple):
     """
 
     dimensions: tuple[str, ...]
-    selection: Selection
+    selection: SampleFilter
     measures: tuple[str, ...] = ()
     chains: bool = False
     by_function: bool = False

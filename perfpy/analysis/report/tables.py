@@ -18,7 +18,7 @@ from perfpy.abi.columns import distinct, slices_index
 from perfpy.abi.flags import SampleType
 from perfpy.analysis.aggregate.exact_sums import sum_by
 from perfpy.analysis.aggregate.profile import LATENCY
-from perfpy.analysis.filters.selection import frames_named
+from perfpy.analysis.filters.sample_filter import frames_named
 from perfpy.analysis.report.entries import Chains, Entries, EntryBuilder, Tables
 from perfpy.analysis.report.histogram import EventTotals, Histogram, KeyValues, Trees, sort_entries
 from perfpy.analysis.samples.locations import OF_CHAIN, OF_SAMPLE, ROLE_BITS, Int64, chain_locations, sample_locations

@@ -22,7 +22,7 @@ from perfpy.views.script.stat_rounds import StatRounds
 from perfpy.views.script.time_text import time_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.records.side_band import SideRecord
@@ -83,7 +83,7 @@ class SideBandLines:
         use_callchain: bool,
         clock: Callable[[int], bytes],
         name_kernel: KernelNamer | None = None,
-        cpus: frozenset[int] | None = None,
+        cpus: Collection[int] | None = None,
         endian: str = "<",
         latency: bool = False,
     ) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 
 from perfpy.perfdata.tracepoints.event_format import parse_format
 from perfpy.views.script import payloads as module
 from perfpy.views.script.payloads import PayloadTexts
 from perfpy.views.script.trace_text import TraceText
+
+if TYPE_CHECKING:
+    import numpy as np
 
 FORMAT = """name: example
 ID: {number}

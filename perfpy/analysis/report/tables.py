@@ -15,12 +15,12 @@ from perfpy.abi.columns import distinct
 from perfpy.abi.flags import SampleType
 from perfpy.analysis.aggregate.exact_sums import sum_by
 from perfpy.analysis.aggregate.profile import LATENCY
+from perfpy.analysis.aggregate.tuple_table import TupleTable
 from perfpy.analysis.filters.selection import frames_named
 from perfpy.analysis.report.entries import Entries, EntryBuilder, Tables
 from perfpy.analysis.report.histogram import EventTotals, Histogram, KeyValues, Trees, sort_entries
 from perfpy.analysis.report.rows import shown_rows, with_parents, without_callees
 from perfpy.analysis.samples.locations import OF_SAMPLE, ROLE_BITS, Int64, chain_locations
-from perfpy.analysis.samples.sample_view import TupleTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -60,6 +60,24 @@ class CountingOptions:
         self.identifier = identifier
 
 
+def counting_attr(attr: EventAttr, options: CountingOptions, *, leads: bool, in_group: bool) -> EventAttr:
+    """The attr to count an event with, as perf makes it; leads: a group, or itself alone."""
+    user, kernel = attr.exclude_user, attr.exclude_kernel
+    if options.all_user or options.all_kernel:
+        user, kernel = int(options.all_kernel), int(not options.all_kernel)
+    return attr.copy(
+        read_format=int(_TIMES | ReadFormat.ID | ReadFormat.GROUP if in_group else _TIMES),
+        sample_type=int(SampleType.IDENTIFIER) if options.identifier else 0,
+        sample_period=0,
+        freq=0,
+        inherit=int(options.inherit),
+        exclude_user=user,
+        exclude_kernel=kernel,
+        disabled=int(leads),
+        enable_on_exec=int(leads and options.on_exec),
+    )
+
+
 def counted_event(name: str, attr: EventAttr, *, tool: str = "") -> CountedEvent:
     """An event to count, with the unit that its count has by nature: ns for clocks (shown as ms) and tool events."""
     event = CountedEvent(name, attr, unit="ns" if tool else "", tool=tool)
@@ -185,21 +203,7 @@ class Counting:
         return cpu in self._cpus_of(event)
 
     def _prepare(self, event: CountedEvent) -> None:
-        attr, options = event.attr, self.options
-        attr.read_format = int(_TIMES)
-        if event.leader.group_size > 1:
-            attr.read_format |= int(ReadFormat.ID | ReadFormat.GROUP)
-        attr.sample_period = 0
-        attr.freq = 0
-        attr.sample_type = int(SampleType.IDENTIFIER) if options.identifier else 0
-        attr.inherit = int(options.inherit)
-        if options.all_user:
-            attr.exclude_kernel, attr.exclude_user = 1, 0
-        if options.all_kernel:
-            attr.exclude_kernel, attr.exclude_user = 0, 1
-        leads = event.leader is event
-        attr.disabled = int(leads)
-        attr.enable_on_exec = int(leads and options.on_exec)
+        event.attr = counting_attr(event.attr, self.options, leads=event.leader is event, in_group=event.leader.group_size > 1)
 
     def _open_event(self, event: CountedEvent, cpu: int) -> None:
         column = self._columns[event]

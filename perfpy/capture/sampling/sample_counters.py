@@ -282,4 +282,4 @@ def _ungroup(event: Event) -> None:
     """A weak group that does not fit falls apart: this member counts for itself."""
     event.weak = False
     event.leader = event
-    event.attr.disabled = 1
+    event.attr = event.attr.copy(disabled=1)

@@ -6,7 +6,7 @@ What enters: perf stat's options. What leaves: counts on stderr (or -o,
 
 from __future__ import annotations
 
-from perfpy.cli.line.options import PerfCommand, workload
+from perfpy.cli.line.decorators import DecoratedCommand, workload
 from perfpy.cli.line.parser import Parser
 from perfpy.cli.stat.options import options_of_perf_only, stat_options
 
@@ -21,7 +21,7 @@ _SUBCOMMANDS: Final = ("record", "report")
 _SHORTEST_PREFIX: Final = 3
 
 
-class StatCommand(PerfCommand):
+class StatCommand(DecoratedCommand):
     """The command, whose first word may be `record` or `report` (or a prefix of three letters or more)."""
 
     def run(self, name: str, args: Sequence[str]) -> int:
@@ -92,5 +92,5 @@ def _command_line() -> list[str]:
     return [os.path.abspath(sys.argv[0]), *sys.argv[1:]]
 
 
-command = StatCommand(_stat, runs_workload=True, ordered=("event", "filter"))
-record = PerfCommand(_record, runs_workload=True, ordered=("event", "filter"))
+command = StatCommand(_stat, ordered=("event", "filter"))
+record = DecoratedCommand(_record, ordered=("event", "filter"))

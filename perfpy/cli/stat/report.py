@@ -8,21 +8,22 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
+from perfpy.cli.line.decorators import old_option, perf_command, together
 from perfpy.cli.line.opening import default_input
-from perfpy.cli.line.options import Option, fail, perf_command, together
+from perfpy.cli.line.options import fail
 from perfpy.cli.stat.options import part_options
 
 if TYPE_CHECKING:
     from perfpy.analysis.recorded_counts import RecordedCounts
 
 _options = together(
-    Option("-i", "--input", default="", metavar="<file>", help="input file name (default: perf.data; - reads a pipe)"),
-    Option("-x", "--field-separator", "separator", default=None, metavar="<separator>", help="fields with this separator"),
-    Option("-j", "--json-output", "json", is_flag=True, help="JSON, an object a line"),
-    Option("-o", "--output", default="", metavar="<file>", help="write to this file"),
-    Option("--compare", default="", metavar="<file>", help="tell how the counts of this file differ"),
+    old_option("-i", "--input", default="", metavar="<file>", help="input file name (default: perf.data; - reads a pipe)"),
+    old_option("-x", "--field-separator", "separator", default=None, metavar="<separator>", help="fields with this separator"),
+    old_option("-j", "--json-output", "json", is_flag=True, help="JSON, an object a line"),
+    old_option("-o", "--output", default="", metavar="<file>", help="write to this file"),
+    old_option("--compare", default="", metavar="<file>", help="tell how the counts of this file differ"),
     *part_options,
-    Option("-A", "--no-aggr", "no_aggr", is_flag=True, help="a line for each CPU"),
+    old_option("-A", "--no-aggr", "no_aggr", is_flag=True, help="a line for each CPU"),
 )
 """The options; those for the form of the output are perfpy's own."""
 

@@ -14,10 +14,9 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.abi.flags import SampleType
-from perfpy.cli.line.options import (
+from perfpy.cli.line.decorators import (
     argument,
     choice,
-    fail,
     lacking_options,
     option,
     perf_command,
@@ -26,6 +25,7 @@ from perfpy.cli.line.options import (
     symbol_options,
     verbose_option,
 )
+from perfpy.cli.line.options import fail
 from perfpy.errors import PerfError, UsageError
 from perfpy.untrusted.text import lines as one_line_each
 
@@ -87,7 +87,8 @@ def command(**values: Any) -> int:
         fail("-t .: the dot is in numbers, any other separator will do")
     paths = _paths(values["files"])
     with ExitStack() as stack:
-        recordings = [stack.enter_context(open_recording({**values, "input": path})) for path in paths]
+        force, quiet = values["force"], values["quiet"]
+        recordings = [stack.enter_context(open_recording(path, force=force, quiet=quiet)) for path in paths]
         return _DiffRun(recordings, paths, values).show()
 
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from perfpy.cli.line.options import (
-    fail,
+from perfpy.cli.line.decorators import (
     header_options,
     input_options,
     lacking_options,
@@ -16,9 +15,10 @@ from perfpy.cli.line.options import (
     perf_command,
     quiet_option,
     symbol_options,
-    unsigned,
     verbose_option,
 )
+from perfpy.cli.line.kinds import unsigned
+from perfpy.cli.line.options import fail
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def command(**values: Any) -> int:
     fields = _fields(values["fields"])
     # perf shows rounds where they stand in the file, so all else comes in that order, too
     as_stored = values["dump_unsorted_raw_trace"] or values["show_round_events"]
-    with open_recording(values, as_stored=as_stored) as recording:
+    with open_recording(values["input"], force=values["force"], quiet=values["quiet"], as_stored=as_stored) as recording:
         return _Run(recording, values, fields).show()
 
 

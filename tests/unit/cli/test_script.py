@@ -56,6 +56,13 @@ def test_debug_mode_counts_samples_out_of_order(tmp_path: Path, capfdbinary: pyt
     assert capfdbinary.readouterr() == (b"", b"Samples misordered, previous: 5 this: 3\nMisordered timestamps: 1\n")
 
 
+def test_debug_mode_finds_samples_without_times_in_order(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    path = tmp_path / "perf.data"
+    path.write_bytes(PerfDataBuilder(attrs=[usual_attr(SampleType.IP | SampleType.TID)]).sample(ip=1, pid=7, tid=7).file())
+    assert command.run("script", ["-d", "-F", "ip", "-i", str(path), "--symfs", "/nonexistent"]) == 0
+    assert capfdbinary.readouterr().err == b"Misordered timestamps: 0\n"
+
+
 @pytest.mark.parametrize("name", ["script", "report"])
 def test_a_list_of_cpus_that_is_none_is_refused_with_the_reason(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     path = recorded(tmp_path / "perf.data", USUAL | SampleType.CPU, cpu=1)

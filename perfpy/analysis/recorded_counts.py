@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfpy.abi import cpu_map
+from perfpy.abi.cpu_list import parse_cpu_list
 from perfpy.abi.user_records import CpuMap, EventUpdate, Stat, StatConfig, StatRound, ThreadMap
 from perfpy.counts.aggregation import Aggregation, CountedEvent, CounterCell, Grouping, aggregate
 from perfpy.counts.comparison import Runs
@@ -191,9 +191,9 @@ def _since(before: dict[CountedEvent, dict[tuple[int, int], CounterCell]], cells
     return found
 
 
-def _cpus(text: str) -> list[int]:
+def _cpus(text: str) -> tuple[int, ...]:
     """The CPUs of a list such as 0-3,8; none where it is no list."""
     try:
-        return cpu_map.listed(text)
+        return parse_cpu_list(text)
     except ValueError:
-        return []
+        return ()

@@ -23,7 +23,7 @@ from perfpy.untrusted.text import lines as one_line_each
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from perfpy.analysis.filters.selection import Selection
+    from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.filters.time_ranges import TimeRanges
     from perfpy.analysis.report.difference import Compute, Difference
     from perfpy.analysis.report.options import ReportOptions
@@ -202,13 +202,13 @@ class _DiffRun:
             unnamed_dso_width=ReportOptions().unnamed_dso_width if unnamed else 0,
         )
 
-    def _selection(self, at: int) -> Selection:
+    def _selection(self, at: int) -> SampleFilter:
         """Which samples of one recording count."""
-        from perfpy.analysis.filters.selection import Selection
+        from perfpy.analysis.filters.sample_filter import SampleFilter
         from perfpy.cli.report import options as texts
 
         asked = self._asked
-        return Selection(
+        return SampleFilter(
             comms=texts.words(asked.comms),
             pids=texts.numbers(asked.pid, "--pid"),
             tids=texts.numbers(asked.tid, "--tid"),
@@ -228,7 +228,7 @@ class _DiffRun:
             if len(parts) != len(self._paths):
                 fail(f"--time {text}: a range for each of the {len(self._paths)} recordings is needed")
             text = parts[at]
-        return ranges_of(self._recordings[at], text) if text else None
+        return ranges_of(text, self._recordings[at].times()) if text else None
 
     def _symbols(self, recording: Recording) -> SymbolOptions:
         from perfpy.cli.line.symbol_values import symbol_options_of

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Final
 
+    from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.recording import Recording
     from perfpy.views.script.fields import OutputFields
     from perfpy.views.script.run import ScriptOptions, ScriptRun
-    from perfpy.views.script.samplefilter import SampleFilter
 
 _HARDWARE_TRACE: Final = "it needs decoders of hardware traces"
 _SCRIPTS: Final = "scripts are not run yet"
@@ -250,8 +250,9 @@ class _Run:
 
     def _filter(self) -> SampleFilter:
         from perfpy.abi.flags import SampleType
+        from perfpy.analysis.filters.address_ranges import AddressRanges
+        from perfpy.analysis.filters.sample_filter import SampleFilter
         from perfpy.errors import PerfError
-        from perfpy.views.script.samplefilter import SampleFilter
 
         asked, data = self._asked, self._recording.data
         # of a pipe it is not known before it is read; perf does not ask then
@@ -264,7 +265,8 @@ class _Run:
             tids=_numbers("--tid", asked.tid),
             symbols=_listed(asked.symbols),
             dsos=_listed(asked.dsos),
-            address_range=asked.addr_range,
+            addresses=AddressRanges.of(asked.symbols.split(","), asked.addr_range),
+            unknown_cpu=True,  # as perf script; its report leaves them out
         )
 
 
@@ -294,12 +296,12 @@ def _numbers(name: str, text: str) -> frozenset[int] | None:
 def _cpus(text: str) -> frozenset[int] | None:
     """0-2,5"""
     # headers are shown without it
-    from perfpy.abi import cpu_map
+    from perfpy.abi.cpu_list import parse_cpu_list
 
     try:
-        return frozenset(cpu_map.listed(text)) if text else None
-    except ValueError:
-        fail(f"-C {text!r}: a list of CPUs is needed, such as 0-2,5")
+        return frozenset(parse_cpu_list(text)) if text else None
+    except ValueError as error:
+        fail(f"-C {text!r}: {error}")
 
 
 command = PerfCommand(ScriptCommandOptions, run)

@@ -14,7 +14,7 @@ import numpy as np
 from perfpy.abi.columns import distinct
 from perfpy.analysis.aggregate.profile import LATENCY, Folded, Profile, Recipe
 from perfpy.analysis.aggregate.scan import Folding
-from perfpy.analysis.filters.selection import frames_named
+from perfpy.analysis.filters.sample_filter import frames_named
 from perfpy.analysis.samples.locations import Locations
 from perfpy.analysis.samples.parallelism import LATENCY_SCALE, Parallelism
 from perfpy.analysis.stacks.stacks import Function, Stacks, TimedSamples
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfpy.analysis.filters.selection import Selection
+    from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.perfdata.reader import PerfData
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
@@ -34,7 +34,7 @@ _UNKNOWN = "[unknown]"
 
 
 def make_stacks(
-    data: PerfData, timeline: TaskTimeline, symbolizer: Symbolizer, selection: Selection, *, timed: bool = False, latency: bool = False
+    data: PerfData, timeline: TaskTimeline, symbolizer: Symbolizer, selection: SampleFilter, *, timed: bool = False, latency: bool = False
 ) -> list[Stacks]:
     """The stacks of all events that have samples.
 
@@ -47,7 +47,7 @@ def make_stacks(
 
 class _Builder:
     def __init__(
-        self, data: PerfData, timeline: TaskTimeline, symbolizer: Symbolizer, selection: Selection, *, timed: bool, latency: bool
+        self, data: PerfData, timeline: TaskTimeline, symbolizer: Symbolizer, selection: SampleFilter, *, timed: bool, latency: bool
     ) -> None:
         self._events = data.events
         self._comms = timeline.comms

@@ -15,14 +15,14 @@ from perfpy.cli.line.output_files import write_bytes
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from perfpy.analysis.filters.selection import Selection
+    from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.stacks.stacks import Stacks
     from perfpy.cli.report.command import ReportCommandOptions
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
 
 
-def write_exports(recording: Recording, asked: ReportCommandOptions, selection: Selection, symbols: SymbolOptions) -> None:
+def write_exports(recording: Recording, asked: ReportCommandOptions, selection: SampleFilter, symbols: SymbolOptions) -> None:
     """Write every format that is asked for."""
     _refuse_what_stacks_have_not(asked)
     stacks = recording.stacks(symbols, selection=selection, timed=asked.firefox is not None, latency=asked.latency)

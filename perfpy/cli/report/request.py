@@ -24,7 +24,7 @@ from perfpy.views.report.column_text import TextOptions
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfpy.analysis.filters.selection import Selection
+    from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.filters.time_ranges import TimeRanges
     from perfpy.cli.line.perfconfig import Config
     from perfpy.cli.report.command import ReportCommandOptions
@@ -70,7 +70,7 @@ class ReportRequest:
             unnamed_dso_width=0 if asked.column_widths or asked.field_separator or asked.dsos else 16,
         )
 
-    def selection(self) -> Selection:
+    def selection(self) -> SampleFilter:
         """The filters."""
         asked = self._asked
         switch = EventSwitch.between(asked.switch_on, asked.switch_off, self._recording.events, show=asked.show_on_off_events)
@@ -104,7 +104,7 @@ class ReportRequest:
     def _times(self) -> TimeRanges | None:
         from perfpy.analysis.filters.time_ranges import ranges_of
 
-        return ranges_of(self._recording, self._asked.time) if self._asked.time else None
+        return ranges_of(self._asked.time, self._recording.times()) if self._asked.time else None
 
     def _mode(self) -> Mode:
         """What a row stands for."""

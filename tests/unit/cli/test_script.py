@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.abi.flags import SampleType
+from perfpy.cli.commands import load
 from perfpy.cli.script import ScriptCommandOptions, command
-from perfpy.errors import PerfError
+from perfpy.errors import PerfError, UsageError
 from perfpy.perfdata.container.features import Feature
 from tests.builders.perfdata import USUAL, PerfDataBuilder, simple_recording, usual_attr
 
@@ -65,3 +66,12 @@ def test_records_are_shown_by_their_options():
 def test_rounds_are_shown_where_the_file_has_them():
     shown = (["--show-round-events"], ["--dump-unsorted-raw-trace"], ["-D"])
     assert [ScriptCommandOptions.read(command.parser(args)).as_stored for args in shown] == [True, True, False]
+
+
+@pytest.mark.parametrize("name", ["script", "report"])
+def test_a_list_of_cpus_that_is_none_is_refused_with_the_reason(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = recorded(tmp_path / "perf.data", USUAL | SampleType.CPU, cpu=1)
+    for text, reason in (("3-1", "the range '3-1' runs backwards"), ("0-x", "'0-x' is neither a CPU nor a range"), ("70000", "no machine")):
+        with pytest.raises(UsageError, match=reason):
+            load(name).run(name, ["-C", text, "-i", path])
+    assert "%" not in capsys.readouterr().out

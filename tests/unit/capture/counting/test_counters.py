@@ -103,7 +103,10 @@ def test_a_weak_group_falls_apart() -> None:
     Counting(events, cpus=(0, 1), kernel=kernel).open()
     alive = [counter for counter in kernel.counters if not counter.closed]
     assert sorted((counter.event, counter.cpu) for counter in alive) == [("cs", 0), ("cs", 1), ("faults", 0), ("faults", 1)]
-    assert not any(counter.attr.read_format & ReadFormat.GROUP for counter in alive)
+    assert not any(
+        attr.read_format & ReadFormat.GROUP for attr in [*(counter.attr for counter in alive), *(event.attr for event in events)]
+    )
+    assert [event.leader for event in events] == events
 
 
 def test_a_pinned_counter_that_lost_its_place_fails() -> None:

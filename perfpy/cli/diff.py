@@ -156,7 +156,7 @@ class _DiffRun:
 
     def _options(self, at: int) -> ReportOptions:
         """What the table of one recording is made of."""
-        from perfpy.analysis.filters.selection import Selection
+        from perfpy.analysis.filters.sample_filter import SampleFilter
         from perfpy.analysis.report.layout import Wanted
         from perfpy.analysis.report.options import ReportOptions
         from perfpy.cli.report import options as texts
@@ -168,7 +168,7 @@ class _DiffRun:
         unnamed = not values["field_separator"] and not values["dsos"]
         return ReportOptions(
             wanted=Wanted(sort=f"{_DEFAULT_SORT},{sort[1:]}" if sort.startswith("+") else sort or _DEFAULT_SORT),
-            selection=Selection(
+            selection=SampleFilter(
                 comms=texts.words(values["comms"]),
                 pids=texts.numbers(values["pid"], "--pid"),
                 tids=texts.numbers(values["tid"], "--tid"),
@@ -194,7 +194,7 @@ class _DiffRun:
             if len(parts) != len(self._paths):
                 fail(f"--time {text}: a range for each of the {len(self._paths)} recordings is needed")
             text = parts[at]
-        return ranges_of(self._recordings[at], text) if text else None
+        return ranges_of(text, self._recordings[at].times()) if text else None
 
     def _symbols(self, recording: Recording) -> SymbolOptions:
         from perfpy.cli.line.symbol_values import symbol_options_of

@@ -24,10 +24,10 @@ TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from typing import Any, Final
 
+    from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.recording import Recording
     from perfpy.views.script.fields import OutputFields
     from perfpy.views.script.run import ScriptOptions, ScriptRun
-    from perfpy.views.script.samplefilter import SampleFilter
 
 _SHOW: Final = ("task", "mmap", "switch", "namespace", "cgroup", "lost", "bpf", "text-poke", "round")
 _HARDWARE_TRACE: Final = "it needs decoders of hardware traces"
@@ -105,7 +105,7 @@ def command(**values: Any) -> int:
     from perfpy.cli.line.opening import open_recording
 
     if values["reltime"] and values["deltatime"]:
-        fail("reltime and deltatime - the two don't get along well. Please limit to --reltime or --deltatime.")
+        fail("--reltime and --deltatime are two ways to show time: choose one")
     fields = _fields(values["fields"])
     # perf shows rounds where they stand in the file, so all else comes in that order, too
     as_stored = values["dump_unsorted_raw_trace"] or values["show_round_events"]
@@ -200,8 +200,9 @@ class _Run:
 
     def _filter(self) -> SampleFilter:
         from perfpy.abi.flags import SampleType
+        from perfpy.analysis.filters.address_ranges import AddressRanges
+        from perfpy.analysis.filters.sample_filter import SampleFilter
         from perfpy.errors import PerfError
-        from perfpy.views.script.samplefilter import SampleFilter
 
         values, data = self._values, self._recording.data
         # of a pipe it is not known before it is read; perf does not ask then
@@ -214,7 +215,8 @@ class _Run:
             tids=_numbers("--tid", values["tid"]),
             symbols=_listed(values["symbols"]),
             dsos=_listed(values["dsos"]),
-            address_range=values["addr_range"],
+            addresses=AddressRanges.of(values["symbols"].split(","), values["addr_range"]),
+            unknown_cpu=True,  # as perf script; its report leaves them out
         )
 
 
@@ -244,9 +246,9 @@ def _numbers(name: str, text: str) -> frozenset[int] | None:
 def _cpus(text: str) -> frozenset[int] | None:
     """0-2,5"""
     # headers are shown without it
-    from perfpy.abi import cpu_map
+    from perfpy.abi.cpu_list import parse_cpu_list
 
     try:
-        return frozenset(cpu_map.listed(text)) if text else None
-    except ValueError:
-        fail(f"-C {text!r}: a list of CPUs is needed, such as 0-2,5")
+        return frozenset(parse_cpu_list(text)) if text else None
+    except ValueError as error:
+        fail(f"-C {text!r}: {error}")

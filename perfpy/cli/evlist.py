@@ -26,7 +26,7 @@ def command(freq: bool, groups: bool, verbose: bool, trace_fields: bool, **value
     from perfpy.views.metadata.evlist import evlist_lines
 
     if groups and (verbose or freq):
-        fail("--group option is not compatible with other options")
+        fail("--group shows groups alone: leave out -v and -F")
     with open_recording(values) as recording:
         lines = evlist_lines(
             recording,

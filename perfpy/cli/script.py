@@ -105,7 +105,7 @@ def command(**values: Any) -> int:
     from perfpy.cli.line.opening import open_recording
 
     if values["reltime"] and values["deltatime"]:
-        fail("reltime and deltatime - the two don't get along well. Please limit to --reltime or --deltatime.")
+        fail("--reltime and --deltatime are two ways to show time: choose one")
     fields = _fields(values["fields"])
     # perf shows rounds where they stand in the file, so all else comes in that order, too
     as_stored = values["dump_unsorted_raw_trace"] or values["show_round_events"]

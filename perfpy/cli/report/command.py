@@ -130,9 +130,9 @@ def command(**values: Any) -> int:
     from perfpy.cli.line.opening import open_recording
 
     if values["stats"] and (values["tasks"] or values["mmaps"]):
-        fail("--tasks and --mmaps can't be used together with --stats")
+        fail("--stats, and --tasks or --mmaps, are two things to show: choose one")
     if values["hierarchy"] and values["fields"]:
-        fail("--hierarchy and --fields options cannot be used together")
+        fail("--hierarchy chooses its own columns: leave out --fields")
     if values["field_separator"] == ".":
         fail("-t .: the dot is in numbers, any other separator will do")
     with open_recording(values) as recording:

@@ -99,7 +99,7 @@ class ReportRun:
         if values["json"] is not None:
             return self._write_json(report)
         if not report.samples:
-            print(f"Error:\nThe {self._recording.path} data has no samples!", file=sys.stderr)
+            print(f"perfpy: {self._recording.path}: no samples in it; `perfpy evlist -v` shows what was asked for", file=sys.stderr)
             return 0
         if values["tui"]:
             return self._browse(report)

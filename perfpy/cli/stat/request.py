@@ -72,34 +72,34 @@ class Request:
     def check(self) -> None:
         """Refuse what does not go together. Raises UsageError."""
         if self.separator is not None and self.big_num:
-            fail("-B option not supported with -x")
+            fail("-B groups digits for people, -x is for programs: choose one")
         if self.output and self.log_fd:
-            fail("cannot use both --output and --log-fd")
+            fail("--output and --log-fd are two places for the text: choose one")
         if self.log_fd < 0:
-            fail("argument to --log-fd must be a > 0")
+            fail("--log-fd takes the number of an open file")
         if self.metric_only and self.per_thread:
-            fail("--metric-only is not supported with --per-thread")
+            fail("--metric-only shows no threads: leave out --per-thread")
         if self.metric_only and self.repeat > 1:
-            fail("--metric-only is not supported with -r")
+            fail("--metric-only shows one run: leave out -r")
         if self.table and self.repeat <= 1:
-            fail("--table is only supported with -r")
+            fail("--table shows repeated runs: add -r")
         if self.repeat < 0:
-            fail("Run count must be a positive number")
+            fail("-r takes the number of runs, 0 for no end")
         if self.all_kernel and self.all_user:
             fail("--all-kernel and --all-user exclude each other")
         self._check_times()
 
     def _check_times(self) -> None:
         if self.interval_count and not self.interval:
-            fail("interval-count option should be used together with interval-print.")
+            fail("--interval-count counts the lines of -I: add -I")
         if self.interval < 0 or self.interval_count < 0:
             fail("--interval-print and --interval-count take positive numbers")
         if self.timeout and self.timeout < 10:
-            fail("timeout must be >= 10ms.")
+            fail("--timeout is at least 10 ms")
         if self.timeout and self.interval:
-            fail("timeout option is not supported with interval-print.")
+            fail("--timeout ends a single count: with -I use --interval-count")
         if self.timeout and self.timeout < 100:
-            self._tell("timeout < 100ms. The overhead percentage could be high in some cases. Please proceed with caution.")
+            self._tell("warning: below 100 ms much of what --timeout lets run is perfpy's own start and end")
 
     def _tell(self, text: str) -> None:
         if not self.quiet:
@@ -161,11 +161,11 @@ class Request:
         from perfpy.capture import cgroups
 
         if self.cgroup and self.for_each_cgroup:
-            fail("--cgroup and --for-each-cgroup cannot be used together")
+            fail("--cgroup and --for-each-cgroup both say which cgroups: choose one")
         if self.cgroup:
             cgroups.assign(plan.events if self.event else [], self.cgroup)
         if plan.target.has_tasks:
-            fail("both cgroup and no-aggregation modes only available in system-wide mode")
+            fail("cgroups are counted on whole CPUs: add -a or -C")
         if self.for_each_cgroup:
             plan.events = cgroups.expand(plan.events, self.for_each_cgroup)
         plan.cgroup_fds = cgroups.open_folders(plan.events)

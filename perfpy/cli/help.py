@@ -1,4 +1,4 @@
-"""`perfpy help [COMMAND]`: what `perfpy COMMAND --help` prints."""
+"""`perfpy help [COMMAND]`: what `perfpy COMMAND --help` prints; `perfpy help api`: the map of the Python API."""
 
 from __future__ import annotations
 
@@ -12,12 +12,17 @@ class HelpCommandOptions(CommandOptions):
 
 
 def run(options: HelpCommandOptions) -> int:
-    """Show the help of a command, or of perfpy itself."""
+    """Show the help of a command, or of perfpy itself; `help api`: what `import perfpy` gives."""
     from perfpy.cli import group
     from perfpy.cli.commands import COMMANDS, load
 
     if options.command is None:
         return group.run(["--help"])
+    if options.command == "api":
+        from perfpy.cli.api_map import api_lines
+
+        print("\n".join(api_lines()))
+        return 0
     if options.command not in COMMANDS:
         fail(group.unknown_command(options.command))
     print(group.help_text(options.command, load(options.command)))

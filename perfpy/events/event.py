@@ -34,48 +34,27 @@ class EventTerms:
     "resume", "start-paused"; driver: `@name=value` settings for a hardware tracer.
     """
 
-    NAMES: Final = (
-        "period",
-        "freq",
-        "time",
-        "call_graph",
-        "stack_size",
-        "max_stack",
-        "inherit",
-        "overwrite",
-        "max_events",
-        "percore",
-        "branch_type",
-        "aux_output",
-        "aux_sample_size",
-        "aux_action",
-        "metric_id",
-        "cpu",
-        "driver",
-    )
-    __slots__ = NAMES
+    period: int | None = None
+    freq: int | None = None
+    time: bool | None = None
+    call_graph: str | None = None
+    stack_size: int | None = None
+    max_stack: int | None = None
+    inherit: bool | None = None
+    overwrite: bool | None = None
+    max_events: int | None = None
+    percore: bool | None = None
+    branch_type: tuple[str, ...] | None = None
+    aux_output: bool | None = None
+    aux_sample_size: int | None = None
+    aux_action: tuple[str, ...] | None = None
+    metric_id: str | None = None
+    cpu: tuple[int, ...] | None = None
+    driver: tuple[str, ...] | None = None
 
-    period: int | None
-    freq: int | None
-    time: bool | None
-    call_graph: str | None
-    stack_size: int | None
-    max_stack: int | None
-    inherit: bool | None
-    overwrite: bool | None
-    max_events: int | None
-    percore: bool | None
-    branch_type: tuple[str, ...] | None
-    aux_output: bool | None
-    aux_sample_size: int | None
-    aux_action: tuple[str, ...] | None
-    metric_id: str | None
-    cpu: tuple[int, ...] | None
-    driver: tuple[str, ...] | None
+    NAMES = tuple(__annotations__)
 
     def __init__(self, **values: Any) -> None:
-        for name in self.NAMES:
-            setattr(self, name, None)
         for name, value in values.items():
             setattr(self, name, value)
 

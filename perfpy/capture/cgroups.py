@@ -42,7 +42,7 @@ def assign(events: Sequence[CountedEvent], names: str) -> None:
     """
     listed = names.split(",")
     if not events:
-        raise UsageError("must define events before cgroups")
+        raise UsageError("--cgroup belongs to the events named before it: give -e first")
     if len(listed) > len(events):
         raise UsageError(f"--cgroup {names}: there are {len(listed)} cgroups for {len(events)} events")
     if len(listed) == 1:

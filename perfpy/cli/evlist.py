@@ -27,7 +27,7 @@ def run(options: EvlistCommandOptions) -> None:
     from perfpy.views.metadata.evlist import evlist_lines
 
     if options.groups and (options.verbose or options.freq):
-        fail("--group option is not compatible with other options")
+        fail("--group shows groups alone: leave out -v and -F")
     with open_recording(options.input, force=options.force) as recording:
         lines = evlist_lines(
             recording,

@@ -151,7 +151,7 @@ def run(asked: ScriptCommandOptions) -> int:
     from perfpy.cli.line.opening import open_recording
 
     if asked.reltime and asked.deltatime:
-        fail("reltime and deltatime - the two don't get along well. Please limit to --reltime or --deltatime.")
+        fail("--reltime and --deltatime are two ways to show time: choose one")
     fields = _fields(asked.fields)
     with open_recording(asked.input, force=asked.force, quiet=asked.quiet, as_stored=asked.as_stored) as recording:
         return _Run(recording, asked, fields).show()

@@ -105,7 +105,9 @@ class _Resolver:
         for entry in parse(self.text).entries:
             events += self.group(entry) if isinstance(entry, GroupSpec) else self.event(entry)
         events, changed = regroup_by_pmu(events, self.machine)
-        warnings = ["events were regrouped to match PMUs"] if changed and not self.several_pmus else []
+        warnings = (
+            ["a group holds events of one PMU: others were moved to groups of their own"] if changed and not self.several_pmus else []
+        )
         return events, warnings
 
     def group(self, group: GroupSpec) -> list[Event]:

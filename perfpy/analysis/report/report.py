@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfpy.abi.flags import RecordType
 from perfpy.abi.records import Cgroup, Lost, LostSamples
-from perfpy.analysis.aggregate.scan import Folding
+from perfpy.analysis.aggregate.scan import SampleScan
 from perfpy.analysis.report.plan import plan_report
 from perfpy.analysis.report.tables import make_tables
 from perfpy.analysis.report.values import histogram_values
@@ -85,20 +85,14 @@ def make_report(
     namespaces = CgroupNamespaces(data.side_band([RecordType.NAMESPACES])) if plan.layout.has("cgroup_id") else None
     more: list[MoreColumns] = [Parallelism.of(data)] if plan.follows_switches else []
     more += [namespaces] if namespaces is not None else []
-    mode, grain = options.wanted.mode, options.time_quantum
-    profile = Folding(data, timeline, symbolizer, plan.recipe, mode=mode, more=more, grain=grain, progress=progress).profile()
+    profile = SampleScan(data, timeline, symbolizer, plan.recipe, options.wanted.mode, more, options.time_quantum, progress).profile()
     listed = [entry.filename for entry in data.features.get("build_id", ())]
-    texts = KeyTexts(
-        Locations(symbolizer, long_names=options.verbose, listed=listed),
-        TaskNames(timeline.comms, timeline.last_comm),
-        TraceData(profile.raw.payloads, payloads),
-        memory,
-        _machine_names(data, plan.layout, namespaces),
-        KeyStyle(options.verbose, options.nanoseconds, options.time_quantum, options.unnamed_dso_width, options.wanted.raw_trace),
-    )
+    locations = Locations(symbolizer, long_names=options.verbose, listed=listed)
+    tasks, trace = TaskNames(timeline.comms, timeline.last_comm), TraceData(profile.raw.payloads, payloads)
+    texts = KeyTexts(locations, tasks, trace, memory, _machine_names(data, plan.layout, namespaces), _key_style(options))
+    histograms = make_tables(plan, profile, texts)
     lost, dropped = _losses(data)
-    missing = symbolizer.missing(profile.samples_of_frames())
-    return Report(make_tables(plan, profile, texts), plan.options, plan.layout, lost, dropped, missing)
+    return Report(histograms, plan.options, plan.layout, lost, dropped, symbolizer.missing(profile.samples_of_frames()))
 
 
 def _losses(data: PerfData) -> tuple[int, int]:
@@ -112,6 +106,10 @@ def _machine_names(data: PerfData, layout: Layout, namespaces: CgroupNamespaces 
     """What CPUs and cgroups are called, as far as the columns need it."""
     cgroup_name = _cgroup_names(data).get if layout.has("cgroup") else lambda _number: None
     return MachineNames(_socket_finder(data), cgroup_name, namespaces.namespaces if namespaces is not None else ())
+
+
+def _key_style(options: ReportOptions) -> KeyStyle:
+    return KeyStyle(options.verbose, options.nanoseconds, options.time_quantum, options.unnamed_dso_width, options.wanted.raw_trace)
 
 
 def _socket_finder(data: PerfData) -> Callable[[int], int]:

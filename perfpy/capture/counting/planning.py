@@ -116,7 +116,7 @@ def group_by(plan: Plan, mode: Aggregation, *, cache_level: int | None = None) -
     if mode is Aggregation.GLOBAL:
         return
     if plan.target.has_tasks:
-        raise UsageError("both cgroup and no-aggregation modes only available in system-wide mode")
+        raise UsageError("counts per CPU, core, cache, die, socket or node need whole CPUs: add -a or -C")
     cpus = {cpu for event in plan.events for cpu in event.cpus or ()} | set(plan.target.cpus)
     plan.grouping = by_topology(mode, sorted(cpus), cache_level)
 
@@ -125,7 +125,7 @@ def _by_thread(target: Target) -> Grouping:
     from perfpy.capture.targets import comms
 
     if target.kind in ("command", "cpu", "system"):
-        raise UsageError("The --per-thread option is only available when monitoring via -p -t -a options or only --per-thread.")
+        raise UsageError("--per-thread needs threads that run already: name them by -p or -t")
     return Grouping.by_thread(comms(target.tids))
 
 

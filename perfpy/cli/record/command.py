@@ -160,5 +160,5 @@ def _pages(text: str) -> int:
         fail(f"--mmap-pages {text}: perfpy has no AUX buffers; give one number")
     pages = parse_pages(data)
     if data.isdecimal() and int(data) != pages:
-        print(f"rounding mmap pages size to {pages} pages", file=sys.stderr)
+        print(f"--mmap-pages: {pages} pages, the next power of two", file=sys.stderr)
     return pages

@@ -216,9 +216,9 @@ def run(asked: ReportCommandOptions) -> int:
 
 def _refuse_contradictions(asked: ReportCommandOptions) -> None:
     if asked.stats and (asked.tasks or asked.mmaps):
-        fail("--tasks and --mmaps can't be used together with --stats")
+        fail("--stats, and --tasks or --mmaps, are two things to show: choose one")
     if asked.hierarchy and asked.fields:
-        fail("--hierarchy and --fields options cannot be used together")
+        fail("--hierarchy chooses its own columns: leave out --fields")
     if asked.field_separator == ".":
         fail("-t .: the dot is in numbers, any other separator will do")
 

@@ -86,7 +86,7 @@ class ReportRun:
         if self._asked.json is not None:
             return self._write_json(self._asked.json, report)
         if not report.samples:
-            print(f"Error:\nThe {self._recording.path} data has no samples!", file=sys.stderr)
+            print(f"perfpy: {self._recording.path}: no samples in it; `perfpy evlist -v` shows what was asked for", file=sys.stderr)
             return 0
         if self._asked.tui:
             return self._browse(report)

@@ -40,26 +40,26 @@ def cache_level(options: PartOptions) -> int | None:
     if not text:
         return None
     if len(text) != 2 or text[0] not in "lL" or text[1] not in "1234":
-        fail("Cache level must be of form L[1-4], or l[1-4]")
+        fail("--per-cache takes L1, L2, L3 or L4")
     return int(text[1])
 
 
 def check(options: StatCommandOptions) -> None:
     """Refuse what does not go together. Raises UsageError."""
     if options.separator is not None and options.big_num:
-        fail("-B option not supported with -x")
+        fail("-B groups digits for people, -x is for programs: choose one")
     if options.output and options.log_fd:
-        fail("cannot use both --output and --log-fd")
+        fail("--output and --log-fd are two places for the text: choose one")
     if options.log_fd < 0:
-        fail("argument to --log-fd must be a > 0")
+        fail("--log-fd takes the number of an open file")
     if options.metric_only and options.per_thread:
-        fail("--metric-only is not supported with --per-thread")
+        fail("--metric-only shows no threads: leave out --per-thread")
     if options.metric_only and options.repeat > 1:
-        fail("--metric-only is not supported with -r")
+        fail("--metric-only shows one run: leave out -r")
     if options.table and options.repeat <= 1:
-        fail("--table is only supported with -r")
+        fail("--table shows repeated runs: add -r")
     if options.repeat < 0:
-        fail("Run count must be a positive number")
+        fail("-r takes the number of runs, 0 for no end")
     if options.all_kernel and options.all_user:
         fail("--all-kernel and --all-user exclude each other")
     _check_times(options)
@@ -67,15 +67,15 @@ def check(options: StatCommandOptions) -> None:
 
 def _check_times(options: StatCommandOptions) -> None:
     if options.interval_count and not options.interval:
-        fail("interval-count option should be used together with interval-print.")
+        fail("--interval-count counts the lines of -I: add -I")
     if options.interval < 0 or options.interval_count < 0:
         fail("--interval-print and --interval-count take positive numbers")
     if options.timeout and options.timeout < 10:
-        fail("timeout must be >= 10ms.")
+        fail("--timeout is at least 10 ms")
     if options.timeout and options.interval:
-        fail("timeout option is not supported with interval-print.")
+        fail("--timeout ends a single count: with -I use --interval-count")
     if options.timeout and options.timeout < 100:
-        _tell(options, "timeout < 100ms. The overhead percentage could be high in some cases. Please proceed with caution.")
+        _tell(options, "warning: below 100 ms much of what --timeout lets run is perfpy's own start and end")
 
 
 def _tell(options: StatCommandOptions, text: str) -> None:
@@ -140,11 +140,11 @@ def _add_cgroups(plan: Plan, options: StatCommandOptions) -> None:
     from perfpy.capture import cgroups
 
     if options.cgroup and options.for_each_cgroup:
-        fail("--cgroup and --for-each-cgroup cannot be used together")
+        fail("--cgroup and --for-each-cgroup both say which cgroups: choose one")
     if options.cgroup:
         cgroups.assign(plan.events if options.event else [], options.cgroup)
     if plan.target.has_tasks:
-        fail("both cgroup and no-aggregation modes only available in system-wide mode")
+        fail("cgroups are counted on whole CPUs: add -a or -C")
     if options.for_each_cgroup:
         plan.events = cgroups.expand(plan.events, options.for_each_cgroup)
     plan.cgroup_fds = cgroups.open_folders(plan.events)

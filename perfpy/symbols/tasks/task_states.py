@@ -138,6 +138,10 @@ class ProcessSpaces:
         else:
             self._start(pid, rank, self._of.get(ppid, NO_PARENT) if copies_parent(pid, ppid, misc) else NO_PARENT)
 
+    def forget(self, pid: int) -> None:
+        """The number means another process, of which nothing is known."""
+        self._of.pop(pid, None)
+
     def exit(self, pid: int, tid: int, rank: int) -> None:
         """A thread is forgotten, and with its last thread a process."""
         threads = self._threads.get(pid, set())

@@ -105,15 +105,18 @@ class _TaskTree:
     def _fork(self, record: Fork) -> None:
         """A thread by the parent's number that is another process's has ended unseen, as has one by the new thread's."""
         if self._find(record.ppid, record.ptid).pid != record.ppid:
-            self._forget(record.ptid)
+            self._remove(record.ptid)
+            self._names.forget(record.ptid)
             self._find(record.ppid, record.ptid)
-        self._by_tid.pop(record.tid, None)
+        self._remove(record.tid)
         self._spaces.fork(record.pid, record.tid, record.ppid, record.misc)
         self._find(record.pid, record.tid).parent = record.ptid
 
-    def _forget(self, tid: int) -> None:
-        del self._by_tid[tid]
-        self._names.forget(tid)
+    def _remove(self, tid: int) -> None:
+        """The number is another thread's from now on; the mappings of a process go with its first thread."""
+        task = self._by_tid.pop(tid, None)
+        if task is not None and task.pid == tid:
+            self._spaces.forget(tid)
 
     def _map(self, record: Mmap | Mmap2) -> None:
         mapping = _mapping(record)

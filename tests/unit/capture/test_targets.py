@@ -60,8 +60,8 @@ def test_a_process_stands_for_its_threads(tmp_path: Path) -> None:
 def test_overridden_options_are_told(tmp_path: Path) -> None:
     """perf's own words."""
     procfs = proc(tmp_path, (10, 10))
-    assert resolve(pid="10", system_wide=True, procfs=procfs)[1] == ["PID/TID switch overriding SYSTEM"]
-    assert resolve(pid="10", cpu="0", procfs=procfs)[1] == ["PID/TID switch overriding CPU"]
+    assert resolve(pid="10", system_wide=True, procfs=procfs)[1] == ["-a is not looked at: -p or -t names the tasks"]
+    assert resolve(pid="10", cpu="0", procfs=procfs)[1] == ["-C is not looked at: -p or -t names the tasks"]
 
 
 def test_cpus_that_are_not_there() -> None:

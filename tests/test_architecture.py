@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "perfdata": FOUNDATION,
     "counts": FOUNDATION,
     "symbols": FOUNDATION | {"perfdata"},
-    "events": FOUNDATION | {"kernel"},
+    "events": FOUNDATION | {"counts", "kernel"},
     "analysis": FOUNDATION | {"counts", "symbols", "perfdata"},
     "capture": FOUNDATION | {"version", "counts", "events", "kernel", "perfdata", "symbols"},
     "views": FOUNDATION | {"counts", "analysis", "symbols", "perfdata"},

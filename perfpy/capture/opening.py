@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from perfpy.abi.attr import EventAttr
+    from perfpy.events.event import Event
     from perfpy.kernel import Kernel
 
     #: what the counter is known by afterwards, a task (or a cgroup's folder), a CPU
@@ -52,7 +53,7 @@ class OpenEvent:
 
     __slots__ = ("asked", "asked_precise", "counters", "event", "flags", "leader")
 
-    def __init__(self, event: Any, leader: OpenEvent | None = None) -> None:
+    def __init__(self, event: Event, leader: OpenEvent | None = None) -> None:
         self.event = event
         self.leader = leader
         self.counters: dict[Any, Counter] = {}

@@ -13,18 +13,18 @@ import os
 from perfpy.abi.flags import FLAG_PID_CGROUP, ReadFormat, SampleType
 from perfpy.capture.counter import Counter
 from perfpy.capture.opening import Opener, OpenEvent
-from perfpy.counts.aggregation import CountedEvent, CounterCell
-from perfpy.counts.ratios import is_clock
-from perfpy.errors import KernelRefused, NotScheduled, UsageError
+from perfpy.counts.aggregation import CounterCell, count_members
+from perfpy.errors import KernelRefused, NotScheduled
 from perfpy.kernel import this_kernel
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
     from typing import Final
 
     from perfpy.abi.attr import EventAttr
     from perfpy.abi.readings import Reading
+    from perfpy.counts.aggregation import CountedEvent
     from perfpy.events.event import Event
     from perfpy.kernel import Kernel
 
@@ -79,43 +79,6 @@ def counting_attr(attr: EventAttr, options: CountingOptions, *, leads: bool, in_
     )
 
 
-def counted_event(name: str, attr: EventAttr, *, tool: str = "") -> CountedEvent:
-    """An event to count, with the unit that its count has by nature: ns for clocks (shown as ms) and tool events."""
-    event = CountedEvent(name, attr, unit="ns" if tool else "", tool=tool)
-    if not tool and is_clock(event):
-        event.unit, event.scale = "msec", 1e-6
-    return event
-
-
-def counted_events(events: Iterable[Event]) -> list[CountedEvent]:
-    """Events of the event language as events to count; the attrs are copies. Raises UsageError for the term percore."""
-    made: dict[int, CountedEvent] = {}
-    found = []
-    for event in events:
-        if event.terms.percore:
-            raise UsageError(f"{event.name}: the term percore is perf's, but not perfpy's; --per-core sums all events by core")
-        counted = counted_event(event.name, event.attr.copy(), tool=event.tool)
-        if event.unit or event.scale != 1.0:
-            counted.unit, counted.scale = event.unit, event.scale
-        counted.pmu = event.pmu
-        counted.cpus = event.cpus
-        counted.requires_cpu = event.requires_cpu
-        counted.bound = event.requires_cpu or event.terms.cpu is not None
-        counted.per_pkg = event.per_pkg
-        counted.snapshot = event.snapshot
-        counted.weak = event.weak
-        counted.precise_max = event.precise_max
-        counted.filter = event.filter
-        counted.keepalive = event.keepalive
-        made[id(event)] = counted
-        found.append(counted)
-        leader = made.get(id(event.leader), counted)
-        counted.leader = leader
-        if leader is not counted:
-            leader.group_size += 1
-    return found
-
-
 class Counting:
     """Events opened on tasks and CPUs.
 
@@ -130,7 +93,7 @@ class Counting:
 
     def __init__(
         self,
-        events: Sequence[CountedEvent],
+        events: Sequence[Event],
         *,
         tids: Sequence[int] = (ANY,),
         cpus: Sequence[int] = (ANY,),
@@ -146,13 +109,14 @@ class Counting:
         self._cgroup_fds = cgroup_fds or {}
         self._kernel = kernel or this_kernel()
         self._warn = warn or (lambda _text: None)
-        self._open: dict[CountedEvent, OpenEvent] = {}
+        self._open: dict[Event, OpenEvent] = {}
         self._opener = Opener(self._kernel, self, on_cpus=self.cpus != [ANY], tell=self._warn)
 
     # -- opening ---------------------------------------------------------------
 
     def open(self) -> None:
         """Open every event on every CPU and task; on an error nothing stays open."""
+        count_members(self.events)
         for event in self.events:
             self._prepare(event)
         self._make_room()
@@ -178,7 +142,7 @@ class Counting:
                 found.update(self._cpus_of(event))
         return sorted(found)
 
-    def _cpus_of(self, event: CountedEvent) -> list[int]:
+    def _cpus_of(self, event: Event) -> list[int]:
         """The CPUs that an event is opened on: those asked for that its PMU is on."""
         if event.cpus is None:
             return self.cpus
@@ -186,18 +150,18 @@ class Counting:
             return list(event.cpus) if event.bound else self.cpus
         return [cpu for cpu in self.cpus if cpu in event.cpus]
 
-    def _prepare(self, event: CountedEvent) -> None:
+    def _prepare(self, event: Event) -> None:
         opened = self._open[event] = self._open.get(event) or OpenEvent(event)
         opened.leader = self._open[event.leader] if event.leader is not event else None
         opened.ask(counting_attr(event.attr, self.options, leads=opened.leader is None, in_group=event.leader.group_size > 1))
 
-    def _open_everywhere(self, events: Sequence[CountedEvent]) -> None:
+    def _open_everywhere(self, events: Sequence[Event]) -> None:
         for cpu in self._every_cpu():
             for event in events:
                 if event.supported and not event.tool and cpu in self._cpus_of(event):
                     self._open_event(event, cpu)
 
-    def _open_event(self, event: CountedEvent, cpu: int) -> None:
+    def _open_event(self, event: Event, cpu: int) -> None:
         tids, flags = self.tids, 0
         if event.cgroup is not None:
             tids, flags = [self._cgroup_fds[event.cgroup]] * len(tids), FLAG_PID_CGROUP
@@ -237,7 +201,7 @@ class Counting:
         """Every task is counted."""
         return False
 
-    def _dissolve(self, leader: CountedEvent) -> None:
+    def _dissolve(self, leader: Event) -> None:
         """Open each event of a group alone, from the first CPU on."""
         members = [event for event in self.events if event.leader is leader]
         for event in members:
@@ -278,7 +242,7 @@ class Counting:
         could not be read (a pinned one that lost its place) is marked failed.
         """
         found: dict[CountedEvent, list[CounterCell]] = {}
-        groups: dict[tuple[CountedEvent, int, int], list[Reading]] = {}
+        groups: dict[tuple[Event, int, int], list[Reading]] = {}
         for event, opened in self._open.items():
             if event.tool:
                 value = tool_times.get(event.tool, 0)
@@ -287,9 +251,7 @@ class Counting:
             found[event] = self._read_event(event, opened, groups)
         return found
 
-    def _read_event(
-        self, event: CountedEvent, opened: OpenEvent, groups: dict[tuple[CountedEvent, int, int], list[Reading]]
-    ) -> list[CounterCell]:
+    def _read_event(self, event: Event, opened: OpenEvent, groups: dict[tuple[Event, int, int], list[Reading]]) -> list[CounterCell]:
         cells = []
         alone = event.leader.group_size == 1
         for (cpu, thread), counter in opened.counters.items():
@@ -304,11 +266,11 @@ class Counting:
 
     def _read_member(
         self,
-        event: CountedEvent,
+        event: Event,
         cpu: int,
         thread: int,
         counter: Counter,
-        groups: dict[tuple[CountedEvent, int, int], list[Reading]],
+        groups: dict[tuple[Event, int, int], list[Reading]],
     ) -> Reading:
         key = (event.leader, cpu, thread)
         if event.leader is event:
@@ -317,7 +279,7 @@ class Counting:
             raise NotScheduled(event.name)
         return groups[key].pop()  # members stand in the order in which they were opened
 
-    def ids(self, event: CountedEvent) -> dict[tuple[int, int], int]:
+    def ids(self, event: Event) -> dict[tuple[int, int], int]:
         """The kernel's ids of an event's counters, by CPU and thread index."""
         return {target: counter.id for target, counter in self._open[event].counters.items()}
 

@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
 _TRACE_FIELDS: Final = SampleType.RAW | SampleType.TIME | SampleType.CPU | SampleType.PERIOD
 _TIMES: Final = ReadFormat.TOTAL_TIME_ENABLED | ReadFormat.TOTAL_TIME_RUNNING
-_CLOCKS: Final = (SoftwareId.CPU_CLOCK, SoftwareId.TASK_CLOCK)
-_CLOCK_UNIT: Final = "msec"  # clocks count nanoseconds
-_CLOCK_SCALE: Final = 1e-6
 _FUNCTION_TRACE: Final = ("ftrace", "function")
 _MAX_PRECISION: Final = 3
 
@@ -58,8 +55,6 @@ def configure_sampling(events: Sequence[Event], options: RecordOptions, target: 
     attrs |= {event: _following(event, attrs) for event in result if event.sample_read and not event.is_leader}
     for event, attr in zip(result, _with_ids(list(attrs.values()), options, kernel), strict=True):
         event.attr = attr
-        if attr.type == PerfType.SOFTWARE and attr.config in _CLOCKS:
-            event.unit, event.scale = _CLOCK_UNIT, _CLOCK_SCALE
     return result
 
 

@@ -108,7 +108,9 @@ class ScriptRun:
 
         last = np.uint64(0)
         for batch in self._recording.batches(["time"]):
-            times = batch.columns["time"]
+            times = batch.columns.get("time", ())
+            if not len(times):
+                continue  # samples without times are in no order
             before = np.concatenate([[last], times[:-1]])
             for row in np.flatnonzero(times < before).tolist():
                 yield int(before[row]), int(times[row])

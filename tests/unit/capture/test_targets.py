@@ -9,8 +9,8 @@ import pytest
 from perfpy.abi.attr import EventAttr
 from perfpy.capture import cgroups
 from perfpy.capture.targets import ANY, online_cpus, parse_cpus, parse_ids, resolve
-from perfpy.counts.aggregation import CountedEvent
 from perfpy.errors import UsageError
+from perfpy.events.event import Event
 from perfpy.kernel.procfs import ProcFs
 from perfpy.kernel.topology import Topology
 
@@ -72,8 +72,8 @@ def test_cpus_that_are_not_there() -> None:
     assert ANY == -1
 
 
-def events(count: int) -> list[CountedEvent]:
-    return [CountedEvent(f"e{i}", EventAttr()) for i in range(count)]
+def events(count: int) -> list[Event]:
+    return [Event(f"e{i}", EventAttr()) for i in range(count)]
 
 
 def test_cgroups_belong_to_the_events_before_them() -> None:

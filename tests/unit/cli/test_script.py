@@ -56,6 +56,13 @@ def test_debug_mode_counts_samples_out_of_order(tmp_path: Path, capfdbinary: pyt
     assert capfdbinary.readouterr() == (b"", b"Samples misordered, previous: 5 this: 3\nMisordered timestamps: 1\n")
 
 
+def test_debug_mode_finds_samples_without_times_in_order(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    path = tmp_path / "perf.data"
+    path.write_bytes(PerfDataBuilder(attrs=[usual_attr(SampleType.IP | SampleType.TID)]).sample(ip=1, pid=7, tid=7).file())
+    assert command.run("script", ["-d", "-F", "ip", "-i", str(path), "--symfs", "/nonexistent"]) == 0
+    assert capfdbinary.readouterr().err == b"Misordered timestamps: 0\n"
+
+
 def test_records_are_shown_by_their_options():
     asked = ScriptCommandOptions.read(
         command.parser(["--show-task-events", "--show-text-poke-events", "--show-lost-events", "--no-show-lost-events"])

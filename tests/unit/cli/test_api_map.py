@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-
-import pytest
+from typing import TYPE_CHECKING
 
 import perfpy
 from perfpy import cli
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def test_every_public_name_is_on_the_map(capsys: pytest.CaptureFixture[str]) -> None:

@@ -107,6 +107,16 @@ def test_imports_point_down(module):
     assert not wrong, f"{module} may import only {sorted(allowed)}: {wrong}"
 
 
+def test_views_know_nothing_of_recording_not_even_its_type():
+    """They take perfpy.views.recorded.Recorded: what is imported for the type checker alone counts here, too."""
+    named = [
+        name
+        for name, path in MODULES.items()
+        if room(name) == "views" and re.search(r"^\s*(from|import) perfpy\.recording\b", path.read_text(), re.MULTILINE)
+    ]
+    assert not named
+
+
 def test_the_rooms_have_no_circle():
     """Repeatedly take away the rooms that import nothing that is left."""
     left = {name: set(below) for name, below in MAY_IMPORT.items()}

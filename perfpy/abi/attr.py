@@ -242,7 +242,7 @@ class EventAttr:
 
     def copy(self, **changes: int) -> EventAttr:
         """A copy with some fields changed."""
-        other = EventAttr()
+        other = EventAttr.__new__(EventAttr)
         for name in self.__slots__:
             setattr(other, name, getattr(self, name))
         for name, value in changes.items():

@@ -17,7 +17,7 @@ from perfpy.errors import KernelRefused
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Sequence
     from typing import Any, Protocol
 
     from perfpy.abi.attr import EventAttr
@@ -65,11 +65,10 @@ class OpenEvent:
         self.flags = FLAG_FD_CLOEXEC
         self.asked_precise = 0
 
-    def close(self) -> None:
-        """Give the counters back."""
-        for counter in self.counters.values():
-            counter.close()
-        self.counters.clear()
+    def close(self, *, but: int = 0) -> None:
+        """Give the counters back, but for so many that were opened first."""
+        for known_by in list(self.counters)[but:]:
+            self.counters.pop(known_by).close()
 
 
 class Opener:
@@ -96,15 +95,30 @@ class Opener:
         self._more_files = more_files
         self._missing: frozenset[str] = frozenset()
 
-    def open(self, opened: OpenEvent, targets: Iterable[OpeningTarget], *, flags: int = 0) -> None:
+    def open(self, opened: OpenEvent, targets: Sequence[OpeningTarget], *, flags: int = 0) -> None:
         """Open an event's counters on the targets where it has none yet: as wanted, or with less, or another in its place.
 
         flags: besides those of the attempt. Raises KernelRefused when nothing helped.
         """
-        targets = [target for target in targets if target[0] not in opened.counters]
         self._begin(opened)
-        while not self._attempt(opened, targets, flags):
-            continue
+        event, counters = opened.event, opened.counters
+        earlier, gone = len(counters), set()
+        again = True
+        while again:
+            leaders = opened.leader.counters if opened.leader else {}
+            again = False
+            try:
+                for known_by, pid, cpu in targets:
+                    if known_by not in counters and pid not in gone:
+                        leader, asked = leaders.get(known_by), opened.flags | flags
+                        counters[known_by] = Counter(event.attr, pid, cpu, leader, event=event.name, flags=asked, kernel=self._kernel)
+            except KernelRefused as refusal:
+                if again := self._refusals.goes_without(pid, refusal):
+                    gone.add(pid)
+                    continue
+                first = not counters
+                opened.close(but=earlier)
+                again = self._may_try_again(opened, refusal, first=first)
 
     def _begin(self, opened: OpenEvent) -> None:
         """Leave out what earlier events have found out is not there."""
@@ -114,29 +128,6 @@ class Opener:
 
         first = first_attempt(opened.event.attr, self._missing, leads=opened.leader is None)
         opened.event.attr, opened.flags = first.attr, first.flags
-
-    def _attempt(self, opened: OpenEvent, targets: Iterable[OpeningTarget], flags: int) -> bool:
-        """Open all targets or none; True when there is nothing more to be tried."""
-        earlier = len(opened.counters)
-        try:
-            for known_by, pid, cpu in targets:
-                self._open_counter(opened, known_by, pid, cpu, flags)
-        except KernelRefused as refusal:
-            first = not opened.counters
-            for key in list(opened.counters)[earlier:]:
-                opened.counters.pop(key).close()
-            return not self._may_try_again(opened, refusal, first=first)
-        return True
-
-    def _open_counter(self, opened: OpenEvent, known_by: Any, pid: int, cpu: int, flags: int) -> None:
-        leader = opened.leader.counters.get(known_by) if opened.leader else None
-        try:
-            opened.counters[known_by] = Counter(
-                opened.event.attr, pid, cpu, leader, event=opened.event.name, flags=opened.flags | flags, kernel=self._kernel
-            )
-        except KernelRefused as refusal:
-            if not self._refusals.goes_without(pid, refusal):
-                raise
 
     def _may_try_again(self, opened: OpenEvent, refusal: KernelRefused, *, first: bool) -> bool:
         """What follows from a refusal: True to try again, False to go on without the event, or it is raised."""

@@ -159,14 +159,11 @@ class Counting:
         for cpu in self._every_cpu():
             for event in events:
                 if event.supported and not event.tool and cpu in self._cpus_of(event):
-                    self._open_event(event, cpu)
+                    targets = [((cpu, thread), tid, cpu) for thread, tid in enumerate(self._tids_of(event))]
+                    self._opener.open(self._open[event], targets, flags=0 if event.cgroup is None else FLAG_PID_CGROUP)
 
-    def _open_event(self, event: Event, cpu: int) -> None:
-        tids, flags = self.tids, 0
-        if event.cgroup is not None:
-            tids, flags = [self._cgroup_fds[event.cgroup]] * len(tids), FLAG_PID_CGROUP
-        targets = [((cpu, thread), tid, cpu) for thread, tid in enumerate(tids)]
-        self._opener.open(self._open[event], targets, flags=flags)
+    def _tids_of(self, event: Event) -> list[int]:
+        return self.tids if event.cgroup is None else [self._cgroup_fds[event.cgroup]] * len(self.tids)
 
     # -- refusals (what the opener asks) ----------------------------------------
 

@@ -59,10 +59,17 @@ def wrap(text: str, width: int, start: int = _INDENT) -> str:
 
 def _words(text: str) -> list[tuple[str, str]]:
     """The words, each with the one separator that counts after it: a comma, a newline, a blank, or nothing at the end."""
-    import re  # descriptions come from JSON, whose module has loaded it; where there are none it is not needed
-
-    found = re.findall(r"([^ \t\n,]*)([ \t\n,]?)[ \t\n]*", text)
-    return [(word, separator.replace("\t", " ")) for word, separator in found if word or separator]
+    found, word, separator = [], "", ""  # not by a regular expression: the quick commands do without re
+    for char in text:
+        is_word = char not in " \t\n,"
+        if separator and (is_word or char == ","):
+            found.append((word, separator))
+            word = separator = ""
+        if is_word:
+            word += char
+        elif not separator:
+            separator = " " if char == "\t" else char
+    return [*found, (word, separator)] if word or separator else found
 
 
 class TextList:

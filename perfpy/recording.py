@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any
 
-    from perfpy.analysis.filters.selection import Selection
+    from perfpy.analysis.filters.sample_filter import SampleFilter
+    from perfpy.analysis.filters.time_ranges import RecordedTimes
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.report.report import Report
     from perfpy.analysis.stacks.stacks import Stacks
@@ -93,11 +94,13 @@ class Samples:
         for name in missing:
             if name not in self:
                 raise KeyError(f"no column {name!r}; this recording has {', '.join(self.keys())}")
-        batches = list(self._data.batches([name for name in missing if name != "event"]))
-        fields = Columns.concat([batch.columns for batch in batches]) if batches else self._data.no_samples()
+        wanted = [name for name in missing if name != "event"]
+        batches = list(self._data.batches(wanted))
+        empty = self._data.no_samples()  # of an event that was never sampled, the others have not its columns
+        fields = Columns.concat([Columns(0, {name: empty[name] for name in wanted}), *(batch.columns for batch in batches)])
         if "event" in missing:
             self._columns["event"] = np.concatenate([batch.event for batch in batches] or [np.zeros(0, np.int32)])
-        self._columns.update({name: fields[name] for name in missing if name != "event"})
+        self._columns.update({name: fields[name] for name in wanted})
 
     def to_dict(self) -> dict[str, Any]:
         """Every column: name -> array."""
@@ -204,6 +207,13 @@ class Recording:
         files = (str(file) for symbolizer in self._symbolizers for file in symbolizer.unreadable())
         return [*self.data.warnings, *dict.fromkeys(files)]
 
+    def times(self) -> RecordedTimes:
+        """When the first and the last sample were taken, in ns, as the header or else the samples say."""
+        from perfpy.analysis.filters.time_ranges import RecordedTimes
+
+        said = self.header.get("sample_time") or self.data.survey
+        return RecordedTimes(self.path, said.first, said.last)
+
     def batches(self, fields: Collection[str] | None = None) -> Iterator[Batch]:
         """The samples in order of delivery, some thousands at a time, as columns.
 
@@ -246,7 +256,7 @@ class Recording:
         """The samples of the tracepoint event `name` ("sched:sched_switch"), its fields as columns (perfdata.trace_columns).
 
         Raises UsageError when the recording has no tracepoint of this name, or
-        does not say what its fields are.
+        does not say what its fields are, or has not recorded them.
         """
         # numpy is loaded when samples are asked for, not by opening a file
         import numpy as np
@@ -260,8 +270,10 @@ class Recording:
             known = ", ".join(event.name for event in self.events if event.tracepoint) or "none"
             raise UsageError(f"no tracepoint {name!r} with known fields in {self.path}; it has: {known}")
         parts = [batch.columns.take(np.flatnonzero(batch.event == event.index)) for batch in data.batches()]
-        samples = Columns.concat(parts) if parts else data.no_samples()
-        raw = samples.pop("raw")
+        samples = Columns.concat(parts if any("raw" in part for part in parts) else [*parts, data.no_samples()])
+        raw = samples.pop("raw", None)
+        if raw is None:
+            raise UsageError(f"the samples of {name!r} in {self.path} have no raw data, and so no fields")
         return TracepointSamples(samples, trace_columns(data.tracing.formats[event.attr.config], raw, data.tracing.endian))
 
     @cached_property
@@ -327,18 +339,18 @@ class Recording:
         return make_report(self.data, timeline, symbolizer, options, self._payloads(symbolizer), memory_text, progress)
 
     def stacks(
-        self, symbols: SymbolOptions | None = None, *, selection: Selection | None = None, timed: bool = False, latency: bool = False
+        self, symbols: SymbolOptions | None = None, *, selection: SampleFilter | None = None, timed: bool = False, latency: bool = False
     ) -> list[Stacks]:
         """The whole stacks of each event, for flame graphs and exports.
 
         timed: with the single samples; latency: weighted by shares of the wall clock.
         """
-        from perfpy.analysis.filters.selection import Selection
+        from perfpy.analysis.filters.sample_filter import SampleFilter
         from perfpy.analysis.stacks.stack_builder import make_stacks
 
         timeline = self.make_timeline(keep_exited=True)
         symbolizer = self._new_symbolizer(timeline, symbols)
-        return make_stacks(self.data, timeline, symbolizer, selection or Selection(), timed=timed, latency=latency)
+        return make_stacks(self.data, timeline, symbolizer, selection or SampleFilter(), timed=timed, latency=latency)
 
     def flamegraph(self, path: str | PathLike[str], *, after: Recording | None = None, symbols: SymbolOptions | None = None) -> None:
         """Write all stacks as a flame graph: one HTML page for any browser, complete in itself.

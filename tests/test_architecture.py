@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "perfdata": FOUNDATION,
     "counts": FOUNDATION,
     "symbols": FOUNDATION | {"perfdata"},
-    "events": FOUNDATION | {"kernel"},
+    "events": FOUNDATION | {"counts", "kernel"},
     "analysis": FOUNDATION | {"counts", "symbols", "perfdata"},
     "capture": FOUNDATION | {"version", "counts", "events", "kernel", "perfdata", "symbols"},
     "views": FOUNDATION | {"counts", "analysis", "symbols", "perfdata"},
@@ -124,6 +124,20 @@ def test_the_rooms_have_no_circle():
         bottom = {name for name, below in left.items() if not below & left.keys()}
         assert bottom, f"a circle among {sorted(left)}"
         left = {name: below for name, below in left.items() if name not in bottom}
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if room(name) not in ("abi", "events", "perfdata")])
+def test_an_events_attr_is_a_value(module):
+    """Who wants another attr makes one (EventAttr.copy); only those who read attrs and build events set single fields."""
+    targets = [
+        target
+        for node in ast.walk(ast.parse(MODULES[module].read_text()))
+        if isinstance(node, (ast.Assign, ast.AugAssign))
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+    ]
+    fields = [part for target in targets for part in (target.elts if isinstance(target, ast.Tuple) else [target])]
+    wrong = [f"line {part.lineno}: {ast.unparse(part)}" for part in fields if re.search(r"(^|\.)attr\.\w+$", ast.unparse(part))]
+    assert not wrong, f"{module} changes an attr that others may hold: {wrong}"
 
 
 def sub_room(module: str) -> str:

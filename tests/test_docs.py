@@ -167,3 +167,33 @@ def test_the_examples_in_public_docstrings_hold(name, tmp_path, monkeypatch):
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL)
     for example in doctest.DocTestFinder(recurse=True).find(getattr(perfpy, name), name, module=False):
         assert runner.run(example).failed == 0
+
+
+# -- the guide to the code ------------------------------------------------------
+
+GUIDE = (CHECKOUT / "perfpy" / "README.md").read_text()
+CONTRIBUTING = (CHECKOUT / ".github" / "CONTRIBUTING.md").read_text()
+
+
+def named_paths(text: str) -> list[str]:
+    """Every file or folder that a page names in back quotes."""
+    return re.findall(r"`((?:[\w.]+/)+(?:[\w.]+)?|[\w]+\.py)`", text)
+
+
+@pytest.mark.parametrize("path", sorted(set(named_paths(GUIDE))))
+def test_what_the_guide_names_is_there(path: str) -> None:
+    assert (CHECKOUT / "perfpy" / path).exists() or (CHECKOUT / path).exists()
+
+
+@pytest.mark.parametrize("path", sorted(set(named_paths(CONTRIBUTING))))
+def test_what_contributing_names_is_there(path: str) -> None:
+    assert (CHECKOUT / path).exists() or (CHECKOUT / "perfpy" / path).exists()
+
+
+def test_the_guide_answers_fifty_questions() -> None:
+    assert GUIDE.split("## Where is ...")[1].split("## The words")[0].count("\n| ") >= 50
+
+
+@pytest.mark.parametrize("room", sorted(path.name for path in (CHECKOUT / "perfpy").iterdir() if (path / "__init__.py").exists()))
+def test_the_guide_has_every_room(room: str) -> None:
+    assert re.search(rf"^    {room} |`{room}`", GUIDE, re.MULTILINE)

@@ -9,7 +9,7 @@ import pytest
 from perfpy.cli.line import perfconfig
 from perfpy.events import event_files
 from perfpy.perfdata.records import decompression
-from perfpy.symbols import name_budget
+from perfpy.symbols.demangling import name_budget
 from perfpy.symbols.files import debuginfod
 from perfpy.symbols.providers import jitdump, kernel_symbols, perf_map
 from perfpy.untrusted import expansion
@@ -21,7 +21,13 @@ MB = 1 << 20
 @pytest.mark.parametrize(
     ("row", "promise"),
     [
-        ("compressed records of a recording", f"{decompression._MOST_RATIO} times their size, or {decompression._ALWAYS // MB} MB"),
+        (
+            "compressed records of a recording",
+            (
+                f"{decompression._MOST_RATIO:,} times their size, or {decompression._ALWAYS // MB} MB; "
+                f"{decompression._MOST_RECORDS} records for each byte, or {decompression._ALWAYS_RECORDS:,}"
+            ),
+        ),
         (
             "compressed ELF sections, debug data and modules",
             f"{expansion._RATIO} times their size, or {expansion._SMALL // MB} MB; {expansion._MOST // MB} MB",

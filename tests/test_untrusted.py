@@ -106,8 +106,6 @@ FOLDERS = re.compile(
 )
 PATH_MAKERS = {
     "untrusted/paths.py": "it is the door",
-    "symbols/tasks/task_replay.py": "a name to be shown, of a map that perfpy.untrusted.paths finds",
-    "analysis/task_tree.py": "a name to be shown, as above",
     "kernel/procfs.py": "below /proc, which nobody can write into",
 }
 JOINS = {

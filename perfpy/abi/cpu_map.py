@@ -14,23 +14,6 @@ if TYPE_CHECKING:
 LIST: Final = 0
 MASK: Final = 1
 RANGE: Final = 2
-_MOST: Final = 1 << 16  # no machine has CPUs with higher numbers
-
-
-def listed(text: str) -> list[int]:
-    """The CPUs of a list in text. Raises ValueError when it is none, or has numbers that no CPU has.
-
-    >>> listed("0-2,5")
-    [0, 1, 2, 5]
-    """
-    found: list[int] = []
-    for part in text.split(","):
-        first, dash, last = part.partition("-")
-        low, high = int(first), int(last if dash else first)
-        if not 0 <= low < _MOST or high >= _MOST or len(found) > _MOST:
-            raise ValueError(f"CPUs {part[:40]!r}, no machine has so many")
-        found += range(low, high + 1)
-    return found
 
 
 def decode(data: bytes, endian: str) -> tuple[int, ...]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfpy.abi import cpu_map
+from perfpy.abi.cpu_list import parse_cpu_list
 from perfpy.abi.user_records import CpuMap, EventUpdate, Stat, StatConfig, StatRound, ThreadMap
-from perfpy.counts.aggregation import Aggregation, CountedEvent, CounterCell, Grouping, aggregate
+from perfpy.counts.aggregation import Aggregation, CountedEvent, CounterCell, Grouping, aggregate, count_members
 from perfpy.counts.comparison import Runs
 from perfpy.counts.tally import RunTimes, Tally
 from perfpy.errors import BadPerfData, UsageError
@@ -43,7 +43,7 @@ class RecordedCounts:
         self.events = [CountedEvent(event.name, event.attr) for event in data.events]
         for event, recorded in zip(self.events, data.events, strict=True):
             event.leader = self.events[recorded.leader]
-            event.leader.group_size += event.leader is not event
+        count_members(self.events)
         self._by_id = {ident: event for event, recorded in zip(self.events, data.events, strict=True) for ident in recorded.ids}
         self.cpus: tuple[int, ...] = (_ANY,)
         self.threads: tuple[tuple[int, str], ...] = ()
@@ -191,9 +191,9 @@ def _since(before: dict[CountedEvent, dict[tuple[int, int], CounterCell]], cells
     return found
 
 
-def _cpus(text: str) -> list[int]:
+def _cpus(text: str) -> tuple[int, ...]:
     """The CPUs of a list such as 0-3,8; none where it is no list."""
     try:
-        return cpu_map.listed(text)
+        return parse_cpu_list(text)
     except ValueError:
-        return []
+        return ()

@@ -7,6 +7,7 @@ counter's own affair.
 
 from __future__ import annotations
 
+from perfpy.abi.cpu_list import parse_cpu_list
 from perfpy.errors import UsageError
 
 TYPE_CHECKING = False  # see perfpy.cli
@@ -65,7 +66,7 @@ def resolve(
     warnings = _overridden(pid, tid, user, cpu, system_wide)
     cpus = online_cpus()
     if cpu and not (pid or tid or user):
-        cpus = _among(cpus, parse_cpu_list(cpu))
+        cpus = _among(cpus, parse_cpus(cpu))
     if pid:
         return Target("pid", _threads(parse_ids(pid, "pid"), procfs), cpus, pid), warnings
     if tid:
@@ -108,20 +109,15 @@ def parse_ids(text: str, what: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-def parse_cpu_list(text: str) -> tuple[int, ...]:
-    """A list such as 0-2,5 in ascending order. Raises UsageError."""
-    found: set[int] = set()
-    for item in text.strip().split(","):
-        first, dash, last = item.partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise UsageError(f"--cpu {text}: '{item}' is neither a CPU nor a range of CPUs such as 0-3")
-        low, high = int(first), int(last) if dash else int(first)
-        if high < low:
-            raise UsageError(f"--cpu {text}: the range '{item}' runs backwards")
-        if high >= _MAX_CPUS:
-            raise UsageError(f"--cpu {text}: no machine has a CPU {high}")
-        found.update(range(low, high + 1))
-    return tuple(sorted(found))
+def parse_cpus(text: str) -> tuple[int, ...]:
+    """A list such as 0-2,5, of one CPU at least, in ascending order. Raises UsageError."""
+    try:
+        cpus = parse_cpu_list(text)
+    except ValueError as error:
+        raise UsageError(f"--cpu {text}: {error}") from None
+    if not cpus:
+        raise UsageError(f"--cpu {text}: it names no CPU; give a list such as 0-2,5")
+    return cpus
 
 
 def _among(online: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
@@ -129,9 +125,6 @@ def _among(online: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
         if cpu not in online:
             raise UsageError(f"--cpu: CPU {cpu} is offline or not there; see /sys/devices/system/cpu/online")
     return wanted
-
-
-_MAX_CPUS = 1 << 16
 
 
 def online_cpus() -> tuple[int, ...]:

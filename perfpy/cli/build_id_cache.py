@@ -10,7 +10,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from perfpy.cli.line.options import fail, lacking_options, option, perf_command
+from perfpy.cli.line.decorators import lacking_options, option, perf_command
+from perfpy.cli.line.options import fail
 from perfpy.errors import OutputFailed
 from perfpy.untrusted.folders import NotOurs
 from perfpy.untrusted.text import one_line
@@ -105,7 +106,7 @@ class _Run:
     def _missing(self, values: dict[str, Any]) -> None:
         from perfpy.cli.line.opening import open_recording
 
-        with open_recording({"input": values["missing"], "force": values["force"]}) as recording:
+        with open_recording(values["missing"], force=values["force"]) as recording:
             for entry in sorted(recording.data.features.get("build_id", ()), key=lambda entry: entry.filename):
                 if not self._cache.holds(entry.build_id.hex()):
                     print(entry.build_id.hex(), one_line(entry.filename))

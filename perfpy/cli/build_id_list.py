@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from perfpy.cli.line.options import input_options, option, perf_command
+from perfpy.cli.line.decorators import input_options, option, perf_command
 from perfpy.errors import PerfError
 from perfpy.untrusted.text import one_line
 
@@ -42,7 +42,7 @@ def command(with_hits: bool, kernel: bool, kernel_maps: bool, **values: Any) -> 
         return
     from perfpy.cli.line.opening import open_recording
 
-    with open_recording(values) as recording:
+    with open_recording(values["input"], force=values["force"]) as recording:
         for build_id, name in _recorded(recording, with_hits=with_hits):
             print(one_line(f"{build_id:40} {name}"))
 

@@ -14,10 +14,9 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.abi.flags import SampleType
-from perfpy.cli.line.options import (
+from perfpy.cli.line.decorators import (
     argument,
     choice,
-    fail,
     lacking_options,
     option,
     perf_command,
@@ -26,6 +25,7 @@ from perfpy.cli.line.options import (
     symbol_options,
     verbose_option,
 )
+from perfpy.cli.line.options import fail
 from perfpy.errors import PerfError, UsageError
 from perfpy.untrusted.text import lines as one_line_each
 
@@ -87,7 +87,8 @@ def command(**values: Any) -> int:
         fail("-t .: the dot is in numbers, any other separator will do")
     paths = _paths(values["files"])
     with ExitStack() as stack:
-        recordings = [stack.enter_context(open_recording({**values, "input": path})) for path in paths]
+        force, quiet = values["force"], values["quiet"]
+        recordings = [stack.enter_context(open_recording(path, force=force, quiet=quiet)) for path in paths]
         return _DiffRun(recordings, paths, values).show()
 
 
@@ -155,7 +156,7 @@ class _DiffRun:
 
     def _options(self, at: int) -> ReportOptions:
         """What the table of one recording is made of."""
-        from perfpy.analysis.filters.selection import Selection
+        from perfpy.analysis.filters.sample_filter import SampleFilter
         from perfpy.analysis.report.layout import Wanted
         from perfpy.analysis.report.options import ReportOptions
         from perfpy.cli.report import options as texts
@@ -167,7 +168,7 @@ class _DiffRun:
         unnamed = not values["field_separator"] and not values["dsos"]
         return ReportOptions(
             wanted=Wanted(sort=f"{_DEFAULT_SORT},{sort[1:]}" if sort.startswith("+") else sort or _DEFAULT_SORT),
-            selection=Selection(
+            selection=SampleFilter(
                 comms=texts.words(values["comms"]),
                 pids=texts.numbers(values["pid"], "--pid"),
                 tids=texts.numbers(values["tid"], "--tid"),
@@ -193,7 +194,7 @@ class _DiffRun:
             if len(parts) != len(self._paths):
                 fail(f"--time {text}: a range for each of the {len(self._paths)} recordings is needed")
             text = parts[at]
-        return ranges_of(self._recordings[at], text) if text else None
+        return ranges_of(text, self._recordings[at].times()) if text else None
 
     def _symbols(self, recording: Recording) -> SymbolOptions:
         from perfpy.cli.line.symbol_values import symbol_options_of

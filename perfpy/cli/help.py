@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from perfpy.cli.line.options import argument, fail, perf_command
+from perfpy.cli.line.decorators import argument, perf_command
+from perfpy.cli.line.options import fail
 
 
 @perf_command()

@@ -11,7 +11,8 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from perfpy.cli.line.options import fail, input_options, lacking_options, option, perf_command
+from perfpy.cli.line.decorators import input_options, lacking_options, option, perf_command
+from perfpy.cli.line.options import fail
 from perfpy.errors import OutputFailed
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def command(output: str, jit: bool, verbose: int, **values: Any) -> None:
     from perfpy.cli.line.opening import open_recording
     from perfpy.cli.line.perfconfig import load
 
-    with open_recording(values) as recording:
+    with open_recording(values["input"], force=values["force"]) as recording:
         injector = None
         if jit:
             require_monotonic_times(recording.data)

@@ -11,7 +11,7 @@ import io
 import os
 import sys
 
-from perfpy.cli.line.options import argument, option, perf_command, stdio_option
+from perfpy.cli.line.decorators import argument, option, perf_command, stdio_option
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from perfpy.cli.line.options import (
-    fail,
+from perfpy.cli.line.decorators import (
     header_options,
     input_options,
     lacking_options,
@@ -16,18 +15,19 @@ from perfpy.cli.line.options import (
     perf_command,
     quiet_option,
     symbol_options,
-    unsigned,
     verbose_option,
 )
+from perfpy.cli.line.kinds import unsigned
+from perfpy.cli.line.options import fail
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from typing import Any, Final
 
+    from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.recording import Recording
     from perfpy.views.script.fields import OutputFields
     from perfpy.views.script.run import ScriptOptions, ScriptRun
-    from perfpy.views.script.samplefilter import SampleFilter
 
 _SHOW: Final = ("task", "mmap", "switch", "namespace", "cgroup", "lost", "bpf", "text-poke", "round")
 _HARDWARE_TRACE: Final = "it needs decoders of hardware traces"
@@ -109,7 +109,7 @@ def command(**values: Any) -> int:
     fields = _fields(values["fields"])
     # perf shows rounds where they stand in the file, so all else comes in that order, too
     as_stored = values["dump_unsorted_raw_trace"] or values["show_round_events"]
-    with open_recording(values, as_stored=as_stored) as recording:
+    with open_recording(values["input"], force=values["force"], quiet=values["quiet"], as_stored=as_stored) as recording:
         return _Run(recording, values, fields).show()
 
 
@@ -200,8 +200,9 @@ class _Run:
 
     def _filter(self) -> SampleFilter:
         from perfpy.abi.flags import SampleType
+        from perfpy.analysis.filters.address_ranges import AddressRanges
+        from perfpy.analysis.filters.sample_filter import SampleFilter
         from perfpy.errors import PerfError
-        from perfpy.views.script.samplefilter import SampleFilter
 
         values, data = self._values, self._recording.data
         # of a pipe it is not known before it is read; perf does not ask then
@@ -214,7 +215,8 @@ class _Run:
             tids=_numbers("--tid", values["tid"]),
             symbols=_listed(values["symbols"]),
             dsos=_listed(values["dsos"]),
-            address_range=values["addr_range"],
+            addresses=AddressRanges.of(values["symbols"].split(","), values["addr_range"]),
+            unknown_cpu=True,  # as perf script; its report leaves them out
         )
 
 
@@ -244,9 +246,9 @@ def _numbers(name: str, text: str) -> frozenset[int] | None:
 def _cpus(text: str) -> frozenset[int] | None:
     """0-2,5"""
     # headers are shown without it
-    from perfpy.abi import cpu_map
+    from perfpy.abi.cpu_list import parse_cpu_list
 
     try:
-        return frozenset(cpu_map.listed(text)) if text else None
-    except ValueError:
-        fail(f"-C {text!r}: a list of CPUs is needed, such as 0-2,5")
+        return frozenset(parse_cpu_list(text)) if text else None
+    except ValueError as error:
+        fail(f"-C {text!r}: {error}")

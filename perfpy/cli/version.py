@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perfpy.cli.line.options import option, perf_command
+from perfpy.cli.line.decorators import option, perf_command
 
 
 @perf_command()

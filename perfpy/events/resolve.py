@@ -64,6 +64,10 @@ def parse_events(
             event.option = number
         result.extend(events)
         result.warnings += warnings
+    for event in result:
+        event.settle_unit()
+        if counting and event.terms.percore:
+            raise UsageError(f"{event.name}: the term percore is perf's, but not perfpy's; --per-core sums all events by core")
     for count, expression in filters:
         _apply_filter([event for event in result if event.option == count - 1], expression, machine)
     if machine.is_hybrid:

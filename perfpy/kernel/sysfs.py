@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 
+from perfpy.abi.cpu_list import parse_cpu_list
 from perfpy.abi.startup import cached_property
 
 TYPE_CHECKING = False  # see perfpy.cli
@@ -72,20 +73,6 @@ class Alias:
         self.long_description = long_description
         self.topic = topic
         self.deprecated = deprecated
-
-
-def parse_cpu_list(text: str) -> tuple[int, ...]:
-    """The numbers of a list such as "0-3,8,10-11", in ascending order; raises ValueError."""
-    cpus: set[int] = set()
-    for part in text.replace("\n", ",").replace(" ", "").split(","):
-        if not part:
-            continue
-        first, dash, last = part.partition("-")
-        low, high = int(first), int(last) if dash else int(first)
-        if high - low > 1 << 16:
-            raise ValueError(f"a range of {high - low + 1} CPUs")
-        cpus.update(range(low, high + 1))
-    return tuple(sorted(cpus))
 
 
 def parse_format(text: str) -> Format:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 from functools import cache
 
-from perfpy.kernel.sysfs import parse_cpu_list, read_text
+from perfpy.abi.cpu_list import parse_cpu_list
+from perfpy.kernel.sysfs import read_text
 
 
 class Topology:

@@ -12,13 +12,12 @@ from enum import Enum
 from functools import lru_cache
 from typing import Final
 
-KERNEL_NAME: Final = "[kernel.kallsyms]"
-GUEST_KERNEL_NAME: Final = "[guest.kernel.kallsyms]"
+from perfpy.symbols.mapped_names import GUEST_KERNEL_NAME, KERNEL_NAME, is_memory
+
 UNKNOWN_NAME: Final = "[unknown]"
 _VDSO_NAMES: Final = frozenset({"[vdso]", "[vdso32]", "[vdsox32]"})
 _PERF_MAP = re.compile(r"/tmp/perf-(\d+)\.map\Z")
 _MODULE_FILE = re.compile(r"(?P<stem>.+)\.ko(?:\.(?:gz|xz|zst))?\Z")
-MAP_HUGETLB: Final = 0x40000  # asm-generic/mman-common.h
 
 
 class DsoKind(Enum):
@@ -89,16 +88,6 @@ def perf_map_pid(name: str) -> int | None:
     return int(jit[1]) if jit else None
 
 
-def is_anonymous(name: str) -> bool:
-    """Memory that no file backs: //anon, /dev/zero, huge pages."""
-    return name == "//anon" or name.startswith(("/dev/zero", "/anon_hugepage"))
-
-
-def has_no_file(name: str) -> bool:
-    """[heap], [stack...], System V shared memory."""
-    return name == "[heap]" or name.startswith(("[stack", "/SYSV"))
-
-
 @lru_cache(maxsize=1 << 12)
 def user_kind(name: str) -> DsoKind:
     """The kind of a Dso of user space by its name."""
@@ -106,7 +95,7 @@ def user_kind(name: str) -> DsoKind:
         return DsoKind.VDSO
     if name == "[vsyscall]":
         return DsoKind.VSYSCALL
-    if is_anonymous(name) or has_no_file(name):
+    if is_memory(name):
         return DsoKind.NONE
     return DsoKind.JIT if perf_map_pid(name) is not None else DsoKind.FILE
 

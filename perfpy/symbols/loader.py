@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfpy.symbols.demangle import Demangle, demangle, plain
+from perfpy.symbols.demangling.demangle import Demangle, demangle, plain
 from perfpy.symbols.dso import Dso, DsoKind, perf_map_pid
 from perfpy.symbols.files import debug_files, debuginfod, elf_cache, elf_symbols, live_process, symbol_cache
 from perfpy.symbols.files.compressed_files import mini_debug_info

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfpy.abi.columns import distinct, slices_index
-from perfpy.symbols.demangle import Demangle, plain
+from perfpy.symbols.demangling.demangle import Demangle, plain
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from perfpy.abi.columns import Growing, distinct
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
-from perfpy.symbols.dso import KERNEL_NAME, Dso, DsoKind
+from perfpy.symbols.dso import Dso, DsoKind
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.interning import IdTable
 from perfpy.symbols.interpreters import without_interpreters
 from perfpy.symbols.loader import SymbolLoader
+from perfpy.symbols.mapped_names import KERNEL_NAME
 from perfpy.symbols.providers.missing import KERNEL_NOT_RECORDED, MissingSymbols, advice
 from perfpy.symbols.symbol_table import STT_OBJECT
 from perfpy.symbols.tasks.address_space import NO_SPACE, TaskTimeline

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
+    from perfpy.analysis.filters.time_ranges import RecordedTimes
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.reader import PerfData
     from perfpy.perfdata.records.batches import Batch
@@ -54,6 +55,9 @@ class Recorded(Protocol):
 
     def symbolizer(self, options: SymbolOptions | None = None) -> Symbolizer:
         """A new Symbolizer for the recording's addresses."""
+
+    def times(self) -> RecordedTimes:
+        """When the first and the last sample were taken."""
 
     def batches(self, fields: Collection[str] | None = None) -> Iterator[Batch]:
         """The samples in order of delivery."""

@@ -11,7 +11,7 @@ from perfpy.abi.flags import MISC_KERNEL, MISC_MMAP_BUILD_ID, MISC_USER
 from perfpy.abi.framing import HEADER, aligned
 from perfpy.abi.sample_id import NO_ID, IdLayout
 from perfpy.abi.task_columns import RawColumns, TaskRecords, decode_tasks
-from perfpy.symbols.dso import KERNEL_NAME
+from perfpy.symbols.mapped_names import KERNEL_NAME
 from perfpy.symbols.symbolizer import Symbolizer
 from perfpy.symbols.tasks.address_space import TaskTimeline
 

@@ -136,7 +136,9 @@ def damaged(data: bytes, rng: random.Random) -> bytes:
 
 
 def with_fields(data: bytes, fields: Sequence[tuple[int, int]], endian: str, rng: random.Random) -> bytes:
-    """Some of the numbers at (offset, width) changed."""
+    """Some of the numbers at (offset, width) changed, if there are any."""
+    if not fields:
+        return data
     found = bytearray(data)
     order = "little" if endian == "<" else "big"
     for _ in range(rng.choice((1, 1, 2, 3))):

@@ -85,6 +85,15 @@ def test_a_seed_and_a_number_give_the_same_case_and_others_another():
     assert sum(one == other for one, other in zip(cases, [case_of("another", number) for number in range(40)], strict=True)) == 0
 
 
+def test_whatever_is_left_of_an_input_can_be_damaged_again():
+    rng = random.Random(1)
+    for name, files in seeds()["sampled"].items():
+        data = files["perf.data"]
+        for _ in range(30):
+            data = damaged_recording(data, rng)
+        assert len(data) < 10_000_000, name
+
+
 def test_the_order_of_sets_is_not_in_a_case():
     script = "from tests.fuzz.campaign import case_of; import zlib; print(zlib.crc32(repr([case_of('s', n) for n in range(60)]).encode()))"
     assert apart(script) == apart(script)  # each has its own hashes of strings
@@ -139,7 +148,7 @@ def test_a_case_is_kept_and_found_again(tmp_path: Path):
 
 
 def test_names_that_double_do_double():
-    from perfpy.symbols.demangle import demangle
+    from perfpy.symbols.demangling.demangle import demangle
 
     for make in (mutation._doubling_cxx, mutation._doubling_rust):
         lengths = [len(demangle(make(levels))) for levels in (3, 4, 5)]

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.abi import records
-from perfpy.errors import OutputFailed
+from perfpy.abi.flags import SampleType
+from perfpy.errors import OutputFailed, UsageError
 from perfpy.perfdata.container.features import Feature
+from perfpy.perfdata.tracepoints.tracing_data import TracingData
 from perfpy.recording import Recording, Sample
 from perfpy.symbols.files.debug_files import SymbolOptions
 from tests.builders.elf import Elf
-from tests.builders.perfdata import PerfDataBuilder, simple_recording
+from tests.builders.perfdata import USUAL, PerfDataBuilder, simple_recording, usual_attr
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,6 +44,28 @@ def test_a_recording_without_samples_has_empty_columns(tmp_path: Path) -> None:
     assert {name: len(column) for name, column in Recording(path).samples.to_dict().items()} == dict.fromkeys(
         ["event", "misc", "cpumode", "ip", "pid", "tid", "time", "period"], 0
     )
+
+
+def test_an_event_that_was_never_sampled_has_empty_columns(tmp_path: Path) -> None:
+    addresses = usual_attr(USUAL | SampleType.IDENTIFIER | SampleType.ADDR | SampleType.CALLCHAIN)
+    built = PerfDataBuilder(attrs=[usual_attr(USUAL | SampleType.IDENTIFIER), addresses], ids=[(1,), (2,)])
+    (tmp_path / "perf.data").write_bytes(built.sample(0, ip=5, time=1).sample(0, ip=6, time=2).file())
+    samples = Recording(tmp_path / "perf.data").samples
+    assert samples["addr"].tolist() == [0, 0]
+    assert [row.tolist() for row in samples["callchain"]] == [[], []]
+    assert set(samples.to_dict()) == set(samples)
+
+
+@pytest.mark.parametrize("sampled", [0, 1])
+def test_a_tracepoint_without_raw_data_says_so(tmp_path: Path, sampled: int) -> None:
+    text = b'name: switch\nID: 314\nformat:\n\tfield:int x;\toffset:8;\tsize:4;\tsigned:1;\n\nprint fmt: "%d", REC->x\n'
+    page = b"\tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n"
+    tracing = TracingData("0.6", "<", 8, 4096, page, b"", (), (("sched", (text,)),), b"", b"", b"")
+    attr = usual_attr(USUAL | SampleType.IDENTIFIER, type=2, config=314)
+    built = PerfDataBuilder(attrs=[attr, usual_attr(USUAL | SampleType.IDENTIFIER)], ids=[(1,), (2,)]).sample(sampled, ip=5, time=1)
+    (tmp_path / "perf.data").write_bytes(built.feature(Feature.TRACING_DATA, tracing.encode()).file())
+    with pytest.raises(UsageError, match="have no raw data"):
+        Recording(tmp_path / "perf.data").tracepoint("sched:switch")
 
 
 def test_records_come_in_order_samples_among_them(recording: Recording) -> None:

@@ -18,8 +18,6 @@ from perfpy.errors import PerfError, UsageError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from perfpy.recording import Recording
-
 _SECOND: Final = 1_000_000_000
 _END_OF_TIME: Final = (1 << 63) - 1
 _TIMES: Final = "say START,STOP in seconds (one may be left out) or shares such as 10%-20% or 10%/2"
@@ -27,6 +25,14 @@ _STAMP: Final = r"\s*(\d+)(?:\.(\d*))?\s*\Z"
 _SLICE: Final = r"\s*(\d+(?:\.\d+)?)%/(\d+)\s*\Z"
 _SHARE: Final = r"[^,/-]*%\Z"
 _SPAN: Final = r"\s*(\d+(?:\.\d+)?)%-(\d+(?:\.\d+)?)%\s*\Z"
+
+
+class RecordedTimes(NamedTuple):
+    """When the samples of a recording were taken: the first and the last, in ns; 0 where it is not known."""
+
+    path: str
+    first: int
+    last: int
 
 
 class TimeRanges(NamedTuple):
@@ -75,17 +81,14 @@ def parse_time_ranges(text: str, first: int, last: int, *, relative: bool = Fals
     return TimeRanges(tuple(pairs))
 
 
-def ranges_of(recording: Recording, text: str, *, relative: bool = False) -> TimeRanges:
+def ranges_of(text: str, times: RecordedTimes, *, relative: bool = False) -> TimeRanges:
     """The ranges that an option asks for of a recording: shares are of the time from its first sample to its last.
 
     Raises PerfError where these are not known.
     """
-    extent = recording.header.get("sample_time")
-    survey = recording.data.survey
-    first, last = (extent.first, extent.last) if extent is not None else (survey.first, survey.last)
-    if ("%" in text or relative) and not last:
-        raise PerfError(f"{recording.path}: its samples do not say when they were taken: leave --time out, or record with --timestamp")
-    return parse_time_ranges(text, first, last, relative=relative)
+    if ("%" in text or relative) and not times.last:
+        raise PerfError(f"{times.path}: its samples do not say when they were taken: leave --time out, or record with --timestamp")
+    return parse_time_ranges(text, times.first, times.last, relative=relative)
 
 
 def _pair(text: str) -> tuple[int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from perfpy.analysis.filters.selection import Selection
+from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.analysis.report.layout import Wanted
 
 
@@ -48,7 +48,7 @@ class ReportOptions(NamedTuple):
     """
 
     wanted: Wanted = Wanted()
-    selection: Selection = Selection()
+    selection: SampleFilter = SampleFilter()
     call_graph: CallGraph | None = None
     children: bool = False
     max_stack: int = 127

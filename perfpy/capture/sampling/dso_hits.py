@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Final
 from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_KERNEL, MISC_MMAP_BUILD_ID, NATIVE_ENDIAN, RecordType, SampleType
 from perfpy.abi.records import Fork, Mmap, Mmap2, decode
 from perfpy.abi.sample_id import NO_ID
+from perfpy.symbols.mapped_names import KERNEL_NAME, is_kernel_map, is_kernel_name
+from perfpy.symbols.tasks.task_states import copies_parent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -95,16 +97,14 @@ class DsoHits:
     def _map(self, kind: int, misc: int, body: bytes) -> None:
         record = decode(kind, misc, body, NO_ID, NATIVE_ENDIAN)
         if isinstance(record, Fork):
-            if record.pid != record.ppid:
+            if copies_parent(record.pid, record.ppid, record.misc):
                 self._parents[record.pid] = record.ppid
         elif isinstance(record, Mmap | Mmap2):
             self._add_map(record)
 
     def _add_map(self, record: Mmap | Mmap2) -> None:
-        is_kernel = record.misc & MISC_CPUMODE_MASK == MISC_KERNEL
-        name = record.filename
-        if is_kernel and name.startswith("[kernel.kallsyms]"):
-            name = "[kernel.kallsyms]"  # the symbol behind it only says where the map starts
+        is_kernel = is_kernel_map(record.misc)
+        name = KERNEL_NAME if is_kernel and is_kernel_name(record.filename) else record.filename
         dso = self.dsos.setdefault(name, HitDso(name, is_kernel=is_kernel))
         dso.pid = record.pid
         if isinstance(record, Mmap2) and record.misc & MISC_MMAP_BUILD_ID:
@@ -117,8 +117,8 @@ class DsoHits:
 
         Call it when everything is scanned.
         """
-        kernel = [entry for entry in self._kernel_maps if entry[2].name != "[kernel.kallsyms]"]
-        core = self.dsos.get("[kernel.kallsyms]")
+        kernel = [entry for entry in self._kernel_maps if entry[2].name != KERNEL_NAME]
+        core = self.dsos.get(KERNEL_NAME)
         for page in self._kernel_pages:
             owner = next((dso for first, end, dso in kernel if first <= page < end), core)
             if owner:

@@ -27,9 +27,9 @@ from perfpy.abi.sample_id import NO_ID, IdLayout, SampleId
 from perfpy.errors import OutputFailed, PerfError
 from perfpy.perfdata.container.features import FEATURE_NAMES, Feature, encode_feature, key_of
 from perfpy.perfdata.container.writer import FileWriter, WrittenEvent
-from perfpy.symbols.dso import KERNEL_NAME, is_anonymous
 from perfpy.symbols.files import live_process
 from perfpy.symbols.files.build_id_cache import BuildIdCache
+from perfpy.symbols.mapped_names import KERNEL_NAME, is_anonymous
 from perfpy.symbols.providers import jitdump
 from perfpy.untrusted import folders, paths
 from perfpy.untrusted.files import open_regular
@@ -249,6 +249,7 @@ def inject(
         raise PerfError(f"{data.path}: it is of the other byte order; inject on a machine like the one that recorded it")
     if os.path.exists(path) and os.path.samefile(data.path, path):
         raise OutputFailed(path, "it is the input")
+    _first_event(data)  # before anything is written
     added = jit.records(data.side_band()) if jit else []
     writer = FileWriter(path)
     try:

@@ -19,7 +19,8 @@ from perfpy.capture.option_values import (
     parse_registers,
 )
 from perfpy.capture.sampling.options import SYNTH_ALL, RecordOptions
-from perfpy.cli.line.options import fail, perf_command, workload
+from perfpy.cli.line.decorators import perf_command, workload
+from perfpy.cli.line.options import fail
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.record.options import options_of_perf_only, record_options
 
@@ -41,7 +42,7 @@ _SAME: Final = (
 )  # fmt: skip
 
 
-@perf_command(runs_workload=True, ordered=("event", "filter"))
+@perf_command(ordered=("event", "filter"))
 @record_options
 @options_of_perf_only
 @workload

@@ -6,10 +6,9 @@ people, else perf's plain text; or JSON, HTML and other formats, where asked.
 
 from __future__ import annotations
 
-from perfpy.cli.line.options import (
+from perfpy.cli.line.decorators import (
     argument,
     choice,
-    fail,
     header_options,
     input_options,
     lacking_options,
@@ -18,9 +17,10 @@ from perfpy.cli.line.options import (
     quiet_option,
     stdio_option,
     symbol_options,
-    unsigned,
     verbose_option,
 )
+from perfpy.cli.line.kinds import unsigned
+from perfpy.cli.line.options import fail
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def command(**values: Any) -> int:
         fail("--hierarchy chooses its own columns: leave out --fields")
     if values["field_separator"] == ".":
         fail("-t .: the dot is in numbers, any other separator will do")
-    with open_recording(values) as recording:
+    with open_recording(values["input"], force=values["force"], quiet=values["quiet"]) as recording:
         if (values["header"] or values["header_only"]) and not values["dump_raw_trace"]:
             from perfpy.cli.line.header import print_header
 

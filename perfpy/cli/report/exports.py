@@ -15,7 +15,7 @@ from perfpy.cli.line.output_files import write_bytes
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from perfpy.analysis.filters.selection import Selection
+    from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.stacks.stacks import Stacks
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
@@ -43,7 +43,7 @@ _OF_ROWS: Final = {
 }
 
 
-def write_exports(recording: Recording, values: Mapping[str, Any], selection: Selection, symbols: SymbolOptions) -> int:
+def write_exports(recording: Recording, values: Mapping[str, Any], selection: SampleFilter, symbols: SymbolOptions) -> int:
     """Write every format that is asked for; the exit status."""
     _refuse_what_stacks_have_not(values)
     stacks = recording.stacks(symbols, selection=selection, timed=values["firefox"] is not None, latency=values["latency"])

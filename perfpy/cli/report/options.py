@@ -1,7 +1,7 @@
 """perf report's option texts -> what the library is asked for.
 
 What enters: values of the command line and of the configuration. What leaves:
-CallGraph, Selection, Wanted. The syntax is that of perf-report(1).
+CallGraph, SampleFilter, Wanted. The syntax is that of perf-report(1).
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import re
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from perfpy.abi import cpu_map
-from perfpy.analysis.filters.selection import Selection
+from perfpy.abi.cpu_list import parse_cpu_list
+from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.analysis.report.layout import Wanted
 from perfpy.analysis.report.options import CallGraph
 from perfpy.analysis.sortkeys.names import Mode
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perfpy.analysis.filters.event_switch import EventSwitch
-    from perfpy.analysis.filters.selection import TimeFilter
+    from perfpy.analysis.filters.time_ranges import TimeRanges
     from perfpy.cli.line.perfconfig import Config
 
 _WIDEST: Final = 10_000  # columns of a terminal
@@ -148,14 +148,14 @@ def numbers(text: str, option: str) -> tuple[int, ...] | None:
 def ranges(text: str, option: str) -> tuple[int, ...] | None:
     """A list of numbers such as 0-2,5, None if none is given."""
     try:
-        return tuple(cpu_map.listed(text)) if text else None
-    except ValueError:
-        fail(f"{option} {text!r}: a list of numbers and ranges is needed, such as 0-2,5")
+        return parse_cpu_list(text) if text else None
+    except ValueError as error:
+        fail(f"{option} {text!r}: {error}")
 
 
-def selection(values: Mapping[str, Any], times: TimeFilter | None, switch: EventSwitch | None) -> Selection:
+def selection(values: Mapping[str, Any], times: TimeRanges | None, switch: EventSwitch | None) -> SampleFilter:
     """The filters of a command line."""
-    return Selection(
+    return SampleFilter(
         comms=words(values["comms"]),
         pids=numbers(values["pid"], "--pid"),
         tids=numbers(values["tid"], "--tid"),
@@ -169,10 +169,10 @@ def selection(values: Mapping[str, Any], times: TimeFilter | None, switch: Event
     )
 
 
-def hidden_keys(chosen: Selection) -> tuple[tuple[str, str, str], ...]:
+def hidden_keys(chosen: SampleFilter) -> tuple[tuple[str, str, str], ...]:
     """Keys that a filter leaves one value: (key, perf's name of the filter, the value)."""
     lists = (("dso", "dso", chosen.dsos), ("comm", "comm", chosen.comms), ("symbol", "symbol", chosen.symbols))
-    return tuple((key, name, values[0]) for key, name, values in lists if values and len(values) == 1)
+    return tuple((key, name, next(iter(values))) for key, name, values in lists if values and len(values) == 1)
 
 
 def sort_order(values: Mapping[str, Any], config: Config, mode: Mode) -> str | None:
@@ -184,7 +184,7 @@ def sort_order(values: Mapping[str, Any], config: Config, mode: Mode) -> str | N
     return sort
 
 
-def wanted(values: Mapping[str, Any], chosen: Selection, *, children: bool, config: Config, mode: Mode) -> Wanted:
+def wanted(values: Mapping[str, Any], chosen: SampleFilter, *, children: bool, config: Config, mode: Mode) -> Wanted:
     """The columns of a command line."""
     if values["fields"] and not values["fields"].replace(",", ""):
         fail(f"--fields {values['fields']!r} names no field")

@@ -28,7 +28,7 @@ from perfpy.views.report.text import HEADER_HINT, report_lines
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from perfpy.analysis.filters.selection import Selection
+    from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.report.report import Report
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
@@ -214,7 +214,7 @@ class ReportRun:
         if values["group_sort_idx"] and not grouped:
             fail("--group-sort-idx sorts groups of events, the recording has none; --group makes one of its events where it has several")
 
-    def _selection(self) -> Selection:
+    def _selection(self) -> SampleFilter:
         """The filters."""
         values = self._values
         switch = EventSwitch.between(values["switch_on"], values["switch_off"], self._recording.events, show=values["show_on_off_events"])
@@ -223,7 +223,7 @@ class ReportRun:
     def _times(self) -> Any:
         from perfpy.analysis.filters.time_ranges import ranges_of
 
-        return ranges_of(self._recording, self._values["time"]) if self._values["time"] else None
+        return ranges_of(self._values["time"], self._recording.times()) if self._values["time"] else None
 
     def _mode(self) -> Mode:
         """What a row stands for."""

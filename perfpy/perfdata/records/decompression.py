@@ -23,11 +23,17 @@ from perfpy.perfdata.records.walk import walk
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from perfpy.perfdata.records.chunk import Chunk
+    from perfpy.perfdata.records.walk import Walk
 
 
-_MOST_RATIO: Final = 256  # records are seldom packed to less than a fiftieth
+_MOST_RATIO: Final = 4096  # user stacks of 64 kB that hardly change were seen packed to a 1,723rd
 _ALWAYS: Final = 1 << 23  # bytes that a stream may unpack to, however short it is
+# What takes time is the number of records: one costs some bytes, because its time differs from those around it.
+_MOST_RECORDS: Final = 8  # for each packed byte
+_ALWAYS_RECORDS: Final = 1 << 17
 _MOST_FRAMES: Final = 64  # in one record: writers have one for all of them
 
 COMPRESSED_TYPES: Final = (RecordType.COMPRESSED, RecordType.COMPRESSED2)
@@ -56,6 +62,7 @@ class Unpacker:
         self._chunk_size = chunk_size
         self._limit = limit
         self._packed = self._unpacked = 0  # bytes so far
+        self._records = 0  # that were in them
         self._zstd = zstd_decompressor()
         self.left_over = b""
         self.failure: tuple[int, str] | None = None
@@ -148,7 +155,16 @@ class Unpacker:
         self.left_over = joined[found.end :]
         if found.bad_size is not None:
             self.failure = homes[-1], f"record of {found.bad_size} bytes inside a compressed one"
-        if len(found.starts):
-            last_bytes = np.append(found.starts[1:], found.end) - 1
+        yield from self._within_bounds(data, found, ends, homes)
+
+    def _within_bounds(self, data: NDArray[np.uint8], found: Walk, ends: list[int], homes: list[int]) -> Iterator[Chunk]:
+        starts = found.starts
+        most = max(_ALWAYS_RECORDS, _MOST_RECORDS * self._packed) - self._records
+        self._records += len(starts)
+        if len(starts) > most:
+            self.failure = homes[-1], f"more than {_MOST_RECORDS} records for each byte of the compressed ones"
+            starts = starts[:most]
+        if len(starts):
+            last_bytes = np.append(found.starts[1:], found.end)[: len(starts)] - 1
             offsets = np.array(homes, np.int64)[np.searchsorted(np.array(ends), last_bytes, side="right")]
-            yield make_chunk(data, found.starts, offsets, self._endian)
+            yield make_chunk(data, starts, offsets, self._endian)

@@ -14,12 +14,16 @@ Sorting by (key, time, place in the file) is the order of delivery.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+_ONE: Final = np.uint64(1)
+_LATEST: Final = np.uint64((1 << 64) - 1)
 
 
 class Numbers:
@@ -39,9 +43,9 @@ class Rounds:
     """Follows the rounds of one file from its first record to its last."""
 
     def __init__(self) -> None:
-        self._floor = 0  # everything up to this time has been delivered
-        self._limit = 0  # what the next FINISHED_ROUND will deliver
-        self._latest = 0  # the latest time seen
+        self._floor = np.uint64(0)  # everything up to this time has been delivered
+        self._limit = np.uint64(0)  # what the next FINISHED_ROUND will deliver
+        self._latest = np.uint64(0)  # the latest time seen
 
     def keys(self, times: NDArray[np.uint64], rounds: NDArray[np.int64]) -> NDArray[np.uint64]:
         """The key of each of the next records.
@@ -50,28 +54,23 @@ class Rounds:
         FINISHED_ROUND records among them. A record without time has the key
         of the floor it was read at: what was delivered before has a lower one.
         """
-        floors, counts = self._floors(times, rounds)
-        lowest_each = np.array([floor + 1 if floor else 0 for floor in floors], np.uint64)
-        return np.maximum(times, lowest_each if len(floors) == 1 else np.repeat(lowest_each, counts))
+        if not len(times):
+            return times
+        begins = np.append(0, rounds)  # of the records that are read at each floor
+        floors = self._floors(times, begins)
+        lowest_each = np.where(floors, np.minimum(floors, _LATEST - _ONE) + _ONE, floors)
+        return np.maximum(times, lowest_each if len(floors) == 1 else np.repeat(lowest_each, np.diff(begins, append=len(times))))
 
-    def _floors(self, times: NDArray[np.uint64], rounds: NDArray[np.int64]) -> tuple[list[int], list[int]]:
-        """The floors in these records, and how many records are read at each."""
-        floors = [self._floor]
-        counts = []
-        begin = 0
-        for end in rounds.tolist():
-            counts.append(end - begin)
-            self._see(times[begin:end])
-            self._floor, self._limit = max(self._floor, self._limit), self._latest
-            floors.append(self._floor)
-            begin = end
-        self._see(times[begin:])
-        counts.append(len(times) - begin)
-        return floors, counts
-
-    def _see(self, times: NDArray[np.uint64]) -> None:
-        if len(times):
-            self._latest = max(self._latest, int(times.max()))
+    def _floors(self, times: NDArray[np.uint64], begins: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """The floors in these records."""
+        # a FINISHED_ROUND has no time: where it is the first record, it stands for the none before it, too
+        seen = np.maximum.accumulate(np.append(self._latest, np.maximum.reduceat(times, begins)).astype(np.uint64))
+        delivered = np.append(np.array([self._floor, self._limit], np.uint64), seen[1:-1])[: len(begins)]
+        floors: NDArray[np.uint64] = np.maximum.accumulate(delivered)
+        if len(begins) > 1:
+            self._floor, self._limit = floors[-1], seen[-2]
+        self._latest = seen[-1]
+        return floors
 
 
 def delivery_order(keys: NDArray[np.uint64], times: NDArray[np.uint64]) -> NDArray[np.intp] | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from perfpy.symbols.demangle import Demangle, plain
+from perfpy.symbols.demangling.demangle import Demangle, plain
 from perfpy.symbols.files import elf
 from perfpy.symbols.files.plt import plt_sections, plt_symbols
 from perfpy.symbols.symbol_table import EMPTY, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, Symbols, SymbolTable

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfpy.symbols.demangle import Demangle, demangle, plain
-from perfpy.symbols.dso import KERNEL_NAME, Dso, DsoKind
+from perfpy.symbols.demangling.demangle import Demangle, demangle, plain
+from perfpy.symbols.dso import Dso, DsoKind
 from perfpy.symbols.files import build_id_notes, elf_symbols
 from perfpy.symbols.files.compressed_files import read_module
 from perfpy.symbols.files.debug_files import SymbolOptions, same_build_id
 from perfpy.symbols.files.elf import DAMAGE, ElfFile, NotElf, reason_of
+from perfpy.symbols.mapped_names import KERNEL_NAME
 from perfpy.symbols.providers import kallsyms
 from perfpy.symbols.providers.kallsyms import Kallsyms
 from perfpy.symbols.symbol_table import Symbols, SymbolTable

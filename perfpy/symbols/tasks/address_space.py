@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_KERNEL
-from perfpy.symbols.dso import KERNEL_NAME, DsoTable, is_module
+from perfpy.symbols.dso import DsoTable, is_module
+from perfpy.symbols.mapped_names import KERNEL_NAME, is_kernel_map
 from perfpy.symbols.tasks.mapping_intervals import FOREVER
-from perfpy.symbols.tasks.task_replay import KERNEL_PID, NOBODY, TaskReplay
+from perfpy.symbols.tasks.task_replay import NOBODY, TaskReplay
+from perfpy.symbols.tasks.task_states import KERNEL_PID
 from perfpy.symbols.tasks.value_history import ValueHistory
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ NO_SPACE: Final = 0  # a view without mappings: the process is not known
 def kernel_name(entries: Iterable[tuple[int, str]]) -> str:
     """What a recording's build-id table calls the kernel: (misc, file name) each; [kernel.kallsyms] unless it says otherwise."""
     for misc, name in entries:
-        if misc & MISC_CPUMODE_MASK == MISC_KERNEL and not is_module(name):
+        if is_kernel_map(misc) and not is_module(name):
             return name
     return KERNEL_NAME
 

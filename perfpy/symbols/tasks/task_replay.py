@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfpy.abi.columns import distinct
-from perfpy.abi.flags import MISC_FORK_EXEC, MISC_KERNEL, RecordType
-from perfpy.symbols.dso import KERNEL_NAME, MAP_HUGETLB, DsoKind, user_kind
+from perfpy.abi.flags import MISC_KERNEL, RecordType
+from perfpy.symbols.dso import DsoKind, user_kind
 from perfpy.symbols.interning import IdTable
+from perfpy.symbols.mapped_names import KERNEL_NAME, is_kernel_name, is_memory, shown_name
 from perfpy.symbols.tasks.mapping_intervals import Mapping, MappingColumns, SpaceBuilder
+from perfpy.symbols.tasks.task_states import KERNEL_PID, KERNEL_SPACE, ProcessSpaces, ThreadComms
 from perfpy.symbols.tasks.value_history import ValueHistory
 
 if TYPE_CHECKING:
@@ -31,11 +33,8 @@ if TYPE_CHECKING:
 
 _ADDRESSES: Final = 1 << 64
 _KSYMBOL_UNREGISTER: Final = 1
-_KERNEL_SPACE: Final = 0
-_KERNEL_PREFIX: Final = KERNEL_NAME[:-1]
 _USER_MAP, _KERNEL_MAP = int(RecordType.MMAP2), int(RecordType.MMAP)  # steps of the replay, beside the types of records
 _PID_WIDTH: Final = np.uint64(32)
-KERNEL_PID: Final = -1  # as whose the kernel's address space is kept
 NOBODY: Final = -1  # the comm of a thread that nothing named
 
 
@@ -51,26 +50,20 @@ class TaskReplay:
         self.comms: list[str] = ["swapper"]
         self.kernel_dso = -1
         self.kernel_reference: tuple[str, int] | None = None
-        self.space_pid = [KERNEL_PID]
-        self.space_since = [0]
         self._dso_table = dso_table
         self._kernel_name = kernel_name
         self._files, self._comms, self._ksymbols = records.files, records.comms, records.ksymbols
         self._kernel_maps, self._kernel_maps_seen = records.maps.rows(records.maps.mode == MISC_KERNEL), 0
         # user, or unknown in the oldest files
         self._user = _UserMaps(records.maps.rows((records.maps.mode == 0) | (records.maps.mode == MISC_KERNEL + 1)), records.files)
-        self._with_exits = not keep_exited
-        self._tasks = _TaskRecords(records.tasks, with_exits=self._with_exits)
+        self._tasks = _TaskRecords(records.tasks, with_exits=not keep_exited)
+        self._thread_comms = ThreadComms(0)  # by numbers of comms
+        self._processes = ProcessSpaces(with_exits=not keep_exited)
+        self.space_pid, self.space_since = self._processes.pid, self._processes.since
         self._comm_numbers = {"swapper": 0}
         self._number_of_comm = [-1] * len(self._comms)
-        self._comm_of: dict[int, int] = {0: 0}  # of threads that live
-        self._last_comm_of: dict[int, int] = {}  # of those that do not
         self._task_comms: list[int] = []  # that each record of a task leads to
-        self._space_of: dict[int, int] = {}  # by pid
-        self._space_parent = [-1]
         self._kernel_changes: list[int] = []
-        self._threads: dict[int, set[int]] = {}  # that live, by pid
-        self._dropped: dict[int, tuple[int, int]] = {}  # of a process whose mappings went: at which rank, and the space with them
         self._builder = SpaceBuilder()
         self._builder.new_space(live=True)  # the kernel's
         self._replay()
@@ -79,7 +72,7 @@ class TaskReplay:
         changed = np.concatenate([self.space_since[1:], user.rank, self._kernel_changes]).astype(np.int32)
         owner = np.concatenate([self.space_pid[1:], user.pid, np.full(len(self._kernel_changes), KERNEL_PID)])
         self.changes = ValueHistory(owner, changed, changed)
-        self.last_comms = self._last_comm_of | self._comm_of
+        self.last_comms = self._thread_comms.last()
         self.spaces = self._map_all()
 
     def _replay(self) -> None:
@@ -108,7 +101,7 @@ class TaskReplay:
     def _map_all(self) -> AddressSpaces:
         """Put the mappings of all processes into their spaces."""
         user, maps = self._user, self._user.maps
-        self._builder.new_spaces(self._space_parent[1:], self.space_since[1:])
+        self._builder.new_spaces(self._processes.parent[1:], self.space_since[1:])
         space = ValueHistory(self.space_pid[1:], self.space_since[1:], np.arange(1, len(self.space_pid))).find(maps.pid, maps.rank, -1)
         dso = np.array(user.dso_of_mapped, np.int32)[user.mapped]
         bias = np.where(user.is_memory[maps.file], np.uint64(0), maps.pgoff - maps.start)
@@ -131,77 +124,40 @@ class TaskReplay:
             self.comms.append(comm)
         return number
 
-    def _add_thread(self, pid: int, tid: int) -> None:
-        threads = self._threads.get(pid)
-        if threads is not None:
-            threads.add(tid)
-        elif self._with_exits:  # otherwise it does not matter who is left
-            self._threads[pid] = {tid}
-
-    def _start_space(self, pid: int, rank: int, parent: int = -1) -> None:
-        self._add_thread(pid, pid)
-        self._space_of[pid] = len(self.space_pid)
-        self.space_pid.append(pid)
-        self.space_since.append(rank)
-        self._space_parent.append(parent)
-
     def _comm(self, row: int, rank: int) -> None:
         tasks = self._tasks
         tid, pid, comm = tasks.tid[row], tasks.pid[row], tasks.comm[row]
         number = self._number_of_comm[comm]
         if number < 0:
             number = self._number_of_comm[comm] = self._comm_number(self._comms[comm])
-        self._comm_of[tid] = number
+        self._thread_comms.living[tid] = number
         self._task_comms.append(number)
         if tid != pid:
-            self._add_thread(pid, tid)
+            self._processes.add_thread(pid, tid)
 
     def _fork(self, row: int, rank: int) -> None:
         tasks = self._tasks
-        tid, pid, ppid = tasks.tid[row], tasks.pid[row], tasks.ppid[row]
-        comm = self._comm_of.get(tasks.ptid[row])
-        if comm is None:
-            comm = self._comm_number(f":{tid}")
-        self._comm_of[tid] = comm
-        self._task_comms.append(comm)
-        self._dropped.pop(pid, None)
-        if pid == ppid:
-            self._add_thread(pid, tid)
-        elif tasks.misc[row] & MISC_FORK_EXEC:  # that perf made up for a running process is followed by that process's own mappings
-            self._start_space(pid, rank)
-        else:
-            self._start_space(pid, rank, self._space_of.get(ppid, -1))
+        tid = tasks.tid[row]
+        comm = self._thread_comms.fork(tid, tasks.ptid[row])
+        self._task_comms.append(NOBODY if comm is None else comm)
+        self._processes.fork(tasks.pid[row], tid, tasks.ppid[row], tasks.misc[row], rank)
 
     def _exit(self, row: int, rank: int) -> None:
-        """A thread is forgotten, and with its last thread a process."""
-        tid, pid = self._tasks.tid[row], self._tasks.pid[row]
+        tid = self._tasks.tid[row]
         self._task_comms.append(NOBODY)
-        if tid in self._comm_of:
-            self._last_comm_of[tid] = self._comm_of.pop(tid)
-        threads = self._threads.get(pid, set())
-        threads.discard(tid)
-        dropped = self._dropped.pop(pid, None)
-        if dropped and tid != pid:  # a thread that nothing spoke of: it kept the mappings until now
-            self._start_space(pid, *dropped)
-        space = self._space_of.get(pid)
-        if not threads and space is not None:
-            self._dropped[pid] = rank, space
-            self._start_space(pid, rank)
+        self._thread_comms.exit(tid)
+        self._processes.exit(self._tasks.pid[row], tid, rank)
 
     def _first_of_user(self, row: int, rank: int) -> None:
         """A mapping that is the first of its process, or the first of its place."""
         user = self._user
         pid, mapped = int(user.maps.pid[row]), int(user.mapped[row])
-        if pid not in self._space_of:
-            self._start_space(pid, rank)
+        self._processes.of(pid, rank)
         if mapped < len(user.dso_of_mapped):
             return
         file = self._files[user.maps.file[row]]
-        name, kind = file.name, user_kind(file.name)
-        if user.is_memory[user.maps.file[row]]:
-            kind = DsoKind.NONE
-            if file.executable:  # code that a process has made for itself
-                name, kind = f"/tmp/perf-{pid}.map", DsoKind.JIT
+        name = shown_name(file.name, pid, file.flags, executable=file.executable)
+        kind = DsoKind.NONE if is_memory(name, file.flags) and name == file.name else user_kind(name)
         user.dso_of_mapped.append(self._dso_table.id_of(name, kind, file.build_id.hex()))
 
     def _kernel_mmap(self, row: int, rank: int) -> None:
@@ -210,7 +166,7 @@ class TaskReplay:
         name, start, pgoff = file.name, int(maps.start[row]), int(maps.pgoff[row])
         end = start + int(maps.length[row])
         self._kernel_maps_seen += 1
-        if name.startswith(_KERNEL_PREFIX):
+        if is_kernel_name(name):
             dso, bias = self._kernel_number(file.build_id.hex()), 0
             if start == end == 0:
                 end = _ADDRESSES - 1
@@ -220,7 +176,7 @@ class TaskReplay:
             dso, bias = self._dso_table.id_of(name, DsoKind.MODULE, file.build_id.hex()), -start % _ADDRESSES
         else:
             return
-        self._builder.insert(_KERNEL_SPACE, Mapping(start, min(end, _ADDRESSES - 1), bias, dso), rank)
+        self._builder.insert(KERNEL_SPACE, Mapping(start, min(end, _ADDRESSES - 1), bias, dso), rank)
         self._kernel_changes.append(rank)
 
     def _kernel_number(self, build_id: str) -> int:
@@ -232,13 +188,13 @@ class TaskReplay:
         record: Ksymbol = self._ksymbols[row][1]
         self._kernel_changes.append(rank)
         if record.flags & _KSYMBOL_UNREGISTER:
-            held = self._builder.holder(_KERNEL_SPACE, record.addr)
+            held = self._builder.holder(KERNEL_SPACE, record.addr)
             if held and held.dso != self.kernel_dso:
-                self._builder.remove(_KERNEL_SPACE, record.addr, rank)
-        elif self._builder.holder(_KERNEL_SPACE, record.addr) is None:
+                self._builder.remove(KERNEL_SPACE, record.addr, rank)
+        elif self._builder.holder(KERNEL_SPACE, record.addr) is None:
             dso = self._dso_table.id_of(record.name, DsoKind.BPF)
             mapping = Mapping(record.addr, record.addr + record.len, -record.addr % _ADDRESSES, dso)
-            self._builder.insert(_KERNEL_SPACE, mapping, rank)
+            self._builder.insert(KERNEL_SPACE, mapping, rank)
 
 
 class _UserMaps:
@@ -251,7 +207,7 @@ class _UserMaps:
 
     def __init__(self, maps: MapColumns, files: list[MappedFile]) -> None:
         self.maps = maps
-        self.is_memory = np.array([user_kind(file.name) is DsoKind.NONE or bool(file.flags & MAP_HUGETLB) for file in files], bool)
+        self.is_memory = np.array([is_memory(file.name, file.flags) for file in files], bool)
         is_code = self.is_memory & np.array([file.executable for file in files], bool)
         file = maps.file.astype(np.uint64) << np.uint64(33)
         self.mapped, first_of_mapped = IdTable().ids_and_new(

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.abi import auxtrace_records
 from perfpy.abi import user_records as own
+from perfpy.abi.cpu_list import cpu_list_text
 from perfpy.abi.flags import RecordType
 from perfpy.views.dump.coresight import CORESIGHT, coresight_text
 from perfpy.views.records.record_text import alternate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
 _UNHANDLED: Final = ": unhandled!\n"
 _SILENT: Final = (
@@ -47,19 +48,6 @@ def user_record_text(kind: int, misc: int, body: bytes, endian: str, *, foreign:
         record = record._replace(value=struct.unpack("<d", struct.pack(">d", record.value))[0])
     writer = _WRITERS.get(type(record))
     return writer(record) if writer else _UNHANDLED
-
-
-def cpu_list(cpus: Sequence[int]) -> str:
-    """0-3,5 for a list of CPUs; -1 stands for any."""
-    parts: list[str] = []
-    at = 0
-    while at < len(cpus):
-        end = at
-        while end + 1 < len(cpus) and cpus[end + 1] == cpus[end] + 1:
-            end += 1
-        parts.append(f"{cpus[at]}" if end == at else f"{cpus[at]}-{cpus[end]}")
-        at = end + 1
-    return ",".join(parts)
 
 
 def _id_index(r: own.IdIndex) -> str:
@@ -103,7 +91,7 @@ def _stat_round(r: own.StatRound) -> str:
 def _event_update(r: own.EventUpdate) -> str:
     head = f"\n... id:    {r.id}\n"
     if isinstance(r.value, tuple):
-        return f"{head}... {cpu_list(r.value)}\n"
+        return f"{head}... {cpu_list_text(r.value)}\n"
     if r.type == own.EVENT_UPDATE_UNIT:
         return f"{head}... unit:  {r.value}\n"
     if isinstance(r.value, float):
@@ -131,7 +119,7 @@ def _auxtrace(r: auxtrace_records.Auxtrace) -> str:
 _WRITERS: Final[dict[type, Callable[[Any], str]]] = {
     own.IdIndex: _id_index,
     own.ThreadMap: _thread_map,
-    own.CpuMap: lambda r: f": {cpu_list(r.cpus)}\n{_UNHANDLED}",
+    own.CpuMap: lambda r: f": {cpu_list_text(r.cpus)}\n{_UNHANDLED}",
     own.StatConfig: _stat_config,
     own.Stat: _stat,
     own.StatRound: _stat_round,

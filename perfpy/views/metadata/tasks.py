@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfpy.analysis.task_tree import MAPPINGS, TREE, tasks_of
+from perfpy.symbols.tasks.task_tree import MAPPINGS, TREE, tasks_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -71,15 +71,13 @@ class LineContext:
     stop_at: frozenset[str] = frozenset()  # symbols behind which a callchain is not shown
 
 
-def columns_of(event: FileEvent, fields: set[str], *, filtered: bool) -> set[str]:
-    """The sample columns that a set of -F fields needs; filtered: samples are chosen by task or symbol too."""
+def columns_of(event: FileEvent, fields: set[str]) -> set[str]:
+    """The sample columns that a set of -F fields needs."""
     needed = {"misc"} & fields
     if "ip" in fields and event.attr.branch_sample_type & BranchSample.CALL_STACK:
         needed.add("branch_stack")
     for name in fields:
         needed.update(_COLUMNS.get(name, (name,)))
-    if filtered:
-        needed.update(("pid", "tid", "cpu", "ip", "cpumode", "time"))
     return needed
 
 

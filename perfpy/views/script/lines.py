@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfpy.analysis.filters.event_switch import EventSwitch
+    from perfpy.analysis.filters.sample_filter import SampleFilter
+    from perfpy.analysis.samples.sample_view import SampleView
     from perfpy.perfdata.container.events import FileEvent
-    from perfpy.views.script.samplefilter import SampleFilter
     from perfpy.views.script.time_text import RelativeTimes
     from perfpy.views.script.trace_text import TraceSource
 
@@ -47,14 +47,13 @@ class ScriptLines:
     keep: SampleFilter
     trace: TraceSource | None = None
     relative: RelativeTimes | None = None
-    switch: EventSwitch | None = None
 
     def columns(self) -> set[str]:
         """The sample columns that are needed."""
         needed = {"tid", "time", "cpumode"}
         for event in self.events:
-            needed |= columns_of(event, self.fields.sets[kind_of(event)].fields, filtered=not self.keep.is_open)
-        return needed
+            needed |= columns_of(event, self.fields.sets[kind_of(event)].fields)
+        return needed | self.keep.all_fields()
 
     def write(self, batches: Iterable[Batch], side: Iterable[SideLine], out: BinaryIO) -> int:
         """All lines, in order; returns how many samples were printed."""
@@ -87,9 +86,10 @@ class ScriptLines:
         shown, side_times = self._shown_times(field_text.times(part, self.events), side, positions)
         texts: list[bytes | None] = [*(self._flat(part, shown, makers).lines() or [b""] * len(part))]
         if not self.keep.is_open:
-            for row in np.flatnonzero(~self._mask(part)).tolist():
+            view = self._view(part)
+            for row in np.flatnonzero(~self.keep.kept(view)).tolist():
                 texts[row] = b""
-            for row in np.flatnonzero(~self.keep.early_mask(part, self.events)).tolist():
+            for row in np.flatnonzero(~self.keep.by_time_and_cpu(view)).tolist():
                 texts[row] = None
         done = 0
         for record, position, time in zip(side, positions, side_times, strict=True):
@@ -98,8 +98,13 @@ class ScriptLines:
             done = position
         yield from ((None, text) for text in texts[done:])
 
-    def _mask(self, batch: Batch) -> NDArray[np.bool_]:
-        return self.keep.mask(batch, self.events, self.context.timeline, self.context.symbolizer)
+    def _view(self, batch: Batch) -> SampleView:
+        """A batch as filters see it."""
+        from perfpy.analysis.samples.sample_view import DeliveryOrder, SampleView  # most scripts filter nothing
+
+        attrs = [event.attr for event in self.events]
+        delivery = DeliveryOrder(batch.key, batch.key, batch.offset)
+        return SampleView(batch.columns, batch.event, delivery, attrs, self.context.timeline, self.context.symbolizer)
 
     def _makers(self) -> _Makers:
         return _Makers(self._maker)
@@ -110,9 +115,9 @@ class ScriptLines:
         return EventLines(event, one.fields, one.chosen, self.context, self.trace)
 
     def _chosen(self, batch: Batch) -> Batch:
-        kept = None if self.keep.is_open else self._mask(batch)
-        if self.switch is not None:
-            kept = self.switch.mask(batch.event, kept)
+        kept = None if self.keep.is_open else self.keep.kept(self._view(batch))
+        if self.keep.switch is not None:  # last: what is not printed switches nothing
+            kept = self.keep.switch.mask(batch.event, kept)
         return batch if kept is None or kept.all() else taken(batch, np.flatnonzero(kept))
 
     def _texts(self, batch: Batch, side: list[SideLine], makers: _Makers) -> list[bytes]:

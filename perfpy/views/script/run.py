@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from perfpy.abi.flags import MISC_KERNEL, RecordType, names_of
+from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.perfdata.records.group_reads import carries_readings, delivered
-from perfpy.symbols.dso import KERNEL_NAME
+from perfpy.symbols.mapped_names import is_kernel_map, is_kernel_name
 from perfpy.untrusted.text import one_line
 from perfpy.views.script.fields import OutputFields
-from perfpy.views.script.samplefilter import SampleFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -108,7 +108,9 @@ class ScriptRun:
 
         last = np.uint64(0)
         for batch in self._recording.batches(["time"]):
-            times = batch.columns["time"]
+            times = batch.columns.get("time", ())
+            if not len(times):
+                continue  # samples without times are in no order
             before = np.concatenate([[last], times[:-1]])
             for row in np.flatnonzero(times < before).tolist():
                 yield int(before[row]), int(times[row])
@@ -128,14 +130,13 @@ class ScriptRun:
             yield path, printed
 
     def _keep(self) -> SampleFilter:
-        from dataclasses import replace
-
-        return replace(self._options.keep, times=self._times()) if self._options.time else self._options.keep
+        options = self._options
+        return options.keep._replace(times=self._times() if options.time else options.keep.times, switch=self._switch())
 
     def _times(self) -> TimeRanges:
         from perfpy.analysis.filters.time_ranges import ranges_of
 
-        return ranges_of(self._recording, self._options.time, relative=self._options.reltime)
+        return ranges_of(self._options.time, self._recording.times(), relative=self._options.reltime)
 
     def _lines(self, keep: SampleFilter) -> ScriptLines:
         from perfpy.views.script.lines import ScriptLines
@@ -144,7 +145,7 @@ class ScriptRun:
         options = self._options
         relative = RelativeTimes(delta=options.deltatime) if options.reltime or options.deltatime else None
         events = self._recording.events
-        return ScriptLines(events, options.fields, self._context(), keep, self._tracepoints(), relative, self._switch())
+        return ScriptLines(events, options.fields, self._context(), keep, self._tracepoints(), relative)
 
     def _context(self) -> LineContext:
         from perfpy.views.script.event_lines import LineContext
@@ -177,7 +178,7 @@ class ScriptRun:
             return None
         for side in self._recording.side_band([RecordType.MMAP, RecordType.MMAP2]):
             record = side.record
-            if record.misc & 7 == MISC_KERNEL and record.filename.startswith(KERNEL_NAME[:-1]):
+            if is_kernel_map(record.misc) and is_kernel_name(record.filename):
                 return record.addr or _KERNEL_HALF
         return _KERNEL_HALF
 

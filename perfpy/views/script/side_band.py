@@ -14,6 +14,7 @@ from perfpy.abi.auxtrace_records import AuxtraceError
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
 from perfpy.abi.sample_id import SampleId
 from perfpy.abi.user_records import FinishedRound
+from perfpy.symbols.tasks.task_states import TaskNames
 from perfpy.views.records.record_text import KernelNamer, alternate, record_text, signed
 from perfpy.views.records.swapped import as_perf_reads
 from perfpy.views.script.field_text import comm_form, cpu_form, misc_text, task_text
@@ -22,7 +23,7 @@ from perfpy.views.script.stat_rounds import StatRounds
 from perfpy.views.script.time_text import time_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.records.side_band import SideRecord
@@ -71,31 +72,6 @@ class _Who(NamedTuple):
     time: int
 
 
-class TaskNames:
-    """Which thread has which command, record by record."""
-
-    def __init__(self) -> None:
-        self._comms = {0: "swapper"}
-        self._named = {0}
-
-    def name(self, tid: int) -> str:
-        """The command of a thread; ":TID" while nothing named it; ":-1" for no thread."""
-        return self._comms.get(tid, f":{tid}")
-
-    def apply(self, record: Any) -> None:
-        """What a record changes."""
-        if isinstance(record, records.Comm):
-            self._comms[signed(record.tid)] = record.comm
-        elif isinstance(record, records.Fork):
-            parent = self._comms.get(signed(record.ptid))
-            if parent is None:
-                self._comms.pop(signed(record.tid), None)
-            else:
-                self._comms[signed(record.tid)] = parent
-        elif isinstance(record, records.Exit):
-            self._comms.pop(signed(record.tid), None)
-
-
 class SideBandLines:
     """Makes the lines of the records to be shown."""
 
@@ -108,7 +84,7 @@ class SideBandLines:
         use_callchain: bool,
         clock: Callable[[int], bytes],
         name_kernel: KernelNamer | None = None,
-        cpus: frozenset[int] | None = None,
+        cpus: Collection[int] | None = None,
         endian: str = "<",
         latency: bool = False,
     ) -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from perfpy.abi.attr import EventAttr
 from perfpy.capture import cgroups
-from perfpy.capture.targets import ANY, online_cpus, parse_cpu_list, parse_ids, resolve
-from perfpy.counts.aggregation import CountedEvent
+from perfpy.capture.targets import ANY, online_cpus, parse_cpus, parse_ids, resolve
 from perfpy.errors import UsageError
+from perfpy.events.event import Event
 from perfpy.kernel.procfs import ProcFs
 from perfpy.kernel.topology import Topology
 
@@ -31,14 +31,14 @@ def proc(folder: Path, *threads: tuple[int, int]) -> ProcFs:
 @pytest.mark.parametrize(("text", "cpus"), [("0", (0,)), ("0-2,5", (0, 1, 2, 5)), ("3,1", (1, 3))])
 def test_cpu_lists(text: str, cpus: tuple[int, ...]) -> None:
     """Ranges and single CPUs, in order."""
-    assert parse_cpu_list(text) == cpus
+    assert parse_cpus(text) == cpus
 
 
 @pytest.mark.parametrize("text", ["", "a", "1-", "3-1", "-1", "1,,2", "99999999"])
 def test_cpu_lists_that_are_none(text: str) -> None:
     """One clear error each."""
     with pytest.raises(UsageError, match="--cpu"):
-        parse_cpu_list(text)
+        parse_cpus(text)
 
 
 def test_ids_are_numbers() -> None:
@@ -72,8 +72,8 @@ def test_cpus_that_are_not_there() -> None:
     assert ANY == -1
 
 
-def events(count: int) -> list[CountedEvent]:
-    return [CountedEvent(f"e{i}", EventAttr()) for i in range(count)]
+def events(count: int) -> list[Event]:
+    return [Event(f"e{i}", EventAttr()) for i in range(count)]
 
 
 def test_cgroups_belong_to_the_events_before_them() -> None:

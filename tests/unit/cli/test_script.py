@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.abi.flags import SampleType
+from perfpy.cli.commands import load
 from perfpy.cli.script import command
-from perfpy.errors import PerfError
+from perfpy.errors import PerfError, UsageError
 from perfpy.perfdata.container.features import Feature
 from tests.builders.perfdata import USUAL, PerfDataBuilder, simple_recording, usual_attr
 
@@ -53,3 +54,19 @@ def test_debug_mode_counts_samples_out_of_order(tmp_path: Path, capfdbinary: pyt
     path.write_bytes(built.file())
     assert command.run("script", ["-d", "--show-round-events", "-i", str(path), "--symfs", "/nonexistent"]) == 0
     assert capfdbinary.readouterr() == (b"", b"Samples misordered, previous: 5 this: 3\nMisordered timestamps: 1\n")
+
+
+def test_debug_mode_finds_samples_without_times_in_order(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    path = tmp_path / "perf.data"
+    path.write_bytes(PerfDataBuilder(attrs=[usual_attr(SampleType.IP | SampleType.TID)]).sample(ip=1, pid=7, tid=7).file())
+    assert command.run("script", ["-d", "-F", "ip", "-i", str(path), "--symfs", "/nonexistent"]) == 0
+    assert capfdbinary.readouterr().err == b"Misordered timestamps: 0\n"
+
+
+@pytest.mark.parametrize("name", ["script", "report"])
+def test_a_list_of_cpus_that_is_none_is_refused_with_the_reason(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = recorded(tmp_path / "perf.data", USUAL | SampleType.CPU, cpu=1)
+    for text, reason in (("3-1", "the range '3-1' runs backwards"), ("0-x", "'0-x' is neither a CPU nor a range"), ("70000", "no machine")):
+        with pytest.raises(UsageError, match=reason):
+            load(name).run(name, ["-C", text, "-i", path])
+    assert "%" not in capsys.readouterr().out

@@ -7,25 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.errors import KernelRefused
-from perfpy.kernel.sysfs import Format, Sysfs, parse_cpu_list, parse_format, split_number
+from perfpy.kernel.sysfs import Format, Sysfs, parse_format, split_number
 from perfpy.kernel.tracefs import Tracefs
 from tests.builders.sysfs_tree import Tree, intel_hybrid, intel_skylake
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-@pytest.mark.parametrize(
-    ("text", "cpus"), [("0-3", (0, 1, 2, 3)), ("0", (0,)), ("0,8-9\n", (0, 8, 9)), ("3,1-2", (1, 2, 3)), ("", ()), ("0, 2", (0, 2))]
-)
-def test_cpu_lists(text: str, cpus: tuple[int, ...]) -> None:
-    assert parse_cpu_list(text) == cpus
-
-
-@pytest.mark.parametrize("text", ["x", "1-", "0-99999999"])
-def test_a_cpu_list_that_is_none_raises(text: str) -> None:
-    with pytest.raises(ValueError, match=r"."):
-        parse_cpu_list(text)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from perfpy.abi.flags import MISC_SWITCH_OUT
 from perfpy.abi.records import Exit, Namespaces, Switch, SwitchCpuWide
 from perfpy.abi.sample_id import SampleId
-from perfpy.analysis.filters.selection import Selection
+from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.analysis.report.layout import Wanted
 from perfpy.analysis.report.options import ReportOptions
 from perfpy.errors import PerfError
@@ -57,11 +57,11 @@ def two_threads() -> PerfDataBuilder:
     return built
 
 
-def report(built: PerfDataBuilder, folder: Path, wanted: Wanted, selection: Selection | None = None) -> Report:
+def report(built: PerfDataBuilder, folder: Path, wanted: Wanted, selection: SampleFilter | None = None) -> Report:
     path = folder / "perf.data"
     path.write_bytes(built.file())
     with Recording(path) as recording:
-        return recording.report(options=ReportOptions(wanted=wanted, selection=selection or Selection()))
+        return recording.report(options=ReportOptions(wanted=wanted, selection=selection or SampleFilter()))
 
 
 def rows(found: Report, *metrics: str) -> list[tuple[Any, ...]]:
@@ -92,7 +92,7 @@ def test_json_has_shares_of_the_wall_clock_where_they_are_asked_for(tmp_path: Pa
 
 
 def test_only_samples_of_some_parallelism_are_shown(tmp_path: Path) -> None:
-    found = report(two_threads(), tmp_path, Wanted(sort="pid"), Selection(parallelism=(2, 3)))
+    found = report(two_threads(), tmp_path, Wanted(sort="pid"), SampleFilter(parallelism=(2, 3)))
     assert rows(found, "period") == [("      8::8", 37.5), ("      7::7", 12.5)]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from perfpy.abi.records import Comm, Switch
 from perfpy.abi.sample_id import SampleId
-from perfpy.analysis.filters.selection import Selection
+from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.recording import Recording
 from perfpy.views.stacks.exports import folded
 from tests.builders.perfdata import PerfDataBuilder
@@ -34,7 +34,7 @@ def recording(tmp_path: Path) -> Recording:
     return Recording(path)
 
 
-def lines(recording: Recording, selection: Selection | None = None, *, timed: bool = False, latency: bool = False) -> list[str]:
+def lines(recording: Recording, selection: SampleFilter | None = None, *, timed: bool = False, latency: bool = False) -> list[str]:
     return list(folded(recording.stacks(selection=selection, timed=timed, latency=latency)))
 
 
@@ -44,15 +44,15 @@ def test_every_sample_is_in_a_stack(recording: Recording) -> None:
 
 @pytest.mark.parametrize("timed", [False, True])
 def test_filters_leave_out_samples(recording: Recording, timed: bool) -> None:
-    assert lines(recording, Selection(comms=("second",)), timed=timed) == ["second;[unknown] 100"]
-    assert lines(recording, Selection(tids=(7,)), timed=timed) == ["first;[unknown] 300"]
-    assert lines(recording, Selection(symbols=("main",)), timed=timed) == []
-    assert lines(recording, Selection(symbol_part="mai"), timed=timed) == []
-    assert lines(recording, Selection(parallelism=(2,)), timed=timed) == ["first;[unknown] 100", "second;[unknown] 100"]
+    assert lines(recording, SampleFilter(comms=("second",)), timed=timed) == ["second;[unknown] 100"]
+    assert lines(recording, SampleFilter(tids=(7,)), timed=timed) == ["first;[unknown] 300"]
+    assert lines(recording, SampleFilter(symbols=("main",)), timed=timed) == []
+    assert lines(recording, SampleFilter(symbol_part="mai"), timed=timed) == []
+    assert lines(recording, SampleFilter(parallelism=(2,)), timed=timed) == ["first;[unknown] 100", "second;[unknown] 100"]
 
 
 def test_the_single_samples_are_those_of_the_filters(recording: Recording) -> None:
-    (part,) = recording.stacks(selection=Selection(comms=("second",)), timed=True)
+    (part,) = recording.stacks(selection=SampleFilter(comms=("second",)), timed=True)
     assert part.timed is not None
     assert part.timed.time.tolist() == [50]
 

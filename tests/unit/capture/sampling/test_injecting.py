@@ -198,8 +198,11 @@ def test_a_machine_that_has_no_room_in_an_elf_header_is_cut(recording: Recording
     assert len(JitInjector(recording.data, str(tmp_path / "cache")).records(recording.side_band())) == 2
 
 
-def test_a_recording_without_events_says_so(recording: Recording):
+def test_a_recording_without_events_says_so(recording: Recording, tmp_path: Path):
     recording.data.events.clear()
+    with pytest.raises(PerfError, match="it has no events"):
+        inject(recording.data, str(tmp_path / "out.data"))
+    assert not (tmp_path / "out.data").exists()
     for make in (JitInjector, require_monotonic_times, lambda data: BuildIdMapper(data, {}, only_these=True)):
         with pytest.raises(PerfError, match="it has no events"):
             make(recording.data)

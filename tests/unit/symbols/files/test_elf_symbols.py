@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from perfpy.symbols.demangle import demangle
+from perfpy.symbols.demangling.demangle import demangle
 from perfpy.symbols.files import elf_symbols
 from perfpy.symbols.files.compressed_files import mini_debug_info
 from perfpy.symbols.files.elf import BadElf, ElfFile

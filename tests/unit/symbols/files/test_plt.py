@@ -7,7 +7,7 @@ import struct
 import numpy as np
 import pytest
 
-from perfpy.symbols.demangle import demangle
+from perfpy.symbols.demangling.demangle import demangle
 from perfpy.symbols.files import elf_symbols
 from perfpy.symbols.files.elf import ElfFile
 from tests.builders import elf as b

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from perfpy.abi.flags import MISC_COMM_EXEC, MISC_FORK_EXEC, MISC_GUEST_KERNEL, MISC_KERNEL, MISC_USER
-from perfpy.symbols.dso import MAP_HUGETLB, DsoKind, short_name
+from perfpy.symbols.dso import DsoKind, short_name
+from perfpy.symbols.mapped_names import MAP_HUGETLB
 from perfpy.symbols.tasks.address_space import TaskTimeline, kernel_name
 from perfpy.symbols.tasks.mapping_intervals import Mapping, SpaceBuilder
 from tests.builders.timeline import comm, dsos, exited, fork, frames, kernel_mmap, ksymbol, mmap, timeline

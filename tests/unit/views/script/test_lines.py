@@ -11,6 +11,8 @@ from perfpy.abi import auxtrace_records, records, user_records
 from perfpy.abi.flags import CONTEXT_USER, BranchSample, ReadFormat, SampleType
 from perfpy.abi.readings import Reading
 from perfpy.abi.sample_id import SampleId
+from perfpy.analysis.filters.address_ranges import AddressRanges
+from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.errors import UsageError
 from perfpy.perfdata.container.feature_values import EventGroup
 from perfpy.perfdata.container.features import Feature
@@ -20,7 +22,6 @@ from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.views.dump.recording import hex_lines, write_dump
 from perfpy.views.script.fields import OutputFields
 from perfpy.views.script.run import ScriptOptions, ScriptRun
-from perfpy.views.script.samplefilter import SampleFilter
 from tests.builders.perfdata import USUAL, PerfDataBuilder, out_of_order, usual_attr
 
 if TYPE_CHECKING:
@@ -147,8 +148,8 @@ def test_relative_times_count_the_records_between(tmp_path: Path) -> None:
         (SampleFilter(dsos=frozenset(("work",))), ["2.000000:", "3.000000:"]),
         (SampleFilter(dsos=frozenset(("libc.so",))), []),
         (SampleFilter(symbols=frozenset(("main",))), []),
-        (SampleFilter(symbols=frozenset(("0x2",))), ["3.000000:"]),
-        (SampleFilter(symbols=frozenset(("0x1",)), address_range=1), ["2.000000:", "3.000000:"]),
+        (SampleFilter(addresses=AddressRanges(((2, 2),))), ["3.000000:"]),
+        (SampleFilter(symbols=("main",), addresses=AddressRanges(((1, 2),))), ["2.000000:", "3.000000:"]),
     ],
 )
 def test_samples_are_filtered(tmp_path: Path, keep: SampleFilter, times: list[str]) -> None:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 
-import perfpy
 from perfpy.abi import records
-from perfpy.abi.flags import MISC_COMM_EXEC, MISC_MMAP_BUILD_ID, MISC_SWITCH_OUT, MISC_SWITCH_OUT_PREEMPT, SampleType
-from perfpy.analysis.filters.time_ranges import TimeRanges, parse_time_ranges, ranges_of
+from perfpy.abi.flags import MISC_COMM_EXEC, MISC_MMAP_BUILD_ID, MISC_SWITCH_OUT, MISC_SWITCH_OUT_PREEMPT
 from perfpy.errors import PerfError, UsageError
 from perfpy.perfdata.container.events import FileEvent
 from perfpy.views.records.record_text import record_name, record_text
@@ -19,10 +15,7 @@ from perfpy.views.script.frame_text import outermost_first
 from perfpy.views.script.memory_text import memory_text
 from perfpy.views.script.pieces import Coded, Joiner, ValueTexts
 from perfpy.views.script.time_text import RelativeTimes, time_piece, time_text
-from tests.builders.perfdata import simple_recording, usual_attr
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.builders.perfdata import usual_attr
 
 SECOND = 1_000_000_000
 
@@ -97,42 +90,6 @@ def test_differences_of_times_go_on_from_batch_to_batch() -> None:
     delta = RelativeTimes(delta=True)
     assert delta.shown(np.array([100, 150], np.uint64)).tolist() == [0, 50]
     assert delta.shown(np.array([175], np.uint64)).tolist() == [25]
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("1.5,2", ((1_500_000_000, 2_000_000_000),)),
-        ("1,", ((SECOND, 0),)),
-        (",2.25", ((0, 2_250_000_000),)),
-        ("1,2 3,4", ((SECOND, 2 * SECOND), (3 * SECOND, 4 * SECOND))),
-        ("10%/2", ((1_100, 1_199),)),
-        ("25%", ((1_000, 1_249),)),
-        ("0%-50%,90%-100%", ((1_000, 1_499), (1_900, 2_000))),
-    ],
-)
-def test_time_ranges(text: str, expected: tuple[tuple[int, int], ...]) -> None:
-    assert parse_time_ranges(text, 1_000, 2_000).ranges == expected
-
-
-@pytest.mark.parametrize("text", ["x", "2,1", "110%/1", "50%-10%", "1,2 1.5,3", "1, 3,4", "%", "50%,", "5", "101%"])
-def test_time_ranges_that_make_no_sense(text: str) -> None:
-    with pytest.raises(UsageError, match="Invalid time string"):
-        parse_time_ranges(text, 1_000, 2_000)
-
-
-def test_shares_of_unknown_times_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "timeless.data").write_bytes(simple_recording(attrs=[usual_attr(SampleType.IP | SampleType.TID)]).file())
-    with perfpy.open(tmp_path / "timeless.data") as recording:
-        with pytest.raises(PerfError, match="do not say when"):
-            ranges_of(recording, "10%-50%")
-        assert ranges_of(recording, "1,2").ranges == ((SECOND, 2 * SECOND),)
-
-
-def test_the_end_of_a_single_range_is_in_and_times_of_zero_are() -> None:
-    times = np.array([0, 5, 10, 20, 21], np.uint64)
-    assert TimeRanges(((10, 20),)).mask(times).tolist() == [True, False, True, True, False]
-    assert TimeRanges(((5, 10), (10, 20))).mask(times).tolist() == [False, True, True, True, False]
 
 
 def event(name: str, kind: int, sample_type: int) -> FileEvent:

@@ -63,7 +63,7 @@ _demangled: Final = lru_cache(maxsize=1 << 16)(_new)
 
 def _within_budget(name: str, read: Callable[[str], str | None]) -> str | None:
     """A demangled name, None when it would take too long, or is too long for anybody."""
-    from perfpy.symbols import name_budget  # programs in C have no such names
+    from perfpy.symbols.demangling import name_budget  # programs in C have no such names
 
     is_short = name_budget.is_short_rust if name.startswith("_R") else name_budget.is_short_cxx
     text = read(name) if is_short(name) else None
@@ -71,7 +71,7 @@ def _within_budget(name: str, read: Callable[[str], str | None]) -> str | None:
 
 
 def _managed(name: str) -> str | None:
-    from perfpy.symbols.managed_names import managed_name  # names that begin so are rare
+    from perfpy.symbols.demangling.managed_names import managed_name  # names that begin so are rare
 
     return managed_name(name)
 

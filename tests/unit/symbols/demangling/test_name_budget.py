@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfpy.symbols import demangle as module
-from perfpy.symbols.cxx_sizes import demangled_size as cxx_size
-from perfpy.symbols.demangle import demangle, plain
-from perfpy.symbols.name_budget import LONGEST, is_short_cxx, is_short_rust
-from perfpy.symbols.rust_sizes import demangled_size as rust_size
+from perfpy.symbols.demangling import demangle as module
+from perfpy.symbols.demangling.cxx_sizes import demangled_size as cxx_size
+from perfpy.symbols.demangling.demangle import demangle, plain
+from perfpy.symbols.demangling.name_budget import LONGEST, is_short_cxx, is_short_rust
+from perfpy.symbols.demangling.rust_sizes import demangled_size as rust_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfpy.symbols import demangle as module
-from perfpy.symbols.demangle import demangle, plain
+from perfpy.symbols.demangling import demangle as module
+from perfpy.symbols.demangling.demangle import demangle, plain
 
 CXX = [
     (b"_ZN3foo3barEv", "foo::bar()"),

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from perfpy.symbols.cxx_expressions import Expressions
-from perfpy.symbols.cxx_parts import NOTHING, WORD, WORDS, Size
+from perfpy.symbols.demangling.cxx_expressions import Expressions
+from perfpy.symbols.demangling.cxx_parts import NOTHING, WORD, WORDS, Size
 
 _BUILTIN: Final = frozenset("vwbcahstijlmxynofdegz")
 

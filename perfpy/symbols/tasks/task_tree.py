@@ -6,22 +6,22 @@ parents before children. Exited threads stay, with their last name.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_FORK_EXEC, MISC_GUEST_KERNEL, MISC_KERNEL, MISC_MMAP_DATA, RecordType
+from perfpy.abi.flags import MISC_MMAP_DATA, RecordType
 from perfpy.abi.records import Comm, Fork, Mmap, Mmap2
+from perfpy.symbols.mapped_names import is_user_map, shown_name
+from perfpy.symbols.tasks.task_states import NO_PARENT, ProcessSpaces, TaskNames
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from perfpy.perfdata.records.side_band import SideRecord
 
-NO_PARENT: Final = -1
 TREE: Final = (RecordType.COMM, RecordType.FORK)
 MAPPINGS: Final = (RecordType.MMAP, RecordType.MMAP2)
 _READ, _WRITE, _EXEC = 1, 2, 4  # PROT_*
-_WITHOUT_FILE: Final = ("//anon", "/dev/zero", "/anon_hugepage", "[stack", "/SYSV", "[heap]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +49,10 @@ class Task:
 
     pid: int
     tid: int
-    comm: str
+    mappings: list[TaskMapping]
+    comm: str = ""
     parent: int = NO_PARENT
     level: int = 0
-    mappings: list[TaskMapping] = field(default_factory=list)
-    is_named: bool = False
 
 
 def tasks_of(side_band: Iterable[SideRecord]) -> list[Task]:
@@ -62,59 +61,77 @@ def tasks_of(side_band: Iterable[SideRecord]) -> list[Task]:
     side_band: records of the types TREE, and of MAPPINGS to follow these too,
     which also finds threads that nothing else speaks of.
     """
-    tasks = _Tasks()
+    tree = _TaskTree()
     for side in side_band:
-        tasks.see(side.record)
-    tasks.share_inodes()
-    return list(tasks.in_tree_order())
+        tree.apply(side.record)
+    return list(tree.tasks())
 
 
-class _Tasks:
-    """The threads so far, by tid."""
+class _TaskTree:
+    """The threads so far, by tid; each keeps the mappings of the address space that its process had when it came."""
 
     def __init__(self) -> None:
-        self._by_tid = {0: Task(0, 0, "swapper", is_named=True)}
+        self._names = TaskNames()
+        self._spaces = ProcessSpaces()
+        self._mappings: list[list[TaskMapping]] = []  # by space
+        self._by_tid: dict[int, Task] = {}
         self._inodes: dict[str, int] = {}
+        self._find(0, 0)
 
-    def see(self, record: object) -> None:
+    def apply(self, record: object) -> None:
+        """What a record changes."""
         if isinstance(record, Comm):
-            task = self._find(record.pid, record.tid)
-            task.comm, task.is_named = record.comm, True
+            self._find(record.pid, record.tid)
         elif isinstance(record, Fork):
             self._fork(record)
-        elif isinstance(record, (Mmap, Mmap2)) and record.misc & MISC_CPUMODE_MASK not in (MISC_KERNEL, MISC_GUEST_KERNEL):
-            mapping = _mapping(record)
-            if mapping.ino:
-                self._inodes.setdefault(mapping.name, mapping.ino)
-            _insert(self._find(record.pid, record.tid).mappings, mapping)
-
-    def share_inodes(self) -> None:
-        """A mapping whose record names no inode has that of another of the same file, as perf takes both for one file."""
-        for task in self._by_tid.values():
-            mappings = task.mappings
-            mappings[:] = [replace(one, ino=one.ino or self._inodes.get(one.name, 0)) for one in mappings]
+        elif isinstance(record, (Mmap, Mmap2)) and is_user_map(record.misc):
+            self._map(record)
+        self._names.apply(record)
 
     def _find(self, pid: int, tid: int) -> Task:
         """The thread; a new one shares the mappings of its process."""
         if tid not in self._by_tid:
-            leader = None if tid == pid else self._find(pid, pid)
-            self._by_tid[tid] = Task(pid, tid, f":{tid}", mappings=leader.mappings if leader else [])
+            if tid != pid:
+                self._find(pid, pid)
+            self._by_tid[tid] = Task(pid, tid, self._mappings_of(pid))
         return self._by_tid[tid]
 
-    def _fork(self, record: Fork) -> None:
-        parent = self._find(record.ppid, record.ptid)
-        if parent.pid != record.ppid:
-            del self._by_tid[record.ptid]
-            parent = self._find(record.ppid, record.ptid)
-        self._by_tid.pop(record.tid, None)
-        task = self._find(record.pid, record.tid)
-        if parent.is_named:
-            task.comm, task.is_named = parent.comm, True
-        task.parent = parent.tid
-        if task.pid != parent.pid and not record.misc & MISC_FORK_EXEC:
-            task.mappings[:] = parent.mappings
+    def _mappings_of(self, pid: int) -> list[TaskMapping]:
+        space = self._spaces.of(pid)
+        for parent in self._spaces.parent[len(self._mappings) :]:
+            self._mappings.append([] if parent == NO_PARENT else list(self._mappings[parent]))
+        return self._mappings[space]
 
-    def in_tree_order(self) -> Iterator[Task]:
+    def _fork(self, record: Fork) -> None:
+        """A thread by the parent's number that is another process's has ended unseen, as has one by the new thread's."""
+        if self._find(record.ppid, record.ptid).pid != record.ppid:
+            self._remove(record.ptid)
+            self._names.forget(record.ptid)
+            self._find(record.ppid, record.ptid)
+        self._remove(record.tid)
+        self._spaces.fork(record.pid, record.tid, record.ppid, record.misc)
+        self._find(record.pid, record.tid).parent = record.ptid
+
+    def _remove(self, tid: int) -> None:
+        """The number is another thread's from now on; the mappings of a process go with its first thread."""
+        task = self._by_tid.pop(tid, None)
+        if task is not None and task.pid == tid:
+            self._spaces.forget(tid)
+
+    def _map(self, record: Mmap | Mmap2) -> None:
+        mapping = _mapping(record)
+        if mapping.ino:
+            self._inodes.setdefault(mapping.name, mapping.ino)
+        _insert(self._find(record.pid, record.tid).mappings, mapping)
+
+    def tasks(self) -> Iterator[Task]:
+        """The threads in order of the tree, with their last names; what shares a file shares its inode, as in perf."""
+        for task in self._in_order():
+            task.comm = self._names.name(task.tid)
+            task.mappings = [replace(one, ino=one.ino or self._inodes.get(one.name, 0)) for one in task.mappings]
+            yield task
+
+    def _in_order(self) -> Iterator[Task]:
         children: dict[int, list[Task]] = {}
         for task in self._by_tid.values():
             if task.tid:
@@ -142,10 +159,8 @@ def _mapping(record: Mmap | Mmap2) -> TaskMapping:
         prot, flags = record.prot, record.flags
     else:
         prot, flags, ino = 0 if record.misc & MISC_MMAP_DATA else _EXEC, 0, 0
-    name, pgoff = record.filename, record.pgoff
-    is_anonymous = name.startswith(_WITHOUT_FILE)
-    if is_anonymous and prot & _EXEC:
-        name = f"/tmp/perf-{record.pid}.map"
+    pgoff = record.pgoff
+    name = shown_name(record.filename, record.pid, flags, executable=bool(prot & _EXEC))
     if name == "[vdso]":
         pgoff = ino = 0
     return TaskMapping(record.addr, record.addr + record.len, pgoff, prot, flags, ino, name)

@@ -48,7 +48,7 @@ def is_short_cxx(name: str) -> bool:
     references = len(_REFERENCE.findall(name))
     if references <= _SOME and _is_simple(name, references):
         return True
-    from perfpy.symbols.cxx_sizes import demangled_size  # one name in twenty needs it
+    from perfpy.symbols.demangling.cxx_sizes import demangled_size  # one name in twenty needs it
 
     return _fits(name, demangled_size)
 
@@ -66,7 +66,7 @@ def is_short_rust(name: str) -> bool:
         return False
     if len(_BACK_REFERENCE.findall(name)) <= _FEW:  # 3 * 3 * 2 times as long at the most
         return True
-    from perfpy.symbols.rust_sizes import demangled_size
+    from perfpy.symbols.demangling.rust_sizes import demangled_size
 
     return _fits(name, demangled_size)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from perfpy.symbols.cxx_parts import NOTHING, WORD, Parts, Size
+from perfpy.symbols.demangling.cxx_parts import NOTHING, WORD, Parts, Size
 
 _UNARY: Final = frozenset("te sz az nx ps ng ad de co nt pp mm dl da tw aw".split())
 _OF_TYPES: Final = frozenset({"st", "at", "ti"})

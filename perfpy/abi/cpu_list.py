@@ -1,0 +1,76 @@
+"""Lists of CPUs as the kernel, the header of a recording and command lines write them: "0-3,8,10-11".
+
+What enters: such a text, or numbers. What leaves: the numbers in ascending
+order, or the text. Format: cpuset(7), "List format".
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Final
+
+#: no machine has a CPU of this number, nor so many
+MOST_CPUS: Final = 1 << 16
+_DIGITS: Final = len(str(MOST_CPUS))
+_SHOWN: Final = 20  # characters of an item that an error repeats
+
+
+def parse_cpu_list(text: str) -> tuple[int, ...]:
+    """The numbers of a list, in ascending order, each once; none for an empty text.
+
+    Raises ValueError, which says of an item why it is none, or that the list names too many.
+
+    >>> parse_cpu_list("5,0-2")
+    (0, 1, 2, 5)
+    """
+    if not text.strip():
+        return ()
+    found: set[int] = set()
+    named = 0
+    for item in text.split(","):
+        low, high = _bounds(item.strip())
+        named += high - low + 1
+        if named > MOST_CPUS:
+            raise ValueError(f"it names more than {MOST_CPUS} CPUs")
+        found.update(range(low, high + 1))
+    return tuple(sorted(found))
+
+
+def _bounds(item: str) -> tuple[int, int]:
+    first, dash, last = item.partition("-")
+    if not (_is_number(first) and (_is_number(last) or not dash)):
+        raise ValueError(f"'{item[:_SHOWN]}' is neither a CPU nor a range of CPUs such as 0-3")
+    low, high = _cpu(first), _cpu(last or first)
+    if high < low:
+        raise ValueError(f"the range '{item[:_SHOWN]}' runs backwards")
+    return low, high
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal()
+
+
+def _cpu(text: str) -> int:
+    digits = text.lstrip("0") or "0"
+    if len(digits) > _DIGITS or int(digits) >= MOST_CPUS:
+        raise ValueError(f"no machine has a CPU {digits[:_SHOWN]}")
+    return int(digits)
+
+
+def cpu_list_text(cpus: Sequence[int]) -> str:
+    """The list of some CPUs; -1, which stands for any, is written as it is.
+
+    >>> cpu_list_text((0, 1, 2, 5))
+    '0-2,5'
+    """
+    parts: list[str] = []
+    at = 0
+    while at < len(cpus):
+        end = at
+        while end + 1 < len(cpus) and cpus[end + 1] == cpus[end] + 1:
+            end += 1
+        parts.append(f"{cpus[at]}" if end == at else f"{cpus[at]}-{cpus[end]}")
+        at = end + 1
+    return ",".join(parts)

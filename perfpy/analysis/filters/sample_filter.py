@@ -1,0 +1,223 @@
+"""Which samples a report, a script, stacks or a comparison are about: perf's filter options.
+
+What enters: the options' values. What leaves: masks over samples and frames.
+A script prints the samples that pass all conditions (`kept`). In a report some
+conditions take samples out (`kept_rows`: CPUs, time, switches), and the others
+mark them (`mark`, `mark_frames`), so that they still count in totals.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from numpy.typing import NDArray
+
+    from perfpy.analysis.filters.address_ranges import AddressRanges
+    from perfpy.analysis.filters.event_switch import EventSwitch
+    from perfpy.analysis.filters.time_ranges import TimeRanges
+    from perfpy.analysis.samples.sample_view import SampleView
+    from perfpy.symbols.dso import Dso
+
+_NO_CPU = -1
+_LARGEST = np.iinfo(np.int64).max
+
+
+class Symbols(Protocol):
+    """Numbers of symbols -> names."""
+
+    def __len__(self) -> int: ...
+
+    def name(self, number: int) -> str:
+        """The name of one."""
+
+
+class Frames(Protocol):
+    """Frames with their DSOs and symbols, by number; -1 for none. Locations are such."""
+
+    @property
+    def address(self) -> NDArray[np.uint64]:
+        """Where each is in its file."""
+
+    @property
+    def dso(self) -> NDArray[np.int32]:
+        """The DSO of each."""
+
+    @property
+    def symbol(self) -> NDArray[np.int32]:
+        """The symbol of each."""
+
+    @property
+    def dsos(self) -> Sequence[Dso]:
+        """All DSOs."""
+
+    @property
+    def symbols(self) -> Symbols:
+        """All symbols."""
+
+
+class SampleFilter(NamedTuple):
+    """What the user asked for; None: no condition.
+
+    comms, pids, tids, dsos, symbols, parallelism: only samples of these; addresses: of these places, too, whatever
+    their symbol; symbol_part: a report shows rows only whose function's name has it. cpus: only samples of these CPUs;
+    unknown_cpu: and those that do not say where they were taken (perf's script keeps them, its report does not);
+    times: only these; switch: none while it is off.
+    """
+
+    comms: Collection[str] | None = None
+    pids: Collection[int] | None = None
+    tids: Collection[int] | None = None
+    dsos: Collection[str] | None = None
+    symbols: Collection[str] | None = None
+    symbol_part: str | None = None
+    cpus: Collection[int] | None = None
+    times: TimeRanges | None = None
+    switch: EventSwitch | None = None
+    parallelism: Collection[int] | None = None
+    addresses: AddressRanges | None = None
+    unknown_cpu: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether every sample passes, but for the switch."""
+        return self.times is None and self.cpus is None and not self.mark_fields and not self.by_location
+
+    @property
+    def by_location(self) -> bool:
+        """Whether symbols are needed to decide."""
+        return self.dsos is not None or self.symbols is not None or self.addresses is not None
+
+    @property
+    def by_task(self) -> bool:
+        """Whether samples' tasks are needed to decide."""
+        return self.comms is not None or self.pids is not None or self.tids is not None
+
+    @property
+    def mark_fingerprints(self) -> list[str]:
+        """What mark() depends on (perfpy.analysis.samples.fingerprints)."""
+        wanted = {"comm": self.comms, "pid": self.pids, "tid": self.tids, "parallelism": self.parallelism}
+        return [name for name, values in wanted.items() if values is not None]
+
+    @property
+    def mark_fields(self) -> set[str]:
+        """The sample columns that mark() needs."""
+        return ({"pid", "tid"} if self.by_task else set()) | ({"parallelism"} if self.parallelism is not None else set())
+
+    def fields(self) -> set[str]:
+        """The sample columns that mark() and kept_rows() need."""
+        needed = self.mark_fields
+        if self.cpus is not None:
+            needed.add("cpu")
+        if self.times is not None:
+            needed.add("time")
+        return needed
+
+    def all_fields(self) -> set[str]:
+        """The sample columns that kept() needs."""
+        return self.fields() | ({"pid", "ip", "cpumode"} if self.by_location else set())
+
+    def begin(self) -> None:
+        """A pass over the samples begins: the first ones come next."""
+        if self.switch is not None:
+            self.switch.restart()
+
+    def kept_rows(self, samples: SampleView) -> slice | NDArray[np.int64]:
+        """Which samples are in a report: of known events, on the CPUs and within the times wanted."""
+        kept = samples.event >= 0
+        if self.times is not None:
+            kept = kept & self._in_time(samples)
+        if self.switch is not None:
+            kept = self.switch.mask(samples.event, kept)
+        if self.cpus is not None:  # last: what ran on other CPUs switches, too
+            kept = kept & self._on_cpus(samples)
+        return slice(None) if kept.all() else np.flatnonzero(kept)
+
+    def kept(self, samples: SampleView) -> NDArray[np.bool_]:
+        """Which samples pass all conditions, but for the switch."""
+        kept = self.by_time_and_cpu(samples)
+        marked = self.mark(samples)
+        if marked is not None:
+            kept &= ~marked
+        if self.by_location:
+            kept &= self._at_locations(samples)
+        return kept
+
+    def by_time_and_cpu(self, samples: SampleView) -> NDArray[np.bool_]:
+        """Which samples pass as far as times and CPUs tell: of those perf looks up what they are of."""
+        kept = np.ones(len(samples), np.bool_)
+        if self.times is not None:
+            kept &= self._in_time(samples)
+        if self.cpus is not None:
+            kept &= self._on_cpus(samples)
+        return kept
+
+    def _in_time(self, samples: SampleView) -> NDArray[np.bool_]:
+        assert self.times is not None
+        return self.times.mask(samples.column("time").astype(np.uint64))
+
+    def _on_cpus(self, samples: SampleView) -> NDArray[np.bool_]:
+        assert self.cpus is not None
+        return _among(samples.column("cpu"), [*self.cpus, _NO_CPU] if self.unknown_cpu else self.cpus)
+
+    def mark(self, samples: SampleView) -> NDArray[np.bool_] | None:
+        """Which samples their task, or the others that ran, exclude; None for none."""
+        if not self.by_task and self.parallelism is None:
+            return None
+        marked = np.zeros(len(samples), np.bool_)
+        if self.comms is not None:
+            wanted = frozenset(self.comms)
+            comms = samples.timeline.comm_ids(samples.column("tid"), samples.key)
+            marked |= ~_among(comms, [number for number, comm in enumerate(samples.timeline.comms) if comm in wanted])
+        for name, values in (("pid", self.pids), ("tid", self.tids), ("parallelism", self.parallelism)):
+            if values is not None:
+                marked |= ~_among(samples.column(name), values)
+        return marked
+
+    def _at_locations(self, samples: SampleView) -> NDArray[np.bool_]:
+        numbers = samples.frames_at("ip")
+        symbolizer = samples.symbolizer
+        table = symbolizer.resolve()
+        frames = _Frames(table.address, table.dso, table.symbol, symbolizer.dsos, symbolizer.symbols)
+        passing: NDArray[np.bool_] = ~self.mark_frames(frames)[numbers]
+        return passing
+
+    def mark_frames(self, frames: Frames) -> NDArray[np.bool_]:
+        """Which frames their DSO, symbol or address excludes."""
+        marked = np.zeros(len(frames.dso), np.bool_)
+        if self.dsos is not None:
+            files = frozenset(self.dsos)
+            allowed = [number for number, dso in enumerate(frames.dsos) if not files.isdisjoint((dso.short_name, dso.long_name, dso.name))]
+            marked |= ~_among(frames.dso, allowed)
+        if self.symbols is not None or self.addresses is not None:
+            marked |= ~(frames_named(frames, frozenset(self.symbols or ()).__contains__) | self._at_addresses(frames))
+        return marked
+
+    def _at_addresses(self, frames: Frames) -> NDArray[np.bool_]:
+        return np.zeros(len(frames.dso), np.bool_) if self.addresses is None else self.addresses.mask(frames.address)
+
+
+class _Frames(NamedTuple):
+    """The frames of a symbolizer."""
+
+    address: NDArray[np.uint64]
+    dso: NDArray[np.int32]
+    symbol: NDArray[np.int32]
+    dsos: Sequence[Dso]
+    symbols: Symbols
+
+
+def _among(values: NDArray[Any], wanted: Collection[int]) -> NDArray[np.bool_]:
+    # of no number, or of greater ones, numpy would make an array of another kind
+    found: NDArray[np.bool_] = np.isin(values, np.array([number for number in wanted if abs(number) <= _LARGEST], np.int64))
+    return found
+
+
+def frames_named(frames: Frames, test: Callable[[str], bool]) -> NDArray[np.bool_]:
+    """Which frames have a symbol whose name passes."""
+    passing = np.array([test(frames.symbols.name(number)) for number in range(len(frames.symbols))] + [False], np.bool_)
+    return passing[frames.symbol]

@@ -1,0 +1,53 @@
+"""What the file name of a mapping's record means: the kernel, memory without a file, code that a process made.
+
+What enters: the name of an MMAP or MMAP2 record, and its flags. What leaves:
+answers, in plain Python: the end of `perfpy record` asks here, too. The names
+are the kernel's (mm/mmap.c, kernel/events/core.c) and perf's own for the kernel.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_GUEST_KERNEL, MISC_KERNEL
+from perfpy.untrusted.paths import perf_map
+
+KERNEL_NAME: Final = "[kernel.kallsyms]"
+GUEST_KERNEL_NAME: Final = "[guest.kernel.kallsyms]"
+MAP_HUGETLB: Final = 0x40000  # asm-generic/mman-common.h
+_KERNEL_PREFIX: Final = KERNEL_NAME[:-1]
+
+
+def is_kernel_map(misc: int) -> bool:
+    """Whether a record maps something into the address space of the host's kernel."""
+    return misc & MISC_CPUMODE_MASK == MISC_KERNEL
+
+
+def is_user_map(misc: int) -> bool:
+    """Whether a record maps something into the address space of its process."""
+    return misc & MISC_CPUMODE_MASK not in (MISC_KERNEL, MISC_GUEST_KERNEL)
+
+
+def is_kernel_name(name: str) -> bool:
+    """Whether a map of the kernel is the kernel itself, no module; a symbol after the name says where the map starts."""
+    return name.startswith(_KERNEL_PREFIX)
+
+
+def is_anonymous(name: str) -> bool:
+    """Memory that no file backs: //anon, /dev/zero, huge pages."""
+    return name == "//anon" or name.startswith(("/dev/zero", "/anon_hugepage"))
+
+
+def has_no_file(name: str) -> bool:
+    """[heap], [stack...], System V shared memory."""
+    return name == "[heap]" or name.startswith(("[stack", "/SYSV"))
+
+
+def is_memory(name: str, flags: int = 0) -> bool:
+    """Whether no file is mapped, but memory. flags: of mmap()."""
+    return is_anonymous(name) or has_no_file(name) or bool(flags & MAP_HUGETLB)
+
+
+def shown_name(name: str, pid: int, flags: int, *, executable: bool) -> str:
+    """What a mapping is called: its file; for code that a process made, the map in which it may tell the names."""
+    return perf_map(pid) if executable and is_memory(name, flags) else name

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 PACKAGE = CHECKOUT / "perfpy"
-LONGEST_FILE = 550
+LONGEST_FILE = 400
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "manager", "misc", "lib", "tools"}
 HEAVY = {"numpy", "rich", "elftools", "pycxxfilt", "backports", "compression", "pandas", "pyarrow", "dataclasses", "unittest", "asyncio"}
 

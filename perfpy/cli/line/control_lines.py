@@ -6,7 +6,8 @@ those of the command evlist without its tips.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # see perfpy.cli
+from typing import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 

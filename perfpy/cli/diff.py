@@ -9,7 +9,6 @@ graph of the differences.
 from __future__ import annotations
 
 import re
-import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +17,6 @@ from perfpy.cli.line.kinds import Attached, Choice, Flag, Value
 from perfpy.cli.line.options import CommandOptions, PerfCommand, fail, option, words
 from perfpy.cli.line.shared import QuietOptions, StdioOptions, SymbolFileOptions, VerboseOptions
 from perfpy.errors import PerfError, UsageError
-from perfpy.untrusted.text import lines as one_line_each
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -140,7 +138,9 @@ class _DiffRun:
 
             write_text(asked.json, difference_json(found, self._paths))
             return 0
-        sys.stdout.writelines(one_line_each(self._lines(found)))
+        from perfpy.cli.line.terminal import print_lines
+
+        print_lines(self._lines(found))
         return 0
 
     def _differences(self) -> Iterator[Difference]:

@@ -185,7 +185,8 @@ class _Run:
             if asked.header_only:
                 return 0
         elif asked.show_info and recording.data.is_pipe:
-            from perfpy.cli.line.header import features_of_pipe, print_lines
+            from perfpy.cli.line.header import features_of_pipe
+            from perfpy.cli.line.terminal import print_lines
 
             print_lines(features_of_pipe(recording))
         self._show_samples()

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.progress import progress_line
-from perfpy.cli.line.terminal import is_terminal, wants_plain
+from perfpy.cli.line.terminal import is_terminal, print_lines, wants_plain
 from perfpy.cli.report.options import hidden_keys
 from perfpy.cli.report.request import ReportRequest
 from perfpy.errors import PerfError
-from perfpy.untrusted.text import lines as one_line_each
 from perfpy.untrusted.text import one_line
 from perfpy.views.report.text import HEADER_HINT, report_lines
 
@@ -114,9 +113,9 @@ class ReportRun:
         if not self._plain:
             return
         if self._asked.show_info and not self._asked.header and self._recording.data.is_pipe:
-            from perfpy.cli.line.header import features_of_pipe, print_lines
+            from perfpy.cli.line.header import features_of_pipe
 
-            print_lines(features_of_pipe(self._recording))
+            _print(features_of_pipe(self._recording))
         said = {key: f"# {name}: {value}" for key, name, value in hidden_keys(options.selection)}
         _print(said[entry.name] for entry in report.layout.fields if entry.name in said)
 
@@ -172,5 +171,5 @@ class ReportRun:
 
 
 def _print(lines: Iterable[str]) -> int:
-    sys.stdout.writelines(one_line_each(lines))
+    print_lines(lines)
     return 0

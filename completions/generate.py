@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfpy.cli.commands import COMMANDS, load
-from perfpy.cli.line.options import Choice
+from perfpy.cli.line.kinds import Choice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,9 +26,9 @@ EVENTS = "perfpy list --raw-dump 2>/dev/null"
 
 def value_kind(option: Option) -> str:
     """What follows an option: "" nothing, "event", "file", "directory", "words" of a choice, or any "text"."""
-    if not option.wants_value:
+    if not option.kind.wants_value:
         return ""
-    if isinstance(option.type, Choice):
+    if isinstance(option.kind.type, Choice):
         return "words"
     kinds = [kind for kind in ("event", "file", "directory") if option.metavar.startswith(f"<{kind}")]
     return kinds[0] if kinds else "text"
@@ -36,12 +36,12 @@ def value_kind(option: Option) -> str:
 
 def values(option: Option) -> str:
     """The words that an option takes."""
-    return " ".join(option.type.words) if isinstance(option.type, Choice) else ""
+    return " ".join(option.kind.type.words) if isinstance(option.kind.type, Choice) else ""
 
 
 def only_attached(option: Option) -> bool:
     """Whether the value is never the next word."""
-    return option.bare is not None and not option.takes_word
+    return option.kind.bare is not None and not option.kind.takes_word
 
 
 def shown(command: PerfCommand) -> list[Option]:
@@ -195,7 +195,7 @@ def _zsh_case(name: str, command: PerfCommand) -> str:
 def _zsh_option(option: Option) -> Iterator[str]:
     kind = value_kind(option)
     attached = only_attached(option)
-    colon = ":" if option.bare is None else "::"
+    colon = ":" if option.kind.bare is None else "::"
     action = {
         "": "",
         "event": f"{colon}event:_perfpy_events",
@@ -247,7 +247,7 @@ def fish() -> str:
 
 def _fish_option(option: Option) -> str:
     parts = [f"-s {letter}" for letter in option.letters] + [f"-l {word}" for word in option.words]
-    if option.bare is None:
+    if option.kind.bare is None:
         parts.append({
             "": "-f",
             "event": "-x -a '(__fish_complete_list , __perfpy_events)'",

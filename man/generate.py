@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from perfpy import __version__
 from perfpy.cli.commands import COMMANDS, load
+from perfpy.cli.line.kinds import Flag
 from perfpy.cli.line.options import Option
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ HERE = Path(__file__).resolve().parent
 
 
 PERFPY_OPTIONS = (
-    Option("-v", "--version", is_flag=True, help="show the version"),
-    Option("-h", "--help", is_flag=True, help="show the commands"),
+    Option("-v,--version", Flag(), "show the version"),
+    Option("-h,--help", Flag(), "show the commands"),
 )
 
 

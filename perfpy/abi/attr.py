@@ -13,6 +13,7 @@ from perfpy.abi.flags import ATTR_SIZE_VER0, ATTR_SIZE_VER8
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any, Final
 
 #: name, offset and struct code of every field but the bit field at offset 40.
@@ -85,11 +86,24 @@ FLAG_BITS: Final[tuple[tuple[str, int], ...]] = (
     ("defer_output", 1),
 )
 
-_SHIFTS: Final = tuple((name, sum(w for _, w in FLAG_BITS[:i]), (1 << width) - 1) for i, (name, width) in enumerate(FLAG_BITS))
+
+def _shifts() -> Iterator[tuple[str, int, int]]:
+    """Each bit field's name, its lowest bit and, shifted down, all its bits."""
+    shift = 0
+    for name, width in FLAG_BITS:
+        yield name, shift, (1 << width) - 1
+        shift += width
+
+
+_SHIFTS: Final = tuple(_shifts())
 _KNOWN_SIZE: Final = 144
 _NAMES: Final = tuple(name for name, _, _ in FIELDS if name != "size") + tuple(name for name, _ in FLAG_BITS) + ("reserved_flags",)
-_RESERVED_SHIFT: Final = sum(width for _, width in FLAG_BITS)
-_BITS_REVERSED: Final = bytes(int(f"{i:08b}"[::-1], 2) for i in range(256))
+_RESERVED_SHIFT: Final = _SHIFTS[-1][1] + FLAG_BITS[-1][1]
+
+
+def _bits_reversed(data: bytes) -> bytes:
+    """The bytes with the bits of each the other way round."""
+    return bytes(int(f"{byte:08b}"[::-1], 2) for byte in data)
 
 
 def _codes(endian: str, size: int) -> tuple[struct.Struct, tuple[str, ...]]:
@@ -242,7 +256,7 @@ class EventAttr:
 
     def copy(self, **changes: int) -> EventAttr:
         """A copy with some fields changed."""
-        other = EventAttr()
+        other = EventAttr.__new__(EventAttr)
         for name in self.__slots__:
             setattr(other, name, getattr(self, name))
         for name, value in changes.items():
@@ -259,7 +273,7 @@ class EventAttr:
         layout, names = _codes(endian, size)
         flags = self.flags.to_bytes(8, "little")
         if endian == ">":  # the compiler of a big-endian machine fills bit fields from the highest bit on
-            flags = flags.translate(_BITS_REVERSED)
+            flags = _bits_reversed(flags)
         values: list[Any] = [flags if name == "flags" else size if name == "size" else getattr(self, name) for name in names]
         return (layout.pack(*values) + self.unknown).ljust(size, b"\0")[:size]
 
@@ -276,7 +290,7 @@ class EventAttr:
         attr = cls()
         for name, value in zip(names, layout.unpack_from(data), strict=True):
             if name == "flags":
-                raw = value.translate(_BITS_REVERSED) if endian == ">" else value
+                raw = _bits_reversed(value) if endian == ">" else value
                 attr.flags = int.from_bytes(raw, "little")
             else:
                 setattr(attr, name, value)

@@ -12,8 +12,9 @@ above its class. Strings are UTF-8 with surrogate escapes, as os.fsdecode has.
 import struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
+from perfpy.abi import record_tails
 from perfpy.abi.flags import MISC_MMAP_BUILD_ID, RecordType, names_of
-from perfpy.abi.framing import aligned, padded, text, with_header
+from perfpy.abi.framing import aligned, padded, with_header
 from perfpy.abi.sample_id import NO_ID, IdLayout, SampleId
 
 if TYPE_CHECKING:
@@ -256,75 +257,34 @@ KernelRecord: TypeAlias = (
 )  # fmt: skip
 
 
-# A tail is what follows a record's fixed fields: functions from its bytes to
-# field values and back. `fixed` holds the fixed fields already decoded.
+# a tail is what follows a record's fixed fields
 _Decode: TypeAlias = "Callable[[tuple[Any, ...], bytes, str], tuple[Any, ...]]"
 _Encode: TypeAlias = "Callable[[Any, str], bytes]"
 
 
-def _no_tail(fixed: tuple[Any, ...], _tail: bytes, _endian: str) -> tuple[Any, ...]:
-    return fixed
-
-
-def _text_tail(fixed: tuple[Any, ...], tail: bytes, _endian: str) -> tuple[Any, ...]:
-    return (*fixed, text(tail))
-
-
-def _raw_tail(fixed: tuple[Any, ...], tail: bytes, _endian: str) -> tuple[Any, ...]:
-    return (*fixed, tail)
-
-
-def _namespaces_tail(fixed: tuple[Any, ...], tail: bytes, endian: str) -> tuple[Any, ...]:
-    pid, tid, count = fixed
-    values = _u64s(tail, 2 * count, endian)
-    return pid, tid, tuple(zip(values[::2], values[1::2], strict=True))
-
-
-def _text_poke_tail(fixed: tuple[Any, ...], tail: bytes, _endian: str) -> tuple[Any, ...]:
-    addr, old, new = fixed
-    if old + new > len(tail):
-        raise ValueError(f"text poke of {old} + {new} bytes in a record with room for {len(tail)}")
-    return addr, tail[:old], tail[old : old + new]
-
-
-def _deferred_tail(fixed: tuple[Any, ...], tail: bytes, endian: str) -> tuple[Any, ...]:
-    cookie, count = fixed
-    return cookie, _u64s(tail, count, endian)
-
-
-def _u64s(tail: bytes, count: int, endian: str) -> tuple[int, ...]:
-    if count * 8 > len(tail):
-        raise ValueError(f"{count} values in a record with room for {len(tail) // 8}")
-    return struct.unpack_from(f"{endian}{count}Q", tail)
-
-
-def _pack_u64s(values: tuple[int, ...], endian: str) -> bytes:
-    return struct.pack(f"{endian}{len(values)}Q", *values)
-
-
 # record type -> class, codes of the fixed fields, tail decoder
 _LAYOUTS: Final[dict[int, tuple[Any, str, _Decode]]] = {
-    RecordType.MMAP: (Mmap, "IIQQQ", _text_tail),
-    RecordType.LOST: (Lost, "QQ", _no_tail),
-    RecordType.COMM: (Comm, "II", _text_tail),
-    RecordType.EXIT: (Exit, "IIIIQ", _no_tail),
-    RecordType.THROTTLE: (Throttle, "QQQ", _no_tail),
-    RecordType.UNTHROTTLE: (Unthrottle, "QQQ", _no_tail),
-    RecordType.FORK: (Fork, "IIIIQ", _no_tail),
-    RecordType.READ: (Read, "II", _raw_tail),
-    RecordType.MMAP2: (Mmap2, "IIQQQIIQQII", _text_tail),
-    RecordType.AUX: (Aux, "QQQ", _no_tail),
-    RecordType.ITRACE_START: (ItraceStart, "II", _no_tail),
-    RecordType.LOST_SAMPLES: (LostSamples, "Q", _no_tail),
-    RecordType.SWITCH: (Switch, "", _no_tail),
-    RecordType.SWITCH_CPU_WIDE: (SwitchCpuWide, "II", _no_tail),
-    RecordType.NAMESPACES: (Namespaces, "IIQ", _namespaces_tail),
-    RecordType.KSYMBOL: (Ksymbol, "QIHH", _text_tail),
-    RecordType.BPF_EVENT: (BpfEvent, "HHI8s", _no_tail),
-    RecordType.CGROUP: (Cgroup, "Q", _text_tail),
-    RecordType.TEXT_POKE: (TextPoke, "QHH", _text_poke_tail),
-    RecordType.AUX_OUTPUT_HW_ID: (AuxOutputHwId, "Q", _no_tail),
-    RecordType.CALLCHAIN_DEFERRED: (CallchainDeferred, "QQ", _deferred_tail),
+    RecordType.MMAP: (Mmap, "IIQQQ", record_tails.one_text),
+    RecordType.LOST: (Lost, "QQ", record_tails.nothing),
+    RecordType.COMM: (Comm, "II", record_tails.one_text),
+    RecordType.EXIT: (Exit, "IIIIQ", record_tails.nothing),
+    RecordType.THROTTLE: (Throttle, "QQQ", record_tails.nothing),
+    RecordType.UNTHROTTLE: (Unthrottle, "QQQ", record_tails.nothing),
+    RecordType.FORK: (Fork, "IIIIQ", record_tails.nothing),
+    RecordType.READ: (Read, "II", record_tails.raw),
+    RecordType.MMAP2: (Mmap2, "IIQQQIIQQII", record_tails.one_text),
+    RecordType.AUX: (Aux, "QQQ", record_tails.nothing),
+    RecordType.ITRACE_START: (ItraceStart, "II", record_tails.nothing),
+    RecordType.LOST_SAMPLES: (LostSamples, "Q", record_tails.nothing),
+    RecordType.SWITCH: (Switch, "", record_tails.nothing),
+    RecordType.SWITCH_CPU_WIDE: (SwitchCpuWide, "II", record_tails.nothing),
+    RecordType.NAMESPACES: (Namespaces, "IIQ", record_tails.namespaces),
+    RecordType.KSYMBOL: (Ksymbol, "QIHH", record_tails.one_text),
+    RecordType.BPF_EVENT: (BpfEvent, "HHI8s", record_tails.nothing),
+    RecordType.CGROUP: (Cgroup, "Q", record_tails.one_text),
+    RecordType.TEXT_POKE: (TextPoke, "QHH", record_tails.text_poke),
+    RecordType.AUX_OUTPUT_HW_ID: (AuxOutputHwId, "Q", record_tails.nothing),
+    RecordType.CALLCHAIN_DEFERRED: (CallchainDeferred, "QQ", record_tails.deferred),
 }
 _STRUCTS: Final[dict[tuple[int, str], struct.Struct]] = {
     (number, endian): struct.Struct(endian + codes) for number, (_, codes, _) in _LAYOUTS.items() for endian in "<>"
@@ -337,11 +297,11 @@ _TAILS: Final[dict[type, _Encode]] = {
     Mmap2: lambda r, _e: padded(r.filename),
     Comm: lambda r, _e: padded(r.comm),
     Read: lambda r, _e: aligned(r.values),
-    Namespaces: lambda r, e: _pack_u64s(tuple(v for pair in r.namespaces for v in pair), e),
+    Namespaces: lambda r, e: record_tails.pack_u64s(tuple(v for pair in r.namespaces for v in pair), e),
     Ksymbol: lambda r, _e: padded(r.name),
     Cgroup: lambda r, _e: padded(r.path),
     TextPoke: lambda r, _e: (r.old + r.new) + bytes(-(12 + len(r.old) + len(r.new)) % 8),
-    CallchainDeferred: lambda r, e: _pack_u64s(r.ips, e),
+    CallchainDeferred: lambda r, e: record_tails.pack_u64s(r.ips, e),
 }
 
 
@@ -366,7 +326,7 @@ def decode(type: int, misc: int, body: bytes, id_layout: IdLayout = NO_ID, endia
     if end < layout.size:
         raise ValueError(f"{names_of(RecordType)[type]} record with a body of {len(body)} bytes, needs {layout.size + id_layout.size}")
     # a C string that is not ended in its place runs on into the trailer: perf 3.12's MMAP2 records had it 8 bytes earlier
-    rest = body[layout.size :] if tail is _text_tail else body[layout.size : end]
+    rest = body[layout.size :] if tail is record_tails.one_text else body[layout.size : end]
     values = tail(layout.unpack_from(body), rest, endian)
     sample_id = id_layout.decode(body)
     if cls is Mmap2:

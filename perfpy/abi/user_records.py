@@ -14,8 +14,9 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from perfpy.abi import build_id_record, cpu_map
+from perfpy.abi import auxtrace_records, build_id_record, cpu_map
 from perfpy.abi.attr import EventAttr
+from perfpy.abi.auxtrace_records import Auxtrace, AuxtraceError, AuxtraceInfo
 from perfpy.abi.build_id_record import HeaderBuildId
 from perfpy.abi.flags import ATTR_SIZE_VER0, RecordType, names_of
 from perfpy.abi.framing import aligned, padded, text, with_header
@@ -73,43 +74,6 @@ class IdIndex(NamedTuple):
 
     misc: int
     entries: tuple[IdIndexEntry, ...]
-
-
-class AuxtraceInfo(NamedTuple):
-    """{ u32 type; u32 reserved; u64 priv[]; }"""
-
-    misc: int
-    type: int
-    priv: tuple[int, ...]
-
-
-class Auxtrace(NamedTuple):
-    """{ u64 size, offset, reference; u32 idx, tid, cpu, reserved; } : `size` bytes of trace follow the record"""
-
-    misc: int
-    size: int
-    offset: int
-    reference: int
-    idx: int
-    tid: int
-    cpu: int
-
-
-class AuxtraceError(NamedTuple):
-    """{ u32 type, code, cpu, pid, tid, fmt; u64 ip, time; char msg[64]; u32 machine_pid, vcpu; }"""
-
-    misc: int
-    type: int
-    code: int
-    cpu: int
-    pid: int
-    tid: int
-    fmt: int
-    ip: int
-    time: int
-    msg: str
-    machine_pid: int = 0
-    vcpu: int = 0
 
 
 class ThreadMap(NamedTuple):
@@ -306,17 +270,6 @@ def _id_index(misc: int, body: bytes, endian: str) -> IdIndex:
     return IdIndex(misc, tuple(entries))
 
 
-def _auxtrace_info(misc: int, body: bytes, endian: str) -> AuxtraceInfo:
-    (number,) = struct.unpack_from(endian + "I", body)
-    return AuxtraceInfo(misc, number, _words(body, 8, endian))
-
-
-def _auxtrace_error(misc: int, body: bytes, endian: str) -> AuxtraceError:
-    kind, code, cpu, pid, tid, fmt, ip, time, msg = struct.unpack_from(endian + "IIIIIIQQ64s", body)
-    machine_pid, vcpu = struct.unpack_from(endian + "II", body, 104) if len(body) >= 112 else (0, 0)
-    return AuxtraceError(misc, kind, code, cpu, pid, tid, fmt, ip, time, text(msg), machine_pid, vcpu)
-
-
 def _thread_map(misc: int, body: bytes, endian: str) -> ThreadMap:
     count = _counted(body, 24, endian)
     entries = (struct.unpack_from(endian + "Q16s", body, 8 + 24 * i) for i in range(count))
@@ -372,8 +325,8 @@ _DECODERS: Final[dict[int, Callable[[int, bytes, str], UserRecord]]] = {
     RecordType.HEADER_EVENT_TYPE: _header_event_type,
     RecordType.HEADER_BUILD_ID: build_id_record.decode,
     RecordType.ID_INDEX: _id_index,
-    RecordType.AUXTRACE_INFO: _auxtrace_info,
-    RecordType.AUXTRACE_ERROR: _auxtrace_error,
+    RecordType.AUXTRACE_INFO: auxtrace_records.decode_info,
+    RecordType.AUXTRACE_ERROR: auxtrace_records.decode_error,
     RecordType.THREAD_MAP: _thread_map,
     RecordType.CPU_MAP: _cpu_map,
     RecordType.STAT_CONFIG: _stat_config,
@@ -390,11 +343,6 @@ def _encode_id_index(r: IdIndex, endian: str) -> bytes:
     if r.entries and r.entries[0].machine_pid is not None:
         words += [v or 0 for e in r.entries for v in e[4:]]
     return _pack_words(words, endian)
-
-
-def _encode_auxtrace_error(r: AuxtraceError, endian: str) -> bytes:
-    msg = r.msg.encode("utf-8", "surrogateescape")
-    return struct.pack(endian + "IIIIIIQQ64sII", *r[1:9], msg[:63], r.machine_pid, r.vcpu)
 
 
 def _encode_thread_map(r: ThreadMap, endian: str) -> bytes:
@@ -429,8 +377,8 @@ _ENCODERS: Final[dict[type, Any]] = {
     HeaderEventType: lambda r, e: struct.pack(e + "Q64s", r.event_id, r.name.encode("utf-8", "surrogateescape")[:63]),
     HeaderBuildId: build_id_record.encode,
     IdIndex: _encode_id_index,
-    AuxtraceInfo: lambda r, e: struct.pack(e + "I4x", r.type) + _pack_words(r.priv, e),
-    AuxtraceError: _encode_auxtrace_error,
+    AuxtraceInfo: auxtrace_records.encode_info,
+    AuxtraceError: auxtrace_records.encode_error,
     ThreadMap: _encode_thread_map,
     CpuMap: lambda r, e: cpu_map.encode(r.cpus, e),
     StatConfig: lambda r, e: _pack_words([len(r.terms), *(v for term in r.terms for v in term)], e),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.cpu_list import parse_cpu_list
 from perfpy.abi.user_records import CpuMap, EventUpdate, Stat, StatConfig, StatRound, ThreadMap
-from perfpy.counts.aggregation import Aggregation, CountedEvent, CounterCell, Grouping, aggregate
+from perfpy.counts.aggregation import Aggregation, CountedEvent, CounterCell, Grouping, aggregate, count_members
 from perfpy.counts.comparison import Runs
 from perfpy.counts.tally import RunTimes, Tally
 from perfpy.errors import BadPerfData, UsageError
@@ -43,7 +43,7 @@ class RecordedCounts:
         self.events = [CountedEvent(event.name, event.attr) for event in data.events]
         for event, recorded in zip(self.events, data.events, strict=True):
             event.leader = self.events[recorded.leader]
-            event.leader.group_size += event.leader is not event
+        count_members(self.events)
         self._by_id = {ident: event for event, recorded in zip(self.events, data.events, strict=True) for ident in recorded.ids}
         self.cpus: tuple[int, ...] = (_ANY,)
         self.threads: tuple[tuple[int, str], ...] = ()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from copy import copy
 from typing import TYPE_CHECKING
 
 from perfpy.errors import UsageError
@@ -15,7 +16,7 @@ from perfpy.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from perfpy.counts.aggregation import CountedEvent
+    from perfpy.events.event import Event
 
 _PATTERN = re.compile(r"[\^$*+?()\[\]{}|\\]")
 
@@ -35,14 +36,14 @@ def mount_point(mounts: str = "/proc/mounts") -> str:
     return second
 
 
-def assign(events: Sequence[CountedEvent], names: str) -> None:
+def assign(events: Sequence[Event], names: str) -> None:
     """-G NAME,...: the n-th name belongs to the n-th event, an empty one to none; one name alone belongs to all.
 
     Raises UsageError when there are more names than events.
     """
     listed = names.split(",")
     if not events:
-        raise UsageError("must define events before cgroups")
+        raise UsageError("--cgroup belongs to the events named before it: give -e first")
     if len(listed) > len(events):
         raise UsageError(f"--cgroup {names}: there are {len(listed)} cgroups for {len(events)} events")
     if len(listed) == 1:
@@ -51,7 +52,7 @@ def assign(events: Sequence[CountedEvent], names: str) -> None:
         event.cgroup = name or None
 
 
-def expand(events: Sequence[CountedEvent], names: str, root: str | None = None) -> list[CountedEvent]:
+def expand(events: Sequence[Event], names: str, root: str | None = None) -> list[Event]:
     """--for-each-cgroup NAME,...: every event once for every cgroup; a name with pattern characters matches paths.
 
     Raises UsageError when a pattern matches no cgroup.
@@ -60,8 +61,8 @@ def expand(events: Sequence[CountedEvent], names: str, root: str | None = None) 
     return [clone for name in found for clone in _clones(events, name)]
 
 
-def _clones(events: Sequence[CountedEvent], cgroup: str) -> list[CountedEvent]:
-    clones = {id(event): event.copy() for event in events}
+def _clones(events: Sequence[Event], cgroup: str) -> list[Event]:
+    clones = {id(event): copy(event) for event in events}
     for event in events:
         clone = clones[id(event)]
         clone.cgroup = cgroup or None
@@ -85,7 +86,7 @@ def matching(pattern: str, root: str) -> list[str]:
     return sorted(found)
 
 
-def open_folders(events: Iterable[CountedEvent], root: str | None = None) -> dict[str, int]:
+def open_folders(events: Iterable[Event], root: str | None = None) -> dict[str, int]:
     """name -> descriptor for each cgroup among the events. Raises UsageError for one that is not there."""
     fds: dict[str, int] = {}
     try:

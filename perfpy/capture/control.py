@@ -14,10 +14,10 @@ import errno
 import os
 import select
 import sys
+from typing import TYPE_CHECKING
 
 from perfpy.errors import OutputFailed, UsageError
 
-TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Final, Protocol

@@ -85,17 +85,17 @@ def resolve(
 def _overridden(pid: str, tid: str, user: str, cpu: str, system_wide: bool) -> list[str]:
     found = []
     if pid and tid:
-        found.append("PID switch overriding TID")
+        found.append("-t is not looked at: -p names the processes")
     if user and (pid or tid):
-        found.append("PID/TID switch overriding UID")
+        found.append("-u is not looked at: -p or -t names the tasks")
     if user and cpu and not (pid or tid):
-        found.append("UID switch overriding CPU")
+        found.append("-C is not looked at: -u names the user's tasks")
     if cpu and (pid or tid):
-        found.append("PID/TID switch overriding CPU")
+        found.append("-C is not looked at: -p or -t names the tasks")
     if system_wide and (pid or tid):
-        found.append("PID/TID switch overriding SYSTEM")
+        found.append("-a is not looked at: -p or -t names the tasks")
     if system_wide and user and not (pid or tid):
-        found.append("UID switch overriding SYSTEM")
+        found.append("-a is not looked at: -u names the user's tasks")
     return found
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
 
-from perfpy.cli.line.options import fail, lacking_options, option, perf_command
+from perfpy.cli.line.kinds import Counted, Flag, Value
+from perfpy.cli.line.options import CommandOptions, PerfCommand, fail, option
 from perfpy.errors import OutputFailed
 from perfpy.untrusted.folders import NotOurs
 from perfpy.untrusted.text import one_line
@@ -21,34 +22,38 @@ if TYPE_CHECKING:
     from perfpy.symbols.files.build_id_cache import BuildIdCache
 
 
-@perf_command()
-@option("-a", "--add", metavar="<file list>", default="", help="files to add")
-@option("-r", "--remove", metavar="<file list>", default="", help="files to remove")
-@option("-p", "--purge", metavar="<file list>", default="", help="files to remove, with all older builds of them")
-@option("-P", "--purge-all", is_flag=True, help="remove everything")
-@option("-u", "--update", metavar="<file list>", default="", help="files to add where they are not there yet")
-@option("-M", "--missing", metavar="<file>", default="", help="list what a recording needs and the cache lacks")
-@option("-l", "--list", "listing", is_flag=True, help="list what is kept and still is at its path")
-@option("-f", "--force", is_flag=True, help="read a recording although somebody else owns it")
-@option("-v", "--verbose", count=True, help="say what is done")
-@lacking_options(
-    {
-        "-k, --kcore": "it copies the memory of the kernel",
-        "--debuginfod": "set DEBUGINFOD_URLS",
-        "--target-ns": "it enters another mount namespace",
-    }
-)
-def command(**values: Any) -> int:
+_LACKING: Final = {
+    "-k, --kcore": "it copies the memory of the kernel",
+    "--debuginfod": "set DEBUGINFOD_URLS",
+    "--target-ns": "it enters another mount namespace",
+}
+
+
+class BuildIdCacheCommandOptions(CommandOptions, lacks=_LACKING):
+    """What the command takes."""
+
+    add: str = option("-a,--add", Value(default=""), "files to add", metavar="<file list>")
+    remove: str = option("-r,--remove", Value(default=""), "files to remove", metavar="<file list>")
+    purge: str = option("-p,--purge", Value(default=""), "files to remove, with all older builds of them", metavar="<file list>")
+    purge_all: bool = option("-P,--purge-all", Flag(), "remove everything")
+    update: str = option("-u,--update", Value(default=""), "files to add where they are not there yet", metavar="<file list>")
+    missing: str = option("-M,--missing", Value(default=""), "list what a recording needs and the cache lacks", metavar="<file>")
+    listing: bool = option("-l,--list", Flag(), "list what is kept and still is at its path")
+    force: bool = option("-f,--force", Flag(), "read a recording although somebody else owns it")
+    verbose: int = option("-v,--verbose", Counted(), "say what is done")
+
+
+def run(options: BuildIdCacheCommandOptions) -> int:
     """Add, remove and list the files of the build-id cache."""
     from perfpy.cli.line.perfconfig import load
     from perfpy.symbols.files.build_id_cache import BuildIdCache
 
-    actions = ("add", "remove", "purge", "purge_all", "update", "missing", "listing")
-    if not any(values[name] for name in actions):
+    files = (options.add, options.remove, options.purge, options.update, options.missing)
+    if not (any(files) or options.purge_all or options.listing):
         fail("nothing to do: give -l, -a, -r, -u, -p, -P or -M")
     cache = BuildIdCache(os.path.expanduser(load().get("buildid.dir", "")))
     try:
-        return _Run(cache, values["verbose"]).all_of(values)
+        return _Run(cache, options.verbose).all_of(options)
     except OSError as error:
         raise OutputFailed(str(error.filename or cache.folder), error.strerror or str(error)) from None
 
@@ -60,22 +65,22 @@ class _Run:
         self._cache = cache
         self._verbose = verbose
 
-    def all_of(self, values: dict[str, Any]) -> int:
-        if values["listing"]:
+    def all_of(self, options: BuildIdCacheCommandOptions) -> int:
+        if options.listing:
             for build_id, name in self._cache.valid_entries():
                 print(build_id, one_line(name))
-        for path in _files(values["add"]):
+        for path in _files(options.add):
             self._add(path, "Adding", "add")
-        for path in _files(values["remove"]):
+        for path in _files(options.remove):
             self._remove(path)
-        for path in _files(values["purge"]):
+        for path in _files(options.purge):
             self._purge(path)
-        if values["purge_all"]:
+        if options.purge_all:
             for build_id, name in self._cache.entries():
                 self._say(f"Removing {build_id} {name}", done=self._cache.remove(build_id))
-        if values["missing"]:
-            self._missing(values)
-        for path in _files(values["update"]):
+        if options.missing:
+            self._missing(options)
+        for path in _files(options.update):
             self._add(path, "Updating", "update")
         return 0
 
@@ -102,10 +107,10 @@ class _Run:
             if name == os.path.realpath(path):
                 self._say(f"Removing {build_id} {path}", done=self._cache.remove(build_id))
 
-    def _missing(self, values: dict[str, Any]) -> None:
+    def _missing(self, options: BuildIdCacheCommandOptions) -> None:
         from perfpy.cli.line.opening import open_recording
 
-        with open_recording({"input": values["missing"], "force": values["force"]}) as recording:
+        with open_recording(options.missing, force=options.force) as recording:
             for entry in sorted(recording.data.features.get("build_id", ()), key=lambda entry: entry.filename):
                 if not self._cache.holds(entry.build_id.hex()):
                     print(entry.build_id.hex(), one_line(entry.filename))
@@ -128,3 +133,6 @@ def _build_id(path: str, verb: str) -> str:
         reason = "it has no build-id" if os.path.exists(path) else "No such file or directory"
         print(f"Couldn't {verb} {path}: {reason}", file=sys.stderr)
     return found
+
+
+command = PerfCommand(BuildIdCacheCommandOptions, run)

@@ -5,9 +5,11 @@ What enters: perf buildid-list's options. What leaves: perf's plain text, BUILDI
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from perfpy.cli.line.options import input_options, option, perf_command
+from perfpy.cli.line.kinds import Counted, Flag
+from perfpy.cli.line.options import PerfCommand, option
+from perfpy.cli.line.shared import InputOptions
 from perfpy.errors import PerfError
 from perfpy.untrusted.text import one_line
 
@@ -19,31 +21,34 @@ if TYPE_CHECKING:
 _KERNEL = "[kernel.kallsyms]"
 
 
-@perf_command()
-@input_options
-@option("-H", "--with-hits", is_flag=True, help="only files that samples hit")
-@option("-k", "--kernel", is_flag=True, help="the build-id of the kernel that runs")
-@option("-m", "--kernel-maps", is_flag=True, help="build-ids of the kernel that runs and its modules, and where they are")
-@option("-v", "--verbose", count=True, help="say more")
-def command(with_hits: bool, kernel: bool, kernel_maps: bool, **values: Any) -> None:
+class BuildIdListCommandOptions(InputOptions):
+    """What the command takes."""
+
+    with_hits: bool = option("-H,--with-hits", Flag(), "only files that samples hit")
+    kernel: bool = option("-k,--kernel", Flag(), "the build-id of the kernel that runs")
+    kernel_maps: bool = option("-m,--kernel-maps", Flag(), "build-ids of the kernel that runs and its modules, and where they are")
+    verbose: int = option("-v,--verbose", Counted(), "say more")
+
+
+def run(options: BuildIdListCommandOptions) -> None:
     """List build-ids."""
     from perfpy.symbols.files import build_id_notes
 
-    if kernel:
+    if options.kernel:
         print(_running_kernel())
         return
-    if kernel_maps:
+    if options.kernel_maps:
         for line in _kernel_maps():
             print(line)
         return
-    own = build_id_notes.of_file(values["input"]) if values["input"] not in ("", "-") else b""
+    own = build_id_notes.of_file(options.input) if options.input not in ("", "-") else b""
     if own:  # an ELF file
         print(own.hex())
         return
     from perfpy.cli.line.opening import open_recording
 
-    with open_recording(values) as recording:
-        for build_id, name in _recorded(recording, with_hits=with_hits):
+    with open_recording(options.input, force=options.force) as recording:
+        for build_id, name in _recorded(recording, with_hits=options.with_hits):
             print(one_line(f"{build_id:40} {name}"))
 
 
@@ -89,3 +94,6 @@ def _recorded(recording: Recording, *, with_hits: bool) -> list[tuple[str, str]]
         hit = hit_dsos(recording.data, recording.symbolizer())
         found = {(dso.name, dso.build_id) for dso in hit if dso.kind is not DsoKind.BPF}  # no file
     return [(build_id, name) for name, build_id in sorted(found)]
+
+
+command = PerfCommand(BuildIdListCommandOptions, run)

@@ -6,6 +6,8 @@ import sys
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
+    from typing import Any
+
     from perfpy.cli.line.options import PerfCommand
 
 
@@ -39,9 +41,9 @@ COMMANDS = {
 }
 
 
-def load(name: str) -> PerfCommand:
+def load(name: str) -> PerfCommand[Any]:
     """Import a command of the table."""
     module = COMMANDS[name].module
     __import__(module)  # as importlib.import_module, which takes longer to import than most commands
-    command: PerfCommand = sys.modules[module].command
+    command: PerfCommand[Any] = sys.modules[module].command
     return command

@@ -11,27 +11,19 @@ from __future__ import annotations
 import re
 import sys
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import SampleType
-from perfpy.cli.line.options import (
-    argument,
-    choice,
-    fail,
-    lacking_options,
-    option,
-    perf_command,
-    quiet_option,
-    stdio_option,
-    symbol_options,
-    verbose_option,
-)
+from perfpy.cli.line.kinds import Attached, Choice, Flag, Value
+from perfpy.cli.line.options import CommandOptions, PerfCommand, fail, option, words
+from perfpy.cli.line.shared import QuietOptions, StdioOptions, SymbolFileOptions, VerboseOptions
 from perfpy.errors import PerfError, UsageError
 from perfpy.untrusted.text import lines as one_line_each
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.filters.time_ranges import TimeRanges
     from perfpy.analysis.report.difference import Compute, Difference
     from perfpy.analysis.report.options import ReportOptions
@@ -39,6 +31,7 @@ if TYPE_CHECKING:
     from perfpy.cli.line.perfconfig import Config
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
+    from perfpy.views.diff.text import DifferenceOptions
 
 _DEFAULT_FILES: Final = ("perf.data.old", "perf.data")
 _DEFAULT_SORT: Final = "dso,symbol"
@@ -51,44 +44,71 @@ _LACKING: Final = {
 }
 
 
-@perf_command()
-@option("-s", "--sort", default="", metavar="<key[,key2...]>", help="compare by these keys (default: dso,symbol)")
-@option("-c", "--compute", default=None, metavar="<kind>", help="delta, delta-abs (default), ratio or wdiff:w1,w2")
-@option("-b", "--baseline-only", is_flag=True, help="only rows that the baseline and another recording have")
-@option("-p", "--period", is_flag=True, help="show periods")
-@option("-F", "--formula", is_flag=True, help="show what was computed of what")
-@option("-o", "--order", type=int, default=None, metavar="<n>", help="sort by this recording's change (1: the second; 0: by the baseline)")
-@option("-d", "--dsos", default="", metavar="<dso[,dso...]>", help="only these shared objects")
-@option("-C", "--comms", default="", metavar="<comm[,comm...]>", help="only these commands")
-@option("-S", "--symbols", default="", metavar="<symbol[,symbol...]>", help="only these functions")
-@option("--pid", default="", metavar="<pid[,pid...]>", help="only these processes")
-@option("--tid", default="", metavar="<tid[,tid...]>", help="only these threads")
-@option("--cpu", default="", metavar="<cpu>", help="only these CPUs")
-@option("--time", default="", metavar="<str>", help="only this time: 10%-20%, or start,stop for each recording, parted by colons")
-@option("--percentage", type=choice("relative", "absolute"), default=None, help="shares of what filters leave, or of all")
-@option("-t", "--field-separator", default=None, metavar="<separator>", help="columns with this separator")
-@option("--noise", is_flag=True, default=None, help="mark what sampling noise does not explain (default on a terminal)")
-@stdio_option
-@option("--json", bare="-", default=None, metavar="<file>", help="the comparison as JSON")
-@option("--flamegraph", "--html", default=None, metavar="<file>", help="what changed as a flame graph, one HTML file")
-@option("-f", "--force", is_flag=True, help="read files although somebody else owns them")
-@symbol_options
-@option("-m", "--modules", is_flag=True, help="load symbols of modules (they are, always)")
-@verbose_option
-@quiet_option
-@lacking_options(_LACKING)
-@argument("files", nargs=-1, metavar="[<baseline> <file>...]")
-def command(**values: Any) -> int:
+class DiffComparisonOptions(CommandOptions):
+    """What is compared, and which columns show it."""
+
+    sort: str = option("-s,--sort", Value(default=""), "compare by these keys (default: dso,symbol)", metavar="<key[,key2...]>")
+    compute: str | None = option("-c,--compute", Value(), "delta, delta-abs (default), ratio or wdiff:w1,w2", metavar="<kind>")
+    baseline_only: bool = option("-b,--baseline-only", Flag(), "only rows that the baseline and another recording have")
+    period: bool = option("-p,--period", Flag(), "show periods")
+    formula: bool = option("-F,--formula", Flag(), "show what was computed of what")
+    order: int | None = option(
+        "-o,--order", Value(int), "sort by this recording's change (1: the second; 0: by the baseline)", metavar="<n>"
+    )
+    dsos: str = option("-d,--dsos", Value(default=""), "only these shared objects", metavar="<dso[,dso...]>")
+    comms: str = option("-C,--comms", Value(default=""), "only these commands", metavar="<comm[,comm...]>")
+    symbols: str = option("-S,--symbols", Value(default=""), "only these functions", metavar="<symbol[,symbol...]>")
+    pid: str = option("--pid", Value(default=""), "only these processes", metavar="<pid[,pid...]>")
+    tid: str = option("--tid", Value(default=""), "only these threads", metavar="<tid[,tid...]>")
+    cpu: str = option("--cpu", Value(default=""), "only these CPUs", metavar="<cpu>")
+    time: str = option(
+        "--time", Value(default=""), "only this time: 10%-20%, or start,stop for each recording, parted by colons", metavar="<str>"
+    )
+    percentage: str | None = option("--percentage", Value(Choice("relative", "absolute")), "shares of what filters leave, or of all")
+    field_separator: str | None = option("-t,--field-separator", Value(), "columns with this separator", metavar="<separator>")
+    noise: bool | None = option("--noise", Flag(default=None), "mark what sampling noise does not explain (default on a terminal)")
+
+
+class DiffOutputOptions(CommandOptions):
+    """In which form the comparison is written, and whose files are read."""
+
+    json: str | None = option("--json", Attached("-"), "the comparison as JSON", metavar="<file>")
+    flamegraph: str | None = option("--flamegraph,--html", Value(), "what changed as a flame graph, one HTML file", metavar="<file>")
+    force: bool = option("-f,--force", Flag(), "read files although somebody else owns them")
+
+
+class DiffModuleOptions(CommandOptions):
+    """Which of the kernel's files have its symbols."""
+
+    modules: bool = option("-m,--modules", Flag(), "load symbols of modules (they are, always)")
+
+
+class DiffCommandOptions(
+    DiffComparisonOptions,
+    StdioOptions,
+    DiffOutputOptions,
+    SymbolFileOptions,
+    DiffModuleOptions,
+    VerboseOptions,
+    QuietOptions,
+    lacks=_LACKING,
+):
+    """What the command takes."""
+
+    files: tuple[str, ...] = words("[<baseline> <file>...]")
+
+
+def run(asked: DiffCommandOptions) -> int:
     """Compare recordings, perf.data.old and perf.data where none are named."""
     # everything behind the options needs numpy
     from perfpy.cli.line.opening import open_recording
 
-    if values["field_separator"] == ".":
+    if asked.field_separator == ".":
         fail("-t .: the dot is in numbers, any other separator will do")
-    paths = _paths(values["files"])
+    paths = _paths(asked.files)
     with ExitStack() as stack:
-        recordings = [stack.enter_context(open_recording({**values, "input": path})) for path in paths]
-        return _DiffRun(recordings, paths, values).show()
+        recordings = [stack.enter_context(open_recording(path, force=asked.force, quiet=asked.quiet)) for path in paths]
+        return _DiffRun(recordings, paths, asked).show()
 
 
 def _paths(named: tuple[str, ...]) -> list[str]:
@@ -99,35 +119,39 @@ def _paths(named: tuple[str, ...]) -> list[str]:
 class _DiffRun:
     """One run of the command over open recordings."""
 
-    def __init__(self, recordings: list[Recording], paths: list[str], values: dict[str, Any]) -> None:
+    def __init__(self, recordings: list[Recording], paths: list[str], asked: DiffCommandOptions) -> None:
         from perfpy.cli.line.perfconfig import load
 
         self._recordings = recordings
         self._paths = paths
-        self._values = values
+        self._asked = asked
         self._config = load()
-        self._verbose = values["verbose"] > 0 and not values["quiet"]
+        self._verbose = asked.verbose > 0 and not asked.quiet
 
     def show(self) -> int:
         """Write what the options ask for; the exit status."""
-        if self._values["flamegraph"] is not None:
-            return self._flame_graph()
-        from perfpy.analysis.report.difference import differences
-
-        values = self._values
-        compute = compute_of(values["compute"], self._config)
-        order = int(self._config.number("diff.order", 1)) if values["order"] is None else values["order"]
-        if not 0 <= order < len(self._paths):
-            fail(f"-o {order}: there are {len(self._paths)} recordings, the baseline is 0")
-        found = differences(self._reports(), compute, baseline_only=values["baseline_only"], order=order)
-        if values["json"] is not None:
+        asked = self._asked
+        if asked.flamegraph is not None:
+            return self._flame_graph(asked.flamegraph)
+        found = self._differences()
+        if asked.json is not None:
             from perfpy.cli.line.output_files import write_text
             from perfpy.views.diff.json import difference_json
 
-            write_text(values["json"], difference_json(found, self._paths))
+            write_text(asked.json, difference_json(found, self._paths))
             return 0
         sys.stdout.writelines(one_line_each(self._lines(found)))
         return 0
+
+    def _differences(self) -> Iterator[Difference]:
+        from perfpy.analysis.report.difference import differences
+
+        asked = self._asked
+        compute = compute_of(asked.compute, self._config)
+        order = int(self._config.number("diff.order", 1)) if asked.order is None else asked.order
+        if not 0 <= order < len(self._paths):
+            fail(f"-o {order}: there are {len(self._paths)} recordings, the baseline is 0")
+        return differences(self._reports(), compute, baseline_only=asked.baseline_only, order=order)
 
     def _reports(self) -> list[Report]:
         numbered = enumerate(self._recordings)
@@ -135,47 +159,42 @@ class _DiffRun:
 
     def _lines(self, found: Iterable[Difference]) -> Iterator[str]:
         from perfpy.cli.line.terminal import wants_plain, width
-        from perfpy.cli.report.options import hidden_keys
-        from perfpy.views.diff.text import DifferenceOptions, difference_lines
+        from perfpy.views.diff.text import difference_lines
 
-        values, noise = self._values, self._values["noise"]
-        plain = wants_plain(stdio=values["stdio"]) or values["field_separator"] is not None
-        options = DifferenceOptions(
+        plain = wants_plain(stdio=self._asked.stdio) or self._asked.field_separator is not None
+        lines = difference_lines(found, self._text_options(plain=plain))
+        return lines if plain else (_cut(line, width()) for line in lines)
+
+    def _text_options(self, *, plain: bool) -> DifferenceOptions:
+        from perfpy.cli.report.options import hidden_keys
+        from perfpy.views.diff.text import DifferenceOptions
+
+        asked = self._asked
+        return DifferenceOptions(
             self._paths,
             list_paths=self._verbose,
-            periods=values["period"],
-            formulas=values["formula"],
-            noise=not plain if noise is None else noise,
-            separator=values["field_separator"],
-            quiet=values["quiet"],
-            hidden=tuple(key for key, _, _ in hidden_keys(self._options(0).selection)),
+            periods=asked.period,
+            formulas=asked.formula,
+            noise=not plain if asked.noise is None else asked.noise,
+            separator=asked.field_separator,
+            quiet=asked.quiet,
+            hidden=tuple(key for key, _, _ in hidden_keys(self._selection(0))),
         )
-        lines = difference_lines(found, options)
-        return lines if plain else (_cut(line, width()) for line in lines)
 
     def _options(self, at: int) -> ReportOptions:
         """What the table of one recording is made of."""
-        from perfpy.analysis.filters.sample_filter import SampleFilter
         from perfpy.analysis.report.layout import Wanted
         from perfpy.analysis.report.options import ReportOptions
-        from perfpy.cli.report import options as texts
+        from perfpy.cli.report.options import configured_percentage
 
-        values, sort, recording = self._values, self._values["sort"], self._recordings[at]
-        if values["cpu"] and not recording.data.is_pipe and not recording.data.has(SampleType.CPU):
+        asked, sort, recording = self._asked, self._asked.sort, self._recordings[at]
+        if asked.cpu and not recording.data.is_pipe and not recording.data.has(SampleType.CPU):
             raise PerfError(f"{recording.path}: the recording does not say on which CPU samples were taken; leave --cpu out")
-        percentage = values["percentage"] or texts.configured_percentage(self._config)
-        unnamed = not values["field_separator"] and not values["dsos"]
+        percentage = asked.percentage or configured_percentage(self._config)
+        unnamed = not asked.field_separator and not asked.dsos
         return ReportOptions(
             wanted=Wanted(sort=f"{_DEFAULT_SORT},{sort[1:]}" if sort.startswith("+") else sort or _DEFAULT_SORT),
-            selection=SampleFilter(
-                comms=texts.words(values["comms"]),
-                pids=texts.numbers(values["pid"], "--pid"),
-                tids=texts.numbers(values["tid"], "--tid"),
-                dsos=texts.words(values["dsos"]),
-                symbols=texts.words(values["symbols"]),
-                cpus=texts.ranges(values["cpu"], "--cpu"),
-                times=self._times(at),
-            ),
+            selection=self._selection(at),
             group=False,
             keep_exited=False,  # as perf diff; its report keeps them
             relative_percentages=percentage == "relative",
@@ -183,11 +202,27 @@ class _DiffRun:
             unnamed_dso_width=ReportOptions().unnamed_dso_width if unnamed else 0,
         )
 
+    def _selection(self, at: int) -> SampleFilter:
+        """Which samples of one recording count."""
+        from perfpy.analysis.filters.sample_filter import SampleFilter
+        from perfpy.cli.report import options as texts
+
+        asked = self._asked
+        return SampleFilter(
+            comms=texts.words(asked.comms),
+            pids=texts.numbers(asked.pid, "--pid"),
+            tids=texts.numbers(asked.tid, "--tid"),
+            dsos=texts.words(asked.dsos),
+            symbols=texts.words(asked.symbols),
+            cpus=texts.ranges(asked.cpu, "--cpu"),
+            times=self._times(at),
+        )
+
     def _times(self, at: int) -> TimeRanges | None:
         """The part of --time that is about one recording: all of it, where it is in percent."""
         from perfpy.analysis.filters.time_ranges import ranges_of
 
-        text = self._values["time"]
+        text = self._asked.time
         if ":" in text:
             parts = text.split(":")
             if len(parts) != len(self._paths):
@@ -198,9 +233,9 @@ class _DiffRun:
     def _symbols(self, recording: Recording) -> SymbolOptions:
         from perfpy.cli.line.symbol_values import symbol_options_of
 
-        return symbol_options_of(self._values, self._config, recording)
+        return symbol_options_of(self._asked, self._config, recording, force=self._asked.force)
 
-    def _flame_graph(self) -> int:
+    def _flame_graph(self, path: str) -> int:
         from perfpy.cli.line.output_files import write_bytes
         from perfpy.cli.report.exports import flame_graph_of_changes
 
@@ -208,8 +243,7 @@ class _DiffRun:
             fail("--flamegraph compares two recordings")
         numbered = enumerate(self._recordings)
         stacks = [recording.stacks(self._symbols(recording), selection=self._options(at).selection) for at, recording in numbered]
-        page = flame_graph_of_changes(self._recordings, stacks)
-        write_bytes(self._values["flamegraph"], page.encode(errors="replace"), quiet=self._values["quiet"])
+        write_bytes(path, flame_graph_of_changes(self._recordings, stacks).encode(errors="replace"), quiet=self._asked.quiet)
         return 0
 
 
@@ -233,3 +267,6 @@ def compute_of(text: str | None, config: Config) -> Compute:
     if asked.startswith("wdiff"):
         raise UsageError(f"-c {asked}: two weights other than 0 are needed, such as wdiff:1,2")
     raise UsageError(f"-c {asked}: delta, delta-abs, ratio or wdiff:w1,w2 are known")
+
+
+command = PerfCommand(DiffCommandOptions, run)

@@ -5,36 +5,40 @@ What enters: perf evlist's options. What leaves: perf's plain text.
 
 from __future__ import annotations
 
-from perfpy.cli.line.options import fail, input_options, option, perf_command
+from perfpy.cli.line.kinds import Flag
+from perfpy.cli.line.options import PerfCommand, fail, option
+from perfpy.cli.line.shared import InputOptions
 from perfpy.untrusted.text import one_line
 
-TYPE_CHECKING = False  # see perfpy.cli
-if TYPE_CHECKING:
-    from typing import Any
+
+class EvlistCommandOptions(InputOptions):
+    """What the command takes."""
+
+    freq: bool = option("-F,--freq", Flag(), "show the sampling frequency or period")
+    groups: bool = option("-g,--group", Flag(), "show events that were counted together")
+    verbose: bool = option("-v,--verbose", Flag(), "show all fields of the events")
+    trace_fields: bool = option("--trace-fields", Flag(), "show the fields of tracepoints")
 
 
-@perf_command()
-@input_options
-@option("-F", "--freq", is_flag=True, help="show the sampling frequency or period")
-@option("-g", "--group", "groups", is_flag=True, help="show events that were counted together")
-@option("-v", "--verbose", "verbose", is_flag=True, help="show all fields of the events")
-@option("--trace-fields", is_flag=True, help="show the fields of tracepoints")
-def command(freq: bool, groups: bool, verbose: bool, trace_fields: bool, **values: Any) -> None:
+def run(options: EvlistCommandOptions) -> None:
     """List the events of a recording."""
     from perfpy.cli.line.machine_names import MachineNames
     from perfpy.cli.line.opening import open_recording
     from perfpy.views.metadata.evlist import evlist_lines
 
-    if groups and (verbose or freq):
-        fail("--group option is not compatible with other options")
-    with open_recording(values) as recording:
+    if options.groups and (options.verbose or options.freq):
+        fail("--group shows groups alone: leave out -v and -F")
+    with open_recording(options.input, force=options.force) as recording:
         lines = evlist_lines(
             recording,
-            verbose=verbose,
-            frequency=freq,
-            groups=groups,
-            trace_fields=trace_fields,
+            verbose=options.verbose,
+            frequency=options.freq,
+            groups=options.groups,
+            trace_fields=options.trace_fields,
             names=MachineNames(recording.data),
         )
         for line in lines:
             print(one_line(line))
+
+
+command = PerfCommand(EvlistCommandOptions, run)

@@ -15,6 +15,8 @@ from perfpy.cli.commands import COMMANDS, load
 from perfpy.errors import UsageError
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from perfpy.cli.line.options import Option, PerfCommand
 
 PERF_COMMANDS = frozenset(
@@ -34,13 +36,13 @@ class _ShownOption(click.Option):
         return None if self.hidden else self._record
 
 
-def as_click(name: str, command: PerfCommand) -> click.Command:
+def as_click(name: str, command: PerfCommand[Any]) -> click.Command:
     """A command of ours as one of click's."""
     params: list[click.Parameter] = [_ShownOption(option) for option in command.options if not option.hidden]
     return click.Command(name, help=command.help, params=params, options_metavar=command.usage, add_help_option=False)
 
 
-def help_text(name: str, command: PerfCommand) -> str:
+def help_text(name: str, command: PerfCommand[Any]) -> str:
     """What --help prints."""
     shown = as_click(name, command)
     return shown.get_help(click.Context(shown, info_name=f"perfpy {name}", max_content_width=120))

@@ -1,20 +1,32 @@
-"""`perfpy help [COMMAND]`: what `perfpy COMMAND --help` prints."""
+"""`perfpy help [COMMAND]`: what `perfpy COMMAND --help` prints; `perfpy help api`: the map of the Python API."""
 
 from __future__ import annotations
 
-from perfpy.cli.line.options import argument, fail, perf_command
+from perfpy.cli.line.options import CommandOptions, PerfCommand, fail, word
 
 
-@perf_command()
-@argument("command", metavar="[COMMAND]")
-def command(command: str | None) -> int:
-    """Show the help of a command, or of perfpy itself."""
+class HelpCommandOptions(CommandOptions):
+    """What the command takes."""
+
+    command: str | None = word("[COMMAND]")
+
+
+def run(options: HelpCommandOptions) -> int:
+    """Show the help of a command, or of perfpy itself; `help api`: what `import perfpy` gives."""
     from perfpy.cli import group
     from perfpy.cli.commands import COMMANDS, load
 
-    if command is None:
+    if options.command is None:
         return group.run(["--help"])
-    if command not in COMMANDS:
-        fail(group.unknown_command(command))
-    print(group.help_text(command, load(command)))
+    if options.command == "api":
+        from perfpy.cli.api_map import api_lines
+
+        print("\n".join(api_lines()))
+        return 0
+    if options.command not in COMMANDS:
+        fail(group.unknown_command(options.command))
+    print(group.help_text(options.command, load(options.command)))
     return 0
+
+
+command = PerfCommand(HelpCommandOptions, run)

@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from perfpy.cli.line.options import fail, input_options, lacking_options, option, perf_command
+from perfpy.cli.line.kinds import Counted, Flag, Value
+from perfpy.cli.line.options import PerfCommand, fail, option
+from perfpy.cli.line.shared import InputOptions
 from perfpy.errors import OutputFailed
 
 if TYPE_CHECKING:
@@ -22,59 +24,61 @@ if TYPE_CHECKING:
     from perfpy.symbols.dso import Dso
 
 _MODE: Final = 0o600  # as record's files
-# parameters: for what samples hit, for everything
-_IN_TABLE: Final = ("build_ids", "buildid_all")
-_IN_MAPPINGS: Final = ("mmap2_buildids", "mmap2_buildid_all")
+_LACKING: Final = {
+    "-s, --sched-stat": "it merges scheduler tracepoints",
+    "--itrace": "it needs decoders of hardware traces",
+    "--guest-data": "it merges the recording of a guest",
+    "--guestmount": "it merges the recording of a guest",
+    "--known-build-ids": "use -b",
+    "--strip": "it belongs to --itrace",
+    "--vm-time-correlation": "it belongs to --itrace",
+    "-k, --vmlinux": "nothing here reads the kernel's symbols",
+    "--kallsyms": "nothing here reads the kernel's symbols",
+    "--ignore-vmlinux": "nothing here reads the kernel's symbols",
+}
 
 
-@perf_command()
-@input_options
-@option("-o", "--output", metavar="<file>", default="", help="output file name (needed)")
-@option("-j", "--jit", is_flag=True, help="add what jitdump files say (recorded with -k mono)")
-@option("-b", "--build-ids", is_flag=True, help="add build-ids of the files that samples hit")
-@option("--buildid-all", is_flag=True, help="add build-ids of all files")
-@option("-B", "--mmap2-buildids", is_flag=True, help="put build-ids into the mappings of files that samples hit, drop all other mappings")
-@option("--mmap2-buildid-all", is_flag=True, help="put build-ids into all mappings")
-@option("-v", "--verbose", count=True, help="say what was done")
-@lacking_options(
-    {
-        "-s, --sched-stat": "it merges scheduler tracepoints",
-        "--itrace": "it needs decoders of hardware traces",
-        "--guest-data": "it merges the recording of a guest",
-        "--guestmount": "it merges the recording of a guest",
-        "--known-build-ids": "use -b",
-        "--strip": "it belongs to --itrace",
-        "--vm-time-correlation": "it belongs to --itrace",
-        "-k, --vmlinux": "nothing here reads the kernel's symbols",
-        "--kallsyms": "nothing here reads the kernel's symbols",
-        "--ignore-vmlinux": "nothing here reads the kernel's symbols",
-    }
-)
-def command(output: str, jit: bool, verbose: int, **values: Any) -> None:
+class InjectCommandOptions(InputOptions, lacks=_LACKING):
+    """What the command takes."""
+
+    output: str = option("-o,--output", Value(default=""), "output file name (needed)", metavar="<file>")
+    jit: bool = option("-j,--jit", Flag(), "add what jitdump files say (recorded with -k mono)")
+    build_ids: bool = option("-b,--build-ids", Flag(), "add build-ids of the files that samples hit")
+    buildid_all: bool = option("--buildid-all", Flag(), "add build-ids of all files")
+    mmap2_buildids: bool = option(
+        "-B,--mmap2-buildids", Flag(), "put build-ids into the mappings of files that samples hit, drop all other mappings"
+    )
+    mmap2_buildid_all: bool = option("--mmap2-buildid-all", Flag(), "put build-ids into all mappings")
+    verbose: int = option("-v,--verbose", Counted(), "say what was done")
+
+
+def run(options: InjectCommandOptions) -> None:
     """Write a recording anew with what it lacked."""
+    output = options.output
     if not output or output == "-":
         fail("a file for the result is needed: -o FILE")
-    table, mappings = (values[one] or values[every] for one, every in (_IN_TABLE, _IN_MAPPINGS))
-    if not (jit or table or mappings):
+    table = options.build_ids or options.buildid_all
+    mappings = options.mmap2_buildids or options.mmap2_buildid_all
+    if not (options.jit or table or mappings):
         fail("nothing to inject: give -j, -b, --buildid-all, -B or --mmap2-buildid-all")
     from perfpy.capture.sampling.injecting import BuildIdMapper, JitInjector, inject, require_monotonic_times
     from perfpy.cli.line.opening import open_recording
     from perfpy.cli.line.perfconfig import load
 
-    with open_recording(values) as recording:
+    with open_recording(options.input, force=options.force) as recording:
         injector = None
-        if jit:
+        if options.jit:
             require_monotonic_times(recording.data)
-            injector = JitInjector(recording.data, os.path.expanduser(load().get("buildid.dir", "")), force=values["force"])
-        entries = _table(_dsos(recording, every=values[_IN_TABLE[1]])) if table else None
+            injector = JitInjector(recording.data, os.path.expanduser(load().get("buildid.dir", "")), force=options.force)
+        entries = _table(_dsos(recording, every=options.buildid_all)) if table else None
         mapper = None
         if mappings:
-            every = values[_IN_MAPPINGS[1]]
+            every = options.mmap2_buildid_all
             build_ids = {dso.name: _build_id(dso) for dso in _dsos(recording, every=every)}
             mapper = BuildIdMapper(recording.data, build_ids, only_these=not every)
         with _result(output, recording.data.path) as place:
             inject(recording.data, place, jit=injector, build_ids=entries, mapper=mapper)
-        if verbose and injector:
+        if options.verbose and injector:
             place = f" in {injector.folder}" if injector.folder else ""
             print(f"{injector.functions} functions of {len(injector.dumps)} jitdump files{place}", file=sys.stderr)
 
@@ -124,3 +128,6 @@ def _table(dsos: list[Dso]) -> tuple[HeaderBuildId, ...]:
             misc = MISC_BUILD_ID_SIZE | (MISC_KERNEL if dso.kernel else MISC_USER)
             found.append(HeaderBuildId(misc, -1, build_id, dso.name))
     return tuple(found)
+
+
+command = PerfCommand(InjectCommandOptions, run)

@@ -11,11 +11,13 @@ import io
 import os
 import sys
 
-from perfpy.cli.line.options import argument, option, perf_command, stdio_option
+from perfpy.cli.line.kinds import Flag, Value
+from perfpy.cli.line.options import CommandOptions, PerfCommand, option, words
+from perfpy.cli.line.shared import StdioOptions
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from typing import Any, TextIO
+    from typing import TextIO
 
     from perfpy.events.inventory import Offer
     from perfpy.events.list_filter import ListFilter, Selector
@@ -25,49 +27,57 @@ if TYPE_CHECKING:
 _DEFAULT_WIDTH = 78  # perf's, when COLUMNS is not set
 
 
-@perf_command()
-@option("-d", "--desc", "descriptions", is_flag=True, default=True, help="print extra event descriptions (default)")
-@option("-j", "--json", "as_json", is_flag=True, help="JSON encode events and metrics")
-@option("-o", "--output", metavar="<file>", default="", help="output file name")
-@option("-v", "--long-desc", "long_descriptions", is_flag=True, help="print longer event descriptions")
-@option("--details", is_flag=True, help="print how events are encoded, and the expressions of metrics")
-@option("--deprecated", is_flag=True, help="print deprecated events, too")
-@option("--unit", "--cputype", "unit", metavar="<PMU>", default="", help="limit PMU events to the PMUs of this name or pattern")
-@option("--raw-dump", is_flag=True, hidden=True, help="print the names only, in one row")
-@option("--check", is_flag=True, help="try to open each event, and say why not")
-@option("--event-files", metavar="<folder>", default="", help="take named events from these JSON files, too")
-@option("--debug", is_flag=True, help="say where events were looked for")
-@stdio_option
-@argument("words", nargs=-1)
-def command(words: tuple[str, ...], event_files: str, output: str, debug: bool, **options: Any) -> int:
+class _EventListOptions(CommandOptions):
+    """Which events, and what is said of them."""
+
+    descriptions: bool = option("-d,--desc", Flag(default=True), "print extra event descriptions (default)")
+    as_json: bool = option("-j,--json", Flag(), "JSON encode events and metrics")
+    output: str = option("-o,--output", Value(default=""), "output file name", metavar="<file>")
+    long_descriptions: bool = option("-v,--long-desc", Flag(), "print longer event descriptions")
+    details: bool = option("--details", Flag(), "print how events are encoded, and the expressions of metrics")
+    deprecated: bool = option("--deprecated", Flag(), "print deprecated events, too")
+    unit: str = option("--unit,--cputype", Value(default=""), "limit PMU events to the PMUs of this name or pattern", metavar="<PMU>")
+    raw_dump: bool = option("--raw-dump", Flag(), "print the names only, in one row", hidden=True)
+    check: bool = option("--check", Flag(), "try to open each event, and say why not")
+    event_files: str = option("--event-files", Value(default=""), "take named events from these JSON files, too", metavar="<folder>")
+    debug: bool = option("--debug", Flag(), "say where events were looked for")
+
+
+class ListCommandOptions(_EventListOptions, StdioOptions):
+    """What the command takes."""
+
+    words: tuple[str, ...] = words()
+
+
+def run(options: ListCommandOptions) -> int:
     """List the events of this machine: [hw|sw|cache|tracepoint|pmu|sdt|metric|metricgroup|TEXT]..."""
     from perfpy.events.machine import this_machine
 
-    machine = this_machine(event_files)
-    if debug:
+    machine = this_machine(options.event_files)
+    if options.debug:
         _say_where(machine)
-    if not output:
-        _list(words, machine, sys.stdout, options)
+    if not options.output:
+        _list(machine, sys.stdout, options)
         return 0
     from perfpy.cli.line.output_files import whole_file
     from perfpy.errors import OutputFailed
 
     try:
-        with whole_file(output) as place, open(place, "w", encoding="utf-8", errors="surrogateescape") as file:
-            _list(words, machine, file, options)
+        with whole_file(options.output) as place, open(place, "w", encoding="utf-8", errors="surrogateescape") as file:
+            _list(machine, file, options)
     except OSError as error:
-        raise OutputFailed(output, error.strerror or str(error)) from None
+        raise OutputFailed(options.output, error.strerror or str(error)) from None
     return 0
 
 
-def _list(words: tuple[str, ...], machine: Machine, file: TextIO, options: dict[str, Any]) -> None:
+def _list(machine: Machine, file: TextIO, options: ListCommandOptions) -> None:
     from perfpy.cli.line.terminal import wants_plain
     from perfpy.events.list_filter import Selector, default_cache_folder
 
-    plain = options["as_json"] or options["raw_dump"] or file is not sys.stdout or wants_plain(stdio=options["stdio"])
-    as_tables = options["check"] or not plain
+    plain = options.as_json or options.raw_dump or file is not sys.stdout or wants_plain(stdio=options.stdio)
+    as_tables = options.check or not plain
     selector = Selector(machine, default_cache_folder(), unsupported=as_tables)
-    selections = [_select(selector, word) for word in words] if words else [selector.everything()]
+    selections = [_select(selector, word) for word in options.words] if options.words else [selector.everything()]
     if as_tables:
         _show_tables(selections, machine, file, options)
     else:
@@ -89,7 +99,7 @@ def _select(selector: Selector, word: str) -> ListFilter:
     return ListFilter(near, chosen.metrics, chosen.show)
 
 
-def _show_text(selections: list[ListFilter], file: TextIO, options: dict[str, Any]) -> None:
+def _show_text(selections: list[ListFilter], file: TextIO, options: ListCommandOptions) -> None:
     text = io.StringIO()  # thousands of lines go out in one piece, whatever the buffering
     view = _view(text, options)
     for selection in selections:
@@ -101,43 +111,43 @@ def _show_text(selections: list[ListFilter], file: TextIO, options: dict[str, An
     file.write(text.getvalue())
 
 
-def _show_tables(selections: list[ListFilter], machine: Machine, file: TextIO, options: dict[str, Any]) -> None:
+def _show_tables(selections: list[ListFilter], machine: Machine, file: TextIO, options: ListCommandOptions) -> None:
     from perfpy.cli.line.terminal import console
     from perfpy.events.availability import Checker, known_reason
     from perfpy.kernel import this_kernel as kernel
     from perfpy.views.list.tables import print_tables
 
-    checker = Checker(machine, kernel()) if options["check"] else None
+    checker = Checker(machine, kernel()) if options.check else None
     offers = [offer for selection in selections for offer in selection.offers if _is_wanted(offer, options)]
     rows = [(offer, checker.check(offer) if checker else known_reason(offer, machine)) for offer in offers]
     metrics = [metric for selection in selections for metric in selection.metrics]
-    print_tables(rows, metrics, console(file), checked=options["check"])
+    print_tables(rows, metrics, console(file), checked=options.check)
 
 
-def _is_wanted(offer: Offer, options: dict[str, Any]) -> bool:
-    if offer.deprecated and not options["deprecated"]:
+def _is_wanted(offer: Offer, options: ListCommandOptions) -> bool:
+    if offer.deprecated and not options.deprecated:
         return False
-    if options["unit"] and offer.pmu:
+    if options.unit and offer.pmu:
         from fnmatch import fnmatchcase
 
-        return fnmatchcase(offer.pmu, options["unit"])
+        return fnmatchcase(offer.pmu, options.unit)
     return True
 
 
-def _view(file: TextIO, options: dict[str, Any]) -> ListView:
+def _view(file: TextIO, options: ListCommandOptions) -> ListView:
     from perfpy.views.list.text import JsonList, NameList, TextList
 
-    if options["as_json"]:
+    if options.as_json:
         return JsonList(file)
-    if options["raw_dump"]:
+    if options.raw_dump:
         return NameList(file)
     columns = os.environ.get("COLUMNS", "")
     return TextList(
         file,
         int(columns) if columns.isdigit() else _DEFAULT_WIDTH,
-        descriptions=options["descriptions"],
-        long_descriptions=options["long_descriptions"],
-        encodings=options["details"],
+        descriptions=options.descriptions,
+        long_descriptions=options.long_descriptions,
+        encodings=options.details,
     )
 
 
@@ -145,3 +155,6 @@ def _say_where(machine: Machine) -> None:
     folder = machine.event_files.folder if machine.event_files else "none"
     where = f"PMUs: {machine.sysfs.root}; tracepoints: {' or '.join(machine.tracefs.mount_points)}; event files: {folder}"
     print(where, file=sys.stderr)
+
+
+command = PerfCommand(ListCommandOptions, run)

@@ -7,29 +7,20 @@ from __future__ import annotations
 
 import sys
 
-from perfpy.cli.line.options import (
-    fail,
-    header_options,
-    input_options,
-    lacking_options,
-    option,
-    perf_command,
-    quiet_option,
-    symbol_options,
-    unsigned,
-    verbose_option,
-)
+from perfpy.cli.line.kinds import Flag, Lacking, Listed, Value, unsigned
+from perfpy.cli.line.options import CommandOptions, PerfCommand, fail, option
+from perfpy.cli.line.shared import HeaderOptions, InputOptions, QuietOptions, SymbolFileOptions, VerboseOptions
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from typing import Any, Final
+    from collections.abc import Sequence
+    from typing import Final
 
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.recording import Recording
     from perfpy.views.script.fields import OutputFields
     from perfpy.views.script.run import ScriptOptions, ScriptRun
 
-_SHOW: Final = ("task", "mmap", "switch", "namespace", "cgroup", "lost", "bpf", "text-poke", "round")
 _HARDWARE_TRACE: Final = "it needs decoders of hardware traces"
 _SCRIPTS: Final = "scripts are not run yet"
 _GUESTS: Final = "guests are not told apart yet"
@@ -59,61 +50,114 @@ _LACKING: Final = {
 }
 
 
-def _show_options(function: Any) -> Any:
-    """--show-task-events and its kin, from the table."""
-    for name in reversed(_SHOW):
-        function = option(f"--show-{name}-events", is_flag=True, help=f"show {name} records among the samples")(function)
-    return function
+class ScriptLineOptions(CommandOptions):
+    """What a sample's line shows."""
+
+    fields: tuple[str, ...] = option(
+        "-F,--fields", Listed(), "fields to print; +field and -field change the usual ones", metavar="<[type:]field,...>"
+    )
+    dump_raw_trace: bool = option("-D,--dump-raw-trace", Flag(), "print every record as bytes and as text")
+    dump_unsorted_raw_trace: bool = option("--dump-unsorted-raw-trace", Flag(), "the same in the order of the file, not of time")
+    time: str = option("--time", Value(default=""), "only this time: start,stop, 10%-20%, 10%/2", metavar="<str>")
+    latency: bool = option("-L,--Latency", Flag(), "shorter names of commands and CPUs")
+    debug_mode: bool = option("-d,--debug-mode", Flag(), "print no samples, count those that come out of order")
+    ns: bool = option("--ns", Flag(), "times with 9 decimal places")
+    reltime: bool = option("--reltime", Flag(), "times since the first sample")
+    deltatime: bool = option("--deltatime", Flag(), "times since the sample before")
+    hide_call_graph: bool = option("-G,--hide-call-graph", Flag(), "no callchains, only the sampled address")
+    max_stack: int = option("--max-stack", Value(unsigned, default=127), "this many frames of a callchain at most", metavar="<n>")
+    stop_bt: str = option("--stop-bt", Value(default=""), "end callchains at these functions", metavar="<symbol[,symbol...]>")
+    show_kernel_path: bool = option("--show-kernel-path", Flag(), "the path of the kernel's symbols in place of [kernel.kallsyms]")
 
 
-@perf_command()
-@input_options
-@option("-F", "--fields", multiple=True, metavar="<[type:]field,...>", help="fields to print; +field and -field change the usual ones")
-@option("-D", "--dump-raw-trace", is_flag=True, help="print every record as bytes and as text")
-@option("--dump-unsorted-raw-trace", is_flag=True, help="the same in the order of the file, not of time")
-@option("--time", default="", metavar="<str>", help="only this time: start,stop, 10%-20%, 10%/2")
-@option("-L", "--Latency", is_flag=True, help="shorter names of commands and CPUs")
-@option("-d", "--debug-mode", is_flag=True, help="print no samples, count those that come out of order")
-@option("--ns", is_flag=True, help="times with 9 decimal places")
-@option("--reltime", is_flag=True, help="times since the first sample")
-@option("--deltatime", is_flag=True, help="times since the sample before")
-@option("-G", "--hide-call-graph", is_flag=True, help="no callchains, only the sampled address")
-@option("--max-stack", type=unsigned, default=127, metavar="<n>", help="this many frames of a callchain at most")
-@option("--stop-bt", default="", metavar="<symbol[,symbol...]>", help="end callchains at these functions")
-@option("--show-kernel-path", is_flag=True, help="the path of the kernel's symbols in place of [kernel.kallsyms]")
-@_show_options
-@option("--per-event-dump", is_flag=True, help="write each event's lines to a file, INPUT.EVENT.dump")
-@option("-C", "--cpu", default="", metavar="<cpu>", help="only these CPUs")
-@option("-c", "--comms", default="", metavar="<comm[,comm...]>", help="only these commands")
-@option("--pid", default="", metavar="<pid[,pid...]>", help="only these processes")
-@option("--tid", default="", metavar="<tid[,tid...]>", help="only these threads")
-@option("-S", "--symbols", default="", metavar="<symbol[,symbol...]>", help="only samples in these functions, or at 0xADDRESS")
-@option("--addr-range", type=int, default=0, metavar="<n>", help="with -S 0xADDRESS: so many bytes behind it, too")
-@option("--dsos", default="", metavar="<dso[,dso...]>", help="only samples in these files")
-@option("--switch-on", default="", metavar="<event>", help="only samples behind this event")
-@option("--switch-off", default="", metavar="<event>", help="only samples before this event")
-@option("--show-on-off-events", is_flag=True, help="print the events of --switch-on and --switch-off, too")
-@header_options
-@option("-I", "--show-info", is_flag=True, help="show more of the header")
-@symbol_options
-@verbose_option
-@quiet_option
-@option("--inline", is_flag=True, lacking="inlined calls are not read yet", undone=True)
-@lacking_options(_LACKING)
-def command(**values: Any) -> int:
+class ScriptSideBandOptions(CommandOptions):
+    """Which records are shown among the samples."""
+
+    show_task_events: bool = option("--show-task-events", Flag(), "show task records among the samples")
+    show_mmap_events: bool = option("--show-mmap-events", Flag(), "show mmap records among the samples")
+    show_switch_events: bool = option("--show-switch-events", Flag(), "show switch records among the samples")
+    show_namespace_events: bool = option("--show-namespace-events", Flag(), "show namespace records among the samples")
+    show_cgroup_events: bool = option("--show-cgroup-events", Flag(), "show cgroup records among the samples")
+    show_lost_events: bool = option("--show-lost-events", Flag(), "show lost records among the samples")
+    show_bpf_events: bool = option("--show-bpf-events", Flag(), "show bpf records among the samples")
+    show_text_poke_events: bool = option("--show-text-poke-events", Flag(), "show text-poke records among the samples")
+    show_round_events: bool = option("--show-round-events", Flag(), "show round records among the samples")
+
+    @property
+    def shown_records(self) -> frozenset[str]:
+        """Their names."""
+        asked = {
+            "task": self.show_task_events,
+            "mmap": self.show_mmap_events,
+            "switch": self.show_switch_events,
+            "namespace": self.show_namespace_events,
+            "cgroup": self.show_cgroup_events,
+            "lost": self.show_lost_events,
+            "bpf": self.show_bpf_events,
+            "text-poke": self.show_text_poke_events,
+            "round": self.show_round_events,
+        }
+        return frozenset(name for name, shown in asked.items() if shown)
+
+
+class ScriptFilterOptions(CommandOptions):
+    """Where lines go, and which samples have one."""
+
+    per_event_dump: bool = option("--per-event-dump", Flag(), "write each event's lines to a file, INPUT.EVENT.dump")
+    cpu: str = option("-C,--cpu", Value(default=""), "only these CPUs", metavar="<cpu>")
+    comms: str = option("-c,--comms", Value(default=""), "only these commands", metavar="<comm[,comm...]>")
+    pid: str = option("--pid", Value(default=""), "only these processes", metavar="<pid[,pid...]>")
+    tid: str = option("--tid", Value(default=""), "only these threads", metavar="<tid[,tid...]>")
+    symbols: str = option(
+        "-S,--symbols", Value(default=""), "only samples in these functions, or at 0xADDRESS", metavar="<symbol[,symbol...]>"
+    )
+    addr_range: int = option("--addr-range", Value(int, default=0), "with -S 0xADDRESS: so many bytes behind it, too", metavar="<n>")
+    dsos: str = option("--dsos", Value(default=""), "only samples in these files", metavar="<dso[,dso...]>")
+    switch_on: str = option("--switch-on", Value(default=""), "only samples behind this event", metavar="<event>")
+    switch_off: str = option("--switch-off", Value(default=""), "only samples before this event", metavar="<event>")
+    show_on_off_events: bool = option("--show-on-off-events", Flag(), "print the events of --switch-on and --switch-off, too")
+
+
+class ScriptInfoOptions(CommandOptions):
+    """What of the header is shown."""
+
+    show_info: bool = option("-I,--show-info", Flag(), "show more of the header")
+
+
+class ScriptCommandOptions(
+    InputOptions,
+    ScriptLineOptions,
+    ScriptSideBandOptions,
+    ScriptFilterOptions,
+    HeaderOptions,
+    ScriptInfoOptions,
+    SymbolFileOptions,
+    VerboseOptions,
+    QuietOptions,
+    lacks=_LACKING,
+):
+    """What the command takes."""
+
+    inline: bool = option("--inline", Lacking("inlined calls are not read yet", undone=True))
+
+    @property
+    def as_stored(self) -> bool:
+        """Whether records come as they stand in the file: perf shows rounds there, so all else comes in that order, too."""
+        return self.dump_unsorted_raw_trace or self.show_round_events
+
+
+def run(asked: ScriptCommandOptions) -> int:
     """Read a recording and print every sample."""
     from perfpy.cli.line.opening import open_recording
 
-    if values["reltime"] and values["deltatime"]:
-        fail("reltime and deltatime - the two don't get along well. Please limit to --reltime or --deltatime.")
-    fields = _fields(values["fields"])
-    # perf shows rounds where they stand in the file, so all else comes in that order, too
-    as_stored = values["dump_unsorted_raw_trace"] or values["show_round_events"]
-    with open_recording(values, as_stored=as_stored) as recording:
-        return _Run(recording, values, fields).show()
+    if asked.reltime and asked.deltatime:
+        fail("--reltime and --deltatime are two ways to show time: choose one")
+    fields = _fields(asked.fields)
+    with open_recording(asked.input, force=asked.force, quiet=asked.quiet, as_stored=asked.as_stored) as recording:
+        return _Run(recording, asked, fields).show()
 
 
-def _fields(texts: list[str]) -> OutputFields:
+def _fields(texts: Sequence[str]) -> OutputFields:
     from perfpy.views.script.fields import OutputFields
 
     fields = OutputFields()
@@ -127,40 +171,46 @@ def _fields(texts: list[str]) -> OutputFields:
 class _Run:
     """One run of the command over an open recording."""
 
-    def __init__(self, recording: Recording, values: dict[str, Any], fields: OutputFields) -> None:
+    def __init__(self, recording: Recording, asked: ScriptCommandOptions, fields: OutputFields) -> None:
         self._recording = recording
-        self._values = values
+        self._asked = asked
         self._fields = fields
 
     def show(self) -> int:
-        values, recording = self._values, self._recording
-        if values["header"] or values["header_only"]:
+        asked, recording = self._asked, self._recording
+        if asked.header or asked.header_only:
             from perfpy.cli.line.header import print_header
 
-            print_header(recording, full=values["show_info"])
-            if values["header_only"]:
+            print_header(recording, full=asked.show_info)
+            if asked.header_only:
                 return 0
-        elif values["show_info"] and recording.data.is_pipe:
+        elif asked.show_info and recording.data.is_pipe:
             from perfpy.cli.line.header import features_of_pipe, print_lines
 
             print_lines(features_of_pipe(recording))
+        self._show_samples()
+        return 0
+
+    def _show_samples(self) -> None:
         from perfpy.views.script.run import ScriptRun
 
-        run = ScriptRun(recording, self._options())
+        asked, run = self._asked, ScriptRun(self._recording, self._options())
         sys.stdout.flush()  # what was printed goes before what is written past the text layer
-        if values["dump_raw_trace"] or values["dump_unsorted_raw_trace"]:
-            from perfpy.views.dump.recording import write_dump
-
-            lines, round_text = run.dump_lines()
-            write_dump(self._recording, sys.stdout.buffer, lines=lines, round_text=round_text)
-        elif values["per_event_dump"]:
+        if asked.dump_raw_trace or asked.dump_unsorted_raw_trace:
+            self._dump(run)
+        elif asked.per_event_dump:
             self._write_each(run)
-        elif values["debug_mode"]:
+        elif asked.debug_mode:
             run.write(sys.stdout.buffer, samples=False)
             _count_misordered(run)
         else:
             run.write(sys.stdout.buffer)
-        return 0
+
+    def _dump(self, run: ScriptRun) -> None:
+        from perfpy.views.dump.recording import write_dump
+
+        lines, round_text = run.dump_lines()
+        write_dump(self._recording, sys.stdout.buffer, lines=lines, round_text=round_text)
 
     def _write_each(self, run: ScriptRun) -> None:
         import os
@@ -177,25 +227,25 @@ class _Run:
         from perfpy.cli.line.symbol_values import symbol_options_of
         from perfpy.views.script.run import ScriptOptions
 
-        values, config = self._values, load()
+        asked, config = self._asked, load()
         return ScriptOptions(
             fields=self._fields,
-            shown=frozenset(name for name in _SHOW if values[f"show_{name.replace('-', '_')}_events"]),
-            callchains=not values["hide_call_graph"],
-            max_stack=values["max_stack"],
+            shown=asked.shown_records,
+            callchains=not asked.hide_call_graph,
+            max_stack=asked.max_stack,
             callers_first="caller".startswith(config.get("call-graph.order", "callee")),
-            stop_at=_listed(values["stop_bt"]) or frozenset(),
-            kernel_path=values["show_kernel_path"],
-            ns=values["ns"],
-            latency=values["Latency"],
-            reltime=values["reltime"],
-            deltatime=values["deltatime"],
-            time=values["time"],
+            stop_at=_listed(asked.stop_bt) or frozenset(),
+            kernel_path=asked.show_kernel_path,
+            ns=asked.ns,
+            latency=asked.latency,
+            reltime=asked.reltime,
+            deltatime=asked.deltatime,
+            time=asked.time,
             keep=self._filter(),
-            switch_on=values["switch_on"],
-            switch_off=values["switch_off"],
-            show_switches=values["show_on_off_events"],
-            symbols=symbol_options_of(values, config, self._recording),
+            switch_on=asked.switch_on,
+            switch_off=asked.switch_off,
+            show_switches=asked.show_on_off_events,
+            symbols=symbol_options_of(asked, config, self._recording, force=asked.force),
         )
 
     def _filter(self) -> SampleFilter:
@@ -204,18 +254,18 @@ class _Run:
         from perfpy.analysis.filters.sample_filter import SampleFilter
         from perfpy.errors import PerfError
 
-        values, data = self._values, self._recording.data
+        asked, data = self._asked, self._recording.data
         # of a pipe it is not known before it is read; perf does not ask then
-        if values["cpu"] and not data.is_pipe and not all(event.attr.sample_type & SampleType.CPU for event in data.events):
+        if asked.cpu and not data.is_pipe and not all(event.attr.sample_type & SampleType.CPU for event in data.events):
             raise PerfError(f"{data.path}: its samples do not say on which CPU they were taken: leave -C out, or record with --sample-cpu")
         return SampleFilter(
-            cpus=_cpus(values["cpu"]),
-            comms=_listed(values["comms"]),
-            pids=_numbers("--pid", values["pid"]),
-            tids=_numbers("--tid", values["tid"]),
-            symbols=_listed(values["symbols"]),
-            dsos=_listed(values["dsos"]),
-            addresses=AddressRanges.of(values["symbols"].split(","), values["addr_range"]),
+            cpus=_cpus(asked.cpu),
+            comms=_listed(asked.comms),
+            pids=_numbers("--pid", asked.pid),
+            tids=_numbers("--tid", asked.tid),
+            symbols=_listed(asked.symbols),
+            dsos=_listed(asked.dsos),
+            addresses=AddressRanges.of(asked.symbols.split(","), asked.addr_range),
             unknown_cpu=True,  # as perf script; its report leaves them out
         )
 
@@ -252,3 +302,6 @@ def _cpus(text: str) -> frozenset[int] | None:
         return frozenset(parse_cpu_list(text)) if text else None
     except ValueError as error:
         fail(f"-C {text!r}: {error}")
+
+
+command = PerfCommand(ScriptCommandOptions, run)

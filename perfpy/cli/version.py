@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from perfpy.cli.line.options import option, perf_command
+from perfpy.cli.line.kinds import Counted, Flag
+from perfpy.cli.line.options import CommandOptions, PerfCommand, option
 
 
-@perf_command()
-@option("--build-options", is_flag=True, help="show which libraries are there, and what they are for")
-@option("-v", "--verbose", count=True, help="the same as --build-options")
-def command(build_options: bool, verbose: int) -> None:
+class VersionCommandOptions(CommandOptions):
+    """What the command takes."""
+
+    build_options: bool = option("--build-options", Flag(), "show which libraries are there, and what they are for")
+    verbose: int = option("-v,--verbose", Counted(), "the same as --build-options")
+
+
+def run(options: VersionCommandOptions) -> None:
     """Show the version of perfpy."""
     from perfpy.version import __version__
 
     print(f"perfpy version {__version__}")
-    if build_options or verbose:
+    if options.build_options or options.verbose:
         for line in _parts():
             print(line)
 
@@ -44,3 +49,6 @@ def _parts() -> list[str]:
                 state, found = "on ", "in the standard library"
         lines.append(f"{name:>22}: [ {state} ]  # {found}: {purpose}")
     return lines
+
+
+command = PerfCommand(VersionCommandOptions, run)

@@ -31,65 +31,50 @@ class Aggregation(Enum):
 
 
 class CountedEvent:
-    """An event as it is counted: what it is called, how its counts are shown, and whether it could be opened.
+    """What arithmetic and texts need to know of an event whose counts they see.
 
-    unit and scale: a count times `scale` is in `unit`; leader: the event that
-    leads its group (itself, when alone); cgroup: its path or None; cpus: the
-    CPUs that it is opened on, None when on any; bound: on those for a task,
-    too; requires_cpu: never for a task (uncore PMUs); tool: which of
-    perf's own clocks it is ("duration_time", ...) or "". why_not: the
-    refusal of an unsupported one.
+    unit and scale: a count times `scale` is in `unit`; pmu: the PMU's name in
+    sysfs or ""; tool: which of perf's own clocks it is ("duration_time", ...)
+    or ""; per_pkg: counted once a package; snapshot: the last reading counts,
+    not the difference; cpus: the CPUs that its PMU is to be counted on, None =
+    any; cgroup: its path or None; leader: the event that leads its group
+    (itself, when alone), group_size: the group's (see `count_members`). supported: it could be opened; failed: a read failed,
+    as of a pinned counter that lost the PMU; why_not: the reason of either.
     """
 
     __slots__ = (
-        "asked_precise", "attr", "bound", "cgroup", "cpus", "failed", "filter", "group_size", "keepalive", "leader", "name",
-        "per_pkg", "pmu", "precise_max", "requires_cpu", "scale", "snapshot", "supported", "tool", "unit", "weak", "why_not",
+        "attr", "cgroup", "cpus", "failed", "group_size", "leader", "name", "per_pkg", "pmu", "scale", "snapshot", "supported",
+        "tool", "unit", "why_not",
     )  # fmt: skip
 
-    def __init__(
-        self,
-        name: str,
-        attr: EventAttr,
-        *,
-        unit: str = "",
-        scale: float = 1.0,
-        pmu: str = "",
-        tool: str = "",
-        cpus: tuple[int, ...] | None = None,
-    ) -> None:
+    def __init__(self, name: str, attr: EventAttr, *, unit: str = "", scale: float = 1.0, pmu: str = "", tool: str = "") -> None:
         self.name = name
         self.attr = attr
         self.unit = unit
         self.scale = scale
         self.pmu = pmu
         self.tool = tool
-        self.cpus = cpus
-        self.bound = False
-        self.requires_cpu = False
+        self.per_pkg = False
+        self.snapshot = False
+        self.cpus: tuple[int, ...] | None = None
         self.cgroup: str | None = None
         self.leader: CountedEvent = self
         self.group_size = 1
-        self.per_pkg = False
-        self.snapshot = False
-        self.weak = False
-        self.precise_max = False
-        self.asked_precise = 0
-        self.filter = ""
-        self.keepalive: object = None
         self.supported = True
-        self.failed = False  # a read failed: a pinned counter that lost its aggregate id
+        self.failed = False
         self.why_not: Exception | None = None
-
-    def copy(self) -> CountedEvent:
-        """One more of the same, with an attr of its own and the same leader."""
-        other = CountedEvent(self.name, self.attr.copy())
-        for field in self.__slots__:
-            if field != "attr":
-                setattr(other, field, getattr(self, field))
-        return other
 
     def __repr__(self) -> str:
         return f"<CountedEvent {self.name}>"
+
+
+def count_members(events: Sequence[CountedEvent]) -> None:
+    """Tell the leaders the sizes of their groups."""
+    for event in events:
+        event.group_size = 1
+    for event in events:
+        if event.leader is not event:
+            event.leader.group_size += 1
 
 
 class CounterCell:

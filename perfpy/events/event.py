@@ -1,16 +1,24 @@
 """Event: one counter to open, as the event text asked for it; EventTerms: what its terms say about sampling.
 
-What enters: resolve.py fills them. What leaves: the capture half reads them,
-sets sample_type, read_format and period in `Event.attr`, and opens it. Names
-of the terms: perf-record(1), "event attributes".
+What enters: resolve.py fills them. What leaves: the capture half makes of
+`Event.attr` the attr to count or to sample with, and opens it; what is counted
+goes on as the CountedEvent that every Event is. Names of the terms:
+perf-record(1), "event attributes".
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from perfpy.abi.flags import PerfType, SoftwareId
+from perfpy.counts.aggregation import CountedEvent
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
+    from typing import Any, Final
+
     from perfpy.abi.attr import EventAttr
+
+
+_CLOCKS: Final = (SoftwareId.CPU_CLOCK, SoftwareId.TASK_CLOCK)
 
 
 class EventTerms:
@@ -26,48 +34,27 @@ class EventTerms:
     "resume", "start-paused"; driver: `@name=value` settings for a hardware tracer.
     """
 
-    NAMES: Final = (
-        "period",
-        "freq",
-        "time",
-        "call_graph",
-        "stack_size",
-        "max_stack",
-        "inherit",
-        "overwrite",
-        "max_events",
-        "percore",
-        "branch_type",
-        "aux_output",
-        "aux_sample_size",
-        "aux_action",
-        "metric_id",
-        "cpu",
-        "driver",
-    )
-    __slots__ = NAMES
+    period: int | None = None
+    freq: int | None = None
+    time: bool | None = None
+    call_graph: str | None = None
+    stack_size: int | None = None
+    max_stack: int | None = None
+    inherit: bool | None = None
+    overwrite: bool | None = None
+    max_events: int | None = None
+    percore: bool | None = None
+    branch_type: tuple[str, ...] | None = None
+    aux_output: bool | None = None
+    aux_sample_size: int | None = None
+    aux_action: tuple[str, ...] | None = None
+    metric_id: str | None = None
+    cpu: tuple[int, ...] | None = None
+    driver: tuple[str, ...] | None = None
 
-    period: int | None
-    freq: int | None
-    time: bool | None
-    call_graph: str | None
-    stack_size: int | None
-    max_stack: int | None
-    inherit: bool | None
-    overwrite: bool | None
-    max_events: int | None
-    percore: bool | None
-    branch_type: tuple[str, ...] | None
-    aux_output: bool | None
-    aux_sample_size: int | None
-    aux_action: tuple[str, ...] | None
-    metric_id: str | None
-    cpu: tuple[int, ...] | None
-    driver: tuple[str, ...] | None
+    NAMES = tuple(__annotations__)
 
     def __init__(self, **values: Any) -> None:
-        for name in self.NAMES:
-            setattr(self, name, None)
         for name, value in values.items():
             setattr(self, name, value)
 
@@ -88,7 +75,7 @@ class EventTerms:
         return "EventTerms(" + ", ".join(f"{k}={v!r}" for k, v in self.given().items()) + ")"
 
 
-class Event:
+class Event(CountedEvent):
     """One event, resolved for a machine.
 
     name: as perf prints it; attr: type, config*, exclude_*, precise_ip,
@@ -108,46 +95,20 @@ class Event:
     """
 
     __slots__ = (
-        "attr",
-        "cpus",
-        "filter",
-        "group_name",
-        "host_or_guest",
-        "keepalive",
-        "leader",
-        "name",
-        "option",
-        "per_pkg",
-        "pmu",
-        "precise_max",
-        "requires_cpu",
-        "sample_read",
-        "scale",
-        "snapshot",
-        "terms",
-        "tool",
-        "tracepoint",
-        "unit",
-        "weak",
-    )
+        "filter", "group_name", "host_or_guest", "keepalive", "option", "precise_max", "requires_cpu", "sample_read", "terms",
+        "tracepoint", "weak",
+    )  # fmt: skip
+
+    leader: Event
 
     def __init__(self, name: str, attr: EventAttr, *, pmu: str = "", terms: EventTerms | None = None) -> None:
-        self.name = name
-        self.attr = attr
-        self.pmu = pmu
+        super().__init__(name, attr, pmu=pmu)
         self.terms = terms or EventTerms()
-        self.unit = ""
-        self.scale = 1.0
-        self.per_pkg = False
-        self.snapshot = False
-        self.cpus: tuple[int, ...] | None = None
         self.requires_cpu = False
-        self.leader: Event = self
         self.group_name = ""
         self.weak = False
         self.sample_read = False
         self.precise_max = False
-        self.tool = ""
         self.filter = ""
         self.tracepoint: tuple[str, str] | None = None
         self.option = 0
@@ -158,6 +119,20 @@ class Event:
     def is_leader(self) -> bool:
         """True for the first event of a group, and for one that is in none."""
         return self.leader is self
+
+    @property
+    def bound(self) -> bool:
+        """Whether its CPUs hold for a task, too."""
+        return self.requires_cpu or self.terms.cpu is not None
+
+    def settle_unit(self) -> None:
+        """Give the count the unit that it has by nature, unless the PMU says another: ms for clocks, ns for perf's own."""
+        if self.unit or self.scale != 1.0:
+            return
+        if self.tool:
+            self.unit = "ns"
+        elif self.attr.type == PerfType.SOFTWARE and self.attr.config in _CLOCKS:
+            self.unit, self.scale = "msec", 1e-6
 
     def append_filter(self, expression: str) -> None:
         """Narrow a tracepoint's filter: both the old expression and this one must hold."""

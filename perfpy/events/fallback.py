@@ -100,11 +100,11 @@ def replacement(name: str, attr: EventAttr, errno: int, *, on_cpus: bool, parano
         clock = SoftwareId.CPU_CLOCK if on_cpus else SoftwareId.TASK_CLOCK
         other = attr.copy(type=PerfType.SOFTWARE, config=clock)
         words = "cpu-clock" if on_cpus else "task-clock"
-        return Replacement(other, attr_name(other), f"The cycles event is not supported, trying to fall back to {words}")
+        return Replacement(other, attr_name(other), f"no hardware counts cycles here: {words} takes its place")
     if errno == EACCES and not attr.exclude_kernel and not attr.exclude_user and (paranoid or 0) > 1:
         other = attr.copy(exclude_kernel=1, exclude_hv=1)
         separator = "" if "/" in name or ":" in name else ":"
-        message = f"kernel.perf_event_paranoid={paranoid}, trying to fall back to excluding kernel and hypervisor  samples"
+        message = f"sysctl kernel.perf_event_paranoid={paranoid} hides the kernel: user space alone is measured"
         return Replacement(other, f"{name}{separator}u", message)
     return None
 

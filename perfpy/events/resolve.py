@@ -64,6 +64,10 @@ def parse_events(
             event.option = number
         result.extend(events)
         result.warnings += warnings
+    for event in result:
+        event.settle_unit()
+        if counting and event.terms.percore:
+            raise UsageError(f"{event.name}: the term percore is perf's, but not perfpy's; --per-core sums all events by core")
     for count, expression in filters:
         _apply_filter([event for event in result if event.option == count - 1], expression, machine)
     if machine.is_hybrid:
@@ -105,7 +109,9 @@ class _Resolver:
         for entry in parse(self.text).entries:
             events += self.group(entry) if isinstance(entry, GroupSpec) else self.event(entry)
         events, changed = regroup_by_pmu(events, self.machine)
-        warnings = ["events were regrouped to match PMUs"] if changed and not self.several_pmus else []
+        warnings = (
+            ["a group holds events of one PMU: others were moved to groups of their own"] if changed and not self.several_pmus else []
+        )
         return events, warnings
 
     def group(self, group: GroupSpec) -> list[Event]:

@@ -10,8 +10,8 @@ Formats: RFC 1950, 1952 and 8878, and the .xz file format 1.1.
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
-TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any, Final, Protocol

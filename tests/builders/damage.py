@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from perfpy.abi import records, user_records
+from perfpy.abi import auxtrace_records, records
 from perfpy.abi.flags import BranchSample, ReadFormat, SampleType
 from perfpy.abi.sample_id import SampleId
 from perfpy.perfdata.container.feature_values import EventDesc
@@ -40,7 +40,7 @@ def everything(endian: str) -> PerfDataBuilder:
         if number % 4 == 3:
             built.round()
     built.record(records.Fork(0, 8, 7, 8, 7, 105, SampleId(time=105, identifier=1)))
-    built.record(user_records.Auxtrace(0, 24, 0, 0, 0, 7, 1)).raw(bytes(24))
+    built.record(auxtrace_records.Auxtrace(0, 24, 0, 0, 0, 7, 1)).raw(bytes(24))
     built.feature(Feature.HOSTNAME, "vm").feature(Feature.CMDLINE, ("perf", "record"))
     return built.feature(Feature.EVENT_DESC, (EventDesc(attr, "cycles", (1, 2)), EventDesc(built.attrs[1], "dummy", (3,))))
 

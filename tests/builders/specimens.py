@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from perfpy.abi import auxtrace_records
 from perfpy.abi import records as r
 from perfpy.abi import user_records as u
 from perfpy.abi.attr import EventAttr
@@ -76,9 +77,9 @@ USER = [
     u.FinishedInit(0),
     u.IdIndex(0, (u.IdIndexEntry(1, 2, 3, 4), u.IdIndexEntry(5, 6, 7, 8))),
     u.IdIndex(0, (u.IdIndexEntry(1, 2, 3, 4, 0, 0), u.IdIndexEntry(5, 6, 7, 8, 9, 10))),
-    u.AuxtraceInfo(0, 1, (1, 2, 3)),
-    u.Auxtrace(0, 4096, 1, 2, 3, 4, 5),
-    u.AuxtraceError(0, 1, 2, 3, 4, 5, 1, 6, 7, "overflow", 8, 9),
+    auxtrace_records.AuxtraceInfo(0, 1, (1, 2, 3)),
+    auxtrace_records.Auxtrace(0, 4096, 1, 2, 3, 4, 5),
+    auxtrace_records.AuxtraceError(0, 1, 2, 3, 4, 5, 1, 6, 7, "overflow", 8, 9),
     u.ThreadMap(0, ((1, "init"), (2, "kthreadd"))),
     u.CpuMap(0, (0, 1, 2, 3)),
     u.CpuMap(0, (0, 2, 5)),
@@ -135,7 +136,7 @@ FEATURES: dict[int, Any] = {
     Feature.PMU_CAPS: (PmuCaps("cpu_core", (("branches", "32"), ("max_precise", "3"))), PmuCaps("cpu_atom", ())),
 }
 #: what does not stand by itself: events and features have their own places in a file, the others say that data follows
-_ELSEWHERE = (u.HeaderAttr, u.HeaderFeature, u.HeaderTracingData, u.Auxtrace, u.Compressed, u.Compressed2)
+_ELSEWHERE = (u.HeaderAttr, u.HeaderFeature, u.HeaderTracingData, auxtrace_records.Auxtrace, u.Compressed, u.Compressed2)
 
 
 def every_kind(endian: str = "<") -> PerfDataBuilder:
@@ -148,7 +149,7 @@ def every_kind(endian: str = "<") -> PerfDataBuilder:
             built.record(own)
     for number in range(12):
         built.sample(ip=0x400000 + number, pid=1, tid=2, cpu=1, time=(3 << 40) + number, period=1, misc=2)
-    built.record(u.Auxtrace(0, 24, 0, 0, 0, 7, 1)).raw(bytes(24))
+    built.record(auxtrace_records.Auxtrace(0, 24, 0, 0, 0, 7, 1)).raw(bytes(24))
     for feature, value in FEATURES.items():
         if feature not in (Feature.TRACING_DATA, Feature.COMPRESSED, Feature.DIR_FORMAT):
             built.feature(feature, value)

@@ -58,7 +58,7 @@ def test_an_event_that_was_never_sampled_has_empty_columns(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("sampled", [0, 1])
 def test_a_tracepoint_without_raw_data_says_so(tmp_path: Path, sampled: int) -> None:
-    text = b"name: switch\nID: 314\nformat:\n\tfield:int x;\toffset:8;\tsize:4;\tsigned:1;\n\nprint fmt: \"%d\", REC->x\n"
+    text = b'name: switch\nID: 314\nformat:\n\tfield:int x;\toffset:8;\tsize:4;\tsigned:1;\n\nprint fmt: "%d", REC->x\n'
     page = b"\tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n"
     tracing = TracingData("0.6", "<", 8, 4096, page, b"", (), (("sched", (text,)),), b"", b"", b"")
     attr = usual_attr(USUAL | SampleType.IDENTIFIER, type=2, config=314)

@@ -17,10 +17,11 @@ import numpy as np
 from perfpy.abi.flags import MISC_GUEST_KERNEL, MISC_GUEST_USER, MISC_KERNEL, MISC_USER
 from perfpy.analysis.aggregate.exact_sums import GroupSums, sum_by
 from perfpy.analysis.aggregate.first_delivery import FirstDelivery
+from perfpy.analysis.aggregate.tuple_table import TupleTable
 from perfpy.analysis.samples.callchains import ChainTable, frames_of
+from perfpy.analysis.samples.dimensions import DIMENSIONS, PayloadTable
 from perfpy.analysis.samples.fingerprints import combined, fingerprint
 from perfpy.analysis.samples.functions import Functions
-from perfpy.analysis.samples.sample_view import DIMENSIONS, PayloadTable, TupleTable
 from perfpy.symbols.interning import IdTable
 
 if TYPE_CHECKING:

@@ -10,6 +10,8 @@ about the next (counter readings, switches of events).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
@@ -24,9 +26,7 @@ from perfpy.perfdata.records.group_reads import carries_readings, delivered
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
-    from numpy.typing import NDArray
-
-    from perfpy.abi.columns import Columns
+    from perfpy.abi.attr import EventAttr
     from perfpy.analysis.aggregate.profile import Recipe
     from perfpy.perfdata.reader import PerfData
     from perfpy.symbols.symbolizer import Symbolizer
@@ -45,88 +45,91 @@ class MoreColumns(Protocol):
         """The samples with them."""
 
 
-class Folding:
-    """How a recording is folded.
+@dataclass(frozen=True, eq=False)
+class SampleScan:
+    """How the samples of a recording are read and folded.
 
     mode: what a row stands for; more: what adds columns to the samples first; grain: of times, if rows are made by them, in ns.
     """
 
-    def __init__(
-        self,
-        data: PerfData,
-        timeline: TaskTimeline,
-        symbolizer: Symbolizer,
-        recipe: Recipe,
-        *,
-        mode: Mode = Mode.NORMAL,
-        more: Sequence[MoreColumns] = (),
-        grain: int = 1,
-        progress: Progress | None = None,
-    ) -> None:
-        self._data = data
-        self._timeline = timeline
-        self._symbolizer = symbolizer
-        self._recipe = recipe
-        self._mode = mode
-        self._more = more
-        self._grain = grain
-        self._progress = progress
-        self._attrs = [event.attr for event in data.events]
-        self._has_readings = any(carries_readings(event) for event in data.events)
-        fields = recipe.fields | _MODE_FIELDS.get(mode, set()) | ({"read"} if self._has_readings else set())
-        callstacks = CallStacks(self._attrs)
-        if recipe.chains and callstacks:
-            self._more = [callstacks, *more]
-            fields.add(callstacks.field)
-        self._fields = sorted(fields)
+    data: PerfData
+    timeline: TaskTimeline
+    symbolizer: Symbolizer
+    recipe: Recipe
+    mode: Mode = Mode.NORMAL
+    more: Sequence[MoreColumns] = ()
+    grain: int = 1
+    progress: Progress | None = None
 
     def profile(self) -> Profile:
         """Fold everything."""
-        profile = Profile(self._recipe)
-        needs_order = self._has_readings or self._recipe.selection.switch is not None
+        profile = Profile(self.recipe)
+        needs_order = self._has_readings or self.recipe.selection.switch is not None
         for samples in self.delivered() if needs_order else self._stored():
             profile.add(samples)
         return profile
 
-    def _view(self, columns: Columns, event: NDArray[np.int32], moments: DeliveryOrder) -> SampleView:
-        return SampleView(columns, event, moments, self._attrs, self._timeline, self._symbolizer)
+    @cached_property
+    def _attrs(self) -> list[EventAttr]:
+        return [event.attr for event in self.data.events]
+
+    @cached_property
+    def _has_readings(self) -> bool:
+        return any(carries_readings(event) for event in self.data.events)
+
+    @cached_property
+    def _callstacks(self) -> CallStacks | None:
+        """What makes chains of branch stacks; None where none are wanted, or there are none."""
+        callstacks = CallStacks(self._attrs)
+        return callstacks if self.recipe.chains and callstacks else None
+
+    def _fields(self) -> list[str]:
+        """The sample columns that are needed."""
+        fields = self.recipe.fields | _MODE_FIELDS.get(self.mode, set()) | ({"read"} if self._has_readings else set())
+        return sorted(fields if self._callstacks is None else fields | {self._callstacks.field})
 
     def _stored(self) -> Iterator[SampleView]:
         """The samples wanted, in the order of the file."""
-        ordinal, turns = 0, len(self._data.survey.turns)
-        for number, batch in enumerate(self._data.stored(self._fields)):
+        ordinal, turns = 0, len(self.data.survey.turns)
+        for number, batch in enumerate(self.data.stored(self._fields())):
             ordinals = np.arange(ordinal, ordinal + len(batch.event))
             ordinal += len(ordinals)
             if len(ordinals):
-                key = self._data.equal_times.settled(batch.key, batch.offset)
-                yield from self._selected(self._view(batch.columns, batch.event, DeliveryOrder(key, batch.time, ordinals)))
+                key = self.data.equal_times.settled(batch.key, batch.offset)
+                order = DeliveryOrder(key, batch.time, ordinals)
+                samples = SampleView(batch.columns, batch.event, order, self._attrs, self.timeline, self.symbolizer)
+                yield from self._selected(samples)
             self._tell(number / turns)
 
     def delivered(self, fields: Collection[str] = ()) -> Iterator[SampleView]:
         """The samples wanted, in order of delivery. fields: further columns."""
-        self._recipe.selection.begin()
+        self.recipe.selection.begin()
         ordinal = 0
-        for batch in delivered(self._data.batches([*self._fields, *fields]), self._data.events):
+        for batch in delivered(self.data.batches([*self._fields(), *fields]), self.data.events):
             ordinals = np.arange(ordinal, ordinal + len(batch))
             ordinal += len(batch)
             if len(batch):
-                self._tell(int(batch.offset[-1]) / max(self._data.size, 1))
-                key = self._data.equal_times.settled(batch.key, batch.offset)
-                yield from self._selected(self._view(batch.columns, batch.event, DeliveryOrder(key, key, ordinals)))
+                self._tell(int(batch.offset[-1]) / max(self.data.size, 1))
+                key = self.data.equal_times.settled(batch.key, batch.offset)
+                order = DeliveryOrder(key, key, ordinals)
+                samples = SampleView(batch.columns, batch.event, order, self._attrs, self.timeline, self.symbolizer)
+                yield from self._selected(samples)
 
     def _selected(self, samples: SampleView) -> Iterator[SampleView]:
-        for columns in self._more:
+        if self._callstacks is not None:
+            samples = self._callstacks.add_to(samples)
+        for columns in self.more:
             samples = columns.add_to(samples)
-        samples = samples.take(self._recipe.selection.kept_rows(samples))
-        if "time" in self._recipe.dimensions:
-            samples = samples.in_grains(self._grain)
-        if self._mode is Mode.BRANCH:
+        samples = samples.take(self.recipe.selection.kept_rows(samples))
+        if "time" in self.recipe.dimensions:
+            samples = samples.in_grains(self.grain)
+        if self.mode is Mode.BRANCH:
             samples = branch_samples(samples)
-        elif self._mode is Mode.MEMORY:
+        elif self.mode is Mode.MEMORY:
             samples = samples.weighted()
         if len(samples):
             yield samples
 
     def _tell(self, share: float) -> None:
-        if self._progress is not None:
-            self._progress(min(share, 1.0))
+        if self.progress is not None:
+            self.progress(min(share, 1.0))

@@ -182,9 +182,9 @@ class SampleFilter(NamedTuple):
         numbers = samples.frames_at("ip")
         symbolizer = samples.symbolizer
         table = symbolizer.resolve()
-        frames = _Frames(table.address, table.dso, table.symbol, symbolizer.dsos, symbolizer.symbols)
-        passing: NDArray[np.bool_] = ~self.mark_frames(frames)[numbers]
-        return passing
+        # of the frames of these samples only: a recording has many more
+        columns = (table.address[numbers], table.dso[numbers], table.symbol[numbers])
+        return ~self.mark_frames(_Frames(*columns, symbolizer.dsos, symbolizer.symbols))
 
     def mark_frames(self, frames: Frames) -> NDArray[np.bool_]:
         """Which frames their DSO, symbol or address excludes."""
@@ -202,7 +202,7 @@ class SampleFilter(NamedTuple):
 
 
 class _Frames(NamedTuple):
-    """The frames of a symbolizer."""
+    """The frame of each of some samples."""
 
     address: NDArray[np.uint64]
     dso: NDArray[np.int32]

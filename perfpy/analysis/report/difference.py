@@ -243,7 +243,7 @@ def _total(histogram: Histogram) -> int:
 def _parts(histogram: Histogram) -> dict[tuple[str | None, ...], Part]:
     """The rows of a histogram by their names, those of equal names joined."""
     keys = [key.name for key in histogram.layout.keys]
-    locations = histogram.context.locations
+    locations = histogram.locations
     chosen = histogram.order
     parts: dict[tuple[str | None, ...], Part] = {}
     for entry in chosen[insertion_order(chosen, histogram.layout, histogram.keys)].tolist():

@@ -20,9 +20,9 @@ import numpy as np
 from perfpy.abi.columns import slices_index
 from perfpy.analysis.aggregate.exact_sums import GroupSums, sum_by
 from perfpy.analysis.aggregate.profile import LATENCY
+from perfpy.analysis.aggregate.tuple_table import TupleTable
 from perfpy.analysis.report.call_tree import Int64, Walkers
 from perfpy.analysis.samples.locations import OF_SAMPLE, chain_locations
-from perfpy.analysis.samples.sample_view import TupleTable
 from perfpy.symbols.interning import IdTable, first_occurrences
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfpy.analysis.aggregate.exact_sums import sum_by
+from perfpy.analysis.aggregate.tuple_table import TupleTable
 from perfpy.analysis.report.entries import Entries
 from perfpy.analysis.report.histogram import Histogram, KeyValues, sort_entries
-from perfpy.analysis.samples.sample_view import TupleTable
 
 if TYPE_CHECKING:
     from perfpy.analysis.samples.locations import Int64

@@ -22,7 +22,7 @@ from perfpy.analysis.samples.locations import ranks
 from perfpy.analysis.sortkeys.names import SortKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.layout import Layout
     from perfpy.analysis.report.options import CallGraph, ReportOptions
     from perfpy.analysis.samples.locations import Locations
-    from perfpy.analysis.sortkeys.key_columns import KeyColumn, KeyContext
+    from perfpy.analysis.sortkeys.key_columns import KeyColumn
     from perfpy.perfdata.container.events import FileEvent
 
 
@@ -91,6 +91,7 @@ class Histogram:
 
     events: totals of the event, or of each member of the group; order: entry
     numbers in the order of rows; filtered: entries that are not shown;
+    locations, last_comm: what its entries' locations and threads are called;
     group_title: of an event group; plural: whether it was recorded as one.
     """
 
@@ -103,7 +104,8 @@ class Histogram:
     tids: Int64
     options: ReportOptions
     trees: Trees | None
-    context: KeyContext = field(repr=False)
+    locations: Locations = field(repr=False)
+    last_comm: Callable[[int], str] = field(repr=False)
     group_title: str = ""
     plural: bool = False
 
@@ -176,7 +178,7 @@ class Histogram:
 
     def last_comms(self) -> set[str]:
         """The final comms of the threads that made the rows shown."""
-        return {self.context.last_comm(tid) for tid in distinct(self.tids[self.shown()]).tolist()}
+        return {self.last_comm(tid) for tid in distinct(self.tids[self.shown()]).tolist()}
 
     def rows(self) -> Iterator[ReportRow]:
         """All rows that are shown."""

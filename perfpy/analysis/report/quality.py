@@ -59,5 +59,5 @@ def _unnamed_percent(histogram: Histogram) -> float:
     if not any(key.of_location for key in histogram.layout.keys):
         return 0.0
     frames = histogram.entries.location[histogram.order] >> ROLE_BITS
-    unnamed = histogram.order[histogram.context.locations.symbol[frames] < 0]
+    unnamed = histogram.order[histogram.locations.symbol[frames] < 0]
     return histogram.share(int(histogram.entries.measures["period"][unnamed, 0].sum()))

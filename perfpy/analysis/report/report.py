@@ -2,7 +2,7 @@
 
 What enters: a recording, its tasks and symbolizer, and ReportOptions.
 What leaves: `Report`. This is the one place that knows the order of the steps:
-fold the samples, name the places, make the tables.
+plan, fold the samples, name the locations, make the tables.
 """
 
 from __future__ import annotations
@@ -10,31 +10,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from perfpy.abi.flags import PerfType, RecordType, SampleType
+from perfpy.abi.flags import RecordType
 from perfpy.abi.records import Cgroup, Lost, LostSamples
-from perfpy.analysis.aggregate.profile import LATENCY, Recipe
-from perfpy.analysis.aggregate.scan import Folding
-from perfpy.analysis.report.groups import EventGroups
-from perfpy.analysis.report.layout import make_layout
-from perfpy.analysis.report.tables import TableMaker
+from perfpy.analysis.aggregate.scan import SampleScan
+from perfpy.analysis.report.plan import plan_report
+from perfpy.analysis.report.tables import make_tables
 from perfpy.analysis.report.values import histogram_values
 from perfpy.analysis.samples.cgroup_namespaces import CgroupNamespaces
 from perfpy.analysis.samples.locations import Locations
 from perfpy.analysis.samples.parallelism import Parallelism
-from perfpy.analysis.sortkeys.key_columns import KeyContext
-from perfpy.analysis.sortkeys.names import Mode, OutputField
-from perfpy.analysis.sortkeys.trace_fields import field_keys
+from perfpy.analysis.sortkeys.key_texts import KeyStyle, KeyTexts, MachineNames, TaskNames, TraceData
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from perfpy.analysis.aggregate.scan import MoreColumns, Progress
     from perfpy.analysis.report.histogram import Histogram, ReportRow
     from perfpy.analysis.report.layout import Layout
     from perfpy.analysis.report.options import ReportOptions
-    from perfpy.analysis.sortkeys.key_columns import MemoryWords, Payloads
-    from perfpy.analysis.sortkeys.names import SortKey
-    from perfpy.perfdata.container.events import FileEvent
+    from perfpy.analysis.sortkeys.key_texts import MemoryWords, Payloads
     from perfpy.perfdata.reader import PerfData
     from perfpy.symbols.providers.missing import MissingSymbols
     from perfpy.symbols.symbolizer import Symbolizer
@@ -87,75 +81,35 @@ def make_report(
     callers, a recording without callchains gives a report without them.
     Raises UsageError for keys that nobody knows.
     """
-    events = data.events
-    options = _as_recorded(options, events, is_pipe=data.is_pipe)
-    tracing = data.tracing
-
-    def traced(token: str) -> list[SortKey]:
-        return [] if tracing is None else field_keys(token, events, tracing.formats, raw=options.wanted.raw_trace, endian=data.endian)
-
-    layout = make_layout(options.wanted, traced)
-    groups = EventGroups.of(len(events), data.features.get("group_desc", ()), options.group)
-    recipe = _recipe(options, layout)
-    namespaces = CgroupNamespaces(data.side_band([RecordType.NAMESPACES])) if layout.has("cgroup_id") else None
-    more: list[MoreColumns] = [Parallelism.of(data)] if _follows_switches(recipe) else []
+    plan = plan_report(data, options)
+    namespaces = CgroupNamespaces(data.side_band([RecordType.NAMESPACES])) if plan.layout.has("cgroup_id") else None
+    more: list[MoreColumns] = [Parallelism.of(data)] if plan.follows_switches else []
     more += [namespaces] if namespaces is not None else []
-    mode, grain = options.wanted.mode, options.time_quantum
-    folding = Folding(data, timeline, symbolizer, recipe, mode=mode, more=more, grain=grain, progress=progress)
-    profile = folding.profile()
-    losses = [side.record for side in data.side_band([RecordType.LOST, RecordType.LOST_SAMPLES])]
-    lost = sum(record.lost for record in losses if isinstance(record, LostSamples))
-    dropped = sum(record.lost for record in losses if isinstance(record, Lost))
+    profile = SampleScan(data, timeline, symbolizer, plan.recipe, options.wanted.mode, more, options.time_quantum, progress).profile()
     listed = [entry.filename for entry in data.features.get("build_id", ())]
     locations = Locations(symbolizer, long_names=options.verbose, listed=listed)
-    context = KeyContext(
-        locations,
-        timeline.comms,
-        timeline.last_comm,
-        verbose=options.verbose,
-        nanoseconds=options.nanoseconds,
-        quantum=options.time_quantum,
-        unnamed_dso_width=options.unnamed_dso_width,
-        memory=memory,
-        payloads=payloads,
-        raw=profile.raw.payloads,
-        raw_trace=options.wanted.raw_trace,
-        socket_of=_socket_finder(data),
-        cgroup_name=_cgroup_names(data).get if layout.has("cgroup") else lambda _number: None,
-        cgroup_namespaces=namespaces.namespaces if namespaces is not None else (),
-    )
-    histograms = TableMaker(events, options, layout, groups, profile, context).histograms()
-    return Report(histograms, options, layout, lost, dropped, symbolizer.missing(profile.samples_of_frames()))
+    tasks, trace = TaskNames(timeline.comms, timeline.last_comm), TraceData(profile.raw.payloads, payloads)
+    texts = KeyTexts(locations, tasks, trace, memory, _machine_names(data, plan.layout, namespaces), _key_style(options))
+    histograms = make_tables(plan, profile, texts)
+    lost, dropped = _losses(data)
+    return Report(histograms, plan.options, plan.layout, lost, dropped, symbolizer.missing(profile.samples_of_frames()))
 
 
-#: what is the same everywhere in a function
-_OF_FUNCTION = ("dso", "symbol", "symbol_size", "dso_size")
+def _losses(data: PerfData) -> tuple[int, int]:
+    """How many samples the kernel says it dropped, and how many records of any kind."""
+    losses = [side.record for side in data.side_band([RecordType.LOST, RecordType.LOST_SAMPLES])]
+    lost = sum(record.lost for record in losses if isinstance(record, LostSamples))
+    return lost, sum(record.lost for record in losses if isinstance(record, Lost))
 
 
-def _recipe(options: ReportOptions, layout: Layout) -> Recipe:
-    """What samples are folded by to answer the options."""
-    drawn = options.call_graph is not None and options.call_graph.style != "none"
-    parents = options.exclude_other or layout.has("parent")
-    chains = drawn or options.children or parents or bool(options.ignore_callees)
-    sources = [key.dimension for key in layout.keys if key.dimension not in ("location", "parent")]
-    if chains or _looks_at_locations(options) or any(key.of_location for key in layout.keys):
-        sources.append("frame")
-    known = {"period", "samples", "children"}
-    asked = [entry.value.removesuffix("_children") for entry in layout.fields if isinstance(entry, OutputField)]
-    measures = [name for name in asked if name not in known]
-    # -v shows the address of a row's first sample
-    by_address = options.verbose or (options.call_graph is not None and options.call_graph.key == "address")
-    by_function = not by_address and all(key.name in _OF_FUNCTION for key in layout.keys if key.of_location)
-    return Recipe(tuple(dict.fromkeys(sources)), options.selection, tuple(dict.fromkeys(measures)), chains, by_function)
+def _machine_names(data: PerfData, layout: Layout, namespaces: CgroupNamespaces | None) -> MachineNames:
+    """What CPUs and cgroups are called, as far as the columns need it."""
+    cgroup_name = _cgroup_names(data).get if layout.has("cgroup") else lambda _number: None
+    return MachineNames(_socket_finder(data), cgroup_name, namespaces.namespaces if namespaces is not None else ())
 
 
-def _looks_at_locations(options: ReportOptions) -> bool:
-    return options.selection.by_location or options.selection.symbol_part is not None or options.hide_unresolved
-
-
-def _follows_switches(recipe: Recipe) -> bool:
-    """Whether it matters how many threads ran."""
-    return "parallelism" in recipe.dimensions or LATENCY in recipe.measures or recipe.selection.parallelism is not None
+def _key_style(options: ReportOptions) -> KeyStyle:
+    return KeyStyle(options.verbose, options.nanoseconds, options.time_quantum, options.unnamed_dso_width, options.wanted.raw_trace)
 
 
 def _socket_finder(data: PerfData) -> Callable[[int], int]:
@@ -167,20 +121,3 @@ def _socket_finder(data: PerfData) -> Callable[[int], int]:
 
 def _cgroup_names(data: PerfData) -> dict[int, str]:
     return {side.record.id: side.record.path for side in data.side_band([RecordType.CGROUP]) if isinstance(side.record, Cgroup)}
-
-
-def _as_recorded(options: ReportOptions, events: Sequence[FileEvent], *, is_pipe: bool) -> ReportOptions:
-    """The options as far as the recording can meet them.
-
-    perf decides on columns before it has read a record, and a pipe's events
-    are records: reports of pipes have no callers and no trace column by default.
-    """
-    tracepoints = not is_pipe and all(event.attr.type == PerfType.TRACEPOINT for event in events)
-    chains = any(event.attr.sample_type & SampleType.CALLCHAIN for event in events)
-    graph = options.call_graph if chains else None
-    ordinary = options.wanted.mode is Mode.NORMAL
-    children = options.children and chains and not is_pipe and ordinary
-    if options.wanted.mode is Mode.BRANCH:
-        graph = None  # perf gives branches no callchains
-    wanted = options.wanted._replace(tracepoints=tracepoints, children=children)
-    return options._replace(call_graph=graph, children=children, wanted=wanted)

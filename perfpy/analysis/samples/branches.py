@@ -26,9 +26,8 @@ def branch_samples(samples: SampleView) -> SampleView:
     sample_of = np.repeat(np.arange(len(samples)), stacks.lengths)
     narrow = {name: column for name, column in samples.columns.items() if name not in ("branch_stack", "callchain")}
     expanded = samples.with_columns(narrow).take(sample_of)
-    for name, field in (("branch_from", "from"), ("branch_to", "to"), ("branch_flags", "flags")):
-        expanded.columns[name] = np.ascontiguousarray(stacks.values[field])
-    return expanded.counted_once()
+    ends = {f"branch_{field}": np.ascontiguousarray(stacks.values[field]) for field in ("from", "to", "flags")}
+    return expanded.with_columns({**expanded.columns, **ends}).counted_once()
 
 
 def branch_frames(samples: SampleView, name: str) -> NDArray[np.int32]:

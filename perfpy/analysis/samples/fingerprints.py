@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfpy.abi.columns import Ragged, Slices
-from perfpy.abi.flags import MISC_KERNEL
-from perfpy.symbols.interning import IdTable
+from perfpy.analysis.samples.task_states import MIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.samples.sample_view import SampleView
 
-# odd and without a pattern, so that sums of products with them are alike by accident once in 2^60 pairs
-_MIX: Final = np.uint64(0x9E3779B97F4A7C15)
 _BASE: Final = 0xD1342543DE82EF95
 _HALF: Final = np.uint64(32)
 _FIRST_POWERS: Final = 1 << 10
@@ -72,42 +69,9 @@ def row_fingerprints(rows: Ragged | Slices) -> NDArray[np.uint64]:
     powers, inverses = _powers.upto(len(values) + 1)
     running = np.zeros(len(values) + 1, np.uint64)
     np.cumsum(values * powers[: len(values)], out=running[1:])  # wraps around, and the differences are right all the same
-    found: NDArray[np.uint64] = (running[starts + lengths] - running[starts]) * inverses[starts] + lengths.astype(np.uint64) * _MIX
+    found: NDArray[np.uint64] = (running[starts + lengths] - running[starts]) * inverses[starts] + lengths.astype(np.uint64) * MIX
     # combined() takes sums of powers, too: there must be nothing left of these
-    return (found ^ found >> _HALF) * _MIX
-
-
-class TaskStates:
-    """What the tasks of a batch's samples were at their moments, found once for each task and moment."""
-
-    def __init__(self, samples: SampleView) -> None:
-        self._timeline = samples.timeline
-        pid, tid = (samples.column(name).astype(np.uint32).astype(np.uint64) for name in ("pid", "tid"))
-        rank = samples.timeline.ranks(samples.key)
-        moment = (pid << _HALF | tid) ^ rank.astype(np.uint64) * _MIX
-        # samples of one task often follow each other
-        fresh = np.ones(len(moment), np.bool_)
-        np.not_equal(moment[1:], moment[:-1], out=fresh[1:])
-        begins = np.flatnonzero(fresh)
-        ids, new = IdTable().ids_and_new(moment[begins])
-        self._of_sample = np.repeat(ids, np.diff(np.append(begins, len(moment))))
-        first = begins[new]
-        self._pid, self._tid, self._rank = pid[first], tid[first], rank[first]
-
-    def comm(self) -> NDArray[np.int64]:
-        """Equal for threads of one comm."""
-        return self._timeline.comm_states(self._tid, self._rank)[self._of_sample]
-
-    def mode_space(self, cpumode: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """Equal where an address of the sample's own mode means the same."""
-        kernel = self._timeline.kernel_states(self._rank)[self._of_sample]
-        user = self._timeline.space_states(self._pid, self._rank)[self._of_sample]
-        return np.where(cpumode == MISC_KERNEL, kernel, user).astype(np.int64)
-
-    def space(self) -> NDArray[np.int64]:
-        """Equal where every address means the same."""
-        kernel, user = self._timeline.kernel_states(self._rank), self._timeline.space_states(self._pid, self._rank)
-        return (kernel.astype(np.int64) << 32 | user)[self._of_sample]
+    return (found ^ found >> _HALF) * MIX
 
 
 def _payload_fingerprints(samples: SampleView) -> NDArray[np.uint64]:

@@ -6,10 +6,16 @@ branch (perfpy.analysis.samples.branches), or the flag word (perfpy.abi.sample_b
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from perfpy.analysis.samples.locations import Int64, ranks, sample_locations
-from perfpy.analysis.sortkeys.key_columns import UNNAMED_WIDTH, KeyColumn, KeyContext, byte_width, symbol_text
+from perfpy.analysis.sortkeys.key_columns import KeyColumn, byte_width
+from perfpy.analysis.sortkeys.location_columns import UNNAMED_WIDTH, symbol_text
+
+if TYPE_CHECKING:
+    from perfpy.analysis.sortkeys.key_texts import KeyTexts
 
 _MISPREDICTED, _PREDICTED, _IN_TRANSACTION, _ABORT = (1 << bit for bit in range(4))
 _CYCLES_SHIFT = 4
@@ -17,20 +23,20 @@ _CYCLES_MASK = 0xFFFF
 _LEVEL_WIDTH = len("[k] ")
 
 
-def dso(context: KeyContext, frames: Int64) -> KeyColumn:
+def dso(texts: KeyTexts, frames: Int64) -> KeyColumn:
     """perf compares these the other way round than the file of a sample: names fall, files without a name come first."""
-    known = context.locations
+    known = texts.locations
     rank = ranks(-known.dso_ranks(sample_locations(frames)))
 
     def wide(i: int) -> int:
-        return byte_width(known.dso_name(int(frames[i]))) if known.symbol[frames[i]] >= 0 else context.unnamed_dso_width
+        return byte_width(known.dso_name(int(frames[i]))) if known.symbol[frames[i]] >= 0 else texts.style.unnamed_dso_width
 
     return KeyColumn(rank, rank, lambda i: known.dso_name(int(frames[i])), wide)
 
 
-def symbol(context: KeyContext, frames: Int64) -> KeyColumn:
+def symbol(texts: KeyTexts, frames: Int64) -> KeyColumn:
     """perf compares functions by their addresses within their files, whichever these are."""
-    known = context.locations
+    known = texts.locations
     symbols = known.symbol[frames]
     named = symbols >= 0
     start, end = known.symbol_bounds(symbols)
@@ -46,9 +52,9 @@ def symbol(context: KeyContext, frames: Int64) -> KeyColumn:
     return KeyColumn(rank, rank, text, wide, unnamed=~named)
 
 
-def address(context: KeyContext, frames: Int64) -> KeyColumn:
+def address(texts: KeyTexts, frames: Int64) -> KeyColumn:
     """An end of a branch: the function and the offset in it."""
-    known = context.locations
+    known = texts.locations
     locations = sample_locations(frames)
     rank = ranks(-known.dso_ranks(locations), known.ip[frames].view(np.int64))
 
@@ -66,23 +72,23 @@ def _flags(values: Int64, bits: int, words: dict[int, str]) -> KeyColumn:
     return KeyColumn(rank, rank, lambda i: words[int(values[i]) & bits])
 
 
-def mispredict(_context: KeyContext, values: Int64) -> KeyColumn:
+def mispredict(_texts: KeyTexts, values: Int64) -> KeyColumn:
     """Whether the branch was predicted wrongly."""
     both = _MISPREDICTED | _PREDICTED
     return _flags(values, both, {0: "N/A", _MISPREDICTED: "Y", _PREDICTED: "N", both: "N"})
 
 
-def abort(_context: KeyContext, values: Int64) -> KeyColumn:
+def abort(_texts: KeyTexts, values: Int64) -> KeyColumn:
     """Whether it aborted a transaction."""
     return _flags(values, _ABORT, {0: ".", _ABORT: "A"})
 
 
-def in_transaction(_context: KeyContext, values: Int64) -> KeyColumn:
+def in_transaction(_texts: KeyTexts, values: Int64) -> KeyColumn:
     """Whether it was in a transaction."""
     return _flags(values, _IN_TRANSACTION, {0: ".", _IN_TRANSACTION: "T"})
 
 
-def cycles(_context: KeyContext, values: Int64) -> KeyColumn:
+def cycles(_texts: KeyTexts, values: Int64) -> KeyColumn:
     """Compared as what they are, but written by perf as signed numbers of 16 bits."""
     counts = values >> _CYCLES_SHIFT & _CYCLES_MASK
     shown = counts.astype(np.uint16).view(np.int16)
@@ -90,8 +96,8 @@ def cycles(_context: KeyContext, values: Int64) -> KeyColumn:
     return KeyColumn(rank, rank, lambda i: str(int(shown[i])) if counts[i] else "-")
 
 
-def no_ipc(context: KeyContext, frames: Int64) -> KeyColumn:
+def no_ipc(texts: KeyTexts, frames: Int64) -> KeyColumn:
     """Instructions per cycle: not counted here, shown as perf shows it where it cannot count them."""
-    rank = symbol(context, frames).same
-    named = context.locations.symbol[frames] >= 0
+    rank = symbol(texts, frames).same
+    named = texts.locations.symbol[frames] >= 0
     return KeyColumn(rank, rank, lambda i: "0.00  [  0.0%]" if named[i] else "-")

@@ -11,30 +11,33 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfpy.analysis.samples.locations import Int64, ranks, sample_locations
-from perfpy.analysis.sortkeys.key_columns import UNNAMED_WIDTH, KeyColumn, KeyContext, MemoryWords, byte_width, symbol_text
+from perfpy.analysis.sortkeys.key_columns import KeyColumn, byte_width
+from perfpy.analysis.sortkeys.location_columns import UNNAMED_WIDTH, symbol_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from perfpy.analysis.sortkeys.key_texts import KeyTexts, MemoryWords
 
 _LEVEL_WIDTH = len("[k] ")
 _ADDRESS_WIDTH = 18
 _LINE = 64  # bytes of a cache line
 
 
-def data_symbol(context: KeyContext, frames: Int64) -> KeyColumn:
+def data_symbol(texts: KeyTexts, frames: Int64) -> KeyColumn:
     """The data that was touched."""
-    return _by_address(context, frames, lambda frame: int(context.locations.ip[frame]))
+    return _by_address(texts, frames, lambda frame: int(texts.locations.ip[frame]))
 
 
-def code_symbol(context: KeyContext, frames: Int64) -> KeyColumn:
+def code_symbol(texts: KeyTexts, frames: Int64) -> KeyColumn:
     """The instruction that touched it."""
-    return _by_address(context, frames, lambda frame: int(context.locations.ip[frame]))
+    return _by_address(texts, frames, lambda frame: int(texts.locations.ip[frame]))
 
 
-def cache_line(context: KeyContext, frames: Int64) -> KeyColumn:
+def cache_line(texts: KeyTexts, frames: Int64) -> KeyColumn:
     """The cache line that was touched; where nothing is mapped, with an X."""
-    known = context.locations
-    column = _by_address(context, frames, lambda frame: int(known.address[frame]) & -_LINE)
+    known = texts.locations
+    column = _by_address(texts, frames, lambda frame: int(known.address[frame]) & -_LINE)
 
     def text(i: int) -> str:
         said = column.text(i)
@@ -43,8 +46,8 @@ def cache_line(context: KeyContext, frames: Int64) -> KeyColumn:
     return column._replace(text=text, wide=lambda i: column.wide(i) + int(known.symbol[frames[i]] >= 0))
 
 
-def _by_address(context: KeyContext, frames: Int64, shown: Callable[[int], int]) -> KeyColumn:
-    known = context.locations
+def _by_address(texts: KeyTexts, frames: Int64, shown: Callable[[int], int]) -> KeyColumn:
+    known = texts.locations
     locations = sample_locations(frames)
     addresses = np.array([shown(frame) for frame in frames.tolist()], np.uint64)
     rank = ranks(addresses.view(np.int64))
@@ -58,18 +61,18 @@ def _by_address(context: KeyContext, frames: Int64, shown: Callable[[int], int])
     return KeyColumn(rank, rank, lambda i: symbol_text(known, int(locations[i]), int(addresses[i])), wide, unnamed=unnamed)
 
 
-def dso(context: KeyContext, frames: Int64) -> KeyColumn:
+def dso(texts: KeyTexts, frames: Int64) -> KeyColumn:
     """The file that holds the data; names fall, as perf has it."""
-    known = context.locations
+    known = texts.locations
     rank = ranks(-known.dso_ranks(sample_locations(frames)))
 
     def wide(i: int) -> int:
-        return byte_width(known.dso_name(int(frames[i]))) if known.dso[frames[i]] >= 0 else context.unnamed_dso_width
+        return byte_width(known.dso_name(int(frames[i]))) if known.dso[frames[i]] >= 0 else texts.style.unnamed_dso_width
 
     return KeyColumn(rank, rank, lambda i: known.dso_name(int(frames[i])), wide)
 
 
-def physical(_context: KeyContext, values: Int64) -> KeyColumn:
+def physical(_texts: KeyTexts, values: Int64) -> KeyColumn:
     """The physical address of the data."""
     rank = ranks(values)
 
@@ -80,14 +83,14 @@ def physical(_context: KeyContext, values: Int64) -> KeyColumn:
     return KeyColumn(rank, rank, text)
 
 
-def _part(shift: int, bits: int, word: Callable[[MemoryWords, int], str]) -> Callable[[KeyContext, Int64], KeyColumn]:
+def _part(shift: int, bits: int, word: Callable[[MemoryWords, int], str]) -> Callable[[KeyTexts, Int64], KeyColumn]:
     """A key over one part of data_src: compared as a number, worded as perf words it."""
 
-    def column(context: KeyContext, values: Int64) -> KeyColumn:
+    def column(texts: KeyTexts, values: Int64) -> KeyColumn:
         rank = ranks(values >> shift & (1 << bits) - 1)
 
         def text(i: int) -> str:
-            return word(context.memory, int(values.view(np.uint64)[i])) if context.memory else "N/A"
+            return word(texts.memory, int(values.view(np.uint64)[i])) if texts.memory else "N/A"
 
         return KeyColumn(rank, rank, text)
 

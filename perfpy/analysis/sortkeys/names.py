@@ -10,8 +10,11 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from perfpy.analysis.sortkeys import branch_columns as branches
-from perfpy.analysis.sortkeys import key_columns as columns
+from perfpy.analysis.sortkeys import location_columns as locations
 from perfpy.analysis.sortkeys import memory_columns as memory
+from perfpy.analysis.sortkeys import payload_columns as payloads
+from perfpy.analysis.sortkeys import task_columns as tasks
+from perfpy.analysis.sortkeys.key_columns import Column, number, summed_number
 
 
 class ColumnCell(Enum):
@@ -36,7 +39,7 @@ class Mode(Enum):
 class SortKey(NamedTuple):
     """A column that rows are grouped by.
 
-    dimension: what it reads of each sample (perfpy.analysis.samples.sample_view), or "location"
+    dimension: what it reads of each sample (perfpy.analysis.samples.dimensions), or "location"
     for where the sample was, in callchains too; least: the least width;
     by_comm: the column is as wide as the longest comm of a thread, plus this;
     late: perf makes
@@ -47,7 +50,7 @@ class SortKey(NamedTuple):
     name: str
     header: str
     dimension: str
-    column: columns.Column
+    column: Column
     cell: ColumnCell = ColumnCell.LEFT
     least: int = 0
     mode: Mode = Mode.NORMAL
@@ -80,39 +83,39 @@ class OutputField(NamedTuple):
 
 
 _KEYS: Final = (
-    SortKey("pid", "    Pid:Command", "tid", columns.thread, ColumnCell.THREAD, by_comm=8),
-    SortKey("comm", "Command", "comm", columns.comm, by_comm=0),
-    SortKey("dso", "Shared Object", "location", columns.dso),
-    SortKey("symbol", "Symbol", "location", columns.symbol, ColumnCell.CUT),
-    SortKey("parent", "Parent symbol", "parent", columns.parent),
-    SortKey("cpu", "CPU", "cpu", columns.cpu, ColumnCell.RIGHT, 3),
-    SortKey("socket", "Socket", "cpu", columns.socket, ColumnCell.RIGHT, 6),
-    SortKey("srcline", "Source:Line", "location", columns.source_line, ColumnCell.CUT, late=True),
-    SortKey("srcfile", "Source File", "location", columns.source_file, ColumnCell.CUT, late=True),
-    SortKey("local_weight", "Local Weight", "weight", columns.number, least=12),
-    SortKey("weight", "Weight", "weight", columns.summed_number, least=12),
-    SortKey("transaction", "Transaction                ", "transaction", columns.transaction),
-    SortKey("trace", "Trace output", "raw", columns.trace, ColumnCell.CUT, late=True),
-    SortKey("symbol_size", "Symbol size", "location", columns.symbol_size, ColumnCell.RIGHT),
-    SortKey("dso_size", "DSO size", "location", columns.dso_size, ColumnCell.RIGHT),
-    SortKey("cgroup", "Cgroup", "cgroup", columns.cgroup, ColumnCell.LOOSE, 6),
-    SortKey("cgroup_id", "cgroup id (dev/inode)", "cgroup_id", columns.cgroup_id, least=20),
-    SortKey("ipc_null", "IPC   [IPC Coverage]", "location", columns.no_ipc),
-    SortKey("time", "Time", "time", columns.time, ColumnCell.CUT, 12),
-    SortKey("code_page_size", "Code Page Size", "code_page_size", columns.page_size, least=6),
-    SortKey("local_ins_lat", "Local INSTR Latency", "ins_lat", columns.number, least=13),
-    SortKey("ins_lat", "INSTR Latency", "ins_lat", columns.summed_number, least=13),
-    SortKey("local_p_stage_cyc", "Local Retire Latency", "retire_lat", columns.number, least=13),
-    SortKey("p_stage_cyc", "Retire Latency", "retire_lat", columns.summed_number, least=13),
-    SortKey("addr", "Address", "location", columns.address, ColumnCell.LEFT, 18),
-    SortKey("local_retire_lat", "Local Pipeline Stage Cycle", "retire_lat", columns.number),
-    SortKey("retire_lat", "Pipeline Stage Cycle", "retire_lat", columns.summed_number),
-    SortKey("simd", "Simd   ", "location", columns.simd, ColumnCell.LOOSE),
-    SortKey("symoff", "Symbol Offset", "location", columns.symbol_offset, ColumnCell.LOOSE),
+    SortKey("pid", "    Pid:Command", "tid", tasks.thread, ColumnCell.THREAD, by_comm=8),
+    SortKey("comm", "Command", "comm", tasks.comm, by_comm=0),
+    SortKey("dso", "Shared Object", "location", locations.dso),
+    SortKey("symbol", "Symbol", "location", locations.symbol, ColumnCell.CUT),
+    SortKey("parent", "Parent symbol", "parent", locations.parent),
+    SortKey("cpu", "CPU", "cpu", tasks.cpu, ColumnCell.RIGHT, 3),
+    SortKey("socket", "Socket", "cpu", tasks.socket, ColumnCell.RIGHT, 6),
+    SortKey("srcline", "Source:Line", "location", locations.source_line, ColumnCell.CUT, late=True),
+    SortKey("srcfile", "Source File", "location", locations.source_line, ColumnCell.CUT, late=True),
+    SortKey("local_weight", "Local Weight", "weight", number, least=12),
+    SortKey("weight", "Weight", "weight", summed_number, least=12),
+    SortKey("transaction", "Transaction                ", "transaction", payloads.transaction),
+    SortKey("trace", "Trace output", "raw", payloads.trace, ColumnCell.CUT, late=True),
+    SortKey("symbol_size", "Symbol size", "location", locations.symbol_size, ColumnCell.RIGHT),
+    SortKey("dso_size", "DSO size", "location", locations.dso_size, ColumnCell.RIGHT),
+    SortKey("cgroup", "Cgroup", "cgroup", tasks.cgroup, ColumnCell.LOOSE, 6),
+    SortKey("cgroup_id", "cgroup id (dev/inode)", "cgroup_id", tasks.cgroup_id, least=20),
+    SortKey("ipc_null", "IPC   [IPC Coverage]", "location", locations.no_ipc),
+    SortKey("time", "Time", "time", tasks.time, ColumnCell.CUT, 12),
+    SortKey("code_page_size", "Code Page Size", "code_page_size", payloads.page_size, least=6),
+    SortKey("local_ins_lat", "Local INSTR Latency", "ins_lat", number, least=13),
+    SortKey("ins_lat", "INSTR Latency", "ins_lat", summed_number, least=13),
+    SortKey("local_p_stage_cyc", "Local Retire Latency", "retire_lat", number, least=13),
+    SortKey("p_stage_cyc", "Retire Latency", "retire_lat", summed_number, least=13),
+    SortKey("addr", "Address", "location", locations.address, ColumnCell.LEFT, 18),
+    SortKey("local_retire_lat", "Local Pipeline Stage Cycle", "retire_lat", number),
+    SortKey("retire_lat", "Pipeline Stage Cycle", "retire_lat", summed_number),
+    SortKey("simd", "Simd   ", "location", locations.simd, ColumnCell.LOOSE),
+    SortKey("symoff", "Symbol Offset", "location", locations.symbol_offset, ColumnCell.LOOSE),
     # newer than perf 6.12, whose words of one or two letters keep their meaning: the last
-    SortKey("tgid", "   Tgid:Command", "pid", columns.thread, ColumnCell.THREAD, by_comm=8),
-    SortKey("comm_nodigit", "CommandNoDigit", "comm", columns.comm_without_digits),
-    SortKey("parallelism", "Parallelism", "parallelism", columns.parallelism, ColumnCell.RIGHT),
+    SortKey("tgid", "   Tgid:Command", "pid", tasks.thread, ColumnCell.THREAD, by_comm=8),
+    SortKey("comm_nodigit", "CommandNoDigit", "comm", tasks.comm_without_digits),
+    SortKey("parallelism", "Parallelism", "parallelism", tasks.parallelism, ColumnCell.RIGHT),
 )
 
 _METRICS: Final = (
@@ -155,7 +158,7 @@ _MEMORY_KEYS: Final = (
     SortKey("dcacheline", "Data Cacheline", "data", memory.cache_line, ColumnCell.CUT, 22, Mode.MEMORY),
     SortKey("symbol_iaddr", "Code Symbol", "frame", memory.code_symbol, ColumnCell.CUT, mode=Mode.MEMORY),
     SortKey("phys_daddr", "Data Physical Address", "phys_addr", memory.physical, ColumnCell.LEFT, 22, Mode.MEMORY),
-    SortKey("data_page_size", "Data Page Size", "data_page_size", columns.page_size, ColumnCell.LEFT, 22, Mode.MEMORY),
+    SortKey("data_page_size", "Data Page Size", "data_page_size", payloads.page_size, ColumnCell.LEFT, 22, Mode.MEMORY),
     SortKey("blocked", "Blocked", "data_src", memory.blocked, ColumnCell.CUT, 10, Mode.MEMORY),
 )
 

@@ -7,20 +7,21 @@ all others have nothing there, nor is its column shown with them.
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from perfpy.abi.byteorder import as_number
 from perfpy.abi.flags import PerfType
-from perfpy.analysis.sortkeys.key_columns import KeyColumn, KeyContext, byte_width
+from perfpy.analysis.sortkeys.key_columns import KeyColumn, byte_width
 from perfpy.analysis.sortkeys.names import ColumnCell, SortKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from perfpy.analysis.samples.locations import Int64
+    from perfpy.analysis.sortkeys.key_texts import KeyTexts
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.tracepoints.event_format import EventFormat, TraceField
 
@@ -60,26 +61,30 @@ def _key(event: FileEvent, field: TraceField, *, raw: bool, endian: str) -> Sort
     return SortKey(name, field.name, "raw", column, ColumnCell.RIGHT_CUT, width, event=event.index)
 
 
-def _column(number: int, field: TraceField, raw: bool, endian: str, context: KeyContext, values: Int64) -> KeyColumn:
+def _column(number: int, field: TraceField, raw: bool, endian: str, texts: KeyTexts, values: Int64) -> KeyColumn:
     """Compared by the field's bytes, larger first, as perf compares them; written as in the event's text."""
-    payloads = [context.raw[value] for value in values.tolist()]
+    data, numbers = texts.trace, values.tolist()
+    payloads = [data.payloads[value] for value in numbers]
     mine = [as_number(payload[:_TYPE_BYTES], endian) == number for payload in payloads]
     content = [_content(payload, field, endian) if own else b"" for payload, own in zip(payloads, mine, strict=True)]
-    rank_of = {data: rank for rank, data in enumerate(sorted(set(content), reverse=True))}
-    rank = np.array([rank_of[data] for data in content], np.int64)
+    rank_of = {item: rank for rank, item in enumerate(sorted(set(content), reverse=True))}
+    rank = np.array([rank_of[item] for item in content], np.int64)
 
-    def worded(i: int) -> str | None:
-        return None if raw or not mine[i] else _word(context.payload_text(payloads[i]), field.name)
+    @cache
+    def words() -> list[str | None]:
+        """The field's word in each text, where it has one."""
+        said = iter(data.texts([value for value, own in zip(numbers, mine, strict=True) if own]) if not raw else ())
+        return [_word(next(said), field.name) if own and not raw else None for own in mine]
 
     def text(i: int) -> str:
-        if not mine[i] or context.payloads is None:
+        if not mine[i] or data.words is None:
             return ""
-        word = worded(i)
-        return context.payloads.field_text(payloads[i], field.name) if word is None else word
+        word = words()[i]
+        return data.words.field_text(payloads[i], field.name) if word is None else word
 
     def wide(i: int) -> int:
         # perf gives data behind the fields the width of their bytes, with the NUL; what the event's text lacks it cuts
-        return max(byte_width(worded(i) or ""), len(content[i]) if field.is_dynamic else 0)
+        return max(byte_width(words()[i] or ""), len(content[i]) if field.is_dynamic else 0)
 
     return KeyColumn(rank, rank, text, wide)
 

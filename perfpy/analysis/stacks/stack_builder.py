@@ -13,7 +13,7 @@ import numpy as np
 
 from perfpy.abi.columns import distinct
 from perfpy.analysis.aggregate.profile import LATENCY, Folded, Profile, Recipe
-from perfpy.analysis.aggregate.scan import Folding
+from perfpy.analysis.aggregate.scan import SampleScan
 from perfpy.analysis.filters.sample_filter import frames_named
 from perfpy.analysis.samples.locations import Locations
 from perfpy.analysis.samples.parallelism import LATENCY_SCALE, Parallelism
@@ -54,14 +54,14 @@ class _Builder:
         self._selection = selection
         recipe = Recipe(("comm", "frame"), selection, (LATENCY,) if latency else (), chains=True, by_function=True)
         more = [Parallelism.of(data)] if latency or selection.parallelism is not None else []
-        folding = Folding(data, timeline, symbolizer, recipe, more=more)
+        scan = SampleScan(data, timeline, symbolizer, recipe, more=more)
         self._timed: list[tuple[NDArray[np.int64], ...]] | None = [] if timed else None
-        self._profile = folding.profile() if self._timed is None else self._folded_and_timed(folding, recipe, self._timed)
+        self._profile = scan.profile() if self._timed is None else self._folded_and_timed(scan, recipe, self._timed)
 
     @staticmethod
-    def _folded_and_timed(folding: Folding, recipe: Recipe, timed: list[tuple[NDArray[np.int64], ...]]) -> Profile:
+    def _folded_and_timed(scan: SampleScan, recipe: Recipe, timed: list[tuple[NDArray[np.int64], ...]]) -> Profile:
         profile = Profile(recipe)
-        for samples in folding.delivered({"time"}):
+        for samples in scan.delivered({"time"}):
             rows = profile.add(samples).astype(np.int64)
             timed.append((rows, *(samples.column(name).astype(np.int64) for name in ("pid", "tid", "time"))))
         timed[:] = [(profile.ranks(rows), *columns) for rows, *columns in timed]

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from perfpy.capture.counting.counters import Counting
     from perfpy.capture.counting.measurement import Plan
     from perfpy.counts.aggregation import CountedEvent, CounterCell
+    from perfpy.events.event import Event
     from perfpy.perfdata.container.writer import RecordWriter
 
 _TERM_AGGREGATION, _TERM_INTERVAL, _TERM_SCALE = 0, 1, 2
@@ -66,7 +67,7 @@ class CountFile:
 
     def begin(self, counting: Counting) -> None:
         """Write the head, once; what later runs of a repeat count belongs to the same events."""
-        new_run = {event: counting.ids(event) for event in self._written(counting)}
+        new_run: dict[CountedEvent, dict[tuple[int, int], int]] = {event: counting.ids(event) for event in self._written(counting)}
         if self._ids:
             self._same_ids(new_run)
             return
@@ -77,7 +78,7 @@ class CountFile:
         for record in self._preface(counting):
             self._writer.write(encode(record, NATIVE_ENDIAN))
 
-    def _written(self, counting: Counting) -> Iterator[CountedEvent]:
+    def _written(self, counting: Counting) -> Iterator[Event]:
         """Events of the kernel; those that it could not count have no ids."""
         return (event for event in counting.events if not event.tool)
 

@@ -10,20 +10,21 @@ from __future__ import annotations
 import errno
 import os
 
-from perfpy.abi.flags import FLAG_FD_CLOEXEC, FLAG_PID_CGROUP, ReadFormat, SampleType
+from perfpy.abi.flags import FLAG_PID_CGROUP, ReadFormat, SampleType
 from perfpy.capture.counter import Counter
-from perfpy.counts.aggregation import CountedEvent, CounterCell
-from perfpy.counts.ratios import is_clock
-from perfpy.errors import KernelRefused, NotScheduled, UsageError
+from perfpy.capture.opening import Opener, OpenEvent
+from perfpy.counts.aggregation import CounterCell, count_members
+from perfpy.errors import KernelRefused, NotScheduled
 from perfpy.kernel import this_kernel
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
     from typing import Final
 
     from perfpy.abi.attr import EventAttr
     from perfpy.abi.readings import Reading
+    from perfpy.counts.aggregation import CountedEvent
     from perfpy.events.event import Event
     from perfpy.kernel import Kernel
 
@@ -60,51 +61,22 @@ class CountingOptions:
         self.identifier = identifier
 
 
-def counted_event(name: str, attr: EventAttr, *, tool: str = "") -> CountedEvent:
-    """An event to count, with the unit that its count has by nature: ns for clocks (shown as ms) and tool events."""
-    event = CountedEvent(name, attr, unit="ns" if tool else "", tool=tool)
-    if not tool and is_clock(event):
-        event.unit, event.scale = "msec", 1e-6
-    return event
-
-
-def counted_events(events: Iterable[Event]) -> list[CountedEvent]:
-    """Events of the event language as events to count; the attrs are copies. Raises UsageError for the term percore."""
-    made: dict[int, CountedEvent] = {}
-    found = []
-    for event in events:
-        if event.terms.percore:
-            raise UsageError(f"{event.name}: the term percore is perf's, but not perfpy's; --per-core sums all events by core")
-        counted = counted_event(event.name, event.attr.copy(), tool=event.tool)
-        if event.unit or event.scale != 1.0:
-            counted.unit, counted.scale = event.unit, event.scale
-        counted.pmu = event.pmu
-        counted.cpus = event.cpus
-        counted.requires_cpu = event.requires_cpu
-        counted.bound = event.requires_cpu or event.terms.cpu is not None
-        counted.per_pkg = event.per_pkg
-        counted.snapshot = event.snapshot
-        counted.weak = event.weak
-        counted.precise_max = event.precise_max
-        counted.filter = event.filter
-        counted.keepalive = event.keepalive
-        made[id(event)] = counted
-        found.append(counted)
-        leader = made.get(id(event.leader), counted)
-        counted.leader = leader
-        if leader is not counted:
-            leader.group_size += 1
-    return found
-
-
-class _Column:
-    """The counters of one event, in the order of opening, each with the place that its cell is for."""
-
-    __slots__ = ("counters", "event")
-
-    def __init__(self, event: CountedEvent) -> None:
-        self.event = event
-        self.counters: dict[tuple[int, int], Counter] = {}  # (cpu, thread index) -> counter
+def counting_attr(attr: EventAttr, options: CountingOptions, *, leads: bool, in_group: bool) -> EventAttr:
+    """The attr to count an event with, as perf makes it; leads: a group, or itself alone."""
+    user, kernel = attr.exclude_user, attr.exclude_kernel
+    if options.all_user or options.all_kernel:
+        user, kernel = int(options.all_kernel), int(not options.all_kernel)
+    return attr.copy(
+        read_format=int(_TIMES | ReadFormat.ID | ReadFormat.GROUP if in_group else _TIMES),
+        sample_type=int(SampleType.IDENTIFIER) if options.identifier else 0,
+        sample_period=0,
+        freq=0,
+        inherit=int(options.inherit),
+        exclude_user=user,
+        exclude_kernel=kernel,
+        disabled=int(leads),
+        enable_on_exec=int(leads and options.on_exec),
+    )
 
 
 class Counting:
@@ -121,7 +93,7 @@ class Counting:
 
     def __init__(
         self,
-        events: Sequence[CountedEvent],
+        events: Sequence[Event],
         *,
         tids: Sequence[int] = (ANY,),
         cpus: Sequence[int] = (ANY,),
@@ -137,22 +109,19 @@ class Counting:
         self._cgroup_fds = cgroup_fds or {}
         self._kernel = kernel or this_kernel()
         self._warn = warn or (lambda _text: None)
-        self._columns = {event: _Column(event) for event in self.events}
-        self._flags = FLAG_FD_CLOEXEC
-        self._missing: frozenset[str] = frozenset()
+        self._open: dict[Event, OpenEvent] = {}
+        self._opener = Opener(self._kernel, self, on_cpus=self.cpus != [ANY], tell=self._warn)
 
     # -- opening ---------------------------------------------------------------
 
     def open(self) -> None:
         """Open every event on every CPU and task; on an error nothing stays open."""
+        count_members(self.events)
         for event in self.events:
             self._prepare(event)
         self._make_room()
         try:
-            for cpu in self._every_cpu():
-                for event in self.events:
-                    if event.supported and not event.tool and self._wants(event, cpu):
-                        self._open_event(event, cpu)
+            self._open_everywhere(self.events)
             self._set_filters()
         except BaseException:
             self.close()
@@ -173,7 +142,7 @@ class Counting:
                 found.update(self._cpus_of(event))
         return sorted(found)
 
-    def _cpus_of(self, event: CountedEvent) -> list[int]:
+    def _cpus_of(self, event: Event) -> list[int]:
         """The CPUs that an event is opened on: those asked for that its PMU is on."""
         if event.cpus is None:
             return self.cpus
@@ -181,118 +150,68 @@ class Counting:
             return list(event.cpus) if event.bound else self.cpus
         return [cpu for cpu in self.cpus if cpu in event.cpus]
 
-    def _wants(self, event: CountedEvent, cpu: int) -> bool:
-        return cpu in self._cpus_of(event)
+    def _prepare(self, event: Event) -> None:
+        opened = self._open[event] = self._open.get(event) or OpenEvent(event)
+        opened.leader = self._open[event.leader] if event.leader is not event else None
+        opened.ask(counting_attr(event.attr, self.options, leads=opened.leader is None, in_group=event.leader.group_size > 1))
 
-    def _prepare(self, event: CountedEvent) -> None:
-        attr, options = event.attr, self.options
-        attr.read_format = int(_TIMES)
-        if event.leader.group_size > 1:
-            attr.read_format |= int(ReadFormat.ID | ReadFormat.GROUP)
-        attr.sample_period = 0
-        attr.freq = 0
-        attr.sample_type = int(SampleType.IDENTIFIER) if options.identifier else 0
-        attr.inherit = int(options.inherit)
-        if options.all_user:
-            attr.exclude_kernel, attr.exclude_user = 1, 0
-        if options.all_kernel:
-            attr.exclude_kernel, attr.exclude_user = 0, 1
-        leads = event.leader is event
-        attr.disabled = int(leads)
-        attr.enable_on_exec = int(leads and options.on_exec)
+    def _open_everywhere(self, events: Sequence[Event]) -> None:
+        for cpu in self._every_cpu():
+            for event in events:
+                if event.supported and not event.tool and cpu in self._cpus_of(event):
+                    targets = [((cpu, thread), tid, cpu) for thread, tid in enumerate(self._tids_of(event))]
+                    self._opener.open(self._open[event], targets, flags=0 if event.cgroup is None else FLAG_PID_CGROUP)
 
-    def _open_event(self, event: CountedEvent, cpu: int) -> None:
-        column = self._columns[event]
-        if self._missing and not column.counters:
-            from perfpy.events.fallback import first_attempt
+    def _tids_of(self, event: Event) -> list[int]:
+        return self.tids if event.cgroup is None else [self._cgroup_fds[event.cgroup]] * len(self.tids)
 
-            event.attr = first_attempt(event.attr, self._missing).attr  # earlier events have found out what is not there
-        for thread, tid in enumerate(list(self.tids)):
-            while (cpu, thread) not in column.counters:  # a group that fell apart is open on all CPUs already
-                try:
-                    column.counters[cpu, thread] = self._open_counter(event, cpu, thread, tid)
-                except KernelRefused as refused:
-                    if not self._retry(event, refused, first=not column.counters):
-                        return
+    # -- refusals (what the opener asks) ----------------------------------------
 
-    def _open_counter(self, event: CountedEvent, cpu: int, thread: int, tid: int) -> Counter:
-        flags = self._flags
-        if event.cgroup is not None:
-            tid = self._cgroup_fds[event.cgroup]
-            flags |= FLAG_PID_CGROUP
-        leader = self._columns[event.leader].counters.get((cpu, thread)) if event.leader is not event else None
-        return Counter(event.attr, tid, cpu, leader, event=event.name, flags=flags, kernel=self._kernel)
+    def member_refused(self, opened: OpenEvent, refusal: KernelRefused) -> bool | None:
+        """A weak group that the PMU cannot hold falls apart."""
+        if refusal.errno not in (errno.EINVAL, errno.EBADF):
+            return None
+        self._dissolve(opened.event.leader)
+        return False
 
-    def _retry(self, event: CountedEvent, refused: KernelRefused, *, first: bool) -> bool:
-        """What follows from a refusal: True to try again, False to go on without the event (or the task), or raise."""
-        if event.weak and event.leader is not event and refused.errno in (errno.EINVAL, errno.EBADF):
-            self._dissolve(event.leader)
+    def cannot_count(self, opened: OpenEvent, refusal: KernelRefused) -> bool:
+        """An event that the machine lacks is marked, with the reason; not one that others depend on."""
+        event = opened.event
+        if refusal.errno not in _UNSUPPORTED:
             return False
-        may_ask_less = refused.errno == errno.EINVAL or (event.precise_max and event.attr.precise_ip)
-        if may_ask_less and self._ask_for_less(event, refused, first=first):
-            return True
-        if refused.errno in _UNSUPPORTED:
-            self._unsupported(event, refused)
-            return False
-        if self._exclude_kernel(event, refused):
-            return True
-        raise refused
-
-    def _ask_for_less(self, event: CountedEvent, refused: KernelRefused, *, first: bool) -> bool:
-        """Leave out what an old kernel, or a simple PMU such as msr, takes for invalid; False when nothing is left."""
-        from perfpy.events.fallback import Attempt, next_attempt
-
-        attempt = Attempt(event.attr, self._flags, self._missing, event.leader is event, event.asked_precise)
-        less = next_attempt(attempt, refused.errno, precise_max=event.precise_max, first=first)
-        if less is None:
-            return False
-        event.attr, self._flags, self._missing = less.attr, less.flags, less.missing
-        event.asked_precise = less.asked_precise
-        return True
-
-    def _unsupported(self, event: CountedEvent, refused: KernelRefused) -> None:
         if event.leader is event and event.group_size > 1:
             if not event.weak:
-                raise refused
+                return False
             self._dissolve(event)
-            return
+            return True
         event.supported = False
-        event.why_not = refused
-        self._close_column(event)
-        self._warn(f"{event.name} event is not supported by the kernel: {refused.cause}")
-
-    def _exclude_kernel(self, event: CountedEvent, refused: KernelRefused) -> bool:
-        """A user who may not look into the kernel counts user space, and the event's name says so."""
-        if refused.errno != errno.EACCES or event.cgroup is not None:
-            return False
-        from perfpy.events.fallback import replacement
-        from perfpy.kernel.refusals import paranoid_level
-
-        on_cpus = self.cpus != [ANY]
-        instead = replacement(event.name, event.attr, refused.errno, on_cpus=on_cpus, paranoid=paranoid_level())
-        if instead is None:
-            return False
-        event.attr, event.name = instead.attr, instead.name
-        self._warn(instead.message)
+        event.why_not = refusal
+        opened.close()
+        self._warn(f"{event.name} event is not supported by the kernel: {refusal.cause}")
         return True
 
-    def _dissolve(self, leader: CountedEvent) -> None:
-        """A weak group that the PMU cannot hold: each of its events alone, from the first CPU on."""
+    def may_replace(self, opened: OpenEvent, refusal: KernelRefused) -> bool:
+        """A user who may not look into the kernel counts user space; nothing else stands for an event."""
+        return refusal.errno == errno.EACCES and opened.event.cgroup is None
+
+    def goes_without(self, _tid: int, _refusal: KernelRefused) -> bool:
+        """Every task is counted."""
+        return False
+
+    def _dissolve(self, leader: Event) -> None:
+        """Open each event of a group alone, from the first CPU on."""
         members = [event for event in self.events if event.leader is leader]
         for event in members:
-            self._close_column(event)
+            self._open[event].close()
         for event in members:
             event.leader, event.group_size, event.weak = event, 1, False
             self._prepare(event)
-        for cpu in self._every_cpu():
-            for event in members:
-                if event.supported and self._wants(event, cpu):
-                    self._open_event(event, cpu)
+        self._open_everywhere(members)
 
     def _set_filters(self) -> None:
-        for event, column in self._columns.items():
+        for event, opened in self._open.items():
             if event.filter:
-                for counter in column.counters.values():
+                for counter in opened.counters.values():
                     counter.set_filter(event.filter)
 
     # -- running ---------------------------------------------------------------
@@ -306,10 +225,10 @@ class Counting:
         return self._switch(Counter.disable, name)
 
     def _switch(self, action: Callable[[Counter], None], name: str) -> bool:
-        named = [(event, column) for event, column in self._columns.items() if name in ("", event.name)]
-        for event, column in named:
-            if event.leader is event:
-                for counter in column.counters.values():
+        named = [opened for event, opened in self._open.items() if name in ("", event.name)]
+        for opened in named:
+            if opened.leader is None:
+                for counter in opened.counters.values():
                     action(counter)
         return bool(named)
 
@@ -320,21 +239,19 @@ class Counting:
         could not be read (a pinned one that lost its place) is marked failed.
         """
         found: dict[CountedEvent, list[CounterCell]] = {}
-        groups: dict[tuple[CountedEvent, int, int], list[Reading]] = {}
-        for event, column in self._columns.items():
+        groups: dict[tuple[Event, int, int], list[Reading]] = {}
+        for event, opened in self._open.items():
             if event.tool:
                 value = tool_times.get(event.tool, 0)
                 found[event] = [CounterCell(0, 0, value, value, value)]
                 continue
-            found[event] = self._read_column(event, column, groups)
+            found[event] = self._read_event(event, opened, groups)
         return found
 
-    def _read_column(
-        self, event: CountedEvent, column: _Column, groups: dict[tuple[CountedEvent, int, int], list[Reading]]
-    ) -> list[CounterCell]:
+    def _read_event(self, event: Event, opened: OpenEvent, groups: dict[tuple[Event, int, int], list[Reading]]) -> list[CounterCell]:
         cells = []
         alone = event.leader.group_size == 1
-        for (cpu, thread), counter in column.counters.items():
+        for (cpu, thread), counter in opened.counters.items():
             try:
                 reading = counter.read() if alone else self._read_member(event, cpu, thread, counter, groups)
             except NotScheduled as reason:
@@ -346,11 +263,11 @@ class Counting:
 
     def _read_member(
         self,
-        event: CountedEvent,
+        event: Event,
         cpu: int,
         thread: int,
         counter: Counter,
-        groups: dict[tuple[CountedEvent, int, int], list[Reading]],
+        groups: dict[tuple[Event, int, int], list[Reading]],
     ) -> Reading:
         key = (event.leader, cpu, thread)
         if event.leader is event:
@@ -359,22 +276,16 @@ class Counting:
             raise NotScheduled(event.name)
         return groups[key].pop()  # members stand in the order in which they were opened
 
-    def ids(self, event: CountedEvent) -> dict[tuple[int, int], int]:
+    def ids(self, event: Event) -> dict[tuple[int, int], int]:
         """The kernel's ids of an event's counters, by CPU and thread index."""
-        return {target: counter.id for target, counter in self._columns[event].counters.items()}
+        return {target: counter.id for target, counter in self._open[event].counters.items()}
 
     # -- closing ---------------------------------------------------------------
 
-    def _close_column(self, event: CountedEvent) -> None:
-        column = self._columns[event]
-        for counter in column.counters.values():
-            counter.close()
-        column.counters.clear()
-
     def close(self) -> None:
         """Give all counters back."""
-        for event in self.events:
-            self._close_column(event)
+        for opened in self._open.values():
+            opened.close()
 
     def __enter__(self) -> Counting:
         return self

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from perfpy.capture.targets import Target
     from perfpy.capture.workload import Ended
     from perfpy.counts.metrics import Metric
+    from perfpy.events.event import Event
     from perfpy.kernel import Kernel
 
 _MS: Final = 1_000_000
@@ -45,7 +46,7 @@ class Plan:
     metrics: what to compute, by the event that it is shown with.
     """
 
-    def __init__(self, events: Sequence[CountedEvent], target: Target, command: Sequence[str] = ()) -> None:
+    def __init__(self, events: Sequence[Event], target: Target, command: Sequence[str] = ()) -> None:
         self.events = list(events)
         self.target = target
         self.command = tuple(command)

@@ -11,7 +11,6 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import PerfType
-from perfpy.capture.counting.counters import counted_events
 from perfpy.counts.formulas import Formula
 from perfpy.counts.metrics import Metric
 from perfpy.errors import UnknownEvent, UsageError
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from perfpy.counts.aggregation import CountedEvent
+    from perfpy.events.event import Event
 
 BUILT_IN: Final = (
     Definition("CPUs_utilized", r"task\-clock / (duration_time * 1e9)", "1CPUs", "CPUs that were busy", groups=("Default",)),
@@ -43,16 +43,16 @@ def definitions() -> dict[str, Definition]:
     return {metric.name.lower(): metric for metric in (*BUILT_IN, *(files.metrics if files else ()))}
 
 
-def choose(names: str, *, grouped: bool = True, merged: bool = True) -> tuple[list[CountedEvent], dict[CountedEvent, list[Metric]]]:
+def choose(names: str, *, grouped: bool = True, merged: bool = True) -> tuple[list[Event], dict[CountedEvent, list[Metric]]]:
     """names: metrics and groups, separated by commas; grouped: each metric's events on the PMU together if they fit;
     merged: metrics share the software events that they have in common.
 
     Raises UsageError for an unknown name, EventSyntaxError for a formula that
     makes no sense.
     """
-    events: list[CountedEvent] = []
+    events: list[Event] = []
     shown: dict[CountedEvent, list[Metric]] = {}
-    shared: dict[str, CountedEvent] = {}
+    shared: dict[str, Event] = {}
     literals = _literals()
     for definition in _named(names):
         formula = Formula(definition.expression)
@@ -88,14 +88,14 @@ def _named(names: str) -> Iterable[Definition]:
             raise UsageError(f"Cannot find metric or group '{name}'; there are {there_are}")
 
 
-def _count(names: Sequence[str], metric: str, shared: dict[str, CountedEvent], *, grouped: bool) -> dict[str, CountedEvent]:
+def _count(names: Sequence[str], metric: str, shared: dict[str, Event], *, grouped: bool) -> dict[str, Event]:
     """The event for each name of a formula.
 
     shared: software and tool events of earlier metrics, which never compete
     for the PMU: they are counted once for all metrics, outside of groups.
     """
     try:
-        alone = {name: counted_events(parse_events([name], counting=True))[0] for name in names}
+        alone = {name: parse_events([name], counting=True)[0] for name in names}
     except UnknownEvent as error:
         raise UsageError(f"metric {metric}: {error}") from None
     found = {name: shared.setdefault(name, event) for name, event in alone.items() if _is_soft(event)}
@@ -103,11 +103,11 @@ def _count(names: Sequence[str], metric: str, shared: dict[str, CountedEvent], *
     text = ",".join(hardware)
     if grouped and len(hardware) > 1:
         text = f"{{{text}}}:W"
-    counted = dict(zip(hardware, counted_events(parse_events([text], counting=True)), strict=True)) if hardware else {}
+    counted = dict(zip(hardware, parse_events([text], counting=True), strict=True)) if hardware else {}
     return {name: found.get(name) or counted[name] for name in names}
 
 
-def _is_soft(event: CountedEvent) -> bool:
+def _is_soft(event: Event) -> bool:
     return bool(event.tool) or event.attr.type == PerfType.SOFTWARE
 
 

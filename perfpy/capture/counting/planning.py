@@ -8,11 +8,11 @@ machine's topology. Raises UsageError for combinations that make no sense.
 from __future__ import annotations
 
 from perfpy.abi.attr import EventAttr
-from perfpy.capture.counting.counters import counted_event, counted_events
 from perfpy.capture.targets import Target
-from perfpy.counts.aggregation import Aggregation, CountedEvent, Grouping
+from perfpy.counts.aggregation import Aggregation, Grouping
 from perfpy.errors import UsageError
 from perfpy.events.catalog import generic_event
+from perfpy.events.event import Event
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def choose_events(
     detailed: int = 0,
     null_run: bool = False,
     event_files: str = "",
-) -> tuple[list[CountedEvent], list[str]]:
+) -> tuple[list[Event], list[str]]:
     """The events to count, and warnings.
 
     filters: (number of texts before it, expression); event_files: a folder
@@ -76,7 +76,7 @@ def choose_events(
 
     texts = [*(texts or default_events(target)), *detail_events(detailed)]
     parsed = parse_events(texts, filters=filters, machine=this_machine(event_files), counting=True)
-    return counted_events(parsed), parsed.warnings
+    return parsed, parsed.warnings
 
 
 def _has_several_core_pmus() -> bool:
@@ -90,14 +90,16 @@ def _has_several_core_pmus() -> bool:
         return False
 
 
-def _generic_event(name: str) -> CountedEvent:
+def _generic_event(name: str) -> Event:
     """One of the kernel's own events; saves the default set from loading the event language."""
     known = generic_event(name)
     assert known is not None  # the default set has names of the catalog only
-    return counted_event(name, EventAttr(type=known[0], config=known[1], exclude_guest=1))
+    event = Event(name, EventAttr(type=known[0], config=known[1], exclude_guest=1))
+    event.settle_unit()
+    return event
 
 
-def widened(target: Target, events: Sequence[CountedEvent]) -> Target:
+def widened(target: Target, events: Sequence[Event]) -> Target:
     """The whole system instead of a command, where every event counts for CPUs, not for tasks (uncore PMUs)."""
     if target.kind == "command" and events and all(event.requires_cpu for event in events):
         return Target("system", target.tids, target.cpus, target.text)
@@ -116,7 +118,7 @@ def group_by(plan: Plan, mode: Aggregation, *, cache_level: int | None = None) -
     if mode is Aggregation.GLOBAL:
         return
     if plan.target.has_tasks:
-        raise UsageError("both cgroup and no-aggregation modes only available in system-wide mode")
+        raise UsageError("counts per CPU, core, cache, die, socket or node need whole CPUs: add -a or -C")
     cpus = {cpu for event in plan.events for cpu in event.cpus or ()} | set(plan.target.cpus)
     plan.grouping = by_topology(mode, sorted(cpus), cache_level)
 
@@ -125,7 +127,7 @@ def _by_thread(target: Target) -> Grouping:
     from perfpy.capture.targets import comms
 
     if target.kind in ("command", "cpu", "system"):
-        raise UsageError("The --per-thread option is only available when monitoring via -p -t -a options or only --per-thread.")
+        raise UsageError("--per-thread needs threads that run already: name them by -p or -t")
     return Grouping.by_thread(comms(target.tids))
 
 

@@ -11,7 +11,7 @@ import resource
 import time
 from typing import TYPE_CHECKING
 
-from perfpy.capture.counting.counters import Counting, CountingOptions, counted_events
+from perfpy.capture.counting.counters import Counting, CountingOptions
 from perfpy.counts.aggregation import Grouping, aggregate
 from perfpy.counts.named_counts import Count, Counts, named
 from perfpy.errors import UsageError
@@ -37,7 +37,7 @@ class Region(Counts):
         super().__init__()
         if not events:
             raise UsageError("no event to count: perfpy.count('task-clock', ...)")
-        self._events = counted_events(parse_events(events, counting=True))
+        self._events = parse_events(events, counting=True)
         self._asked = [event.name for event in self._events]
         self._counting = Counting(self._events, tids=(_THIS_THREAD,), options=CountingOptions(identifier=False), kernel=kernel)
         self._started = 0

@@ -137,7 +137,7 @@ class RecordOptions(NamedTuple):
         if self.switch_output is not None and self.output == "-":
             raise UsageError("--switch-output needs a file, and -o - is a pipe")
         if self.cgroups and not self.all_cpus:
-            raise UsageError("cgroup monitoring only available in system-wide mode: add -a")
+            raise UsageError("--cgroup is measured on whole CPUs: add -a")
 
     @property
     def starts_disabled(self) -> bool:

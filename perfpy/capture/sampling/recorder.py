@@ -49,21 +49,10 @@ _MEGABYTE: Final = 1 << 20
 _WORTH_ANOTHER_PASS: Final = 1 << 16  # bytes: with less than this in the rings, wait for the next wake-up
 
 #: as perf says it
-_HIDDEN_ADDRESSES: Final = """\
-WARNING: Kernel address maps (/proc/{kallsyms,modules}) are restricted,
-check /proc/sys/kernel/kptr_restrict and /proc/sys/kernel/perf_event_paranoid.
-
-Samples in kernel functions may not be resolved if a suitable vmlinux
-file is not found in the buildid cache or in the vmlinux path.
-
-Samples in kernel modules won't be resolved at all.
-
-If some relocation was applied (e.g. kexec) symbols may be misresolved
-even with a suitable vmlinux or kallsyms file.
-
-Couldn't record kernel reference relocation symbol
-Symbol resolution may be skewed if relocation was used (e.g. kexec).
-Check /proc/kallsyms permission or run as root."""
+_HIDDEN_ADDRESSES: Final = (
+    "warning: the kernel hides its addresses, samples in it will have no names:"
+    " sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1, or be root"
+)
 
 
 class RecordSummary(NamedTuple):
@@ -172,7 +161,7 @@ class Recorder:
         if options.period or most is None:
             return
         if wanted == MAX_FREQ:
-            self._tell(f"info: Using a maximum frequency rate of {most} Hz")
+            self._tell(f"info: -F max is {most} Hz here (sysctl {_MAX_RATE})")
             self.options = options._replace(freq=most)
         elif wanted is None and most < DEFAULT_FREQ:
             self.options = options._replace(freq=most)
@@ -180,8 +169,7 @@ class Recorder:
             if options.strict_freq:
                 raise UsageError(f"maximum frequency rate ({most} Hz) exceeded; use a lower -F, or raise sysctl {_MAX_RATE}")
             self._tell(
-                f"warning: Maximum frequency rate ({most} Hz) exceeded, throttling from {wanted} Hz to {most} Hz.\n"
-                f"         The limit can be raised via /proc/sys/{_MAX_RATE.replace('.', '/')}."
+                f"warning: {wanted} Hz is more than the kernel allows, going on with {most} Hz; to have more raise sysctl {_MAX_RATE}"
             )
             self.options = options._replace(freq=most)
 

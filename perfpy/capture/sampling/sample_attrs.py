@@ -1,9 +1,9 @@
 """What the kernel is to write: the options of a recording -> the sampling half of every event's attr.
 
 What enters: the events as their texts asked for them, the options, the
-target. What leaves: the same events with sample_type, read_format, period,
-side-band and enabling bits set, and where perf has one, a dummy event behind
-them that carries the side-band. The rules are those of perf-record(1) 6.12.
+target. What leaves: the same events, each with an attr made once that has
+sample_type, read_format, period, side-band and enabling bits, and where perf
+has one, a dummy event behind them that carries the side-band. The rules are those of perf-record(1) 6.12.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from perfpy.errors import KernelRefused
 from perfpy.events.event import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from perfpy.capture.sampling.options import RecordOptions
     from perfpy.capture.targets import Target
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
 _TRACE_FIELDS: Final = SampleType.RAW | SampleType.TIME | SampleType.CPU | SampleType.PERIOD
 _TIMES: Final = ReadFormat.TOTAL_TIME_ENABLED | ReadFormat.TOTAL_TIME_RUNNING
-_CLOCKS: Final = (SoftwareId.CPU_CLOCK, SoftwareId.TASK_CLOCK)
-_CLOCK_UNIT: Final = "msec"  # clocks count nanoseconds
-_CLOCK_SCALE: Final = 1e-6
 _FUNCTION_TRACE: Final = ("ftrace", "function")
 _MAX_PRECISION: Final = 3
 
@@ -52,13 +49,18 @@ def configure_sampling(events: Sequence[Event], options: RecordOptions, target: 
         tracking = _dummy()
         result.append(tracking)
     groups = {id(event.leader) for event in result if not event.is_leader}
-    for event in result:
-        _Configuration(event, options, target, tracks=event is tracking, in_group=id(event.leader) in groups).apply()
-    for event in result:
-        if event.sample_read and not event.is_leader:
-            _follow_leader(event)
-    _set_ids(result, options, kernel)
+    attrs = {
+        event: sampling_attr(event, options, target, tracks=event is tracking, in_group=id(event.leader) in groups) for event in result
+    }
+    attrs |= {event: _following(event, attrs) for event in result if event.sample_read and not event.is_leader}
+    for event, attr in zip(result, _with_ids(list(attrs.values()), options, kernel), strict=True):
+        event.attr = attr
     return result
+
+
+def sampling_attr(event: Event, options: RecordOptions, target: Target, *, tracks: bool, in_group: bool) -> EventAttr:
+    """The attr to sample an event with; tracks: it carries the side-band; in_group: it leads others or follows one."""
+    return _Draft(event, options, target, tracks=tracks, in_group=in_group).finished()
 
 
 def is_dummy(event: Event) -> bool:
@@ -67,19 +69,20 @@ def is_dummy(event: Event) -> bool:
 
 
 def _dummy() -> Event:
-    attr = EventAttr()
-    attr.type, attr.config = PerfType.SOFTWARE, SoftwareId.DUMMY
-    attr.exclude_kernel = attr.exclude_hv = attr.exclude_guest = 1
-    attr.sample_period = 1
-    return Event("dummy:u", attr)
+    return Event("dummy:u", _software(SoftwareId.DUMMY, sample_period=1))
 
 
-class _Configuration:
-    """One event's way through the rules; each method is one family of them."""
+def _software(config: int, **fields: int) -> EventAttr:
+    """One of the kernel's own events, in user space only."""
+    return EventAttr(type=PerfType.SOFTWARE, config=config, exclude_kernel=1, exclude_hv=1, exclude_guest=1, **fields)
+
+
+class _Draft:
+    """One event's attr on its way through the rules; each method is one family of them, and nobody else sees it before the end."""
 
     def __init__(self, event: Event, options: RecordOptions, target: Target, *, tracks: bool, in_group: bool) -> None:
         self.event = event
-        self.attr = event.attr
+        self.draft = event.attr.copy()
         self.options = options
         self.target = target
         self.tracks = tracks
@@ -88,14 +91,12 @@ class _Configuration:
         self.sample = SampleType.IP | SampleType.TID
         self.read = ReadFormat.ID | ReadFormat.LOST
 
-    def apply(self) -> None:
-        """Set everything, in the order in which later rules overrule earlier ones."""
-        attr, options = self.attr, self.options
-        if attr.type == PerfType.SOFTWARE and attr.config in _CLOCKS:
-            self.event.unit, self.event.scale = _CLOCK_UNIT, _CLOCK_SCALE
-        attr.sample_id_all = 1
-        attr.inherit = int(options.inherit and not options.per_thread)
-        attr.write_backward = int(options.overwrite)
+    def finished(self) -> EventAttr:
+        """The attr with everything set, in the order in which later rules overrule earlier ones."""
+        draft, options = self.draft, self.options
+        draft.sample_id_all = 1
+        draft.inherit = int(options.inherit and not options.per_thread)
+        draft.write_backward = int(options.overwrite)
         self._set_group_reads()
         self._set_period()
         self._set_fields()
@@ -105,13 +106,14 @@ class _Configuration:
         self._set_side_band()
         self._set_enabling()
         if self.event.precise_max:
-            attr.precise_ip = _MAX_PRECISION
+            draft.precise_ip = _MAX_PRECISION
         if options.all_user or options.all_kernel:
-            attr.exclude_kernel, attr.exclude_user = int(options.all_user), int(options.all_kernel)
+            draft.exclude_kernel, draft.exclude_user = int(options.all_user), int(options.all_kernel)
         self._apply_terms()
         self._set(SampleType.PERIOD, options.period_field)
-        attr.sample_type |= int(self.sample)
-        attr.read_format = int(self.read)
+        draft.sample_type |= int(self.sample)
+        draft.read_format = int(self.read)
+        return draft
 
     def _set(self, field: int, wanted: bool | None) -> None:
         """Put a field in (True), take it out (False), or leave it (None)."""
@@ -124,29 +126,29 @@ class _Configuration:
         self.sample |= SampleType.READ | SampleType.ID
         if self.in_group:
             self.read |= ReadFormat.GROUP
-            self.attr.inherit = 0  # an inherited group cannot be read as one
+            self.draft.inherit = 0  # an inherited group cannot be read as one
 
     def _set_period(self) -> None:
-        attr, options = self.attr, self.options
+        draft, options = self.draft, self.options
         if self.event.tracepoint or _is_bpf_output(self.event):
             self.sample |= _TRACE_FIELDS
-            attr.sample_period = attr.sample_period or 1
-        elif attr.type == PerfType.BREAKPOINT:
-            attr.sample_period = 1
-        if not attr.sample_period or options.freq is not None or options.period is not None:
+            draft.sample_period = draft.sample_period or 1
+        elif draft.type == PerfType.BREAKPOINT:
+            draft.sample_period = 1
+        if not draft.sample_period or options.freq is not None or options.period is not None:
             if options.period:
-                attr.sample_period, attr.freq = options.period, 0
+                draft.sample_period, draft.freq = options.period, 0
             else:
-                attr.sample_freq, attr.freq = options.freq or DEFAULT_FREQ, 1
-        if attr.freq:
+                draft.sample_freq, draft.freq = options.freq or DEFAULT_FREQ, 1
+        if draft.freq:
             self.sample |= SampleType.PERIOD
         if options.no_samples:
-            attr.sample_period = 0
+            draft.sample_period = 0
         if options.no_buffering:
-            attr.watermark, attr.wakeup_events = 0, 1
+            draft.watermark, draft.wakeup_events = 0, 1
 
     def _set_fields(self) -> None:
-        options, attr = self.options, self.attr
+        options, draft = self.options, self.draft
         addresses = options.data or bool(options.callchain and options.callchain.mode == "dwarf")
         for wanted, field in (
             (addresses, SampleType.ADDR | SampleType.DATA_SRC),
@@ -162,95 +164,95 @@ class _Configuration:
             if wanted:
                 self.sample |= field
         if self.sample & SampleType.BRANCH_STACK:
-            attr.branch_sample_type = options.branch_filter
+            draft.branch_sample_type = options.branch_filter
         if addresses:
-            attr.mmap_data = int(self.tracks)
+            draft.mmap_data = int(self.tracks)
         if options.time is not False and (options.time or not options.per_thread):
             self.sample |= SampleType.TIME
         if options.inherit_stat:
             self.read |= _TIMES
-            attr.inherit_stat = 1
+            draft.inherit_stat = 1
         if options.running_time:
             self.read |= _TIMES
         if options.clockid is not None:
-            attr.use_clockid, attr.clockid = 1, options.clockid
+            draft.use_clockid, draft.clockid = 1, options.clockid
 
     def _set_callchain(self, callchain: Callchain) -> None:
-        attr, options = self.attr, self.options
+        draft, options = self.draft, self.options
         is_function = self.event.tracepoint == _FUNCTION_TRACE
         self.sample |= SampleType.CALLCHAIN
-        attr.sample_max_stack = callchain.max_stack
-        attr.exclude_callchain_user = int(options.kernel_callchains or is_function)
-        attr.exclude_callchain_kernel = int(options.user_callchains)
+        draft.sample_max_stack = callchain.max_stack
+        draft.exclude_callchain_user = int(options.kernel_callchains or is_function)
+        draft.exclude_callchain_kernel = int(options.user_callchains)
         if callchain.mode == "dwarf" and not is_function:  # page faults while tracing functions would never end
             self.sample |= SampleType.REGS_USER | SampleType.STACK_USER
             # those who choose registers get them, and what nothing can be unwound without
             registers = minimal_registers if options.user_regs else user_registers
-            attr.sample_regs_user |= registers(os.uname().machine)
-            attr.sample_stack_user = callchain.stack_size
-            attr.exclude_callchain_user = 1
+            draft.sample_regs_user |= registers(os.uname().machine)
+            draft.sample_stack_user = callchain.stack_size
+            draft.exclude_callchain_user = 1
 
     def _set_registers(self) -> None:
         if is_dummy(self.event):
             return
         if self.options.intr_regs:
             self.sample |= SampleType.REGS_INTR
-            self.attr.sample_regs_intr = self.options.intr_regs
+            self.draft.sample_regs_intr = self.options.intr_regs
         if self.options.user_regs:
             self.sample |= SampleType.REGS_USER
-            self.attr.sample_regs_user |= self.options.user_regs
+            self.draft.sample_regs_user |= self.options.user_regs
 
     def _set_side_band(self) -> None:
-        attr, options = self.attr, self.options
+        draft, options = self.draft, self.options
         if not self.tracks:
             return
-        attr.task = attr.mmap = attr.mmap2 = attr.comm = attr.comm_exec = attr.ksymbol = 1
-        attr.build_id = int(options.buildid_mmap)
-        attr.bpf_event = int(options.bpf_events)
-        attr.namespaces = int(options.namespaces)
-        attr.cgroup = int(options.all_cgroups)
-        attr.context_switch = int(options.switch_events)
+        draft.task = draft.mmap = draft.mmap2 = draft.comm = draft.comm_exec = draft.ksymbol = 1
+        draft.build_id = int(options.buildid_mmap)
+        draft.bpf_event = int(options.bpf_events)
+        draft.namespaces = int(options.namespaces)
+        draft.cgroup = int(options.all_cgroups)
+        draft.context_switch = int(options.switch_events)
 
     def _set_enabling(self) -> None:
         """Leaders start off; those of a program start with it; side-band of a system starts at once."""
-        attr = self.attr
-        attr.disabled = int(self.event.is_leader)
+        draft = self.draft
+        draft.disabled = int(self.event.is_leader)
         from_exec = self.target.kind == "command" and (self.own_dummy or not self.options.starts_disabled)
-        attr.enable_on_exec = int(from_exec and self.event.is_leader)
+        draft.enable_on_exec = int(from_exec and self.event.is_leader)
         if self.own_dummy and not from_exec:
-            attr.disabled = 0
+            draft.disabled = 0
 
     def _apply_terms(self) -> None:
-        attr, terms = self.attr, self.event.terms
+        draft, terms = self.draft, self.event.terms
         if terms.period is not None:
-            attr.sample_period, attr.freq = terms.period, 0
+            draft.sample_period, draft.freq = terms.period, 0
             self.sample &= ~SampleType.PERIOD
         if terms.freq is not None:
-            attr.sample_freq, attr.freq = terms.freq, 1
+            draft.sample_freq, draft.freq = terms.freq, 1
             self.sample |= SampleType.PERIOD
         self._set(SampleType.TIME, terms.time)
         if terms.inherit is not None:
-            attr.inherit = int(terms.inherit)
+            draft.inherit = int(terms.inherit)
         if terms.overwrite is not None:
-            attr.write_backward = int(terms.overwrite)
+            draft.write_backward = int(terms.overwrite)
         if terms.branch_type is not None:
             self.sample |= SampleType.BRANCH_STACK
-            attr.branch_sample_type = parse_branch_filter(",".join(terms.branch_type))
+            draft.branch_sample_type = parse_branch_filter(",".join(terms.branch_type))
         if terms.call_graph is not None or terms.stack_size or terms.max_stack:
             self._set_own_callchain()
 
     def _set_own_callchain(self) -> None:
         """Terms about stacks replace what the options say."""
-        terms, attr = self.event.terms, self.attr
+        terms, draft = self.event.terms, self.draft
         common = self.options.callchain
         mode = terms.call_graph or ("fp" if terms.max_stack else common.mode if common else "no")
         self.sample &= ~(SampleType.CALLCHAIN | SampleType.REGS_USER | SampleType.STACK_USER)
-        attr.exclude_callchain_user = attr.exclude_callchain_kernel = attr.sample_stack_user = attr.sample_regs_user = 0
+        draft.exclude_callchain_user = draft.exclude_callchain_kernel = draft.sample_stack_user = draft.sample_regs_user = 0
         if mode == "no":
             return
         if mode == "dwarf":
             self.sample |= SampleType.ADDR | SampleType.DATA_SRC
-            attr.mmap_data = int(self.tracks)
+            draft.mmap_data = int(self.tracks)
         copied = stack_size(terms.stack_size) if terms.stack_size else common.stack_size if common else 0
         chain = Callchain(mode, max_stack=terms.max_stack or 0)
         self._set_callchain(chain._replace(stack_size=copied) if copied else chain)
@@ -264,33 +266,27 @@ def _is_bpf_output(event: Event) -> bool:
     return event.attr.type == PerfType.SOFTWARE and event.attr.config == SoftwareId.BPF_OUTPUT
 
 
-def _follow_leader(event: Event) -> None:
+def _following(event: Event, attrs: Mapping[Event, EventAttr]) -> EventAttr:
     """The leader samples for a :S group: a member is only read, but looks like the leader to whoever reads the file."""
-    attr = event.attr
+    attr = attrs[event]
     if event.terms.period is None and event.terms.freq is None:
-        attr.freq = attr.sample_period = 0
-    attr.write_backward = 0
-    attr.sample_type = event.leader.attr.sample_type
+        attr = attr.copy(freq=0, sample_period=0)
+    return attr.copy(write_backward=0, sample_type=attrs[event.leader].sample_type)
 
 
-def _set_ids(events: Sequence[Event], options: RecordOptions, kernel: Kernel) -> None:
+def _with_ids(attrs: Sequence[EventAttr], options: RecordOptions, kernel: Kernel) -> list[EventAttr]:
     """Several events: each record must tell whose it is, at a place that does not depend on the answer."""
-    differ = any(event.attr.sample_type != events[0].attr.sample_type for event in events)
-    if not options.identifier and len(events) == 1:
-        return
-    fixed_position = (differ or options.identifier) and _knows_identifier(kernel)
-    for event in events:
-        if fixed_position:
-            event.attr.sample_type = event.attr.sample_type & ~SampleType.ID | SampleType.IDENTIFIER
-        else:
-            event.attr.sample_type |= SampleType.ID
+    if not options.identifier and len(attrs) == 1:
+        return list(attrs)
+    differ = any(attr.sample_type != attrs[0].sample_type for attr in attrs)
+    if (differ or options.identifier) and _knows_identifier(kernel):
+        return [attr.copy(sample_type=attr.sample_type & ~SampleType.ID | SampleType.IDENTIFIER) for attr in attrs]
+    return [attr.copy(sample_type=attr.sample_type | SampleType.ID) for attr in attrs]
 
 
 def _knows_identifier(kernel: Kernel) -> bool:
     """Whether the kernel (3.12 and newer) has ids at a fixed place."""
-    attr = EventAttr()
-    attr.type, attr.config, attr.sample_type = PerfType.SOFTWARE, SoftwareId.CPU_CLOCK, SampleType.IDENTIFIER
-    attr.exclude_kernel = attr.exclude_hv = attr.exclude_guest = 1
+    attr = _software(SoftwareId.CPU_CLOCK, sample_type=SampleType.IDENTIFIER)
     for pid in (ANY, 0):  # users may only ask about themselves
         try:
             kernel.close(kernel.perf_event_open(attr, pid, min(online_cpus())))

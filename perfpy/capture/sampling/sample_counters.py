@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from perfpy.abi.flags import FLAG_PID_CGROUP, ReadFormat
 from perfpy.abi.readings import decode_read, read_size
 from perfpy.abi.user_records import IdIndexEntry
+from perfpy.capture.counter import Counter
+from perfpy.capture.opening import Opener, OpenEvent
 from perfpy.capture.sampling.sample_attrs import is_dummy
 from perfpy.capture.targets import ANY, online_cpus
-from perfpy.errors import KernelRefused
-from perfpy.events.fallback import Attempt, first_attempt, next_attempt, replacement
 from perfpy.kernel.procfs import ProcFs, raise_open_files_limit
 from perfpy.kernel.ring import PAGE_SIZE, Ring
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from perfpy.errors import KernelRefused
     from perfpy.events.event import Event
     from perfpy.kernel import Kernel
 
@@ -44,7 +45,7 @@ class Opened(NamedTuple):
 
     event: Event
     target: CounterTarget
-    fd: int
+    counter: Counter
     id: int
     ring: int
 
@@ -84,9 +85,8 @@ class SampleCounters:
         self._cgroups = dict(cgroup_fds or {})
         self._skip_missing = skip_missing
         self._missing: set[int] = set()
-        self._tell = tell
-        self._lacking: frozenset[str] = frozenset()  # what this kernel does not know
-        self._fds: dict[int, dict[CounterTarget, int]] = {}  # id(event) -> place -> fd
+        self._open: dict[Event, OpenEvent] = {}
+        self._opener = Opener(kernel, self, on_cpus=ANY in self.tids, tell=tell, more_files=raise_open_files_limit)
         self._rings: list[Ring] = []
         self._ring_fds: list[int] = []
         self.opened: list[Opened] = []
@@ -99,7 +99,7 @@ class SampleCounters:
     def open(self) -> None:
         """Open every event everywhere. Raises KernelRefused when nothing helped; what was open is closed then."""
         try:
-            for event in list(self.events):
+            for event in self.events:
                 self._open_event(event)
                 self._set_filter(event)
         except BaseException:
@@ -120,64 +120,40 @@ class SampleCounters:
                 yield from (CounterTarget(cpu, tid) for tid in self.tids)
 
     def _open_event(self, event: Event) -> None:
-        """Open an event as asked, or with less where the kernel refuses, or another in its place."""
-        attempt = self._first_attempt(event)
-        while True:
-            try:
-                self._open_targets(event, attempt)
-                event.attr = attempt.attr
-                return
-            except KernelRefused as refusal:
-                at_first = len(self._fds[id(event)]) == 0
-                self._close_event(event)
-                if refusal.errno == errno.EMFILE and raise_open_files_limit():
-                    continue
-                if event.weak and not event.is_leader:
-                    _ungroup(event)
-                    attempt = self._first_attempt(event)
-                    continue
-                following = next_attempt(attempt, refusal.errno, precise_max=event.precise_max, first=at_first)
-                if following is None:
-                    following = self._replace(event, refusal)
-                attempt = following
-                self._lacking = attempt.missing
+        opened = self._open[event] = OpenEvent(event, None if event.is_leader else self._open[event.leader])
+        targets = [(target, target.tid, target.cpu) for target in self._targets(event) if target.tid not in self._missing]
+        self._opener.open(opened, targets, flags=FLAG_PID_CGROUP if id(event) in self._cgroups else 0)
 
-    def _first_attempt(self, event: Event) -> Attempt:
-        return first_attempt(event.attr, self._lacking, leads=event.is_leader)
+    # refusals: what the opener asks
 
-    def _replace(self, event: Event, refusal: KernelRefused) -> Attempt:
-        """Another event in the place of a refused one; raises the refusal when there is none."""
-        from perfpy.kernel.refusals import paranoid_level  # only a refusal needs it
+    def member_refused(self, opened: OpenEvent, _refusal: KernelRefused) -> bool | None:
+        """A weak group that does not fit falls apart: this member counts for itself."""
+        event = opened.event
+        event.weak = False
+        event.leader = event
+        opened.leader = None
+        opened.ask(opened.asked.copy(disabled=1))
+        return True
 
-        on_cpus = ANY in self.tids
-        other = replacement(event.name, event.attr, refusal.errno, on_cpus=on_cpus, paranoid=paranoid_level())
-        if other is None:
-            raise refusal
-        event.attr, event.name = other.attr, other.name
-        event.precise_max = False
-        self._tell(other.message)
-        return self._first_attempt(event)
+    def cannot_count(self, _opened: OpenEvent, _refusal: KernelRefused) -> bool:
+        """A recording has all its events."""
+        return False
 
-    def _open_targets(self, event: Event, attempt: Attempt) -> None:
-        own = self._fds[id(event)] = {}
-        for target in self._targets(event):
-            if target.tid in self._missing:
-                continue
-            leader = -1 if event.is_leader else self._fds[id(event.leader)].get(target, -1)
-            flags = attempt.flags | (FLAG_PID_CGROUP if target.cgroup else 0)
-            try:
-                own[target] = self._kernel.perf_event_open(attempt.attr, target.tid, target.cpu, leader, flags, event=event.name)
-            except KernelRefused as refusal:
-                if refusal.errno != errno.ESRCH or not self._skip_missing:
-                    raise
-                self._missing.add(target.tid)
-                if not set(self.tids) - self._missing:
-                    raise
+    def may_replace(self, _opened: OpenEvent, _refusal: KernelRefused) -> bool:
+        """Another event is better than none."""
+        return True
+
+    def goes_without(self, tid: int, refusal: KernelRefused) -> bool:
+        """A thread that is gone is left out, as long as one is left."""
+        if refusal.errno != errno.ESRCH or not self._skip_missing:
+            return False
+        self._missing.add(tid)
+        return bool(set(self.tids) - self._missing)
 
     def _set_filter(self, event: Event) -> None:
         if event.filter:
-            for fd in self._fds[id(event)].values():
-                self._kernel.set_filter(fd, event.filter)
+            for counter in self._open[event].counters.values():
+                counter.set_filter(event.filter)
 
     def map(self, pages: int) -> None:
         """Map the rings, `pages` pages each, and send every counter's records to the ring of its CPU (or thread)."""
@@ -186,16 +162,16 @@ class SampleCounters:
         by_thread = ANY in self.cpus
         for event in self.events:
             backward = event.attr.write_backward
-            for target, fd in self._fds[id(event)].items():
+            for target, counter in self._open[event].counters.items():
                 key = (target.tid if by_thread else target.cpu, backward)
                 ring = owners.get(key)
                 if ring is None:
                     ring = owners[key] = len(self._rings)
-                    self._rings.append(Ring.map(fd, pages, backward=bool(backward)))
-                    owner_fds.append(fd)
+                    self._rings.append(Ring.map(counter.fd, pages, backward=bool(backward)))
+                    owner_fds.append(counter.fd)
                 else:
-                    self._kernel.set_output(fd, owner_fds[ring])
-                self.opened.append(Opened(event, target, fd, self._kernel.event_id(fd), ring))
+                    self._kernel.set_output(counter.fd, owner_fds[ring])
+                self.opened.append(Opened(event, target, counter, counter.id, ring))
 
     def ids(self, event: Event) -> tuple[int, ...]:
         """The ids by which records name an event's counters."""
@@ -211,7 +187,7 @@ class SampleCounters:
 
     def fds(self) -> list[int]:
         """Every counter's file descriptor."""
-        return [one.fd for one in self.opened]
+        return [one.counter.fd for one in self.opened]
 
     def ring_fds(self) -> list[int]:
         """The counters whose rings are mapped: polling them tells of every record."""
@@ -229,10 +205,10 @@ class SampleCounters:
 
     def switch(self, event: Event, on: bool) -> None:
         """Enable or disable an event's counters; the members of a group follow their leader."""
-        action = self._kernel.enable if on else self._kernel.disable
+        action = Counter.enable if on else Counter.disable
         if event.is_leader:
-            for fd in self._fds[id(event)].values():
-                action(fd)
+            for counter in self._open[event].counters.values():
+                action(counter)
 
     def refilter(self, event: Event) -> None:
         """The event's filter has changed."""
@@ -244,7 +220,7 @@ class SampleCounters:
         for one in self.opened:
             if one.event.attr.write_backward and one.ring not in seen:
                 seen.add(one.ring)
-                self._kernel.pause_output(one.fd, paused)
+                one.counter.pause_output(paused)
 
     def lost(self) -> Iterator[tuple[Opened, int]]:
         """The counters that lost samples, and how many."""
@@ -255,7 +231,7 @@ class SampleCounters:
             read_format = one.event.attr.read_format
             if not read_format & ReadFormat.LOST or one.event.attr.write_backward:
                 continue
-            data = self._kernel.read(one.fd, read_size(read_format, members[id(one.event.leader)]))
+            data = self._kernel.read(one.counter.fd, read_size(read_format, members[id(one.event.leader)]))
             if not data:
                 continue
             lost = next((reading.lost for reading in decode_read(data, read_format, "=") if reading.id in (None, one.id)), None)
@@ -267,19 +243,8 @@ class SampleCounters:
         for ring in self._rings:
             ring.close()
         self._rings.clear()
-        for event in self.events:
-            self._close_event(event)
+        for opened in self._open.values():
+            opened.close()
         for fd in set(self._cgroups.values()):
             os.close(fd)
         self._cgroups.clear()
-
-    def _close_event(self, event: Event) -> None:
-        for fd in self._fds.pop(id(event), {}).values():
-            self._kernel.close(fd)
-
-
-def _ungroup(event: Event) -> None:
-    """A weak group that does not fit falls apart: this member counts for itself."""
-    event.weak = False
-    event.leader = event
-    event.attr.disabled = 1

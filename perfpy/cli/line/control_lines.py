@@ -6,20 +6,18 @@ those of the command evlist without its tips.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # see perfpy.cli
+from typing import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfpy.counts.aggregation import CountedEvent
     from perfpy.events.event import Event
-
-    Open = Event | CountedEvent
 
 
 class _Names:
     """Of this machine's PMUs, and of the tracepoints among these events."""
 
-    def __init__(self, events: Sequence[Open]) -> None:
+    def __init__(self, events: Sequence[Event]) -> None:
         from perfpy.kernel.sysfs import Sysfs
 
         self._pmus = {pmu.type: pmu.name for pmu in Sysfs().pmus}
@@ -32,14 +30,14 @@ class _Names:
         return self._tracepoints.get(number, "")
 
 
-def event_lines(events: Sequence[Open], option: str) -> str:
+def event_lines(events: Sequence[Event], option: str) -> str:
     """A line an event (-g: a group). option: "", -v, -g or -F."""
     if option == "-g":
         return "\n".join(_group(event, events) for event in events if event.leader is event)
     return "\n".join(event.name + _details(event, events, option) for event in events)
 
 
-def _details(event: Open, events: Sequence[Open], option: str) -> str:
+def _details(event: Event, events: Sequence[Event], option: str) -> str:
     attr = event.attr
     if option == "-F":
         return f": {'sample_freq' if attr.freq else 'sample_period'}={attr.sample_freq}"
@@ -50,7 +48,6 @@ def _details(event: Open, events: Sequence[Open], option: str) -> str:
     return ": " + ", ".join(f"{label}: {value}" for label, value in attr_fields(attr, _Names(events)))
 
 
-def _group(leader: Open, events: Sequence[Open]) -> str:
+def _group(leader: Event, events: Sequence[Event]) -> str:
     members = ",".join(event.name for event in events if event.leader is leader)
-    name = getattr(leader, "group_name", "")  # what is counted keeps none
-    return f"{name}{{{members}}}" if "," in members else members
+    return f"{leader.group_name}{{{members}}}" if "," in members else members

@@ -1,6 +1,6 @@
 """Opening the recording that a reading command works on.
 
-What enters: the values of -i and -f. What leaves: an open Recording; when it
+What enters: what -i, -f and -q say. What leaves: an open Recording; when it
 is closed, what could not be read of it goes to standard error.
 """
 
@@ -14,32 +14,32 @@ from perfpy.untrusted.text import one_line
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
     from perfpy.recording import Recording
 
 _DEFAULT_FILE = "perf.data"
 _PIPE = "-"
 
 
-def open_recording(values: Mapping[str, Any], *, as_stored: bool = False) -> OpenRecording:
-    """The recording that a command's values `input`, `force` and (where it has one) `quiet` ask for.
+def open_recording(path: str, *, force: bool, quiet: bool = False, as_stored: bool = False) -> OpenRecording:
+    """The recording at a path; "": the default.
 
+    force: whoever owns it; quiet: nothing is said of what could not be read;
     as_stored: its records are wanted as they stand in the file, not by time.
     The `with` statement raises BadPerfData when it cannot be read, or belongs
     to somebody else and `force` is not given.
     """
-    return OpenRecording(values, as_stored=as_stored)
+    return OpenRecording(path, force=force, quiet=quiet, as_stored=as_stored)
 
 
 class OpenRecording:
     """Opens a recording for a `with` statement. (No contextmanager: see perfpy.cli.)"""
 
-    __slots__ = ("_as_stored", "_recording", "_values")
+    __slots__ = ("_as_stored", "_force", "_path", "_quiet", "_recording")
 
-    def __init__(self, values: Mapping[str, Any], *, as_stored: bool) -> None:
-        self._values = values
+    def __init__(self, path: str, *, force: bool, quiet: bool, as_stored: bool) -> None:
+        self._path = path
+        self._force = force
+        self._quiet = quiet
         self._as_stored = as_stored
 
     def __enter__(self) -> Recording:
@@ -49,13 +49,12 @@ class OpenRecording:
         # numpy, when it comes, need not start threads for linear algebra: they spin for 50 ms. The commands that
         # run programs of the user's do not come here
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        values = self._values
-        self._recording = Recording(values["input"] or default_input(), check_owner=not values["force"], as_stored=self._as_stored)
+        self._recording = Recording(self._path or default_input(), check_owner=not self._force, as_stored=self._as_stored)
         return self._recording
 
     def __exit__(self, *error: object) -> None:
         self._recording.close()
-        if not self._values.get("quiet"):
+        if not self._quiet:
             for warning in self._recording.warnings:
                 print(one_line(f"Warning: {self._recording.path}: {warning}"), file=sys.stderr)
 

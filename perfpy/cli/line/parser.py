@@ -74,11 +74,11 @@ class Parser:
         word, equals, attached = text.partition("=")
         option, negated = self._find(word)
         shown = f"--{word}"
-        if not (negated and option.undone):
+        if not (negated and option.kind.undone):
             _refuse_lacking(option, shown)
         if negated and not option.negatable:
             raise UsageError(f"option {shown} cannot be negated")
-        if equals and (negated or not option.wants_value):
+        if equals and (negated or not option.kind.wants_value):
             raise UsageError(f"option {shown} takes no value")
         if negated:
             self._negate(option)
@@ -95,7 +95,7 @@ class Parser:
             if option is None:
                 raise UsageError(f"unknown option {shown}; -h lists the options")
             _refuse_lacking(option, shown)
-            if option.wants_value and letters:
+            if option.kind.wants_value and letters:
                 self._give(option, shown, letters, waiting)
                 return
             self._give(option, shown, self._value_apart(option, shown, waiting), waiting)
@@ -103,35 +103,28 @@ class Parser:
     @staticmethod
     def _value_apart(option: Option, shown: str, waiting: list[str]) -> Any:
         """The value of an option that has none attached."""
-        if not option.wants_value:
-            return option.flag_value
-        if option.bare is not None:
-            follows = option.takes_word and waiting and not waiting[-1].startswith("-")
-            return waiting.pop() if follows else option.bare
+        if not option.kind.wants_value:
+            return True
+        if option.kind.bare is not None:
+            follows = option.kind.takes_word and waiting and not waiting[-1].startswith("-")
+            return waiting.pop() if follows else option.kind.bare
         if not waiting:
             raise UsageError(f"option {shown} requires a value {option.metavar}")
         return waiting.pop()
 
     def _give(self, option: Option, shown: str, text: Any, waiting: list[str]) -> None:
-        value = option.convert(text, shown)
-        if option.count:
-            self.values[option.name] = self.values.get(option.name, 0) + 1
-        elif option.multiple:
-            self.values.setdefault(option.name, []).append(value)
-        else:
-            self.values[option.name] = value
+        value = option.kind.convert(text, shown) if option.kind.wants_value else True
+        self.values[option.name] = option.kind.joined(self.values.get(option.name), value)
         self.given.append(Given(option.name, text))
-        if option.ends_line:
+        if option.kind.ends_line:
             waiting.clear()
 
     def _negate(self, option: Option) -> None:
-        """`--no-X`: what was given before is forgotten; a flag becomes False, a value the option's `negated`."""
+        """`--no-X`: what was given before is forgotten; the value is the kind's `negated`, or else the default again."""
         self.given = [given for given in self.given if given.name != option.name]
         self.given.append(Given(option.name, None))
-        if option.flag_value is True:
-            self.values[option.name] = False
-        elif option.negated is not None:
-            self.values[option.name] = option.negated
+        if option.kind.negated is not None:
+            self.values[option.name] = option.kind.negated
         else:
             self.values.pop(option.name, None)
 
@@ -157,8 +150,8 @@ class Parser:
 
 
 def _refuse_lacking(option: Option, shown: str) -> None:
-    if option.lacking:
-        raise UsageError(f"option {shown} is perf's, but not perfpy's: {option.lacking}")
+    if option.kind.lacking:
+        raise UsageError(f"option {shown} is perf's, but not perfpy's: {option.kind.lacking}")
 
 
 def _long_spellings(options: Iterable[Option]) -> dict[str, tuple[Option, bool]]:

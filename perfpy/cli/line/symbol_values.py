@@ -1,28 +1,27 @@
-"""From a command's values and the configuration to SymbolOptions, the same for every command that names addresses.
+"""From a command's options and the configuration to SymbolOptions, the same for every command that names addresses.
 
-What enters: the values of `symbol_options` (cli/options.py), perfconfig's
-settings, the recording. What leaves: SymbolOptions.
+What enters: a command's SymbolFileOptions, perfconfig's settings, the
+recording. What leaves: SymbolOptions.
 """
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 from perfpy.errors import PerfError
 from perfpy.untrusted.files import is_handed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from perfpy.cli.line.perfconfig import Config
+    from perfpy.cli.line.shared import SymbolFileOptions
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
 
-_FROM_OPTIONS: Final = ("symfs", "kallsyms", "vmlinux", "ignore_vmlinux", "demangle", "demangle_kernel", "fold_interpreters", "force")
 
-
-def symbol_options_of(values: Mapping[str, Any], config: Config, recording: Recording) -> SymbolOptions:
+def symbol_options_of(
+    asked: SymbolFileOptions, config: Config, recording: Recording, *, force: bool = False, ignore_vmlinux: bool = False
+) -> SymbolOptions:
     """Where to look for symbols, and how to print them.
 
     Servers are asked when DEBUGINFOD_URLS is set, or perfconfig's buildid-cache.debuginfod (or debuginfod.urls) is.
@@ -30,14 +29,21 @@ def symbol_options_of(values: Mapping[str, Any], config: Config, recording: Reco
     """
     from perfpy.symbols.files.debug_files import SymbolOptions
 
-    for name in ("kallsyms", "vmlinux"):
-        _require_readable(name, values.get(name, ""))
+    _require_readable("kallsyms", asked.kallsyms)
+    _require_readable("vmlinux", asked.vmlinux)
     urls = config.get("debuginfod.urls") or config.get("buildid-cache.debuginfod") or ""
     if urls and "DEBUGINFOD_URLS" not in os.environ:
         os.environ["DEBUGINFOD_URLS"] = urls
     return SymbolOptions(
-        **{name: values[name] for name in _FROM_OPTIONS if name in values},
-        buildid_dir=os.path.expanduser(config.get("buildid.dir", "")) if not values.get("symfs") else "",
+        symfs=asked.symfs,
+        kallsyms=asked.kallsyms,
+        vmlinux=asked.vmlinux,
+        ignore_vmlinux=ignore_vmlinux,
+        demangle=asked.demangle,
+        demangle_kernel=asked.demangle_kernel,
+        fold_interpreters=asked.fold_interpreters,
+        force=force,
+        buildid_dir=os.path.expanduser(config.get("buildid.dir", "")) if not asked.symfs else "",
         debuginfod=bool(os.environ.get("DEBUGINFOD_URLS")),
         os_release=recording.data.features.get("osrelease", ""),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from perfpy.capture.option_values import (
     Callchain,
@@ -19,88 +19,116 @@ from perfpy.capture.option_values import (
     parse_registers,
 )
 from perfpy.capture.sampling.options import SYNTH_ALL, RecordOptions
-from perfpy.cli.line.options import fail, perf_command, workload
+from perfpy.cli.line.options import PerfCommand, fail
 from perfpy.cli.line.perfconfig import load
-from perfpy.cli.record.options import options_of_perf_only, record_options
+from perfpy.cli.record.options import RecordCommandOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from perfpy.cli.line.parser import Given
     from perfpy.cli.line.perfconfig import Config
     from perfpy.events.event import Event
 
 _MOST_COMPRESSION: Final = 22
-#: options whose parameter and field have the same name and value
-_SAME: Final = (
-    "pid", "tid", "cpu", "all_cpus", "per_thread", "exclude_perf", "freq", "strict_freq", "no_samples", "data", "phys_data",
-    "data_page_size", "code_page_size", "weight", "running_time", "kernel_callchains", "user_callchains", "all_user", "all_kernel",
-    "switch_events", "namespaces", "all_cgroups", "tail_synthesize", "mmap_flush", "no_buffering", "overwrite", "delay",
-    "control", "realtime", "output", "buildid_all", "max_size", "switch_output", "switch_max_files", "timestamp_filename",
-    "timestamp_boundary", "verbose", "quiet", "event_files",
-)  # fmt: skip
 
 
-@perf_command(runs_workload=True, ordered=("event", "filter"))
-@record_options
-@options_of_perf_only
-@workload
-def command(ordered: Sequence[Given], workload: tuple[str, ...], **values: Any) -> int:
+def run(options: RecordCommandOptions) -> int:
     """Run a program and record its profile into perf.data."""
-    if _lists_registers(values):
+    if _lists_registers(options):
         return 129  # as perf
-    options = options_from(values, load())
+    wanted = record_options(options, load())
     from perfpy.capture.sampling.recorder import Recorder  # help does not need the kernel
 
-    events, filters = _events(ordered)
-    recorder = Recorder(workload, events, filters, options, describe=_describe)
-    if values["dry_run"]:
+    events, filters = _events(options)
+    recorder = Recorder(options.workload, events, filters, wanted, describe=_describe)
+    if options.dry_run:
         recorder.prepare()
         return 0
     return recorder.run().exit_code
 
 
-def options_from(values: Mapping[str, Any], config: Config) -> RecordOptions:
+def record_options(options: RecordCommandOptions, config: Config) -> RecordOptions:
     """The options as values. Raises UsageError for a text that makes no sense."""
     build_id = config.get("record.build-id", "")
-    level = values["compression_level"]
-    switches = values["switch_output"] is not None  # finding build-ids would hold up the next file
-    if not 0 <= level <= _MOST_COMPRESSION:
-        fail(f"--compression-level {level}: zstd has levels 1 to {_MOST_COMPRESSION}")
+    switches = options.switch_output is not None  # finding build-ids would hold up the next file
     return RecordOptions(
-        **{name: values[name] for name in _SAME},
-        user=values["uid"],
-        cgroups=tuple(values["cgroup"].split(",")) if values["cgroup"] else (),
-        inherit=not values["no_inherit"],
-        period=values["count"],
-        callchain=_callchain(values, config),
-        raw=values["raw_samples"],
-        cpu_field=values["sample_cpu"],
-        period_field=values["period"],
-        time=values["timestamp"],
-        identifier=values["sample_identifier"],
-        inherit_stat=values["stat"],
-        user_regs=_registers(values["user_regs"], "--user-regs"),
-        intr_regs=_registers(values["intr_regs"], "--intr-regs"),
-        branch_filter=_branches(values),
-        clockid=None if values["clockid"] is None else parse_clock(values["clockid"]),
-        bpf_events=not values["no_bpf_event"],
-        buildid_mmap=values["buildid_mmap"] or build_id == "mmap",
-        synth=_synthesis(values["synth"]),
-        mmap_pages=_pages(values["mmap_pages"]),
-        compression_level=level,
-        buildids=not (values["no_buildid"] or build_id == "skip" or switches),
-        buildid_cache=not (values["no_buildid_cache"] or values["no_buildid"] or build_id == "no-cache"),
+        pid=options.pid,
+        tid=options.tid,
+        cpu=options.cpu,
+        all_cpus=options.all_cpus,
+        per_thread=options.per_thread,
+        exclude_perf=options.exclude_perf,
+        freq=options.freq,
+        strict_freq=options.strict_freq,
+        no_samples=options.no_samples,
+        data=options.data,
+        phys_data=options.phys_data,
+        data_page_size=options.data_page_size,
+        code_page_size=options.code_page_size,
+        weight=options.weight,
+        running_time=options.running_time,
+        kernel_callchains=options.kernel_callchains,
+        user_callchains=options.user_callchains,
+        all_user=options.all_user,
+        all_kernel=options.all_kernel,
+        switch_events=options.switch_events,
+        namespaces=options.namespaces,
+        all_cgroups=options.all_cgroups,
+        tail_synthesize=options.tail_synthesize,
+        mmap_flush=options.mmap_flush,
+        no_buffering=options.no_buffering,
+        overwrite=options.overwrite,
+        delay=options.delay,
+        control=options.control,
+        realtime=options.realtime,
+        output=options.output,
+        buildid_all=options.buildid_all,
+        max_size=options.max_size,
+        switch_output=options.switch_output,
+        switch_max_files=options.switch_max_files,
+        timestamp_filename=options.timestamp_filename,
+        timestamp_boundary=options.timestamp_boundary,
+        verbose=options.verbose,
+        quiet=options.quiet,
+        event_files=options.event_files,
+        user=options.uid,
+        cgroups=tuple(options.cgroup.split(",")) if options.cgroup else (),
+        inherit=not options.no_inherit,
+        period=options.count,
+        callchain=_callchain(options, config),
+        raw=options.raw_samples,
+        cpu_field=options.sample_cpu,
+        period_field=options.period,
+        time=options.timestamp,
+        identifier=options.sample_identifier,
+        inherit_stat=options.stat,
+        user_regs=_registers(options.user_regs, "--user-regs"),
+        intr_regs=_registers(options.intr_regs, "--intr-regs"),
+        branch_filter=_branches(options),
+        clockid=None if options.clockid is None else parse_clock(options.clockid),
+        bpf_events=not options.no_bpf_event,
+        buildid_mmap=options.buildid_mmap or build_id == "mmap",
+        synth=_synthesis(options.synth),
+        mmap_pages=_pages(options.mmap_pages),
+        compression_level=_level(options.compression_level),
+        buildids=not (options.no_buildid or build_id == "skip" or switches),
+        buildid_cache=not (options.no_buildid_cache or options.no_buildid or build_id == "no-cache"),
         buildid_dir=os.path.expanduser(config.get("buildid.dir", "")),
         command_line=(os.path.realpath(sys.argv[0]), *sys.argv[1:]),
     )
 
 
-def _events(ordered: Sequence[Given]) -> tuple[list[str], list[tuple[int, str]]]:
+def _level(level: int) -> int:
+    if not 0 <= level <= _MOST_COMPRESSION:
+        fail(f"--compression-level {level}: zstd has levels 1 to {_MOST_COMPRESSION}")
+    return level
+
+
+def _events(options: RecordCommandOptions) -> tuple[list[str], list[tuple[int, str]]]:
     """The -e texts, and each --filter with the number of -e in front of it."""
     events: list[str] = []
     filters: list[tuple[int, str]] = []
-    for given in ordered:
+    for given in options.in_order("event", "filter"):
         if given.name == "event":
             events.append(given.value)
         else:
@@ -108,10 +136,10 @@ def _events(ordered: Sequence[Given]) -> tuple[list[str], list[tuple[int, str]]]
     return events, filters
 
 
-def _callchain(values: Mapping[str, Any], config: Config) -> Callchain | None:
-    if values["call_graph"] is not None:
-        return parse_callchain(values["call_graph"])
-    if not values["callchains"]:
+def _callchain(options: RecordCommandOptions, config: Config) -> Callchain | None:
+    if options.call_graph is not None:
+        return parse_callchain(options.call_graph)
+    if not options.callchains:
         return None
     mode = config.get("call-graph.record-mode", "fp")
     size = int(config.number("call-graph.dump-size", 0)) if mode == "dwarf" else 0
@@ -128,8 +156,8 @@ def _describe(events: Sequence[Event], option: str) -> str:
     return event_lines(events, option)
 
 
-def _lists_registers(values: Mapping[str, Any]) -> bool:
-    if "?" not in (values["user_regs"], values["intr_regs"]):
+def _lists_registers(options: RecordCommandOptions) -> bool:
+    if "?" not in (options.user_regs, options.intr_regs):
         return False
     from perfpy.abi.registers import sampled_registers
 
@@ -137,8 +165,8 @@ def _lists_registers(values: Mapping[str, Any]) -> bool:
     return True
 
 
-def _branches(values: Mapping[str, Any]) -> int:
-    text = values["branch_filter"] or ("any" if values["branch_any"] else "")
+def _branches(options: RecordCommandOptions) -> int:
+    text = options.branch_filter or ("any" if options.branch_any else "")
     return parse_branch_filter(text) if text else 0
 
 
@@ -159,5 +187,8 @@ def _pages(text: str) -> int:
         fail(f"--mmap-pages {text}: perfpy has no AUX buffers; give one number")
     pages = parse_pages(data)
     if data.isdecimal() and int(data) != pages:
-        print(f"rounding mmap pages size to {pages} pages", file=sys.stderr)
+        print(f"--mmap-pages: {pages} pages, the next power of two", file=sys.stderr)
     return pages
+
+
+command = PerfCommand(RecordCommandOptions, run)

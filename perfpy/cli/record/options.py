@@ -1,18 +1,21 @@
-"""The options of `perfpy record`, as declarations.
+"""The options of `perfpy record`: perf record's names, letters and defaults (perf-record(1)).
 
-What enters: nothing. What leaves: two decorators: the options that there
-are, and those of perf's that there are not. Names and meanings:
-perf-record(1).
+What enters: nothing. What leaves: their class.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from perfpy.capture.option_values import parse_delay, parse_size, parse_switch_output
 from perfpy.capture.sampling.options import MAX_FREQ
-from perfpy.cli.line.options import Option, lacking_options, together
+from perfpy.cli.line.kinds import Attached, Counted, Flag, Listed, Value
+from perfpy.cli.line.options import CommandOptions, option, program_to_run
 
+if TYPE_CHECKING:
+    from perfpy.capture.option_values import SwitchOutput
+
+_AT_ONCE: int | tuple[tuple[int, int], ...] = 0  # -D not given
 _LONGEST_PERIOD: Final = (1 << 63) - 1  # the kernel's limit
 
 
@@ -32,128 +35,158 @@ def period(text: str) -> int:
     return int(text)
 
 
-def _size_of(option: str) -> type:
-    class Size(int):
-        """Bytes, given with a unit."""
-
-        def __new__(cls, text: str) -> Size:
-            return super().__new__(cls, parse_size(text, option))
-
-    return Size
+def _mmap_flush(text: str) -> int:
+    return parse_size(text, "--mmap-flush")
 
 
-_TARGET: Final = (
-    Option("-a", "--all-cpus", is_flag=True, help="record all CPUs (the default without a command)"),
-    Option("-p", "--pid", metavar="<pid>", default="", help="record these processes (comma-separated)"),
-    Option("-t", "--tid", metavar="<tid>", default="", help="record these threads (comma-separated)"),
-    Option("-u", "--uid", metavar="<user>", default="", help="record the threads of this user"),
-    Option("-C", "--cpu", metavar="<cpu>", default="", help="record these CPUs, such as 0-2,5"),
-    Option("-G", "--cgroup", metavar="<name>", default="", help="record the tasks of these cgroups only (with -a)"),
-    Option("--per-thread", is_flag=True, help="one buffer for each thread instead of each CPU"),
-    Option("-i", "--no-inherit", is_flag=True, help="leave out child tasks"),
-    Option("-D", "--delay", type=parse_delay, metavar="<ms>", default=0,
-           help="start that much later; -1: only when told by --control; 10-20,30-40: in these ranges"),
-    Option("--control", metavar="<fd:ctl-fd[,ack-fd] or fifo:ctl-fifo[,ack-fifo]>", default="",
-           help="take commands: enable, disable, evlist, stop, ping"),
-    Option("--exclude-perf", is_flag=True, help="leave out tracepoints hit by perfpy itself"),
-)  # fmt: skip
+def _max_size(text: str) -> int:
+    return parse_size(text, "--max-size")
 
-_SAMPLING: Final = (
-    Option("-e", "--event", multiple=True, metavar="<event>", help="what to record; perfpy list shows the events"),
-    Option("--filter", multiple=True, metavar="<filter>", help="keep hits of the tracepoints of the last -e that satisfy this"),
-    Option("--event-files", metavar="<folder>", default="", help="take named events from these JSON files, too"),
-    Option("-F", "--freq", type=frequency, metavar="<freq or 'max'>", help="samples a second (default: 4000)"),
-    Option("-c", "--count", type=period, metavar="<n>", help="take a sample every that many events"),
-    Option("--strict-freq", is_flag=True, help="fail where the kernel would lower the frequency"),
-    Option("--all-kernel", is_flag=True, help="count in the kernel only"),
-    Option("--all-user", is_flag=True, help="count in user space only"),
-    Option("-n", "--no-samples", is_flag=True, help="take no samples"),
-    Option("--no-buffering", is_flag=True, help="write at every sample"),
-)
-
-_CONTENTS: Final = (
-    Option("-g", "callchains", is_flag=True, help="record call chains by frame pointers"),
-    Option("--call-graph", metavar="<mode[,size]>", help="record call chains: fp[,frames] or dwarf[,bytes]"),
-    Option("--kernel-callchains", is_flag=True, help="call chains of the kernel only"),
-    Option("--user-callchains", is_flag=True, help="call chains of user space only"),
-    Option("-s", "--stat", is_flag=True, help="counts of each thread at its end, too"),
-    Option("-R", "--raw-samples", is_flag=True, help="raw data, as tracepoints have"),
-    Option("-d", "--data", is_flag=True, help="data addresses"),
-    Option("--phys-data", is_flag=True, help="physical data addresses"),
-    Option("--data-page-size", is_flag=True, help="the size of the page of the data"),
-    Option("--code-page-size", is_flag=True, help="the size of the page of the code"),
-    Option("-T", "--timestamp", is_flag=True, default=None, help="times"),
-    Option("-P", "--period", is_flag=True, default=None, help="periods"),
-    Option("--sample-cpu", is_flag=True, help="CPUs"),
-    Option("--sample-identifier", is_flag=True, help="ids at a fixed place"),
-    Option("-W", "--weight", is_flag=True, help="weights of special events"),
-    Option("-b", "--branch-any", is_flag=True, help="taken branches"),
-    Option("-j", "--branch-filter", metavar="<filter,...>", default="", help="taken branches of these kinds"),
-    Option("-I", "--intr-regs", metavar="<regs>", bare="", help="registers at the interrupt; -I? lists them"),
-    Option("--user-regs", metavar="<regs>", bare="", help="registers of user space; --user-regs=? lists them"),
-    Option("--running-time", is_flag=True, help="times of :S groups"),
-    Option("-k", "--clockid", metavar="<clock>", help="the clock of the times: monotonic, boottime ... or a number"),
-)
-
-_SIDE_BAND: Final = (
-    Option("--switch-events", is_flag=True, help="context switches"),
-    Option("--namespaces", is_flag=True, help="namespaces of tasks"),
-    Option("--all-cgroups", is_flag=True, help="cgroups of tasks"),
-    Option("--no-bpf-event", is_flag=True, help="leave BPF programs out"),
-    Option("--buildid-mmap", is_flag=True, help="build-ids in the maps instead of a table"),
-    Option("--synth", metavar="<no|all|task|mmap|cgroup>", default="all", help="what of what already runs is written down first"),
-    Option("--tail-synthesize", is_flag=True, help="write it down last instead"),
-    Option("--num-thread-synthesize", type=int, default=1, metavar="<n>", help="for scripts written for perf: one thread is enough"),
-    Option("--proc-map-timeout", type=int, default=500, metavar="<n>", help="for scripts written for perf: maps are read at once"),
-)
-
-_FILES: Final = (
-    Option("-o", "--output", metavar="<file>", default="perf.data", help="output file (default: perf.data; - writes a pipe)"),
-    Option("-m", "--mmap-pages", metavar="<pages>", default="", help="size of each buffer, in pages or with B, K, M or G"),
-    Option("--mmap-flush", type=_size_of("--mmap-flush"), metavar="<size>", default=1, help="least bytes to write at once"),
-    Option("--overwrite", is_flag=True, help="keep what came last where there is no room for all"),
-    Option("--switch-output", type=parse_switch_output, bare="signal", metavar="<signal, size or time>",
-           help="go on in a new file: at SIGUSR2, after a size (100M) or a time (30s)"),
-    Option("--switch-max-files", type=int, default=0, help="keep that many of those files"),
-    Option("--max-size", type=_size_of("--max-size"), metavar="<size>", default=0, help="stop when the file has this size"),
-    Option("--timestamp-filename", is_flag=True, help="put the time behind the file's name"),
-    Option("--timestamp-boundary", is_flag=True, help="note the times of the first and the last sample"),
-    Option("-z", "--compression-level", type=int, bare="1", metavar="<n>", default=0, help="compress with zstd (1 to 22)"),
-    Option("-N", "--no-buildid-cache", is_flag=True, help="keep no copies of the recorded programs"),
-    Option("-B", "--no-buildid", is_flag=True, help="note no build-ids"),
-    Option("--buildid-all", is_flag=True, help="note the build-ids of all files, hit or not"),
-    Option("-r", "--realtime", type=int, default=0, metavar="<n>", help="run with this SCHED_FIFO priority"),
-    Option("--dry-run", is_flag=True, help="read the options, then exit"),
-    Option("-v", "--verbose", count=True, help="say more; may be repeated"),
-    Option("-q", "--quiet", is_flag=True, help="print no warnings or messages"),
-)  # fmt: skip
-
-record_options = together(*_TARGET, *_SAMPLING, *_CONTENTS, *_SIDE_BAND, *_FILES)
 
 _HARDWARE = "it needs a hardware tracer, which perfpy does not decode"
 _BPF = "it needs a BPF program, which perfpy does not load; --filter narrows tracepoints in the kernel"
 _THREADS = "perfpy writes with one thread; larger buffers (-m) help where it does not keep up"
 
-options_of_perf_only = lacking_options(
-    {
-        "-S,--snapshot": _HARDWARE,
-        "--aux-sample": _HARDWARE,
-        "--transaction": "it needs transactional memory, which no current CPU has",
-        "--aio": _THREADS,
-        "--affinity": _THREADS,
-        "--threads": _THREADS,
-        "--kcore": "perfpy writes single files; record, and copy /proc/kcore beside it",
-        "--off-cpu": "record -e sched:sched_switch -a -g, or --switch-events",
-        "--off-cpu-thresh": "record -e sched:sched_switch -a -g, or --switch-events",
-        "--latency": "record --switch-events",
-        "--setup-filter": _BPF,
-        "--bpf-aux-pause": _BPF,
-        "--switch-output-event": "use --switch-output=SIZE or TIME, or send SIGUSR2",
-        "--debuginfod": "perfpy report asks the servers in DEBUGINFOD_URLS",
-        "--vmlinux": "it is for BPF programs of perf's only",
-        "--clang-path": "perf has dropped it, too",
-        "--clang-opt": "perf has dropped it, too",
-        "--pfm-events": "it needs libpfm4; give the event as rNNN or PMU/terms/",
-        "--group": "perf has dropped it, too; write the events as -e '{a,b}'",
-    }
-)
+_LACKING: Final = {
+    "-S,--snapshot": _HARDWARE,
+    "--aux-sample": _HARDWARE,
+    "--transaction": "it needs transactional memory, which no current CPU has",
+    "--aio": _THREADS,
+    "--affinity": _THREADS,
+    "--threads": _THREADS,
+    "--kcore": "perfpy writes single files; record, and copy /proc/kcore beside it",
+    "--off-cpu": "record -e sched:sched_switch -a -g, or --switch-events",
+    "--off-cpu-thresh": "record -e sched:sched_switch -a -g, or --switch-events",
+    "--latency": "record --switch-events",
+    "--setup-filter": _BPF,
+    "--bpf-aux-pause": _BPF,
+    "--switch-output-event": "use --switch-output=SIZE or TIME, or send SIGUSR2",
+    "--debuginfod": "perfpy report asks the servers in DEBUGINFOD_URLS",
+    "--vmlinux": "it is for BPF programs of perf's only",
+    "--clang-path": "perf has dropped it, too",
+    "--clang-opt": "perf has dropped it, too",
+    "--pfm-events": "it needs libpfm4; give the event as rNNN or PMU/terms/",
+    "--group": "perf has dropped it, too; write the events as -e '{a,b}'",
+}
+
+
+class TargetOptions(CommandOptions):
+    """Whom to watch, and when."""
+
+    all_cpus: bool = option("-a,--all-cpus", Flag(), "record all CPUs (the default without a command)")
+    pid: str = option("-p,--pid", Value(default=""), "record these processes (comma-separated)", metavar="<pid>")
+    tid: str = option("-t,--tid", Value(default=""), "record these threads (comma-separated)", metavar="<tid>")
+    uid: str = option("-u,--uid", Value(default=""), "record the threads of this user", metavar="<user>")
+    cpu: str = option("-C,--cpu", Value(default=""), "record these CPUs, such as 0-2,5", metavar="<cpu>")
+    cgroup: str = option("-G,--cgroup", Value(default=""), "record the tasks of these cgroups only (with -a)", metavar="<name>")
+    per_thread: bool = option("--per-thread", Flag(), "one buffer for each thread instead of each CPU")
+    no_inherit: bool = option("-i,--no-inherit", Flag(), "leave out child tasks")
+    delay: int | tuple[tuple[int, int], ...] = option(
+        "-D,--delay",
+        Value(parse_delay, default=_AT_ONCE),
+        "start that much later; -1: only when told by --control; 10-20,30-40: in these ranges",
+        metavar="<ms>",
+    )
+    control: str = option(
+        "--control",
+        Value(default=""),
+        "take commands: enable, disable, evlist, stop, ping",
+        metavar="<fd:ctl-fd[,ack-fd] or fifo:ctl-fifo[,ack-fifo]>",
+    )
+    exclude_perf: bool = option("--exclude-perf", Flag(), "leave out tracepoints hit by perfpy itself")
+
+
+class SamplingOptions(CommandOptions):
+    """What a sample is taken of, and how often."""
+
+    event: tuple[str, ...] = option(
+        "-e,--event", Listed(), "what to record; perfpy list shows the events", metavar="<event>", negatable=False
+    )
+    filter: tuple[str, ...] = option(
+        "--filter", Listed(), "keep hits of the tracepoints of the last -e that satisfy this", metavar="<filter>", negatable=False
+    )
+    event_files: str = option("--event-files", Value(default=""), "take named events from these JSON files, too", metavar="<folder>")
+    freq: int | None = option("-F,--freq", Value(frequency), "samples a second (default: 4000)", metavar="<freq or 'max'>")
+    count: int | None = option("-c,--count", Value(period), "take a sample every that many events", metavar="<n>")
+    strict_freq: bool = option("--strict-freq", Flag(), "fail where the kernel would lower the frequency")
+    all_kernel: bool = option("--all-kernel", Flag(), "count in the kernel only")
+    all_user: bool = option("--all-user", Flag(), "count in user space only")
+    no_samples: bool = option("-n,--no-samples", Flag(), "take no samples")
+    no_buffering: bool = option("--no-buffering", Flag(), "write at every sample")
+
+
+class ContentOptions(CommandOptions):
+    """What a sample carries."""
+
+    callchains: bool = option("-g", Flag(), "record call chains by frame pointers")
+    call_graph: str | None = option("--call-graph", Value(), "record call chains: fp[,frames] or dwarf[,bytes]", metavar="<mode[,size]>")
+    kernel_callchains: bool = option("--kernel-callchains", Flag(), "call chains of the kernel only")
+    user_callchains: bool = option("--user-callchains", Flag(), "call chains of user space only")
+    stat: bool = option("-s,--stat", Flag(), "counts of each thread at its end, too")
+    raw_samples: bool = option("-R,--raw-samples", Flag(), "raw data, as tracepoints have")
+    data: bool = option("-d,--data", Flag(), "data addresses")
+    phys_data: bool = option("--phys-data", Flag(), "physical data addresses")
+    data_page_size: bool = option("--data-page-size", Flag(), "the size of the page of the data")
+    code_page_size: bool = option("--code-page-size", Flag(), "the size of the page of the code")
+    timestamp: bool | None = option("-T,--timestamp", Flag(default=None), "times")
+    period: bool | None = option("-P,--period", Flag(default=None), "periods")
+    sample_cpu: bool = option("--sample-cpu", Flag(), "CPUs")
+    sample_identifier: bool = option("--sample-identifier", Flag(), "ids at a fixed place")
+    weight: bool = option("-W,--weight", Flag(), "weights of special events")
+    branch_any: bool = option("-b,--branch-any", Flag(), "taken branches")
+    branch_filter: str = option("-j,--branch-filter", Value(default=""), "taken branches of these kinds", metavar="<filter,...>")
+    intr_regs: str | None = option("-I,--intr-regs", Attached(""), "registers at the interrupt; -I? lists them", metavar="<regs>")
+    user_regs: str | None = option("--user-regs", Attached(""), "registers of user space; --user-regs=? lists them", metavar="<regs>")
+    running_time: bool = option("--running-time", Flag(), "times of :S groups")
+    clockid: str | None = option("-k,--clockid", Value(), "the clock of the times: monotonic, boottime ... or a number", metavar="<clock>")
+
+
+class SideBandOptions(CommandOptions):
+    """What is recorded besides samples."""
+
+    switch_events: bool = option("--switch-events", Flag(), "context switches")
+    namespaces: bool = option("--namespaces", Flag(), "namespaces of tasks")
+    all_cgroups: bool = option("--all-cgroups", Flag(), "cgroups of tasks")
+    no_bpf_event: bool = option("--no-bpf-event", Flag(), "leave BPF programs out")
+    buildid_mmap: bool = option("--buildid-mmap", Flag(), "build-ids in the maps instead of a table")
+    synth: str = option(
+        "--synth", Value(default="all"), "what of what already runs is written down first", metavar="<no|all|task|mmap|cgroup>"
+    )
+    tail_synthesize: bool = option("--tail-synthesize", Flag(), "write it down last instead")
+    num_thread_synthesize: int = option(
+        "--num-thread-synthesize", Value(int, default=1), "for scripts written for perf: one thread is enough"
+    )
+    proc_map_timeout: int = option("--proc-map-timeout", Value(int, default=500), "for scripts written for perf: maps are read at once")
+
+
+class FileOptions(CommandOptions):
+    """Buffers and files."""
+
+    output: str = option("-o,--output", Value(default="perf.data"), "output file (default: perf.data; - writes a pipe)", metavar="<file>")
+    mmap_pages: str = option("-m,--mmap-pages", Value(default=""), "size of each buffer, in pages or with B, K, M or G", metavar="<pages>")
+    mmap_flush: int = option("--mmap-flush", Value(_mmap_flush, default=1), "least bytes to write at once", metavar="<size>")
+    overwrite: bool = option("--overwrite", Flag(), "keep what came last where there is no room for all")
+    switch_output: SwitchOutput | None = option(
+        "--switch-output",
+        Attached("signal", parse_switch_output),
+        "go on in a new file: at SIGUSR2, after a size (100M) or a time (30s)",
+        metavar="<signal, size or time>",
+    )
+    switch_max_files: int = option("--switch-max-files", Value(int, default=0), "keep that many of those files")
+    max_size: int = option("--max-size", Value(_max_size, default=0), "stop when the file has this size", metavar="<size>")
+    timestamp_filename: bool = option("--timestamp-filename", Flag(), "put the time behind the file's name")
+    timestamp_boundary: bool = option("--timestamp-boundary", Flag(), "note the times of the first and the last sample")
+    compression_level: int = option("-z,--compression-level", Attached("1", int, default=0), "compress with zstd (1 to 22)", metavar="<n>")
+    no_buildid_cache: bool = option("-N,--no-buildid-cache", Flag(), "keep no copies of the recorded programs")
+    no_buildid: bool = option("-B,--no-buildid", Flag(), "note no build-ids")
+    buildid_all: bool = option("--buildid-all", Flag(), "note the build-ids of all files, hit or not")
+    realtime: int = option("-r,--realtime", Value(int, default=0), "run with this SCHED_FIFO priority")
+    dry_run: bool = option("--dry-run", Flag(), "read the options, then exit")
+    verbose: int = option("-v,--verbose", Counted(), "say more; may be repeated")
+    quiet: bool = option("-q,--quiet", Flag(), "print no warnings or messages")
+
+
+class RecordCommandOptions(TargetOptions, SamplingOptions, ContentOptions, SideBandOptions, FileOptions, lacks=_LACKING):
+    """What the command takes; help shows it in this order."""
+
+    workload: tuple[str, ...] = program_to_run()

@@ -6,28 +6,26 @@ people, else perf's plain text; or JSON, HTML and other formats, where asked.
 
 from __future__ import annotations
 
-from perfpy.cli.line.options import (
-    argument,
-    choice,
-    fail,
-    header_options,
-    input_options,
-    lacking_options,
-    option,
-    perf_command,
-    quiet_option,
-    stdio_option,
-    symbol_options,
-    unsigned,
-    verbose_option,
-)
+from perfpy.cli.line.kinds import Attached, Choice, Flag, Lacking, Value, unsigned
+from perfpy.cli.line.options import CommandOptions, PerfCommand, fail, option, word
+from perfpy.cli.line.shared import HeaderOptions, InputOptions, QuietOptions, StdioOptions, SymbolFileOptions, VerboseOptions
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from typing import Any, Final
+    from typing import Final
+
+    from perfpy.recording import Recording
 
 #: -g without a value
 _CALL_GRAPH: Final = "graph,0.5,caller,function,percent"
+#: what is written where an export names no file
+_DEFAULT_FILES: Final = {
+    "flamegraph": "flamegraph.html",
+    "folded": "-",
+    "speedscope": "perf.speedscope.json",
+    "firefox": "perf.firefox.json",
+    "pprof": "perf.pb.gz",
+}
 
 _LACKING: Final = {
     "--gtk": "it needs GTK",
@@ -52,97 +50,183 @@ _LACKING: Final = {
 }
 
 
-@perf_command(ordered=("call_graph", "percent_limit"))
-@input_options
-@option("-s", "--sort", default=None, metavar="<key[,key2...]>", help="sort by these keys: comm, dso, symbol, pid, cpu ...")
-@option("-F", "--fields", default=None, metavar="<key[,keys...]>", help="columns; + adds to the usual ones")
-@option("-n", "--show-nr-samples", is_flag=True, help="show a column with the number of samples")
-@option("--show-total-period", is_flag=True, help="show a column with the sum of periods")
-@option("--show-cpu-utilization", "--showcpuutilization", is_flag=True, help="show shares of kernel and user code")
-@option("-T", "--threads", is_flag=True, help="show counts per thread (of recordings made with -s)")
-@option("-g", "--call-graph", bare=_CALL_GRAPH, takes_word=True, negated="none", metavar="<print_type,...>", help="how to show callchains")
-@option("--children", is_flag=True, default=None, help="add callers' overhead (default where there are callchains)")
-@option("--latency", is_flag=True, help="sort by shares of the wall clock (of recordings with context switches)")
-@option("-G", "--inverted", is_flag=True, help="call graphs from callers to callees")
-@option("-H", "--hierarchy", is_flag=True, help="a level for each sort key")
-@option("--max-stack", type=unsigned, default=127, metavar="<n>", help="look at this many frames of a callchain")
-@option("--ignore-callees", default="", metavar="<regex>", help="forget what these functions call")
-@option("-p", "--parent", default="", metavar="<regex>", help="what a parent is, for --sort parent")
-@option("-x", "--exclude-other", is_flag=True, help="only samples that have a parent")
-@option("-d", "--dsos", default="", metavar="<dso[,dso...]>", help="only these shared objects")
-@option("-c", "--comms", default="", metavar="<comm[,comm...]>", help="only these commands")
-@option("-S", "--symbols", default="", metavar="<symbol[,symbol...]>", help="only these functions")
-@option("--symbol-filter", default="", metavar="<filter>", help="only functions whose name has this part")
-@option("--pid", default="", metavar="<pid[,pid...]>", help="only these processes")
-@option("--tid", default="", metavar="<tid[,tid...]>", help="only these threads")
-@option("-C", "--cpu", default="", metavar="<cpu>", help="only these CPUs")
-@option("--parallelism", default="", metavar="<n[,n-n...]>", help="only while so many threads ran (of recordings with context switches)")
-@option("--time", default="", metavar="<str>", help="only this time: start,stop, 10%-20%, 10%/2")
-@option("--switch-on", default="", metavar="<event>", help="only samples behind this event")
-@option("--switch-off", default="", metavar="<event>", help="only samples before this event")
-@option("--show-on-off-events", is_flag=True, help="count the events of --switch-on and --switch-off, too")
-@option("--percent-limit", type=float, default=None, metavar="<percent>", help="leave out rows below it")
-@option("--percentage", type=choice("relative", "absolute"), default=None, help="shares of what filters leave, or of all")
-@option("-U", "--hide-unresolved", is_flag=True, help="leave out what has no symbol")
-@option("--group", is_flag=True, default=None, help="show events of a group side by side (default)")
-@option("--group-sort-idx", type=int, default=0, metavar="<n>", help="sort groups by this event")
-@option("-t", "--field-separator", default=None, metavar="<separator>", help="columns with this separator")
-@option("-w", "--column-widths", default="", metavar="<width[,width...]>", help="use these widths")
-@option("-b", "--branch-stack", is_flag=True, default=None, help="a row for each branch (default for recordings of branches)")
-@option("--mem-mode", is_flag=True, help="a row for each kind of memory access")
-@option("--ns", is_flag=True, help="show times in nanoseconds")
-@option("--time-quantum", default="100ms", metavar="<time>", help="grain of times in --sort time")
-@option("--raw-trace", is_flag=True, help="show tracepoints' fields, not their formatted text")
-@option("--skip-empty", is_flag=True, default=None, help="leave out events without samples (default)")
-@stdio_option
-@option("--tui", is_flag=True, help="browse the report (needs pip install perfpy[tui])")
-@option(
-    "--stdio-color",
-    type=choice("always", "never", "auto"),
-    bare="always",
-    takes_word=True,
-    default="auto",
-    metavar="<mode>",
-    help="colours in plain text: always, never or auto",
-)
-@option("--json", bare="-", takes_word=True, default=None, metavar="<file>", help="the report as JSON")
-@option("--flamegraph", "--html", bare="", takes_word=True, default=None, metavar="<file>", help="a flame graph, one HTML file")
-@option("--folded", bare="-", takes_word=True, default=None, metavar="<file>", help="stacks as lines for flamegraph.pl and others")
-@option("--speedscope", bare="", takes_word=True, default=None, metavar="<file>", help="stacks for speedscope")
-@option("--firefox", bare="", takes_word=True, default=None, metavar="<file>", help="samples for the Firefox Profiler")
-@option("--pprof", bare="", takes_word=True, default=None, metavar="<file>", help="stacks for pprof")
-@header_options
-@option("-I", "--show-info", is_flag=True, help="show more of the header")
-@option("--stats", is_flag=True, help="show how many records of each type there are")
-@option("--tasks", is_flag=True, help="show the tasks recorded")
-@option("--mmaps", is_flag=True, help="show the tasks recorded with their mappings")
-@option("-D", "--dump-raw-trace", is_flag=True, help="print every record as bytes and as text")
-@symbol_options
-@option("-m", "--modules", is_flag=True, help="load symbols of modules (they are, always)")
-@option("--ignore-vmlinux", is_flag=True, help="do not look for a vmlinux")
-@verbose_option
-@quiet_option
-@option("--inline", is_flag=True, lacking="inlined calls are not read yet", undone=True)
-@lacking_options(_LACKING)
-@argument("part", metavar="[<symbol part>]")
-def command(**values: Any) -> int:
+class ReportColumnOptions(CommandOptions):
+    """What the columns show."""
+
+    sort: str | None = option("-s,--sort", Value(), "sort by these keys: comm, dso, symbol, pid, cpu ...", metavar="<key[,key2...]>")
+    fields: str | None = option("-F,--fields", Value(), "columns; + adds to the usual ones", metavar="<key[,keys...]>")
+    show_nr_samples: bool = option("-n,--show-nr-samples", Flag(), "show a column with the number of samples")
+    show_total_period: bool = option("--show-total-period", Flag(), "show a column with the sum of periods")
+    show_cpu_utilization: bool = option("--show-cpu-utilization,--showcpuutilization", Flag(), "show shares of kernel and user code")
+    threads: bool = option("-T,--threads", Flag(), "show counts per thread (of recordings made with -s)")
+
+
+class ReportCallchainOptions(CommandOptions):
+    """What is made of callchains, and which rows come of them."""
+
+    call_graph: str | None = option(
+        "-g,--call-graph", Attached(_CALL_GRAPH, takes_word=True, negated="none"), "how to show callchains", metavar="<print_type,...>"
+    )
+    children: bool | None = option("--children", Flag(default=None), "add callers' overhead (default where there are callchains)")
+    latency: bool = option("--latency", Flag(), "sort by shares of the wall clock (of recordings with context switches)")
+    inverted: bool = option("-G,--inverted", Flag(), "call graphs from callers to callees")
+    hierarchy: bool = option("-H,--hierarchy", Flag(), "a level for each sort key")
+    max_stack: int = option("--max-stack", Value(unsigned, default=127), "look at this many frames of a callchain", metavar="<n>")
+    ignore_callees: str = option("--ignore-callees", Value(default=""), "forget what these functions call", metavar="<regex>")
+    parent: str = option("-p,--parent", Value(default=""), "what a parent is, for --sort parent", metavar="<regex>")
+    exclude_other: bool = option("-x,--exclude-other", Flag(), "only samples that have a parent")
+
+
+class ReportFilterOptions(CommandOptions):
+    """Which samples and rows count."""
+
+    dsos: str = option("-d,--dsos", Value(default=""), "only these shared objects", metavar="<dso[,dso...]>")
+    comms: str = option("-c,--comms", Value(default=""), "only these commands", metavar="<comm[,comm...]>")
+    symbols: str = option("-S,--symbols", Value(default=""), "only these functions", metavar="<symbol[,symbol...]>")
+    symbol_filter: str = option("--symbol-filter", Value(default=""), "only functions whose name has this part", metavar="<filter>")
+    pid: str = option("--pid", Value(default=""), "only these processes", metavar="<pid[,pid...]>")
+    tid: str = option("--tid", Value(default=""), "only these threads", metavar="<tid[,tid...]>")
+    cpu: str = option("-C,--cpu", Value(default=""), "only these CPUs", metavar="<cpu>")
+    parallelism: str = option(
+        "--parallelism", Value(default=""), "only while so many threads ran (of recordings with context switches)", metavar="<n[,n-n...]>"
+    )
+    time: str = option("--time", Value(default=""), "only this time: start,stop, 10%-20%, 10%/2", metavar="<str>")
+    switch_on: str = option("--switch-on", Value(default=""), "only samples behind this event", metavar="<event>")
+    switch_off: str = option("--switch-off", Value(default=""), "only samples before this event", metavar="<event>")
+    show_on_off_events: bool = option("--show-on-off-events", Flag(), "count the events of --switch-on and --switch-off, too")
+    percent_limit: float | None = option("--percent-limit", Value(float), "leave out rows below it", metavar="<percent>")
+    percentage: str | None = option("--percentage", Value(Choice("relative", "absolute")), "shares of what filters leave, or of all")
+    hide_unresolved: bool = option("-U,--hide-unresolved", Flag(), "leave out what has no symbol")
+
+
+class ReportTableOptions(CommandOptions):
+    """What a table holds, and how it is set."""
+
+    group: bool | None = option("--group", Flag(default=None), "show events of a group side by side (default)")
+    group_sort_idx: int = option("--group-sort-idx", Value(int, default=0), "sort groups by this event", metavar="<n>")
+    field_separator: str | None = option("-t,--field-separator", Value(), "columns with this separator", metavar="<separator>")
+    column_widths: str = option("-w,--column-widths", Value(default=""), "use these widths", metavar="<width[,width...]>")
+    branch_stack: bool | None = option(
+        "-b,--branch-stack", Flag(default=None), "a row for each branch (default for recordings of branches)"
+    )
+    mem_mode: bool = option("--mem-mode", Flag(), "a row for each kind of memory access")
+    ns: bool = option("--ns", Flag(), "show times in nanoseconds")
+    time_quantum: str = option("--time-quantum", Value(default="100ms"), "grain of times in --sort time", metavar="<time>")
+    raw_trace: bool = option("--raw-trace", Flag(), "show tracepoints' fields, not their formatted text")
+    skip_empty: bool | None = option("--skip-empty", Flag(default=None), "leave out events without samples (default)")
+
+
+class ReportOutputOptions(CommandOptions):
+    """In which form the report is shown or written."""
+
+    tui: bool = option("--tui", Flag(), "browse the report (needs pip install perfpy[tui])")
+    stdio_color: str = option(
+        "--stdio-color",
+        Attached("always", Choice("always", "never", "auto"), default="auto", takes_word=True),
+        "colours in plain text: always, never or auto",
+        metavar="<mode>",
+    )
+    json: str | None = option("--json", Attached("-", takes_word=True), "the report as JSON", metavar="<file>")
+    flamegraph: str | None = option("--flamegraph,--html", Attached("", takes_word=True), "a flame graph, one HTML file", metavar="<file>")
+    folded: str | None = option(
+        "--folded", Attached("-", takes_word=True), "stacks as lines for flamegraph.pl and others", metavar="<file>"
+    )
+    speedscope: str | None = option("--speedscope", Attached("", takes_word=True), "stacks for speedscope", metavar="<file>")
+    firefox: str | None = option("--firefox", Attached("", takes_word=True), "samples for the Firefox Profiler", metavar="<file>")
+    pprof: str | None = option("--pprof", Attached("", takes_word=True), "stacks for pprof", metavar="<file>")
+
+
+class ReportMetadataOptions(CommandOptions):
+    """What is shown in place of samples, or with them."""
+
+    show_info: bool = option("-I,--show-info", Flag(), "show more of the header")
+    stats: bool = option("--stats", Flag(), "show how many records of each type there are")
+    tasks: bool = option("--tasks", Flag(), "show the tasks recorded")
+    mmaps: bool = option("--mmaps", Flag(), "show the tasks recorded with their mappings")
+    dump_raw_trace: bool = option("-D,--dump-raw-trace", Flag(), "print every record as bytes and as text")
+
+
+class ReportModuleOptions(CommandOptions):
+    """Which of the kernel's files have its symbols."""
+
+    modules: bool = option("-m,--modules", Flag(), "load symbols of modules (they are, always)")
+    ignore_vmlinux: bool = option("--ignore-vmlinux", Flag(), "do not look for a vmlinux")
+
+
+class ReportCommandOptions(
+    InputOptions,
+    ReportColumnOptions,
+    ReportCallchainOptions,
+    ReportFilterOptions,
+    ReportTableOptions,
+    StdioOptions,
+    ReportOutputOptions,
+    HeaderOptions,
+    ReportMetadataOptions,
+    SymbolFileOptions,
+    ReportModuleOptions,
+    VerboseOptions,
+    QuietOptions,
+    lacks=_LACKING,
+):
+    """What the command takes."""
+
+    inline: bool = option("--inline", Lacking("inlined calls are not read yet", undone=True))
+    part: str | None = word("[<symbol part>]")
+
+    @property
+    def symbol_part(self) -> str | None:
+        """What must be in a function's name."""
+        return self.symbol_filter or self.part or None
+
+    @property
+    def exports(self) -> dict[str, str]:
+        """The formats of whole stacks that are asked for, with their files."""
+        asked = {name: getattr(self, name) for name in _DEFAULT_FILES}
+        return {name: path or _DEFAULT_FILES[name] for name, path in asked.items() if path is not None}
+
+    @property
+    def needs_plain(self) -> bool:
+        """Whether something is asked for that only the plain text has."""
+        layout = self.hierarchy or self.field_separator or self.column_widths or self.threads
+        return bool(self.stdio or self.header or layout or self.verbose or self.quiet)
+
+    @property
+    def gives_row_limit_last(self) -> bool:
+        """Whether --percent-limit comes after --call-graph, which has a limit, too."""
+        given = self.in_order("call_graph", "percent_limit")
+        return bool(given) and given[-1].name == "percent_limit"
+
+
+def run(asked: ReportCommandOptions) -> int:
     """Read a recording and show where its time went."""
     from perfpy.cli.line.opening import open_recording
 
-    if values["stats"] and (values["tasks"] or values["mmaps"]):
-        fail("--tasks and --mmaps can't be used together with --stats")
-    if values["hierarchy"] and values["fields"]:
-        fail("--hierarchy and --fields options cannot be used together")
-    if values["field_separator"] == ".":
-        fail("-t .: the dot is in numbers, any other separator will do")
-    with open_recording(values) as recording:
-        if (values["header"] or values["header_only"]) and not values["dump_raw_trace"]:
-            from perfpy.cli.line.header import print_header
-
-            print_header(recording, full=values["show_info"])
-            if values["header_only"]:
+    _refuse_contradictions(asked)
+    with open_recording(asked.input, force=asked.force, quiet=asked.quiet) as recording:
+        if (asked.header or asked.header_only) and not asked.dump_raw_trace:
+            _show_header(recording, asked)
+            if asked.header_only:
                 return 0
         # all that follows needs numpy
         from perfpy.cli.report.run import ReportRun
 
-        return ReportRun(recording, values).show()
+        return ReportRun(recording, asked).show()
+
+
+def _refuse_contradictions(asked: ReportCommandOptions) -> None:
+    if asked.stats and (asked.tasks or asked.mmaps):
+        fail("--stats, and --tasks or --mmaps, are two things to show: choose one")
+    if asked.hierarchy and asked.fields:
+        fail("--hierarchy chooses its own columns: leave out --fields")
+    if asked.field_separator == ".":
+        fail("-t .: the dot is in numbers, any other separator will do")
+
+
+def _show_header(recording: Recording, asked: ReportCommandOptions) -> None:
+    from perfpy.cli.line.header import print_header
+
+    print_header(recording, full=asked.show_info)
+
+
+command = PerfCommand(ReportCommandOptions, run)

@@ -1,55 +1,34 @@
 """`perfpy report --flamegraph, --folded, --speedscope, --firefox, --pprof`: whole stacks in other formats.
 
-What enters: an open recording and the command's values. What leaves: files; a
+What enters: an open recording and the command's options. What leaves: files; a
 line on standard error says which.
 """
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.output_files import write_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.stacks.stacks import Stacks
+    from perfpy.cli.report.command import ReportCommandOptions
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
 
-#: what is written where no file is named
-_DEFAULT_FILES: Final = {
-    "flamegraph": "flamegraph.html",
-    "folded": "-",
-    "speedscope": "perf.speedscope.json",
-    "firefox": "perf.firefox.json",
-    "pprof": "perf.pb.gz",
-}
 
-
-#: options that make tables what they are
-_OF_TABLES: Final = {"sort": "--sort", "fields": "--fields", "hierarchy": "--hierarchy", "percent_limit": "--percent-limit"}
-#: options that change what is under a row
-_OF_ROWS: Final = {
-    "parent": "--parent",
-    "exclude_other": "--exclude-other",
-    "ignore_callees": "--ignore-callees",
-    "hide_unresolved": "--hide-unresolved",
-    "branch_stack": "--branch-stack",
-    "mem_mode": "--mem-mode",
-}
-
-
-def write_exports(recording: Recording, values: Mapping[str, Any], selection: SampleFilter, symbols: SymbolOptions) -> int:
-    """Write every format that is asked for; the exit status."""
-    _refuse_what_stacks_have_not(values)
-    stacks = recording.stacks(symbols, selection=selection, timed=values["firefox"] is not None, latency=values["latency"])
+def write_exports(recording: Recording, asked: ReportCommandOptions, selection: SampleFilter, symbols: SymbolOptions) -> None:
+    """Write every format that is asked for."""
+    _refuse_what_stacks_have_not(asked)
+    stacks = recording.stacks(symbols, selection=selection, timed=asked.firefox is not None, latency=asked.latency)
     if not stacks:
         print(f"Error:\nThe {recording.path} data has no samples, or the filters leave none!", file=sys.stderr)
-        return 0
+        return
     makers: dict[str, Callable[[], bytes]] = {
         "flamegraph": lambda: flame_graph(recording, stacks).encode(errors="replace"),
         "folded": lambda: _folded(stacks),
@@ -57,17 +36,24 @@ def write_exports(recording: Recording, values: Mapping[str, Any], selection: Sa
         "firefox": lambda: _firefox(recording, stacks),
         "pprof": lambda: _pprof(stacks),
     }
-    for name, make in makers.items():
-        if values[name] is not None:
-            write_bytes(values[name] or _DEFAULT_FILES[name], make(), quiet=values["quiet"])
-    return 0
+    for name, path in asked.exports.items():
+        write_bytes(path, makers[name](), quiet=asked.quiet)
 
 
-def _refuse_what_stacks_have_not(values: Mapping[str, Any]) -> None:
-    tables = {} if values["json"] is not None else _OF_TABLES
-    asked = [option for name, option in (tables | _OF_ROWS).items() if values[name]]
-    if asked:
-        fail(f"flame graphs and other exports have whole stacks, not rows: leave {', '.join(asked)} out")
+def _refuse_what_stacks_have_not(asked: ReportCommandOptions) -> None:
+    tables = {"--sort": asked.sort, "--fields": asked.fields, "--hierarchy": asked.hierarchy, "--percent-limit": asked.percent_limit}
+    rows = {
+        "--parent": asked.parent,
+        "--exclude-other": asked.exclude_other,
+        "--ignore-callees": asked.ignore_callees,
+        "--hide-unresolved": asked.hide_unresolved,
+        "--branch-stack": asked.branch_stack,
+        "--mem-mode": asked.mem_mode,
+    }
+    lost = rows if asked.json is not None else tables | rows
+    given = [spelling for spelling, value in lost.items() if value]
+    if given:
+        fail(f"flame graphs and other exports have whole stacks, not rows: leave {', '.join(given)} out")
 
 
 def flame_graph(recording: Recording, stacks: Sequence[Stacks]) -> str:

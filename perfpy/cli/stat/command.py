@@ -6,28 +6,24 @@ What enters: perf stat's options. What leaves: counts on stderr (or -o,
 
 from __future__ import annotations
 
-from perfpy.cli.line.options import PerfCommand, workload
-from perfpy.cli.line.parser import Parser
-from perfpy.cli.stat.options import options_of_perf_only, stat_options
+from perfpy.cli.line.options import PerfCommand
+from perfpy.cli.stat.options import StatCommandOptions
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any, Final
-
-    from perfpy.cli.line.parser import Given
+    from typing import Final
 
 _SUBCOMMANDS: Final = ("record", "report")
 _SHORTEST_PREFIX: Final = 3
 
 
-class StatCommand(PerfCommand):
+class StatCommand(PerfCommand[StatCommandOptions]):
     """The command, whose first word may be `record` or `report` (or a prefix of three letters or more)."""
 
     def run(self, name: str, args: Sequence[str]) -> int:
         """Read the arguments and run it; options may stand on both sides of the word."""
-        parser = Parser(self.options, stops_at_word=True)
-        parser.parse(args)
+        parser = self.parser(args)
         at = len(args) - len(parser.words)
         word = args[at] if parser.words and (not at or args[at - 1] != "--") else ""
         for subcommand in _SUBCOMMANDS if len(word) >= _SHORTEST_PREFIX else ():
@@ -40,48 +36,40 @@ class StatCommand(PerfCommand):
         return super().run(name, args)
 
 
-@stat_options
-@options_of_perf_only
-@workload
-def _stat(ordered: Sequence[Given], **options: Any) -> int:
+def _stat(options: StatCommandOptions) -> int:
     """Run a program and count events.
 
     `perfpy stat record` writes the counts into a file, `perfpy stat report` shows such a file.
     """
-    from perfpy.cli.stat.request import Request
+    from perfpy.cli.stat.request import check, plan_of
 
-    request = Request(options, ordered)
-    request.check()
-    if options["compare"]:
+    check(options)
+    if options.compare:
         from perfpy.cli.stat.compare import compare_programs
 
-        return compare_programs(request, options)
-    from perfpy.cli.stat.output import StatOutput
+        return compare_programs(options)
+    from perfpy.cli.stat.output import StatOutput, form_of
     from perfpy.cli.stat.session import Session
 
-    plan = request.plan()
-    with StatOutput(options) as output:
+    plan = plan_of(options)
+    with StatOutput(form_of(options)) as output:
         return Session(plan, output, options).run()
 
 
-@stat_options
-@options_of_perf_only
-@workload
-def _record(ordered: Sequence[Given], **options: Any) -> int:
+def _record(options: StatCommandOptions) -> int:
     """Run a program, count events, and write the counts into a file (-o, default perf.data; - is a pipe)."""
     from perfpy.capture.counting.count_file import CountFile
-    from perfpy.cli.stat.output import StatOutput
-    from perfpy.cli.stat.request import Request
+    from perfpy.cli.stat.output import StatOutput, form_of
+    from perfpy.cli.stat.request import check, plan_of
     from perfpy.cli.stat.session import Session
 
-    path, options["output"] = options["output"] or "perf.data", ""
-    request = Request(options, ordered)
-    request.check()
-    plan = request.plan()
+    path, options = options.output or "perf.data", options.replaced(output="")
+    check(options)
+    plan = plan_of(options)
     file = CountFile(path, plan, _command_line())
     if file.is_pipe:
-        options["quiet"] = True
-    with StatOutput(options) as output:
+        options = options.replaced(quiet=True)
+    with StatOutput(form_of(options)) as output:
         return Session(plan, output, options, file).run()
 
 
@@ -92,5 +80,5 @@ def _command_line() -> list[str]:
     return [os.path.abspath(sys.argv[0]), *sys.argv[1:]]
 
 
-command = StatCommand(_stat, runs_workload=True, ordered=("event", "filter"))
-record = PerfCommand(_record, runs_workload=True, ordered=("event", "filter"))
+command = StatCommand(StatCommandOptions, _stat)
+record = PerfCommand(StatCommandOptions, _record)

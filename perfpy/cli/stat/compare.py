@@ -9,42 +9,39 @@ from __future__ import annotations
 
 import shlex
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from perfpy.capture.counting.measurement import Hooks
 from perfpy.cli.line.options import fail
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from perfpy.capture.counting.measurement import Plan
+    from perfpy.cli.stat.options import StatCommandOptions
     from perfpy.cli.stat.output import StatOutput
-    from perfpy.cli.stat.request import Request
     from perfpy.counts.comparison import Comparison
 
 _DEFAULT_RUNS: Final = 10
-_ALONE: Final = ("interval", "timeout", "delay", "control", "table", "metric_only", "summary")
 
 
-def compare_programs(request: Request, options: Mapping[str, Any]) -> int:
+def compare_programs(options: StatCommandOptions) -> int:
     """Run the command and that of --compare in turn, and show how they differ. Raises UsageError."""
     from perfpy.capture.counting.contest import Contest
-    from perfpy.cli.stat.output import StatOutput
+    from perfpy.cli.stat.output import StatOutput, form_of
     from perfpy.cli.stat.progress import Progress
     from perfpy.cli.stat.signals import Signals
     from perfpy.counts.comparison import compare_runs
 
-    plans = _plans(request, options)
-    repeat = options["repeat"] if options["repeat"] != 1 else _DEFAULT_RUNS
+    plans = _plans(options)
+    repeat = options.repeat if options.repeat != 1 else _DEFAULT_RUNS
     watcher, progress = _Watcher(), Progress()
-    with StatOutput(options) as output:
-        contest = Contest(plans, repeat=repeat, warmup=options["warmup"], hooks=watcher, progress=progress.show)
+    with StatOutput(form_of(options)) as output:
+        contest = Contest(plans, repeat=repeat, warmup=options.warmup, hooks=watcher, progress=progress.show)
         with Signals(watcher):
             a, b = contest.run()
         progress.clear()
         if not (a.count and b.count):
             fail("--compare was stopped before both commands had run")
-        show(compare_runs(a, b), output, options)
+        show(compare_runs(a, b), output)
     if contest.exit_codes:
         failed = len(contest.exit_codes)
         print(f"Warning: {failed} runs failed, the first with status {contest.exit_codes[0]}", file=sys.stderr)
@@ -52,14 +49,14 @@ def compare_programs(request: Request, options: Mapping[str, Any]) -> int:
     return 0
 
 
-def show(comparison: Comparison, output: StatOutput, options: Mapping[str, Any]) -> None:
-    """Write a comparison in the form that the options ask for."""
+def show(comparison: Comparison, output: StatOutput) -> None:
+    """Write a comparison in the output's form."""
     from perfpy.views.stat import comparison as stat_compare
 
-    if options["json"]:
+    if output.form.json:
         pieces = stat_compare.render_json(comparison)
-    elif options["separator"] is not None:
-        pieces = stat_compare.render_csv(comparison, options["separator"])
+    elif output.form.separator is not None:
+        pieces = stat_compare.render_csv(comparison, output.form.separator)
     else:
         pieces = stat_compare.render_text(comparison, pictures=output.stream.isatty())
     output.write("".join(pieces))
@@ -72,17 +69,19 @@ class _Watcher(Hooks):
         self.stopped = bool(signum)
 
 
-def _plans(request: Request, options: Mapping[str, Any]) -> tuple[Plan, Plan]:
-    given = [name for name in _ALONE if options[name]]
+def _plans(options: StatCommandOptions) -> tuple[Plan, Plan]:
+    from perfpy.cli.stat.request import plan_of
+
+    given = _alone(options)
     if given:
-        fail(f"--compare does not go with --{given[0].replace('_', '-')}")
-    if options["repeat"] == 0 or options["warmup"] < 0:
+        fail(f"--compare does not go with --{given[0]}")
+    if options.repeat == 0 or options.warmup < 0:
         fail("--compare needs a number of runs: -r 1 or more, --warmup 0 or more")
     try:
-        other = tuple(shlex.split(options["compare"]))
+        other = tuple(shlex.split(options.compare))
     except ValueError as error:
-        fail(f"--compare {options['compare']}: {error}")
-    a, b = request.plan(), request.plan()
+        fail(f"--compare {options.compare}: {error}")
+    a, b = plan_of(options), plan_of(options)
     if not other or not a.command:
         fail("--compare needs two commands: --compare 'command B' -- command A")
     b.command = other
@@ -91,3 +90,17 @@ def _plans(request: Request, options: Mapping[str, Any]) -> tuple[Plan, Plan]:
         if plan.target.kind != "command":
             fail("--compare counts what two commands do: it goes with no other target")
     return a, b
+
+
+def _alone(options: StatCommandOptions) -> list[str]:
+    """What is given of the options that --compare does not go with."""
+    alone = (
+        ("interval", options.interval),
+        ("timeout", options.timeout),
+        ("delay", options.delay),
+        ("control", options.control),
+        ("table", options.table),
+        ("metric-only", options.metric_only),
+        ("summary", options.summary),
+    )
+    return [name for name, value in alone if value]

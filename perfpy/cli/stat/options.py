@@ -1,8 +1,12 @@
-"""The options of `perfpy stat`: perf stat's names, letters and defaults (perf-stat(1))."""
+"""The options of `perfpy stat`: perf stat's names, letters and defaults (perf-stat(1)).
+
+What enters: nothing. What leaves: their class, for `stat` and `stat record`, and the group that `stat report` takes, too.
+"""
 
 from __future__ import annotations
 
-from perfpy.cli.line.options import Option, lacking_options, together
+from perfpy.cli.line.kinds import Attached, Counted, Flag, Listed, Value
+from perfpy.cli.line.options import CommandOptions, option, program_to_run
 
 _LACKING = {
     "-T,--transaction": "it needs a CPU with transactional memory",
@@ -18,67 +22,79 @@ _LACKING = {
     "--record-tpebs": "it needs Intel's timed PEBS",
 }
 
-part_options = (
-    Option("--per-socket", is_flag=True, help="a line for each socket"),
-    Option("--per-die", is_flag=True, help="a line for each die"),
-    Option("--per-cluster", is_flag=True, help="a line for each cluster"),
-    Option("--per-cache", bare="", default=None, metavar="<level>", help="a line for each cache (L1, L2 ...; default: the last)"),
-    Option("--per-core", is_flag=True, help="a line for each core"),
-    Option("--per-thread", is_flag=True, help="a line for each thread"),
-    Option("--per-node", is_flag=True, help="a line for each NUMA node"),
-)
-"""By what parts of the machine counts are summed: of stat, and of stat report."""
 
-stat_options = together(
-    Option("-e", "--event", multiple=True, negatable=False, metavar="<event>", help="event selector; perfpy list shows the events"),
-    Option("--filter", multiple=True, negatable=False, metavar="<filter>", help="filter of the tracepoints before it"),
-    Option("--event-files", metavar="<folder>", default="", help="take named events from these JSON files, too"),
-    Option("-i", "--no-inherit", is_flag=True, help="child tasks do not inherit counters"),
-    Option("-p", "--pid", default="", metavar="<pid>", help="count on these processes"),
-    Option("-t", "--tid", default="", metavar="<tid>", help="count on these threads"),
-    Option("-a", "--all-cpus", is_flag=True, help="count on all CPUs (default without a command)"),
-    Option("--scale", is_flag=True, default=True, help="estimate what multiplexed counters missed (default)"),
-    Option("-v", "--verbose", count=True, help="say more; may be repeated"),
-    Option("-r", "--repeat", type=int, default=1, metavar="<n>", help="run the command n times, print mean and spread; 0: for ever"),
-    Option("--table", is_flag=True, help="show each of the repeats"),
-    Option("-n", "--null", is_flag=True, help="count nothing, only take the time"),
-    Option("-d", "--detailed", count=True, help="add cache events; -dd and -ddd add more"),
-    Option("-S", "--sync", is_flag=True, help="sync file systems before each run"),
-    Option("-B", "--big-num", "big_num", is_flag=True, default=None, help="thousands' separators (the locale's)"),
-    Option("-C", "--cpu", default="", metavar="<cpu>", help="count on these CPUs, such as 0-2,5"),
-    Option("-A", "--no-aggr", "--no-merge", "no_aggr", is_flag=True, help="a line for each CPU"),
-    Option("-x", "--field-separator", "separator", default=None, metavar="<separator>", help="fields with this separator"),
-    Option("-j", "--json-output", "json", is_flag=True, help="JSON, an object a line"),
-    Option("-G", "--cgroup", default="", negatable=False, metavar="<name>", help="a cgroup for each event before it"),
-    Option("--for-each-cgroup", default="", metavar="<name>", help="each event in each of these cgroups"),
-    Option("-o", "--output", default="", metavar="<file>", help="write to this file"),
-    Option("--append", is_flag=True, help="append to the file of -o"),
-    Option("--log-fd", type=int, default=0, metavar="<n>", help="write to this file descriptor instead of stderr"),
-    Option("--pre", default="", metavar="<command>", help="run this before each run"),
-    Option("--post", default="", metavar="<command>", help="run this after each run"),
-    Option("-I", "--interval-print", "interval", type=int, default=0, metavar="<n>", help="print counts every n ms"),
-    Option("--interval-count", type=int, default=0, metavar="<n>", help="stop after n intervals"),
-    Option("--interval-clear", is_flag=True, help="clear the screen before each interval"),
-    Option("--timeout", type=int, default=0, metavar="<n>", help="stop after n ms (at least 10)"),
-    *part_options,
-    Option("-D", "--delay", type=int, default=0, metavar="<n>", help="count from n ms after the start on (-1: until --control enables)"),
-    Option("-M", "--metrics", multiple=True, negatable=False, metavar="<metric>", help="compute these metrics or groups of metrics"),
-    Option("--metric-no-group", is_flag=True, help="count the events of metrics one by one"),
-    Option("--metric-no-merge", is_flag=True, help="count an event of several metrics once for each"),
-    Option("--metric-no-threshold", is_flag=True, help="count no events for thresholds of metrics (perfpy never does)"),
-    Option("--topdown", is_flag=True, help="compute the top-down metrics (those of the group TopdownL1)"),
-    Option("--td-level", type=int, default=1, metavar="<n>", help="the level of --topdown"),
-    Option("--metric-only", is_flag=True, help="print only ratios and metrics"),
-    Option("--all-kernel", is_flag=True, help="count in the kernel only"),
-    Option("--all-user", is_flag=True, help="count in user space only"),
-    Option("--summary", is_flag=True, help="with -I: print the sums at the end"),
-    Option("--no-csv-summary", is_flag=True, help="no 'summary' before the lines of --summary with -x"),
-    Option("--quiet", is_flag=True, help="print nothing (with record)"),
-    Option("--control", default="", metavar="<fd:N[,M]|fifo:PATH[,PATH]>", help="take enable and disable from there, answer ack"),
-    Option("--compare", default="", metavar="<command>", help="run this command, too, in turn with the other, and tell how it differs"),
-    Option("--warmup", type=int, default=1, metavar="<n>", help="with --compare: runs of each before those that count"),
-)
-"""What the command takes; help shows them in this order."""
+class PartOptions(CommandOptions):
+    """By what parts of the machine counts are summed."""
 
-options_of_perf_only = lacking_options(_LACKING)
-"""What only perf takes."""
+    per_socket: bool = option("--per-socket", Flag(), "a line for each socket")
+    per_die: bool = option("--per-die", Flag(), "a line for each die")
+    per_cluster: bool = option("--per-cluster", Flag(), "a line for each cluster")
+    per_cache: str | None = option("--per-cache", Attached(""), "a line for each cache (L1, L2 ...; default: the last)", metavar="<level>")
+    per_core: bool = option("--per-core", Flag(), "a line for each core")
+    per_thread: bool = option("--per-thread", Flag(), "a line for each thread")
+    per_node: bool = option("--per-node", Flag(), "a line for each NUMA node")
+
+
+class RunOptions(CommandOptions):
+    """What is counted, how often, and where the counts go."""
+
+    event: tuple[str, ...] = option(
+        "-e,--event", Listed(), "event selector; perfpy list shows the events", metavar="<event>", negatable=False
+    )
+    filter: tuple[str, ...] = option("--filter", Listed(), "filter of the tracepoints before it", metavar="<filter>", negatable=False)
+    event_files: str = option("--event-files", Value(default=""), "take named events from these JSON files, too", metavar="<folder>")
+    no_inherit: bool = option("-i,--no-inherit", Flag(), "child tasks do not inherit counters")
+    pid: str = option("-p,--pid", Value(default=""), "count on these processes", metavar="<pid>")
+    tid: str = option("-t,--tid", Value(default=""), "count on these threads", metavar="<tid>")
+    all_cpus: bool = option("-a,--all-cpus", Flag(), "count on all CPUs (default without a command)")
+    scale: bool = option("--scale", Flag(default=True), "estimate what multiplexed counters missed (default)")
+    verbose: int = option("-v,--verbose", Counted(), "say more; may be repeated")
+    repeat: int = option("-r,--repeat", Value(int, default=1), "run the command n times, print mean and spread; 0: for ever")
+    table: bool = option("--table", Flag(), "show each of the repeats")
+    null: bool = option("-n,--null", Flag(), "count nothing, only take the time")
+    detailed: int = option("-d,--detailed", Counted(), "add cache events; -dd and -ddd add more")
+    sync: bool = option("-S,--sync", Flag(), "sync file systems before each run")
+    big_num: bool | None = option("-B,--big-num", Flag(default=None), "thousands' separators (the locale's)")
+    cpu: str = option("-C,--cpu", Value(default=""), "count on these CPUs, such as 0-2,5", metavar="<cpu>")
+    no_aggr: bool = option("-A,--no-aggr,--no-merge", Flag(), "a line for each CPU")
+    separator: str | None = option("-x,--field-separator", Value(), "fields with this separator", metavar="<separator>")
+    json: bool = option("-j,--json-output", Flag(), "JSON, an object a line")
+    cgroup: str = option("-G,--cgroup", Value(default=""), "a cgroup for each event before it", metavar="<name>", negatable=False)
+    for_each_cgroup: str = option("--for-each-cgroup", Value(default=""), "each event in each of these cgroups", metavar="<name>")
+    output: str = option("-o,--output", Value(default=""), "write to this file", metavar="<file>")
+    append: bool = option("--append", Flag(), "append to the file of -o")
+    log_fd: int = option("--log-fd", Value(int, default=0), "write to this file descriptor instead of stderr")
+    pre: str = option("--pre", Value(default=""), "run this before each run", metavar="<command>")
+    post: str = option("--post", Value(default=""), "run this after each run", metavar="<command>")
+    interval: int = option("-I,--interval-print", Value(int, default=0), "print counts every n ms")
+    interval_count: int = option("--interval-count", Value(int, default=0), "stop after n intervals")
+    interval_clear: bool = option("--interval-clear", Flag(), "clear the screen before each interval")
+    timeout: int = option("--timeout", Value(int, default=0), "stop after n ms (at least 10)")
+
+
+class StatCommandOptions(RunOptions, PartOptions, lacks=_LACKING):
+    """What the command takes; help shows it in this order."""
+
+    delay: int = option("-D,--delay", Value(int, default=0), "count from n ms after the start on (-1: until --control enables)")
+    metrics: tuple[str, ...] = option(
+        "-M,--metrics", Listed(), "compute these metrics or groups of metrics", metavar="<metric>", negatable=False
+    )
+    metric_no_group: bool = option("--metric-no-group", Flag(), "count the events of metrics one by one")
+    metric_no_merge: bool = option("--metric-no-merge", Flag(), "count an event of several metrics once for each")
+    metric_no_threshold: bool = option("--metric-no-threshold", Flag(), "count no events for thresholds of metrics (perfpy never does)")
+    topdown: bool = option("--topdown", Flag(), "compute the top-down metrics (those of the group TopdownL1)")
+    td_level: int = option("--td-level", Value(int, default=1), "the level of --topdown")
+    metric_only: bool = option("--metric-only", Flag(), "print only ratios and metrics")
+    all_kernel: bool = option("--all-kernel", Flag(), "count in the kernel only")
+    all_user: bool = option("--all-user", Flag(), "count in user space only")
+    summary: bool = option("--summary", Flag(), "with -I: print the sums at the end")
+    no_csv_summary: bool = option("--no-csv-summary", Flag(), "no 'summary' before the lines of --summary with -x")
+    quiet: bool = option("--quiet", Flag(), "print nothing (with record)")
+    control: str = option(
+        "--control", Value(default=""), "take enable and disable from there, answer ack", metavar="<fd:N[,M]|fifo:PATH[,PATH]>"
+    )
+    compare: str = option(
+        "--compare", Value(default=""), "run this command, too, in turn with the other, and tell how it differs", metavar="<command>"
+    )
+    warmup: int = option("--warmup", Value(int, default=1), "with --compare: runs of each before those that count")
+    workload: tuple[str, ...] = program_to_run()

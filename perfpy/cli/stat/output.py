@@ -1,6 +1,6 @@
 """Where the counts of `perfpy stat` go, and in which form: text, CSV, JSON; stderr, a file, a descriptor.
 
-What enters: the command's options and tallies. What leaves: what the chosen
+What enters: what the options say of it, and tallies. What leaves: what the chosen
 view makes of them, written at once, so that a reader of a pipe sees each interval.
 """
 
@@ -10,14 +10,16 @@ import os
 import sys
 import time
 
+from perfpy.abi.startup import NamedTuple
 from perfpy.errors import OutputFailed
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from types import TracebackType
-    from typing import IO, Any, Protocol
+    from typing import IO, Protocol
 
+    from perfpy.cli.stat.options import StatCommandOptions
     from perfpy.counts.tally import Tally
 
     class View(Protocol):
@@ -31,30 +33,63 @@ _CLEAR = ("[H", "[2J")  # behind an ESC each
 _WIDTH = 80  # of a terminal that does not tell
 
 
+class OutputForm(NamedTuple):
+    """Where the counts go (path, or the number of a descriptor), and what they look like there; see perf-stat(1)."""
+
+    path: str = ""
+    append: bool = False
+    log_fd: int = 0
+    quiet: bool = False
+    json: bool = False
+    separator: str | None = None
+    big_num: bool | None = None
+    metric_only: bool = False
+    mark_summary: bool = True
+    repeat_table: bool = False
+    interval_clear: bool = False
+
+
+def form_of(options: StatCommandOptions) -> OutputForm:
+    """What the options say."""
+    return OutputForm(
+        path=options.output,
+        append=options.append,
+        log_fd=options.log_fd,
+        quiet=options.quiet,
+        json=options.json,
+        separator=options.separator,
+        big_num=options.big_num,
+        metric_only=options.metric_only,
+        mark_summary=not options.no_csv_summary,
+        repeat_table=options.table,
+        interval_clear=options.interval_clear,
+    )
+
+
 class StatOutput:
     """The stream and the view; a context manager."""
 
-    def __init__(self, options: Mapping[str, Any]) -> None:
-        self._options = options
-        self._name = options["output"]
+    def __init__(self, form: OutputForm) -> None:
+        self.form = form
+        self._name = form.path
         self.stream = self._open()
         self.title = ""
         self._view: View | None = None
 
     def _open(self) -> IO[str]:
-        mode = "a" if self._options["append"] else "w"
-        if self._options["quiet"]:
+        mode = "a" if self.form.append else "w"
+        if self.form.quiet:
             return open(os.devnull, "w")
         try:
-            if self._options["log_fd"]:
-                return _guarded(os.fdopen(self._options["log_fd"], mode, closefd=False))
+            if self.form.log_fd:
+                return _guarded(os.fdopen(self.form.log_fd, mode, closefd=False))
             if not self._name or self._name == "-":
                 return sys.stderr
             stream = _guarded(open(self._name, mode, encoding="utf-8", errors="surrogateescape"))  # noqa: SIM115  # closed by __exit__
         except OSError as error:
-            where = self._name or f"descriptor {self._options['log_fd']}"
+            where = self._name or f"descriptor {self.form.log_fd}"
             raise OutputFailed(where, os.strerror(error.errno or 0)) from None
-        if not self._options["json"]:
+        if not self.form.json:
             stream.write(f"# started on {time.ctime()}\n\n")
         return stream
 
@@ -63,15 +98,14 @@ class StatOutput:
         if self._view is None:
             self._view = self._choose_view()
         text = "".join(self._view.render(tally))
-        if self._options["interval_clear"] and tally.timestamp is not None:
+        if self.form.interval_clear and tally.timestamp is not None:
             text = "".join(self._escape() + sequence for sequence in _CLEAR) + text
         self.write(text)
 
     @property
     def _for_a_person(self) -> bool:
         """Whether the counts are read as text at a terminal."""
-        options = self._options
-        as_text = not options["json"] and options["separator"] is None
+        as_text = not self.form.json and self.form.separator is None
         if not as_text or not self.stream.isatty():
             return False  # most often, and quickest without the module
         from perfpy.cli.line.terminal import is_screen
@@ -89,8 +123,8 @@ class StatOutput:
             self.title,
             width=width,
             colour="" if os.environ.get("NO_COLOR") else self._escape(),
-            separators=self._separators() or ("" if self._options["big_num"] is False else ","),
-            repeat_table=self._options["table"],
+            separators=self._separators() or ("" if self.form.big_num is False else ","),
+            repeat_table=self.form.repeat_table,
         )
 
     def _escape(self) -> str:
@@ -99,7 +133,7 @@ class StatOutput:
         return escape_of(self.stream)
 
     def _separators(self) -> str:
-        return "" if self._options["big_num"] is False else _thousands_separator()
+        return "" if self.form.big_num is False else _thousands_separator()
 
     def write(self, text: str) -> None:
         """Write text as it is. Raises OutputFailed."""
@@ -112,25 +146,25 @@ class StatOutput:
             raise OutputFailed(self._name or "the counts", os.strerror(error.errno or 0)) from None
 
     def _choose_view(self) -> View:
-        options = self._options
-        if options["json"]:
+        form = self.form
+        if form.json:
             from perfpy.views.stat.json_text import JsonView
 
-            return JsonView(metric_only=options["metric_only"])
-        if options["separator"] is not None:
+            return JsonView(metric_only=form.metric_only)
+        if form.separator is not None:
             from perfpy.views.stat.csv_text import CsvView
 
-            separator = options["separator"].replace("\\t", "\t")
-            return CsvView(separator, metric_only=options["metric_only"], mark_summary=not options["no_csv_summary"])
-        if self._for_a_person and not options["metric_only"]:
+            separator = form.separator.replace("\\t", "\t")
+            return CsvView(separator, metric_only=form.metric_only, mark_summary=form.mark_summary)
+        if self._for_a_person and not form.metric_only:
             return self._screen()
         from perfpy.views.stat.text import TextView
 
         return TextView(
             self.title,
             separators=self._separators(),
-            repeat_table=options["table"],
-            metric_only=options["metric_only"],
+            repeat_table=form.repeat_table,
+            metric_only=form.metric_only,
         )
 
     def __enter__(self) -> StatOutput:

@@ -6,52 +6,50 @@ What enters: the file and how to sum. What leaves: what stat itself would have p
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from perfpy.cli.line.kinds import Flag, Value
 from perfpy.cli.line.opening import default_input
-from perfpy.cli.line.options import Option, fail, perf_command, together
-from perfpy.cli.stat.options import part_options
+from perfpy.cli.line.options import CommandOptions, PerfCommand, fail, option
+from perfpy.cli.stat.options import PartOptions
+from perfpy.cli.stat.output import OutputForm, StatOutput
 
 if TYPE_CHECKING:
     from perfpy.analysis.recorded_counts import RecordedCounts
 
-_options = together(
-    Option("-i", "--input", default="", metavar="<file>", help="input file name (default: perf.data; - reads a pipe)"),
-    Option("-x", "--field-separator", "separator", default=None, metavar="<separator>", help="fields with this separator"),
-    Option("-j", "--json-output", "json", is_flag=True, help="JSON, an object a line"),
-    Option("-o", "--output", default="", metavar="<file>", help="write to this file"),
-    Option("--compare", default="", metavar="<file>", help="tell how the counts of this file differ"),
-    *part_options,
-    Option("-A", "--no-aggr", "no_aggr", is_flag=True, help="a line for each CPU"),
-)
-"""The options; those for the form of the output are perfpy's own."""
 
-_OUTPUT_DEFAULTS = {
-    "append": False,
-    "quiet": False,
-    "log_fd": 0,
-    "interval_clear": False,
-    "metric_only": False,
-    "no_csv_summary": False,
-    "big_num": None,
-    "table": False,
-}
+class _FormOptions(CommandOptions):
+    """Which files, and the form of the output; that is perfpy's own."""
+
+    input: str = option("-i,--input", Value(default=""), "input file name (default: perf.data; - reads a pipe)", metavar="<file>")
+    separator: str | None = option("-x,--field-separator", Value(), "fields with this separator", metavar="<separator>")
+    json: bool = option("-j,--json-output", Flag(), "JSON, an object a line")
+    output: str = option("-o,--output", Value(default=""), "write to this file", metavar="<file>")
+    compare: str = option("--compare", Value(default=""), "tell how the counts of this file differ", metavar="<file>")
 
 
-@perf_command()
-@_options
-def command(**options: Any) -> None:
+class StatReportOptions(_FormOptions, PartOptions):
+    """What the command takes."""
+
+    no_aggr: bool = option("-A,--no-aggr", Flag(), "a line for each CPU")
+
+    @property
+    def form(self) -> OutputForm:
+        """Where the counts go, and what they look like."""
+        return OutputForm(path=self.output, json=self.json, separator=self.separator)
+
+
+def run(options: StatReportOptions) -> None:
     """Show the counts of a file that stat record wrote."""
-    from perfpy.cli.stat.output import StatOutput
     from perfpy.cli.stat.request import cache_level, chosen_aggregation
 
     with ExitStack() as stack:
-        recorded = _open(stack, options["input"] or default_input())
-        if options["compare"]:
-            _compare(recorded, _open(stack, options["compare"]), options)
+        recorded = _open(stack, options.input or default_input())
+        if options.compare:
+            _compare(recorded, _open(stack, options.compare), options)
             return
-        grouping = recorded.grouping(chosen_aggregation(options), cache_level(options))
-        output = stack.enter_context(StatOutput({**_OUTPUT_DEFAULTS, **options}))
+        grouping = recorded.grouping(chosen_aggregation(options, no_aggr=options.no_aggr), cache_level(options))
+        output = stack.enter_context(StatOutput(options.form))
         output.title = f"'{' '.join(recorded.command)}'"
         for tally in recorded.tallies(grouping):
             output.show(tally)
@@ -64,14 +62,16 @@ def _open(stack: ExitStack, path: str) -> RecordedCounts:
     return RecordedCounts(stack.enter_context(PerfData(path)))
 
 
-def _compare(a: RecordedCounts, b: RecordedCounts, options: dict[str, Any]) -> None:
+def _compare(a: RecordedCounts, b: RecordedCounts, options: StatReportOptions) -> None:
     from perfpy.cli.stat.compare import show
-    from perfpy.cli.stat.output import StatOutput
     from perfpy.counts.comparison import compare_runs
 
     try:
-        comparison = compare_runs(a.runs(options["input"] or "perf.data"), b.runs(options["compare"]))
+        comparison = compare_runs(a.runs(options.input or "perf.data"), b.runs(options.compare))
     except ValueError as error:
         fail(str(error))
-    with StatOutput({**_OUTPUT_DEFAULTS, **options}) as output:
-        show(comparison, output, options)
+    with StatOutput(options.form) as output:
+        show(comparison, output)
+
+
+command = PerfCommand(StatReportOptions, run)

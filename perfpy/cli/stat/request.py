@@ -12,175 +12,155 @@ from perfpy.cli.line.options import fail
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any, Final
-
     from perfpy.capture.counting.measurement import Plan
-    from perfpy.cli.line.parser import Given
+    from perfpy.cli.stat.options import PartOptions, StatCommandOptions
     from perfpy.counts.aggregation import Aggregation
 
-#: the options that choose an aggregation; when several are given, the last of these wins
-_AGGREGATIONS: Final = (
-    "per_node",
-    "per_socket",
-    "per_die",
-    "per_cluster",
-    "per_cache",
-    "per_core",
-    "per_thread",
-    "no_aggr",
-)
 
-
-def chosen_aggregation(options: Mapping[str, Any]) -> Aggregation | None:
-    """The aggregation that -A or a --per-... option asks for."""
+def chosen_aggregation(options: PartOptions, *, no_aggr: bool) -> Aggregation | None:
+    """The aggregation that -A or a --per-... option asks for; when several are given, the last of these wins."""
     from perfpy.counts.aggregation import Aggregation
 
-    chosen = None
-    for name in _AGGREGATIONS:
-        if options[name] not in (False, None):
-            chosen = Aggregation.NONE if name == "no_aggr" else Aggregation[name.removeprefix("per_").upper()]
-    return chosen
+    asked = (
+        (Aggregation.NODE, options.per_node),
+        (Aggregation.SOCKET, options.per_socket),
+        (Aggregation.DIE, options.per_die),
+        (Aggregation.CLUSTER, options.per_cluster),
+        (Aggregation.CACHE, options.per_cache is not None),
+        (Aggregation.CORE, options.per_core),
+        (Aggregation.THREAD, options.per_thread),
+        (Aggregation.NONE, no_aggr),
+    )
+    return next((aggregation for aggregation, given in reversed(asked) if given), None)
 
 
-def cache_level(options: Mapping[str, Any]) -> int | None:
+def cache_level(options: PartOptions) -> int | None:
     """The level of --per-cache; None for the last one."""
-    text = options["per_cache"]
+    text = options.per_cache
     if not text:
         return None
     if len(text) != 2 or text[0] not in "lL" or text[1] not in "1234":
-        fail("Cache level must be of form L[1-4], or l[1-4]")
+        fail("--per-cache takes L1, L2, L3 or L4")
     return int(text[1])
 
 
-class Request:
-    """One call of the command; options are attributes by their parameters' names."""
+def check(options: StatCommandOptions) -> None:
+    """Refuse what does not go together. Raises UsageError."""
+    if options.separator is not None and options.big_num:
+        fail("-B groups digits for people, -x is for programs: choose one")
+    if options.output and options.log_fd:
+        fail("--output and --log-fd are two places for the text: choose one")
+    if options.log_fd < 0:
+        fail("--log-fd takes the number of an open file")
+    if options.metric_only and options.per_thread:
+        fail("--metric-only shows no threads: leave out --per-thread")
+    if options.metric_only and options.repeat > 1:
+        fail("--metric-only shows one run: leave out -r")
+    if options.table and options.repeat <= 1:
+        fail("--table shows repeated runs: add -r")
+    if options.repeat < 0:
+        fail("-r takes the number of runs, 0 for no end")
+    if options.all_kernel and options.all_user:
+        fail("--all-kernel and --all-user exclude each other")
+    _check_times(options)
 
-    def __init__(self, options: Mapping[str, Any], given: Sequence[Given]) -> None:
-        self._options = options
-        self._given = given
 
-    def __getattr__(self, name: str) -> Any:
-        """The options by their parameters' names."""
-        try:
-            return self._options[name]
-        except KeyError:
-            raise AttributeError(name) from None
+def _check_times(options: StatCommandOptions) -> None:
+    if options.interval_count and not options.interval:
+        fail("--interval-count counts the lines of -I: add -I")
+    if options.interval < 0 or options.interval_count < 0:
+        fail("--interval-print and --interval-count take positive numbers")
+    if options.timeout and options.timeout < 10:
+        fail("--timeout is at least 10 ms")
+    if options.timeout and options.interval:
+        fail("--timeout ends a single count: with -I use --interval-count")
+    if options.timeout and options.timeout < 100:
+        _tell(options, "warning: below 100 ms much of what --timeout lets run is perfpy's own start and end")
 
-    # -- what does not go together ---------------------------------------------
 
-    def check(self) -> None:
-        """Refuse what does not go together. Raises UsageError."""
-        if self.separator is not None and self.big_num:
-            fail("-B option not supported with -x")
-        if self.output and self.log_fd:
-            fail("cannot use both --output and --log-fd")
-        if self.log_fd < 0:
-            fail("argument to --log-fd must be a > 0")
-        if self.metric_only and self.per_thread:
-            fail("--metric-only is not supported with --per-thread")
-        if self.metric_only and self.repeat > 1:
-            fail("--metric-only is not supported with -r")
-        if self.table and self.repeat <= 1:
-            fail("--table is only supported with -r")
-        if self.repeat < 0:
-            fail("Run count must be a positive number")
-        if self.all_kernel and self.all_user:
-            fail("--all-kernel and --all-user exclude each other")
-        self._check_times()
+def _tell(options: StatCommandOptions, text: str) -> None:
+    if not options.quiet:
+        print(text, file=sys.stderr)
 
-    def _check_times(self) -> None:
-        if self.interval_count and not self.interval:
-            fail("interval-count option should be used together with interval-print.")
-        if self.interval < 0 or self.interval_count < 0:
-            fail("--interval-print and --interval-count take positive numbers")
-        if self.timeout and self.timeout < 10:
-            fail("timeout must be >= 10ms.")
-        if self.timeout and self.interval:
-            fail("timeout option is not supported with interval-print.")
-        if self.timeout and self.timeout < 100:
-            self._tell("timeout < 100ms. The overhead percentage could be high in some cases. Please proceed with caution.")
 
-    def _tell(self, text: str) -> None:
-        if not self.quiet:
-            print(text, file=sys.stderr)
+def plan_of(options: StatCommandOptions) -> Plan:
+    """Look everything up. Raises UsageError, UnknownEvent, EventSyntaxError."""
+    from perfpy.capture.counting import planning
+    from perfpy.capture.counting.measurement import Plan
+    from perfpy.capture.targets import resolve
+    from perfpy.counts.aggregation import Aggregation
 
-    # -- what to do --------------------------------------------------------------
+    mode = chosen_aggregation(options, no_aggr=options.no_aggr) or Aggregation.GLOBAL
+    tasks = options.pid or options.tid
+    system_wide = options.all_cpus or not (options.workload or tasks or options.cpu)
+    every_thread = mode is Aggregation.THREAD and system_wide and not tasks
+    target, warnings = resolve(pid=options.pid, tid=options.tid, cpu=options.cpu, system_wide=system_wide, every_thread=every_thread)
+    texts, filters = _event_texts(options)
+    events, more = planning.choose_events(
+        texts, filters, target, detailed=options.detailed, null_run=options.null, event_files=options.event_files
+    )
+    for warning in (*warnings, *more):
+        _tell(options, warning)
+    names = _metric_names(options)
+    if names:
+        from perfpy.capture.counting.metric_choice import choose
 
-    def plan(self) -> Plan:
-        """Look everything up. Raises UsageError, UnknownEvent, EventSyntaxError."""
-        from perfpy.capture.counting import planning
-        from perfpy.capture.counting.measurement import Plan
-        from perfpy.capture.targets import resolve
-        from perfpy.counts.aggregation import Aggregation
+        metric_events, metrics = choose(names, grouped=not options.metric_no_group, merged=not options.metric_no_merge)
+        events = metric_events + (events if texts else [])
+    plan = Plan(events, planning.widened(target, events), options.workload)
+    plan.default_set = not texts and not names
+    if names:
+        plan.metrics = metrics
+    _add_cgroups(plan, options)
+    planning.group_by(plan, mode, cache_level=cache_level(options))
+    _set(plan, options)
+    return plan
 
-        mode = chosen_aggregation(self._options) or Aggregation.GLOBAL
-        tasks = self.pid or self.tid
-        system_wide = self.all_cpus or not (self.workload or tasks or self.cpu)
-        every_thread = mode is Aggregation.THREAD and system_wide and not tasks
-        target, warnings = resolve(pid=self.pid, tid=self.tid, cpu=self.cpu, system_wide=system_wide, every_thread=every_thread)
-        texts, filters = self._event_texts()
-        events, more = planning.choose_events(
-            texts, filters, target, detailed=self.detailed, null_run=self.null, event_files=self.event_files
-        )
-        for warning in (*warnings, *more):
-            self._tell(warning)
-        names = self._metric_names()
-        if names:
-            from perfpy.capture.counting.metric_choice import choose
 
-            metric_events, metrics = choose(names, grouped=not self.metric_no_group, merged=not self.metric_no_merge)
-            events = metric_events + (events if texts else [])
-        plan = Plan(events, planning.widened(target, events), self.workload)
-        plan.default_set = not texts and not names
-        if names:
-            plan.metrics = metrics
-        self._add_cgroups(plan)
-        planning.group_by(plan, mode, cache_level=cache_level(self._options))
-        self._set(plan)
-        return plan
+def _metric_names(options: StatCommandOptions) -> str:
+    """All -M names, and the group of --topdown."""
+    return ",".join([*options.metrics, *([f"TopdownL{options.td_level}"] if options.topdown else [])])
 
-    def _metric_names(self) -> str:
-        """All -M names, and the group of --topdown."""
-        return ",".join([*self.metrics, *([f"TopdownL{self.td_level}"] if self.topdown else [])])
 
-    def _event_texts(self) -> tuple[list[str], list[tuple[int, str]]]:
-        """The -e texts, and each filter with the number of texts before it."""
-        texts: list[str] = []
-        filters: list[tuple[int, str]] = []
-        for item in self._given:
-            if item.name == "event":
-                texts.append(item.value)
-            elif item.name == "filter":
-                filters.append((len(texts), item.value))
-        return texts, filters
+def _event_texts(options: StatCommandOptions) -> tuple[list[str], list[tuple[int, str]]]:
+    """The -e texts, and each filter with the number of texts before it."""
+    texts: list[str] = []
+    filters: list[tuple[int, str]] = []
+    for item in options.in_order("event", "filter"):
+        if item.name == "event":
+            texts.append(item.value)
+        else:
+            filters.append((len(texts), item.value))
+    return texts, filters
 
-    def _add_cgroups(self, plan: Plan) -> None:
-        if not (self.cgroup or self.for_each_cgroup):
-            return
-        from perfpy.capture import cgroups
 
-        if self.cgroup and self.for_each_cgroup:
-            fail("--cgroup and --for-each-cgroup cannot be used together")
-        if self.cgroup:
-            cgroups.assign(plan.events if self.event else [], self.cgroup)
-        if plan.target.has_tasks:
-            fail("both cgroup and no-aggregation modes only available in system-wide mode")
-        if self.for_each_cgroup:
-            plan.events = cgroups.expand(plan.events, self.for_each_cgroup)
-        plan.cgroup_fds = cgroups.open_folders(plan.events)
+def _add_cgroups(plan: Plan, options: StatCommandOptions) -> None:
+    if not (options.cgroup or options.for_each_cgroup):
+        return
+    from perfpy.capture import cgroups
 
-    def _set(self, plan: Plan) -> None:
-        plan.options.inherit = not self.no_inherit
-        plan.options.all_user = self.all_user
-        plan.options.all_kernel = self.all_kernel
-        plan.repeat = self.repeat
-        plan.delay = self.delay
-        plan.interval = self.interval
-        plan.interval_count = self.interval_count
-        plan.timeout = self.timeout
-        plan.summary = self.summary
-        plan.scale = self.scale
-        plan.before = self.pre
-        plan.after = self.post
-        plan.sync = self.sync
+    if options.cgroup and options.for_each_cgroup:
+        fail("--cgroup and --for-each-cgroup both say which cgroups: choose one")
+    if options.cgroup:
+        cgroups.assign(plan.events if options.event else [], options.cgroup)
+    if plan.target.has_tasks:
+        fail("cgroups are counted on whole CPUs: add -a or -C")
+    if options.for_each_cgroup:
+        plan.events = cgroups.expand(plan.events, options.for_each_cgroup)
+    plan.cgroup_fds = cgroups.open_folders(plan.events)
+
+
+def _set(plan: Plan, options: StatCommandOptions) -> None:
+    plan.options.inherit = not options.no_inherit
+    plan.options.all_user = options.all_user
+    plan.options.all_kernel = options.all_kernel
+    plan.repeat = options.repeat
+    plan.delay = options.delay
+    plan.interval = options.interval
+    plan.interval_count = options.interval_count
+    plan.timeout = options.timeout
+    plan.summary = options.summary
+    plan.scale = options.scale
+    plan.before = options.pre
+    plan.after = options.post
+    plan.sync = options.sync

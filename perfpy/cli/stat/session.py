@@ -14,12 +14,10 @@ from perfpy.cli.stat.signals import Signals
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
     from perfpy.capture.counting.count_file import CountFile
     from perfpy.capture.counting.counters import Counting
     from perfpy.capture.counting.measurement import Plan, Readings
+    from perfpy.cli.stat.options import StatCommandOptions
     from perfpy.cli.stat.output import StatOutput
     from perfpy.cli.stat.progress import Progress
     from perfpy.counts.tally import Tally
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
 class Session(Hooks):
     """Carries a plan out, and tells about it as perf stat does; file: where the counts are written, too."""
 
-    def __init__(self, plan: Plan, output: StatOutput, options: Mapping[str, Any], file: CountFile | None = None) -> None:
+    def __init__(self, plan: Plan, output: StatOutput, options: StatCommandOptions, file: CountFile | None = None) -> None:
         self._plan = plan
         self._output = output
         self._options = options
@@ -40,10 +38,10 @@ class Session(Hooks):
     def run(self) -> int:
         """The exit status: the command's, or 128 + n when signal n ended the waiting."""
         control = None
-        if self._options["control"]:
+        if self._options.control:
             from perfpy.capture.control import Control
 
-            control = Control(self._options["control"])
+            control = Control(self._options.control)
         with Signals(self):
             outcome = Measurement(self._plan, self, control=control).run()
             if self._file:
@@ -68,7 +66,7 @@ class Session(Hooks):
 
     def opened(self, counting: Counting) -> None:
         """The file's head names the counters; -vv shows the attrs."""
-        if self._options["verbose"] > 1:
+        if self._options.verbose > 1:
             from perfpy.cli.stat.verbose import attr_lines
 
             print(*attr_lines(counting), sep="\n", file=sys.stderr)
@@ -77,7 +75,7 @@ class Session(Hooks):
 
     def round(self, readings: Readings, elapsed: int, final: bool) -> None:
         """Each round goes into the file; -v shows what was read."""
-        if self._options["verbose"]:
+        if self._options.verbose:
             from perfpy.cli.stat.verbose import reading_lines
 
             print(*reading_lines(readings), sep="\n", file=sys.stderr)
@@ -86,12 +84,12 @@ class Session(Hooks):
 
     def note(self, text: str) -> None:
         """On stderr, unless --quiet."""
-        if not self._options["quiet"]:
+        if not self._options.quiet:
             print(text, file=sys.stderr)
 
     def warn(self, text: str) -> None:
         """On stderr, with -v."""
-        if self._options["verbose"]:
+        if self._options.verbose:
             print(f"Warning:\n{text}", file=sys.stderr)
 
     def run_started(self, number: int) -> None:
@@ -101,7 +99,7 @@ class Session(Hooks):
 
             self._progress = self._progress or Progress()
             self._progress.show(number, self._plan.repeat)
-        if self._options["verbose"] and self._plan.repeat != 1:
+        if self._options.verbose and self._plan.repeat != 1:
             print(f"[ perf stat: executing run #{number + 1} ... ]", file=sys.stderr)
 
     def describe(self, counting: Counting, option: str) -> str:

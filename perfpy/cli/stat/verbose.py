@@ -55,4 +55,4 @@ def reading_lines(readings: Readings) -> Iterator[str]:
             totals = (sum(cell.value for cell in cells), sum(cell.enabled for cell in cells), sum(cell.running for cell in cells))
             yield f"{event.name}: {totals[0]} {totals[1]} {totals[2]}"
         else:
-            yield f"failed to read counter {event.name}"
+            yield f"{event.name}: nothing could be read"

@@ -19,23 +19,18 @@ from perfpy.abi.flags import ATTR_SIZE_VER0, RecordType, names_of
 from perfpy.abi.framing import HEADER, aligned, with_header
 from perfpy.abi.startup import NamedTuple
 from perfpy.perfdata.byte_cursor import FieldReader, FieldWriter
+from perfpy.perfdata.container import machine_features
 from perfpy.perfdata.container.feature_values import (
     AuxtraceIndexEntry,
     BpfProgram,
     BpfTypes,
-    CacheLevel,
     Caps,
     ClockData,
     Compression,
     CpuCount,
-    CpuLocation,
-    CpuTopology,
     EventDesc,
     EventGroup,
     HybridPmu,
-    MemNode,
-    MemTopology,
-    NumaNode,
     PmuCaps,
     PmuMapping,
     SampleTime,
@@ -157,41 +152,6 @@ def _write_event_desc(w: FieldWriter, events: tuple[EventDesc, ...]) -> None:
         w.u64(*event.ids)
 
 
-def _read_cpu_topology(r: FieldReader) -> CpuTopology:
-    """Nothing in the section says how many CPUs it has: as many as NRCPUS says, else as many as fill it."""
-    cores, threads = r.strings(), r.strings()
-    count = r.left // 8 if r.cpus is None else r.cpus
-    if not count or r.left < 8 * count:
-        return CpuTopology(cores, threads)
-    numbers = [(r.u32(), r.u32()) for _ in range(count)]
-    if not r.left:
-        return CpuTopology(cores, threads, tuple(CpuLocation(core, socket) for core, socket in numbers))
-    dies = r.strings()
-    return CpuTopology(cores, threads, tuple(CpuLocation(core, socket, r.u32()) for core, socket in numbers), dies)
-
-
-def _write_cpu_topology(w: FieldWriter, value: CpuTopology) -> None:
-    w.strings(value.cores)
-    w.strings(value.threads)
-    for cpu in value.cpus:
-        w.u32(cpu.core, cpu.socket)
-    if value.dies:
-        w.strings(value.dies)
-        w.u32(*(cpu.die or 0 for cpu in value.cpus))
-
-
-def _read_numa(r: FieldReader) -> tuple[NumaNode, ...]:
-    return r.list(r.u32(), lambda: NumaNode(r.u32(), r.u64(), r.u64(), r.string()), 24)
-
-
-def _write_numa(w: FieldWriter, nodes: tuple[NumaNode, ...]) -> None:
-    w.u32(len(nodes))
-    for node in nodes:
-        w.u32(node.node)
-        w.u64(node.total, node.free)
-        w.string(node.cpus)
-
-
 def _read_pmu_mappings(r: FieldReader) -> tuple[PmuMapping, ...]:
     return r.list(r.u32(), lambda: PmuMapping(r.u32(), r.string()), 8)
 
@@ -233,39 +193,6 @@ def _write_auxtrace(w: FieldWriter, entries: tuple[AuxtraceIndexEntry, ...]) -> 
     w.u64(len(entries))
     for entry in entries:
         w.u64(*entry)
-
-
-def _read_caches(r: FieldReader) -> tuple[CacheLevel, ...]:
-    version, count = r.u32(), r.u32()
-    if version != 1:
-        raise ValueError(f"CPU cache section of version {version}, known is 1")
-    return r.list(count, lambda: CacheLevel(r.u32(), r.u32(), r.u32(), r.u32(), r.string(), r.string(), r.string()), 28)
-
-
-def _write_caches(w: FieldWriter, caches: tuple[CacheLevel, ...]) -> None:
-    w.u32(1, len(caches))
-    for cache in caches:
-        w.u32(*cache[:4])
-        for string in cache[4:]:
-            w.string(string)
-
-
-def _read_mem_topology(r: FieldReader) -> MemTopology:
-    version, block_size, count = r.u64s(3)
-    if version != 1:
-        raise ValueError(f"memory topology of version {version}, known is 1")
-
-    def node() -> MemNode:
-        number, _, bits = r.u64s(3)  # the bitmap's own size stands behind the node's
-        return MemNode(number, bits, r.u64s((bits + 63) // 64))
-
-    return MemTopology(version, block_size, r.list(count, node, 24))
-
-
-def _write_mem_topology(w: FieldWriter, value: MemTopology) -> None:
-    w.u64(value.version, value.block_size, len(value.nodes))
-    for node in value.nodes:
-        w.u64(node.node, node.bits, node.bits, *node.bitmap)
 
 
 def _read_bpf_programs(r: FieldReader) -> tuple[BpfProgram, ...]:
@@ -373,16 +300,16 @@ FEATURES: Final[dict[int, Codec]] = {
     Feature.TOTAL_MEM: _NUMBER,  # kB
     Feature.CMDLINE: _STRINGS,
     Feature.EVENT_DESC: Codec(_read_event_desc, _write_event_desc),
-    Feature.CPU_TOPOLOGY: Codec(_read_cpu_topology, _write_cpu_topology),
-    Feature.NUMA_TOPOLOGY: Codec(_read_numa, _write_numa),
+    Feature.CPU_TOPOLOGY: Codec(machine_features.read_cpu_topology, machine_features.write_cpu_topology),
+    Feature.NUMA_TOPOLOGY: Codec(machine_features.read_numa, machine_features.write_numa),
     Feature.BRANCH_STACK: _MARK,
     Feature.PMU_MAPPINGS: Codec(_read_pmu_mappings, _write_pmu_mappings),
     Feature.GROUP_DESC: Codec(_read_groups, _write_groups),
     Feature.AUXTRACE: Codec(_read_auxtrace, _write_auxtrace),
     Feature.STAT: _MARK,
-    Feature.CACHE: Codec(_read_caches, _write_caches),
+    Feature.CACHE: Codec(machine_features.read_caches, machine_features.write_caches),
     Feature.SAMPLE_TIME: Codec(_read_sample_time, lambda w, value: w.u64(*value)),
-    Feature.MEM_TOPOLOGY: Codec(_read_mem_topology, _write_mem_topology),
+    Feature.MEM_TOPOLOGY: Codec(machine_features.read_mem_topology, machine_features.write_mem_topology),
     Feature.CLOCKID: _NUMBER,  # resolution in ns
     Feature.DIR_FORMAT: _NUMBER,  # version
     Feature.BPF_PROG_INFO: Codec(_read_bpf_programs, _write_bpf_programs),

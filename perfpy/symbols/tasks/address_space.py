@@ -22,7 +22,7 @@ from perfpy.symbols.dso import DsoTable, is_module
 from perfpy.symbols.mapped_names import KERNEL_NAME, is_kernel_map
 from perfpy.symbols.tasks.mapping_intervals import FOREVER
 from perfpy.symbols.tasks.task_replay import NOBODY, TaskReplay
-from perfpy.symbols.tasks.task_states import KERNEL_PID
+from perfpy.symbols.tasks.task_states import KERNEL_PID, unnamed
 from perfpy.symbols.tasks.value_history import ValueHistory
 
 if TYPE_CHECKING:
@@ -87,14 +87,14 @@ class TaskTimeline:
         unknown = np.flatnonzero(found < 0)
         if len(unknown):
             strangers, which = np.unique(tid[unknown].astype(np.int32), return_inverse=True)
-            numbers = [self._comm_number(f":{stranger}") for stranger in strangers.tolist()]
+            numbers = [self._comm_number(unnamed(stranger)) for stranger in strangers.tolist()]
             found[unknown] = np.array(numbers, np.int32)[which.ravel()]
         return found
 
     def last_comm(self, tid: int) -> str:
         """The comm that a thread had last."""
         number = self._last_comms.get(tid)
-        return f":{tid}" if number is None else self.comms[number]
+        return unnamed(tid) if number is None else self.comms[number]
 
     def views(self, pid: NDArray[Any], rank: Ranks) -> NDArray[np.int32]:
         """The view of each process at each rank; NO_SPACE for processes without any mapping."""

@@ -20,7 +20,7 @@ from perfpy.symbols.dso import DsoKind, user_kind
 from perfpy.symbols.interning import IdTable
 from perfpy.symbols.mapped_names import KERNEL_NAME, is_kernel_name, is_memory, shown_name
 from perfpy.symbols.tasks.mapping_intervals import Mapping, MappingColumns, SpaceBuilder
-from perfpy.symbols.tasks.task_states import KERNEL_PID, KERNEL_SPACE, ProcessSpaces, ThreadComms
+from perfpy.symbols.tasks.task_states import IDLE, KERNEL_PID, KERNEL_SPACE, ProcessSpaces, ThreadComms
 from perfpy.symbols.tasks.value_history import ValueHistory
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class TaskReplay:
     """
 
     def __init__(self, records: TaskRecords, dso_table: DsoTable, kernel_name: str, *, keep_exited: bool) -> None:
-        self.comms: list[str] = ["swapper"]
+        self.comms: list[str] = [IDLE]
         self.kernel_dso = -1
         self.kernel_reference: tuple[str, int] | None = None
         self._dso_table = dso_table
@@ -60,7 +60,7 @@ class TaskReplay:
         self._thread_comms = ThreadComms(0)  # by numbers of comms
         self._processes = ProcessSpaces(with_exits=not keep_exited)
         self.space_pid, self.space_since = self._processes.pid, self._processes.since
-        self._comm_numbers = {"swapper": 0}
+        self._comm_numbers = {IDLE: 0}
         self._number_of_comm = [-1] * len(self._comms)
         self._task_comms: list[int] = []  # that each record of a task leads to
         self._kernel_changes: list[int] = []

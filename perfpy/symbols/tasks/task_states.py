@@ -26,7 +26,7 @@ KERNEL_PID: Final = -1  # as whose the kernel's address space is kept
 KERNEL_SPACE: Final = 0
 NO_PARENT: Final = -1  # of an address space that is not a copy
 _UNSIGNED: Final = (1 << 32) - 1
-_IDLE: Final = "swapper"
+IDLE: Final = "swapper"  # the comm of thread 0
 
 CommT = TypeVar("CommT")
 
@@ -38,6 +38,11 @@ def copies_parent(pid: int, ppid: int, misc: int) -> bool:
     followed by that process's own mappings.
     """
     return pid != ppid and not misc & MISC_FORK_EXEC
+
+
+def unnamed(tid: int) -> str:
+    """What a thread is called that nothing named."""
+    return f":{tid}"
 
 
 class ThreadComms(Generic[CommT]):
@@ -79,7 +84,7 @@ class TaskNames:
     __slots__ = ("_comms",)
 
     def __init__(self) -> None:
-        self._comms = ThreadComms(_IDLE)
+        self._comms = ThreadComms(IDLE)
 
     def apply(self, record: object) -> None:
         """What a record changes."""
@@ -90,13 +95,9 @@ class TaskNames:
         elif isinstance(record, Exit):
             self._comms.exit(record.tid)
 
-    def forget(self, tid: int) -> None:
-        """As ThreadComms has it."""
-        self._comms.forget(tid)
-
     def name(self, tid: int) -> str:
         """The comm of a thread, given signed or unsigned; ":TID" while nothing named it."""
-        return self._comms.living.get(tid & _UNSIGNED, f":{tid}")
+        return self._comms.living.get(tid & _UNSIGNED, unnamed(tid))
 
 
 class ProcessSpaces:
@@ -137,6 +138,10 @@ class ProcessSpaces:
             self.add_thread(pid, tid)
         else:
             self._start(pid, rank, self._of.get(ppid, NO_PARENT) if copies_parent(pid, ppid, misc) else NO_PARENT)
+
+    def forget(self, pid: int) -> None:
+        """The number means another process, of which nothing is known."""
+        self._of.pop(pid, None)
 
     def exit(self, pid: int, tid: int, rank: int) -> None:
         """A thread is forgotten, and with its last thread a process."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from perfpy.abi.flags import MISC_MMAP_DATA, RecordType
 from perfpy.abi.records import Comm, Fork, Mmap, Mmap2
 from perfpy.symbols.mapped_names import is_user_map, shown_name
-from perfpy.symbols.tasks.task_states import NO_PARENT, ProcessSpaces, TaskNames
+from perfpy.symbols.tasks.task_states import IDLE, NO_PARENT, ProcessSpaces, ThreadComms, unnamed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -71,7 +71,7 @@ class _TaskTree:
     """The threads so far, by tid; each keeps the mappings of the address space that its process had when it came."""
 
     def __init__(self) -> None:
-        self._names = TaskNames()
+        self._comms = ThreadComms(IDLE)
         self._spaces = ProcessSpaces()
         self._mappings: list[list[TaskMapping]] = []  # by space
         self._by_tid: dict[int, Task] = {}
@@ -82,11 +82,11 @@ class _TaskTree:
         """What a record changes."""
         if isinstance(record, Comm):
             self._find(record.pid, record.tid)
+            self._comms.living[record.tid] = record.comm
         elif isinstance(record, Fork):
             self._fork(record)
         elif isinstance(record, (Mmap, Mmap2)) and is_user_map(record.misc):
             self._map(record)
-        self._names.apply(record)
 
     def _find(self, pid: int, tid: int) -> Task:
         """The thread; a new one shares the mappings of its process."""
@@ -105,15 +105,19 @@ class _TaskTree:
     def _fork(self, record: Fork) -> None:
         """A thread by the parent's number that is another process's has ended unseen, as has one by the new thread's."""
         if self._find(record.ppid, record.ptid).pid != record.ppid:
-            self._forget(record.ptid)
+            self._remove(record.ptid)
+            self._comms.forget(record.ptid)
             self._find(record.ppid, record.ptid)
-        self._by_tid.pop(record.tid, None)
+        self._remove(record.tid)
+        self._comms.fork(record.tid, record.ptid)
         self._spaces.fork(record.pid, record.tid, record.ppid, record.misc)
         self._find(record.pid, record.tid).parent = record.ptid
 
-    def _forget(self, tid: int) -> None:
-        del self._by_tid[tid]
-        self._names.forget(tid)
+    def _remove(self, tid: int) -> None:
+        """The number is another thread's from now on; the mappings of a process go with its first thread."""
+        task = self._by_tid.pop(tid, None)
+        if task is not None and task.pid == tid:
+            self._spaces.forget(tid)
 
     def _map(self, record: Mmap | Mmap2) -> None:
         mapping = _mapping(record)
@@ -124,7 +128,7 @@ class _TaskTree:
     def tasks(self) -> Iterator[Task]:
         """The threads in order of the tree, with their last names; what shares a file shares its inode, as in perf."""
         for task in self._in_order():
-            task.comm = self._names.name(task.tid)
+            task.comm = self._comms.living.get(task.tid, unnamed(task.tid))
             task.mappings = [replace(one, ino=one.ino or self._inodes.get(one.name, 0)) for one in task.mappings]
             yield task
 

@@ -1,8 +1,9 @@
 """Who has which value from which moment on.
 
-What enters: columns of owners (pids, tids), ranks (moments, see
-perfpy.symbols.tasks.address_space) and values. What leaves: ValueHistory, which answers
-for whole columns of (owner, rank).
+What enters: columns of owners (pids, tids), moments and values. What leaves:
+ValueHistory, which answers for whole columns of (owner, rank), and
+DeliveredValues, which does so for delivery keys. Ranks are numbers of records
+(see perfpy.symbols.tasks.address_space); keys are those of perfdata.reader.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+
+from perfpy.abi.columns import distinct
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -33,6 +36,22 @@ class ValueHistory:
         at = np.searchsorted(self._keys, wanted, side="right") - 1
         known = (at >= 0) & (self._keys[at] >> _WIDTH == wanted >> _WIDTH)
         return np.where(known, self._values[at], np.int32(default))
+
+
+class DeliveredValues:
+    """From the delivery key of its record on, `owner` has `value`, a row each; of equal owners and keys the last row counts."""
+
+    def __init__(self, owner: ArrayLike, key: ArrayLike, value: ArrayLike) -> None:
+        keys = np.asarray(key, np.uint64)
+        self._keys = distinct(keys)
+        self._history = ValueHistory(owner, self._ranks(keys), value)
+
+    def find(self, owner: NDArray[Any], key: NDArray[np.uint64], default: int) -> NDArray[np.int32]:
+        """The value of each owner at each key; `default` before its first."""
+        return self._history.find(owner, self._ranks(key), default)
+
+    def _ranks(self, key: NDArray[np.uint64]) -> NDArray[np.int64]:
+        return np.searchsorted(self._keys, key, side="right")
 
 
 def _keys(owner: NDArray[Any], rank: NDArray[Any]) -> NDArray[np.uint64]:

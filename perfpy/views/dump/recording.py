@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perfpy.perfdata.records.delivery_keys import OrderedChunk
-    from perfpy.recording import Recording
+    from perfpy.views.recorded import Recorded
     from perfpy.views.script.lines import DumpLines
 
 _NEVER: Final = 0xFFFFFFFFFFFFFFFF
@@ -55,7 +55,7 @@ class _Record(NamedTuple):
 
 
 def write_dump(
-    recording: Recording, out: BinaryIO, *, hint: str = "", lines: DumpLines | None = None, round_text: str = "\n"
+    recording: Recorded, out: BinaryIO, *, hint: str = "", lines: DumpLines | None = None, round_text: str = "\n"
 ) -> Counter[int]:
     """All records of a recording.
 
@@ -78,7 +78,7 @@ def write_dump(
     return writer.entries
 
 
-def is_read_to_the_end(recording: Recording) -> bool:
+def is_read_to_the_end(recording: Recorded) -> bool:
     """Whether perf gets to the end of a recording that was dumped, so that its statistics follow.
 
     A pipe may end inside a record, if perf has a use for those before it.
@@ -107,7 +107,7 @@ def hex_lines(data: bytes) -> str:
 class _Writer:
     """Makes the text of each record."""
 
-    def __init__(self, recording: Recording, hint: str, lines: DumpLines | None, round_text: str) -> None:
+    def __init__(self, recording: Recorded, hint: str, lines: DumpLines | None, round_text: str) -> None:
         data = recording.data
         self._hint = hint
         self._round_text = round_text

@@ -24,7 +24,7 @@ from perfpy.views.script.field_text import branch_parts, branch_type_text, has_c
 if TYPE_CHECKING:
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.records.batches import Batch
-    from perfpy.recording import Recording
+    from perfpy.views.recorded import Recorded
     from perfpy.views.script.lines import DumpLines
 
 _NEVER: Final = 0xFFFFFFFFFFFFFFFF
@@ -50,7 +50,7 @@ Stamp = Callable[[int, int], str]
 class SampleTexts:
     """Hands out the text of samples in the order in which views.dump.recording meets them."""
 
-    def __init__(self, recording: Recording, lines: DumpLines | None = None) -> None:
+    def __init__(self, recording: Recorded, lines: DumpLines | None = None) -> None:
         """lines: script's line of each delivery."""
         self._lines = lines
         self._recording = recording

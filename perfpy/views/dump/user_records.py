@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
+from perfpy.abi import auxtrace_records
 from perfpy.abi import user_records as own
 from perfpy.abi.cpu_list import cpu_list_text
 from perfpy.abi.flags import RecordType
@@ -106,11 +107,11 @@ def _time_conv(r: own.TimeConv) -> str:
     return "\n".join(lines) + "\n" + _UNHANDLED
 
 
-def _auxtrace_info(r: own.AuxtraceInfo) -> str:
+def _auxtrace_info(r: auxtrace_records.AuxtraceInfo) -> str:
     return f" type: {r.type}\n" + (coresight_text(r.priv) if r.type == CORESIGHT else "")
 
 
-def _auxtrace(r: own.Auxtrace) -> str:
+def _auxtrace(r: auxtrace_records.Auxtrace) -> str:
     extent = f" size: {alternate(r.size)}  offset: {alternate(r.offset)}  ref: {alternate(r.reference)}"
     return f"{extent}  idx: {r.idx}  tid: {_signed32(r.tid)}  cpu: {_signed32(r.cpu)}\n"
 
@@ -124,7 +125,7 @@ _WRITERS: Final[dict[type, Callable[[Any], str]]] = {
     own.StatRound: _stat_round,
     own.EventUpdate: _event_update,
     own.TimeConv: _time_conv,
-    own.Auxtrace: _auxtrace,
-    own.AuxtraceInfo: _auxtrace_info,
+    auxtrace_records.Auxtrace: _auxtrace,
+    auxtrace_records.AuxtraceInfo: _auxtrace_info,
     own.FinishedRound: lambda _: "\n",
 }

@@ -35,29 +35,41 @@ GROUPS: Final = "groups"
 
 
 def wrap(text: str, width: int, start: int = _INDENT) -> str:
-    """Break a text at blanks and commas, as perf does: lines after the first are indented by `start`.
+    """Break a text at blanks and commas, as perf does: it begins at column `start`, later lines are indented as far.
 
-    Blanks after a comma are lost, and a line may be longer than `width` by the comma at its end.
+    A newline of the text stays one, unless a blank or comma stands before it. Blanks after a comma are lost, as is a comma
+    that would begin a line with something behind it; the comma that ends a line may be at `width`.
     """
-    out, column, comma, newline, position = "", start, False, False, 0
-    while position < len(text):
-        end = position
-        while end < len(text) and text[end] not in " ,\t\n":
-            end += 1
-        word = text[position:end]
-        separator = "," if comma else " "
-        if (column + len(word) >= width and column > start) or newline:
-            out += ("," if comma else "") + "\n" + " " * start
-            column = start
-        piece = (separator if column > start else "") + word
-        out += piece
-        column += len(piece)
-        newline = text[end : end + 1] == "\n"
-        comma = text[end : end + 1] == ","
-        position = end + 1 if end < len(text) else end
-        while position < len(text) and text[position] in " \t\n":
-            position += 1
-    return out + ("," if comma else "")
+    lines, joint = [""], ""
+    for word, separator in _words(text):
+        line = lines[-1]
+        if joint == "\n":
+            lines.append(word)
+        elif not line:
+            lines[-1] = word
+        elif start + len(line) + len(joint) + len(word) > width:
+            lines[-1] += joint.strip()
+            lines.append(word)
+        else:
+            lines[-1] += joint + word
+        joint = separator
+    lines[-1] += joint.strip()
+    return ("\n" + " " * start).join(lines)
+
+
+def _words(text: str) -> list[tuple[str, str]]:
+    """The words, each with the one separator that counts after it: a comma, a newline, a blank, or nothing at the end."""
+    found, word, separator = [], "", ""  # not by a regular expression: the quick commands do without re
+    for char in text:
+        is_word = char not in " \t\n,"
+        if separator and (is_word or char == ","):
+            found.append((word, separator))
+            word = separator = ""
+        if is_word:
+            word += char
+        elif not separator:
+            separator = " " if char == "\t" else char
+    return [*found, (word, separator)] if word or separator else found
 
 
 class TextList:

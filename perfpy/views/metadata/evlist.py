@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.reader import PerfData
-    from perfpy.recording import Recording
     from perfpy.views.metadata.attr import EventNames
+    from perfpy.views.recorded import Recorded
 
 
 def evlist_lines(
-    recording: Recording,
+    recording: Recorded,
     *,
     verbose: bool = False,
     frequency: bool = False,

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
         SampleTime,
     )
     from perfpy.perfdata.reader import PerfData
-    from perfpy.recording import Recording
     from perfpy.views.metadata.attr import EventNames
+    from perfpy.views.recorded import Recorded
 
 #: stands around what is said of the file itself
 FRAME: Final = "# ========"
@@ -56,7 +56,7 @@ _U64: Final = (1 << 64) - 1
 _LONGEST_BITMAP: Final = 99  # characters of a memory node's blocks; perf cuts the rest off
 
 
-def header_lines(recording: Recording, *, full: bool = False, names: EventNames | None = None) -> Iterator[str]:
+def header_lines(recording: Recorded, *, full: bool = False, names: EventNames | None = None) -> Iterator[str]:
     """The header's lines, frame included.
 
     full: -I, the topology too; names: for the numbers in events' attrs

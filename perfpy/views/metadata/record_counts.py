@@ -16,7 +16,7 @@ from perfpy.perfdata.records.group_reads import carries_readings, delivered
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfpy.recording import Recording
+    from perfpy.views.recorded import Recorded
 
 #: perf's names, where they are not the constants'
 _NAMES: Final = {
@@ -31,7 +31,7 @@ _NAMES: Final = {
 _NEW: Final = (RecordType.CALLCHAIN_DEFERRED, RecordType.COMPRESSED2)
 
 
-def record_count_lines(recording: Recording, entries: Counter[int] | None = None, *, skip_empty: bool = True) -> Iterator[str]:
+def record_count_lines(recording: Recorded, entries: Counter[int] | None = None, *, skip_empty: bool = True) -> Iterator[str]:
     """The lines of --stats: all records by type, then the samples of each event that has some.
 
     entries: by event, how many entries a histogram got, for -D, which shows
@@ -58,13 +58,13 @@ def _line(name: str, count: int) -> str:
     return f"{name:>20} events: {count:10}"
 
 
-def _auxtrace_note(recording: Recording) -> str:
+def _auxtrace_note(recording: Recorded) -> str:
     if Feature.AUXTRACE not in recording.data.feature_sections:
         return ""
     return " (excludes AUX area (e.g. instruction trace) decoded / synthesized events)"
 
 
-def _by_name(recording: Recording, *, skip_empty: bool) -> dict[str, int]:
+def _by_name(recording: Recorded, *, skip_empty: bool) -> dict[str, int]:
     """Counts in order of the types' numbers; types that perf does not have are left out."""
     types = recording.data.survey.types
     named: Counter[str] = Counter()
@@ -74,7 +74,7 @@ def _by_name(recording: Recording, *, skip_empty: bool) -> dict[str, int]:
     return named
 
 
-def _samples(recording: Recording) -> Counter[int]:
+def _samples(recording: Recorded) -> Counter[int]:
     """Delivered samples of each event: of those that carry counter readings one for each counter that moved."""
     if not any(carries_readings(event) for event in recording.events):
         return recording.data.survey.events
@@ -84,7 +84,7 @@ def _samples(recording: Recording) -> Counter[int]:
     return counts
 
 
-def _lost_samples(recording: Recording) -> Counter[int]:
+def _lost_samples(recording: Recorded) -> Counter[int]:
     """Samples that the kernel says it lost, of each event."""
     lost: Counter[int] = Counter()
     index_of = {ident: event.index for event in recording.events for ident in event.ids}

@@ -13,10 +13,10 @@ from perfpy.symbols.tasks.task_tree import MAPPINGS, TREE, tasks_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfpy.recording import Recording
+    from perfpy.views.recorded import Recorded
 
 
-def task_lines(recording: Recording, *, mappings: bool = False) -> Iterator[str]:
+def task_lines(recording: Recorded, *, mappings: bool = False) -> Iterator[str]:
     """A line a thread; with `mappings` (--mmaps) followed by what its process had mapped at the end."""
     yield f"# {'pid':>8} {'tid':>8} {'ppid':>8}  comm"
     for task in tasks_of(recording.side_band(TREE + MAPPINGS if mappings else TREE)):

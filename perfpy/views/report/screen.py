@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.report.histogram import Histogram
     from perfpy.analysis.report.report import Report
-    from perfpy.recording import Recording
+    from perfpy.views.recorded import Recorded
 
 _ROWS: Final = 40
 _CALL_ROWS: Final = 20
@@ -47,7 +47,7 @@ class _Number(NamedTuple):
     member: int
 
 
-def show_report(report: Report, recording: Recording, console: Console, options: TextOptions) -> None:
+def show_report(report: Report, recording: Recorded, console: Console, options: TextOptions) -> None:
     """Print the header and the tables."""
     _show_header(report, recording, console)
     for histogram in report.histograms:
@@ -55,7 +55,7 @@ def show_report(report: Report, recording: Recording, console: Console, options:
             _show_table(histogram, console, options)
 
 
-def _show_header(report: Report, recording: Recording, console: Console) -> None:
+def _show_header(report: Report, recording: Recorded, console: Console) -> None:
     path, command = visible(recording.path), visible(recording.title) if recording.title != recording.path else ""
     console.print(Text.assemble((path, "bold"), "  ", (command, "dim")), soft_wrap=False, overflow="ellipsis", no_wrap=True)
     console.print(Text("  ".join([f"{report.samples:,} samples", *map(visible, recording.circumstances)])), style="dim")

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perfpy.abi.readings import Reading
-    from perfpy.recording import Recording
+    from perfpy.views.recorded import Recorded
 
 
-def thread_count_lines(recording: Recording) -> Iterator[str]:
+def thread_count_lines(recording: Recorded) -> Iterator[str]:
     """A table: a line a thread, a column an event."""
     event_of = {number: event for event in recording.events for number in event.ids}
     counts: dict[tuple[int, int], dict[int, int]] = {}
@@ -41,7 +41,7 @@ def thread_count_lines(recording: Recording) -> Iterator[str]:
         yield f"  {pid:>{pid_width}}  {tid:>{tid_width}}{numbers}"
 
 
-def _readings(record: Read, recording: Recording) -> list[Reading]:
+def _readings(record: Read, recording: Recorded) -> list[Reading]:
     try:
         return decode_read(record.values, recording.events[0].attr.read_format, recording.data.endian)
     except (ValueError, IndexError):

@@ -139,21 +139,21 @@ class OutputFields:
         kind: int | None = None
         if colon:
             if head not in _TYPE_NAMES:
-                raise UsageError("Invalid event type in field string.")
+                raise UsageError(f"-F {text}: {head!r} is no kind of event: " + ", ".join(_TYPE_NAMES))
             kind = int(_TYPE_NAMES[head])
             if self.sets[kind].chosen:
-                self.warnings.append(f"Overriding previous field request for {long_kind_name(kind)} events.")
+                self.warnings.append(f"-F for {long_kind_name(kind)} events is given again: the last one counts")
         else:
             rest = text
             if not text:
-                raise UsageError("Cannot set fields to 'none' for all event types.")
+                raise UsageError("-F: no field at all; `-F KIND:` takes them from one kind of event")
         if "+" not in rest and "-" not in rest.replace("bpf-output", ""):
             self._clear(kind)
         self._change(kind, [word for word in rest.split(",") if word])
 
     def _clear(self, kind: int | None) -> None:
         if kind is None and any(one.chosen for one in self.sets.values()):
-            self.warnings.append("Overriding previous field request for all events.")
+            self.warnings.append("-F for all events is given again: the last one counts")
         for one in self.sets.values() if kind is None else (self.sets[kind],):
             one.fields = set()
             one.chosen, one.wildcard = True, kind is None
@@ -161,13 +161,13 @@ class OutputFields:
     def _change(self, kind: int | None, words: Sequence[str]) -> None:
         signs = {word[0] if word[0] in "+-" else "" for word in words}
         if "" in signs and len(signs) > 1:
-            raise UsageError("Cannot mix +-field with overridden fields")
+            raise UsageError(f"-F {','.join(words)}: names with + or - change the usual fields, names without replace them: not both")
         for word in words:
             removes, name = word[0] == "-", word.lstrip("+-")
             if name == "flags":
                 self.flags = not removes
             elif name not in FIELDS:
-                raise UsageError(f"Invalid field requested: '{name}'")
+                raise UsageError(f"-F: there is no field {name!r}; `perfpy script --help` names them")
             elif name in LACKING and not removes:
                 raise UsageError(f"field '{name}' is perf's, but not perfpy's: {LACKING[name]}")
             else:
@@ -176,10 +176,10 @@ class OutputFields:
     def _set(self, kind: int | None, name: str, removes: bool) -> None:
         for number, one in self.sets.items() if kind is None else ((kind, self.sets[kind]),):
             if name in one.invalid:
-                text = f"'{name}' not valid for {long_kind_name(number)} events."
+                text = f"-F: {long_kind_name(number)} events have no field {name!r}"
                 if kind is not None:
                     raise UsageError(text)
-                self.warnings.append(text + " Ignoring.")
+                self.warnings.append(text + ", it is left out there")
                 continue
             _put(one, name, removes, by_name=kind is None)
             one.chosen = one.wildcard = True
@@ -196,14 +196,14 @@ class OutputFields:
             first = next((event for event in events if kind_of(event) == kind and not is_dummy(event)), None)
             if first is None:
                 if one.chosen and not one.wildcard and kind != SYNTH:
-                    raise PerfError(f"{long_kind_name(kind)} events do not exist. Remove corresponding -F option to proceed.")
+                    raise PerfError(f"-F: no {long_kind_name(kind)} events are in this file: leave out their -F")
                 continue
             if one.fields and not has_stat and not (is_pipe and (kind >= SYNTH or not first.attr.sample_type)):
                 self._fit(one, first, events, has_aux)
             if "dsoff" in one.fields:
                 one.fields.add("dso")
             if "tod" in one.fields and not has_clock and not is_pipe:
-                raise PerfError("Can't provide 'tod' time, missing clock data. Please record with -k/--clockid option.")
+                raise PerfError("-F tod: the file does not say which clock it used: record with -k CLOCK")
         if is_pipe:
             if use_callchain:
                 self._add_pipe_chains(events)
@@ -218,7 +218,7 @@ class OutputFields:
         """Check one kind by its first event."""
         sample_type = event.attr.sample_type
         if "trace" in one.fields and not any(other.attr.type == PerfType.TRACEPOINT for other in events):
-            raise PerfError("No trace sample to read. Did you call 'perf record -R'?")
+            raise PerfError("-F trace: there is no tracepoint in this file: record one (-e sched:sched_switch)")
         for name, bits, label, aux_may_lack in _NEEDS:
             if name not in one.fields or sample_type & bits:
                 continue
@@ -227,7 +227,7 @@ class OutputFields:
                 if name == "tid":
                     one.fields.discard("pid")
             elif not (aux_may_lack and has_aux):
-                raise PerfError(f"Samples for '{event.name}' event do not have {label} attribute set. Cannot print '{name}' field.")
+                raise PerfError(f"-F {name}: samples of {event.name} have no {label}: leave it out, or record it")
             if name == "ip":
                 _check_symbols(one, sample_type)
         _check_symbols(one, sample_type)
@@ -250,13 +250,11 @@ class OutputFields:
 
 def _check_symbols(one: FieldSet, sample_type: int) -> None:
     if "sym" in one.fields and not sample_type & (SampleType.IP | SampleType.ADDR):
-        raise PerfError(
-            "Display of symbols requested but neither sample IP nor sample address available. Hence, no addresses to convert to symbols."
-        )
+        raise PerfError("-F sym: samples have neither ip nor addr to find symbols by")
     if "symoff" in one.fields and "sym" not in one.fields:
-        raise PerfError("Display of offsets requested but symbol is not selected.")
+        raise PerfError("-F symoff: an offset stands behind its symbol: add sym")
     if "dso" in one.fields and not sample_type & (SampleType.IP | SampleType.ADDR):
-        raise PerfError("Display of DSO requested but no address to convert.")
+        raise PerfError("-F dso: samples have neither ip nor addr to find files by")
 
 
 def _invalid(kind: int) -> frozenset[str]:

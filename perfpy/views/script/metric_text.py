@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfpy.counts.aggregation import EVERYWHERE, CountedEvent, CountRow
+from perfpy.counts.aggregation import EVERYWHERE, CountedEvent, CountRow, count_members
 from perfpy.counts.ratios import Neighbours, ratios
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def with_metrics(batches: Iterable[Batch], events: Sequence[FileEvent]) -> Itera
     counted = [CountedEvent(event.name, event.attr, unit=event.unit, scale=event.scale or 1.0) for event in events]
     for event, owner in zip(events, counted, strict=True):
         owner.leader = counted[event.leader]
-        owner.leader.group_size += owner.leader is not owner
+    count_members(counted)
     for batch in batches:
         columns = batch.columns
         column = np.empty(len(batch), object)

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from perfpy.analysis.filters.event_switch import EventSwitch
     from perfpy.analysis.filters.time_ranges import TimeRanges
     from perfpy.perfdata.records.batches import Batch
-    from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.views.recorded import Recorded
     from perfpy.views.script.event_lines import LineContext
     from perfpy.views.script.lines import DumpLines, ScriptLines
     from perfpy.views.script.trace_text import TraceSource
@@ -66,7 +66,7 @@ class ScriptOptions:
 class ScriptRun:
     """Prints a recording."""
 
-    def __init__(self, recording: Recording, options: ScriptOptions) -> None:
+    def __init__(self, recording: Recorded, options: ScriptOptions) -> None:
         """Raises UsageError when the options do not go with the recording."""
         self._recording = recording
         self._options = options

@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfpy.abi import records
+from perfpy.abi.auxtrace_records import AuxtraceError
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
 from perfpy.abi.sample_id import SampleId
-from perfpy.abi.user_records import AuxtraceError, FinishedRound
+from perfpy.abi.user_records import FinishedRound
 from perfpy.symbols.tasks.task_states import TaskNames
 from perfpy.views.records.record_text import KernelNamer, alternate, record_text, signed
 from perfpy.views.records.swapped import as_perf_reads

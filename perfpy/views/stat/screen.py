@@ -7,12 +7,13 @@ before the widths of the next are known.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from perfpy.counts.aggregation import Aggregation
 from perfpy.untrusted.text import visible
 from perfpy.views.stat.notes import TRUSTED_SHARE, notes
 from perfpy.views.stat.text import TextView
 
-TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Final

@@ -9,8 +9,8 @@ import pytest
 from perfpy.abi.attr import EventAttr
 from perfpy.capture import cgroups
 from perfpy.capture.targets import ANY, online_cpus, parse_cpus, parse_ids, resolve
-from perfpy.counts.aggregation import CountedEvent
 from perfpy.errors import UsageError
+from perfpy.events.event import Event
 from perfpy.kernel.procfs import ProcFs
 from perfpy.kernel.topology import Topology
 
@@ -60,8 +60,8 @@ def test_a_process_stands_for_its_threads(tmp_path: Path) -> None:
 def test_overridden_options_are_told(tmp_path: Path) -> None:
     """perf's own words."""
     procfs = proc(tmp_path, (10, 10))
-    assert resolve(pid="10", system_wide=True, procfs=procfs)[1] == ["PID/TID switch overriding SYSTEM"]
-    assert resolve(pid="10", cpu="0", procfs=procfs)[1] == ["PID/TID switch overriding CPU"]
+    assert resolve(pid="10", system_wide=True, procfs=procfs)[1] == ["-a is not looked at: -p or -t names the tasks"]
+    assert resolve(pid="10", cpu="0", procfs=procfs)[1] == ["-C is not looked at: -p or -t names the tasks"]
 
 
 def test_cpus_that_are_not_there() -> None:
@@ -72,8 +72,8 @@ def test_cpus_that_are_not_there() -> None:
     assert ANY == -1
 
 
-def events(count: int) -> list[CountedEvent]:
-    return [CountedEvent(f"e{i}", EventAttr()) for i in range(count)]
+def events(count: int) -> list[Event]:
+    return [Event(f"e{i}", EventAttr()) for i in range(count)]
 
 
 def test_cgroups_belong_to_the_events_before_them() -> None:

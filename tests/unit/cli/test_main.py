@@ -13,7 +13,7 @@ import pytest
 
 import perfpy
 from perfpy import cli
-from perfpy.cli.line.options import PerfCommand
+from perfpy.cli.line.options import CommandOptions, PerfCommand
 from perfpy.errors import BadPerfData, UnknownEvent
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def version_is(monkeypatch):
     """A function that puts another one in the place of `perfpy version`."""
 
     def install(function: Callable[[], int | None]) -> None:
-        monkeypatch.setattr(cli, "load", lambda name: PerfCommand(function))
+        monkeypatch.setattr(cli, "load", lambda name: PerfCommand(CommandOptions, lambda _: function()))
 
     return install
 

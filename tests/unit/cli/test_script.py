@@ -8,7 +8,7 @@ import pytest
 
 from perfpy.abi.flags import SampleType
 from perfpy.cli.commands import load
-from perfpy.cli.script import command
+from perfpy.cli.script import ScriptCommandOptions, command
 from perfpy.errors import PerfError, UsageError
 from perfpy.perfdata.container.features import Feature
 from tests.builders.perfdata import USUAL, PerfDataBuilder, simple_recording, usual_attr
@@ -61,6 +61,18 @@ def test_debug_mode_finds_samples_without_times_in_order(tmp_path: Path, capfdbi
     path.write_bytes(PerfDataBuilder(attrs=[usual_attr(SampleType.IP | SampleType.TID)]).sample(ip=1, pid=7, tid=7).file())
     assert command.run("script", ["-d", "-F", "ip", "-i", str(path), "--symfs", "/nonexistent"]) == 0
     assert capfdbinary.readouterr().err == b"Misordered timestamps: 0\n"
+
+
+def test_records_are_shown_by_their_options():
+    asked = ScriptCommandOptions.read(
+        command.parser(["--show-task-events", "--show-text-poke-events", "--show-lost-events", "--no-show-lost-events"])
+    )
+    assert asked.shown_records == {"task", "text-poke"}
+
+
+def test_rounds_are_shown_where_the_file_has_them():
+    shown = (["--show-round-events"], ["--dump-unsorted-raw-trace"], ["-D"])
+    assert [ScriptCommandOptions.read(command.parser(args)).as_stored for args in shown] == [True, True, False]
 
 
 @pytest.mark.parametrize("name", ["script", "report"])

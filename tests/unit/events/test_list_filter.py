@@ -132,11 +132,25 @@ def test_text_shows_topics_descriptions_with_their_unit_and_encodings() -> None:
     assert text_of([DESCRIBED], descriptions=False) == "\nmemory:\n  unc.read\n"
 
 
-def test_long_texts_break_at_blanks_and_commas() -> None:
-    assert wrap("aaaa bbbb,cccc dddd", 19) == "aaaa bbbb,\n        cccc dddd"
-    assert wrap("x" * 100, 20) == "x" * 100
-    assert wrap("", 20) == ""
-    assert wrap("a\nb", 20) == "a\n        b"
+@pytest.mark.parametrize(
+    ("text", "width", "start", "lines"),
+    [
+        ("", 20, 8, [""]),
+        ("aaaa bbbb,cccc dddd", 19, 8, ["aaaa bbbb,", "cccc dddd"]),
+        ("x" * 100, 20, 8, ["x" * 100]),
+        ("a\nb", 20, 8, ["a", "b"]),
+        ("a\n\n,", 40, 2, ["a", ","]),
+        (" counts cache , this), [Kernel [Kernel a", 20, 2, ["counts cache ,", "this),[Kernel", "[Kernel a"]),
+        ("x,y ,,,event],the a,,b\n ,z\n\na,,b,a,,b ,, x,y", 79, 4, ["x,y ,,,event],the a,,b", "z", "a,,b,a,,b ,,x,y"]),
+        ("misses ,z ,a,,b\n\ninstructions ,, retired,", 79, 4, ["misses ,z ,a,,b", "instructions ,,retired,"]),
+        ("counts \nevent]\t(Note: cache\nevent]", 40, 2, ["counts event] (Note: cache", "event]"]),
+        ("this) \nmisses, missesof, \n,,\n (Note: (Note:", 20, 8, ["this) misses,", "missesof,,,", "(Note:", "(Note:"]),
+        ("x,y instructions  retired,a ,event]x,y", 12, 2, ["x,y", "instructions", "retired,a ,", "event]x,y"]),
+        ("counts x,y the ,PMU,a", 12, 4, ["counts x,", "y the ,", "PMU,a"]),
+    ],
+)
+def test_long_texts_break_at_blanks_and_commas(text: str, width: int, start: int, lines: list[str]) -> None:
+    assert wrap(text, width, start) == ("\n" + " " * start).join(lines)
 
 
 def test_names_in_a_row_prefer_the_alias() -> None:

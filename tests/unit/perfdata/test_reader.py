@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from perfpy.abi import records, user_records
+from perfpy.abi import auxtrace_records, records, user_records
 from perfpy.abi.build_id_record import HeaderBuildId
 from perfpy.abi.flags import RecordType, SampleType
 from perfpy.abi.sample_id import SampleId
@@ -186,7 +186,7 @@ def test_foreign_record_types_are_skipped_with_a_note(tmp_path: Path) -> None:
 def test_auxtrace_data_between_records_is_stepped_over_and_that_is_said(tmp_path: Path) -> None:
     built = simple_recording(3)
     for _ in range(3):
-        built.record(user_records.Auxtrace(0, 1000, 0, 0, 0, 7, 1)).raw(b"\xff" * 1000).sample(ip=9, time=900)
+        built.record(auxtrace_records.Auxtrace(0, 1000, 0, 0, 0, 7, 1)).raw(b"\xff" * 1000).sample(ip=9, time=900)
     file = opened(tmp_path, built.file())
     assert len(column(file, "ip")) == 6
     assert file.warnings == ["traces of the hardware in 3 AUXTRACE records are not decoded; what they hold is not shown"]

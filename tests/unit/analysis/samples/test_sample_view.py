@@ -3,8 +3,10 @@
 import numpy as np
 
 from perfpy.abi.attr import EventAttr
-from perfpy.abi.columns import Columns
+from perfpy.abi.columns import Columns, Ragged
 from perfpy.abi.flags import SampleType
+from perfpy.abi.sample_branches import BRANCH_DTYPE
+from perfpy.analysis.samples.branches import branch_samples
 from perfpy.analysis.samples.sample_view import DeliveryOrder, SampleView
 
 
@@ -39,3 +41,36 @@ def test_the_period_of_a_reading_counts_also_where_the_event_has_a_fixed_one() -
     columns = Columns(2, {"period": np.array([123, 0], np.uint64)})
     samples = SampleView(columns, np.array([0, 1], np.int32), DeliveryOrder(time, time, time), attrs, None, None)  # type: ignore[arg-type]
     assert samples.period().tolist() == [123, 50]
+
+
+def weighted_view() -> SampleView:
+    """Three samples with weights, the second without one."""
+    samples = view(1, 2, 3)
+    return samples.with_columns({**samples.columns, "weight": np.array([5, 0, 7], np.uint64)})
+
+
+def test_what_samples_stand_for_stays_with_some_of_them_and_with_other_columns() -> None:
+    weighted = weighted_view().weighted()
+    assert weighted.period().tolist() == [5, 1, 7]
+    assert weighted.take(np.array([2, 0])).period().tolist() == [7, 5]
+    assert weighted.take(slice(None)).period().tolist() == [5, 1, 7]
+    assert weighted.with_columns({}).period().tolist() == [5, 1, 7]
+    assert weighted.in_grains(10).period().tolist() == [5, 1, 7]
+
+
+def test_samples_that_others_are_made_of_stay_as_they_are() -> None:
+    samples = weighted_view()
+    samples.weighted()
+    assert samples.counted_once().period().tolist() == [1, 1, 1]
+    assert samples.period().tolist() == [0, 0, 0]
+
+
+def test_branches_are_samples_of_their_own() -> None:
+    stacks = np.array([(1, 2, 3), (4, 5, 6), (7, 8, 9)], BRANCH_DTYPE)
+    samples = view(10, 20)
+    samples = samples.with_columns({**samples.columns, "branch_stack": Ragged(stacks, np.array([0, 2, 3]))})
+    branches = branch_samples(samples)
+    assert branches.column("branch_to").tolist() == [2, 5, 8]
+    assert branches.column("time").tolist() == [10, 10, 20]
+    assert branches.period().tolist() == [1, 1, 1]
+    assert "branch_to" not in samples.columns

@@ -8,20 +8,20 @@ import pytest
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import FLAG_PID_CGROUP, HardwareId, PerfType, ReadFormat, SoftwareId
-from perfpy.capture.counting.counters import Counting, CountingOptions, Differences, counted_event
-from perfpy.counts.aggregation import CountedEvent, CounterCell
+from perfpy.capture.counting.counters import Counting, CountingOptions, Differences
+from perfpy.counts.aggregation import CounterCell
 from perfpy.errors import KernelRefused
+from perfpy.events.event import Event
 from tests.builders.fake_kernel import FakeCounter, FakeKernel
 
 
-def software(name: str, config: int) -> CountedEvent:
-    return counted_event(name, EventAttr(type=PerfType.SOFTWARE, config=config, exclude_guest=1))
+def software(name: str, config: int) -> Event:
+    return Event(name, EventAttr(type=PerfType.SOFTWARE, config=config, exclude_guest=1))
 
 
-def group(*events: CountedEvent) -> list[CountedEvent]:
+def group(*events: Event) -> list[Event]:
     for event in events:
         event.leader = events[0]
-    events[0].group_size = len(events)
     return list(events)
 
 
@@ -68,7 +68,7 @@ def test_members_follow_their_leader() -> None:
 def test_an_event_that_the_machine_lacks_is_marked_with_the_reason() -> None:
     """ENOENT leaves the event out; others go on."""
     kernel = FakeKernel(refuse={"cycles": errno.ENOENT})
-    cycles = counted_event("cycles", EventAttr(type=PerfType.HARDWARE, config=HardwareId.CPU_CYCLES))
+    cycles = Event("cycles", EventAttr(type=PerfType.HARDWARE, config=HardwareId.CPU_CYCLES))
     faults = software("faults", SoftwareId.PAGE_FAULTS)
     counting = Counting([cycles, faults], kernel=kernel)
     counting.open()
@@ -103,7 +103,10 @@ def test_a_weak_group_falls_apart() -> None:
     Counting(events, cpus=(0, 1), kernel=kernel).open()
     alive = [counter for counter in kernel.counters if not counter.closed]
     assert sorted((counter.event, counter.cpu) for counter in alive) == [("cs", 0), ("cs", 1), ("faults", 0), ("faults", 1)]
-    assert not any(counter.attr.read_format & ReadFormat.GROUP for counter in alive)
+    assert not any(
+        attr.read_format & ReadFormat.GROUP for attr in [*(counter.attr for counter in alive), *(event.attr for event in events)]
+    )
+    assert [event.leader for event in events] == events
 
 
 def test_a_pinned_counter_that_lost_its_place_fails() -> None:

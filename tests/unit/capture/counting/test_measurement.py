@@ -12,10 +12,10 @@ from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import PerfType, SoftwareId
 from perfpy.capture.control import Control
 from perfpy.capture.counting.contest import Contest
-from perfpy.capture.counting.counters import counted_event
 from perfpy.capture.counting.measurement import Hooks, Measurement, Plan
 from perfpy.capture.targets import Target
 from perfpy.errors import UsageError
+from perfpy.events.event import Event
 from tests.builders.fake_kernel import FakeCounter, FakeKernel
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def growing(counter: FakeCounter) -> None:
 
 
 def plan(target: Target = COMMAND, command: tuple[str, ...] = ("true",)) -> Plan:
-    event = counted_event("faults", EventAttr(type=PerfType.SOFTWARE, config=SoftwareId.PAGE_FAULTS))
+    event = Event("faults", EventAttr(type=PerfType.SOFTWARE, config=SoftwareId.PAGE_FAULTS))
     return Plan([event], target, command)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 from perfpy.abi.attr import EventAttr
-from perfpy.abi.flags import MISC_KERNEL, MISC_USER, NATIVE_ENDIAN, SampleType
+from perfpy.abi.flags import MISC_FORK_EXEC, MISC_KERNEL, MISC_USER, NATIVE_ENDIAN, SampleType
 from perfpy.abi.framing import with_header
 from perfpy.abi.records import Fork, Mmap, Mmap2, encode
 from perfpy.abi.sample_id import NO_ID
@@ -87,3 +87,8 @@ def test_an_identifier_in_front_moves_the_rest():
     record = with_header(9, MISC_USER, struct.pack("=QQIIQ", 77, 0x1000, 5, 5, 42), NATIVE_ENDIAN)
     found = hits(mapped("/a", 0x1000), record, attr=attr)
     assert (names(found), found.first_time) == (["/a"], 42)
+
+
+def test_a_process_that_ran_before_has_only_its_own_maps():
+    fork = encode(Fork(MISC_FORK_EXEC, 6, 5, 6, 5, 0), NO_ID, NATIVE_ENDIAN)  # made up by perf
+    assert names(hits(mapped("/a", 0x1000), fork, sample(0x1000, pid=6))) == []

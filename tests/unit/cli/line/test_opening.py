@@ -23,6 +23,6 @@ def test_numpy_starts_no_threads_unless_the_user_says_so(
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", given or "")
     if given is None:
         monkeypatch.delenv("OPENBLAS_NUM_THREADS")
-    with open_recording({"input": str(path), "force": False}) as recording:
+    with open_recording(str(path), force=False) as recording:
         assert len(recording.events) == 1
     assert os.environ["OPENBLAS_NUM_THREADS"] == expected

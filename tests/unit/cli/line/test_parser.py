@@ -6,56 +6,78 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.cli.line.options import argument, choice, fail, lacking_options, option, perf_command, workload
+from perfpy.cli.line.kinds import Attached, Choice, Counted, Flag, Lacking, Listed, Value
+from perfpy.cli.line.options import CommandOptions, PerfCommand, fail, option, program_to_run, word, words
 from perfpy.errors import UsageError
 
 if TYPE_CHECKING:
-    from perfpy.cli.line.options import PerfCommand
+    from typing import Any
 
 
-@perf_command(runs_workload=True, ordered=("event", "filters"))
-@option("-a", "--all-cpus", is_flag=True)
-@option("-B", "--big-num", is_flag=True, default=True)
-@option("-c", "--count", type=int)
-@option("-e", "--event", multiple=True)
-@option("--filter", "filters", multiple=True)
-@option("-g", "call_graph", is_flag=True)
-@option("-i", "--no-inherit", is_flag=True)
-@option("-m", "--mmap-pages", default="auto", negated="none")
-@option("-r", "--repeat", type=int, default=1)
-@option("--realtime", type=int)
-@option("-v", "--verbose", count=True)
-@option("-z", "--compression-level", bare="1", type=int)
-@option("--control", negatable=False)
-@lacking_options({"-b,--branch-any": "it needs branch records", "--aio": "Python has threads"})
-@workload
-def sample(**values: object) -> int:
+class Targets(CommandOptions):
+    """A group of options."""
+
+    all_cpus: bool = option("-a,--all-cpus", Flag())
+    big_num: bool = option("-B,--big-num", Flag(default=True))
+    count: int | None = option("-c,--count", Value(int))
+
+
+class SampleOptions(Targets, lacks={"-b,--branch-any": "it needs branch records", "--aio": "Python has threads"}):
+    """An option of every kind."""
+
+    event: tuple[str, ...] = option("-e,--event", Listed())
+    filters: tuple[str, ...] = option("--filter", Listed())
+    call_graph: bool = option("-g", Flag())
+    no_inherit: bool = option("-i,--no-inherit", Flag())
+    mmap_pages: str = option("-m,--mmap-pages", Value(default="auto", negated="none"))
+    repeat: int = option("-r,--repeat", Value(int, default=1))
+    realtime: int | None = option("--realtime", Value(int))
+    verbose: int = option("-v,--verbose", Counted())
+    compression_level: int | None = option("-z,--compression-level", Attached("1", int))
+    control: str | None = option("--control", Value(), negatable=False)
+    inline: bool = option("--inline", Lacking("names come from elsewhere", undone=True))
+    workload: tuple[str, ...] = program_to_run()
+
+
+class ReadingOptions(CommandOptions):
+    """Options of a command without a workload."""
+
+    call_graph: str | None = option("-g,--call-graph", Attached("graph"))
+    json: str | None = option("-j,--json", Attached("-", takes_word=True))
+    show_nr_samples: bool = option("-n,--show-nr-samples", Flag())
+    percentage: str | None = option("--percentage", Value(Choice("relative", "absolute")))
+    words: tuple[str, ...] = words()
+
+
+class OneWord(CommandOptions):
+    """A single word."""
+
+    one: str | None = word("[<one>]")
+
+
+def _sample(options: SampleOptions) -> int:
     """A command with an option of every kind."""
-    received.update(values)
+    received.append(options)
     return 7
 
 
-@perf_command()
-@option("-g", "--call-graph", bare="graph")
-@option("-j", "--json", bare="-", takes_word=True)
-@option("-n", "--show-nr-samples", is_flag=True)
-@option("--percentage", type=choice("relative", "absolute"))
-@option("--stdio", "view", is_flag=True, flag_value="plain")
-@option("--tui", "view", is_flag=True, flag_value="screen", default="any")
-@argument("words", nargs=-1)
-def reading(**values: object) -> None:
+def _reading(options: CommandOptions) -> None:
     """A command without a workload: options may follow words."""
-    received.update(values)
+    received.append(options)
 
 
-received: dict[str, object] = {}
+sample = PerfCommand(SampleOptions, _sample)
+reading = PerfCommand(ReadingOptions, _reading)
 
 
-def run(command: PerfCommand, *args: str) -> dict[str, object]:
+received: list[CommandOptions] = []
+
+
+def run(command: PerfCommand[Any], *args: str) -> dict[str, object]:
     """What the command's function got."""
     received.clear()
     command.run("sample", args)
-    return received
+    return vars(received[-1])
 
 
 @pytest.mark.parametrize("spelling", [["-c", "99"], ["-c99"], ["--count", "99"], ["--count=99"], ["--coun", "99"], ["--coun=99"]])
@@ -134,13 +156,15 @@ def test_an_option_called_no_something_is_undone_by_its_opposite():
 def test_a_negated_value_is_its_default_again_or_what_the_option_says():
     assert run(sample, "-r5", "--no-repeat")["repeat"] == 1
     assert run(sample, "-m8", "--no-mmap-pages")["mmap_pages"] == "none"
-    assert run(sample, "-ea", "--no-event", "-eb")["event"] == ["b"]
+    assert run(sample, "-ea", "--no-event", "-eb")["event"] == ("b",)
 
 
 def test_order_is_kept_for_options_that_depend_on_it():
-    given_in_order = run(sample, "-e", "a", "--filter", "f1", "-eb", "--event=c", "--filter=f2")["ordered"]
-    found = [(given.name, given.value) for given in given_in_order]
+    options = sample.options_class.read(sample.parser(["-e", "a", "--filter", "f1", "-eb", "-a", "--event=c", "--filter=f2"]))
+    found = [(given.name, given.value) for given in options.in_order("event", "filters")]
     assert found == [("event", "a"), ("filters", "f1"), ("event", "b"), ("event", "c"), ("filters", "f2")]
+    with pytest.raises(KeyError):
+        options.in_order("filter")
 
 
 @pytest.mark.parametrize(
@@ -186,17 +210,18 @@ def test_a_value_of_the_wrong_kind_names_the_option(command, args, text):
 def test_what_is_not_given_has_its_default():
     values = run(sample)
     assert values == {
+        "_given": (),
         "all_cpus": False,
         "big_num": True,
         "call_graph": False,
         "compression_level": None,
         "control": None,
         "count": None,
-        "event": [],
-        "filters": [],
+        "event": (),
+        "filters": (),
+        "inline": False,
         "mmap_pages": "auto",
         "no_inherit": False,
-        "ordered": [],
         "realtime": None,
         "repeat": 1,
         "verbose": 0,
@@ -204,20 +229,13 @@ def test_what_is_not_given_has_its_default():
     }
 
 
-def test_several_flags_may_fill_one_parameter():
-    assert run(reading)["view"] == "any"
-    assert run(reading, "--stdio")["view"] == "plain"
-    assert run(reading, "--stdio", "--tui")["view"] == "screen"
-    assert run(reading, "--tui", "--no-tui")["view"] == "any"
-
-
 def test_a_word_too_many_is_refused():
-    @perf_command()
-    def narrow() -> None:
-        """Takes no word."""
+    with pytest.raises(UsageError, match="unexpected argument 'third'"):
+        run(PerfCommand(OneWord, _reading), "first", "third")
 
-    with pytest.raises(UsageError, match="unexpected argument 'word'"):
-        run(narrow, "word")
+
+def test_a_single_word_is_none_where_it_is_missing():
+    assert [run(PerfCommand(OneWord, _reading), *args)["one"] for args in ([], ["first"])] == [None, "first"]
 
 
 def test_the_function_s_result_is_the_exit_status():
@@ -243,19 +261,26 @@ def test_a_command_may_refuse_its_line_itself():
         fail("cannot have both")
 
 
-@perf_command()
-@option("--inline", is_flag=True, lacking="not read yet", undone=True)
-@lacking_options({"--gtk": "no windows"})
-def plain(**values: object) -> None:
-    """A command that never does what one of its options asks for."""
-    received.update(values)
-
-
-@pytest.mark.parametrize("refused", ["--inline", "--gtk", "--no-gtk"])
+@pytest.mark.parametrize("refused", ["--inline", "--aio", "--no-aio"])
 def test_what_is_lacking_is_refused(refused: str):
     with pytest.raises(UsageError, match="but not perfpy's"):
-        run(plain, refused)
+        run(sample, refused)
 
 
 def test_the_opposite_of_what_is_lacking_may_be_asked_for():
-    assert run(plain, "--no-inline")["inline"] is False
+    assert run(sample, "--no-inline")["inline"] is False
+
+
+def test_groups_come_before_a_command_s_own_options():
+    assert [found.name for found in SampleOptions.declared()][:4] == ["all_cpus", "big_num", "count", "event"]
+    assert [found.name for found in Targets.declared()] == ["all_cpus", "big_num", "count"]
+
+
+def test_what_was_read_stays_as_it_is():
+    options = SampleOptions(repeat=3)
+    with pytest.raises(AttributeError, match="repeat cannot be set"):
+        options.repeat = 4
+    other = options.replaced(count=5)
+    assert (other.repeat, other.count, options.count) == (3, 5, None)
+    with pytest.raises(TypeError, match="SampleOptions has no field repaet"):
+        SampleOptions(repaet=3)

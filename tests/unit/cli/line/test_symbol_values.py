@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from perfpy.cli.line.perfconfig import Config
+from perfpy.cli.line.shared import SymbolFileOptions
 from perfpy.cli.line.symbol_values import symbol_options_of
 from perfpy.errors import PerfError
 
@@ -23,7 +25,7 @@ def _no_servers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def options(config: dict[str, str] | None = None, **values: Any) -> Any:
-    return symbol_options_of(values, config or {}, RECORDING)  # type: ignore[arg-type]
+    return symbol_options_of(SymbolFileOptions(**values), Config(config or {}), RECORDING)
 
 
 def test_options_of_the_command_line_and_of_the_recording_are_passed_on(tmp_path: Path):

@@ -3,9 +3,9 @@
 import pytest
 
 from perfpy.cli.line.perfconfig import Config
-from perfpy.cli.report.options import call_graph
+from perfpy.cli.report.call_graph import call_graph
+from perfpy.cli.report.command import ReportCommandOptions
 
-VALUES = {"call_graph": "graph", "inverted": False, "percent_limit": None}
 THRESHOLD, ROWS = {"call-graph.threshold": "10"}, {"report.percent-limit": "2"}
 
 
@@ -19,4 +19,4 @@ THRESHOLD, ROWS = {"call-graph.threshold": "10"}, {"report.percent-limit": "2"}
     ],
 )
 def test_the_configured_limit_of_rows_is_that_of_callers_too(config, limit):
-    assert call_graph(VALUES, children=False, config=Config(config)).percent == limit
+    assert call_graph(ReportCommandOptions(call_graph="graph"), children=False, config=Config(config)).percent == limit

@@ -12,7 +12,7 @@ from perfpy.abi.flags import MISC_FORK_EXEC
 from perfpy.perfdata.records.side_band import SideRecord
 from perfpy.symbols.tasks.task_states import NO_PARENT, ProcessSpaces, TaskNames, ThreadComms, copies_parent
 from perfpy.symbols.tasks.task_tree import tasks_of
-from tests.builders.timeline import comm, fork, timeline
+from tests.builders.timeline import comm, fork, mmap, timeline
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,6 +65,14 @@ def test_a_process_starts_with_a_copy_and_has_one_space_for_all_threads() -> Non
     assert spaces.of(6) == 2
 
 
+def test_a_number_used_again_is_a_process_without_mappings() -> None:
+    spaces = ProcessSpaces()
+    before = spaces.of(5)
+    spaces.forget(5)
+    assert spaces.of(5) != before
+    assert spaces.parent[-1] == NO_PARENT
+
+
 def test_a_process_ends_with_its_last_thread() -> None:
     spaces = ProcessSpaces(with_exits=True)
     first = spaces.of(5)
@@ -93,3 +101,9 @@ def test_samples_lines_and_the_tree_call_each_thread_the_same(history: Sequence[
     assert [columns.comms[number] for number in numbers] == list(tree.values())
     assert [lines.name(tid) for tid in tids] == list(tree.values())
     assert [columns.last_comm(tid) for tid in tids] == list(tree.values())
+
+
+def test_a_process_whose_number_a_thread_of_another_took_has_lost_its_mappings() -> None:
+    history = [comm(1, "init"), fork(12, 1), mmap(12, 0x1000, 0x1000, "/a"), fork(1, 1, 12, 1), fork(12, 12, 3, 12)]
+    tasks = {task.tid: task for task in tasks_of(SideRecord(record, 1, 0) for record in history)}
+    assert (tasks[12].pid, tasks[12].comm, tasks[3].mappings) == (12, ":12", [])

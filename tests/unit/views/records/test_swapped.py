@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perfpy.abi import records, user_records
+from perfpy.abi import auxtrace_records, records, user_records
 from perfpy.abi.flags import MISC_MMAP_BUILD_ID
 from perfpy.abi.framing import HEADER
 from perfpy.abi.sample_id import SampleId
@@ -15,11 +15,11 @@ from tests.builders.specimens import USER
 EXECUTABLE = 5
 
 
-@pytest.mark.parametrize("record", [one for one in USER if isinstance(one, (user_records.AuxtraceError, user_records.Stat))])
+@pytest.mark.parametrize("record", [one for one in USER if isinstance(one, (auxtrace_records.AuxtraceError, user_records.Stat))])
 def test_numbers_are_swapped_one_by_one(record: user_records.UserRecord) -> None:
     written, meant = user_records.encode(record, ">"), user_records.encode(record, "<")
     kind, misc, _ = HEADER[">"].unpack_from(written)
-    guest = 8 if isinstance(record, user_records.AuxtraceError) else 0  # the numbers of a guest at the end are forgotten
+    guest = 8 if isinstance(record, auxtrace_records.AuxtraceError) else 0  # the numbers of a guest at the end are forgotten
     assert swapped(kind, misc, written) == meant[: len(meant) - guest] + written[len(written) - guest :]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfpy.abi import records, user_records
+from perfpy.abi import auxtrace_records, records, user_records
 from perfpy.abi.flags import CONTEXT_USER, BranchSample, ReadFormat, SampleType
 from perfpy.abi.readings import Reading
 from perfpy.abi.sample_id import SampleId
@@ -315,7 +315,7 @@ def test_a_dump_shows_counts_at_the_end_of_a_round(tmp_path: Path) -> None:
 
 
 def test_what_a_decoder_could_not_decode_is_told_among_the_samples(tmp_path: Path) -> None:
-    error = user_records.AuxtraceError(0, 1, 2, 3, 4, 5, 1, 6, SECOND + 7, "overflow")
+    error = auxtrace_records.AuxtraceError(0, 1, 2, 3, 4, 5, 1, 6, SECOND + 7, "overflow")
     lines = [
         " instruction trace error type 1 time 1.000000007 cpu 3 pid 4 tid 5 ip 0x6 code 2: overflow",
         " unknown AUX error type 2 time 0 machine_pid 8 vcpu 9 cpu -1 pid 4 tid 5 ip 0 code 2: lost",

@@ -1,0 +1,75 @@
+"""perf's own records about hardware traces (AUXTRACE and its kin) <-> frozen values.
+
+What enters: a record's misc and body. What leaves: one of the named tuples
+below, or the body again. The trace itself follows its AUXTRACE record outside
+the record's size: it is the reader's and the writer's.
+Layouts: tools/lib/perf/include/perf/event.h; each stands above its class.
+"""
+
+# no `from __future__ import annotations`: a NamedTuple is made in half the time from types that are there
+
+import struct
+from typing import NamedTuple
+
+from perfpy.abi.framing import text
+
+
+class AuxtraceInfo(NamedTuple):
+    """{ u32 type; u32 reserved; u64 priv[]; }"""
+
+    misc: int
+    type: int
+    priv: tuple[int, ...]
+
+
+class Auxtrace(NamedTuple):
+    """{ u64 size, offset, reference; u32 idx, tid, cpu, reserved; } : `size` bytes of trace follow the record"""
+
+    misc: int
+    size: int
+    offset: int
+    reference: int
+    idx: int
+    tid: int
+    cpu: int
+
+
+class AuxtraceError(NamedTuple):
+    """{ u32 type, code, cpu, pid, tid, fmt; u64 ip, time; char msg[64]; u32 machine_pid, vcpu; }"""
+
+    misc: int
+    type: int
+    code: int
+    cpu: int
+    pid: int
+    tid: int
+    fmt: int
+    ip: int
+    time: int
+    msg: str
+    machine_pid: int = 0
+    vcpu: int = 0
+
+
+def decode_info(misc: int, body: bytes, endian: str) -> AuxtraceInfo:
+    """What was traced, with what; the meaning of `priv` is the tracer's."""
+    (number,) = struct.unpack_from(endian + "I", body)
+    return AuxtraceInfo(misc, number, struct.unpack_from(f"{endian}{max(0, len(body) - 8) // 8}Q", body, 8))
+
+
+def encode_info(r: AuxtraceInfo, endian: str) -> bytes:
+    """The mirror of decode_info()."""
+    return struct.pack(f"{endian}I4x{len(r.priv)}Q", r.type, *r.priv)
+
+
+def decode_error(misc: int, body: bytes, endian: str) -> AuxtraceError:
+    """A piece that could not be traced or decoded; older writers leave out the guest."""
+    kind, code, cpu, pid, tid, fmt, ip, time, msg = struct.unpack_from(endian + "IIIIIIQQ64s", body)
+    machine_pid, vcpu = struct.unpack_from(endian + "II", body, 104) if len(body) >= 112 else (0, 0)
+    return AuxtraceError(misc, kind, code, cpu, pid, tid, fmt, ip, time, text(msg), machine_pid, vcpu)
+
+
+def encode_error(r: AuxtraceError, endian: str) -> bytes:
+    """The mirror of decode_error()."""
+    msg = r.msg.encode("utf-8", "surrogateescape")
+    return struct.pack(endian + "IIIIIIQQ64sII", *r[1:9], msg[:63], r.machine_pid, r.vcpu)

@@ -1,0 +1,107 @@
+"""What a report of one recording will be: its columns, its tables, what samples are told apart by.
+
+What enters: a recording and ReportOptions. What leaves: a `ReportPlan`, made
+before a sample is read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from perfpy.abi.flags import PerfType, SampleType
+from perfpy.analysis.aggregate.profile import LATENCY, Recipe
+from perfpy.analysis.report.groups import EventGroups
+from perfpy.analysis.report.layout import Layout, make_layout
+from perfpy.analysis.sortkeys.names import Mode, OutputField
+from perfpy.analysis.sortkeys.trace_fields import field_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfpy.analysis.report.options import ReportOptions
+    from perfpy.analysis.sortkeys.names import SortKey
+    from perfpy.perfdata.container.events import FileEvent
+    from perfpy.perfdata.reader import PerfData
+
+
+class ReportPlan(NamedTuple):
+    """What a report of one recording will be.
+
+    options: as far as the recording can meet them; recipe: what samples are told apart by.
+    """
+
+    events: Sequence[FileEvent]
+    options: ReportOptions
+    layout: Layout
+    groups: EventGroups
+    recipe: Recipe
+
+    @property
+    def follows_switches(self) -> bool:
+        """Whether it matters how many threads ran."""
+        recipe = self.recipe
+        return "parallelism" in recipe.dimensions or LATENCY in recipe.measures or recipe.selection.parallelism is not None
+
+    @property
+    def needs_parents(self) -> bool:
+        """Whether the rows' parents are looked for."""
+        return _needs_parents(self.options, self.layout)
+
+
+def plan_report(data: PerfData, options: ReportOptions) -> ReportPlan:
+    """What the options mean for a recording; raises UsageError for keys that nobody knows."""
+    events, tracing = data.events, data.tracing
+    options = _as_recorded(options, events, is_pipe=data.is_pipe)
+
+    def traced(token: str) -> list[SortKey]:
+        return [] if tracing is None else field_keys(token, events, tracing.formats, raw=options.wanted.raw_trace, endian=data.endian)
+
+    layout = make_layout(options.wanted, traced)
+    groups = EventGroups.of(len(events), data.features.get("group_desc", ()), options.group)
+    return ReportPlan(events, options, layout, groups, _recipe(options, layout))
+
+
+def _as_recorded(options: ReportOptions, events: Sequence[FileEvent], *, is_pipe: bool) -> ReportOptions:
+    """The options as far as the recording can meet them.
+
+    perf decides on columns before it has read a record, and a pipe's events
+    are records: reports of pipes have no callers and no trace column by default.
+    """
+    tracepoints = not is_pipe and all(event.attr.type == PerfType.TRACEPOINT for event in events)
+    chains = any(event.attr.sample_type & SampleType.CALLCHAIN for event in events)
+    graph = options.call_graph if chains else None
+    ordinary = options.wanted.mode is Mode.NORMAL
+    children = options.children and chains and not is_pipe and ordinary
+    if options.wanted.mode is Mode.BRANCH:
+        graph = None  # perf gives branches no callchains
+    wanted = options.wanted._replace(tracepoints=tracepoints, children=children)
+    return options._replace(call_graph=graph, children=children, wanted=wanted)
+
+
+#: what is the same everywhere in a function
+_OF_FUNCTION = ("dso", "symbol", "symbol_size", "dso_size")
+
+
+def _recipe(options: ReportOptions, layout: Layout) -> Recipe:
+    """What samples are folded by to answer the options."""
+    drawn = options.call_graph is not None and options.call_graph.style != "none"
+    chains = drawn or options.children or _needs_parents(options, layout) or bool(options.ignore_callees)
+    sources = [key.dimension for key in layout.keys if key.dimension not in ("location", "parent")]
+    if chains or _looks_at_locations(options) or any(key.of_location for key in layout.keys):
+        sources.append("frame")
+    known = {"period", "samples", "children"}
+    asked = [entry.value.removesuffix("_children") for entry in layout.fields if isinstance(entry, OutputField)]
+    measures = [name for name in asked if name not in known]
+    # -v shows the address of a row's first sample
+    by_address = options.verbose or (options.call_graph is not None and options.call_graph.key == "address")
+    by_function = not by_address and all(key.name in _OF_FUNCTION for key in layout.keys if key.of_location)
+    return Recipe(tuple(dict.fromkeys(sources)), options.selection, tuple(dict.fromkeys(measures)), chains, by_function)
+
+
+def _needs_parents(options: ReportOptions, layout: Layout) -> bool:
+    """Whether the rows' parents are looked for."""
+    return options.exclude_other or layout.has("parent")
+
+
+def _looks_at_locations(options: ReportOptions) -> bool:
+    return options.selection.by_location or options.selection.symbol_part is not None or options.hide_unresolved

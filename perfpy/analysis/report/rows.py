@@ -1,0 +1,138 @@
+"""The rows that tables are made of: what is filtered, and how the chains are read.
+
+What enters: a profile, its locations, what the report asks for. What leaves:
+`Rows`, each step a new value. perf looks for parents before it cuts callees off.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from perfpy.abi.columns import slices_index
+from perfpy.analysis.filters.sample_filter import frames_named
+from perfpy.analysis.report.entries import Chains
+from perfpy.analysis.samples.locations import OF_CHAIN, OF_SAMPLE, ROLE_BITS, Int64, sample_locations
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfpy.analysis.aggregate.profile import Folded, Profile
+    from perfpy.analysis.report.options import ReportOptions
+    from perfpy.analysis.samples.locations import Locations
+
+
+class Rows(NamedTuple):
+    """Folded rows as a report shows them.
+
+    location: of each row's samples; chains: the distinct callchains in the order in which trees are read;
+    parent: of each row, as a number into parents; -1: none.
+    """
+
+    folded: Folded
+    location: Int64
+    chains: Chains | None
+    parent: Int64
+    parents: tuple[str, ...] = ()
+
+    def sample_roles(self, known: Locations) -> NDArray[np.uint8]:
+        """The role that each row's sample gives to unmapped entries of its chain."""
+        if "frame" not in self.folded.dimensions:
+            return np.full(len(self.folded), OF_CHAIN, np.uint8)
+        roles: NDArray[np.uint8] = known.level_roles()[self.location >> ROLE_BITS]
+        return roles
+
+
+def shown_rows(profile: Profile, known: Locations, options: ReportOptions) -> Rows:
+    """The rows of a profile, those that filters of locations exclude marked or left out."""
+    folded = profile.folded
+    frame = folded.dimensions.get("frame")
+    location = sample_locations(frame) if frame is not None else np.full(len(folded), OF_SAMPLE, np.int64)
+    if options.hide_unresolved:
+        kept = np.flatnonzero(known.symbol[location >> ROLE_BITS] >= 0)
+        folded, location = folded.take(kept), location[kept]
+    if options.selection.by_location:
+        folded = replace(folded, filtered=folded.filtered | options.selection.mark_frames(known)[location >> ROLE_BITS])
+    chains = _oriented(*profile.chains.chains(), known, options) if profile.chains is not None else None
+    return Rows(folded, location, chains, np.full(len(folded), -1, np.int64))
+
+
+def _oriented(frames: NDArray[np.int32], offsets: Int64, known: Locations, options: ReportOptions) -> Chains:
+    """The distinct chains in the order in which trees are read, cut to the greatest depth."""
+    graph = options.call_graph
+    if options.hide_unresolved:
+        frames, offsets = _without(frames, offsets, known.symbol[frames] < 0)
+    if graph is not None and graph.order == "caller":
+        frames = _reversed(frames, offsets)
+    lengths = np.diff(offsets)
+    if len(lengths) and int(lengths.max()) > options.max_stack:
+        index, offsets = slices_index(offsets[:-1], np.minimum(lengths, options.max_stack))
+        frames = frames[index]
+    return Chains(frames, offsets, _roles(frames, offsets, known))
+
+
+def _without(frames: NDArray[np.int32], offsets: Int64, dropped: NDArray[np.bool_]) -> tuple[NDArray[np.int32], Int64]:
+    before = np.concatenate([[0], np.cumsum(~dropped)]).astype(np.int64)
+    return frames[~dropped], before[offsets]
+
+
+def _reversed(frames: NDArray[np.int32], offsets: Int64) -> NDArray[np.int32]:
+    """Every chain turned round."""
+    lengths = np.diff(offsets)
+    mirror = np.repeat(offsets[:-1] + offsets[1:] - 1, lengths) - np.arange(len(frames))
+    return frames[mirror]
+
+
+def _roles(frames: NDArray[np.int32], offsets: Int64, known: Locations) -> NDArray[np.uint8]:
+    """The role of every entry of a chain; OF_SAMPLE for unmapped entries that no mapped one stands before."""
+    roles = np.full(len(frames), OF_CHAIN, np.uint8)
+    mapped = known.dso[frames] >= 0
+    if mapped.all():
+        return roles
+    last = np.maximum.accumulate(np.where(mapped, np.arange(len(frames)), -1))
+    inherits = last >= np.repeat(offsets[:-1], np.diff(offsets))
+    given = np.where(inherits, known.level_roles()[frames[last]], OF_SAMPLE)
+    roles[~mapped] = given[~mapped]
+    return roles
+
+
+def with_parents(rows: Rows, known: Locations, options: ReportOptions) -> Rows:
+    """The parent of each row: the first function of its chain that matches; rows without one marked, if they are not wanted."""
+    folded, chains = rows.folded, rows.chains
+    if chains is not None:
+        hits = np.flatnonzero(_matching(known, options.parent)[chains.frames])
+        first = np.full(len(chains.offsets) - 1, -1, np.int64)
+        first[np.searchsorted(chains.offsets, hits[::-1], side="right") - 1] = known.symbol[chains.frames[hits[::-1]]]
+        parent = first[folded.chain]
+        symbols, number = np.unique(parent[parent >= 0], return_inverse=True)
+        parent[parent >= 0] = number.ravel()
+        rows = rows._replace(parent=parent, parents=tuple(known.symbols.name(symbol) for symbol in symbols.tolist()))
+    if options.exclude_other:
+        rows = rows._replace(folded=replace(folded, filtered=folded.filtered | (rows.parent < 0)))
+    return rows
+
+
+def without_callees(rows: Rows, known: Locations, options: ReportOptions) -> Rows:
+    """Forget what ignored functions call: the last of them in reading order becomes the location of the sample."""
+    if not options.ignore_callees or rows.chains is None or not len(rows.chains.frames):
+        return rows
+    frames, offsets, roles = rows.chains
+    chain_of = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    hits = np.flatnonzero(_matching(known, options.ignore_callees)[frames])
+    last = np.full(len(offsets) - 1, -1, np.int64)
+    last[chain_of[hits]] = hits
+    cut = last >= 0
+    starts = np.where(cut, last, offsets[:-1])
+    index, shorter = slices_index(starts, offsets[1:] - starts)
+    of_row = rows.folded.chain
+    location = np.where(cut[of_row], sample_locations(frames[last[of_row]]), rows.location)
+    return rows._replace(location=location, chains=Chains(frames[index], shorter, roles[index]))
+
+
+def _matching(known: Locations, pattern: str) -> NDArray[np.bool_]:
+    """Which frames have a symbol that matches a regular expression."""
+    search = re.compile(pattern).search
+    return frames_named(known, lambda name: search(name) is not None)

@@ -1,0 +1,105 @@
+"""What a histogram can group samples by: one number per sample for each dimension.
+
+What enters: a batch of samples (perfpy.analysis.samples.sample_view). What leaves: for each dimension a
+column of numbers, equal where the samples are alike in that respect. A dimension
+is raw: the thread's id, the frame's id; sort keys (perfpy.analysis.sortkeys.names)
+decide later, on the distinct numbers only, which of them are one row.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from perfpy.analysis.samples.branches import branch_frames
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from perfpy.abi.columns import Ragged
+    from perfpy.analysis.samples.sample_view import SampleView
+
+# the columns that are dimensions as they are
+_FIELDS = (
+    "tid",
+    "pid",
+    "cpu",
+    "time",
+    "weight",
+    "ins_lat",
+    "retire_lat",
+    "transaction",
+    "cgroup",
+    "data_src",
+    "phys_addr",
+    "data_page_size",
+    "code_page_size",
+    "cpumode",
+)
+
+
+class Dimension(NamedTuple):
+    """One respect in which samples can be alike.
+
+    fields: the columns that it reads; fingerprints: what it depends on (perfpy.analysis.samples.fingerprints);
+    read: the number of each sample; dense: whether these are small ids already (of frames, comms, events).
+    """
+
+    fields: tuple[str, ...]
+    fingerprints: tuple[str, ...]
+    read: Callable[[SampleView], NDArray[Any]]
+    dense: bool = False
+
+
+def _field(name: str) -> Dimension:
+    return Dimension((name,), (name,), lambda samples: samples.column(name))
+
+
+def _added(name: str, *fields: str) -> Dimension:
+    """A column of small numbers that no sample has by itself: it is added to batches, by what the fields say."""
+    return Dimension(fields, (name,), lambda samples: samples.columns[name], dense=True)
+
+
+def _branch_end(name: str) -> Dimension:
+    return Dimension(("branch_stack", "pid"), (name, "space"), lambda samples: branch_frames(samples, name), dense=True)
+
+
+DIMENSIONS: dict[str, Dimension] = {
+    "comm": Dimension(("pid", "tid"), ("comm",), lambda samples: samples.timeline.comm_ids(samples.column("tid"), samples.key), dense=True),
+    "frame": Dimension(
+        ("pid", "tid", "ip", "cpumode"), ("ip", "cpumode", "mode_space"), lambda samples: samples.frames_at("ip"), dense=True
+    ),
+    "data": Dimension(
+        ("pid", "tid", "addr", "cpumode"), ("addr", "cpumode", "mode_space"), lambda samples: samples.frames_at("addr"), dense=True
+    ),
+    "cgroup_id": _added("cgroup_id", "tid"),
+    "parallelism": _added("parallelism"),
+    "branch_from": _branch_end("branch_from"),
+    "branch_to": _branch_end("branch_to"),
+    "branch_flags": Dimension(("branch_stack",), ("branch_flags",), lambda samples: samples.columns["branch_flags"]),
+}
+DIMENSIONS |= {name: _field(name) for name in _FIELDS}
+
+
+class PayloadTable:
+    """Distinct raw payloads (of tracepoints): bytes <-> dense ids."""
+
+    def __init__(self) -> None:
+        self._ids: dict[bytes, int] = {}
+        self.payloads: list[bytes] = []
+
+    def ids(self, raw: Ragged) -> NDArray[np.int32]:
+        """The id of each row's bytes."""
+        data, bounds = raw.values.tobytes(), raw.offsets.tolist()
+        found = [self._id(data[start:end]) for start, end in pairwise(bounds)]
+        return np.array(found, np.int32)
+
+    def _id(self, payload: bytes) -> int:
+        number = self._ids.setdefault(payload, len(self.payloads))
+        if number == len(self.payloads):
+            self.payloads.append(payload)
+        return number

@@ -1,0 +1,199 @@
+"""Sort keys of locations in code: file, function, address, parent.
+
+As perfpy.analysis.sortkeys.key_columns; the numbers are locations (perfpy.analysis.samples.locations).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfpy.abi.columns import distinct, first_of_each
+from perfpy.analysis.samples.locations import ROLE_BITS, Int64, Locations, name_ranks, ranks
+from perfpy.analysis.sortkeys.key_columns import KeyColumn, by_number, byte_width
+from perfpy.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from perfpy.analysis.sortkeys.key_texts import KeyTexts
+
+
+def dso(texts: KeyTexts, locations: Int64) -> KeyColumn:
+    """The file that holds the location."""
+    known, frames = texts.locations, locations >> ROLE_BITS
+    rank = known.dso_ranks(locations)
+
+    def widest(numbers: Int64) -> int:
+        at = frames[numbers]
+        kinds = first_of_each(known.dso[at].astype(np.int64) << 1 | (known.symbol[at] >= 0))
+        return max((dso_width(texts, int(frame)) for frame in at[kinds]), default=0)
+
+    return KeyColumn(
+        rank,
+        rank,
+        lambda i: known.dso_name(int(frames[i])),
+        lambda i: dso_width(texts, int(frames[i])),
+        texts=lambda numbers: known.dso_names_of(frames[numbers]),
+        widest=widest,
+    )
+
+
+def dso_width(texts: KeyTexts, frame: int) -> int:
+    """What a DSO column needs for a frame: its name, and space for an address where there is no symbol."""
+    known = texts.locations
+    name = byte_width(known.dso_name(frame)) if known.dso[frame] >= 0 else 0
+    return name if known.symbol[frame] >= 0 else max(name, texts.style.unnamed_dso_width)
+
+
+_ADDRESS_DIGITS = 16
+_LEVEL_WIDTH = len("[k] ")
+UNNAMED_WIDTH = _LEVEL_WIDTH + len("0x") + _ADDRESS_DIGITS
+_VERBOSE_WIDTH = _ADDRESS_DIGITS + len("0x") + len(" y ")
+
+
+def symbol(texts: KeyTexts, locations: Int64) -> KeyColumn:
+    """The function, or the address where there is none."""
+    known = texts.locations
+    frames, addresses = locations >> ROLE_BITS, known.shown_address(locations)
+
+    def text(i: int) -> str:
+        return _verbose(texts, int(frames[i]), int(addresses[i])) + symbol_text(known, int(locations[i]), int(addresses[i]))
+
+    def many(numbers: Int64) -> list[str]:
+        return list(map(text, numbers.tolist())) if texts.style.verbose else symbol_texts(known, locations[numbers], addresses[numbers])
+
+    def wide(i: int) -> int:
+        if known.symbol[frames[i]] < 0:
+            return UNNAMED_WIDTH
+        return byte_width(known.name(int(frames[i]))) + _LEVEL_WIDTH + (_VERBOSE_WIDTH if texts.style.verbose else 0)
+
+    def widest(numbers: Int64) -> int:
+        kinds = first_of_each(known.symbol[frames[numbers]])
+        return max(map(wide, numbers[kinds].tolist()), default=0)
+
+    same = known.symbol_ranks(locations)
+    unnamed = known.symbol[frames] < 0
+    compare = _comparison(same, known.dso_ranks(locations), unnamed, addresses)
+    return KeyColumn(same, known.symbol_name_ranks(locations), text, wide, compare=compare, unnamed=unnamed, texts=many, widest=widest)
+
+
+def _comparison(same: Int64, dso_rank: Int64, unnamed: NDArray[np.bool_], addresses: NDArray[np.uint64]) -> Callable[[int, int], int]:
+    """perf's comparison of locations: without symbols by their addresses, whose difference is taken as a signed number."""
+
+    def compare(i: int, j: int) -> int:
+        if unnamed[i] and unnamed[j]:
+            distance = (int(addresses[j]) - int(addresses[i])) % (1 << 64)
+            return 0 if not distance else -1 if distance < 1 << 63 else 1
+        if dso_rank[i] != dso_rank[j]:
+            return -1 if dso_rank[i] < dso_rank[j] else 1
+        return int(same[i] > same[j]) - int(same[i] < same[j])
+
+    return compare
+
+
+def _verbose(texts: KeyTexts, frame: int, address: int) -> str:
+    if not texts.style.verbose:
+        return ""
+    number = int(texts.locations.dso[frame])
+    origin = texts.locations.origin(number) if number >= 0 else "!"
+    return f"{hex(address) if address else '0':<{_ADDRESS_DIGITS + 2}} {origin} "
+
+
+def symbol_text(known: Locations, location: int, address: int) -> str:
+    """A location with its level: the name of the function or of the data, or the address."""
+    frame = location >> ROLE_BITS
+    name = known.name_in_memory(frame) if known.symbol[frame] >= 0 else f"{'0x' if address else ''}{address:016x}"
+    return f"[{known.level_of(location)}] {name}"
+
+
+def symbol_texts(known: Locations, locations: Int64, addresses: NDArray[np.uint64]) -> list[str]:
+    """As symbol_text, of many locations; most of many have no symbol."""
+    symbols, levels = known.symbol[locations >> ROLE_BITS], known.levels_of(locations)
+    unnamed = {level: f"[{chr(level)}] 0x%016x" for level in distinct(levels).tolist()}
+    found = [unnamed[level] % address for level, address in zip(levels.tolist(), addresses.tolist(), strict=True)]
+    for at in np.flatnonzero((symbols >= 0) | (addresses == 0)).tolist():
+        found[at] = symbol_text(known, int(locations[at]), int(addresses[at]))
+    return found
+
+
+def symbol_offset(texts: KeyTexts, locations: Int64) -> KeyColumn:
+    """The function and the offset in it."""
+    known = texts.locations
+    shown = known.shown_address(locations)
+    frames, addresses = (locations >> ROLE_BITS).tolist(), shown.tolist()
+    # perf takes the difference for a signed number: the kernel's addresses come behind all others
+    larger_first = -shown.view(np.int64)
+    symbol_ranks = known.symbol_ranks(locations)
+    same, order = ranks(symbol_ranks, larger_first), ranks(known.symbol_name_ranks(locations), larger_first)
+
+    def text(i: int) -> str:
+        symbol = int(known.symbol[frames[i]])
+        if symbol >= 0:
+            return f"[{known.level_of(int(locations[i]))}] {known.name(frames[i])}+{hex(addresses[i] - known.symbol_start(symbol))}"
+        # perf gives the address the digits that the header's width leaves
+        return f"[{known.level_of(int(locations[i]))}] {'0x' if addresses[i] else ''}{addresses[i]:0{_OFFSET_DIGITS}x}"
+
+    unnamed = known.symbol[locations >> ROLE_BITS] < 0
+    by_symbol = _comparison(symbol_ranks, known.dso_ranks(locations), unnamed, shown)
+
+    def compare(i: int, j: int) -> int:
+        return by_symbol(i, j) or (addresses[i] < addresses[j]) - (addresses[i] > addresses[j])
+
+    return KeyColumn(same, order, text, compare=compare, unnamed=unnamed)
+
+
+_OFFSET_DIGITS = len("Symbol Offset") - _LEVEL_WIDTH
+
+
+def address(texts: KeyTexts, locations: Int64) -> KeyColumn:
+    """The address in memory."""
+    addresses = [texts.locations.memory_address(location) for location in locations.tolist()]
+    return by_number(np.array(addresses, np.uint64).view(np.int64), lambda i: hex(addresses[i]) if addresses[i] else "0")
+
+
+def symbol_size(texts: KeyTexts, locations: Int64) -> KeyColumn:
+    """The function's length in bytes."""
+    known = texts.locations
+    symbols = known.symbol[locations >> ROLE_BITS].tolist()
+    sizes = [known.size(number) if number >= 0 else 0 for number in symbols]
+    return by_number(np.array(sizes, np.int64), lambda i: str(sizes[i]) if symbols[i] >= 0 else "unknown", falling=False)
+
+
+def dso_size(texts: KeyTexts, locations: Int64) -> KeyColumn:
+    """The length of the mapping."""
+    known = texts.locations
+    frames = locations >> ROLE_BITS
+    sizes = (known.map_end[frames] - known.map_start[frames]).astype(np.int64)
+    mapped = (known.dso[frames] >= 0).tolist()
+    return by_number(sizes, lambda i: str(int(sizes[i])) if mapped[i] else "unknown")
+
+
+def source_line(_texts: KeyTexts, _locations: Int64) -> KeyColumn:
+    """File and line of the source, or the file alone."""
+    raise UsageError("srcline and srcfile need source lines, which perfpy does not read; --sort symoff shows places within functions")
+
+
+def parent(texts: KeyTexts, values: Int64) -> KeyColumn:
+    """-1: no parent; else a number into texts.parents."""
+    names = [texts.parents[number] if number >= 0 else "[other]" for number in values.tolist()]
+    known = values >= 0
+    rank = ranks(~known, name_ranks(names))
+    return KeyColumn(rank, rank, lambda i: names[i], lambda i: byte_width(names[i]) if known[i] else 0)
+
+
+def no_ipc(texts: KeyTexts, locations: Int64) -> KeyColumn:
+    """perf's column of instructions per cycle, for recordings that cannot have any: a row for each function all the same."""
+    functions = symbol(texts, locations)
+    return KeyColumn(
+        functions.same, functions.same, lambda _i: f"{'-':<5s} {'-':>2s}", compare=functions.compare, unnamed=functions.unnamed
+    )
+
+
+def simd(_texts: KeyTexts, values: Int64) -> KeyColumn:
+    """Vector instructions: recorded by no machine that perfpy knows."""
+    rank = np.zeros(len(values), np.int64)
+    return KeyColumn(rank, rank, lambda _i: "")

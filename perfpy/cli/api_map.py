@@ -1,0 +1,67 @@
+"""`perfpy help api`: the map of what `import perfpy` gives.
+
+What enters: the public names. What leaves: lines of text, a name each, with the
+first sentence of its docstring; pydoc tells the rest.
+"""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from typing import TYPE_CHECKING, Any, Final
+
+import perfpy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_COLUMN: Final = 30  # where sentences begin
+_WIDTH: Final = 110
+
+
+def api_lines() -> Iterator[str]:
+    """The map: functions, then classes with their members, then the errors."""
+    things = {name: getattr(perfpy, name) for name in perfpy.__all__ if not name.startswith("_")}
+    yield "import perfpy; `python -m pydoc perfpy.NAME` tells all about one name."
+    yield "\nFunctions\n"
+    for name, thing in things.items():
+        if inspect.isfunction(thing):
+            yield from _entry(f"  {name}{_parameters(thing)}", thing)
+    yield "\nClasses: what functions return, and counters to open"
+    for name, thing in things.items():
+        if inspect.isclass(thing):
+            yield ""
+            yield from _entry(f"  {name}", thing)
+            if hasattr(thing, "_fields"):
+                yield f"    {', '.join(thing._fields)}"
+            for member, value in _members(thing):
+                yield from _entry(f"    .{member}", value)
+    yield "\nErrors, in perfpy.errors\n"
+    tree = inspect.getdoc(perfpy.errors) or ""
+    yield from (line for line in tree.splitlines() if line.startswith("    "))
+
+
+def _entry(name: str, thing: Any) -> Iterator[str]:
+    sentence = (inspect.getdoc(thing) or "").split("\n\n")[0].replace("\n", " ")
+    if len(name) >= _COLUMN:
+        yield name
+        name = ""
+    yield from textwrap.wrap(sentence, _WIDTH, initial_indent=name.ljust(_COLUMN), subsequent_indent=" " * _COLUMN) or [name]
+
+
+def _parameters(function: Any) -> str:
+    parameters = inspect.signature(function).parameters.values()
+    return f"({', '.join('*' * (item.kind is item.VAR_POSITIONAL) + item.name for item in parameters)})"
+
+
+def _members(thing: type) -> Iterator[tuple[str, Any]]:
+    """Public methods and properties that the class itself has, and says something of."""
+    for name, value in vars(thing).items():
+        if (
+            not name.startswith("_")
+            and name not in getattr(thing, "_fields", ())
+            and (callable(value) or isinstance(value, (property, classmethod)) or hasattr(value, "__get__"))
+        ):
+            described = value.__func__ if isinstance(value, (classmethod, staticmethod)) else value
+            if inspect.getdoc(described):
+                yield name, described

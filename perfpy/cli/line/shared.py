@@ -1,0 +1,52 @@
+"""Groups of options that several commands take; see `perfpy.cli.line.options`.
+
+What enters: nothing. What leaves: base classes for the options of commands.
+"""
+
+from __future__ import annotations
+
+from perfpy.cli.line.kinds import Counted, Flag, Value
+from perfpy.cli.line.options import CommandOptions, option
+
+
+class InputOptions(CommandOptions):
+    """Which recording to read: "" where it is not given, and whether to read it although somebody else owns it."""
+
+    input: str = option("-i,--input", Value(default=""), "input file name (default: perf.data; - reads a pipe)", metavar="<file>")
+    force: bool = option("-f,--force", Flag(), "read the file although somebody else owns it")
+
+
+class SymbolFileOptions(CommandOptions):
+    """Where symbols come from, and how they are shown."""
+
+    symfs: str = option("--symfs", Value(default=""), "look for files with symbols below this directory", metavar="<directory>")
+    kallsyms: str = option("--kallsyms", Value(default=""), "read the kernel's symbols from this copy of /proc/kallsyms", metavar="<file>")
+    vmlinux: str = option("-k,--vmlinux", Value(default=""), "read the kernel's symbols from this ELF file", metavar="<file>")
+    demangle: bool = option("--demangle", Flag(default=True), "demangle C++ and Rust names (default)")
+    demangle_kernel: bool = option("--demangle-kernel", Flag(), "demangle the kernel's names too")
+    fold_interpreters: bool = option("--fold-interpreters", Flag(), "leave the frames of interpreters out where they named their functions")
+
+
+class HeaderOptions(CommandOptions):
+    """What the recording says of itself."""
+
+    header: bool = option("--header", Flag(), "show what the file says about the recording, too")
+    header_only: bool = option("--header-only", Flag(), "show only what the file says about the recording")
+
+
+class VerboseOptions(CommandOptions):
+    """How much is said."""
+
+    verbose: int = option("-v,--verbose", Counted(), "say more; may be repeated")
+
+
+class QuietOptions(CommandOptions):
+    """Whether warnings are left out."""
+
+    quiet: bool = option("-q,--quiet", Flag(), "print no warnings or messages")
+
+
+class StdioOptions(CommandOptions):
+    """Whether text is perf's on a terminal, too; see `perfpy.cli.line.terminal`."""
+
+    stdio: bool = option("--stdio", Flag(), "plain text in perf's layout, on a terminal too")

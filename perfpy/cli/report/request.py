@@ -1,0 +1,147 @@
+"""What one `perfpy report` asks for: its command line, completed by the configuration and the recording.
+
+What enters: the command's options, perfconfig's settings, an open recording.
+What leaves: the library's options for rows, symbols and text; or an error where
+the recording has no such data.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfpy.abi.flags import SampleType
+from perfpy.analysis.filters.event_switch import EventSwitch
+from perfpy.analysis.report.options import DEFAULT_PARENT, ReportOptions
+from perfpy.analysis.sortkeys.names import DEFAULT_ORDER, Mode
+from perfpy.cli.line.options import fail
+from perfpy.cli.line.symbol_values import symbol_options_of
+from perfpy.cli.line.terminal import colour_start
+from perfpy.cli.report import options as texts
+from perfpy.cli.report.call_graph import call_graph
+from perfpy.errors import PerfError
+from perfpy.views.report.column_text import TextOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfpy.analysis.filters.sample_filter import SampleFilter
+    from perfpy.analysis.filters.time_ranges import TimeRanges
+    from perfpy.cli.line.perfconfig import Config
+    from perfpy.cli.report.command import ReportCommandOptions
+    from perfpy.recording import Recording
+    from perfpy.symbols.files.debug_files import SymbolOptions
+
+
+class ReportRequest:
+    """The options of one report, for the library."""
+
+    def __init__(self, recording: Recording, asked: ReportCommandOptions, config: Config) -> None:
+        self._recording = recording
+        self._asked = asked
+        self._config = config
+
+    def report_options(self) -> ReportOptions:
+        """Which rows the report has. Raises PerfError for what was not recorded, UsageError for what makes no sense."""
+        asked, config = self._asked, self._config
+        children = config.flag("report.children", True) if asked.children is None else asked.children
+        graph = call_graph(asked, children=children, config=config)
+        self._refuse_missing_data()
+        self._refuse_sorting_without_groups()
+        percentage = asked.percentage or texts.configured_percentage(config)
+        children = children and not asked.hierarchy
+        selection = self.selection()
+        return ReportOptions(
+            wanted=texts.wanted(asked, selection, children=children, config=config, mode=self._mode()),
+            selection=selection,
+            call_graph=graph,
+            children=children,
+            hierarchy=asked.hierarchy,
+            max_stack=asked.max_stack,
+            ignore_callees=texts.pattern(asked.ignore_callees, "--ignore-callees"),
+            parent=texts.pattern(asked.parent, "-p") or DEFAULT_PARENT,
+            exclude_other=asked.exclude_other,
+            hide_unresolved=asked.hide_unresolved,
+            group=asked.group if asked.group is not None or config.flag("report.group", True) else False,
+            sort_member=asked.group_sort_idx,
+            relative_percentages=percentage == "relative",
+            verbose=asked.verbose > 0,
+            nanoseconds=asked.ns,
+            time_quantum=texts.quantum(asked.time_quantum),
+            unnamed_dso_width=0 if asked.column_widths or asked.field_separator or asked.dsos else 16,
+        )
+
+    def selection(self) -> SampleFilter:
+        """The filters."""
+        asked = self._asked
+        switch = EventSwitch.between(asked.switch_on, asked.switch_off, self._recording.events, show=asked.show_on_off_events)
+        return texts.selection(asked, self._times(), switch)
+
+    def symbol_options(self) -> SymbolOptions:
+        """Where symbols come from."""
+        asked = self._asked
+        return symbol_options_of(asked, self._config, self._recording, force=asked.force, ignore_vmlinux=asked.ignore_vmlinux)
+
+    def text_options(self) -> TextOptions:
+        """How rows are printed."""
+        asked, config = self._asked, self._config
+        limit = asked.percent_limit
+        return TextOptions(
+            separator=asked.field_separator,
+            widths=texts.widths(asked.column_widths),
+            quiet=asked.quiet,
+            percent_limit=config.number("report.percent-limit", 0.0) if limit is None else limit,
+            times=asked.time,
+            skip_empty=self.skips_empty(),
+            memory_order=self._memory_order(),
+            colour=colour_start(asked.stdio_color),
+        )
+
+    def skips_empty(self) -> bool:
+        """Whether events without samples, and counts of nothing, are left out."""
+        asked = self._asked.skip_empty
+        return self._config.flag("report.skip-empty", True) if asked is None else asked
+
+    def _times(self) -> TimeRanges | None:
+        from perfpy.analysis.filters.time_ranges import ranges_of
+
+        return ranges_of(self._asked.time, self._recording.times()) if self._asked.time else None
+
+    def _mode(self) -> Mode:
+        """What a row stands for."""
+        if self._asked.mem_mode:
+            return Mode.MEMORY
+        asked = self._asked.branch_stack
+        branches = self._recording.data.has_branches if asked is None else asked
+        return Mode.BRANCH if branches else Mode.NORMAL
+
+    def _memory_order(self) -> str:
+        """The sort keys, which perf prints for reports of memory accesses."""
+        mode = Mode.MEMORY
+        return (texts.sort_order(self._asked, self._config, mode) or DEFAULT_ORDER[mode]) if self._asked.mem_mode else ""
+
+    def _refuse_missing_data(self) -> None:
+        """Reports of what was not recorded are errors; of pipes it is not known before they are read."""
+        data = self._recording.data
+        missing = () if data.is_pipe else (remedy for field, remedy in self._needs() if not data.has(field))
+        for remedy in missing:
+            raise PerfError(f"{self._recording.path}: the recording has no such data; {remedy}")
+
+    def _needs(self) -> Iterator[tuple[int, str]]:
+        """The fields that samples must have for what is asked, and what helps where they have not."""
+        asked = self._asked
+        if asked.parent or "parent" in (asked.sort or ""):
+            yield SampleType.CALLCHAIN, "--sort parent needs callchains: record with -g"
+        if asked.call_graph is not None and not asked.call_graph.startswith("none"):
+            yield SampleType.CALLCHAIN, "-g needs callchains: record with -g"
+        if asked.cpu:
+            yield SampleType.CPU, "-C needs the CPU of each sample: record with --sample-cpu, or leave -C out"
+        if asked.branch_stack:
+            yield SampleType.BRANCH_STACK, "-b needs branch records: record with -b"
+        if asked.mem_mode:
+            yield SampleType.DATA_SRC, "--mem-mode needs memory accesses: record with -d"
+
+    def _refuse_sorting_without_groups(self) -> None:
+        asked, data = self._asked, self._recording.data
+        grouped = data.is_pipe or data.features.get("group_desc", ()) or (asked.group and len(data.events) > 1)
+        if asked.group_sort_idx and not grouped:
+            fail("--group-sort-idx sorts groups of events, the recording has none; --group makes one of its events where it has several")

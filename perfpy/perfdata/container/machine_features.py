@@ -1,0 +1,89 @@
+"""The features that say how the recorded machine is built: CPUs, memory nodes, caches, blocks of memory.
+
+What enters: the bytes of a section, in a cursor. What leaves: values of
+container.feature_values, and from the write functions the bytes again.
+Layouts: tools/perf/Documentation/perf.data-file-format.txt (HEADER_*).
+"""
+
+from __future__ import annotations
+
+from perfpy.perfdata.container.feature_values import CacheLevel, CpuLocation, CpuTopology, MemNode, MemTopology, NumaNode
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from perfpy.perfdata.byte_cursor import FieldReader, FieldWriter
+
+
+def read_cpu_topology(r: FieldReader) -> CpuTopology:
+    """Nothing in the section says how many CPUs it has: as many as NRCPUS says, else as many as fill it."""
+    cores, threads = r.strings(), r.strings()
+    count = r.left // 8 if r.cpus is None else r.cpus
+    if not count or r.left < 8 * count:
+        return CpuTopology(cores, threads)
+    numbers = [(r.u32(), r.u32()) for _ in range(count)]
+    if not r.left:
+        return CpuTopology(cores, threads, tuple(CpuLocation(core, socket) for core, socket in numbers))
+    dies = r.strings()
+    return CpuTopology(cores, threads, tuple(CpuLocation(core, socket, r.u32()) for core, socket in numbers), dies)
+
+
+def write_cpu_topology(w: FieldWriter, value: CpuTopology) -> None:
+    """The mirror of read_cpu_topology()."""
+    w.strings(value.cores)
+    w.strings(value.threads)
+    for cpu in value.cpus:
+        w.u32(cpu.core, cpu.socket)
+    if value.dies:
+        w.strings(value.dies)
+        w.u32(*(cpu.die or 0 for cpu in value.cpus))
+
+
+def read_numa(r: FieldReader) -> tuple[NumaNode, ...]:
+    """The memory nodes, with their size and CPUs."""
+    return r.list(r.u32(), lambda: NumaNode(r.u32(), r.u64(), r.u64(), r.string()), 24)
+
+
+def write_numa(w: FieldWriter, nodes: tuple[NumaNode, ...]) -> None:
+    """The mirror of read_numa()."""
+    w.u32(len(nodes))
+    for node in nodes:
+        w.u32(node.node)
+        w.u64(node.total, node.free)
+        w.string(node.cpus)
+
+
+def read_caches(r: FieldReader) -> tuple[CacheLevel, ...]:
+    """The kinds of caches and the CPUs that share each."""
+    version, count = r.u32(), r.u32()
+    if version != 1:
+        raise ValueError(f"CPU cache section of version {version}, known is 1")
+    return r.list(count, lambda: CacheLevel(r.u32(), r.u32(), r.u32(), r.u32(), r.string(), r.string(), r.string()), 28)
+
+
+def write_caches(w: FieldWriter, caches: tuple[CacheLevel, ...]) -> None:
+    """The mirror of read_caches()."""
+    w.u32(1, len(caches))
+    for cache in caches:
+        w.u32(*cache[:4])
+        for string in cache[4:]:
+            w.string(string)
+
+
+def read_mem_topology(r: FieldReader) -> MemTopology:
+    """Which blocks of memory each node has."""
+    version, block_size, count = r.u64s(3)
+    if version != 1:
+        raise ValueError(f"memory topology of version {version}, known is 1")
+
+    def node() -> MemNode:
+        number, _, bits = r.u64s(3)  # the bitmap's own size stands behind the node's
+        return MemNode(number, bits, r.u64s((bits + 63) // 64))
+
+    return MemTopology(version, block_size, r.list(count, node, 24))
+
+
+def write_mem_topology(w: FieldWriter, value: MemTopology) -> None:
+    """The mirror of read_mem_topology()."""
+    w.u64(value.version, value.block_size, len(value.nodes))
+    for node in value.nodes:
+        w.u64(node.node, node.bits, node.bits, *node.bitmap)

@@ -1,0 +1,58 @@
+"""Which modules the quick commands load, and that only those are written for a quick start (tests/quick_modules.txt, one a line)."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.builders.perfdata import simple_recording
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+QUICK = frozenset((Path(__file__).parent / "quick_modules.txt").read_text().split())
+START = (
+    "import sys; from perfpy.cli import run; run(sys.argv[1:]); print('LOADED', *(m for m in sys.modules if m.split('.')[0] == 'perfpy'))"
+)
+READING = ("list sw", "report --header-only -i perf.data", "script --header-only -i perf.data", "evlist -i perf.data")
+MEASURING = (
+    "stat -- true",
+    "stat -I 20 -- sleep 0.05",
+    "stat -x , -- true",
+    "stat -j -- true",
+    "record -o x.data -e cpu-clock -- true",
+    "record -g -o y.data -e cpu-clock -- true",
+)
+ON_A_TERMINAL = {"perfpy.untrusted.terminal"}  # these commands load it, too, but no test has a terminal
+TERSE = re.compile(r"^TYPE_CHECKING = False|^from perfpy\.abi\.startup import", re.MULTILINE)
+
+
+@cache
+def loaded_by(line: str, folder: Path) -> frozenset[str]:
+    (folder / "perf.data").write_bytes(simple_recording(3).file())
+    command = [sys.executable, "-c", START, *line.split()]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=60, check=True)
+    return frozenset(done.stdout.split("LOADED", 1)[1].split())
+
+
+@pytest.mark.parametrize("line", [*READING, *(pytest.param(line, marks=pytest.mark.live) for line in MEASURING)])
+def test_the_quick_commands_load_what_is_listed(line: str, tmp_path: Path) -> None:
+    assert not loaded_by(line, tmp_path) - QUICK
+
+
+@pytest.mark.live
+def test_the_list_is_no_longer_than_needed(tmp_path: Path) -> None:
+    assert not QUICK - frozenset().union(*(loaded_by(line, tmp_path) for line in READING + MEASURING))
+
+
+def test_only_what_is_listed_is_terse() -> None:
+    """Elsewhere TYPE_CHECKING and NamedTuple are those of typing."""
+    terse = set()
+    for path in (CHECKOUT / "perfpy").rglob("*.py"):
+        parts = path.relative_to(CHECKOUT).with_suffix("").parts
+        if TERSE.search(path.read_text()):
+            terse.add(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
+    assert not terse - QUICK - ON_A_TERMINAL

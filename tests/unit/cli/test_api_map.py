@@ -1,0 +1,24 @@
+"""`perfpy help api`: every public name is on the map."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import perfpy
+from perfpy import cli
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def test_every_public_name_is_on_the_map(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["help", "api"]) == 0
+    shown = capsys.readouterr().out
+    for name in perfpy.__all__:
+        if not name.startswith("_"):
+            assert re.search(rf"^  {name}\b|perfpy\.{name}$", shown, re.MULTILINE), name
+    assert "    .flamegraph" in shown
+    assert "BadPerfData" in shown
+    assert "Alias for field" not in shown
+    assert max(map(len, shown.splitlines())) < 120

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 OLDEST_PERF = (6, 12)
@@ -49,7 +49,8 @@ def perf(tmp_path_factory: pytest.TempPathFactory) -> str:
     if reason:
         pytest.skip(reason)
     path = shutil.which("perf") or ""
-    every_file = [path, "record", "-q", "--buildid-all", "-e", "task-clock", "-o", tmp_path_factory.mktemp("vdso") / "perf.data", "true"]
+    made = str(tmp_path_factory.mktemp("vdso") / "perf.data")
+    every_file = [path, "record", "-q", "--buildid-all", "-e", "task-clock", "-o", made, "true"]
     subprocess.run(every_file, check=False, capture_output=True, timeout=60)
     return path
 
@@ -88,7 +89,7 @@ def _no_perf_events(cpu: int = -1) -> str:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what this machine cannot run."""
-    reasons = {"live": _no_perf_events, "system_wide": lambda: _no_perf_events(0), "versus_perf": _no_perf}
+    reasons: dict[str, Callable[[], str]] = {"live": _no_perf_events, "system_wide": lambda: _no_perf_events(0), "versus_perf": _no_perf}
     for marker, reason in reasons.items():
         if item.get_closest_marker(marker) and reason():
             pytest.skip(reason())

@@ -217,7 +217,7 @@ def test_defaults_are_asked_of_named_tuples_not_of_their_classes():
         for node in classes
         if "NamedTuple" in map(ast.unparse, node.bases)
         for entry in node.body
-        if isinstance(entry, ast.AnnAssign)
+        if isinstance(entry, ast.AnnAssign) and isinstance(entry.target, ast.Name)
     }
     asked = [
         f"{name}, line {node.lineno}: {ast.unparse(node)}"

@@ -6,6 +6,8 @@ and the name that both are full of.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from perfpy.abi import records
 from perfpy.abi.build_id_record import MISC_BUILD_ID_SIZE, HeaderBuildId
 from perfpy.abi.flags import SampleType
@@ -15,6 +17,9 @@ from perfpy.perfdata.container.features import Feature
 from perfpy.perfdata.tracepoints.tracing_data import TracingData
 from tests.builders.elf import Elf
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
+
+if TYPE_CHECKING:
+    from perfpy.abi.attr import EventAttr
 
 #: a title, a cleared screen, a device control string, C1 as UTF-8 and as a byte, an override, nothing wide, hidden text, a lost line
 COMMANDS = "\x1b]0;owned\x07\x1b[2J\x1bP1\x1b\\\u009b31m\udc9b5n\u202e\u2066\u200b\ufeff\x1b[8m\x08\x7f\r"
@@ -49,7 +54,7 @@ def hostile_recording() -> PerfDataBuilder:
     return _described(built, clock, traced)
 
 
-def _described(built: PerfDataBuilder, *attrs: object) -> PerfDataBuilder:
+def _described(built: PerfDataBuilder, *attrs: EventAttr) -> PerfDataBuilder:
     for feature in (Feature.HOSTNAME, Feature.OSRELEASE, Feature.VERSION, Feature.CPUDESC, Feature.CPUID):
         built.feature(feature, hostile("feature"))
     built.feature(Feature.CMDLINE, ("perf", "record", hostile("argument")))

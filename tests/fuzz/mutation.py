@@ -7,12 +7,14 @@ the same ones for the same numbers.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Sequence
 
+_Order: TypeAlias = Literal["little", "big"]
+_ORDERS: tuple[_Order, ...] = ("little", "little", "big")
 BOUNDARIES = (
     *range(10), 15, 16, 17, 24, 31, 32, 63, 64, 65, 0x7F, 0x80, 0xFF, 0x100, 0x7FFF, 0x8000, 0xFFFF, 0x10000, 0xFFFFF, 1 << 24,
     *((1 << bits) + off for bits in (31, 32, 40, 47, 48, 62, 63, 64) for off in (-8, -1, 0, 1)),
@@ -80,7 +82,7 @@ def _number(data: bytearray, rng: random.Random) -> None:
     width = rng.choice((1, 2, 4, 8))
     at = rng.randrange(len(data)) // width * width
     old = data[at : at + width]
-    order = rng.choice(("little", "little", "big"))
+    order = rng.choice(_ORDERS)
     data[at : at + len(old)] = boundary(int.from_bytes(old, order), len(old), len(data), rng).to_bytes(len(old), order)
 
 
@@ -140,7 +142,7 @@ def with_fields(data: bytes, fields: Sequence[tuple[int, int]], endian: str, rng
     if not fields:
         return data
     found = bytearray(data)
-    order = "little" if endian == "<" else "big"
+    order: _Order = "little" if endian == "<" else "big"
     for _ in range(rng.choice((1, 1, 2, 3))):
         at, width = rng.choice(fields)
         old = int.from_bytes(found[at : at + width], order)

@@ -184,20 +184,20 @@ def _set_environment(case: Case, folder: str, *, debug: bool) -> None:
     tempfile.tempdir = None
 
 
-def _tell_when_opened(tell) -> None:  # type: ignore[no-untyped-def]
+def _tell_when_opened(tell) -> None:
     """Say when a recording got past its header: what is refused there tests little."""
     from perfpy.perfdata import reader
 
     make = reader.PerfData.__init__
 
-    def made(self, *args: object, **options: object) -> None:  # type: ignore[no-untyped-def]
+    def made(self, *args: object, **options: object) -> None:
         make(self, *args, **options)  # type: ignore[arg-type]
         tell("opened")
 
     reader.PerfData.__init__ = made  # type: ignore[method-assign]
     from perfpy.symbols.files import live_process
 
-    live_process.perf_map_paths = lambda pid: iter((f"perf-{pid}.map",))  # type: ignore[assignment]  # not those of this machine
+    live_process.perf_map_paths = lambda pid: iter((f"perf-{pid}.map",))  # not those of this machine
 
 
 def _call(case: Case) -> int:

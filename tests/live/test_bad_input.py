@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
 EVENT = ["-e", "task-clock:u"]
 
 
-def perfpy(*args: str, **options: object) -> subprocess.CompletedProcess[str]:
+def perfpy(*args: str, **options: Any) -> subprocess.CompletedProcess[str]:
     options = {"capture_output": True} | options
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT), "PERFPY_DEBUG": ""}
     return subprocess.run([*PERFPY, *args], text=True, timeout=60, check=False, env=environment, **options)

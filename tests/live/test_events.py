@@ -44,11 +44,12 @@ def test_a_pattern_opens_every_tracepoint_that_it_names(tmp_path):
     with perfpy.count("raw_syscalls:sys_enter") as counts:
         for _ in range(50):
             os.getppid()
-    assert counts["raw_syscalls:sys_enter"].value >= 50
+    assert (counts["raw_syscalls:sys_enter"].value or 0) >= 50
 
 
 def test_a_uprobe_counts_the_calls_of_a_function():
     from elftools.elf.elffile import ELFFile
+    from elftools.elf.sections import SymbolTableSection
 
     if this_machine().sysfs.pmu("uprobe") is None or os.geteuid():
         pytest.skip("no uprobe PMU, or no right to use it")
@@ -56,7 +57,9 @@ def test_a_uprobe_counts_the_calls_of_a_function():
     with open("/proc/self/maps") as maps:
         path = next(line.split()[-1] for line in maps if "/libc.so.6" in line)
     with open(path, "rb") as file:
-        (symbol,) = ELFFile(file).get_section_by_name(".dynsym").get_symbol_by_name("getppid")[:1]
+        symbols = ELFFile(file).get_section_by_name(".dynsym")
+        assert isinstance(symbols, SymbolTableSection)
+        (symbol,) = (symbols.get_symbol_by_name("getppid") or [])[:1]
         address = symbol["st_value"]
         offset = next(
             address - segment["p_vaddr"] + segment["p_offset"]
@@ -66,4 +69,4 @@ def test_a_uprobe_counts_the_calls_of_a_function():
     with perfpy.count(f'uprobe/path="{path}",offset={offset:#x},name=calls/') as counts:
         for _ in range(30):
             libc.getppid()
-    assert counts["calls"].value >= 30
+    assert (counts["calls"].value or 0) >= 30

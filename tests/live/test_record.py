@@ -16,6 +16,7 @@ import pytest
 import perfpy
 from perfpy.abi.flags import RecordType
 from perfpy.abi.records import LostSamples, Namespaces, Switch
+from perfpy.perfdata.container.header import FileHeader
 from perfpy.perfdata.reader import PerfData
 
 pytestmark = pytest.mark.live
@@ -157,6 +158,7 @@ def test_another_program_controls_the_recording(tmp_path, busy):
             assert os.read(answer, 5) == b"ack\n\0"
             time.sleep(wait)
         assert recorder.wait(timeout=60) == 0
+        assert recorder.stderr is not None
         said = recorder.stderr.read().decode()
     assert said.splitlines()[:3] == ["Events disabled", "Events enabled", "Events disabled"]
     assert samples(tmp_path / "perf.data") > 10
@@ -173,6 +175,7 @@ def test_sigterm_leaves_a_complete_file(tmp_path, busy):
         recorder.send_signal(signal.SIGTERM)
         assert recorder.wait(timeout=60) == 128 + signal.SIGTERM
     with PerfData(str(path)) as data:
+        assert isinstance(data.header, FileHeader)
         assert data.header.data.size
         assert data.features["hostname"]
     assert samples(path) > 10
@@ -283,6 +286,7 @@ def test_a_command_that_does_not_heed_sigterm_does_not_hold_up_the_file(tmp_path
         path = tmp_path / "perf.data"
         until(lambda: path.exists() and path.stat().st_size > 4096)
         recorder.send_signal(signal.SIGINT)
+        assert recorder.stderr is not None
         lines = [recorder.stderr.readline() for _ in range(2)]
         assert b"Captured and wrote" in lines[1]
         assert samples(path) > 0

@@ -49,7 +49,8 @@ def test_what_one_adds_the_other_lists_and_removes(writer: tuple[str, ...], remo
 
 
 def test_a_file_that_changed_is_listed_by_neither(home: Path):
-    program = shutil.copy(PROGRAMS[0], home / "program")
+    program = str(home / "program")
+    shutil.copy(PROGRAMS[0], program)
     output(*PERFPY, "buildid-cache", "-a", program)
     assert listed(PERF) == listed(PERFPY) != []
     os.unlink(program)

@@ -55,7 +55,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory, perf: str) -> Path:
         "page-faults/period=1,name=page-faults/",
         "context-switches/period=1,name=context-switches/",
     ]
-    command = [perf, "record", "-q", *(word for event in events for word in ("-e", event)), "-o", path]
+    command = [perf, "record", "-q", *(word for event in events for word in ("-e", event)), "-o", str(path)]
     subprocess.run([*command, *at_fixed_addresses(), sys.executable, "-c", WORK], check=True, capture_output=True, timeout=120)
     return path
 

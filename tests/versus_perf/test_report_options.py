@@ -99,7 +99,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, perf: str) -> dict[str, P
     made = {}
     for name, options in RECORDINGS.items():
         made[name] = folder / f"{name}.data"
-        command = [perf, "record", "-q", *options, "-o", made[name], *at_fixed_addresses(), "sh", "-c", WORK]
+        command = [perf, "record", "-q", *options, "-o", str(made[name]), *at_fixed_addresses(), "sh", "-c", WORK]
         subprocess.run(command, check=True, capture_output=True, timeout=60)
     return made
 

@@ -48,11 +48,14 @@ def test_a_scale_stands_in_the_files_byte_order() -> None:
     assert u.decode(*parts(written, ">"), ">") == update
 
 
-@pytest.mark.parametrize("record", KERNEL + USER, ids=lambda record: type(record).__name__)
+@pytest.mark.parametrize("record", [*KERNEL, *USER], ids=lambda record: type(record).__name__)
 def test_a_record_cut_at_any_byte_decodes_or_raises_value_error(record: r.KernelRecord | u.UserRecord) -> None:
     layout = IdLayout(ALL_IDS, "<")
-    own = isinstance(record, u.UserRecord) and not isinstance(record, r.Unknown)
-    number, misc, body = parts(u.encode(record, "<") if own else r.encode(record, layout, "<"), "<")
+    if isinstance(record, u.UserRecord) and not isinstance(record, r.Unknown):
+        own, data = True, u.encode(record, "<")
+    else:
+        own, data = False, r.encode(record, layout, "<")
+    number, misc, body = parts(data, "<")
     for length in range(len(body)):
         try:
             u.decode(number, misc, body[:length]) if own else r.decode(number, misc, body[:length], layout)

@@ -40,13 +40,13 @@ BOTH = pytest.mark.parametrize("kind", [Light, Original])
 
 
 @BOTH
-def test_values_are_given_in_order_or_by_name(kind: type) -> None:
+def test_values_are_given_in_order_or_by_name(kind: type[typing.Any]) -> None:
     assert kind(1) == (1, 2, "") == kind(x=1) == kind(1, name="", y=2) == kind._make((1, 2, ""))
     assert (kind(1, 5).y, kind(3).x, kind(1, name="n").name, kind(1).sum) == (5, 3, "n", 3)
 
 
 @BOTH
-def test_a_value_can_be_taken_apart_changed_copied_and_written(kind: type) -> None:
+def test_a_value_can_be_taken_apart_changed_copied_and_written(kind: type[typing.Any]) -> None:
     value = kind(1, 5, "n")
     x, *rest = value
     assert (x, rest, value[-1], len(value)) == (1, [5, "n"], "n", 3)
@@ -64,7 +64,7 @@ def test_a_value_can_be_taken_apart_changed_copied_and_written(kind: type) -> No
 
 
 @BOTH
-def test_what_does_not_fit_is_refused(kind: type) -> None:
+def test_what_does_not_fit_is_refused(kind: type[typing.Any]) -> None:
     for args, named in ((), {}), ((1, 2, "", 4), {}), ((1,), {"x": 1}), ((1, 2, ""), {"x": 1}), ((1,), {"z": 1}):
         with pytest.raises(TypeError):
             kind(*args, **named)
@@ -77,7 +77,7 @@ def test_what_does_not_fit_is_refused(kind: type) -> None:
 
 
 @BOTH
-def test_a_class_says_what_it_has(kind: type) -> None:
+def test_a_class_says_what_it_has(kind: type[typing.Any]) -> None:
     assert (kind._fields, kind._field_defaults, kind.__match_args__) == (("x", "y", "name"), {"y": 2, "name": ""}, ("x", "y", "name"))
     assert typing.get_type_hints(kind) == {"x": int, "y": int, "name": str}
     assert kind.__doc__ == "A point."

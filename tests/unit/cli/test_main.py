@@ -7,12 +7,13 @@ import io
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import perfpy
 from perfpy import cli
+from perfpy.cli.commands import COMMANDS
 from perfpy.cli.line.options import CommandOptions, PerfCommand
 from perfpy.errors import BadPerfData, UnknownEvent
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def perfpy_process(*args: str, **options: object) -> subprocess.CompletedProcess[str]:
+def perfpy_process(*args: str, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "perfpy", *args], text=True, timeout=60, check=False, **options)
 
 
@@ -50,7 +51,7 @@ def failing(version_is):
 def test_help_lists_every_command(capsys):
     assert cli.run(["--help"]) == 0
     text = capsys.readouterr().out
-    assert all(f"  {name} " in text for name in cli.COMMANDS)
+    assert all(f"  {name} " in text for name in COMMANDS)
 
 
 def test_a_line_without_a_command_shows_the_help_and_fails_as_perf_does(capsys):

@@ -202,7 +202,7 @@ class RefusingKernel:
     def __init__(self) -> None:
         self.opened = 0
 
-    def perf_event_open(self, attr, pid, cpu, group_fd=-1, flags=0, *, event="") -> int:  # type: ignore[no-untyped-def]
+    def perf_event_open(self, attr, pid, cpu, group_fd=-1, flags=0, *, event="") -> int:
         if attr.type != 1:
             raise KernelRefused("perf_event_open", 2, event=event, cause="not here")
         self.opened += 1

@@ -55,7 +55,7 @@ def test_the_same_recording_is_read_from_every_shape(tmp_path: Path, shape: str,
         assert column(file, "tid") == [7] * 50
         others = [side.record for side in file.side_band() if isinstance(side.record, (records.Comm, records.Mmap2))]
         assert [type(record).__name__ for record in others] == ["Comm", "Mmap2"]
-        assert others[1].filename == "/bin/busy"
+        assert [record.filename for record in others if isinstance(record, records.Mmap2)] == ["/bin/busy"]
         assert file.survey.types[RecordType.SAMPLE] == 50
         assert (file.survey.first, file.survey.last) == (200, 690)
         assert not file.warnings
@@ -177,7 +177,7 @@ def test_a_sample_too_short_for_its_event_is_left_out(tmp_path: Path) -> None:
 
 
 def test_foreign_record_types_are_skipped_with_a_note(tmp_path: Path) -> None:
-    built = simple_recording(3).raw(header_of(0x8003, 24) + bytes(16)).sample(ip=9, time=900)  # type: ignore[arg-type]
+    built = simple_recording(3).raw(header_of(0x8003, 24) + bytes(16)).sample(ip=9, time=900)
     file = opened(tmp_path, built.file())
     assert len(column(file, "ip")) == 4
     assert any("type 32771" in warning for warning in file.warnings)

@@ -12,7 +12,8 @@ KEYS = st.lists(st.integers(0, (1 << 64) - 1) | st.integers(0, 7), max_size=200)
 
 @given(st.lists(KEYS, max_size=5))
 def test_ids_are_handed_out_in_order_of_first_appearance(batches):
-    table, expected = IdTable(), {}
+    table = IdTable()
+    expected: dict[int, int] = {}
     for batch in batches:
         wanted = [expected.setdefault(key, len(expected)) for key in batch]
         assert table.ids(np.array(batch, np.uint64)).tolist() == wanted

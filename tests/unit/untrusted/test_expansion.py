@@ -10,6 +10,7 @@ import struct
 import sys
 import tracemalloc
 import zlib
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -17,12 +18,15 @@ from hypothesis import strategies as st
 
 from perfpy.untrusted.expansion import ExpansionError, allowance, expand
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 if sys.version_info >= (3, 14):
     from compression import zstd
 else:
     from backports import zstd
 
-COMPRESS = {"zlib": zlib.compress, "gzip": gzip.compress, "xz": lzma.compress, "zstd": zstd.compress}
+COMPRESS: dict[str, Callable[[bytes], bytes]] = {"zlib": zlib.compress, "gzip": gzip.compress, "xz": lzma.compress, "zstd": zstd.compress}
 KINDS = sorted(COMPRESS)
 MB = 1 << 20
 

@@ -75,7 +75,7 @@ CHAINS = st.lists(st.tuples(st.just(0), st.lists(st.integers(0, 3), min_size=1, 
 @given(CHAINS)
 def test_every_path_has_the_sum_of_the_chains_that_begin_with_it(chains):
     tree, flat = forest(chains)
-    sums = {}
+    sums: dict[tuple[int, ...], int] = {}
     for _, chain, period in chains:
         for length in range(1, len(chain) + 1):
             sums[tuple(chain[:length])] = sums.get(tuple(chain[:length]), 0) + period

@@ -10,6 +10,8 @@ from perfpy.abi.build_id_record import MISC_BUILD_ID_SIZE, HeaderBuildId
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
 from perfpy.capture.sampling import build_id_table
 from perfpy.capture.sampling.dso_hits import HitDso
+from perfpy.symbols.files import build_id_notes, live_process
+from perfpy.symbols.files.build_id_cache import BuildIdCache
 from tests.builders.elf import Elf
 
 ID = bytes(range(20))
@@ -25,7 +27,7 @@ def program(tmp_path):
 
 
 def test_files_with_an_id_are_listed(program, monkeypatch):
-    monkeypatch.setattr(build_id_table.build_id_notes, "of_kernel", lambda: b"\7" * 20)
+    monkeypatch.setattr(build_id_notes, "of_kernel", lambda: b"\7" * 20)
     dsos = [HitDso(program, is_kernel=False), HitDso("//anon", is_kernel=False), HitDso("[heap]", is_kernel=False)]
     dsos.append(HitDso("[kernel.kallsyms]", is_kernel=True))
     assert build_id_table.table(dsos) == (
@@ -42,7 +44,7 @@ def test_an_id_from_a_record_counts_more_than_the_file(program):
 
 def test_the_cache_is_laid_out_as_perfs(program, tmp_path):
     cache = tmp_path / "debug"
-    build_id_table.BuildIdCache(str(cache)).add(build_id_table.table([HitDso(program, is_kernel=False)]))
+    BuildIdCache(str(cache)).add(build_id_table.table([HitDso(program, is_kernel=False)]))
     link = cache / ".build-id" / ID.hex()[:2] / ID.hex()[2:]
     assert os.readlink(link) == f"../..{program}/{ID.hex()}"
     assert (link / "elf").read_bytes() == IMAGE
@@ -50,7 +52,7 @@ def test_the_cache_is_laid_out_as_perfs(program, tmp_path):
 
 
 def test_a_second_recording_changes_nothing(program, tmp_path):
-    cache = build_id_table.BuildIdCache(str(tmp_path / "debug"))
+    cache = BuildIdCache(str(tmp_path / "debug"))
     for _ in range(2):
         cache.add(build_id_table.table([HitDso(program, is_kernel=False)]))
     assert len(list((tmp_path / "debug").rglob("elf"))) == 1
@@ -58,7 +60,7 @@ def test_a_second_recording_changes_nothing(program, tmp_path):
 
 def test_a_cache_that_cannot_be_written_is_no_failure(program, tmp_path):
     (tmp_path / "file").write_text("")
-    build_id_table.BuildIdCache(str(tmp_path / "file")).add(build_id_table.table([HitDso(program, is_kernel=False)]))
+    BuildIdCache(str(tmp_path / "file")).add(build_id_table.table([HitDso(program, is_kernel=False)]))
     assert (tmp_path / "file").read_text() == ""
 
 
@@ -66,9 +68,7 @@ def test_files_that_are_not_at_their_path_are_taken_from_their_process(tmp_path,
     held = tmp_path / "held"
     held.write_bytes(IMAGE)
     name = "/no/such/prog (deleted)"
-    monkeypatch.setattr(
-        build_id_table.live_process, "paths_of", lambda path, pids: iter([str(held)] if (path, pids) == (name, (77,)) else [])
-    )
+    monkeypatch.setattr(live_process, "paths_of", lambda path, pids: iter([str(held)] if (path, pids) == (name, (77,)) else []))
     dsos = [
         HitDso(name, is_kernel=False, pid=77),
         HitDso("/no/such/other", is_kernel=False, pid=77),
@@ -78,7 +78,7 @@ def test_files_that_are_not_at_their_path_are_taken_from_their_process(tmp_path,
     assert elsewhere == {name: str(held)}
     entries = build_id_table.table(dsos, elsewhere)
     assert [(entry.filename, entry.build_id) for entry in entries] == [(name, ID)]
-    cache = build_id_table.BuildIdCache(str(tmp_path / "debug"))
+    cache = BuildIdCache(str(tmp_path / "debug"))
     cache.add(entries, elsewhere)
     assert (tmp_path / "debug" / ".build-id" / ID.hex()[:2] / ID.hex()[2:] / "elf").read_bytes() == IMAGE
 
@@ -86,7 +86,7 @@ def test_files_that_are_not_at_their_path_are_taken_from_their_process(tmp_path,
 def test_a_file_of_a_container_is_not_taken_for_ours_of_the_same_name(program, tmp_path, monkeypatch):
     theirs = tmp_path / "theirs"
     theirs.write_bytes(IMAGE)
-    monkeypatch.setattr(build_id_table.live_process, "other_root", lambda pid: pid == 77)
-    monkeypatch.setattr(build_id_table.live_process, "paths_of", lambda path, pids: iter([str(theirs)]))
+    monkeypatch.setattr(live_process, "other_root", lambda pid: pid == 77)
+    monkeypatch.setattr(live_process, "paths_of", lambda path, pids: iter([str(theirs)]))
     assert build_id_table.paths([HitDso(program, is_kernel=False, pid=77)]) == {program: str(theirs)}
     assert build_id_table.paths([HitDso(program, is_kernel=False, pid=78)]) == {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import pytest
 
@@ -22,10 +23,11 @@ OTHER = 1
 class Kernel:
     """Rings into which it writes samples; each write of ours to the output makes it write more."""
 
-    def __init__(self, rings: int = 2, *, feeds: int = PAGE) -> None:
+    def __init__(self, rings: int = 2, *, feeds: int = PAGE, tid: int = OTHER) -> None:
         self._memory = [bytearray(2 * PAGE) for _ in range(rings)]
         self.rings = [Ring(memory, page_size=PAGE) for memory in self._memory]
         self.feeds = feeds
+        self.tid = tid
         self.written = 0
         self.rounds = 0
 
@@ -45,7 +47,7 @@ class Kernel:
 
     def write_ring(self, slices) -> None:
         self.written += sum(map(len, slices))
-        self.fill(self.feeds)
+        self.fill(self.feeds, self.tid)
 
     def end_round(self) -> None:
         self.rounds += 1
@@ -61,25 +63,30 @@ def event(fields: int = SampleType.IP | SampleType.TID, *, tracepoint: tuple[str
     return made
 
 
+def drain_of(kernel: Any, **options: Any) -> Drain:
+    """Its rings are emptied into itself: it stands for the counters and for the output."""
+    return Drain(kernel, kernel, **options)
+
+
 def test_the_last_pass_writes_what_the_rings_held_then():
     """Each write fills all rings again; what comes so late is not of this recording."""
     kernel = Kernel(feeds=PAGE // 2)
     kernel.fill(PAGE // 2)
-    assert Drain(kernel, kernel).rest() == PAGE
+    assert drain_of(kernel).rest() == PAGE
     assert (kernel.written, kernel.rounds) == (PAGE, 1)
 
 
 def test_a_pass_reads_no_ring_twice():
     kernel = Kernel()
     kernel.fill(PAGE)
-    assert Drain(kernel, kernel).forward() == 2 * PAGE
+    assert drain_of(kernel).forward() == 2 * PAGE
 
 
 def test_a_pass_ends_between_two_rings_where_it_is_to_stop():
     """It is no round then: the ring that was not read may hold what is older."""
     kernel = Kernel(feeds=0)
     kernel.fill(SIZE)
-    drain = Drain(kernel, kernel, stop=lambda: kernel.written > 0)
+    drain = drain_of(kernel, stop=lambda: kernel.written > 0)
     assert (drain.forward(), kernel.rounds) == (SIZE, 0)
     assert (drain.rest(), kernel.rounds) == (SIZE, 1)
 
@@ -87,32 +94,29 @@ def test_a_pass_ends_between_two_rings_where_it_is_to_stop():
 def test_little_waits_for_more_except_at_the_end():
     kernel = Kernel(feeds=0)
     kernel.fill(SIZE)
-    drain = Drain(kernel, kernel, flush=SIZE + 1)
+    drain = drain_of(kernel, flush=SIZE + 1)
     assert (drain.forward(), drain.rest()) == (0, 2 * SIZE)
 
 
-def looks(own: OwnSamples, kernel: Kernel, passes: int) -> None:
-    """Passes over the rings, with so much written between them that each is looked at."""
-    drain = Drain(kernel, kernel)
+def looks(own: OwnSamples, kernel: Kernel, passes: int) -> bool:
+    """Passes over the rings, with so much written between them that each is looked at: do our own samples prevail now?"""
+    drain = drain_of(kernel)
     for number in range(1, passes + 2):
         drain.inspect = own.inspect if own.due(number << 24) else None
         drain.forward()
+    return own.prevail
 
 
 def test_a_recorder_that_feeds_itself_leaves_itself_out():
     own = OwnSamples([event()])
-    kernel = Kernel(feeds=0)
-    kernel.write_ring = lambda slices: kernel.fill(PAGE, own.tid)
+    kernel = Kernel(tid=own.tid)
     kernel.fill(PAGE, own.tid)
-    looks(own, kernel, 2)
-    assert not own.prevail
-    looks(own, kernel, 2)
-    assert own.prevail
+    assert not looks(own, kernel, 2)
+    assert looks(own, kernel, 2)
     (narrowed,) = own.leave_out()
     assert narrowed.filter == f"common_pid != {own.tid}"
     assert not own.prevail  # said once
-    looks(own, kernel, 9)
-    assert not own.prevail
+    assert not looks(own, kernel, 9)
 
 
 @pytest.mark.parametrize(
@@ -131,8 +135,7 @@ def test_samples_of_others_are_left_alone():
     own = OwnSamples([event()])
     kernel = Kernel()
     kernel.fill(PAGE)
-    looks(own, kernel, 20)
-    assert not own.prevail
+    assert not looks(own, kernel, 20)
 
 
 def test_the_filter_that_was_asked_for_holds_on():

@@ -162,11 +162,11 @@ def test_a_dump_that_is_the_file_of_the_mapping_is_its_process_own(recording: Re
     other_owner(monkeypatch)
     path = str(tmp_path / "jit-77.dump")
     state = os.stat(path)
-    place = {"maj": os.major(state.st_dev), "min": os.minor(state.st_dev), "ino": state.st_ino}
+    place = mapping(path, 0x1000, 10)._replace(maj=os.major(state.st_dev), min=os.minor(state.st_dev), ino=state.st_ino)
     injector = JitInjector(recording.data, str(tmp_path / "cache"))
-    assert len(injector._inject(mapping(path, 0x1000, 10)._replace(**place))) == 2
+    assert len(injector._inject(place)) == 2
     with pytest.raises(PerfError, match="belongs to user"):
-        injector._inject(mapping(path, 0x1000, 10)._replace(**place | {"ino": state.st_ino + 1}))
+        injector._inject(place._replace(ino=state.st_ino + 1))
 
 
 def test_a_dump_speaks_of_its_own_process_alone(recording: Recording, tmp_path: Path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from perfpy.abi.attr import EventAttr
@@ -30,7 +32,7 @@ def faults() -> Event:
     return software("page-faults", SoftwareId.PAGE_FAULTS)
 
 
-def configured(*events: Event, target: Target = COMMAND, **options: object) -> list[EventAttr]:
+def configured(*events: Event, target: Target = COMMAND, **options: Any) -> list[EventAttr]:
     return [event.attr for event in configure_sampling(list(events), RecordOptions(**options), target, FakeKernel())]
 
 

@@ -152,7 +152,9 @@ def test_the_kernels_end_is_kept_until_it_boots_again(proc, tmp_path):
     (tmp_path / "kallsyms").write_text(KALLSYMS.replace("ffffffff81a00000", "ffffffff81b00000"))
     assert kernel_extent(proc, kept) == first
     (boot / "boot_id").write_text("two\n")
-    assert kernel_extent(proc, kept).end == 0xFFFFFFFF81B00000
+    later = kernel_extent(proc, kept)
+    assert later is not None
+    assert later.end == 0xFFFFFFFF81B00000
 
 
 def test_cgroups_are_named_below_their_mount(proc, tmp_path):

@@ -39,15 +39,15 @@ def test_options_of_the_command_line_and_of_the_recording_are_passed_on(tmp_path
 @pytest.mark.parametrize("name", ["kallsyms", "vmlinux"])
 def test_a_file_that_was_named_must_be_there(tmp_path: Path, name: str):
     with pytest.raises(PerfError, match=f"--{name} .*missing: no such file"):
-        options(**{name: str(tmp_path / "missing")})
+        options({}, **{name: str(tmp_path / "missing")})
 
 
 @pytest.mark.parametrize("name", ["kallsyms", "vmlinux"])
 def test_a_file_that_was_named_must_be_a_file(tmp_path: Path, name: str):
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(PerfError, match=f"--{name} .*fifo: not a regular file"):
-        options(**{name: str(tmp_path / "fifo")})
-    assert getattr(options(**{name: "/dev/null"}), name) == "/dev/null"
+        options({}, **{name: str(tmp_path / "fifo")})
+    assert getattr(options({}, **{name: "/dev/null"}), name) == "/dev/null"
 
 
 @pytest.mark.parametrize("setting", ["debuginfod.urls", "buildid-cache.debuginfod"])

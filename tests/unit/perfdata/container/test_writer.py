@@ -11,7 +11,7 @@ from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
 from perfpy.abi.records import Comm, encode
 from perfpy.abi.sample_id import NO_ID
-from perfpy.abi.user_records import decode
+from perfpy.abi.user_records import HeaderTracingData, decode
 from perfpy.errors import OutputFailed
 from perfpy.perfdata.container.compression import Packer
 from perfpy.perfdata.container.features import Feature, encode_feature
@@ -62,6 +62,7 @@ def test_a_file_whose_recorder_was_killed_has_its_head_already(path):
     written(path, [comm("one")])
     with open(path, "rb") as file:
         header = decode_header(file.read())
+    assert isinstance(header, FileHeader)
     assert header.data.size == 0
     assert header.attrs.size == 2 * header.attr_size
 
@@ -100,6 +101,7 @@ def test_no_room_for_the_features_leaves_a_file_without_them(path, monkeypatch):
     writer.close()
     with open(path, "rb") as file:
         header = decode_header(file.read())
+    assert isinstance(header, FileHeader)
     assert (header.features, header.data.size) == ((), len(comm("one")))
 
 
@@ -126,7 +128,9 @@ def test_a_pipe_has_events_features_and_formats_in_front():
         kind, misc, size = struct.unpack_from("=IHH", data, at)
         kinds.append(kind)
         if kind == RecordType.HEADER_TRACING_DATA:
-            size += decode(kind, misc, data[at + 8 : at + size], NATIVE_ENDIAN).size
+            record = decode(kind, misc, data[at + 8 : at + size], NATIVE_ENDIAN)
+            assert isinstance(record, HeaderTracingData)
+            size += record.size
         at += size
     features = [RecordType.HEADER_FEATURE] * 3  # two, and the mark behind the last
     assert kinds == [RecordType.HEADER_ATTR] * 2 + features + [RecordType.HEADER_TRACING_DATA, RecordType.COMM]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfpy.abi import records
+from perfpy.abi.sample_id import SampleId
 from perfpy.perfdata.records.equal_times import EqualTimes
 from perfpy.recording import Recording
 from tests.builders.perfdata import PerfDataBuilder
@@ -23,7 +24,8 @@ def ties(*records: tuple[int, int, int]) -> EqualTimes:
 
 def settled(of: EqualTimes, *places: tuple[int, int]) -> list[int]:
     keys, offsets = zip(*places, strict=True)
-    return of.settled(np.array(keys, np.uint64), np.array(offsets, np.int64)).tolist()
+    found: list[int] = of.settled(np.array(keys, np.uint64), np.array(offsets, np.int64)).tolist()
+    return found
 
 
 def test_a_sample_before_a_record_of_its_key_comes_before_it() -> None:
@@ -43,9 +45,9 @@ def test_nothing_changes_without_ties() -> None:
 
 def test_a_sample_has_the_name_that_its_task_had_in_the_file(tmp_path: Path) -> None:
     built = PerfDataBuilder()
-    built.record(records.Comm(0, 7, 7, "before", records.SampleId(pid=7, tid=7, time=100)))
+    built.record(records.Comm(0, 7, 7, "before", SampleId(pid=7, tid=7, time=100)))
     built.sample(ip=1, pid=7, tid=7, time=200, period=1, misc=2)
-    built.record(records.Comm(0, 7, 7, "behind", records.SampleId(pid=7, tid=7, time=200)))
+    built.record(records.Comm(0, 7, 7, "behind", SampleId(pid=7, tid=7, time=200)))
     built.sample(ip=2, pid=7, tid=7, time=200, period=1, misc=2)
     (tmp_path / "perf.data").write_bytes(built.file())
     with Recording(tmp_path / "perf.data") as recording:

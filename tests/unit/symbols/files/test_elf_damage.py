@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import NoteSection, SymbolTableSection
 
 from perfpy.symbols.files import elf_symbols
 from perfpy.symbols.files.compressed_files import mini_debug_info, read_module
@@ -274,9 +275,11 @@ def test_pyelftools_reads_the_same():
         assert table is not None
         entries, strings = ours.symbols(table), bytes(ours.strings(table))
         names = [strings[at : strings.index(b"\0", at)].decode() for at in entries["name"].tolist()]
-        assert names == [symbol.name for symbol in theirs.get_section_by_name(".symtab").iter_symbols()]
-        notes = theirs.get_section_by_name(".note.gnu.build-id").iter_notes()
-        assert ours.build_id == next(notes)["n_desc"]
+        symbols, notes = theirs.get_section_by_name(".symtab"), theirs.get_section_by_name(".note.gnu.build-id")
+        assert isinstance(symbols, SymbolTableSection)
+        assert names == [symbol.name for symbol in symbols.iter_symbols()]
+        assert isinstance(notes, NoteSection)
+        assert ours.build_id == next(notes.iter_notes())["n_desc"]
 
 
 @pytest.mark.parametrize("compressed_names", [False, True])

@@ -21,13 +21,15 @@ from tests.builders.elf import Elf
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from perfpy.symbols.symbol_table import SymbolTable
+
 if sys.version_info >= (3, 14):
     from compression import zstd
 else:
     from backports import zstd
 
 
-def load(built: Elf, runtime: Elf | None = None) -> elf_symbols.SymbolTable:
+def load(built: Elf, runtime: Elf | None = None) -> SymbolTable:
     file = ElfFile("test", built.build())
     return elf_symbols.load(file, ElfFile("runtime", runtime.build()) if runtime else file, demangle)
 

@@ -260,8 +260,8 @@ def test_random_histories_agree_with_a_plain_replay():
         log.append([dict(space) for space in plain])
     spaces = builder.build()
     asked = [(space, address, rank) for rank in range(1, 200, 3) for space in range(len(log[rank])) for address in range(52)]
-    space, address, rank = (np.array(column) for column in zip(*asked, strict=True))
-    found, _ = spaces.find(space.astype(np.int32), address.astype(np.uint64), rank.astype(np.int32))
+    places, addresses, ranks = (np.array(column) for column in zip(*asked, strict=True))
+    found, _ = spaces.find(places.astype(np.int32), addresses.astype(np.uint64), ranks.astype(np.int32))
     got = np.where(found >= 0, spaces.dso[found], -1).tolist()
     assert got == [log[when][where].get(at, -1) for where, at, when in asked]
 

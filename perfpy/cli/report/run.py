@@ -16,6 +16,7 @@ from perfpy.cli.line.terminal import is_terminal, print_lines, wants_plain
 from perfpy.cli.report.options import hidden_keys
 from perfpy.cli.report.request import ReportRequest
 from perfpy.errors import PerfError
+from perfpy.untrusted.text import lines as one_line_each
 from perfpy.untrusted.text import one_line
 from perfpy.views.report.text import HEADER_HINT, report_lines
 
@@ -60,12 +61,12 @@ class ReportRun:
         sys.stdout.flush()
         entries = write_dump(self._recording, sys.stdout.buffer, hint=f"{HEADER_HINT}\n")
         sys.stdout.buffer.flush()
-        return _print(record_count_lines(self._recording, entries)) if is_read_to_the_end(self._recording) else 0
+        return _print_counts(record_count_lines(self._recording, entries)) if is_read_to_the_end(self._recording) else 0
 
     def _count_records(self) -> int:
         from perfpy.views.metadata.record_counts import record_count_lines
 
-        return _print(record_count_lines(self._recording, skip_empty=self._request.skips_empty()))
+        return _print_counts(record_count_lines(self._recording, skip_empty=self._request.skips_empty()))
 
     def _list_tasks(self) -> int:
         from perfpy.views.metadata.tasks import task_lines
@@ -172,4 +173,10 @@ class ReportRun:
 
 def _print(lines: Iterable[str]) -> int:
     print_lines(lines)
+    return 0
+
+
+def _print_counts(lines: Iterable[str]) -> int:
+    """Counts of records end dumps, too, which programs read by the line."""
+    sys.stdout.writelines(one_line_each(lines))
     return 0

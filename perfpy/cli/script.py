@@ -154,7 +154,7 @@ def run(asked: ScriptCommandOptions) -> int:
         fail("--reltime and --deltatime are two ways to show time: choose one")
     fields = _fields(asked.fields)
     with open_recording(asked.input, force=asked.force, quiet=asked.quiet, as_stored=asked.as_stored) as recording:
-        return _Run(recording, asked, fields).show()
+        return _ScriptRun(recording, asked, fields).show()
 
 
 def _fields(texts: Sequence[str]) -> OutputFields:
@@ -168,7 +168,7 @@ def _fields(texts: Sequence[str]) -> OutputFields:
     return fields
 
 
-class _Run:
+class _ScriptRun:
     """One run of the command over an open recording."""
 
     def __init__(self, recording: Recording, asked: ScriptCommandOptions, fields: OutputFields) -> None:

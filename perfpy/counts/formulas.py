@@ -71,7 +71,7 @@ class Formula:
     """
 
     def __init__(self, text: str) -> None:
-        parser = _Parser(text)
+        parser = _FormulaParser(text)
         self.text = text
         self._value = parser.parse()
         self.events = tuple(parser.events)
@@ -82,7 +82,7 @@ class Formula:
         return self._value(values)
 
 
-class _Parser:
+class _FormulaParser:
     """Recursive descent over the tokens; each rule makes a function of the values."""
 
     def __init__(self, text: str) -> None:

@@ -19,7 +19,7 @@ from perfpy.symbols.files.elf import DAMAGE, reason_of
 from perfpy.symbols.files.symbol_cache import SymbolCache
 from perfpy.symbols.providers import perf_map
 from perfpy.symbols.providers.kernel_symbols import KernelSymbols
-from perfpy.symbols.providers.missing import Unreadable
+from perfpy.symbols.providers.missing import UnreadableFile
 from perfpy.symbols.symbol_table import EMPTY, SymbolTable, named
 from perfpy.untrusted import paths
 from perfpy.untrusted.files import Foreign, trusted
@@ -70,11 +70,11 @@ class SymbolLoader:
             return self.kernel.looked
         return self._looked.get(number, [])
 
-    def unreadable(self) -> list[Unreadable]:
+    def unreadable(self) -> list[UnreadableFile]:
         """The files that are damaged, wholly or in part; more can come whenever symbols are asked for."""
         in_parts = {file.path: "; ".join(file.flaws) for file in self._files if file.flaws}
         kernel = self._kernel.unreadable if self._kernel else {}
-        return [Unreadable(path, reason) for path, reason in (in_parts | kernel | self._unreadable).items()]
+        return [UnreadableFile(path, reason) for path, reason in (in_parts | kernel | self._unreadable).items()]
 
     def origin(self, number: int) -> str:
         """perf's letter for where the symbols of a Dso come from; "!" where there is no file of this build."""

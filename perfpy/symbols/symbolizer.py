@@ -26,7 +26,7 @@ from perfpy.symbols.symbol_table import STT_OBJECT
 from perfpy.symbols.tasks.address_space import NO_SPACE, TaskTimeline
 
 if TYPE_CHECKING:
-    from perfpy.symbols.providers.missing import Unreadable
+    from perfpy.symbols.providers.missing import UnreadableFile
     from perfpy.symbols.symbol_table import SymbolTable
 
 Ids = NDArray[np.int32]
@@ -214,7 +214,7 @@ class Symbolizer:
             found += [MissingSymbols(Dso(KERNEL_NAME, DsoKind.KERNEL), hidden, (), KERNEL_NOT_RECORDED)] if hidden else []
         return sorted(found, key=lambda item: -item.samples)
 
-    def unreadable(self) -> list[Unreadable]:
+    def unreadable(self) -> list[UnreadableFile]:
         """The files of symbols that are damaged, as far as they were looked into."""
         return self._loader.unreadable()
 

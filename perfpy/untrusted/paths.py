@@ -83,8 +83,8 @@ def home_parts(name: str, build_id: str) -> list[str]:
 
 def indexed(folder: str, build_id: str, file: str = "") -> str:
     """A build's place in the index of a build-id cache, or one of its files (elf, debug, kallsyms, vdso)."""
-    place = "/".join((folder, *index_parts(build_id)))
-    return f"{place}/{file}" if file else place
+    build = "/".join((folder, *index_parts(build_id)))
+    return f"{build}/{file}" if file else build
 
 
 def debug_file(root: str, build_id: str) -> str:

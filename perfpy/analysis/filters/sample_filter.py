@@ -27,7 +27,7 @@ _NO_CPU = -1
 _LARGEST = np.iinfo(np.int64).max
 
 
-class Symbols(Protocol):
+class NamedSymbols(Protocol):
     """Numbers of symbols -> names."""
 
     def __len__(self) -> int: ...
@@ -56,7 +56,7 @@ class Frames(Protocol):
         """All DSOs."""
 
     @property
-    def symbols(self) -> Symbols:
+    def symbols(self) -> NamedSymbols:
         """All symbols."""
 
 
@@ -208,7 +208,7 @@ class _Frames(NamedTuple):
     dso: NDArray[np.int32]
     symbol: NDArray[np.int32]
     dsos: Sequence[Dso]
-    symbols: Symbols
+    symbols: NamedSymbols
 
 
 def _among(values: NDArray[Any], wanted: Collection[int]) -> NDArray[np.bool_]:

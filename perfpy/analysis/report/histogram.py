@@ -183,7 +183,7 @@ class Histogram:
     def rows(self) -> Iterator[ReportRow]:
         """All rows that are shown."""
         for entry in self.shown().tolist():
-            values = {name: sums[entry].tolist() for name, sums in self.entries.measures.items()}
+            values = {name: totals[entry].tolist() for name, totals in self.entries.measures.items()}
             yield ReportRow(entry, self.percent("period", entry), values, {name: self.text(name, entry) for name in self.keys})
 
     def top(self, count: int = 10) -> list[ReportRow]:
@@ -280,12 +280,12 @@ def sort_entries(
         if isinstance(entry, SortKey):
             current.append(keys[entry.name].order[chosen])
             continue
-        sums = entries.measures.get(entry.value)
-        if sums is None:
+        totals = entries.measures.get(entry.value)
+        if totals is None:
             continue
         # sorted by another member, the first one does not count; callers' weights are the first one's only
-        members = (0,) if entry.value == "children" else (sort_member, *range(1, sums.shape[1]))
-        current.extend(-sums[chosen, member] for member in members)
+        members = (0,) if entry.value == "children" else (sort_member, *range(1, totals.shape[1]))
+        current.extend(-totals[chosen, member] for member in members)
         if entry.value == "children":
             by_depth, current = depth is not None, after
     order = insertion_order(chosen, layout, keys)

@@ -37,12 +37,12 @@ class Parallelism:
     """records: SWITCH and EXIT; cpus: how many CPUs there were."""
 
     def __init__(self, records: Iterable[SideRecord], cpus: int) -> None:
-        keys, steps = [], [1]
+        keys, changes = [], [1]
         for side in records:
             keys.append(side.key)
-            steps.append(1 if isinstance(side.record, Switch) and not side.record.misc & MISC_SWITCH_OUT else -1)
+            changes.append(1 if isinstance(side.record, Switch) and not side.record.misc & MISC_SWITCH_OUT else -1)
         self._keys = np.array(keys, np.uint64)
-        self._running = np.clip(np.cumsum(steps), 1, cpus).astype(np.int32)
+        self._running = np.clip(np.cumsum(changes), 1, cpus).astype(np.int32)
 
     @classmethod
     def of(cls, data: PerfData) -> Parallelism:

@@ -105,13 +105,13 @@ def _turns(lowest: list[list[int]]) -> list[Turn]:
 
     lowest: for each stream the lowest key of interest in each of its chunks.
     """
-    behind = [_lowest_from(keys) for keys in lowest]
-    order = sorted((key, stream, chunk) for stream, keys in enumerate(behind) for chunk, key in enumerate(keys[:-1]))
+    lowest_from = [_lowest_from(keys) for keys in lowest]
+    order = sorted((key, stream, chunk) for stream, keys in enumerate(lowest_from) for chunk, key in enumerate(keys[:-1]))
     positions = [0] * len(lowest)
     turns = []
     for _, stream, _ in order:
         positions[stream] += 1
-        turns.append(Turn(stream, min(keys[position] for keys, position in zip(behind, positions, strict=True))))
+        turns.append(Turn(stream, min(keys[position] for keys, position in zip(lowest_from, positions, strict=True))))
     return turns
 
 

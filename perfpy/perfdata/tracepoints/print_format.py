@@ -91,11 +91,11 @@ def parse_print_fmt(event: EventFormat, long_size: int = 8) -> PrintFormat:
     """
     if len(event.print_fmt) > _LONGEST:
         raise PrintFormatLimit(f"a print format of {len(event.print_fmt)} characters")
-    parser = _Parser(event, long_size)
+    parser = _FormatParser(event, long_size)
     return parser.parse()
 
 
-class _Parser:
+class _FormatParser:
     """A recursive descent over the tokens of one print format; `token` is the one to be used next."""
 
     def __init__(self, event: EventFormat, long_size: int) -> None:

@@ -24,7 +24,7 @@ def demangled_size(name: str) -> int:
     """The most characters that the demangled name can have."""
     pack = 1
     while True:
-        reader = _Reader(name, pack)
+        reader = _CxxReader(name, pack)
         whole = reader.mangled()
         if reader.longest_pack <= pack or not reader.expansions:
             break
@@ -32,7 +32,7 @@ def demangled_size(name: str) -> int:
     return whole.fixed
 
 
-class _Reader(Expressions):
+class _CxxReader(Expressions):
     """Reads one name."""
 
     def mangled(self) -> Size:

@@ -23,14 +23,14 @@ _ESCAPED: Final = 10  # a character of a string: \u{10ffff}
 
 def demangled_size(name: str) -> int:
     """The most characters that the demangled name can have."""
-    reader = _Reader(name)
+    reader = _RustReader(name)
     size = reader.path()
     if reader.at < len(name) and name[reader.at] not in ".$":
         size += reader.path()  # the crate that made an instance
     return size + len(name) - reader.at
 
 
-class _Reader:
+class _RustReader:
     """Reads one name."""
 
     def __init__(self, name: str) -> None:
@@ -57,10 +57,10 @@ class _Reader:
         return size
 
     def _back(self, start: int) -> int:
-        place = self._number() + 2
-        if place >= start:
+        offset = self._number() + 2
+        if offset >= start:
             raise ValueError("a reference that goes forward")
-        return self._sizes[place]
+        return self._sizes[offset]
 
     def _path(self, kind: str) -> int:
         if kind == "C":

@@ -101,7 +101,7 @@ def parse(data: bytes, path: str = "jitdump") -> JitDump:
             unwinding = _unwinding(body, endian)
         elif kind == _DEBUG_INFO:
             lines.update([_debug_info(body, endian)])  # of a function that comes later
-    return JitDump(pid, machine & _MACHINES, endian, bool(flags & _FLAG_ARCH_TIMESTAMP), _with_lines_in_place(events))
+    return JitDump(pid, machine & _MACHINES, endian, bool(flags & _FLAG_ARCH_TIMESTAMP), _with_lines_shifted(events))
 
 
 def _code_load(time: int, body: bytes, endian: str) -> CodeLoad:
@@ -110,16 +110,16 @@ def _code_load(time: int, body: bytes, endian: str) -> CodeLoad:
     return CodeLoad(time, pid, tid, address, index, name.decode("utf-8", "surrogateescape"), rest[:size])
 
 
-def _with_lines_in_place(events: list[CodeLoad | CodeMove]) -> list[CodeLoad | CodeMove]:
+def _with_lines_shifted(events: list[CodeLoad | CodeMove]) -> list[CodeLoad | CodeMove]:
     """Undo V8's shift, and leave out lines that are not in their function."""
-    firsts = {event.lines[0].address - event.address for event in events if isinstance(event, CodeLoad) and event.lines}
-    shift = _V8_SHIFT if min(firsts, default=0) == _V8_SHIFT else 0
+    first_offsets = {event.lines[0].address - event.address for event in events if isinstance(event, CodeLoad) and event.lines}
+    shift = _V8_SHIFT if min(first_offsets, default=0) == _V8_SHIFT else 0
 
-    def in_place(load: CodeLoad) -> CodeLoad:
+    def shifted(load: CodeLoad) -> CodeLoad:
         moved = (line._replace(address=line.address - shift) for line in load.lines)
         return load._replace(lines=tuple(line for line in moved if 0 <= line.address - load.address < len(load.code)))
 
-    return [in_place(event) if isinstance(event, CodeLoad) and event.lines else event for event in events]
+    return [shifted(event) if isinstance(event, CodeLoad) and event.lines else event for event in events]
 
 
 def _unwinding(body: bytes, endian: str) -> tuple[bytes, bytes]:

@@ -46,14 +46,14 @@ class Kallsyms:
         """The address of the first function of that name in the kernel itself."""
         text = bytes(self.symbols.sources[0])
         wanted = name.encode("utf-8", "surrogateescape") + b"\0"
-        places = []
+        offsets = []
         at = text.find(wanted) if name else -1
         while at >= 0:
             # the end of a longer name, if nothing separates it from what is before
             if text[max(at - 1, 0) : at] in (b"", b" ", b"\0"):
-                places.append(at)
+                offsets.append(at)
             at = text.find(wanted, at + 1)
-        rows = np.flatnonzero(np.isin(self.symbols.name, places) & (self.symbols.type == STT_FUNC))
+        rows = np.flatnonzero(np.isin(self.symbols.name, offsets) & (self.symbols.type == STT_FUNC))
         if not len(rows):
             return None
         return int(self.symbols.start[rows[np.argmin(self.symbols.name[rows])]])  # the first in the text

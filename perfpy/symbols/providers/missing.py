@@ -28,7 +28,7 @@ class MissingSymbols(NamedTuple):
     advice: str
 
 
-class Unreadable(NamedTuple):
+class UnreadableFile(NamedTuple):
     """A file of symbols that is damaged, or a part of it; reason: what is wrong."""
 
     path: str

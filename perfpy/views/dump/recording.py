@@ -65,7 +65,7 @@ def write_dump(
     Returns how many entries a histogram of each event would get, for the
     statistics that report prints behind the last record.
     """
-    writer = _Writer(recording, hint, lines, round_text)
+    writer = _DumpWriter(recording, hint, lines, round_text)
     pieces: list[str] = []
     size = 0
     for text in writer.texts():
@@ -104,7 +104,7 @@ def hex_lines(data: bytes) -> str:
     return "".join(lines)
 
 
-class _Writer:
+class _DumpWriter:
     """Makes the text of each record."""
 
     def __init__(self, recording: Recorded, hint: str, lines: DumpLines | None, round_text: str) -> None:

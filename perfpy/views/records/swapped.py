@@ -14,47 +14,47 @@ from perfpy.abi import cpu_map, records
 from perfpy.abi.flags import MISC_MMAP_BUILD_ID, RecordType
 
 
-class _Rule(NamedTuple):
+class _SwapRule(NamedTuple):
     """widths: of the numbers behind the header; what follows: "" nothing, "8" u64s, "s" a string and then u64s."""
 
     widths: tuple[int, ...] = ()
     rest: str = ""
 
 
-_ALL_64: Final = _Rule(rest="8")
+_ALL_64: Final = _SwapRule(rest="8")
 _TASK: Final = (4, 4)
-_RULES: Final[dict[int, _Rule]] = {
-    RecordType.MMAP: _Rule((*_TASK, 8, 8, 8), "s"),
-    RecordType.MMAP2: _Rule((*_TASK, 8, 8, 8, 4, 4, 8, 8, 0, 0, 0, 0, 0, 0, 0, 0), "s"),
-    RecordType.COMM: _Rule(_TASK, "s"),
-    RecordType.FORK: _Rule((4, 4, 4, 4, 8), "8"),
-    RecordType.EXIT: _Rule((4, 4, 4, 4, 8), "8"),
+_RULES: Final[dict[int, _SwapRule]] = {
+    RecordType.MMAP: _SwapRule((*_TASK, 8, 8, 8), "s"),
+    RecordType.MMAP2: _SwapRule((*_TASK, 8, 8, 8, 4, 4, 8, 8, 0, 0, 0, 0, 0, 0, 0, 0), "s"),
+    RecordType.COMM: _SwapRule(_TASK, "s"),
+    RecordType.FORK: _SwapRule((4, 4, 4, 4, 8), "8"),
+    RecordType.EXIT: _SwapRule((4, 4, 4, 4, 8), "8"),
     RecordType.LOST: _ALL_64,
-    RecordType.READ: _Rule((*_TASK, 8, 8, 8, 8), "8"),
+    RecordType.READ: _SwapRule((*_TASK, 8, 8, 8, 8), "8"),
     RecordType.THROTTLE: _ALL_64,
     RecordType.UNTHROTTLE: _ALL_64,
     RecordType.SAMPLE: _ALL_64,
     RecordType.AUX: _ALL_64,
-    RecordType.ITRACE_START: _Rule(_TASK, "8"),
+    RecordType.ITRACE_START: _SwapRule(_TASK, "8"),
     RecordType.LOST_SAMPLES: _ALL_64,
-    RecordType.SWITCH: _Rule((0, 0, 0, 0, 0, 0, 0, 0), "8"),
-    RecordType.SWITCH_CPU_WIDE: _Rule(_TASK, "8"),
-    RecordType.NAMESPACES: _Rule(_TASK, "8"),
-    RecordType.CGROUP: _Rule((8,), "s"),
-    RecordType.TEXT_POKE: _Rule((8, 2, 2)),
+    RecordType.SWITCH: _SwapRule((0, 0, 0, 0, 0, 0, 0, 0), "8"),
+    RecordType.SWITCH_CPU_WIDE: _SwapRule(_TASK, "8"),
+    RecordType.NAMESPACES: _SwapRule(_TASK, "8"),
+    RecordType.CGROUP: _SwapRule((8,), "s"),
+    RecordType.TEXT_POKE: _SwapRule((8, 2, 2)),
     RecordType.AUX_OUTPUT_HW_ID: _ALL_64,
-    RecordType.HEADER_EVENT_TYPE: _Rule((8,)),
-    RecordType.HEADER_TRACING_DATA: _Rule((4,)),
+    RecordType.HEADER_EVENT_TYPE: _SwapRule((8,)),
+    RecordType.HEADER_TRACING_DATA: _SwapRule((4,)),
     RecordType.ID_INDEX: _ALL_64,
-    RecordType.AUXTRACE_INFO: _Rule((4, 0, 0, 0, 0), "8"),
-    RecordType.AUXTRACE: _Rule((8, 8, 8, 4, 4, 4)),
-    RecordType.AUXTRACE_ERROR: _Rule((4, 4, 4, 4, 4, 4, 8, 8)),
-    RecordType.THREAD_MAP: _Rule((8,)),
+    RecordType.AUXTRACE_INFO: _SwapRule((4, 0, 0, 0, 0), "8"),
+    RecordType.AUXTRACE: _SwapRule((8, 8, 8, 4, 4, 4)),
+    RecordType.AUXTRACE_ERROR: _SwapRule((4, 4, 4, 4, 4, 4, 8, 8)),
+    RecordType.THREAD_MAP: _SwapRule((8,)),
     RecordType.STAT_CONFIG: _ALL_64,
-    RecordType.STAT: _Rule((8, 4, 4, 8, 8, 8)),
-    RecordType.STAT_ROUND: _Rule((8, 8)),
-    RecordType.EVENT_UPDATE: _Rule((8, 8)),
-    RecordType.TIME_CONV: _Rule((8, 8, 8, 8, 8)),
+    RecordType.STAT: _SwapRule((8, 4, 4, 8, 8, 8)),
+    RecordType.STAT_ROUND: _SwapRule((8, 8)),
+    RecordType.EVENT_UPDATE: _SwapRule((8, 8)),
+    RecordType.TIME_CONV: _SwapRule((8, 8, 8, 8, 8)),
 }
 _BITS_REVERSED: Final = bytes(int(f"{i:08b}"[::-1], 2) for i in range(256))
 _ATTR_FLAGS: Final = 40  # where the bit field of a perf_event_attr is

@@ -110,7 +110,7 @@ class ChainWriter:
 
     def _branches(self, nodes: list[CallNode], total: int, parent_count: int, margin: str) -> Iterator[str]:
         """All levels below a node, without recursion: trees are as deep as stacks."""
-        work: list[_Level] = [_Level(nodes, total, parent_count, 1, 1)]
+        work: list[_OpenLevel] = [_OpenLevel(nodes, total, parent_count, 1, 1)]
         while work:
             level = work[-1]
             if level.at >= len(level.nodes) or level.at == self._graph.limit > 0:
@@ -127,9 +127,9 @@ class ChainWriter:
             yield margin + _bars(before, level.depth)
             yield from self._stretch(node, level, margin)
             below = node.child_period if self._graph.relative else level.total
-            work.append(_Level(node.children, below, node.child_count, level.depth + 1, level.open_bars | _bit(level.depth)))
+            work.append(_OpenLevel(node.children, below, node.child_count, level.depth + 1, level.open_bars | _bit(level.depth)))
 
-    def _stretch(self, node: CallNode, level: _Level, margin: str) -> Iterator[str]:
+    def _stretch(self, node: CallNode, level: _OpenLevel, margin: str) -> Iterator[str]:
         """The functions of one node: its share stands before the first."""
         value = self._value(node.period, node.count, level.total)
         head, bar = _bars(level.open_bars, level.depth - 1), "|" if level.open_bars & _bit(level.depth - 1) else " "
@@ -137,7 +137,7 @@ class ChainWriter:
         for frame in node.frames[1:]:
             yield f"{margin}{head}{bar}{_PAD}{self._name(frame)}"
 
-    def _remainder(self, level: _Level, margin: str) -> Iterator[str]:
+    def _remainder(self, level: _OpenLevel, margin: str) -> Iterator[str]:
         """In a fractal tree: what the nodes that are not shown have."""
         if not (self._graph.relative and level.remaining and level.remaining != level.total):
             return
@@ -178,7 +178,7 @@ class ChainWriter:
 
 
 @dataclass(eq=False, repr=False)
-class _Level:
+class _OpenLevel:
     """Siblings that are being drawn: open_bars has a bit for each depth at which more is to come."""
 
     nodes: list[CallNode]

@@ -25,7 +25,7 @@ LONGEST_FILE = 400
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "manager", "misc", "lib", "tools"}
 #: words that mean several things, or something in one place only
 PRIVATE_NOUNS = {
-    *("place", "places", "behind", "traits", "firsts", "sums", "keyed", "ties", "steps", "passes", "spans", "light"),
+    *("at", "place", "places", "behind", "traits", "firsts", "sums", "keyed", "ties", "steps", "passes", "spans", "light"),
     *("fact", "facts", "listing"),
 }
 HEAVY = {"numpy", "rich", "elftools", "pycxxfilt", "backports", "compression", "pandas", "pyarrow", "dataclasses", "unittest", "asyncio"}

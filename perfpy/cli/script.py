@@ -111,9 +111,9 @@ class ScriptFilterOptions(CommandOptions):
     symbols: str = option(
         "-S,--symbols", Value(default=""), "only samples in these functions, or at 0xADDRESS", metavar="<symbol[,symbol...]>"
     )
-    addr_range: int = option("--addr-range", Value(int, default=0), "with -S 0xADDRESS: so many bytes behind it, too", metavar="<n>")
+    addr_range: int = option("--addr-range", Value(int, default=0), "with -S 0xADDRESS: so many bytes after it, too", metavar="<n>")
     dsos: str = option("--dsos", Value(default=""), "only samples in these files", metavar="<dso[,dso...]>")
-    switch_on: str = option("--switch-on", Value(default=""), "only samples behind this event", metavar="<event>")
+    switch_on: str = option("--switch-on", Value(default=""), "only samples after this event", metavar="<event>")
     switch_off: str = option("--switch-off", Value(default=""), "only samples before this event", metavar="<event>")
     show_on_off_events: bool = option("--show-on-off-events", Flag(), "print the events of --switch-on and --switch-off, too")
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     ReadRegister = Callable[[int], int]
     ReadClock = Callable[[], int]
 
-# places in the page, in units of each field's size
+# offsets in the page, in units of each field's size
 _LOCK_U32: Final = 2
 _INDEX_U32: Final = 3
 _OFFSET_S64: Final = 2

@@ -1,7 +1,7 @@
 """The symbol table of each Dso, loaded when it is first needed.
 
 What enters: Dsos of a TaskTimeline. What leaves: a SymbolTable per Dso; for
-those without one, the places that were searched.
+those without one, the paths that were searched.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class Frames(Protocol):
 class SampleFilter(NamedTuple):
     """What the user asked for; None: no condition.
 
-    comms, pids, tids, dsos, symbols, parallelism: only samples of these; addresses: of these places, too, whatever
+    comms, pids, tids, dsos, symbols, parallelism: only samples of these; addresses: of these locations, too, whatever
     their symbol; symbol_part: a report shows rows only whose function's name has it. cpus: only samples of these CPUs;
     unknown_cpu: and those that do not say where they were taken (perf's script keeps them, its report does not);
     times: only these; switch: none while it is off.

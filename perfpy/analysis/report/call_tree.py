@@ -169,23 +169,23 @@ def grow(frames: NDArray[np.int32], walkers: Walkers, roots: int, pruning: Pruni
     siblings with more come first; else they come in order of their class.
     """
     classes = int(frames.max()) + 1 if len(frames) else 1
-    node, at, end = walkers.root.astype(np.int64), walkers.start.astype(np.int64), walkers.end.astype(np.int64)
+    node, index, end = walkers.root.astype(np.int64), walkers.start.astype(np.int64), walkers.end.astype(np.int64)
     period, count = walkers.period, walkers.count
     empty = np.zeros(roots, np.int64)
     root_level = parents = _TreeLevel(empty, empty, empty, count_by(node, roots))
     levels: list[_TreeLevel] = []
     while True:
-        going = at < end
+        going = index < end
         if not going.all():
-            node, at, end, period, count = node[going], at[going], end[going], period[going], count[going]
-        keys, group = _group(node * classes + frames[at], len(parents.period) * classes)
+            node, index, end, period, count = node[going], index[going], end[going], period[going], count[going]
+        keys, group = _group(node * classes + frames[index], len(parents.period) * classes)
         owner, frame = keys // classes, keys % classes
         size = len(keys)
         level = _TreeLevel(frame, np.zeros(size, np.int64), sum_by(group, period, size), sum_by(group, count, size))
         parents.child_period = sum_by(owner, level.period, len(parents.period))
         parents.child_count = sum_by(owner, level.count, len(parents.period))
         # filled from the back, so that the first walker's position stays
-        level.example[group[::-1]] = at[::-1]
+        level.example[group[::-1]] = index[::-1]
         rank, kept = _arrange(owner, level, pruning.least(owner, parents.child_period), by_period)
         owner = owner[kept]
         _link(parents, owner, level)
@@ -194,7 +194,7 @@ def grow(frames: NDArray[np.int32], walkers: Walkers, roots: int, pruning: Pruni
         levels.append(level)
         node = rank[group]
         going = node >= 0
-        node, at, end, period, count = node[going], at[going] + 1, end[going], period[going], count[going]
+        node, index, end, period, count = node[going], index[going] + 1, end[going], period[going], count[going]
         parents = level
 
 

@@ -269,7 +269,7 @@ def sort_entries(
     depth: a number for each entry by which perf puts callers above callees of
     equal weight, smaller first; None without callers.
     """
-    # the columns behind the callers' weight; those before it, with it
+    # the columns after the callers' weight; those before it, with it
     before: list[NDArray[Any]] = []
     after: list[NDArray[Any]] = []
     current = before
@@ -311,7 +311,7 @@ def insertion_order(chosen: Int64, layout: Layout, keys: dict[str, KeyValues]) -
     values = [keys[key.name] for key in layout.keys]
     columns = [(key.column.compare, key.number[chosen].tolist(), rank.tolist()) for key, rank in zip(values, same, strict=True)]
     # most rows differ in the keys before the first one with a comparison of its own: these are compared at once
-    plain = next((at for at, key in enumerate(values) if key.column.compare), len(values))
+    plain = next((index for index, key in enumerate(values) if key.column.compare), len(values))
     lead = ranks(*same[:plain]).tolist() if plain else [0] * len(chosen)
     columns = columns[plain:]
 
@@ -336,12 +336,12 @@ def _is_ambiguous(chosen: Int64, layout: Layout, keys: dict[str, KeyValues]) -> 
     side, nor with addresses that are further apart than half of all.
     """
     names = [key.name for key in layout.keys]
-    for at, name in enumerate(names):
+    for index, name in enumerate(names):
         column = keys[name].column
         if column.compare is None or column.unnamed is None:
             continue
         unnamed = column.unnamed[keys[name].number[chosen]]
-        if unnamed.any() and ("dso" not in names[:at] or _wraps(keys[name], chosen[unnamed])):
+        if unnamed.any() and ("dso" not in names[:index] or _wraps(keys[name], chosen[unnamed])):
             return True
     return False
 

@@ -41,7 +41,7 @@ class Report:
 
     lost: samples that the kernel says it dropped; dropped: records of any kind
     for which there was no room; missing: files whose symbols
-    were not found, with the samples in them (empty where no places are shown).
+    were not found, with the samples in them (empty where no locations are shown).
     """
 
     histograms: list[Histogram]

@@ -2,8 +2,8 @@
 
 What enters: the callchain and branch_stack columns of samples whose event
 recorded call stacks (PERF_SAMPLE_BRANCH_CALL_STACK). What leaves: callchains
-like any other: the kernel's part as sampled, behind the user marker the target
-of the newest call and the places that the calls came from.
+like any other: the kernel's part as sampled, after the user marker the target
+of the newest call and the addresses that the calls came from.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ quarter of a second that anybody waited for.
 
 The definition is that of perf since 6.15: one thread runs at first, whose
 switch to the CPU was before the recording; each switch adds or takes one, and
-so does an exit, behind which no switch is recorded; at least one runs, and no
+so does an exit, after which no switch is recorded; at least one runs, and no
 more than there are CPUs.
 """
 

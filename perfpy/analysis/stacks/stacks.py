@@ -98,7 +98,7 @@ class StackTree:
 
 
 def _ranked_names(parts: Sequence[Stacks]) -> tuple[list[Function], dict[Function, int]]:
-    """All names of commands and functions, sorted, and each one's place."""
+    """All names of commands and functions, sorted, and each one's index."""
     every = {Function(comm, "") for part in parts for comm in part.comms}
     for part in parts:
         every.update(part.functions)

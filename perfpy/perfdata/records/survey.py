@@ -101,7 +101,7 @@ def _counted(values: NDArray[Any]) -> dict[int, int]:
 
 
 def _turns(lowest: list[list[int]]) -> list[Turn]:
-    """Which stream's next chunk to read, one after the other: always the one with the earliest records, here or behind it.
+    """Which stream's next chunk to read, one after the other: always the one with the earliest records, here or after it.
 
     lowest: for each stream the lowest key of interest in each of its chunks.
     """
@@ -116,7 +116,7 @@ def _turns(lowest: list[list[int]]) -> list[Turn]:
 
 
 def _lowest_from(lowest: list[int]) -> list[int]:
-    """For each chunk the lowest key in it or behind it; one more value, for the end."""
+    """For each chunk the lowest key in it or after it; one more value, for the end."""
     found = [NO_KEY]
     for key in reversed(lowest):
         found.append(min(found[-1], key))

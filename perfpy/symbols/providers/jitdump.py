@@ -29,12 +29,12 @@ _DEBUG_ENTRY: Final = "QII"
 _BODIES: Final = {_CODE_LOAD: _LOAD, _CODE_MOVE: _MOVE, _DEBUG_INFO: _DEBUG, _UNWINDING: _UNWIND}
 _LEAST: Final = {kind: struct.calcsize("=" + _PREFIX + layout) for kind, layout in _BODIES.items()}  # bytes of a whole record
 _SAME_FILE: Final = b"\xff"  # as a name: that of the entry before
-_V8_SHIFT: Final = 0x40  # V8 says where lines are in the file that perf once made, behind its ELF header
+_V8_SHIFT: Final = 0x40  # V8 says where lines are in the file that perf once made, after its ELF header
 
 LARGEST: Final = 512 << 20  # bytes of a dump: a million functions of Node.js make a third of it
 _MACHINES: Final = 0xFFFF  # what an ELF header has room for, and perf keeps of it
 
-TEXT_OFFSET: Final = 128  # of the code in an image: behind ELF header and program header, aligned to 16
+TEXT_OFFSET: Final = 128  # of the code in an image: after ELF header and program header, aligned to 16
 
 
 class CodeLoad(NamedTuple):
@@ -84,11 +84,11 @@ def parse(data: bytes, path: str = "jitdump") -> JitDump:
     _, _, size, machine, _, pid, _, flags = struct.unpack_from(endian + _HEADER, data)
     events: list[CodeLoad | CodeMove] = []
     unwinding, lines = (b"", b""), dict[int, tuple[CodeLine, ...]]()
-    at = size
-    while at + 16 <= len(data):
-        kind, size, time = struct.unpack_from(endian + _PREFIX, data, at)
-        body, at = data[at + 16 : at + size], at + size
-        if size < _LEAST.get(kind, 16) or at > len(data) or kind == _CLOSE:
+    offset = size
+    while offset + 16 <= len(data):
+        kind, size, time = struct.unpack_from(endian + _PREFIX, data, offset)
+        body, offset = data[offset + 16 : offset + size], offset + size
+        if size < _LEAST.get(kind, 16) or offset > len(data) or kind == _CLOSE:
             break
         if kind == _CODE_LOAD:
             load = _code_load(time, body, endian)
@@ -132,13 +132,13 @@ def _debug_info(body: bytes, endian: str) -> tuple[int, tuple[CodeLine, ...]]:
     """The address of a function, and its lines."""
     owner, count = struct.unpack_from(endian + _DEBUG, body)
     found: list[CodeLine] = []
-    at, size = struct.calcsize("=" + _DEBUG), struct.calcsize("=" + _DEBUG_ENTRY)
+    offset, size = struct.calcsize("=" + _DEBUG), struct.calcsize("=" + _DEBUG_ENTRY)
     name = b""
-    while len(found) < count and at + size <= len(body):
-        address, line, _ = struct.unpack_from(endian + _DEBUG_ENTRY, body, at)
-        end = body.find(b"\0", at + size)
-        text = body[at + size : end if end >= 0 else len(body)]
-        at += size + len(text) + 1
+    while len(found) < count and offset + size <= len(body):
+        address, line, _ = struct.unpack_from(endian + _DEBUG_ENTRY, body, offset)
+        end = body.find(b"\0", offset + size)
+        text = body[offset + size : end if end >= 0 else len(body)]
+        offset += size + len(text) + 1
         name = name if text == _SAME_FILE else text
         found.append(CodeLine(address, name.decode("utf-8", "surrogateescape"), line))
     return owner, tuple(found)
@@ -183,10 +183,10 @@ def _assemble(sections: list[_Section], machine: int, endian: str, text_size: in
     sections = [*sections, _Section(b".shstrtab", 3, 0, names)]
     body, headers = bytearray(TEXT_OFFSET), [bytes(64)]
     for section in sections:
-        at = TEXT_OFFSET if len(body) == TEXT_OFFSET else len(body) + -len(body) % section.align
-        body += bytes(at - len(body)) + section.data
-        address = at if section.flags & 2 else 0
-        row = (names.index(section.name + b"\0"), section.type, section.flags, address, at, len(section.data), section.link)
+        offset = TEXT_OFFSET if len(body) == TEXT_OFFSET else len(body) + -len(body) % section.align
+        body += bytes(offset - len(body)) + section.data
+        address = offset if section.flags & 2 else 0
+        row = (names.index(section.name + b"\0"), section.type, section.flags, address, offset, len(section.data), section.link)
         headers.append(struct.pack(endian + "IIQQQQIIQQ", *row, 0, section.align, section.entsize))
     body += bytes(-len(body) % 8)
     ident = b"\x7fELF\x02" + (b"\x01" if endian == "<" else b"\x02") + b"\x01" + bytes(9)

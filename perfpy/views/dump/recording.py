@@ -59,11 +59,11 @@ def write_dump(
 ) -> Counter[int]:
     """All records of a recording.
 
-    hint: lines that stand before the first record, behind perf's warning;
-    lines: script's lines, to stand behind what they are of;
-    round_text: what stands behind the name of a FINISHED_ROUND.
+    hint: lines that stand before the first record, after perf's warning;
+    lines: script's lines, to stand after what they are of;
+    round_text: what follows the name of a FINISHED_ROUND.
     Returns how many entries a histogram of each event would get, for the
-    statistics that report prints behind the last record.
+    statistics that report prints after the last record.
     """
     writer = _DumpWriter(recording, hint, lines, round_text)
     pieces: list[str] = []
@@ -96,11 +96,11 @@ def is_read_to_the_end(recording: Recorded) -> bool:
 def hex_lines(data: bytes) -> str:
     """The bytes of a record, 16 a line, with the characters that they are."""
     lines = []
-    for at in range(0, len(data), 16):
-        part = data[at : at + 16]
+    for offset in range(0, len(data), 16):
+        part = data[offset : offset + 16]
         numbers = "".join([_HEX[byte] for byte in part])
         shown = part.translate(_PRINTABLE).decode("ascii")
-        lines.append(f".  {at:04x}: {numbers:<48}  {shown:<16}\n")
+        lines.append(f".  {offset:04x}: {numbers:<48}  {shown:<16}\n")
     return "".join(lines)
 
 
@@ -147,7 +147,7 @@ class _DumpWriter:
     def _text(self, record: _Record) -> str:
         kind, misc, size = HEADER[self._endian].unpack_from(record.data)
         raw = swapped(kind, misc, record.data) if self._is_foreign else record.data
-        # perf counts the bytes of a pipe from behind its header
+        # perf counts the bytes of a pipe from the end of its header
         position = alternate(record.offset - (PIPE_HEADER_SIZE if self._data.is_pipe else 0))
         file = "pipe" if self._data.is_pipe else self._paths[record.stream]
         text = f"\n{position}@{file} [{size:#x}]: event: {kind}\n.\n. ... raw event: size {size} bytes\n{hex_lines(raw)}\n"

@@ -15,7 +15,7 @@ from perfpy.abi.flags import MISC_MMAP_BUILD_ID, RecordType
 
 
 class _SwapRule(NamedTuple):
-    """widths: of the numbers behind the header; what follows: "" nothing, "8" u64s, "s" a string and then u64s."""
+    """widths: of the numbers after the header; what follows: "" nothing, "8" u64s, "s" a string and then u64s."""
 
     widths: tuple[int, ...] = ()
     rest: str = ""
@@ -83,10 +83,10 @@ def swapped(kind: int, misc: int, record: bytes) -> bytes:
 def _numbers(data: bytes, widths: tuple[int, ...]) -> bytes:
     """Numbers of these widths, swapped; width 0: a byte that stays."""
     parts = []
-    at = 0
+    offset = 0
     for width in widths:
-        parts.append(data[at : at + (width or 1)][::-1])
-        at += width or 1
+        parts.append(data[offset : offset + (width or 1)][::-1])
+        offset += width or 1
     return b"".join(parts)
 
 
@@ -101,7 +101,7 @@ def _tail(data: bytes, rest: str) -> bytes:
 
 
 def _words(data: bytes) -> bytes:
-    return b"".join(data[at : at + 8][::-1] if at + 8 <= len(data) else data[at:] for at in range(0, len(data), 8))
+    return b"".join(data[offset : offset + 8][::-1] if offset + 8 <= len(data) else data[offset:] for offset in range(0, len(data), 8))
 
 
 def _attr(body: bytes) -> bytes:
@@ -109,21 +109,21 @@ def _attr(body: bytes) -> bytes:
     size = int.from_bytes(body[4:8], "big")
     widths = {0: 4, 4: 4, 48: 4, 52: 4, 88: 4, 92: 4, 104: 4, 108: 2, 110: 2, 112: 4, 116: 4}
     attr = b""
-    at = 0
-    while at < min(size, len(body)):
-        width = widths.get(at, 8)
-        part = body[at : at + width]
-        attr += part.translate(_BITS_REVERSED) if at == _ATTR_FLAGS else part[::-1]
-        at += width
-    ids = body[at:]
+    offset = 0
+    while offset < min(size, len(body)):
+        width = widths.get(offset, 8)
+        part = body[offset : offset + width]
+        attr += part.translate(_BITS_REVERSED) if offset == _ATTR_FLAGS else part[::-1]
+        offset += width
+    ids = body[offset:]
     return attr + _words(ids.ljust(-(-len(ids) // 8) * 8, b"\0"))[: len(ids)]
 
 
 def _threads(body: bytes) -> bytes:
     """{ u64 nr; { u64 pid; char comm[16]; } [nr]; }"""
     parts = [body[:8][::-1]]
-    for at in range(8, len(body), 24):
-        parts += [body[at : at + 8][::-1], body[at + 8 : at + 24]]
+    for offset in range(8, len(body), 24):
+        parts += [body[offset : offset + 8][::-1], body[offset + 8 : offset + 24]]
     return b"".join(parts)
 
 

@@ -39,7 +39,7 @@ NumberColumn: TypeAlias = Callable[[TraceRows], "Numbers"]
 
 _ALL: Final = (1 << 64) - 1
 _CAST_BITS: Final = {"u8": 8, "s8": 8, "char": 8, "u16": 16, "s16": 16, "short": 16, "u32": 32, "s32": 32, "int": 32}
-_NEVER_INSIDE: Final = np.uint64(1 << 20)  # behind the end of every record, and no overflow when something is added
+_NEVER_INSIDE: Final = np.uint64(1 << 20)  # beyond the end of every record, and no overflow when something is added
 
 
 def number_column(tree: Expression, long_size: int) -> NumberColumn:

@@ -204,7 +204,7 @@ def _name_value(text: str) -> int:
     return number(text) if text[:1].isdigit() else _KNOWN_NAMES.get(text, -1)
 
 
-# numbers, pointers and what stands behind %p
+# numbers, pointers and what follows %p
 
 
 def alternate(python: str, values: tuple[int, ...]) -> str:

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 _NEVER: Final = 0xFFFFFFFFFFFFFFFF
 _NO_CPU: Final = 0xFFFFFFFF
-_HEX: Final = [f" {byte:02x}" for byte in range(256)]
 _PRINTABLE: Final = bytes(byte if 32 <= byte < 127 else 0x2E for byte in range(256))
 _NO_RECORDS: Final = frozenset(("TOTAL", "UNKNOWN", "INVALID"))
 _FEATURES: Final = 32  # perf 6.12 knows the features below this number, and in a pipe this one, which marks their end
@@ -95,13 +94,10 @@ def is_read_to_the_end(recording: Recorded) -> bool:
 
 def hex_lines(data: bytes) -> str:
     """The bytes of a record, 16 a line, with the characters that they are."""
-    lines = []
-    for offset in range(0, len(data), 16):
-        part = data[offset : offset + 16]
-        numbers = "".join([_HEX[byte] for byte in part])
-        shown = part.translate(_PRINTABLE).decode("ascii")
-        lines.append(f".  {offset:04x}: {numbers:<48}  {shown:<16}\n")
-    return "".join(lines)
+    numbers = data.hex(" ")
+    shown = data.translate(_PRINTABLE).decode("ascii")
+    offsets = range(0, len(data), 16)
+    return "".join([f".  {start:04x}:  {numbers[3 * start : 3 * start + 47]:<47}  {shown[start : start + 16]:<16}\n" for start in offsets])
 
 
 class _DumpWriter:

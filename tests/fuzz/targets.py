@@ -73,7 +73,8 @@ def make_case(rng: random.Random, names: list[str] | None = None) -> Case:
     environ = {"PERF_CONFIG": "/dev/null"}
     if rng.random() < _CONFIGURED:
         environ = {"PERF_CONFIG": "perfconfig"}
-        files["perfconfig"] = damaged_text(whole["perfconfig"], rng)
+        # a configuration is its owner's word: a folder that it names elsewhere is written to
+        files["perfconfig"] = damaged_text(whole["perfconfig"], rng).replace(b"/", b"_")
     if name == "list":
         environ["PERFPY_EVENT_FILES"] = "events"
     if not target.reads or not target.command:

@@ -75,7 +75,7 @@ def make_case(rng: random.Random, names: list[str] | None = None) -> Case:
     environ = {"PERF_CONFIG": "/dev/null"}
     if rng.random() < _CONFIGURED:
         environ = {"PERF_CONFIG": "perfconfig"}
-        # a configuration is its owner\'s word: a folder that it names elsewhere would be written to
+        # a configuration is its owner's word: a folder that it names elsewhere would be written to
         files["perfconfig"] = _FOLDER.sub(rb"\1 home/.debug", damaged_text(whole["perfconfig"], rng))
     if name == "list":
         environ["PERFPY_EVENT_FILES"] = "events"

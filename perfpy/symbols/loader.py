@@ -40,6 +40,7 @@ class SymbolLoader:
         self._options = options
         self._dsos = timeline.dso_table.dsos
         self._tables: dict[int, SymbolTable] = {}
+        self._found: dict[int, debug_files.Found] = {}
         self._looked: dict[int, list[str]] = {}
         self._origins: dict[int, str] = {}
         self._files: list[ElfFile] = []
@@ -63,6 +64,15 @@ class SymbolLoader:
         if table is None:
             table = self._tables[number] = self._load(number, self._dsos[number])
         return table
+
+    def files(self, number: int) -> debug_files.Found:
+        """The ELF files of a Dso of user space: the one that ran, and the one with its symbols; searched for once."""
+        found = self._found.get(number)
+        if found is None:
+            found = self._found[number] = debug_files.find(self._dsos[number], self._options, self._debuginfod)
+            self._looked[number], self._origins[number] = found.looked, found.origin
+            self._unreadable |= found.unreadable
+        return found
 
     def looked(self, number: int) -> list[str]:
         """Where the symbols of a Dso were searched."""
@@ -90,7 +100,7 @@ class SymbolLoader:
             case DsoKind.VSYSCALL:
                 return self._vsyscall()
             case DsoKind.FILE | DsoKind.VDSO:
-                return self._load_file(number, dso)
+                return self._load_file(number)
             case DsoKind.JIT:
                 return self._load_jit(number, dso)
             case DsoKind.BPF:
@@ -102,10 +112,8 @@ class SymbolLoader:
         start = np.arange(3, dtype=np.uint64) * np.uint64(0x400)
         return SymbolTable(named(start, start + np.uint64(0x400), [b"vgettimeofday", b"vtime", b"vgetcpu"]))
 
-    def _load_file(self, number: int, dso: Dso) -> SymbolTable:
-        found = debug_files.find(dso, self._options, self._debuginfod)
-        self._looked[number], self._origins[number] = found.looked, found.origin
-        self._unreadable |= found.unreadable
+    def _load_file(self, number: int) -> SymbolTable:
+        found = self.files(number)
         if found.symbols is None or found.runtime is None:
             return SymbolTable(EMPTY)
         self._files += {found.symbols, found.runtime}

@@ -26,6 +26,7 @@ from perfpy.symbols.symbol_table import STT_OBJECT
 from perfpy.symbols.tasks.address_space import NO_SPACE, TaskTimeline
 
 if TYPE_CHECKING:
+    from perfpy.symbols.files.debug_files import Found
     from perfpy.symbols.providers.missing import UnreadableFile
     from perfpy.symbols.symbol_table import SymbolTable
 
@@ -192,6 +193,10 @@ class Symbolizer:
         frames = self.resolve()
         symbol = int(frames.symbol[ids[0]])
         return None if symbol < 0 else (self.symbols.name(symbol), int(frames.symbol_offset[ids[0]]))
+
+    def files(self, number: int) -> Found:
+        """The ELF files of a dso of user space (index into `dsos`): what ran, and where its symbols are; either may be None."""
+        return self._loader.files(number)
 
     def origin(self, number: int) -> str:
         """The letter by which perf says where a dso's symbols come from; valid after `resolve()`."""

@@ -41,17 +41,33 @@ MAY_IMPORT = {
     "counts": FOUNDATION,
     "symbols": FOUNDATION | {"perfdata"},
     "events": FOUNDATION | {"counts", "kernel"},
-    "analysis": FOUNDATION | {"counts", "symbols", "perfdata"},
-    "capture": FOUNDATION | {"version", "counts", "events", "kernel", "perfdata", "symbols"},
-    "views": FOUNDATION | {"counts", "analysis", "symbols", "perfdata"},
-    "recording": FOUNDATION | {"views", "analysis", "symbols", "perfdata"},
+    "unwind": FOUNDATION | {"symbols", "perfdata"},
+    "debuginfo": FOUNDATION | {"symbols"},
+    "analysis": FOUNDATION | {"counts", "unwind", "debuginfo", "symbols", "perfdata"},
+    "capture": FOUNDATION | {"version", "counts", "events", "kernel", "perfdata", "unwind", "symbols"},
+    "views": FOUNDATION | {"counts", "analysis", "unwind", "debuginfo", "symbols", "perfdata"},
+    "recording": FOUNDATION | {"views", "analysis", "unwind", "debuginfo", "symbols", "perfdata"},
     "measuring": FOUNDATION | {"capture", "counts", "events", "kernel"},
     "perfpy": FOUNDATION | {"version", "recording", "measuring", "capture", "counts", "events", "kernel"},
     "cli": FOUNDATION
-    | {"version", "recording", "views", "capture", "counts", "analysis", "events", "symbols", "perfdata", "kernel", "perfpy"},
+    | {
+        "version",
+        "recording",
+        "views",
+        "capture",
+        "counts",
+        "analysis",
+        "events",
+        "unwind",
+        "debuginfo",
+        "symbols",
+        "perfdata",
+        "kernel",
+        "perfpy",
+    },
     "__main__": {"cli"},
 }
-READING_HALF = ("recording", "views", "analysis", "counts", "symbols", "perfdata", "abi", "untrusted")
+READING_HALF = ("recording", "views", "analysis", "counts", "unwind", "debuginfo", "symbols", "perfdata", "abi", "untrusted")
 
 
 class Import(NamedTuple):

@@ -16,10 +16,10 @@ _perfpy()
     local options="" events="" files="" directories="" texts="" workload=""
     case ${words[1]} in
     stat)
-        options="-e --event --filter --event-files -i --no-inherit -p --pid -t --tid -a --all-cpus --scale -v --verbose -r --repeat --table -n --null -d --detailed -S --sync -B --big-num -C --cpu -A --no-aggr --no-merge -x --field-separator -j --json-output -G --cgroup --for-each-cgroup -o --output --append --log-fd --pre --post -I --interval-print --interval-count --interval-clear --timeout --per-socket --per-die --per-cluster --per-cache --per-core --per-thread --per-node -D --delay -M --metrics --metric-no-group --metric-no-merge --metric-no-threshold --topdown --td-level --metric-only --all-kernel --all-user --summary --no-csv-summary --quiet --control --compare --warmup --help"
+        options="-e --event --filter --event-files -i --no-inherit -p --pid -t --tid -a --all-cpus --scale -v --verbose -r --repeat --table -n --null -d --detailed -S --sync -B --big-num -C --cpu -A --no-aggr --no-merge -x --field-separator -j --json-output -G --cgroup --for-each-cgroup -o --output --append --log-fd --pre --post -I --interval-print --interval-count --interval-clear --timeout --per-socket --per-die --per-cluster --per-cache --per-core --per-thread --per-node -D --delay -M --metrics --metric-no-group --metric-no-merge --metric-no-threshold --topdown --td-level --metric-only --all-kernel --all-user --summary --no-csv-summary --quiet --control --compare --warmup --min-change --ignore-failure --help"
         events="-e --event"
         files="-o --output"
-        texts="--filter --event-files -p --pid -t --tid -r --repeat -C --cpu -x --field-separator -G --cgroup --for-each-cgroup --log-fd --pre --post -I --interval-print --interval-count --timeout -D --delay -M --metrics --td-level --control --compare --warmup"
+        texts="--filter --event-files -p --pid -t --tid -r --repeat -C --cpu -x --field-separator -G --cgroup --for-each-cgroup --log-fd --pre --post -I --interval-print --interval-count --timeout -D --delay -M --metrics --td-level --control --compare --warmup --min-change"
         workload="yes"
         ;;
     record)

@@ -61,6 +61,8 @@ complete -c perfpy -n '__fish_seen_subcommand_from stat' -l quiet -f -d 'print n
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -l control -x -d 'take enable and disable from there, answer ack'
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -l compare -x -d 'run this command, too, in turn with the other, and tell how it differs'
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -l warmup -x -d 'with --compare  runs of each before those that count'
+complete -c perfpy -n '__fish_seen_subcommand_from stat' -l min-change -x -d 'with --compare  differences below this are too small to matter'
+complete -c perfpy -n '__fish_seen_subcommand_from stat' -l ignore-failure -f -d 'with --compare  compare programs that fail, too'
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -l help -f -d 'show this text'
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -x -a '(__fish_complete_subcommand --fcs-skip=2)'
 

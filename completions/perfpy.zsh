@@ -106,6 +106,8 @@ _perfpy() {
                 '*--control=[take enable and disable from there, answer ack]:value: ' \
                 '*--compare=[run this command, too, in turn with the other, and tell how it differs]:value: ' \
                 '*--warmup=[with --compare  runs of each before those that count]:value: ' \
+                '*--min-change=[with --compare  differences below this are too small to matter]:value: ' \
+                '*--ignore-failure[with --compare  compare programs that fail, too]' \
                 '*--help[show this text]' \
                 '(-)1:program:_command_names -e' \
                 '*::arguments:_normal'

@@ -163,7 +163,7 @@ _perfpy() {
                 '*-P[periods]' \
                 '*--period[periods]' \
                 '*--sample-cpu[CPUs]' \
-                '*--sample-identifier[ids at a fixed place]' \
+                '*--sample-identifier[ids at a fixed offset]' \
                 '*-W[weights of special events]' \
                 '*--weight[weights of special events]' \
                 '*-b[taken branches]' \
@@ -194,7 +194,7 @@ _perfpy() {
                 '*--switch-output=-[go on in a new file  at SIGUSR2, after a size]::value: ' \
                 '*--switch-max-files=[keep that many of those files]:value: ' \
                 '*--max-size=[stop when the file has this size]:value: ' \
-                '*--timestamp-filename[put the time behind the files name]' \
+                '*--timestamp-filename[put the time after the files name]' \
                 '*--timestamp-boundary[note the times of the first and the last sample]' \
                 '*-z-[compress with zstd]::value: ' \
                 '*--compression-level=-[compress with zstd]::value: ' \
@@ -258,7 +258,7 @@ _perfpy() {
                 '*--cpu=[only these CPUs]:value: ' \
                 '*--parallelism=[only while so many threads ran]:value: ' \
                 '*--time=[only this time  start,stop, 10%-20%, 10%/2]:value: ' \
-                '*--switch-on=[only samples behind this event]:event:_perfpy_events' \
+                '*--switch-on=[only samples after this event]:event:_perfpy_events' \
                 '*--switch-off=[only samples before this event]:event:_perfpy_events' \
                 '*--show-on-off-events[count the events of --switch-on and --switch-off, too]' \
                 '*--percent-limit=[leave out rows below it]:value: ' \
@@ -406,9 +406,9 @@ _perfpy() {
                 '*--tid=[only these threads]:value: ' \
                 '*-S+[only samples in these functions, or at 0xADDRESS]:value: ' \
                 '*--symbols=[only samples in these functions, or at 0xADDRESS]:value: ' \
-                '*--addr-range=[with -S 0xADDRESS  so many bytes behind it, too]:value: ' \
+                '*--addr-range=[with -S 0xADDRESS  so many bytes after it, too]:value: ' \
                 '*--dsos=[only samples in these files]:value: ' \
-                '*--switch-on=[only samples behind this event]:event:_perfpy_events' \
+                '*--switch-on=[only samples after this event]:event:_perfpy_events' \
                 '*--switch-off=[only samples before this event]:event:_perfpy_events' \
                 '*--show-on-off-events[print the events of --switch-on and --switch-off, too]' \
                 '*--header[show what the file says about the recording, too]' \

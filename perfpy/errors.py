@@ -10,9 +10,9 @@
       WorkloadFailed             the program to measure could not be started: command, reason
       OutputFailed               a file could not be written: path, reason
 
-What enters: facts from the place where the error is found. What leaves: one
+What enters: what is known where the error is found. What leaves: one
 line of text (`str(error)`): what, where, and what to try. Each class carries
-its facts as attributes, so that programs need not parse the text.
+what it tells as attributes, so that programs need not parse the text.
 """
 
 from __future__ import annotations

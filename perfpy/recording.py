@@ -220,7 +220,7 @@ class Recording:
         fields: names of the columns wanted, of which those that the recording
         lacks are left out; None: all. Memory stays bounded however large the
         file is. A batch has `columns` (as Samples), `event` (indexes into
-        Recording.events), `key` (the place in the order of delivery) and
+        Recording.events), `key` (the ordinal in the order of delivery) and
         `offset` (in the file, in bytes), one row a sample.
         """
         # numpy is loaded when samples are asked for, not by opening a file

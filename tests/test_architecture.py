@@ -23,6 +23,11 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 PACKAGE = CHECKOUT / "perfpy"
 LONGEST_FILE = 400
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "manager", "misc", "lib", "tools"}
+#: words that mean several things, or something in one place only
+PRIVATE_NOUNS = {
+    *("at", "place", "places", "behind", "traits", "firsts", "sums", "keyed", "ties", "steps", "passes", "spans", "light"),
+    *("fact", "facts", "listing"),
+}
 HEAVY = {"numpy", "rich", "elftools", "pycxxfilt", "backports", "compression", "pandas", "pyarrow", "dataclasses", "unittest", "asyncio"}
 
 FOUNDATION = {"abi", "errors", "untrusted"}
@@ -36,17 +41,33 @@ MAY_IMPORT = {
     "counts": FOUNDATION,
     "symbols": FOUNDATION | {"perfdata"},
     "events": FOUNDATION | {"counts", "kernel"},
-    "analysis": FOUNDATION | {"counts", "symbols", "perfdata"},
-    "capture": FOUNDATION | {"version", "counts", "events", "kernel", "perfdata", "symbols"},
-    "views": FOUNDATION | {"counts", "analysis", "symbols", "perfdata"},
-    "recording": FOUNDATION | {"views", "analysis", "symbols", "perfdata"},
+    "unwind": FOUNDATION | {"symbols", "perfdata"},
+    "debuginfo": FOUNDATION | {"symbols"},
+    "analysis": FOUNDATION | {"counts", "unwind", "debuginfo", "symbols", "perfdata"},
+    "capture": FOUNDATION | {"version", "counts", "events", "kernel", "perfdata", "unwind", "symbols"},
+    "views": FOUNDATION | {"counts", "analysis", "unwind", "debuginfo", "symbols", "perfdata"},
+    "recording": FOUNDATION | {"views", "analysis", "unwind", "debuginfo", "symbols", "perfdata"},
     "measuring": FOUNDATION | {"capture", "counts", "events", "kernel"},
     "perfpy": FOUNDATION | {"version", "recording", "measuring", "capture", "counts", "events", "kernel"},
     "cli": FOUNDATION
-    | {"version", "recording", "views", "capture", "counts", "analysis", "events", "symbols", "perfdata", "kernel", "perfpy"},
+    | {
+        "version",
+        "recording",
+        "views",
+        "capture",
+        "counts",
+        "analysis",
+        "events",
+        "unwind",
+        "debuginfo",
+        "symbols",
+        "perfdata",
+        "kernel",
+        "perfpy",
+    },
     "__main__": {"cli"},
 }
-READING_HALF = ("recording", "views", "analysis", "counts", "symbols", "perfdata", "abi", "untrusted")
+READING_HALF = ("recording", "views", "analysis", "counts", "unwind", "debuginfo", "symbols", "perfdata", "abi", "untrusted")
 
 
 class Import(NamedTuple):
@@ -206,6 +227,36 @@ def test_no_module_hides_a_public_function():
 
     beside = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or path.is_dir()}
     assert beside & set(perfpy.__all__) <= {"errors"}  # which is the module itself
+
+
+def defined_names(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """(name, line) of everything that a module names itself: classes, functions, parameters, variables, attributes."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name, node.lineno
+        elif isinstance(node, ast.arg):
+            yield node.arg, node.lineno
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id, node.lineno
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr, node.lineno
+
+
+def test_no_class_name_is_defined_twice():
+    """One name, one meaning: private classes too, for whoever searches for a name finds them all."""
+    defined: dict[str, list[str]] = {}
+    for module, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                defined.setdefault(node.name, []).append(module)
+    assert not {name: modules for name, modules in defined.items() if len(modules) > 1}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_names_are_the_fields_words(module):
+    """A place is an offset, an address, a location, a path or an index: the glossary of perfpy/README.md has the words."""
+    names = defined_names(ast.parse(MODULES[module].read_text()))
+    assert not [f"{name}, line {line}" for name, line in names if name.lower().strip("_") in PRIVATE_NOUNS]
 
 
 def test_defaults_are_asked_of_named_tuples_not_of_their_classes():

@@ -20,7 +20,7 @@ Index: TypeAlias = "NDArray[np.intp] | NDArray[np.bool_] | slice"
 
 
 def slices_index(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(index, offsets): the elements of the spans one behind the other, and where each span begins in that (n + 1 values)."""
+    """(index, offsets): the elements of the spans one after the other, and where each span begins in that (n + 1 values)."""
     offsets = np.zeros(len(starts) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     index = np.arange(offsets[-1], dtype=np.int64)
@@ -73,7 +73,7 @@ class Growing:
         self.values = self._room
 
     def append(self, values: ArrayLike) -> None:
-        """Add some behind the others."""
+        """Add some after the others."""
         added = np.asarray(values)
         count = len(self.values)
         end = count + len(added)
@@ -87,7 +87,7 @@ class Growing:
 class Ragged:
     """A column whose elements are arrays of different lengths.
 
-    values: all rows one behind the other; offsets: int64, n + 1 values, row i
+    values: all rows one after the other; offsets: int64, n + 1 values, row i
     is values[offsets[i]:offsets[i + 1]].
 
     >>> column = Ragged(np.array([7, 8, 9]), np.array([0, 2, 2, 3]))
@@ -140,7 +140,7 @@ class Ragged:
 
     @classmethod
     def concat(cls, parts: Sequence[Ragged]) -> Ragged:
-        """The rows of all parts, one part behind the other."""
+        """The rows of all parts, one part after the other."""
         ends = np.cumsum([0] + [len(part.values) for part in parts])
         offsets = [part.offsets[:-1] + end for part, end in zip(parts, ends[:-1], strict=True)]
         return cls(np.concatenate([part.values for part in parts]), np.concatenate([*offsets, ends[-1:]]))

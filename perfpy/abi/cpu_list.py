@@ -66,11 +66,11 @@ def cpu_list_text(cpus: Sequence[int]) -> str:
     '0-2,5'
     """
     parts: list[str] = []
-    at = 0
-    while at < len(cpus):
-        end = at
+    index = 0
+    while index < len(cpus):
+        end = index
         while end + 1 < len(cpus) and cpus[end + 1] == cpus[end] + 1:
             end += 1
-        parts.append(f"{cpus[at]}" if end == at else f"{cpus[at]}-{cpus[end]}")
-        at = end + 1
+        parts.append(f"{cpus[index]}" if end == index else f"{cpus[index]}-{cpus[end]}")
+        index = end + 1
     return ",".join(parts)

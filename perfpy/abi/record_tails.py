@@ -1,6 +1,6 @@
 """What follows the fixed fields of a side-band record: bytes <-> field values.
 
-What enters: the fixed fields already decoded and the bytes behind them. What
+What enters: the fixed fields already decoded and the bytes after them. What
 leaves: the values of all fields of the record's class (perfpy.abi.records),
 and from pack_u64s() bytes again.
 Layouts: include/uapi/linux/perf_event.h, enum perf_event_type.

@@ -1,6 +1,6 @@
 """The kernel's side-band records (all but SAMPLE) <-> frozen values.
 
-What enters: a record's type, misc and body (the bytes behind its 8-byte
+What enters: a record's type, misc and body (the bytes after its 8-byte
 header), and the IdLayout of the event that it belongs to. What leaves: one of
 the named tuples below, or with encode() the record's bytes again.
 Layouts: include/uapi/linux/perf_event.h, enum perf_event_type; each stands
@@ -313,7 +313,7 @@ def type_of(record: KernelRecord) -> int:
 def decode(type: int, misc: int, body: bytes, id_layout: IdLayout = NO_ID, endian: str = "<") -> KernelRecord:
     """One side-band record.
 
-    body: the bytes behind the header; id_layout: the sample_id trailer of the
+    body: the bytes after the header; id_layout: the sample_id trailer of the
     event it belongs to. A type that is not known comes back as Unknown.
     Raises ValueError when the body is too short for its layout.
     """

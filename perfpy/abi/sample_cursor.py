@@ -2,7 +2,7 @@
 
 What enters: a buffer and where the samples in it begin and end. What leaves:
 numpy columns of words, and spans of words or bytes gathered into Ragged. No
-field is read from behind its record's end: such samples are marked damaged.
+field is read from beyond its record's end: such samples are marked damaged.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Cursor:
         self.bytes = buffer
         self.words = buffer.view(endian + "u8")
         self.halves = buffer.view(endian + "u4")
-        self.at = starts
+        self.position = starts
         self.ends = ends
         self.damaged: NDArray[np.bool_] | None = None
 
@@ -43,19 +43,19 @@ class Cursor:
 
     def word(self) -> NDArray[np.uint64]:
         """The next word of each sample; 0 where its record has ended."""
-        over = self.at >= self.ends
+        over = self.position >= self.ends
         if not over.any():
-            values = self.words[self.at].astype(np.uint64, copy=False)
-            self.at = self.at + 1
+            values = self.words[self.position].astype(np.uint64, copy=False)
+            self.position = self.position + 1
             return values
         self._mark(over)
-        values = self.words[np.where(over, 0, self.at)].astype(np.uint64, copy=False)
-        self.at = np.minimum(self.at + 1, self.ends)
+        values = self.words[np.where(over, 0, self.position)].astype(np.uint64, copy=False)
+        self.position = np.minimum(self.position + 1, self.ends)
         return np.where(over, np.uint64(0), values)
 
     def skip(self, counts: NDArray[np.int64] | int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """(starts, lengths) of the next `counts` words; where fewer are left, the sample is damaged and the length 0."""
-        starts = self.at
+        starts = self.position
         lengths = np.broadcast_to(np.asarray(counts, np.int64), starts.shape)
         ends = starts + counts
         over = ends > self.ends
@@ -65,7 +65,7 @@ class Cursor:
             self._mark(over)
             lengths = np.where(over, 0, lengths)
             ends = np.where(over, self.ends, ends)
-        self.at = ends
+        self.position = ends
         return starts, lengths
 
     def count(self) -> NDArray[np.int64]:
@@ -101,7 +101,7 @@ FieldDecoder = Callable[[Cursor, Columns, bool], None]
 
 def realigned(buf: NDArray[np.uint8], offsets: NDArray[np.int64], endian: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """A copy of the records, each at a multiple of 8; records that are no multiple of 8 long get the rest as zeros."""
-    parts, positions, at = [], [], 0
+    parts, positions, offset = [], [], 0
     for start in offsets.tolist():
         if not 0 <= start <= len(buf) - 8:
             raise ValueError("a record reaches beyond the buffer")
@@ -110,6 +110,6 @@ def realigned(buf: NDArray[np.uint8], offsets: NDArray[np.int64], endian: str) -
             raise ValueError("a record reaches beyond the buffer")
         record = buf[start : start + size].tobytes()
         parts.append(record.ljust((size + 7) & ~7, b"\0"))
-        positions.append(at)
-        at += len(parts[-1])
+        positions.append(offset)
+        offset += len(parts[-1])
     return np.frombuffer(b"".join(parts), np.uint8), np.array(positions, np.int64)

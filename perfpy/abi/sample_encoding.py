@@ -42,11 +42,11 @@ def encode_sample(attr: EventAttr, values: Mapping[str, Any], endian: str = "<")
     in little-endian bit order; branch_hw_index, branch_counters; read: a list
     of Reading. Raises ValueError when the record would be longer than 64 kB.
     """
-    writer = _Writer(attr, values, endian)
+    writer = _SampleWriter(attr, values, endian)
     return with_header(RecordType.SAMPLE, values.get("misc", 0), writer.body(), endian)
 
 
-class _Writer:
+class _SampleWriter:
     """Writes the fields of one sample in layout order."""
 
     def __init__(self, attr: EventAttr, values: Mapping[str, Any], endian: str) -> None:

@@ -1,7 +1,7 @@
-"""The fields of samples that have no fixed place: one step per field, in layout order.
+"""The fields of samples that have no fixed offset: one step per field, in layout order.
 
 What enters: a Cursor that stands at the field. What leaves: the field's
-columns, and the cursor behind the field. Layout: PERF_RECORD_SAMPLE in
+columns, and the cursor after the field. Layout: PERF_RECORD_SAMPLE in
 include/uapi/linux/perf_event.h (drawn in perfpy.abi.samples).
 """
 
@@ -25,7 +25,7 @@ READ_DTYPE: Final = np.dtype([("value", "u8"), ("enabled", "u8"), ("running", "u
 
 
 def variable_decoders(attr: EventAttr, endian: str) -> list[tuple[tuple[str, ...], FieldDecoder]]:
-    """(names of the columns, step) for every field behind the fixed ones, in layout order."""
+    """(names of the columns, step) for every field after the fixed ones, in layout order."""
     makers: tuple[tuple[int, Callable[[], tuple[tuple[str, ...], FieldDecoder]]], ...] = (
         (SampleType.READ, lambda: (("read",), _read_decoder(attr.read_format))),
         (SampleType.CALLCHAIN, lambda: (("callchain",), _callchain)),
@@ -108,8 +108,8 @@ def _callchain(cursor: Cursor, columns: Columns, wanted: bool) -> None:
 
 
 def _raw(cursor: Cursor, columns: Columns, wanted: bool) -> None:
-    over = cursor.at >= cursor.ends
-    sizes = cursor.halves[2 * np.where(over, 0, cursor.at)].astype(np.int64)
+    over = cursor.position >= cursor.ends
+    sizes = cursor.halves[2 * np.where(over, 0, cursor.position)].astype(np.int64)
     starts, words = cursor.skip(np.where(over, -1, (sizes + 11) >> 3))
     if wanted:
         columns["raw"] = gather_bytes(cursor.bytes, (starts << 3) + 4, np.where(words > 0, sizes, 0))

@@ -1,6 +1,6 @@
 """SAMPLE records <-> columns: the only decoder of samples.
 
-What enters: an EventAttr (what each sample carries), a buffer and the places
+What enters: an EventAttr (what each sample carries), a buffer and the offsets
 of the SAMPLE records in it. What leaves: Columns, one array per field. Layout:
 PERF_RECORD_SAMPLE in include/uapi/linux/perf_event.h:
 
@@ -49,7 +49,7 @@ __all__ = ["BRANCH_DTYPE", "READ_DTYPE", "SampleLayout"]
 
 _INT: Final = np.int32
 
-#: the fields of fixed place, in layout order: bit, then name and dtype of the word or of its two halves
+#: the fields of fixed offset, in layout order: bit, then name and dtype of the word or of its two halves
 _FIXED: Final[tuple[tuple[int, tuple[str, ...]], ...]] = (
     (SampleType.IDENTIFIER, ("identifier",)),
     (SampleType.IP, ("ip",)),

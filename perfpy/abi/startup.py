@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 else:
 
     class _NamedTupleMaker(type):
-        """Makes of the annotations of a class the names of a tuple's places."""
+        """Makes of the annotations of a class the names of a tuple's fields."""
 
         def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:
             made = super().__new__(mcs, name, bases, {"__slots__": (), **namespace})
@@ -39,7 +39,7 @@ else:
 
         @classmethod
         def _rest(cls, count: int, named: dict[str, Any]) -> list[Any]:
-            """The values behind the first `count`, taken out of `named` and the defaults."""
+            """The values after the first `count`, taken out of `named` and the defaults."""
             if count > len(cls._fields):
                 raise TypeError(f"{cls.__name__} has {len(cls._fields)} fields, {count} are given")
             try:

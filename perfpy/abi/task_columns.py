@@ -1,12 +1,12 @@
 """The records that say which tasks there are and what they map -> columns.
 
 What enters: the bodies of many MMAP, MMAP2, COMM, FORK, EXIT and KSYMBOL
-records, one behind the other. What leaves: TaskRecords. A system-wide
+records, one after the other. What leaves: TaskRecords. A system-wide
 recording of a build has more of these than a report has rows: here a record
 costs a slice and a look into a dict, where one value each (perfpy.abi.records,
 which has the layouts) costs ten times that.
 
-The bytes of MMAP and MMAP2 records behind their first 32, {u32 pid, tid; u64
+The bytes of MMAP and MMAP2 records after their first 32, {u32 pid, tid; u64
 addr, len, pgoff}, say which file it is. There are few different ones: these
 only are decoded.
 """
@@ -35,7 +35,7 @@ _FIXED: Final = {
 }
 _OF_FILE: Final = 32  # where what says of the file begins
 _AT_ONCE: Final = 1 << 16  # records that are cut into slices together
-_NAME: Final = {RecordType.MMAP: 0, RecordType.MMAP2: 32}  # where its name begins, behind that
+_NAME: Final = {RecordType.MMAP: 0, RecordType.MMAP2: 32}  # where its name begins, after that
 
 #: the types that are decoded here
 TASK_TYPES: Final = frozenset(_FIXED)
@@ -111,7 +111,7 @@ class TaskColumns(NamedTuple):
 
 
 class TaskRecords(NamedTuple):
-    """The records by kind. A record's rank is its place among all of them, from 1 on; keys: of all of them, by rank."""
+    """The records by kind. A record's rank is its ordinal among all of them, from 1 on; keys: of all of them, by rank."""
 
     keys: NDArray[np.uint64]
     maps: MapColumns
@@ -140,12 +140,12 @@ def _ksymbol(raw: RawColumns, row: int, endian: str) -> records.Ksymbol:
 
 
 def _maps(raw: RawColumns, ranks: NDArray[np.int32], endian: str) -> tuple[MapColumns, list[MappedFile]]:
-    at = raw.start >> 3
+    offset = raw.start >> 3
     words = np.frombuffer(raw.data, endian + "u8")
     halves = np.frombuffer(raw.data, endian + "u4")
-    start, length, pgoff = (words[at + word].astype(np.uint64, copy=False) for word in (1, 2, 3))
+    start, length, pgoff = (words[offset + word].astype(np.uint64, copy=False) for word in (1, 2, 3))
     file, files = _files(raw, endian)
-    return MapColumns(ranks, raw.misc & np.uint16(MISC_CPUMODE_MASK), _native(halves[at << 1]), start, length, pgoff, file), files
+    return MapColumns(ranks, raw.misc & np.uint16(MISC_CPUMODE_MASK), _native(halves[offset << 1]), start, length, pgoff, file), files
 
 
 def _files(raw: RawColumns, endian: str) -> tuple[NDArray[np.int32], list[MappedFile]]:
@@ -172,10 +172,10 @@ def _file(kind: int, misc: int, of_file: bytes, endian: str) -> MappedFile:
 
 
 def _tasks(raw: RawColumns, ranks: NDArray[np.int32], endian: str) -> tuple[TaskColumns, list[str]]:
-    at = raw.start >> 2
+    offset = raw.start >> 2
     halves = np.frombuffer(raw.data, endian + "u4")
     # { u32 pid, tid; } of COMM, { u32 pid, ppid, tid, ptid; } of the others
-    pid, second, third, fourth = (_native(halves.take(at + half, mode="clip")) for half in range(4))
+    pid, second, third, fourth = (_native(halves.take(offset + half, mode="clip")) for half in range(4))
     is_comm = raw.type == RecordType.COMM
     number, slices = _interned(raw.rows(is_comm), _FIXED[RecordType.COMM], 0)
     comm = np.full(len(ranks), -1, np.int32)

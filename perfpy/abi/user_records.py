@@ -1,6 +1,6 @@
 """perf's own records (type 64 and above) <-> frozen values.
 
-What enters: a record's type, misc and body (the bytes behind its 8-byte
+What enters: a record's type, misc and body (the bytes after its 8-byte
 header). What leaves: one of the named tuples below, or with encode() the
 record's bytes again. Layouts: tools/lib/perf/include/perf/event.h and
 perf.data-file-format.txt; each stands above its class. They have no
@@ -155,7 +155,7 @@ class Compressed(NamedTuple):
 
 
 class Compressed2(NamedTuple):
-    """{ u64 data_size; char data[]; } : the same, padded to 8 bytes behind data_size"""
+    """{ u64 data_size; char data[]; } : the same, padded to 8 bytes after data_size"""
 
     misc: int
     data: bytes
@@ -208,7 +208,7 @@ def type_of(record: UserRecord) -> int:
 def decode(type: int, misc: int, body: bytes, endian: str = "<") -> UserRecord:
     """One of perf's own records.
 
-    body: the bytes behind the header. A type that is not known comes back as
+    body: the bytes after the header. A type that is not known comes back as
     Unknown. Raises ValueError when the body is too short for its layout.
     """
     try:

@@ -105,13 +105,13 @@ class Counter:
         reason. The times are those of the page's last update, unless the
         counter shares the PMU. Raises NotScheduled as read() does.
         """
-        from perfpy.kernel.user_page import Unreadable, UserPage, UserReading
+        from perfpy.kernel.user_page import CounterUnreadable, UserPage, UserReading
 
         try:
             if self._page is None:
                 self._page = UserPage(self._ring.control if self._ring else self._kernel.map_page(self.fd))
             return UserReading(self._page.read(read_register, read_clock), "")
-        except Unreadable as reason:
+        except CounterUnreadable as reason:
             return UserReading(self.read(), str(reason))
         except KernelRefused as refused:
             return UserReading(self.read(), refused.cause)

@@ -1,6 +1,6 @@
 """The texts of record's options -> values: sizes, times, callchains, clocks, registers, branch filters.
 
-What enters: what the user wrote behind an option. What leaves: numbers and
+What enters: what the user wrote after an option. What leaves: numbers and
 small values, or a UsageError that names the option. The forms are those of
 perf-record(1).
 """
@@ -160,7 +160,7 @@ def parse_delay(text: str) -> int | tuple[tuple[int, int], ...]:
     for item in text.split(","):
         found = re.fullmatch(r"(\d+)-(\d+)", item)
         if not found or int(found[1]) >= int(found[2]) or int(found[1]) <= end:
-            raise UsageError(f"--delay {text}: '{item}' is no range of milliseconds that goes on behind the last, such as 10-20,30-40")
+            raise UsageError(f"--delay {text}: '{item}' is no range of milliseconds that goes on after the last, such as 10-20,30-40")
         end = int(found[2])
         ranges.append((int(found[1]), end))
     return tuple(ranges)

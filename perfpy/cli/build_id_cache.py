@@ -38,7 +38,7 @@ class BuildIdCacheCommandOptions(CommandOptions, lacks=_LACKING):
     purge_all: bool = option("-P,--purge-all", Flag(), "remove everything")
     update: str = option("-u,--update", Value(default=""), "files to add where they are not there yet", metavar="<file list>")
     missing: str = option("-M,--missing", Value(default=""), "list what a recording needs and the cache lacks", metavar="<file>")
-    listing: bool = option("-l,--list", Flag(), "list what is kept and still is at its path")
+    list_files: bool = option("-l,--list", Flag(), "list what is kept and still is at its path")
     force: bool = option("-f,--force", Flag(), "read a recording although somebody else owns it")
     verbose: int = option("-v,--verbose", Counted(), "say what is done")
 
@@ -49,16 +49,16 @@ def run(options: BuildIdCacheCommandOptions) -> int:
     from perfpy.symbols.files.build_id_cache import BuildIdCache
 
     files = (options.add, options.remove, options.purge, options.update, options.missing)
-    if not (any(files) or options.purge_all or options.listing):
+    if not (any(files) or options.purge_all or options.list_files):
         fail("nothing to do: give -l, -a, -r, -u, -p, -P or -M")
     cache = BuildIdCache(os.path.expanduser(load().get("buildid.dir", "")))
     try:
-        return _Run(cache, options.verbose).all_of(options)
+        return _CacheRun(cache, options.verbose).all_of(options)
     except OSError as error:
         raise OutputFailed(str(error.filename or cache.folder), error.strerror or str(error)) from None
 
 
-class _Run:
+class _CacheRun:
     """The actions of one command line, in perf's order."""
 
     def __init__(self, cache: BuildIdCache, verbose: int) -> None:
@@ -66,7 +66,7 @@ class _Run:
         self._verbose = verbose
 
     def all_of(self, options: BuildIdCacheCommandOptions) -> int:
-        if options.listing:
+        if options.list_files:
             for build_id, name in self._cache.valid_entries():
                 print(build_id, one_line(name))
         for path in _files(options.add):

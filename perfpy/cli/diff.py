@@ -9,7 +9,6 @@ graph of the differences.
 from __future__ import annotations
 
 import re
-import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +17,6 @@ from perfpy.cli.line.kinds import Attached, Choice, Flag, Value
 from perfpy.cli.line.options import CommandOptions, PerfCommand, fail, option, words
 from perfpy.cli.line.shared import QuietOptions, StdioOptions, SymbolFileOptions, VerboseOptions
 from perfpy.errors import PerfError, UsageError
-from perfpy.untrusted.text import lines as one_line_each
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -100,7 +98,7 @@ class DiffCommandOptions(
 
 def run(asked: DiffCommandOptions) -> int:
     """Compare recordings, perf.data.old and perf.data where none are named."""
-    # everything behind the options needs numpy
+    # everything after the options needs numpy
     from perfpy.cli.line.opening import open_recording
 
     if asked.field_separator == ".":
@@ -140,7 +138,9 @@ class _DiffRun:
 
             write_text(asked.json, difference_json(found, self._paths))
             return 0
-        sys.stdout.writelines(one_line_each(self._lines(found)))
+        from perfpy.cli.line.terminal import print_lines
+
+        print_lines(self._lines(found))
         return 0
 
     def _differences(self) -> Iterator[Difference]:
@@ -155,7 +155,7 @@ class _DiffRun:
 
     def _reports(self) -> list[Report]:
         numbered = enumerate(self._recordings)
-        return [recording.report(options=self._options(at), symbols=self._symbols(recording)) for at, recording in numbered]
+        return [recording.report(options=self._options(index), symbols=self._symbols(recording)) for index, recording in numbered]
 
     def _lines(self, found: Iterable[Difference]) -> Iterator[str]:
         from perfpy.cli.line.terminal import wants_plain, width
@@ -181,20 +181,20 @@ class _DiffRun:
             hidden=tuple(key for key, _, _ in hidden_keys(self._selection(0))),
         )
 
-    def _options(self, at: int) -> ReportOptions:
+    def _options(self, index: int) -> ReportOptions:
         """What the table of one recording is made of."""
         from perfpy.analysis.report.layout import Wanted
         from perfpy.analysis.report.options import ReportOptions
         from perfpy.cli.report.options import configured_percentage
 
-        asked, sort, recording = self._asked, self._asked.sort, self._recordings[at]
+        asked, sort, recording = self._asked, self._asked.sort, self._recordings[index]
         if asked.cpu and not recording.data.is_pipe and not recording.data.has(SampleType.CPU):
             raise PerfError(f"{recording.path}: the recording does not say on which CPU samples were taken; leave --cpu out")
         percentage = asked.percentage or configured_percentage(self._config)
         unnamed = not asked.field_separator and not asked.dsos
         return ReportOptions(
             wanted=Wanted(sort=f"{_DEFAULT_SORT},{sort[1:]}" if sort.startswith("+") else sort or _DEFAULT_SORT),
-            selection=self._selection(at),
+            selection=self._selection(index),
             group=False,
             keep_exited=False,  # as perf diff; its report keeps them
             relative_percentages=percentage == "relative",
@@ -202,7 +202,7 @@ class _DiffRun:
             unnamed_dso_width=ReportOptions().unnamed_dso_width if unnamed else 0,
         )
 
-    def _selection(self, at: int) -> SampleFilter:
+    def _selection(self, index: int) -> SampleFilter:
         """Which samples of one recording count."""
         from perfpy.analysis.filters.sample_filter import SampleFilter
         from perfpy.cli.report import options as texts
@@ -215,10 +215,10 @@ class _DiffRun:
             dsos=texts.words(asked.dsos),
             symbols=texts.words(asked.symbols),
             cpus=texts.ranges(asked.cpu, "--cpu"),
-            times=self._times(at),
+            times=self._times(index),
         )
 
-    def _times(self, at: int) -> TimeRanges | None:
+    def _times(self, index: int) -> TimeRanges | None:
         """The part of --time that is about one recording: all of it, where it is in percent."""
         from perfpy.analysis.filters.time_ranges import ranges_of
 
@@ -227,8 +227,8 @@ class _DiffRun:
             parts = text.split(":")
             if len(parts) != len(self._paths):
                 fail(f"--time {text}: a range for each of the {len(self._paths)} recordings is needed")
-            text = parts[at]
-        return ranges_of(text, self._recordings[at].times()) if text else None
+            text = parts[index]
+        return ranges_of(text, self._recordings[index].times()) if text else None
 
     def _symbols(self, recording: Recording) -> SymbolOptions:
         from perfpy.cli.line.symbol_values import symbol_options_of
@@ -242,7 +242,7 @@ class _DiffRun:
         if len(self._recordings) != 2:
             fail("--flamegraph compares two recordings")
         numbered = enumerate(self._recordings)
-        stacks = [recording.stacks(self._symbols(recording), selection=self._options(at).selection) for at, recording in numbered]
+        stacks = [recording.stacks(self._symbols(recording), selection=self._options(index).selection) for index, recording in numbered]
         write_bytes(path, flame_graph_of_changes(self._recordings, stacks).encode(errors="replace"), quiet=self._asked.quiet)
         return 0
 

@@ -76,11 +76,11 @@ def run(options: InjectCommandOptions) -> None:
             every = options.mmap2_buildid_all
             build_ids = {dso.name: _build_id(dso) for dso in _dsos(recording, every=every)}
             mapper = BuildIdMapper(recording.data, build_ids, only_these=not every)
-        with _result(output, recording.data.path) as place:
-            inject(recording.data, place, jit=injector, build_ids=entries, mapper=mapper)
+        with _result(output, recording.data.path) as unfinished:
+            inject(recording.data, unfinished, jit=injector, build_ids=entries, mapper=mapper)
         if options.verbose and injector:
-            place = f" in {injector.folder}" if injector.folder else ""
-            print(f"{injector.functions} functions of {len(injector.dumps)} jitdump files{place}", file=sys.stderr)
+            folder = f" in {injector.folder}" if injector.folder else ""
+            print(f"{injector.functions} functions of {len(injector.dumps)} jitdump files{folder}", file=sys.stderr)
 
 
 @contextmanager
@@ -90,11 +90,11 @@ def _result(output: str, source: str) -> Iterator[str]:
 
     if os.path.exists(output) and os.path.samefile(source, output):
         raise OutputFailed(output, "it is the input")
-    with whole_file(output, _MODE) as place:
+    with whole_file(output, _MODE) as unfinished:
         try:
-            yield place
+            yield unfinished
         except OutputFailed as failure:
-            raise OutputFailed(output if failure.path == place else failure.path, failure.reason) from None
+            raise OutputFailed(output if failure.path == unfinished else failure.path, failure.reason) from None
 
 
 def _dsos(recording: Recording, *, every: bool) -> list[Dso]:

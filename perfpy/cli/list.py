@@ -63,7 +63,7 @@ def run(options: ListCommandOptions) -> int:
     from perfpy.errors import OutputFailed
 
     try:
-        with whole_file(options.output) as place, open(place, "w", encoding="utf-8", errors="surrogateescape") as file:
+        with whole_file(options.output) as unfinished, open(unfinished, "w", encoding="utf-8", errors="surrogateescape") as file:
             _list(machine, file, options)
     except OSError as error:
         raise OutputFailed(options.output, error.strerror or str(error)) from None

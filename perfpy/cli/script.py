@@ -111,9 +111,9 @@ class ScriptFilterOptions(CommandOptions):
     symbols: str = option(
         "-S,--symbols", Value(default=""), "only samples in these functions, or at 0xADDRESS", metavar="<symbol[,symbol...]>"
     )
-    addr_range: int = option("--addr-range", Value(int, default=0), "with -S 0xADDRESS: so many bytes behind it, too", metavar="<n>")
+    addr_range: int = option("--addr-range", Value(int, default=0), "with -S 0xADDRESS: so many bytes after it, too", metavar="<n>")
     dsos: str = option("--dsos", Value(default=""), "only samples in these files", metavar="<dso[,dso...]>")
-    switch_on: str = option("--switch-on", Value(default=""), "only samples behind this event", metavar="<event>")
+    switch_on: str = option("--switch-on", Value(default=""), "only samples after this event", metavar="<event>")
     switch_off: str = option("--switch-off", Value(default=""), "only samples before this event", metavar="<event>")
     show_on_off_events: bool = option("--show-on-off-events", Flag(), "print the events of --switch-on and --switch-off, too")
 
@@ -154,7 +154,7 @@ def run(asked: ScriptCommandOptions) -> int:
         fail("--reltime and --deltatime are two ways to show time: choose one")
     fields = _fields(asked.fields)
     with open_recording(asked.input, force=asked.force, quiet=asked.quiet, as_stored=asked.as_stored) as recording:
-        return _Run(recording, asked, fields).show()
+        return _ScriptRun(recording, asked, fields).show()
 
 
 def _fields(texts: Sequence[str]) -> OutputFields:
@@ -168,7 +168,7 @@ def _fields(texts: Sequence[str]) -> OutputFields:
     return fields
 
 
-class _Run:
+class _ScriptRun:
     """One run of the command over an open recording."""
 
     def __init__(self, recording: Recording, asked: ScriptCommandOptions, fields: OutputFields) -> None:
@@ -185,7 +185,8 @@ class _Run:
             if asked.header_only:
                 return 0
         elif asked.show_info and recording.data.is_pipe:
-            from perfpy.cli.line.header import features_of_pipe, print_lines
+            from perfpy.cli.line.header import features_of_pipe
+            from perfpy.cli.line.terminal import print_lines
 
             print_lines(features_of_pipe(recording))
         self._show_samples()

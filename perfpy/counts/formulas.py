@@ -71,7 +71,7 @@ class Formula:
     """
 
     def __init__(self, text: str) -> None:
-        parser = _Parser(text)
+        parser = _FormulaParser(text)
         self.text = text
         self._value = parser.parse()
         self.events = tuple(parser.events)
@@ -82,13 +82,13 @@ class Formula:
         return self._value(values)
 
 
-class _Parser:
+class _FormulaParser:
     """Recursive descent over the tokens; each rule makes a function of the values."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._tokens = list(self._scan(text))
-        self._at = 0
+        self._index = 0
         self.events: dict[str, None] = {}
         self.literals: dict[str, None] = {}
 
@@ -107,14 +107,14 @@ class _Parser:
 
     def parse(self) -> _Node:
         value = self._choice()
-        if self._tokens[self._at][0] != "end":
+        if self._tokens[self._index][0] != "end":
             self._fail("the formula should end here")
         return value
 
     def _take(self, sign: str) -> bool:
-        if self._tokens[self._at][1] != sign:
+        if self._tokens[self._index][1] != sign:
             return False
-        self._at += 1
+        self._index += 1
         return True
 
     def _expect(self, sign: str) -> None:
@@ -122,7 +122,7 @@ class _Parser:
             self._fail(f"'{sign}' is missing")
 
     def _fail(self, reason: str) -> None:
-        raise EventSyntaxError(self._text, self._tokens[self._at][2], reason)
+        raise EventSyntaxError(self._text, self._tokens[self._index][2], reason)
 
     def _choice(self) -> _Node:
         value = self._binary(0)
@@ -137,9 +137,9 @@ class _Parser:
         if level == len(_BINARY):
             return self._unary()
         left = self._binary(level + 1)
-        while self._tokens[self._at][1] in _BINARY[level]:
-            combine = _BINARY[level][self._tokens[self._at][1]]
-            self._at += 1
+        while self._tokens[self._index][1] in _BINARY[level]:
+            combine = _BINARY[level][self._tokens[self._index][1]]
+            self._index += 1
             left = _combined(combine, left, self._binary(level + 1))
         return left
 
@@ -153,27 +153,27 @@ class _Parser:
         return self._operand()
 
     def _operand(self) -> _Node:
-        kind, text, _ = self._tokens[self._at]
+        kind, text, _ = self._tokens[self._index]
         if self._take("("):
             value = self._choice()
             self._expect(")")
             return value
         if kind not in ("number", "literal", "name") or text in ("if", "else"):
             self._fail("a number or an event is missing")
-        self._at += 1
+        self._index += 1
         if kind == "number":
             number = float(text)
             return lambda _values: number
         if kind == "literal":
             self.literals[text] = None
             return lambda values: values.get(text, math.nan)
-        if self._tokens[self._at][1] == "(":
+        if self._tokens[self._index][1] == "(":
             return self._call(text)
         return self._event(text)
 
     def _call(self, name: str) -> _Node:
         if name not in _FUNCTIONS and name not in _ABOUT_EVENTS:
-            self._at -= 1
+            self._index -= 1
             self._fail(f"there is no function '{name}'")
         self._expect("(")
         first = self._choice()

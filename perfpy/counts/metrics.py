@@ -1,7 +1,7 @@
-"""Metrics: formulas over the counts of one place, shown as ratios beside the count of their first event.
+"""Metrics: formulas over the counts of one CPU, task or sum of these, shown as ratios beside the count of their first event.
 
 What enters: a formula, the events that its names stand for, facts about the
-machine. What leaves: a Ratio for each place.
+machine. What leaves: a Ratio for each of these.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Metric:
         self._format = "%8.1f" if unit else "%8.2f"
 
     def ratio(self, near: Neighbours) -> Ratio:
-        """The metric at one place; without a value where an event has no count."""
+        """The metric of one CPU, task or sum; without a value where an event has no count."""
         values = dict(self._literals)
         for name, event in self._events.items():
             values[name] = near.count(event)

@@ -1,6 +1,6 @@
 """The ratios that stand beside counts: CPUs utilized, GHz, insn per cycle, misses of all accesses, events a second.
 
-What enters: a row and the rows of the other events at the same place. What
+What enters: a row and the rows of the other events on the same CPU, core, ... or task. What
 leaves: a `Ratio` with the format of its number. Which event is set against
 which, and the numbers' formats, are perf's.
 """
@@ -96,7 +96,7 @@ def kind(event: CountedEvent) -> str:
 
 
 class Neighbours:
-    """The rows of all events at one place, in which the other half of each ratio is looked up.
+    """The rows of all events on one CPU, core, ... or task, in which the other half of each ratio is looked up.
 
     wall_ns: the time that CPUs utilized is relative to.
     """

@@ -74,15 +74,15 @@ def compare(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) ->
 
 def mann_whitney(a: Sequence[float], b: Sequence[float]) -> float:
     """The two-sided probability that two samples of one population differ as much in their ranks as these."""
-    ranks, ties = _ranks([*a, *b])
+    ranks, tie_sizes = _ranks([*a, *b])
     n, m = len(a), len(b)
     u = sum(ranks[:n]) - n * (n + 1) / 2
     u = min(u, n * m - u)
-    if not ties and n * m <= _EXACT_PAIRS:
+    if not tie_sizes and n * m <= _EXACT_PAIRS:
         counts = _u_counts(n, m)
         return min(1.0, 2 * sum(counts[: int(u) + 1]) / math.comb(n + m, n))
     total = n + m
-    tied = sum(count**3 - count for count in ties)
+    tied = sum(count**3 - count for count in tie_sizes)
     variance = n * m / 12 * (total + 1 - tied / (total * (total - 1))) if total > 1 else 0.0
     if variance <= 0:
         return 1.0
@@ -119,7 +119,7 @@ def _ranks(values: Sequence[float]) -> tuple[list[float], list[int]]:
     """Each value's rank from 1, ties sharing their mean, and how many share each tie."""
     order = sorted(range(len(values)), key=values.__getitem__)
     ranks = [0.0] * len(values)
-    ties = []
+    tie_sizes = []
     start = 0
     while start < len(order):
         end = start
@@ -128,9 +128,9 @@ def _ranks(values: Sequence[float]) -> tuple[list[float], list[int]]:
         for position in order[start:end]:
             ranks[position] = (start + end + 1) / 2
         if end - start > 1:
-            ties.append(end - start)
+            tie_sizes.append(end - start)
         start = end
-    return ranks, ties
+    return ranks, tie_sizes
 
 
 def _u_counts(n: int, m: int) -> list[int]:

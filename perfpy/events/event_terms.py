@@ -24,7 +24,7 @@ _BITS_63: Final = (1 << 63) - 1
 _BITS_64: Final = (1 << 64) - 1
 
 
-class _Rule(NamedTuple):
+class _TermRule(NamedTuple):
     """field: of EventTerms; highest: of a number, 0: it is a word; switch: what the term alone means, None: needs a value."""
 
     field: str
@@ -34,26 +34,26 @@ class _Rule(NamedTuple):
     several: bool = False
 
 
-_RULES: Final[dict[str, _Rule]] = {
-    "period": _Rule("period", _BITS_63),
-    "freq": _Rule("freq", _BITS_32),
-    "branch_type": _Rule("branch_type", several=True),
-    "time": _Rule("time", 1, True),
-    "call-graph": _Rule("call_graph", words=("fp", "dwarf", "lbr", "no")),
-    "stack-size": _Rule("stack_size", _BITS_32),
-    "max-stack": _Rule("max_stack", _BITS_16),
-    "nr": _Rule("max_events", _BITS_63),
-    "max-events": _Rule("max_events", _BITS_63),
-    "inherit": _Rule("inherit", 1, True),
-    "no-inherit": _Rule("inherit", 1, False),
-    "overwrite": _Rule("overwrite", 1, True),
-    "no-overwrite": _Rule("overwrite", 1, False),
-    "percore": _Rule("percore", 1, True),
-    "aux-output": _Rule("aux_output", 1, True),
-    "aux-sample-size": _Rule("aux_sample_size", _BITS_32),
-    "aux-action": _Rule("aux_action", words=("pause", "resume", "start-paused"), several=True),
-    "metric-id": _Rule("metric_id"),
-    "cpu": _Rule("cpu", _BITS_16),
+_RULES: Final[dict[str, _TermRule]] = {
+    "period": _TermRule("period", _BITS_63),
+    "freq": _TermRule("freq", _BITS_32),
+    "branch_type": _TermRule("branch_type", several=True),
+    "time": _TermRule("time", 1, True),
+    "call-graph": _TermRule("call_graph", words=("fp", "dwarf", "lbr", "no")),
+    "stack-size": _TermRule("stack_size", _BITS_32),
+    "max-stack": _TermRule("max_stack", _BITS_16),
+    "nr": _TermRule("max_events", _BITS_63),
+    "max-events": _TermRule("max_events", _BITS_63),
+    "inherit": _TermRule("inherit", 1, True),
+    "no-inherit": _TermRule("inherit", 1, False),
+    "overwrite": _TermRule("overwrite", 1, True),
+    "no-overwrite": _TermRule("overwrite", 1, False),
+    "percore": _TermRule("percore", 1, True),
+    "aux-output": _TermRule("aux_output", 1, True),
+    "aux-sample-size": _TermRule("aux_sample_size", _BITS_32),
+    "aux-action": _TermRule("aux_action", words=("pause", "resume", "start-paused"), several=True),
+    "metric-id": _TermRule("metric_id"),
+    "cpu": _TermRule("cpu", _BITS_16),
 }
 
 #: the terms that make sense for counting; the others speak of samples
@@ -99,7 +99,7 @@ def apply_event_terms(event: Event, terms: tuple[Term, ...], text: str, *, count
         apply_event_term(event, term, text, counting=counting)
 
 
-def _apply_rule(event: Event, term: Term, rule: _Rule, text: str) -> None:
+def _apply_rule(event: Event, term: Term, rule: _TermRule, text: str) -> None:
     value: object
     if rule.switch is not None:
         value = rule.switch == bool(1 if term.value is None else _number(term, rule.highest, text))

@@ -54,12 +54,12 @@ _UNSUPPORTED_MODIFIERS: Final = {
 
 def parse(text: str) -> EventText:
     """Read one -e argument; raises EventSyntaxError."""
-    return _Parser(text).event_list()
+    return _EventParser(text).event_list()
 
 
 def parse_terms(text: str) -> tuple[Term, ...]:
     """Read `name=value,...` without slashes, as sysfs has it in a PMU's events/; raises EventSyntaxError."""
-    parser = _Parser(text)
+    parser = _EventParser(text)
     terms = parser.terms("")
     parser.blanks()
     if parser.position < len(text):
@@ -73,7 +73,7 @@ def raw_config(word: str) -> int | None:
     return int(match[1], 16) if match else None
 
 
-class _Parser:
+class _EventParser:
     """A position in a text; every method reads on from it, and fails with its column."""
 
     def __init__(self, text: str) -> None:

@@ -181,15 +181,15 @@ def _program(ident: int, info: bytes, arrays: dict[int, bytes], type_size: int) 
         return None
     name = head[-1].split(b"\0", 1)[0].decode(errors="replace")
     tags = arrays.get(_TAGS.bit, b"")
-    each = tuple(tags[at : at + _TAGS.size] for at in range(0, len(tags), _TAGS.size))
+    each = tuple(tags[offset : offset + _TAGS.size] for offset in range(0, len(tags), _TAGS.size))
     records = arrays.get(_FUNCTION_TYPES.bit, b"")  # { u32 insn_off, type_id; }
-    types = tuple(_u32(records, at + 4) for at in range(0, len(records), type_size or 8))
+    types = tuple(_u32(records, offset + 4) for offset in range(0, len(records), type_size or 8))
     functions = tuple(zip(addresses, lengths, strict=True))
     return BpfProgramInfo(ident, name, head[2], functions, each, info, arrays, _u32(info, _BTF_ID_AT), types)
 
 
 def _numbers(data: bytes, size: int) -> tuple[int, ...]:
-    return tuple(int.from_bytes(data[at : at + size], sys.byteorder) for at in range(0, len(data), size))
+    return tuple(int.from_bytes(data[offset : offset + size], sys.byteorder) for offset in range(0, len(data), size))
 
 
 def _u32(data: ctypes.Array[ctypes.c_char] | bytes, offset: int) -> int:

@@ -133,10 +133,10 @@ class ProcFs:
                 while len(found) < len(wanted) and (chunk := file.read(_READ_SIZE)):
                     text = rest + chunk
                     for needle, name in wanted.items():
-                        at = -1 if name in found else text.find(needle)
-                        if at >= 0:
-                            start = text.rfind(b"\n", 0, at) + 1
-                            found[name] = int(text[start:at].split()[0], 16)
+                        offset = -1 if name in found else text.find(needle)
+                        if offset >= 0:
+                            start = text.rfind(b"\n", 0, offset) + 1
+                            found[name] = int(text[start:offset].split()[0], 16)
                     if b"\t[" in chunk:  # the modules' symbols come last
                         break
                     rest = text[text.rfind(b"\n") + 1 :]

@@ -136,8 +136,8 @@ class Ring:
         self._seen = head
         return _slices(self._data, head, head + end) if end else ()
 
-    def _u16(self, at: int) -> int:
-        return int.from_bytes(self._data[at : at + 2], sys.byteorder)
+    def _u16(self, offset: int) -> int:
+        return int.from_bytes(self._data[offset : offset + 2], sys.byteorder)
 
     def clock(self) -> Clock:
         """The time conversion that the control page holds."""
@@ -179,7 +179,7 @@ class AuxArea:
 
     @classmethod
     def map(cls, fd: int, ring: Ring, pages: int) -> AuxArea:
-        """Map `pages` pages (a power of two) behind the data ring; raises KernelRefused."""
+        """Map `pages` pages (a power of two) after the data ring; raises KernelRefused."""
         offset = ring.size + PAGE_SIZE
         struct.pack_into("=QQ", ring.control, _AUX_OFFSET, offset, pages * PAGE_SIZE)
         try:

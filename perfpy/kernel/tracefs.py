@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Final
 
-#: where tracefs is mounted, the better place first
+#: where tracefs is mounted, the better path first
 MOUNT_POINTS: Final = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
 
 
 class Tracefs:
-    """The tracepoints of one machine; `mount_points`: the places to look, the first with events/ is taken."""
+    """The tracepoints of one machine; `mount_points`: the paths to look at, the first with events/ is taken."""
 
     def __init__(self, mount_points: Sequence[str] = MOUNT_POINTS) -> None:
         self.mount_points = tuple(mount_points)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     ReadRegister = Callable[[int], int]
     ReadClock = Callable[[], int]
 
-# places in the page, in units of each field's size
+# offsets in the page, in units of each field's size
 _LOCK_U32: Final = 2
 _INDEX_U32: Final = 3
 _OFFSET_S64: Final = 2
@@ -42,7 +42,7 @@ _CAP_USER_RDPMC: Final = capability(2)
 _CAP_USER_TIME: Final = capability(3)
 
 
-class Unreadable(Exception):
+class CounterUnreadable(Exception):
     """The page does not tell the count; its text says why."""
 
 
@@ -73,7 +73,7 @@ class UserPage:
         self._u64 = self._page.cast("Q")
 
     def read(self, read_register: ReadRegister | None = None, read_clock: ReadClock | None = None) -> Reading:
-        """The count, exact at this moment. Raises Unreadable.
+        """The count, exact at this moment. Raises CounterUnreadable.
 
         read_register: what reads PMU register n from user space (rdpmc and its like); read_clock: the CPU's
         time stamp counter, for counters that share the PMU; None where nothing does.
@@ -88,17 +88,17 @@ class UserPage:
                 reading = self._read_once(read_register, read_clock)
                 if self._u32[_LOCK_U32] == before:
                     return reading
-        raise Unreadable("the kernel keeps changing the counter's page")
+        raise CounterUnreadable("the kernel keeps changing the counter's page")
 
     def _read_once(self, read_register: ReadRegister | None, read_clock: ReadClock | None) -> Reading:
         capabilities = self._u64[_CAPABILITIES_U64]
         if not capabilities & _CAP_DEPRECATED or not capabilities & _CAP_USER_RDPMC:
-            raise Unreadable("the kernel does not allow this counter to be read from user space (cap_user_rdpmc is not set)")
+            raise CounterUnreadable("the kernel does not allow this counter to be read from user space (cap_user_rdpmc is not set)")
         index = self._u32[_INDEX_U32]
         if not index:
-            raise Unreadable("the counter is not in a register of the PMU now (index is 0)")
+            raise CounterUnreadable("the counter is not in a register of the PMU now (index is 0)")
         if read_register is None:
-            raise Unreadable("a register of the PMU is read by a machine instruction, which Python does not have")
+            raise CounterUnreadable("a register of the PMU is read by a machine instruction, which Python does not have")
         register = _signed(read_register(index - 1), self._u16[_PMC_WIDTH_U16])
         enabled, running = self._u64[_ENABLED_U64], self._u64[_RUNNING_U64]
         if enabled != running:
@@ -109,7 +109,8 @@ class UserPage:
     def _time_since_update(self, capabilities: int, read_clock: ReadClock | None) -> int:
         """How many ns the counter has been enabled, and running, since the kernel wrote the page."""
         if not capabilities & _CAP_USER_TIME or read_clock is None:
-            raise Unreadable("the counter shares the PMU; how long it has missed is told by the CPU's clock, which Python cannot read")
+            reason = "the counter shares the PMU; how long it has missed is told by the CPU's clock, which Python cannot read"
+            raise CounterUnreadable(reason)
         cycles = read_clock()
         if capabilities & CAP_USER_TIME_SHORT:
             start = self._u64[_TIME_CYCLES_U64]

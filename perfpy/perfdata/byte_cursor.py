@@ -31,20 +31,20 @@ class FieldReader:
     def __init__(self, data: bytes, endian: str = "<", *, cpus: int | None = None) -> None:
         self._data = data
         self.cpus = cpus
-        self._at = 0
+        self._offset = 0
         self.endian = endian
 
     @property
     def left(self) -> int:
         """Bytes not read yet."""
-        return len(self._data) - self._at
+        return len(self._data) - self._offset
 
     def raw(self, size: int) -> bytes:
         """The next `size` bytes."""
         if size > self.left:
             raise ValueError(f"{size} bytes expected, {self.left} are left")
-        self._at += size
-        return self._data[self._at - size : self._at]
+        self._offset += size
+        return self._data[self._offset - size : self._offset]
 
     def u32(self) -> int:
         """The next 4 bytes as a number."""
@@ -64,10 +64,10 @@ class FieldReader:
 
     def terminated(self) -> str:
         """A string that ends with its NUL, UTF-8 with surrogate escapes."""
-        end = self._data.find(b"\0", self._at)
+        end = self._data.find(b"\0", self._offset)
         if end < 0:
             raise ValueError("a string without an end")
-        return self.raw(end + 1 - self._at)[:-1].decode("utf-8", "surrogateescape")
+        return self.raw(end + 1 - self._offset)[:-1].decode("utf-8", "surrogateescape")
 
     def list(self, count: int, read: Callable[[], _T], at_least: int) -> tuple[_T, ...]:
         """`count` entries of at least `at_least` bytes each; a count that cannot fit is refused before any is read."""

@@ -178,7 +178,7 @@ class PerfData:
 
     @property
     def stream_paths(self) -> list[str]:
-        """The file of each stream of keyed()."""
+        """The file of each stream of ordered_chunks()."""
         return [stream.source.path for stream in self._scans.streams]
 
     @property
@@ -198,7 +198,7 @@ class PerfData:
         return self._scans.by_time
 
     def ordered_chunks(self) -> list[Iterator[OrderedChunk]]:
-        """The keyed chunks of each stream: all records as they stand in the files."""
+        """The ordered chunks of each stream: all records as they stand in the files."""
         return self._scans.ordered_chunks()
 
     @property

@@ -103,16 +103,16 @@ class IdTable:
         slots = self._slots(keys)
         ids = self._slot_ids[slots]
         pending = np.flatnonzero((self._slot_keys[slots] != keys) & (ids != _EMPTY))
-        at = slots[pending]
+        index = slots[pending]
         mask = len(self._slot_ids) - 1
         # linear probing: few keys collide, and each round looks only at those that still do
         while len(pending):
-            at = at + 1 & mask
-            probed = self._slot_ids[at]
+            index = index + 1 & mask
+            probed = self._slot_ids[index]
             ids[pending] = probed
-            slots[pending] = at
-            still = np.flatnonzero((self._slot_keys[at] != keys[pending]) & (probed != _EMPTY))
-            pending, at = pending[still], at[still]
+            slots[pending] = index
+            still = np.flatnonzero((self._slot_keys[index] != keys[pending]) & (probed != _EMPTY))
+            pending, index = pending[still], index[still]
         missing = np.flatnonzero(ids == _EMPTY)
         return ids, missing, slots[missing]
 
@@ -123,18 +123,18 @@ class IdTable:
         """
         mask = len(self._slot_ids) - 1
         holder = np.arange(len(keys), dtype=np.int32)  # the position of the first key that is equal
-        pending, at = np.arange(len(keys)), slots.copy()
+        pending, index = np.arange(len(keys)), slots.copy()
         while len(pending):
             # where several want one slot the first is written last; free slots hold what they wait for as numbers below _EMPTY
-            free = np.flatnonzero(self._slot_ids[at] == _EMPTY)[::-1]
-            self._slot_ids[at[free]] = _WAITS - pending[free]
-            winner = _WAITS - self._slot_ids[at]
+            free = np.flatnonzero(self._slot_ids[index] == _EMPTY)[::-1]
+            self._slot_ids[index[free]] = _WAITS - pending[free]
+            winner = _WAITS - self._slot_ids[index]
             mine = winner >= 0
             mine[mine] = keys[winner[mine]] == keys[pending[mine]]
             holder[pending[mine]] = winner[mine]
-            slots[pending[mine]] = at[mine]
+            slots[pending[mine]] = index[mine]
             rest = np.flatnonzero(~mine)
-            pending, at = pending[rest], at[rest] + 1 & mask
+            pending, index = pending[rest], index[rest] + 1 & mask
         first = np.flatnonzero(holder == np.arange(len(keys)))
         fresh = np.arange(self._count, self._count + len(first), dtype=np.int32)
         self._slot_ids[slots[first]], self._slot_keys[slots[first]] = fresh, keys[first]

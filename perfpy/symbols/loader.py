@@ -1,7 +1,7 @@
 """The symbol table of each Dso, loaded when it is first needed.
 
 What enters: Dsos of a TaskTimeline. What leaves: a SymbolTable per Dso; for
-those without one, the places that were searched.
+those without one, the paths that were searched.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from perfpy.symbols.files.elf import DAMAGE, reason_of
 from perfpy.symbols.files.symbol_cache import SymbolCache
 from perfpy.symbols.providers import perf_map
 from perfpy.symbols.providers.kernel_symbols import KernelSymbols
-from perfpy.symbols.providers.missing import Unreadable
+from perfpy.symbols.providers.missing import UnreadableFile
 from perfpy.symbols.symbol_table import EMPTY, SymbolTable, named
 from perfpy.untrusted import paths
 from perfpy.untrusted.files import Foreign, trusted
@@ -40,6 +40,7 @@ class SymbolLoader:
         self._options = options
         self._dsos = timeline.dso_table.dsos
         self._tables: dict[int, SymbolTable] = {}
+        self._found: dict[int, debug_files.Found] = {}
         self._looked: dict[int, list[str]] = {}
         self._origins: dict[int, str] = {}
         self._files: list[ElfFile] = []
@@ -64,17 +65,26 @@ class SymbolLoader:
             table = self._tables[number] = self._load(number, self._dsos[number])
         return table
 
+    def files(self, number: int) -> debug_files.Found:
+        """The ELF files of a Dso of user space: the one that ran, and the one with its symbols; searched for once."""
+        found = self._found.get(number)
+        if found is None:
+            found = self._found[number] = debug_files.find(self._dsos[number], self._options, self._debuginfod)
+            self._looked[number], self._origins[number] = found.looked, found.origin
+            self._unreadable |= found.unreadable
+        return found
+
     def looked(self, number: int) -> list[str]:
         """Where the symbols of a Dso were searched."""
         if self._dsos[number].kind in (DsoKind.KERNEL, DsoKind.MODULE):
             return self.kernel.looked
         return self._looked.get(number, [])
 
-    def unreadable(self) -> list[Unreadable]:
+    def unreadable(self) -> list[UnreadableFile]:
         """The files that are damaged, wholly or in part; more can come whenever symbols are asked for."""
         in_parts = {file.path: "; ".join(file.flaws) for file in self._files if file.flaws}
         kernel = self._kernel.unreadable if self._kernel else {}
-        return [Unreadable(path, reason) for path, reason in (in_parts | kernel | self._unreadable).items()]
+        return [UnreadableFile(path, reason) for path, reason in (in_parts | kernel | self._unreadable).items()]
 
     def origin(self, number: int) -> str:
         """perf's letter for where the symbols of a Dso come from; "!" where there is no file of this build."""
@@ -90,7 +100,7 @@ class SymbolLoader:
             case DsoKind.VSYSCALL:
                 return self._vsyscall()
             case DsoKind.FILE | DsoKind.VDSO:
-                return self._load_file(number, dso)
+                return self._load_file(number)
             case DsoKind.JIT:
                 return self._load_jit(number, dso)
             case DsoKind.BPF:
@@ -102,10 +112,8 @@ class SymbolLoader:
         start = np.arange(3, dtype=np.uint64) * np.uint64(0x400)
         return SymbolTable(named(start, start + np.uint64(0x400), [b"vgettimeofday", b"vtime", b"vgetcpu"]))
 
-    def _load_file(self, number: int, dso: Dso) -> SymbolTable:
-        found = debug_files.find(dso, self._options, self._debuginfod)
-        self._looked[number], self._origins[number] = found.looked, found.origin
-        self._unreadable |= found.unreadable
+    def _load_file(self, number: int) -> SymbolTable:
+        found = self.files(number)
         if found.symbols is None or found.runtime is None:
             return SymbolTable(EMPTY)
         self._files += {found.symbols, found.runtime}

@@ -78,7 +78,7 @@ class Symbols:
         return Symbols(**columns, sources=self.sources + other.sources)
 
     def closed(self) -> Symbols:
-        """Sorted by start (equal ones stay in order), ends filled in: up to the next symbol, the last to the page behind it."""
+        """Sorted by start (equal ones stay in order), ends filled in: up to the next symbol, the last to the page after it."""
         result = self.pick(np.argsort(self.start, kind="stable"))
         if not len(result):
             return result
@@ -116,7 +116,7 @@ class SymbolTable:
     def __init__(self, symbols: Symbols, demangle: Demangle = plain) -> None:
         self.symbols = symbols
         self.demangle = demangle
-        self._sorted = symbols  # what `find` looks through; `symbols` may have further rows behind
+        self._sorted = symbols  # what `find` looks through; `symbols` may have further rows after these
         self._long_names = 0  # bytes of them that were asked for
         self._chosen: dict[int, int] = {}  # the last of several at one start -> the best of them
 
@@ -159,7 +159,7 @@ class SymbolTable:
         missed = np.flatnonzero((last >= 0) & ~self._holds(row, address))
         row[missed] = -1
         missed = missed[self._reach[last[missed]] > address[missed]] if len(missed) else missed
-        row[missed] = [self._enclosing(at, where) for at, where in zip(last[missed].tolist(), address[missed].tolist(), strict=True)]
+        row[missed] = [self._enclosing(index, where) for index, where in zip(last[missed].tolist(), address[missed].tolist(), strict=True)]
         return row
 
     def _holds(self, row: NDArray[np.int64], address: NDArray[np.uint64]) -> NDArray[np.bool_]:
@@ -182,7 +182,7 @@ class SymbolTable:
         return -1
 
     def _last_reaching(self, before: int, address: int) -> int:
-        """The last row before one that ends behind an address, -1 where there is none; looks at blocks, then into one."""
+        """The last row before one that ends beyond an address, -1 where there is none; looks at blocks, then into one."""
         end, within = self._sorted.end, before - before % _BLOCK
         rows = np.flatnonzero(end[within:before] > address)
         if not len(rows):
@@ -226,8 +226,8 @@ class SymbolTable:
         least = np.minimum.reduceat(rank, offsets[:-1])
         best = rows[rank == np.repeat(least, np.diff(offsets))]
         begin, end = np.searchsorted(best, first), np.searchsorted(best, last, side="right")
-        for at, group in enumerate(groups):
-            equal = best[begin[at] : end[at]][:_ALIASES_MOST].tolist()
+        for index, group in enumerate(groups):
+            equal = best[begin[index] : end[index]][:_ALIASES_MOST].tolist()
             self._chosen[group] = equal[0] if len(equal) == 1 else min(equal, key=lambda row: _name_rank(self.name(row)))
 
     def _rank(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:

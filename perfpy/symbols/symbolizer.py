@@ -26,7 +26,8 @@ from perfpy.symbols.symbol_table import STT_OBJECT
 from perfpy.symbols.tasks.address_space import NO_SPACE, TaskTimeline
 
 if TYPE_CHECKING:
-    from perfpy.symbols.providers.missing import Unreadable
+    from perfpy.symbols.files.debug_files import Found
+    from perfpy.symbols.providers.missing import UnreadableFile
     from perfpy.symbols.symbol_table import SymbolTable
 
 Ids = NDArray[np.int32]
@@ -193,6 +194,10 @@ class Symbolizer:
         symbol = int(frames.symbol[ids[0]])
         return None if symbol < 0 else (self.symbols.name(symbol), int(frames.symbol_offset[ids[0]]))
 
+    def files(self, number: int) -> Found:
+        """The ELF files of a dso of user space (index into `dsos`): what ran, and where its symbols are; either may be None."""
+        return self._loader.files(number)
+
     def origin(self, number: int) -> str:
         """The letter by which perf says where a dso's symbols come from; valid after `resolve()`."""
         return self._loader.origin(number)
@@ -214,7 +219,7 @@ class Symbolizer:
             found += [MissingSymbols(Dso(KERNEL_NAME, DsoKind.KERNEL), hidden, (), KERNEL_NOT_RECORDED)] if hidden else []
         return sorted(found, key=lambda item: -item.samples)
 
-    def unreadable(self) -> list[Unreadable]:
+    def unreadable(self) -> list[UnreadableFile]:
         """The files of symbols that are damaged, as far as they were looked into."""
         return self._loader.unreadable()
 

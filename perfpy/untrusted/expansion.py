@@ -62,25 +62,25 @@ def expand(kind: str, data: bytes | memoryview, limit: int | None = None) -> byt
 
 
 def _pieces(kind: str, data: memoryview, limit: int) -> Iterator[bytes]:
-    """Expand part after part: gzip, xz and zstd data may be several, one behind the other, and zeros at the end."""
-    at, room = 0, limit
+    """Expand part after part: gzip, xz and zstd data may be several, one after the other, and zeros at the end."""
+    offset, room = 0, limit
     for _ in range(_PARTS):
         decompressor, damage = _decompressor(kind, limit)
         while not decompressor.eof:
-            piece = data[at : at + _PIECE]
+            piece = data[offset : offset + _PIECE]
             if not piece:
                 raise ExpansionError(f"{kind} data end too early")
             try:
                 expanded = decompressor.decompress(piece, room + 1)
             except damage as error:
                 raise ExpansionError(f"damaged {kind} data: {error}") from error
-            at += len(piece) - len(decompressor.unused_data)
+            offset += len(piece) - len(decompressor.unused_data)
             room -= len(expanded)
             if room < 0:
                 raise ExpansionError(f"{len(data)} bytes of {kind} data become more than {limit}")
             if expanded:
                 yield expanded
-        if kind == "zlib" or not any(data[at:]):
+        if kind == "zlib" or not any(data[offset:]):
             return
     raise ExpansionError(f"{kind} data of more than {_PARTS} parts")
 

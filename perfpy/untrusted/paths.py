@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LONGEST_PART = 255  # NAME_MAX
-_LONGEST_NAME = 4000  # PATH_MAX, less what stands before and behind
+_LONGEST_NAME = 4000  # PATH_MAX, less what stands before and after
 _HEX = frozenset("0123456789abcdef")
 _BUILD_ID_DIGITS = range(4, 129, 2)  # of one byte nothing would be left behind the folder of its first two digits
 INDEX = ".build-id"  # of a folder that is ordered by build-ids
@@ -82,9 +82,9 @@ def home_parts(name: str, build_id: str) -> list[str]:
 
 
 def indexed(folder: str, build_id: str, file: str = "") -> str:
-    """A build's place in the index of a build-id cache, or one of its files (elf, debug, kallsyms, vdso)."""
-    place = "/".join((folder, *index_parts(build_id)))
-    return f"{place}/{file}" if file else place
+    """A build's path in the index of a build-id cache, or one of its files (elf, debug, kallsyms, vdso)."""
+    build = "/".join((folder, *index_parts(build_id)))
+    return f"{build}/{file}" if file else build
 
 
 def debug_file(root: str, build_id: str) -> str:

@@ -6,6 +6,7 @@ cause of failure.
 
 from __future__ import annotations
 
+import contextlib
 import random
 import re
 from collections import Counter
@@ -75,13 +76,14 @@ def targets_like(pattern: str) -> list[str] | None:
 def campaign(
     server: Server, numbers: Iterable[int], seed: str, names: list[str] | None = None, told: Callable[[Failure], None] | None = None
 ) -> Tally:
-    """Run the cases of these numbers. told: called with each new cause of failure."""
+    """Run the cases of these numbers, up to Ctrl-C. told: called with each new cause of failure."""
     tally = Tally()
-    for number in numbers:
-        case = case_of(seed, number, names)
-        outcome = server.run(case)
-        before = len(tally.failures)
-        tally.add(number, case, outcome)
-        if told and len(tally.failures) > before:
-            told(tally.failures[outcome.signature])
+    with contextlib.suppress(KeyboardInterrupt):
+        for number in numbers:
+            case = case_of(seed, number, names)
+            outcome = server.run(case)
+            before = len(tally.failures)
+            tally.add(number, case, outcome)
+            if told and len(tally.failures) > before:
+                told(tally.failures[outcome.signature])
     return tally

@@ -6,6 +6,7 @@ arguments and damaged files. Targets of the API are functions of tests.fuzz.api.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _READ = ("sampled",) * 5 + ("elf", "elf", "jit", "stat", "folder")
 _SYMBOLIC = ("sampled", "sampled", "sampled", "elf", "elf", "jit")
 _CONFIGURED, _PIPED = 0.08, 0.15
+_FOLDER = re.compile(rb"^(\s*dir\s*=).*$", re.MULTILINE)  # whoever configures a folder means it, wherever it is
 _KEPT = "home/.debug/.build-id/ab/cdef0123456789abcdef0123456789abcdef01/elf"
 
 
@@ -73,7 +75,8 @@ def make_case(rng: random.Random, names: list[str] | None = None) -> Case:
     environ = {"PERF_CONFIG": "/dev/null"}
     if rng.random() < _CONFIGURED:
         environ = {"PERF_CONFIG": "perfconfig"}
-        files["perfconfig"] = damaged_text(whole["perfconfig"], rng)
+        # a configuration is its owner's word: a folder that it names elsewhere would be written to
+        files["perfconfig"] = _FOLDER.sub(rb"\1 home/.debug", damaged_text(whole["perfconfig"], rng))
     if name == "list":
         environ["PERFPY_EVENT_FILES"] = "events"
     if not target.reads or not target.command:

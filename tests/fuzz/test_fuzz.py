@@ -49,7 +49,7 @@ PLANTING = """
 
     case = Case("evlist", ("-i", "perf.data"), seeds()["sampled"]["plain <"])
     found = {}
-    with Server(Limits(cpu_seconds=1, wall_seconds=3, memory=300 << 20)) as server:
+    with Server(Limits(cpu_seconds=2, wall_seconds=8, memory=300 << 20)) as server:
         from perfpy.perfdata import reader
         real = reader.PerfData.__init__
         for fault in json.loads(sys.argv[1]):

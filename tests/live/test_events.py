@@ -66,7 +66,10 @@ def test_a_uprobe_counts_the_calls_of_a_function():
             for segment in ELFFile(file).iter_segments("PT_LOAD")
             if segment["p_vaddr"] <= address < segment["p_vaddr"] + segment["p_memsz"]
         )
-    with perfpy.count(f'uprobe/path="{path}",offset={offset:#x},name=calls/') as counts:
-        for _ in range(30):
-            libc.getppid()
+    for _ in range(3):  # once, with other measurements beside it, the kernel counted none
+        with perfpy.count(f'uprobe/path="{path}",offset={offset:#x},name=calls/') as counts:
+            for _ in range(30):
+                libc.getppid()
+        if counts["calls"].value:
+            break
     assert (counts["calls"].value or 0) >= 30

@@ -16,10 +16,10 @@ _HALF_BITS = np.uint64(32)
 
 
 def sum_by(groups: NDArray[Any], values: NDArray[Any], size: int) -> NDArray[np.int64]:
-    """Sum `values` (integers, not negative) by `groups` (ids below `size`): int64[size], exact."""
+    """Sum `values` (integers) by `groups` (ids below `size`): int64[size], exact; what does not fit into 64 bits overflows."""
     if not len(values):
         return np.zeros(size, np.int64)
-    if int(values.max()) * len(values) < _EXACT:
+    if int(values.max()) * len(values) < _EXACT and (values.dtype.kind == "u" or int(values.min()) >= 0):
         return np.bincount(groups, weights=values, minlength=size).astype(np.int64)
     wide = values.astype(np.uint64)
     low = np.bincount(groups, weights=wide & _LOW_HALF, minlength=size).astype(np.int64)

@@ -30,7 +30,7 @@ class FirstDelivery:
         self._ordinal, self._tid = (np.zeros(0, np.int64) for _ in range(2))
 
     def add(self, ids: NDArray[np.int32], size: int, samples: SampleView) -> None:
-        """See a batch: the row of each sample, `size` rows being known. Its places are behind those of the batches before."""
+        """See a batch: the row of each sample, `size` rows being known. Its ordinals come after those of the batches before."""
         if size > len(self._key):
             self._grow(max(size, 2 * len(self._key)))
         key, time, ordinal = samples.delivery

@@ -56,12 +56,12 @@ class TupleTable:
         """The number of every column for every id."""
         numbers = np.arange(len(self))
         found: list[NDArray[np.int64]] = []
-        for at in range(len(self._pairs) - 1, -1, -1):
-            if at or len(self._pairs) == 1:
-                packed = self._pairs[at].keys[numbers]
+        for index in range(len(self._pairs) - 1, -1, -1):
+            if index or len(self._pairs) == 1:
+                packed = self._pairs[index].keys[numbers]
                 small, numbers = (packed & _LOW).astype(np.int64), (packed >> _HALF).astype(np.int64)
             else:
                 small = numbers
-            values = self._values[at]
+            values = self._values[index]
             found.append(small if values is None else values.keys.view(np.int64)[small])
         return found[::-1]

@@ -27,7 +27,7 @@ _NO_CPU = -1
 _LARGEST = np.iinfo(np.int64).max
 
 
-class Symbols(Protocol):
+class NamedSymbols(Protocol):
     """Numbers of symbols -> names."""
 
     def __len__(self) -> int: ...
@@ -56,14 +56,14 @@ class Frames(Protocol):
         """All DSOs."""
 
     @property
-    def symbols(self) -> Symbols:
+    def symbols(self) -> NamedSymbols:
         """All symbols."""
 
 
 class SampleFilter(NamedTuple):
     """What the user asked for; None: no condition.
 
-    comms, pids, tids, dsos, symbols, parallelism: only samples of these; addresses: of these places, too, whatever
+    comms, pids, tids, dsos, symbols, parallelism: only samples of these; addresses: of these locations, too, whatever
     their symbol; symbol_part: a report shows rows only whose function's name has it. cpus: only samples of these CPUs;
     unknown_cpu: and those that do not say where they were taken (perf's script keeps them, its report does not);
     times: only these; switch: none while it is off.
@@ -208,7 +208,7 @@ class _Frames(NamedTuple):
     dso: NDArray[np.int32]
     symbol: NDArray[np.int32]
     dsos: Sequence[Dso]
-    symbols: Symbols
+    symbols: NamedSymbols
 
 
 def _among(values: NDArray[Any], wanted: Collection[int]) -> NDArray[np.bool_]:

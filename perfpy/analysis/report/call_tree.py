@@ -60,7 +60,7 @@ class Walkers:
 
 
 @dataclass(eq=False, repr=False)
-class _Level:
+class _TreeLevel:
     """The nodes of one depth, children of one parent side by side."""
 
     frame: Int64
@@ -105,7 +105,7 @@ class CallNode:
 class CallForest:
     """The trees of all roots."""
 
-    def __init__(self, roots: _Level, levels: list[_Level]) -> None:
+    def __init__(self, roots: _TreeLevel, levels: list[_TreeLevel]) -> None:
         self._roots = roots
         self._levels = levels
 
@@ -169,23 +169,23 @@ def grow(frames: NDArray[np.int32], walkers: Walkers, roots: int, pruning: Pruni
     siblings with more come first; else they come in order of their class.
     """
     classes = int(frames.max()) + 1 if len(frames) else 1
-    node, at, end = walkers.root.astype(np.int64), walkers.start.astype(np.int64), walkers.end.astype(np.int64)
+    node, index, end = walkers.root.astype(np.int64), walkers.start.astype(np.int64), walkers.end.astype(np.int64)
     period, count = walkers.period, walkers.count
     empty = np.zeros(roots, np.int64)
-    root_level = parents = _Level(empty, empty, empty, count_by(node, roots))
-    levels: list[_Level] = []
+    root_level = parents = _TreeLevel(empty, empty, empty, count_by(node, roots))
+    levels: list[_TreeLevel] = []
     while True:
-        going = at < end
+        going = index < end
         if not going.all():
-            node, at, end, period, count = node[going], at[going], end[going], period[going], count[going]
-        keys, group = _group(node * classes + frames[at], len(parents.period) * classes)
+            node, index, end, period, count = node[going], index[going], end[going], period[going], count[going]
+        keys, group = _group(node * classes + frames[index], len(parents.period) * classes)
         owner, frame = keys // classes, keys % classes
         size = len(keys)
-        level = _Level(frame, np.zeros(size, np.int64), sum_by(group, period, size), sum_by(group, count, size))
+        level = _TreeLevel(frame, np.zeros(size, np.int64), sum_by(group, period, size), sum_by(group, count, size))
         parents.child_period = sum_by(owner, level.period, len(parents.period))
         parents.child_count = sum_by(owner, level.count, len(parents.period))
         # filled from the back, so that the first walker's position stays
-        level.example[group[::-1]] = at[::-1]
+        level.example[group[::-1]] = index[::-1]
         rank, kept = _arrange(owner, level, pruning.least(owner, parents.child_period), by_period)
         owner = owner[kept]
         _link(parents, owner, level)
@@ -194,7 +194,7 @@ def grow(frames: NDArray[np.int32], walkers: Walkers, roots: int, pruning: Pruni
         levels.append(level)
         node = rank[group]
         going = node >= 0
-        node, at, end, period, count = node[going], at[going] + 1, end[going], period[going], count[going]
+        node, index, end, period, count = node[going], index[going] + 1, end[going], period[going], count[going]
         parents = level
 
 
@@ -216,7 +216,7 @@ def _group(keys: Int64, domain: int) -> tuple[Int64, Int64]:
     return distinct[order], number[ids]
 
 
-def _arrange(owner: Int64, level: _Level, least: Int64, by_period: bool) -> tuple[Int64, Int64]:
+def _arrange(owner: Int64, level: _TreeLevel, least: Int64, by_period: bool) -> tuple[Int64, Int64]:
     """Drop and sort the nodes of a level, in place.
 
     Returns the new number of each node (-1: dropped), and the old numbers in the new order.
@@ -231,7 +231,7 @@ def _arrange(owner: Int64, level: _Level, least: Int64, by_period: bool) -> tupl
     return rank, kept
 
 
-def _link(parents: _Level, owner: Int64, level: _Level) -> None:
+def _link(parents: _TreeLevel, owner: Int64, level: _TreeLevel) -> None:
     """Tell parents where their children are, and which of them are mere continuations."""
     size = len(parents.period)
     children = count_by(owner, size)

@@ -69,7 +69,7 @@ class DifferenceRow:
     @property
     def shown(self) -> tuple[int, Part]:
         """The recording and the part whose texts are shown: the first that has it."""
-        return next((at, part) for at, part in enumerate(self.parts) if part is not None)
+        return next((index, part) for index, part in enumerate(self.parts) if part is not None)
 
     @property
     def is_new(self) -> bool:
@@ -112,28 +112,28 @@ class Difference:
         """A row's share of the baseline, in percent."""
         return 100.0 * change.base_period / self.base_total if self.base_total else 0.0
 
-    def value(self, change: DifferenceRow, at: int) -> float | None:
+    def value(self, change: DifferenceRow, index: int) -> float | None:
         """What is computed of a row for a recording, None where that lacks it; delta-abs keeps the sign.
 
         Of a baseline without samples shares are nan.
         """
-        part = change.parts[at]
+        part = change.parts[index]
         if part is None:
             return None
         if self.compute.of_shares:
-            return self.percent(part.period, at) - self.percent(change.base_period, 0)
+            return self.percent(part.period, index) - self.percent(change.base_period, 0)
         if self.compute.kind == "ratio":
             return part.period / (change.base_period or 1)
         old, new = self.compute.weights
         return part.period * new - change.base_period * old
 
-    def percent(self, period: int, at: int) -> float:
+    def percent(self, period: int, index: int) -> float:
         """A period in percent of a recording; nan of a recording without samples."""
-        return period * 100.0 / self.totals[at] if self.totals[at] else math.nan
+        return period * 100.0 / self.totals[index] if self.totals[index] else math.nan
 
-    def samples(self, at: int) -> int:
+    def samples(self, index: int) -> int:
         """How many samples 100 % of a recording are."""
-        histogram = self.histograms[at]
+        histogram = self.histograms[index]
         if histogram is None:
             return 0
         return histogram.leader.shown_samples if histogram.options.relative_percentages else histogram.leader.samples
@@ -145,23 +145,23 @@ class Difference:
         In any row of the table, that is: see perfpy.analysis.report.proportions. A
         row that a recording lacks has no samples there.
         """
-        tests = [chance(*self._counts(change, 0), *self._counts(change, at)) for change in self.changes for at in self.others]
+        tests = [chance(*self._counts(change, 0), *self._counts(change, index)) for change in self.changes for index in self.others]
         found = iter(corrected(tests))
         return [[next(found) for _ in self.others] for _ in self.changes]
 
-    def _counts(self, change: DifferenceRow, at: int) -> tuple[int, int]:
-        part, total = change.parts[at], self.samples(at)
+    def _counts(self, change: DifferenceRow, index: int) -> tuple[int, int]:
+        part, total = change.parts[index], self.samples(index)
         # rows that others joined may hold samples that a filter excludes
         return (min(part.samples, total) if part else 0), total
 
     def order(self, change: DifferenceRow, first: int) -> Order:
         """What rows are sorted by, ascending: a chosen recording's value, the baseline, all values, the names."""
         chosen = self._rank(change, first, new_last=not self.compute.of_shares) if first else ()
-        values = [item for at in self.others for item in (not change.is_paired, *self._rank(change, at, new_last=False))]
+        values = [item for index in self.others for item in (not change.is_paired, *self._rank(change, index, new_last=False))]
         return (*chosen, -change.base_period, *values, *map(_name_rank, change.names))
 
-    def _rank(self, change: DifferenceRow, at: int, *, new_last: bool) -> Order:
-        value = self.value(change, at)
+    def _rank(self, change: DifferenceRow, index: int, *, new_last: bool) -> Order:
+        value = self.value(change, index)
         if value is None:
             return (True, False, 0.0)
         if new_last and change.is_new:
@@ -208,14 +208,14 @@ def _same_event(base: Histogram, report: Report) -> Histogram | None:
 def _changes(histograms: list[Histogram | None], told: set[Histogram]) -> list[DifferenceRow]:
     """The rows of all recordings; of tables that an earlier event was compared with (told) those that the baseline has, too."""
     changes: dict[tuple[str | None, ...], DifferenceRow] = {}
-    for at, histogram in enumerate(histograms):
+    for index, histogram in enumerate(histograms):
         if histogram is None:
             continue
         for names, part in _parts(histogram).items():
             if histogram in told and names not in changes:
                 continue
             change = changes.setdefault(names, DifferenceRow(names, [None] * len(histograms)))
-            change.parts[at] = part
+            change.parts[index] = part
     return list(changes.values())
 
 

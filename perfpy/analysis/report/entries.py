@@ -175,7 +175,7 @@ class EntryBuilder:
         else:
             rows = np.flatnonzero(wanted[self._own] & (self._member == 0))
             parts.append((self._own[rows], rows, starts[folded.chain[rows]]))
-        entry, row, start = (_joined([part[at] for part in parts]) for at in range(3))
+        entry, row, start = (_joined([part[index] for part in parts]) for index in range(3))
         return Walkers(tree_of[entry], start, self._end(row), folded.period[row], folded.count[row])
 
     def _visits(self) -> Iterator[_Visits]:
@@ -195,21 +195,21 @@ class EntryBuilder:
     def _visits_of(self, rows: Int64, starts: Int64, lengths: Int64) -> _Visits:
         assert self._chains is not None
         # a row's visits: its own location, which stands for the whole chain, and then every frame, for the chain from there on
-        at, bounds = slices_index(starts - 1, lengths + 1)
+        index, bounds = slices_index(starts - 1, lengths + 1)
         row = np.repeat(rows, lengths + 1)
         own = bounds[:-1]
-        at[own] = starts
-        location = np.empty(len(at), np.int64)
-        inner = np.ones(len(at), np.bool_)
+        index[own] = starts
+        location = np.empty(len(index), np.int64)
+        inner = np.ones(len(index), np.bool_)
         inner[own] = False
-        roles = self._chains.roles[at[inner]]
+        roles = self._chains.roles[index[inner]]
         undecided = np.flatnonzero(roles == OF_SAMPLE)
         roles[undecided] = self._sample_roles[row[inner][undecided]]
-        location[inner] = chain_locations(self._chains.frames[at[inner]], roles)
+        location[inner] = chain_locations(self._chains.frames[index[inner]], roles)
         location[own] = self._locations[rows]
         entry = self._entry_ids(row, location)
         first = first_occurrences((row - rows[0]).astype(np.uint64) << _HALF | entry.astype(np.uint64))
-        return _Visits(entry[first], row[first], at[first])
+        return _Visits(entry[first], row[first], index[first])
 
 
 class _Visits(NamedTuple):

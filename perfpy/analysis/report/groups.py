@@ -1,7 +1,7 @@
 """Event groups: which events share a table.
 
 What enters: the groups as they were recorded. What leaves: for each event the
-leader of its group and its place in it.
+leader of its group and its ordinal in it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class EventGroups(NamedTuple):
-    """Which events share a table: for each event the index of its leader, and its place in the group.
+    """Which events share a table: for each event the index of its leader, and its ordinal in the group.
 
     titles: of the groups, by leader; sizes: how many events were recorded as one group, by leader.
     """

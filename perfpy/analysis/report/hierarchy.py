@@ -26,7 +26,7 @@ class Hierarchy:
     """The nodes of all levels.
 
     nodes: a histogram whose entries are the nodes, in the order in which they
-    are shown, children behind their parent; depth: of each node, from 0;
+    are shown, children after their parent; depth: of each node, from 0;
     leaf: of the nodes of the last level, the entry they stand for (else -1);
     source: the histogram they were made from.
     """
@@ -81,7 +81,7 @@ def _summed(parts: list[Int64], values: Int64, nodes: int) -> Int64:
 
 
 def _below_parents(ordered: Int64, parent: Int64) -> Int64:
-    """Sorted nodes, each behind its parent and the parent's earlier children's families."""
+    """Sorted nodes, each after its parent and the parent's earlier children's families."""
     children: dict[int, list[int]] = {}
     for node in ordered.tolist():
         children.setdefault(int(parent[node]), []).append(node)

@@ -183,7 +183,7 @@ class Histogram:
     def rows(self) -> Iterator[ReportRow]:
         """All rows that are shown."""
         for entry in self.shown().tolist():
-            values = {name: sums[entry].tolist() for name, sums in self.entries.measures.items()}
+            values = {name: totals[entry].tolist() for name, totals in self.entries.measures.items()}
             yield ReportRow(entry, self.percent("period", entry), values, {name: self.text(name, entry) for name in self.keys})
 
     def top(self, count: int = 10) -> list[ReportRow]:
@@ -269,7 +269,7 @@ def sort_entries(
     depth: a number for each entry by which perf puts callers above callees of
     equal weight, smaller first; None without callers.
     """
-    # the columns behind the callers' weight; those before it, with it
+    # the columns after the callers' weight; those before it, with it
     before: list[NDArray[Any]] = []
     after: list[NDArray[Any]] = []
     current = before
@@ -280,12 +280,12 @@ def sort_entries(
         if isinstance(entry, SortKey):
             current.append(keys[entry.name].order[chosen])
             continue
-        sums = entries.measures.get(entry.value)
-        if sums is None:
+        totals = entries.measures.get(entry.value)
+        if totals is None:
             continue
         # sorted by another member, the first one does not count; callers' weights are the first one's only
-        members = (0,) if entry.value == "children" else (sort_member, *range(1, sums.shape[1]))
-        current.extend(-sums[chosen, member] for member in members)
+        members = (0,) if entry.value == "children" else (sort_member, *range(1, totals.shape[1]))
+        current.extend(-totals[chosen, member] for member in members)
         if entry.value == "children":
             by_depth, current = depth is not None, after
     order = insertion_order(chosen, layout, keys)
@@ -311,7 +311,7 @@ def insertion_order(chosen: Int64, layout: Layout, keys: dict[str, KeyValues]) -
     values = [keys[key.name] for key in layout.keys]
     columns = [(key.column.compare, key.number[chosen].tolist(), rank.tolist()) for key, rank in zip(values, same, strict=True)]
     # most rows differ in the keys before the first one with a comparison of its own: these are compared at once
-    plain = next((at for at, key in enumerate(values) if key.column.compare), len(values))
+    plain = next((index for index, key in enumerate(values) if key.column.compare), len(values))
     lead = ranks(*same[:plain]).tolist() if plain else [0] * len(chosen)
     columns = columns[plain:]
 
@@ -336,12 +336,12 @@ def _is_ambiguous(chosen: Int64, layout: Layout, keys: dict[str, KeyValues]) -> 
     side, nor with addresses that are further apart than half of all.
     """
     names = [key.name for key in layout.keys]
-    for at, name in enumerate(names):
+    for index, name in enumerate(names):
         column = keys[name].column
         if column.compare is None or column.unnamed is None:
             continue
         unnamed = column.unnamed[keys[name].number[chosen]]
-        if unnamed.any() and ("dso" not in names[:at] or _wraps(keys[name], chosen[unnamed])):
+        if unnamed.any() and ("dso" not in names[:index] or _wraps(keys[name], chosen[unnamed])):
             return True
     return False
 

@@ -55,7 +55,7 @@ def _notes_of(histogram: Histogram, samples: int) -> Iterator[str]:
 
 
 def _unnamed_percent(histogram: Histogram) -> float:
-    """The share of samples whose place has no symbol; 0 in reports that do not look at places."""
+    """The share of samples whose location has no symbol; 0 in reports that do not look at locations."""
     if not any(key.of_location for key in histogram.layout.keys):
         return 0.0
     frames = histogram.entries.location[histogram.order] >> ROLE_BITS

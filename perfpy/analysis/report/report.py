@@ -19,7 +19,7 @@ from perfpy.analysis.report.values import histogram_values
 from perfpy.analysis.samples.cgroup_namespaces import CgroupNamespaces
 from perfpy.analysis.samples.locations import Locations
 from perfpy.analysis.samples.parallelism import Parallelism
-from perfpy.analysis.sortkeys.key_texts import KeyStyle, KeyTexts, MachineNames, TaskNames, TraceData
+from perfpy.analysis.sortkeys.key_texts import KeyStyle, KeyTexts, MachineTexts, TaskComms, TraceData
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +41,7 @@ class Report:
 
     lost: samples that the kernel says it dropped; dropped: records of any kind
     for which there was no room; missing: files whose symbols
-    were not found, with the samples in them (empty where no places are shown).
+    were not found, with the samples in them (empty where no locations are shown).
     """
 
     histograms: list[Histogram]
@@ -88,7 +88,7 @@ def make_report(
     profile = SampleScan(data, timeline, symbolizer, plan.recipe, options.wanted.mode, more, options.time_quantum, progress).profile()
     listed = [entry.filename for entry in data.features.get("build_id", ())]
     locations = Locations(symbolizer, long_names=options.verbose, listed=listed)
-    tasks, trace = TaskNames(timeline.comms, timeline.last_comm), TraceData(profile.raw.payloads, payloads)
+    tasks, trace = TaskComms(timeline.comms, timeline.last_comm), TraceData(profile.raw.payloads, payloads)
     texts = KeyTexts(locations, tasks, trace, memory, _machine_names(data, plan.layout, namespaces), _key_style(options))
     histograms = make_tables(plan, profile, texts)
     lost, dropped = _losses(data)
@@ -102,10 +102,10 @@ def _losses(data: PerfData) -> tuple[int, int]:
     return lost, sum(record.lost for record in losses if isinstance(record, Lost))
 
 
-def _machine_names(data: PerfData, layout: Layout, namespaces: CgroupNamespaces | None) -> MachineNames:
+def _machine_names(data: PerfData, layout: Layout, namespaces: CgroupNamespaces | None) -> MachineTexts:
     """What CPUs and cgroups are called, as far as the columns need it."""
     cgroup_name = _cgroup_names(data).get if layout.has("cgroup") else lambda _number: None
-    return MachineNames(_socket_finder(data), cgroup_name, namespaces.namespaces if namespaces is not None else ())
+    return MachineTexts(_socket_finder(data), cgroup_name, namespaces.namespaces if namespaces is not None else ())
 
 
 def _key_style(options: ReportOptions) -> KeyStyle:

@@ -43,7 +43,11 @@ def make_tables(plan: ReportPlan, profile: Profile, texts: KeyTexts) -> list[His
     texts = texts._replace(parents=rows.parents)
     joined = _join(rows, plan, texts)
     totals = _totals(rows, joined, plan)
-    return [_histogram(leader, chosen, rows, joined, totals, plan, texts) for leader, chosen in _by_leader(joined.entries, plan.groups)]
+    of_group: dict[int, list[EventTotals]] = {}
+    for leader, total in zip(plan.groups.leader, totals, strict=True):
+        of_group.setdefault(leader, []).append(total)
+    groups = _by_leader(joined.entries, plan.groups)
+    return [_histogram(leader, chosen, rows, joined, of_group[leader], plan, texts) for leader, chosen in groups]
 
 
 class _Joined(NamedTuple):
@@ -163,11 +167,10 @@ def _by_leader(entries: Entries, groups: EventGroups) -> list[tuple[int, Int64]]
 
 
 def _histogram(
-    leader: int, chosen: Int64, rows: Rows, joined: _Joined, totals: list[EventTotals], plan: ReportPlan, texts: KeyTexts
+    leader: int, chosen: Int64, rows: Rows, joined: _Joined, events: list[EventTotals], plan: ReportPlan, texts: KeyTexts
 ) -> Histogram:
-    """The table of a leader's group. chosen: its entries."""
+    """The table of a leader's group. chosen: its entries; events: the totals of its members."""
     entries, keys, options, groups = joined.entries, joined.keys, plan.options, plan.groups
-    events = [total for total, lead in zip(totals, groups.leader, strict=True) if lead == leader]
     member = min(options.sort_member, len(events) - 1)
     order = sort_entries(entries, chosen, plan.layout, keys, _depth(entries, plan), joined.tids, member)
     trees = _trees(leader, chosen, rows, joined, events[0], plan, texts.locations)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.samples.sample_view import SampleView
     from perfpy.perfdata.records.side_band import SideRecord
 
-#: the place of the cgroup namespace in a NAMESPACES record
+#: the index of the cgroup namespace in a NAMESPACES record
 _CGROUP: Final = 6
 _UNKNOWN: Final = (0, 0)
 

@@ -2,8 +2,8 @@
 
 What enters: the callchain and branch_stack columns of samples whose event
 recorded call stacks (PERF_SAMPLE_BRANCH_CALL_STACK). What leaves: callchains
-like any other: the kernel's part as sampled, behind the user marker the target
-of the newest call and the places that the calls came from.
+like any other: the kernel's part as sampled, after the user marker the target
+of the newest call and the addresses that the calls came from.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ def with_callstacks(chains: Ragged, branches: Ragged, chosen: NDArray[np.bool_] 
     offsets = np.concatenate([[0], np.cumsum(kept + np.where(changed, calls + 1, 0))]).astype(np.int64)
     values = np.empty(int(offsets[-1]), np.uint64)
     values[slices_index(offsets[:-1], kept)[0]] = chains.values[slices_index(starts, kept)[0]]
-    newest, calls, behind = branches.offsets[:-1][changed], calls[changed], (offsets[:-1] + kept)[changed]
-    values[behind] = branches.values["to"][newest]
-    values[slices_index(behind + 1, calls)[0]] = branches.values["from"][slices_index(newest, calls)[0]]
+    newest, calls, after = branches.offsets[:-1][changed], calls[changed], (offsets[:-1] + kept)[changed]
+    values[after] = branches.values["to"][newest]
+    values[slices_index(after + 1, calls)[0]] = branches.values["from"][slices_index(newest, calls)[0]]
     return Ragged(values, offsets)
 
 

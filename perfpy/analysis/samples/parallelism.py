@@ -7,7 +7,7 @@ quarter of a second that anybody waited for.
 
 The definition is that of perf since 6.15: one thread runs at first, whose
 switch to the CPU was before the recording; each switch adds or takes one, and
-so does an exit, behind which no switch is recorded; at least one runs, and no
+so does an exit, after which no switch is recorded; at least one runs, and no
 more than there are CPUs.
 """
 
@@ -37,12 +37,12 @@ class Parallelism:
     """records: SWITCH and EXIT; cpus: how many CPUs there were."""
 
     def __init__(self, records: Iterable[SideRecord], cpus: int) -> None:
-        keys, steps = [], [1]
+        keys, changes = [], [1]
         for side in records:
             keys.append(side.key)
-            steps.append(1 if isinstance(side.record, Switch) and not side.record.misc & MISC_SWITCH_OUT else -1)
+            changes.append(1 if isinstance(side.record, Switch) and not side.record.misc & MISC_SWITCH_OUT else -1)
         self._keys = np.array(keys, np.uint64)
-        self._running = np.clip(np.cumsum(steps), 1, cpus).astype(np.int32)
+        self._running = np.clip(np.cumsum(changes), 1, cpus).astype(np.int32)
 
     @classmethod
     def of(cls, data: PerfData) -> Parallelism:

@@ -46,7 +46,7 @@ class MemoryWords(Protocol):
         """What blocked it."""
 
 
-class TaskNames(NamedTuple):
+class TaskComms(NamedTuple):
     """comms: by number; last_comm: the comm that a thread had at the end."""
 
     comms: Sequence[str]
@@ -73,7 +73,7 @@ class TraceData:
         return [self._texts[number] for number in numbers]
 
 
-class MachineNames(NamedTuple):
+class MachineTexts(NamedTuple):
     """socket_of: CPU -> socket; cgroup_name: id -> path, or None; cgroup_namespaces: (device, inode) by number."""
 
     socket_of: Callable[[int], int] = lambda _cpu: -1
@@ -100,9 +100,9 @@ class KeyTexts(NamedTuple):
     """All parts. memory: None where nothing words memory accesses; parents: the names that rows' parents have, by number."""
 
     locations: Locations
-    tasks: TaskNames
+    tasks: TaskComms
     trace: TraceData
     memory: MemoryWords | None = None
-    machine: MachineNames = MachineNames()
+    machine: MachineTexts = MachineTexts()
     style: KeyStyle = KeyStyle()
     parents: Sequence[str] = ()

@@ -28,9 +28,9 @@ def dso(texts: KeyTexts, locations: Int64) -> KeyColumn:
     rank = known.dso_ranks(locations)
 
     def widest(numbers: Int64) -> int:
-        at = frames[numbers]
-        kinds = first_of_each(known.dso[at].astype(np.int64) << 1 | (known.symbol[at] >= 0))
-        return max((dso_width(texts, int(frame)) for frame in at[kinds]), default=0)
+        chosen = frames[numbers]
+        kinds = first_of_each(known.dso[chosen].astype(np.int64) << 1 | (known.symbol[chosen] >= 0))
+        return max((dso_width(texts, int(frame)) for frame in chosen[kinds]), default=0)
 
     return KeyColumn(
         rank,
@@ -115,8 +115,8 @@ def symbol_texts(known: Locations, locations: Int64, addresses: NDArray[np.uint6
     symbols, levels = known.symbol[locations >> ROLE_BITS], known.levels_of(locations)
     unnamed = {level: f"[{chr(level)}] 0x%016x" for level in distinct(levels).tolist()}
     found = [unnamed[level] % address for level, address in zip(levels.tolist(), addresses.tolist(), strict=True)]
-    for at in np.flatnonzero((symbols >= 0) | (addresses == 0)).tolist():
-        found[at] = symbol_text(known, int(locations[at]), int(addresses[at]))
+    for index in np.flatnonzero((symbols >= 0) | (addresses == 0)).tolist():
+        found[index] = symbol_text(known, int(locations[index]), int(addresses[index]))
     return found
 
 
@@ -125,7 +125,7 @@ def symbol_offset(texts: KeyTexts, locations: Int64) -> KeyColumn:
     known = texts.locations
     shown = known.shown_address(locations)
     frames, addresses = (locations >> ROLE_BITS).tolist(), shown.tolist()
-    # perf takes the difference for a signed number: the kernel's addresses come behind all others
+    # perf takes the difference for a signed number: the kernel's addresses come after all others
     larger_first = -shown.view(np.int64)
     symbol_ranks = known.symbol_ranks(locations)
     same, order = ranks(symbol_ranks, larger_first), ranks(known.symbol_name_ranks(locations), larger_first)

@@ -32,7 +32,7 @@ _ALL = "trace_fields"
 def field_keys(token: str, events: Sequence[FileEvent], formats: Mapping[int, EventFormat], *, raw: bool, endian: str) -> list[SortKey]:
     """The keys that a word means; none if it names no field.
 
-    token: FIELD, EVENT.FIELD or EVENT.*, each with /raw behind it for the bare
+    token: FIELD, EVENT.FIELD or EVENT.*, each with /raw after it for the bare
     number; raw: all are meant so; endian: of the recording.
     """
     token, _, option = token.partition("/")
@@ -83,7 +83,7 @@ def _column(number: int, field: TraceField, raw: bool, endian: str, texts: KeyTe
         return data.words.field_text(payloads[i], field.name) if word is None else word
 
     def wide(i: int) -> int:
-        # perf gives data behind the fields the width of their bytes, with the NUL; what the event's text lacks it cuts
+        # perf gives data after the fields the width of their bytes, with the NUL; what the event's text lacks it cuts
         return max(byte_width(words()[i] or ""), len(content[i]) if field.is_dynamic else 0)
 
     return KeyColumn(rank, rank, text, wide)
@@ -100,7 +100,7 @@ def _content(payload: bytes, field: TraceField, endian: str) -> bytes:
 
 
 def _word(text: str, name: str) -> str | None:
-    """What stands behind NAME= in an event's text; perf takes the first word that begins with the name."""
+    """What follows NAME= in an event's text; perf takes the first word that begins with the name."""
     for word in _words(text):
         if word.startswith(name):
             return word[len(name) + 1 :]

@@ -121,7 +121,7 @@ class _Builder:
 
 
 class _Chains:
-    """The chain of every row: its callchain, or its one place; frames are function ids, innermost first."""
+    """The chain of every row: its callchain, or its one location; frames are function ids, innermost first."""
 
     def __init__(self, folded: Folded, frames: NDArray[np.int32], offsets: NDArray[np.int64], function_of: NDArray[np.int32]) -> None:
         lengths = np.diff(offsets)
@@ -134,7 +134,7 @@ class _Chains:
 
 
 def _functions(locations: Locations) -> tuple[list[Function], NDArray[np.int32]]:
-    """The distinct functions, and the function of every frame; places without a symbol are one function per file."""
+    """The distinct functions, and the function of every frame; locations without a symbol are one function per file."""
     symbol, dso = locations.symbol.astype(np.int64), locations.dso.astype(np.int64)
     key = np.where(symbol >= 0, symbol << 1, (dso + 1) << 1 | 1)
     table = IdTable()

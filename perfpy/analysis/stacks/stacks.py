@@ -98,7 +98,7 @@ class StackTree:
 
 
 def _ranked_names(parts: Sequence[Stacks]) -> tuple[list[Function], dict[Function, int]]:
-    """All names of commands and functions, sorted, and each one's place."""
+    """All names of commands and functions, sorted, and each one's index."""
     every = {Function(comm, "") for part in parts for comm in part.comms}
     for part in parts:
         every.update(part.functions)
@@ -137,7 +137,7 @@ def _paths(parts: Sequence[Stacks], ranks: dict[Function, int]) -> tuple[NDArray
     return np.concatenate(paths), np.concatenate(lengths), weights
 
 
-class _Level(NamedTuple):
+class _StackLevel(NamedTuple):
     """All nodes of one depth, ordered by parent, then name."""
 
     parent: NDArray[np.int64]
@@ -162,23 +162,23 @@ def _tree(names: list[Function], paths: NDArray[np.int32], lengths: NDArray[np.i
     return StackTree(names, name, depth, tuple(own), tuple(float(w.sum()) for w in weights))
 
 
-def _levels(width: int, paths: NDArray[np.int32], lengths: NDArray[np.int64], weights: NDArray[np.float64]) -> list[_Level]:
+def _levels(width: int, paths: NDArray[np.int32], lengths: NDArray[np.int64], weights: NDArray[np.float64]) -> list[_StackLevel]:
     """The tree level by level; each path walks down one node a step."""
     starts = np.cumsum(lengths) - lengths
     alive = np.arange(len(lengths))
     node = np.zeros(len(lengths), np.int64)
-    levels: list[_Level] = []
+    levels: list[_StackLevel] = []
     while len(alive):
         depth = len(levels)
         keys, node = np.unique(node * width + paths[starts[alive] + depth], return_inverse=True)
         ends = lengths[alive] == depth + 1
         own = np.stack([np.bincount(node[ends], column[alive[ends]], len(keys)).astype(np.float64) for column in weights])
-        levels.append(_Level(keys // width, keys % width, own))
+        levels.append(_StackLevel(keys // width, keys % width, own))
         alive, node = alive[~ends], node[~ends]
     return levels
 
 
-def _subtree_sizes(levels: list[_Level]) -> list[NDArray[np.int64]]:
+def _subtree_sizes(levels: list[_StackLevel]) -> list[NDArray[np.int64]]:
     """For each level the number of nodes in each node's subtree, itself included."""
     sizes: list[NDArray[np.int64]] = []
     for depth in range(len(levels) - 1, -1, -1):

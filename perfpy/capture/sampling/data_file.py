@@ -144,7 +144,7 @@ class DataFile:
         )
 
     def end(self, *, last: bool = True) -> None:
-        """Write everything that stands behind the samples, and close the file.
+        """Write everything that follows the samples, and close the file.
 
         last: the counters are not needed any more, so that their losses can be
         told. Raises OutputFailed when there is no room; the records are whole then.

@@ -1,7 +1,7 @@
 """The rings -> the output: what has been written since the last time, as slices, without a look inside.
 
 What enters: rings and an RecordOutput. What leaves: the bytes in the file, a
-FINISHED_ROUND behind each pass that found some.
+FINISHED_ROUND after each pass that found some.
 
 A pass is bounded, whatever the kernel writes meanwhile: each ring is read up
 to where its head stood when its turn came, and between two rings it is asked

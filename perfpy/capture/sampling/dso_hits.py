@@ -57,7 +57,7 @@ class DsoHits:
         self.first_time = 0
         self.last_time = 0
         self._layout, self._has_time = _layout(attrs)
-        self._maps: dict[int, list[tuple[int, int, HitDso]]] = {}  # pid -> first page, page behind the last, file
+        self._maps: dict[int, list[tuple[int, int, HitDso]]] = {}  # pid -> first page, page after the last, file
         self._kernel_maps: list[tuple[int, int, HitDso]] = []
         self._parents: dict[int, int] = {}
         self._pages: set[int] = set()  # pid << 64 | page
@@ -68,13 +68,13 @@ class DsoHits:
         header, sample = _HEADER.unpack_from, self._layout.unpack_from
         add, add_kernel, has_time = self._pages.add, self._kernel_pages.add, self._has_time
         first, last = self.first_time or (1 << 64), self.last_time
-        at, end, samples = 0, len(data), 0
+        offset, end, samples = 0, len(data), 0
         sample_type = int(RecordType.SAMPLE)
-        while at + 8 <= end:
-            kind, misc, size = header(data, at)
+        while offset + 8 <= end:
+            kind, misc, size = header(data, offset)
             if kind == sample_type:
                 samples += 1
-                ip, pid, time = sample(data, at)
+                ip, pid, time = sample(data, offset)
                 if misc & MISC_CPUMODE_MASK == MISC_KERNEL:  # its addresses may be those of user space: on s390x they are low
                     add_kernel(ip >> _PAGE_SHIFT)
                 else:
@@ -85,12 +85,12 @@ class DsoHits:
                     if time > last:  # noqa: PLR1730  # as above
                         last = time
             elif kind in _MAPS:
-                self._map(kind, misc, bytes(data[at + 8 : at + size]))
+                self._map(kind, misc, bytes(data[offset + 8 : offset + size]))
             elif kind == RecordType.AUXTRACE:
-                size += struct.unpack_from("=Q", data, at + 8)[0]
+                size += struct.unpack_from("=Q", data, offset + 8)[0]
             if size < 8:
                 break
-            at += size
+            offset += size
         self.samples += samples
         self.first_time, self.last_time = first if last else 0, last
 

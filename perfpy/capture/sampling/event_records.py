@@ -54,8 +54,8 @@ def time_conversion(ring: Ring) -> Iterator[bytes]:
 def id_index(counters: SampleCounters) -> Iterator[bytes]:
     """Which id belongs to which CPU and thread."""
     entries = counters.id_index()
-    for at in range(0, len(entries), _IDS_PER_RECORD):
-        yield _encode(IdIndex(0, entries[at : at + _IDS_PER_RECORD]))
+    for offset in range(0, len(entries), _IDS_PER_RECORD):
+        yield _encode(IdIndex(0, entries[offset : offset + _IDS_PER_RECORD]))
 
 
 def event_updates(counters: SampleCounters, *, pipe: bool) -> Iterator[bytes]:

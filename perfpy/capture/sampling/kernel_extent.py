@@ -2,7 +2,7 @@
 
 What enters: a ProcFs. What leaves: a KernelExtent, None where the addresses
 are hidden. The kernel formats all its symbols anew for each reader, and the
-end stands almost behind the last of them: that costs more than all the rest
+end stands almost after the last of them: that costs more than all the rest
 of a short recording, so the end is kept below XDG_CACHE_HOME/perfpy for as
 long as the machine does not boot, where nobody else can read or write it. The
 beginning is always looked up.
@@ -26,7 +26,7 @@ _END_SYMBOLS: Final = ("_edata", "_etext")
 
 
 class KernelExtent(NamedTuple):
-    """symbol: the one that stands at `start`; end: the first address behind."""
+    """symbol: the one that stands at `start`; end: the first address after it."""
 
     symbol: str
     start: int

@@ -44,7 +44,7 @@ class OwnSamples:
         # of all events the id stands in front, or of none; IP and TID follow (the order of PERF_SAMPLE_* in perf_event_open(2))
         alike = all(kind & SampleType.TID and not (kind ^ first) & (SampleType.IDENTIFIER | SampleType.IP) for kind in kinds)
         self._events = [event for event in events if event.tracepoint] if alike else []
-        self._tid_at = 8 + sum(8 for kind in (SampleType.IDENTIFIER, SampleType.IP) if first & kind) + 4  # behind the pid
+        self._tid_at = 8 + sum(8 for kind in (SampleType.IDENTIFIER, SampleType.IP) if first & kind) + 4  # after the pid
         self._sample = int(RecordType.SAMPLE)
         self.tid = get_native_id()
         self._own = self._all = 0  # bytes, of the pass that is looked at
@@ -69,15 +69,15 @@ class OwnSamples:
     def inspect(self, slices: Sequence[memoryview]) -> None:
         """Look at the first records of a ring."""
         data = slices[0] if slices else memoryview(b"")
-        at, looked, end = 0, 0, len(data)
-        while at + self._tid_at + 4 <= end and looked < _ENOUGH:
-            kind, _, size = _HEADER.unpack_from(data, at)
+        offset, looked, end = 0, 0, len(data)
+        while offset + self._tid_at + 4 <= end and looked < _ENOUGH:
+            kind, _, size = _HEADER.unpack_from(data, offset)
             if size < 8:
                 return
             self._all += size
-            if kind == self._sample and _TID.unpack_from(data, at + self._tid_at)[0] == self.tid:
+            if kind == self._sample and _TID.unpack_from(data, offset + self._tid_at)[0] == self.tid:
                 self._own += size
-            at += size
+            offset += size
             looked += 1
 
     def leave_out(self) -> list[Event]:

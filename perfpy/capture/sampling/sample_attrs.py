@@ -3,7 +3,7 @@
 What enters: the events as their texts asked for them, the options, the
 target. What leaves: the same events, each with an attr made once that has
 sample_type, read_format, period, side-band and enabling bits, and where perf
-has one, a dummy event behind them that carries the side-band. The rules are those of perf-record(1) 6.12.
+has one, a dummy event after them that carries the side-band. The rules are those of perf-record(1) 6.12.
 """
 
 from __future__ import annotations
@@ -275,7 +275,7 @@ def _following(event: Event, attrs: Mapping[Event, EventAttr]) -> EventAttr:
 
 
 def _with_ids(attrs: Sequence[EventAttr], options: RecordOptions, kernel: Kernel) -> list[EventAttr]:
-    """Several events: each record must tell whose it is, at a place that does not depend on the answer."""
+    """Several events: each record must tell whose it is, at an offset that does not depend on the answer."""
     if not options.identifier and len(attrs) == 1:
         return list(attrs)
     differ = any(attr.sample_type != attrs[0].sample_type for attr in attrs)
@@ -285,7 +285,7 @@ def _with_ids(attrs: Sequence[EventAttr], options: RecordOptions, kernel: Kernel
 
 
 def _knows_identifier(kernel: Kernel) -> bool:
-    """Whether the kernel (3.12 and newer) has ids at a fixed place."""
+    """Whether the kernel (3.12 and newer) has ids at a fixed offset."""
     attr = _software(SoftwareId.CPU_CLOCK, sample_type=SampleType.IDENTIFIER)
     for pid in (ANY, 0):  # users may only ask about themselves
         try:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class TimedSwitch(NamedTuple):
     """The counters go on or off."""
 
-    at: float
+    time: float
     on: bool
 
 
@@ -35,7 +35,7 @@ class Timetable:
 
     def due(self, now: float) -> Iterator[TimedSwitch]:
         """What has to be done by now, each once."""
-        while self._switches and self._switches[0].at <= now:
+        while self._switches and self._switches[0].time <= now:
             yield self._switches.pop(0)
 
     @property
@@ -45,4 +45,4 @@ class Timetable:
 
     def wait(self, now: float) -> float | None:
         """Seconds until the next switch; None when there is none."""
-        return max(self._switches[0].at - now, 0.0) if self._switches else None
+        return max(self._switches[0].time - now, 0.0) if self._switches else None

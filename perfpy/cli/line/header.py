@@ -5,14 +5,11 @@ What enters: an open recording. What leaves: perf's text.
 
 from __future__ import annotations
 
-import sys
-
-from perfpy.cli.line.terminal import is_terminal
-from perfpy.untrusted.text import lines as one_line_each
+from perfpy.cli.line.terminal import print_lines
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from perfpy.recording import Recording
 
@@ -36,8 +33,3 @@ def features_of_pipe(recording: Recording) -> list[str]:
 def print_header(recording: Recording, *, full: bool) -> None:
     """Print the header on standard output."""
     print_lines(lines_of_header(recording, full=full))
-
-
-def print_lines(lines: Iterable[str]) -> None:
-    """Print lines of a header: a command of several lines is one line for a person, and perf's bytes for a program."""
-    sys.stdout.writelines(one_line_each(lines) if is_terminal() else (f"{line}\n" for line in lines))

@@ -34,7 +34,7 @@ def write_text(path: str, pieces: Iterable[str]) -> None:
         sys.stdout.writelines(pieces)
         return
     try:
-        with whole_file(path) as place, open(place, "w", encoding="utf-8", errors="surrogateescape") as file:
+        with whole_file(path) as unfinished, open(unfinished, "w", encoding="utf-8", errors="surrogateescape") as file:
             file.writelines(pieces)
     except OSError as error:
         raise OutputFailed(path, error.strerror or str(error)) from None
@@ -48,7 +48,7 @@ def write_bytes(path: str, data: bytes, *, quiet: bool) -> None:
         sys.stdout.buffer.flush()
         return
     try:
-        with whole_file(path) as place, open(place, "wb") as file:
+        with whole_file(path) as unfinished, open(unfinished, "wb") as file:
             file.write(data)
     except OSError as error:
         raise OutputFailed(path, error.strerror or str(error)) from None
@@ -63,20 +63,20 @@ def whole_file(path: str, mode: int = 0o666) -> Iterator[str]:
     mode: of a file that is not there yet; one that is keeps its own, and its owner.
     """
     real = os.path.realpath(path)  # a link stays one
-    beside = f"{real}.{os.getpid()}"
-    with _removed_by_signals(beside):
-        if not _create(beside, real, mode):
+    unfinished = f"{real}.{os.getpid()}"
+    with _removed_by_signals(unfinished):
+        if not _create(unfinished, real, mode):
             yield path
             return
         try:
-            yield beside
-            _put(beside, real)
+            yield unfinished
+            _put(unfinished, real)
         finally:
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(beside)
+                os.unlink(unfinished)
 
 
-def _create(beside: str, real: str, mode: int) -> bool:
+def _create(unfinished: str, real: str, mode: int) -> bool:
     """Make the file that will take the place of `real`; False where it has to be written where it is."""
     try:
         there = os.stat(real)
@@ -85,7 +85,7 @@ def _create(beside: str, real: str, mode: int) -> bool:
     if there and (not stat.S_ISREG(there.st_mode) or there.st_nlink > 1 or not os.access(real, os.W_OK)):
         return False
     try:
-        fd = os.open(beside, _NEW, mode)
+        fd = os.open(unfinished, _NEW, mode)
     except OSError:  # writing it where it is may work, or says why not
         return False
     try:
@@ -94,18 +94,18 @@ def _create(beside: str, real: str, mode: int) -> bool:
                 os.fchown(fd, there.st_uid, there.st_gid)
             os.fchmod(fd, stat.S_IMODE(there.st_mode))
     except OSError:  # another's file, to which we may only write
-        os.unlink(beside)
+        os.unlink(unfinished)
         return False
     finally:
         os.close(fd)
     return True
 
 
-def _put(beside: str, real: str) -> None:
+def _put(unfinished: str, real: str) -> None:
     try:
-        os.replace(beside, real)
+        os.replace(unfinished, real)
     except OSError:  # where another file is mounted onto this one
-        shutil.copyfile(beside, real)
+        shutil.copyfile(unfinished, real)
 
 
 @contextlib.contextmanager

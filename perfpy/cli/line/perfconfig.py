@@ -99,6 +99,8 @@ def _text(name: str, owners: tuple[int, int] | None) -> str:
 def parse(text: str, name: str = "perfconfig") -> Iterator[tuple[str, str]]:
     """The settings of one file's text, as (name, value) pairs. Raises UsageError(file, line)."""
     section = ""
+    if "\0" in text:  # it would end a path
+        raise _bad(name, text[: text.index("\0")].count("\n") + 1)
     lines = enumerate(text.splitlines(), 1)
     for number, line in lines:
         setting = line.strip().removeprefix("\ufeff")

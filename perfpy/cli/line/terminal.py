@@ -12,6 +12,7 @@ import sys
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import IO
 
     from perfpy.cli.line.screen_console import ScreenConsole
@@ -58,3 +59,10 @@ def console(file: IO[str] | None = None) -> ScreenConsole:
     from perfpy.cli.line.screen_console import ScreenConsole  # 30 ms: only for the views on a terminal
 
     return ScreenConsole(file or sys.stdout, colour=wants_colour())
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines that hold names: on a terminal each is one line, whatever the names are; in pipes and files they are perf's bytes."""
+    from perfpy.untrusted.text import lines as one_line_each
+
+    sys.stdout.writelines(one_line_each(lines) if is_terminal() else (f"{line}\n" for line in lines))

@@ -91,7 +91,7 @@ class ReportFilterOptions(CommandOptions):
         "--parallelism", Value(default=""), "only while so many threads ran (of recordings with context switches)", metavar="<n[,n-n...]>"
     )
     time: str = option("--time", Value(default=""), "only this time: start,stop, 10%-20%, 10%/2", metavar="<str>")
-    switch_on: str = option("--switch-on", Value(default=""), "only samples behind this event", metavar="<event>")
+    switch_on: str = option("--switch-on", Value(default=""), "only samples after this event", metavar="<event>")
     switch_off: str = option("--switch-off", Value(default=""), "only samples before this event", metavar="<event>")
     show_on_off_events: bool = option("--show-on-off-events", Flag(), "count the events of --switch-on and --switch-off, too")
     percent_limit: float | None = option("--percent-limit", Value(float), "leave out rows below it", metavar="<percent>")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.progress import progress_line
-from perfpy.cli.line.terminal import is_terminal, wants_plain
+from perfpy.cli.line.terminal import is_terminal, print_lines, wants_plain
 from perfpy.cli.report.options import hidden_keys
 from perfpy.cli.report.request import ReportRequest
 from perfpy.errors import PerfError
@@ -61,12 +61,12 @@ class ReportRun:
         sys.stdout.flush()
         entries = write_dump(self._recording, sys.stdout.buffer, hint=f"{HEADER_HINT}\n")
         sys.stdout.buffer.flush()
-        return _print(record_count_lines(self._recording, entries)) if is_read_to_the_end(self._recording) else 0
+        return _print_counts(record_count_lines(self._recording, entries)) if is_read_to_the_end(self._recording) else 0
 
     def _count_records(self) -> int:
         from perfpy.views.metadata.record_counts import record_count_lines
 
-        return _print(record_count_lines(self._recording, skip_empty=self._request.skips_empty()))
+        return _print_counts(record_count_lines(self._recording, skip_empty=self._request.skips_empty()))
 
     def _list_tasks(self) -> int:
         from perfpy.views.metadata.tasks import task_lines
@@ -114,9 +114,9 @@ class ReportRun:
         if not self._plain:
             return
         if self._asked.show_info and not self._asked.header and self._recording.data.is_pipe:
-            from perfpy.cli.line.header import features_of_pipe, print_lines
+            from perfpy.cli.line.header import features_of_pipe
 
-            print_lines(features_of_pipe(self._recording))
+            _print(features_of_pipe(self._recording))
         said = {key: f"# {name}: {value}" for key, name, value in hidden_keys(options.selection)}
         _print(said[entry.name] for entry in report.layout.fields if entry.name in said)
 
@@ -172,5 +172,11 @@ class ReportRun:
 
 
 def _print(lines: Iterable[str]) -> int:
+    print_lines(lines)
+    return 0
+
+
+def _print_counts(lines: Iterable[str]) -> int:
+    """Counts of records end dumps, too, which programs read by the line."""
     sys.stdout.writelines(one_line_each(lines))
     return 0

@@ -24,15 +24,15 @@ class StatCommand(PerfCommand[StatCommandOptions]):
     def run(self, name: str, args: Sequence[str]) -> int:
         """Read the arguments and run it; options may stand on both sides of the word."""
         parser = self.parser(args)
-        at = len(args) - len(parser.words)
-        word = args[at] if parser.words and (not at or args[at - 1] != "--") else ""
+        index = len(args) - len(parser.words)
+        word = args[index] if parser.words and (not index or args[index - 1] != "--") else ""
         for subcommand in _SUBCOMMANDS if len(word) >= _SHORTEST_PREFIX else ():
             if subcommand.startswith(word):
                 if subcommand == "record":
-                    return record.run("stat record", [*args[:at], *args[at + 1 :]])
+                    return record.run("stat record", [*args[:index], *args[index + 1 :]])
                 from perfpy.cli.stat.report import command as report
 
-                return report.run("stat report", args[at + 1 :])
+                return report.run("stat report", args[index + 1 :])
         return super().run(name, args)
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
             """The text of one printing."""
 
 
-_CLEAR = ("[H", "[2J")  # behind an ESC each
+_CLEAR = ("[H", "[2J")  # after an ESC each
 _WIDTH = 80  # of a terminal that does not tell
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _TAG_SIZE: Final = 8
 _BTF_MAGIC: Final = 0xEB9F
 _KIND_FUNC: Final = 12
-#: bytes behind struct btf_type, by kind: (fixed, per member)
+#: bytes after struct btf_type, by kind: (fixed, per member)
 _BTF_TAILS: Final = {
     1: (4, 0),  # INT
     3: (12, 0),  # ARRAY
@@ -57,7 +57,7 @@ def bpf_functions(program: BpfProgram, types: Iterable[BpfTypes], endian: str = 
         return [
             BpfFunction(info.id, kernel_name(tag, name), address, size) for name, (tag, address, size) in zip(names, functions, strict=True)
         ]
-    except (struct.error, ValueError, IndexError, OverflowError):  # places may be 64-bit numbers that no offset can be
+    except (struct.error, ValueError, IndexError, OverflowError):  # they may be 64-bit numbers that no offset can be
         return []
 
 
@@ -128,13 +128,13 @@ def btf_function_names(data: bytes, endian: str = "<") -> dict[int, str]:
     strings = data[size + strings_at : size + strings_at + strings_size]
     types = data[size + types_at : size + types_at + types_size]
     names: dict[int, str] = {}
-    at, number = 0, 1
-    while at + 12 <= len(types):
-        name_at, kind_info, _ = struct.unpack_from(endian + "III", types, at)
+    offset, number = 0, 1
+    while offset + 12 <= len(types):
+        name_at, kind_info, _ = struct.unpack_from(endian + "III", types, offset)
         kind = kind_info >> 24 & 0x1F
         if kind == _KIND_FUNC:
             names[number] = strings[name_at:].split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
         fixed, each = _BTF_TAILS.get(kind, (0, 0))
-        at += 12 + fixed + each * (kind_info & 0xFFFF)
+        offset += 12 + fixed + each * (kind_info & 0xFFFF)
         number += 1
     return names

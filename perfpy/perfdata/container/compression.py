@@ -42,8 +42,8 @@ class Packer:
             packed = self._zstd.compress(piece, self._flush)
             self.taken += len(piece)
             self.given += len(packed)
-            for at in range(0, len(packed), _MOST):
-                yield with_header(RecordType.COMPRESSED, 0, packed[at : at + _MOST], NATIVE_ENDIAN)
+            for offset in range(0, len(packed), _MOST):
+                yield with_header(RecordType.COMPRESSED, 0, packed[offset : offset + _MOST], NATIVE_ENDIAN)
 
     @property
     def ratio(self) -> float:

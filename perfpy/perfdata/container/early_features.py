@@ -41,23 +41,23 @@ def early_features(source: ByteSource, begin: int, endian: str) -> tuple[list[tu
     return found, begin
 
 
-def _records(source: ByteSource, at: int, endian: str) -> Iterator[bytes]:
+def _records(source: ByteSource, offset: int, endian: str) -> Iterator[bytes]:
     """The whole records of the old types from `at` on."""
-    while record := _record(source, at, endian):
+    while record := _record(source, offset, endian):
         kind, _, _ = HEADER[endian].unpack_from(record)
         if kind not in _FEATURES:
             return
         yield record
-        at += len(record)
+        offset += len(record)
 
 
-def _record(source: ByteSource, at: int, endian: str) -> bytes:
+def _record(source: ByteSource, offset: int, endian: str) -> bytes:
     """The record at an offset; b"" where none is whole."""
-    header = source.read(at, _HEADER_SIZE)
+    header = source.read(offset, _HEADER_SIZE)
     if len(header) < _HEADER_SIZE:
         return b""
     _, _, size = HEADER[endian].unpack(header)
-    record = source.read(at, size)
+    record = source.read(offset, size)
     return record if _HEADER_SIZE <= size == len(record) else b""
 
 

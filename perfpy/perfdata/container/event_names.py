@@ -94,7 +94,7 @@ def _breakpoint_name(attr: EventAttr) -> str:
 
 
 def _modifiers(attr: EventAttr) -> str:
-    """The letters behind the colon: who is counted, where that is not the default; the precision."""
+    """The letters after the colon: who is counted, where that is not the default; the precision."""
     letters = ""
     # an event that says something of itself is taken to say "not the guest" too
     guest_excluded = False

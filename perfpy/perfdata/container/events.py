@@ -25,7 +25,7 @@ _ANONYMOUS: Final = "{anon_group}"
 
 
 class FileEvent:
-    """One event of a recording: its attr, the ids its samples carry, its name as perf prints it, its place in the file.
+    """One event of a recording: its attr, the ids its samples carry, its name as perf prints it, its index in the file.
 
     unit, scale, cpus: what EVENT_UPDATE records say; tracepoint: (system,
     name) of a tracepoint event once it is known; leader: index of the event

@@ -39,7 +39,7 @@ class CpuLocation(NamedTuple):
 
 
 class CpuTopology(NamedTuple):
-    """CPU_TOPOLOGY: CPU lists that share a socket, a core and a die, and each CPU's place.
+    """CPU_TOPOLOGY: CPU lists that share a socket, a core and a die, and where each CPU is.
 
     { u32 nr; string cores[nr]; u32 nr; string threads[nr]; { u32 core, socket; } cpu[]; u32 nr; string dies[nr]; u32 die[]; }
     """
@@ -75,7 +75,7 @@ class EventGroup(NamedTuple):
 
 
 class AuxtraceIndexEntry(NamedTuple):
-    """One AUXTRACE record's place: { u64 offset, size; }"""
+    """One AUXTRACE record's section: { u64 offset, size; }"""
 
     offset: int
     size: int

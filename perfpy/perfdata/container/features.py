@@ -1,4 +1,4 @@
-"""The feature sections behind the data: bytes <-> values, one decode/encode pair per feature.
+"""The feature sections after the data: bytes <-> values, one decode/encode pair per feature.
 
 What enters: a feature's number and its section's bytes. What leaves: one
 value per feature (perfdata.feature_values), and with encode_feature() the
@@ -111,16 +111,16 @@ def _read_build_ids(r: FieldReader) -> tuple[HeaderBuildId, ...]:
 
 def _build_id_records(data: bytes, endian: str, has_pid: bool = True) -> tuple[HeaderBuildId, ...]:
     records = []
-    at = 0
-    while at + 8 <= len(data):
-        _, misc, size = HEADER[endian].unpack_from(data, at)
-        if size < _BUILD_ID_RECORD - (0 if has_pid else 4) or at + size > len(data):
-            raise ValueError(f"build-id entry of {size} bytes where {len(data) - at} are left")
-        body = data[at + 8 : at + size]
+    offset = 0
+    while offset + 8 <= len(data):
+        _, misc, size = HEADER[endian].unpack_from(data, offset)
+        if size < _BUILD_ID_RECORD - (0 if has_pid else 4) or offset + size > len(data):
+            raise ValueError(f"build-id entry of {size} bytes where {len(data) - offset} are left")
+        body = data[offset + 8 : offset + size]
         if not has_pid:
             body = b"\xff\xff\xff\xff" + body
         records.append(build_id_record.decode(misc, body, endian))
-        at += size
+        offset += size
     return tuple(records)
 
 

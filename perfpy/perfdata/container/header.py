@@ -53,7 +53,7 @@ class FileSection(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The offset behind the last byte."""
+        """The offset just past the last byte."""
         return self.offset + self.size
 
 

@@ -76,7 +76,7 @@ def read_mem_topology(r: FieldReader) -> MemTopology:
         raise ValueError(f"memory topology of version {version}, known is 1")
 
     def node() -> MemNode:
-        number, _, bits = r.u64s(3)  # the bitmap's own size stands behind the node's
+        number, _, bits = r.u64s(3)  # the bitmap's own size follows the node's
         return MemNode(number, bits, r.u64s((bits + 63) // 64))
 
     return MemTopology(version, block_size, r.list(count, node, 24))

@@ -24,7 +24,7 @@ class Preamble:
     """data: where the records are; events: attrs and their ids; features: name -> value.
 
     feature_sections: the sections of all features present, also of those that
-    are not known here (a pipe's have no place in the file: offset 0);
+    are not known here (a pipe's have no offset in the file: 0);
     updates: what a pipe's EVENT_UPDATE records say of the events; attr_records:
     a pipe's records that announce the events, header and all.
     """

@@ -138,9 +138,9 @@ def _beginning(fd: int, path: str) -> bytes:
             header = decode_header(first.ljust(HEADER_SIZE, b"\0"))
         except ValueError as error:
             raise BadPerfData(path, str(error)) from None
-        behind = first[PIPE_HEADER_SIZE:]
+        after_header = first[PIPE_HEADER_SIZE:]
         if isinstance(header, PipeHeader):
-            size = as_number(behind[RECORD_HEADER_SIZE - 2 : RECORD_HEADER_SIZE], header.endian)
+            size = as_number(after_header[RECORD_HEADER_SIZE - 2 : RECORD_HEADER_SIZE], header.endian)
             if size < RECORD_HEADER_SIZE:
                 raise BadPerfData(path, f"record of {size} bytes", offset=PIPE_HEADER_SIZE)
             break

@@ -56,7 +56,7 @@ class RecordWriter(Protocol):
         """Append whole records, given in any number of pieces."""
 
     def finish(self, features: Mapping[int, bytes]) -> None:
-        """Write what stands behind the records."""
+        """Write what follows the records."""
 
     def close(self) -> None:
         """Let go of the file."""
@@ -67,7 +67,7 @@ class FileWriter:
 
     Raises OutputFailed: from the constructor where the file cannot be
     created; from write() when there is no room, in which case what was
-    written stays, cut behind its last whole record, and finish() still works.
+    written stays, cut after its last whole record, and finish() still works.
     """
 
     def __init__(self, path: str) -> None:
@@ -95,11 +95,11 @@ class FileWriter:
         del features
         ids = b"".join(struct.pack(f"={len(event.ids)}Q", *event.ids) for event in events)
         entries = []
-        at = HEADER_SIZE
+        offset = HEADER_SIZE
         for event in events:
-            entries.append(AttrEntry(event.attr, FileSection(at, 8 * len(event.ids))).encode("="))
-            at += 8 * len(event.ids)
-        self._attrs = FileSection(at, sum(map(len, entries)))
+            entries.append(AttrEntry(event.attr, FileSection(offset, 8 * len(event.ids))).encode("="))
+            offset += 8 * len(event.ids)
+        self._attrs = FileSection(offset, sum(map(len, entries)))
         self._attr_size = len(entries[0])
         self._data_start = self._attrs.end
         self.write(self._header(data_size=0, features=()), ids, *entries)
@@ -136,7 +136,7 @@ class FileWriter:
             pass
 
     def finish(self, features: Mapping[int, bytes]) -> None:
-        """Write the features behind the data, and the final header.
+        """Write the features after the data, and the final header.
 
         Raises OutputFailed when there is no room for the features; the file
         is complete without them then.
@@ -144,13 +144,13 @@ class FileWriter:
         failure = None
         numbers = tuple(sorted(features))
         table_size = SECTION_SIZE * len(numbers)
-        at = self.size + table_size
+        offset = self.size + table_size
         table, bodies = [], []
         for number in numbers:
             body = features[number]
-            table.append(struct.pack("=2Q", at, len(body)))
+            table.append(struct.pack("=2Q", offset, len(body)))
             bodies.append(body)
-            at += len(body)
+            offset += len(body)
         data_size = self.size - self._data_start
         try:
             self.write(b"".join(table), b"".join(bodies))

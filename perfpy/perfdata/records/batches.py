@@ -59,7 +59,7 @@ class StoredBatch(NamedTuple):
 
     @classmethod
     def concat(cls, parts: list[StoredBatch]) -> StoredBatch:
-        """The samples of all parts, one part behind the other."""
+        """The samples of all parts, one part after the other."""
         if len(parts) == 1:
             return parts[0]
         arrays = (np.concatenate([part[i] for part in parts]) for i in range(1, 5))
@@ -127,7 +127,7 @@ def decoded(
     samples = StoredBatch(columns, ordered.events, ordered.keys.take(ordered.rows), ordered.times.take(ordered.rows), chunk.offsets)
     if rows is not None:
         samples = StoredBatch(columns, samples.event[rows], samples.key[rows], samples.time[rows], samples.offset[rows])
-        warn(f"offset {int(chunk.offsets[0]):#x} and behind: {len(chunk) - len(rows)} samples of unknown events left out")
+        warn(f"offset {int(chunk.offsets[0]):#x} and after: {len(chunk) - len(rows)} samples of unknown events left out")
     if columns.damaged is not None and columns.damaged.any():
         bad = int(samples.offset[columns.damaged.argmax()])
         warn(f"offset {bad:#x}: {int(columns.damaged.sum())} samples shorter than their event says, left out")

@@ -28,7 +28,7 @@ class Chunk:
 
     data: a buffer, valid until the next chunk is asked for; starts: where each
     record begins in it, always a multiple of 8; shift: what to add to that for
-    the places in the file, one number or one for each record.
+    the offsets in the file, one number or one for each record.
     """
 
     def __init__(self, data: NDArray[np.uint8], starts: NDArray[np.int64], endian: str, shift: int | NDArray[np.int64]) -> None:

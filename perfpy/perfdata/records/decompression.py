@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.walk import Walk
 
 
-_MOST_RATIO: Final = 4096  # user stacks of 64 kB that hardly change were seen packed to a 1,723rd
+_MOST_RATIO: Final = 3072  # user stacks of 64 kB that hardly change were seen packed to a 1,723rd
 _ALWAYS: Final = 1 << 23  # bytes that a stream may unpack to, however short it is
 # What takes time is the number of records: one costs some bytes, because its time differs from those around it.
 _MOST_RECORDS: Final = 8  # for each packed byte

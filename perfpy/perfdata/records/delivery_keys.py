@@ -63,7 +63,7 @@ class OrderedStream:
         self._orders: list[Rounds | Numbers] = [Rounds() if by_time else Numbers()]  # before each chunk that was read
 
     def chunks(self, first: int = 0) -> Iterator[OrderedChunk]:
-        """The chunks from one on; to begin behind the first, those before must have been read at some time."""
+        """The chunks from one on; to begin after the first, those before must have been read at some time."""
         order = copy(self._orders[first])
         for number, chunk in enumerate(self._stream.chunks(first), first + 1):
             rows = np.flatnonzero(chunk.types == RecordType.SAMPLE)

@@ -9,7 +9,7 @@ without a time stamp is delivered when it is read; the end delivers the rest.
 
 So what is delivered before a record is read has times up to a limit, the
 `floor`; a record with an earlier time comes too late and follows all of those.
-Sorting by (key, time, place in the file) is the order of delivery.
+Sorting by (key, time, offset in the file) is the order of delivery.
 """
 
 from __future__ import annotations

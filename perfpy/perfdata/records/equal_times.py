@@ -34,9 +34,9 @@ class EqualTimes:
         if first == last:
             return key
         known = self._keys[first:last]
-        at = known.searchsorted(key, "left")
-        tied = np.flatnonzero(known.take(at, mode="clip") == key)
-        before = tied[offset[tied] < self._offsets[first:last][at[tied]]]
+        index = known.searchsorted(key, "left")
+        tied = np.flatnonzero(known.take(index, mode="clip") == key)
+        before = tied[offset[tied] < self._offsets[first:last][index[tied]]]
         if not len(before):
             return key
         settled = key.copy()

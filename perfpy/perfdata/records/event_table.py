@@ -2,8 +2,8 @@
 
 What enters: the attrs with their ids, and chunks of records. What leaves:
 event indexes and time stamps, for thousands of records at a time. The id is at
-a fixed place of samples (struct sample in include/uapi/linux/perf_event.h:
-IDENTIFIER comes first, ID behind IP, TID, TIME and ADDR) and, counted from the
+a fixed offset of samples (struct sample in include/uapi/linux/perf_event.h:
+IDENTIFIER comes first, ID after IP, TID, TIME and ADDR) and, counted from the
 end, of the sample_id trailer of all other records.
 """
 
@@ -68,7 +68,7 @@ class EventTable:
 
     @property
     def tells_apart(self) -> bool:
-        """Whether the samples say which event they belong to, all at the same place."""
+        """Whether the samples say which event they belong to, all at the same offset."""
         if len(self.events) < 2:
             return True
         positions = set(self._id_words)

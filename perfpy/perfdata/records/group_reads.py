@@ -67,12 +67,12 @@ class _Readings:
                 events.append(event)
                 periods.append(known[row])
                 continue
-            for at in range(offsets[row], offsets[row + 1]):
-                owner = self._event_of.get(ids[at])
+            for index in range(offsets[row], offsets[row + 1]):
+                owner = self._event_of.get(ids[index])
                 if owner is None:
                     continue
-                period = (values[at] - self._last.get(ids[at], 0)) % (1 << 64)
-                self._last[ids[at]] = values[at]
+                period = (values[index] - self._last.get(ids[index], 0)) % (1 << 64)
+                self._last[ids[index]] = values[index]
                 if period:
                     rows.append(row)
                     events.append(owner)

@@ -93,7 +93,7 @@ class RawRecords:
 
     @classmethod
     def joined(cls, parts: Sequence[RawRecords]) -> RawRecords:
-        """Those of all parts, one part behind the other."""
+        """Those of all parts, one part after the other."""
         rows = np.concatenate([np.zeros(0, _ROW), *(part.rows for part in parts)])
         before = np.cumsum([0, *(len(part.bodies) for part in parts)])[:-1]
         rows["start"] += np.repeat(before, [len(part) for part in parts])

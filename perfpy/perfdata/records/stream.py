@@ -96,25 +96,25 @@ class RecordStream:
             self.damage = Damage(self.end, "the compressed records end inside a record")
 
     def _plain_chunks(self, known: list[_KnownChunk]) -> Iterator[Chunk]:
-        """The records as they stand in the file; where the chunks are is added to `places`."""
+        """The records as they stand in the file; where the chunks are is added to `known`."""
         buffer = self._buffer()
-        at, memory = self.begin, 0
-        while at < self.end:
-            wanted = min(len(buffer), self.end - at)
-            data = buffer[: self.source.read_into(buffer.data[:wanted], at)]
-            chunk, found = self._walked(data, at)
+        offset, memory = self.begin, 0
+        while offset < self.end:
+            wanted = min(len(buffer), self.end - offset)
+            data = buffer[: self.source.read_into(buffer.data[:wanted], offset)]
+            chunk, found = self._walked(data, offset)
             if len(chunk):
                 starts = packed(found.starts) if memory < _MEMORY_FOR_OFFSETS else None
                 memory += starts.nbytes if starts else 0
-                known.append(_KnownChunk(at, min(found.end, len(data)), starts))
+                known.append(_KnownChunk(offset, min(found.end, len(data)), starts))
                 yield chunk
             if found.bad_size is not None:
-                self.damage = Damage(at + found.end, f"record of {found.bad_size} bytes")
+                self.damage = Damage(offset + found.end, f"record of {found.bad_size} bytes")
                 return
-            if len(data) < wanted or at + len(data) >= self.end:
-                self._check_end(at + found.end, at + len(data))
+            if len(data) < wanted or offset + len(data) >= self.end:
+                self._check_end(offset + found.end, offset + len(data))
                 return
-            at += found.end
+            offset += found.end
 
     def _known_chunks(self, known: list[_KnownChunk]) -> Iterator[Chunk]:
         """The records of chunks that an earlier run has found, each of them; `damage` stays what it was then."""

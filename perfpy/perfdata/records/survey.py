@@ -101,22 +101,22 @@ def _counted(values: NDArray[Any]) -> dict[int, int]:
 
 
 def _turns(lowest: list[list[int]]) -> list[Turn]:
-    """Which stream's next chunk to read, one after the other: always the one with the earliest records, here or behind it.
+    """Which stream's next chunk to read, one after the other: always the one with the earliest records, here or after it.
 
     lowest: for each stream the lowest key of interest in each of its chunks.
     """
-    behind = [_lowest_from(keys) for keys in lowest]
-    order = sorted((key, stream, chunk) for stream, keys in enumerate(behind) for chunk, key in enumerate(keys[:-1]))
+    lowest_from = [_lowest_from(keys) for keys in lowest]
+    order = sorted((key, stream, chunk) for stream, keys in enumerate(lowest_from) for chunk, key in enumerate(keys[:-1]))
     positions = [0] * len(lowest)
     turns = []
     for _, stream, _ in order:
         positions[stream] += 1
-        turns.append(Turn(stream, min(keys[position] for keys, position in zip(behind, positions, strict=True))))
+        turns.append(Turn(stream, min(keys[position] for keys, position in zip(lowest_from, positions, strict=True))))
     return turns
 
 
 def _lowest_from(lowest: list[int]) -> list[int]:
-    """For each chunk the lowest key in it or behind it; one more value, for the end."""
+    """For each chunk the lowest key in it or after it; one more value, for the end."""
     found = [NO_KEY]
     for key in reversed(lowest):
         found.append(min(found[-1], key))

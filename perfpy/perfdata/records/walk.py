@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 HEADER_SIZE: Final = 8
 
-#: record type -> bytes of the number behind its header that says how much data follows the record
+#: record type -> bytes of the number after its header that says how much data follows the record
 PAYLOAD_TYPES: Final[dict[int, int]] = {RecordType.AUXTRACE: 8, RecordType.HEADER_TRACING_DATA: 4}
 
 _SAMPLE: Final = int(RecordType.SAMPLE)
@@ -54,15 +54,15 @@ def walk(data: NDArray[np.uint8], endian: str) -> Walk:
     """
     words = (len(data) & ~7) >> 3
     sizes = data[: words << 3].view(endian + "u2")[3::4]
-    parts, at = _stepped(sizes)
-    if at < words and at + (int(sizes[at]) >> 3) <= words:
-        more, at = _linked(data, sizes, endian, at)
+    parts, index = _stepped(sizes)
+    if index < words and index + (int(sizes[index]) >> 3) <= words:
+        more, index = _linked(data, sizes, endian, index)
         parts += more
     starts = np.concatenate(parts) << 3 if parts else np.zeros(0, np.int64)
-    end = at << 3
+    end = index << 3
     if end + HEADER_SIZE > len(data):
         return Walk(starts, end)
-    size = int(sizes[at])
+    size = int(sizes[index])
     if size < HEADER_SIZE:
         return Walk(starts, end, size)
     if end + size > len(data):
@@ -74,62 +74,62 @@ def walk(data: NDArray[np.uint8], endian: str) -> Walk:
 def _stepped(sizes: NDArray[np.uint16]) -> tuple[list[NDArray[np.int64]], int]:
     """(runs of records of one size each, where they end) from the first word on, all in words; ends where such runs are short."""
     parts: list[NDArray[np.int64]] = []
-    at, found, words = 0, 0, len(sizes)
-    while at < words:
-        size = int(sizes[at])
+    index, found, words = 0, 0, len(sizes)
+    while index < words:
+        size = int(sizes[index])
         step = size >> 3
         if size < HEADER_SIZE or size & 7 or (len(parts) > _PATIENCE and found < _WORTH_STEPPING * len(parts)):
             break
-        count = min(_alike(sizes[at::step], size), (words - at) // step)
+        count = min(_alike(sizes[index::step], size), (words - index) // step)
         if not count:
             break
-        parts.append(np.arange(at, at + count * step, step))
-        at += count * step
+        parts.append(np.arange(index, index + count * step, step))
+        index += count * step
         found += count
-    return parts, at
+    return parts, index
 
 
 def _alike(sizes: NDArray[np.uint16], size: int) -> int:
     """How many sizes from the first on are the given one; looks a little further each time."""
-    at, span = 1, 32
-    while at < len(sizes):
-        others = sizes[at : at + span] != size
+    index, span = 1, 32
+    while index < len(sizes):
+        others = sizes[index : index + span] != size
         first = int(others.argmax())
         if others[first]:
-            return at + first
-        at += span
+            return index + first
+        index += span
         span *= 8
     return len(sizes)
 
 
-def _linked(data: NDArray[np.uint8], sizes: NDArray[np.uint16], endian: str, at: int) -> tuple[list[NDArray[np.int64]], int]:
+def _linked(data: NDArray[np.uint8], sizes: NDArray[np.uint16], endian: str, index: int) -> tuple[list[NDArray[np.int64]], int]:
     """(runs of records, where they end) from word `at` on, all in words."""
     words = len(sizes)
     # the lower half of every word, copied: that is searched twice as fast as every other half
     types = data[: words << 3].view("<u8").astype(np.uint32) if endian == "<" else data[: words << 3].view(">u4")[0::2]
     marks = types == _SAMPLE
-    runs = _runs(marks, sizes, at)
+    runs = _runs(marks, sizes, index)
     if runs.are_short:  # many other records between the samples, as in a recording of many processes
         marks = types - np.uint32(1) < _TYPES
-        runs = _runs(marks, sizes, at)
+        runs = _runs(marks, sizes, index)
     if runs.are_short:
-        found, at = _loop(sizes, at, words)
-        return [found], at
+        found, index = _loop(sizes, index, words)
+        return [found], index
     heads, ends, lasts = runs
     parts: list[NDArray[np.int64]] = []
-    while at < words:
-        found, at = _loop(sizes, at, words, marks)
+    while index < words:
+        found, index = _loop(sizes, index, words, marks)
         parts.append(found)
-        first = int(heads.searchsorted(at))
-        if first == len(heads) or heads[first] != at:
+        first = int(heads.searchsorted(index))
+        if first == len(heads) or heads[first] != index:
             break
         last = int(lasts[lasts.searchsorted(first)])
         if ends[last] > words or sizes[heads[last]] & 7:
             parts.append(heads[first:last])
             return parts, int(heads[last])
         parts.append(heads[first : last + 1])
-        at = int(ends[last])
-    return parts, at
+        index = int(ends[last])
+    return parts, index
 
 
 class _Runs(NamedTuple):
@@ -145,9 +145,9 @@ class _Runs(NamedTuple):
         return len(self.lasts) * _WORTH > len(self.heads)
 
 
-def _runs(marks: NDArray[np.bool_], sizes: NDArray[np.uint16], at: int) -> _Runs:
+def _runs(marks: NDArray[np.bool_], sizes: NDArray[np.uint16], index: int) -> _Runs:
     """The runs of marked words, from word `at` on."""
-    heads = np.flatnonzero(marks[at:]) + at
+    heads = np.flatnonzero(marks[index:]) + index
     lengths = sizes[heads]
     plausible = lengths >= HEADER_SIZE  # the number 9 in a word of its own is no header
     if not plausible.all():
@@ -157,59 +157,59 @@ def _runs(marks: NDArray[np.bool_], sizes: NDArray[np.uint16], at: int) -> _Runs
     return _Runs(heads, ends, np.append(np.flatnonzero((ends[:-1] != heads[1:]) | (lengths[:-1] & 7 != 0)), len(heads) - 1))
 
 
-def _loop(sizes: NDArray[np.uint16], at: int, words: int, marks: NDArray[np.bool_] | None = None) -> tuple[NDArray[np.int64], int]:
+def _loop(sizes: NDArray[np.uint16], index: int, words: int, marks: NDArray[np.bool_] | None = None) -> tuple[NDArray[np.int64], int]:
     """One record after the other, in words; with `marks`, only up to the next word that has one."""
     native = (sizes if sizes.dtype.isnative else sizes.astype(np.uint16)).data if marks is None else None
     found: list[int] = []
     append = found.append
-    while at < words:
-        if marks is not None and marks[at]:
+    while index < words:
+        if marks is not None and marks[index]:
             break
-        size = native[at] if native is not None else int(sizes[at])
-        following = at + (size >> 3)
+        size = native[index] if native is not None else int(sizes[index])
+        following = index + (size >> 3)
         if size < HEADER_SIZE or size & 7 or following > words:
             break
-        append(at)
-        at = following
-    return np.array(found, np.int64), at
+        append(index)
+        index = following
+    return np.array(found, np.int64), index
 
 
-def _walk_bytes(data: NDArray[np.uint8], endian: str, at: int) -> Walk:
+def _walk_bytes(data: NDArray[np.uint8], endian: str, offset: int) -> Walk:
     """One record after the other, at any byte."""
     view = data.data
     low, high = (6, 7) if endian == "<" else (7, 6)
     found: list[int] = []
     bad_size = None
-    while at + HEADER_SIZE <= len(data):
-        size = view[at + low] | view[at + high] << 8
+    while offset + HEADER_SIZE <= len(data):
+        size = view[offset + low] | view[offset + high] << 8
         if size < HEADER_SIZE:
             bad_size = size
             break
-        if at + size > len(data):
+        if offset + size > len(data):
             break
-        found.append(at)
-        at += size
-    return Walk(np.array(found, np.int64), at, bad_size)
+        found.append(offset)
+        offset += size
+    return Walk(np.array(found, np.int64), offset, bad_size)
 
 
 def walk_over_payloads(data: NDArray[np.uint8], endian: str) -> Walk:
     """As walk(), but steps over the data that follows AUXTRACE and HEADER_TRACING_DATA records outside of their size.
 
-    `end` lies behind the buffer when such data reaches beyond it.
+    `end` lies beyond the buffer when such data reaches beyond it.
     """
     header = HEADER[endian].unpack_from
     found: list[int] = []
-    at = 0
-    while at + HEADER_SIZE <= len(data):
-        kind, _, size = header(data.data, at)
+    offset = 0
+    while offset + HEADER_SIZE <= len(data):
+        kind, _, size = header(data.data, offset)
         if size < HEADER_SIZE:
-            return Walk(np.array(found, np.int64), at, size)
-        if at + size > len(data):
+            return Walk(np.array(found, np.int64), offset, size)
+        if offset + size > len(data):
             break
-        found.append(at)
+        found.append(offset)
         width = PAYLOAD_TYPES.get(kind, 0)
-        payload = as_number(data[at + 8 : at + min(size, 8 + width)].tobytes(), endian)
+        payload = as_number(data[offset + 8 : offset + min(size, 8 + width)].tobytes(), endian)
         if kind == RecordType.HEADER_TRACING_DATA and payload <= size - HEADER_SIZE - width:
             payload = 0  # simpleperf has the data inside of the record
-        at += size + payload
-    return Walk(np.array(found, np.int64), at)
+        offset += size + payload
+    return Walk(np.array(found, np.int64), offset)

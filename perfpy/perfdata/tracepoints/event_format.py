@@ -33,7 +33,7 @@ class TraceField:
     type: as declared, with the brackets of an array; offset and size in
     bytes (size 0: the rest of the data); length: elements of a fixed array;
     element_size: bytes, 0 where the format does not tell; is_dynamic: holds
-    u16 offset and u16 length of data further behind (is_relative: counted
+    u16 offset and u16 length of data further on (is_relative: counted
     from the field's own end).
     """
 

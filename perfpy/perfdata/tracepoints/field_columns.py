@@ -65,7 +65,7 @@ def _bytes_at(raw: Ragged, offset: int, size: int) -> NDArray[np.uint8]:
 
 
 def _sized(field: TraceField, raw: Ragged) -> Ragged:
-    """The bytes of a field whose place is fixed; size 0 means the rest of the row."""
+    """The bytes of a field whose offset is fixed; size 0 means the rest of the row."""
     starts = np.minimum(raw.offsets[:-1] + field.offset, raw.offsets[1:])
     ends = np.minimum(starts + field.size, raw.offsets[1:]) if field.size else raw.offsets[1:]
     return _rows(raw, starts, ends)

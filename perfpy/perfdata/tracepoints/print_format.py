@@ -1,6 +1,6 @@
 """The `print fmt` of a tracepoint: text -> format string and argument expressions.
 
-What enters: the part of a format file behind "print fmt:", C as the kernel's
+What enters: the part of a format file after "print fmt:", C as the kernel's
 TP_printk() leaves it: a string literal and arguments made of REC->field,
 operators, casts, __print_flags() and its kin. What leaves: a PrintFormat whose
 arguments are trees of perfdata.printtree.
@@ -91,11 +91,11 @@ def parse_print_fmt(event: EventFormat, long_size: int = 8) -> PrintFormat:
     """
     if len(event.print_fmt) > _LONGEST:
         raise PrintFormatLimit(f"a print format of {len(event.print_fmt)} characters")
-    parser = _Parser(event, long_size)
+    parser = _FormatParser(event, long_size)
     return parser.parse()
 
 
-class _Parser:
+class _FormatParser:
     """A recursive descent over the tokens of one print format; `token` is the one to be used next."""
 
     def __init__(self, event: EventFormat, long_size: int) -> None:
@@ -127,7 +127,7 @@ class _Parser:
             if was_operator:
                 argument = fold(self._operators(argument))
             arguments.append(argument)
-            # behind an operator any token parts the arguments; otherwise only a comma does
+            # after an operator any token parts the arguments; otherwise only a comma does
             if self.token.kind == "end" or not (was_operator or self.token == ("delimiter", ",")):
                 return arguments
             self._advance()
@@ -180,7 +180,7 @@ class _Parser:
         raise PrintFormatError(f"{text!r} where an argument should be")
 
     def _record_field(self) -> Expression:
-        """What stands behind REC: ->name."""
+        """What follows REC: ->name."""
         self._expect("operator", "->")
         name = self._expect("item")
         return FieldValue(name, self._event.field(name))
@@ -197,7 +197,7 @@ class _Parser:
         return Atom(" ".join(words))
 
     def _parenthesis(self) -> Expression:
-        """What stands behind an opening parenthesis: an expression, or a cast and its operand."""
+        """What follows an opening parenthesis: an expression, or a cast and its operand."""
         if self.token == ("item", "REC"):
             self._advance()
             if self.token == ("delimiter", ")"):  # (REC)->name

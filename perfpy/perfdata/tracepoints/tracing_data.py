@@ -96,7 +96,7 @@ class TracingData(NamedTuple):
 
 
 def decode_tracing(data: bytes) -> TracingData:
-    """The parts of a TRACING_DATA section; bytes behind it (padding) are ignored.
+    """The parts of a TRACING_DATA section; bytes after it (padding) are ignored.
 
     Raises ValueError when it is none, or cut.
     """

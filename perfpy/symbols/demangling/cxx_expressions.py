@@ -1,6 +1,6 @@
 """Expressions in mangled C++ names (in decltype, noexcept, arguments of templates), and how long each becomes.
 
-What enters: a name and a place in it. What leaves: Sizes, and the place behind
+What enters: a name and an offset in it. What leaves: Sizes, and the offset after
 the expression; ValueError for what is not understood. See cxx_sizes.
 """
 
@@ -35,9 +35,9 @@ class Expressions(Parts):
         if word in {"fp", "fL"}:
             return self._function_parameter()
         if first.isdigit() or word in {"on", "dn"}:
-            self._at += 2 * (not first.isdigit())
+            self._offset += 2 * (not first.isdigit())
             return self._with_arguments(self._unqualified())
-        self._at += 2
+        self._offset += 2
         return self._operation(word)
 
     def _function_parameter(self) -> Size:
@@ -97,7 +97,7 @@ class Expressions(Parts):
         return size
 
     def _member(self) -> Size:
-        """What stands behind a dot."""
+        """What follows a dot."""
         if self._peek(2) == "sr" or self._peek() in {"L", "T", "f"}:
             return self._expression()
         self._take("on")
@@ -115,7 +115,7 @@ class Expressions(Parts):
                 self._known[first:first] = [name]
                 self._keep(size)
                 return size
-            self._at += 1
+            self._offset += 1
         else:
             size = self._type()
         self._take("on")

@@ -1,6 +1,6 @@
 """The parts of mangled C++ names that are in types, names and expressions alike, and how long each becomes.
 
-What enters: a name and a place in it. What leaves: Sizes, and the place behind
+What enters: a name and an offset in it. What leaves: Sizes, and the offset after
 the part; ValueError for what is not understood. See cxx_sizes.
 """
 
@@ -27,7 +27,7 @@ class Size:
         self.parameters = parameters or {}
 
     def plus(self, other: Size, times: int = 1) -> Size:
-        """Both, one behind the other."""
+        """Both, one after the other."""
         if not other.parameters:
             return Size(self.fixed + other.fixed * times, self.parameters)
         parameters = dict(self.parameters)
@@ -72,7 +72,7 @@ class Parts:
 
     def __init__(self, name: str, pack: int) -> None:
         self._name = name
-        self._at = 0
+        self._offset = 0
         self._pack = pack
         self._known: list[Size] = []  # substitutions
         self._last_source = 0  # constructors repeat their class's name
@@ -85,38 +85,38 @@ class Parts:
         self.expansions = 0
 
     def _peek(self, count: int = 1) -> str:
-        return self._name[self._at : self._at + count]
+        return self._name[self._offset : self._offset + count]
 
     def _take(self, text: str) -> bool:
-        found = self._name.startswith(text, self._at)
-        self._at += len(text) * found
+        found = self._name.startswith(text, self._offset)
+        self._offset += len(text) * found
         return found
 
     def _expect(self, text: str) -> None:
         if not self._take(text):
-            raise ValueError(f"no {text} at {self._at}")
+            raise ValueError(f"no {text} at {self._offset}")
 
     def _number(self) -> int:
         self._take("n")
-        start = self._at
+        start = self._offset
         while self._peek().isdigit():
-            self._at += 1
-        if start == self._at:
+            self._offset += 1
+        if start == self._offset:
             raise ValueError(f"no number at {start}")
-        return int(self._name[start : self._at])
+        return int(self._name[start : self._offset])
 
     def _skip_to(self, end: str) -> Size:
         """Over everything up to a character, and that."""
-        found = self._name.index(end, self._at)
-        size = Size(found - self._at + WORDS)
-        self._at = found + 1
+        found = self._name.index(end, self._offset)
+        size = Size(found - self._offset + WORDS)
+        self._offset = found + 1
         return size
 
     def _sequence(self) -> int:
         """The number of [<base 36>] _ : 0 for _, 1 for 0_ ..."""
-        start = self._at
+        start = self._offset
         self._skip_to("_")
-        text = self._name[start : self._at - 1]
+        text = self._name[start : self._offset - 1]
         return int(text, 36) + 1 if text else 0
 
     def _keep(self, size: Size) -> Size:
@@ -144,9 +144,9 @@ class Parts:
 
     def _source(self) -> Size:
         length = self._number()
-        if length > len(self._name) - self._at:
+        if length > len(self._name) - self._offset:
             raise ValueError("a name that is cut")
-        self._at += length
+        self._offset += length
         self._last_source = max(self._last_source, length)
         return Size(max(length, 21))  # (anonymous namespace)
 
@@ -154,7 +154,7 @@ class Parts:
         self._expect("S")
         kind = self._peek()
         if kind and kind in "tabsiod":
-            self._at += 1
+            self._offset += 1
             self._last_source = max(self._last_source, 14)
             size = Size(_STD)
             while self._take("B"):
@@ -187,7 +187,7 @@ class Parts:
         return size
 
     def _pack_of_arguments(self) -> Size:
-        self._at += 1
+        self._offset += 1
         size, count = NOTHING, 0
         while not self._take("E"):
             size = size.plus(self._argument()).plus(Size(2))

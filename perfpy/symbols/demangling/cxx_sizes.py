@@ -24,7 +24,7 @@ def demangled_size(name: str) -> int:
     """The most characters that the demangled name can have."""
     pack = 1
     while True:
-        reader = _Reader(name, pack)
+        reader = _CxxReader(name, pack)
         whole = reader.mangled()
         if reader.longest_pack <= pack or not reader.expansions:
             break
@@ -32,16 +32,16 @@ def demangled_size(name: str) -> int:
     return whole.fixed
 
 
-class _Reader(Expressions):
+class _CxxReader(Expressions):
     """Reads one name."""
 
     def mangled(self) -> Size:
         """_Z <encoding>, and a suffix."""
         self._expect("___Z" if self._name.startswith("_", 2) else "_Z")
         size = self._encoding()
-        rest = len(self._name) - self._at
+        rest = len(self._name) - self._offset
         if rest and self._peek() not in ".@":
-            raise ValueError(f"{self._peek()!r} at {self._at}")
+            raise ValueError(f"{self._peek()!r} at {self._offset}")
         return size.plus(Size(4 * rest + WORDS))
 
     # -- names
@@ -55,7 +55,7 @@ class _Reader(Expressions):
         size = self._name_()
         arguments, largest = (self._arguments if self._ends_in_arguments else []), self._largest
         self._largest = outer
-        while self._at < len(self._name) and self._peek() not in {"E", ".", "@", "Q"}:
+        while self._offset < len(self._name) and self._peek() not in {"E", ".", "@", "Q"}:
             size = size.plus(self._type())
         # the types of conversion operators are printed as functions of their own, with the arguments of any
         # template around them; and LLVM takes those of the class, where the function has none
@@ -66,16 +66,16 @@ class _Reader(Expressions):
 
     def _special(self) -> Size:
         kind = self._peek(2)
-        self._at += 2
+        self._offset += 2
         if kind in {"TV", "TT", "TI", "TS", "TF", "TJ"}:
             return self._type().plus(WORD)
         if kind in {"GV", "TH", "TW", "GR"}:
             size = self._name_().plus(WORD)
-            if kind == "GR" and self._at < len(self._name) and self._peek() not in ".@E":
+            if kind == "GR" and self._offset < len(self._name) and self._peek() not in ".@E":
                 self._sequence()
             return size
         if kind in {"Th", "Tv", "Tc"}:
-            self._at -= kind != "Tc"
+            self._offset -= kind != "Tc"
             for _ in range(1 + (kind == "Tc")):
                 self._call_offset()
             return self._encoding().plus(WORD)
@@ -85,7 +85,7 @@ class _Reader(Expressions):
             self._expect("_")
             return size.plus(self._type()).plus(WORD)
         if kind == "GT":
-            self._at += 1
+            self._offset += 1
         if kind in {"GT", "GA"}:
             return self._encoding().plus(WORD)
         if kind == "TA":
@@ -95,7 +95,7 @@ class _Reader(Expressions):
     def _call_offset(self) -> None:
         for _ in range(1 + (self._peek() == "v")):
             if self._peek() in {"h", "v"}:
-                self._at += 1
+                self._offset += 1
             self._number()
             self._expect("_")
 
@@ -120,7 +120,7 @@ class _Reader(Expressions):
 
     def _nested(self) -> Size:
         while self._peek() and self._peek() in "rVKROH":
-            self._at += 1
+            self._offset += 1
         size = WORD
         while not self._take("E"):
             size = self._prefix(size)
@@ -129,10 +129,10 @@ class _Reader(Expressions):
     def _prefix(self, size: Size) -> Size:
         """One more component of a nested name; all but the whole, and what is known already, can be substituted."""
         first = self._peek()
-        if first == "S" and not self._name.startswith("St", self._at):
+        if first == "S" and not self._name.startswith("St", self._offset):
             return size.plus(self._substitution())
         if first == "S":
-            self._at += 2
+            self._offset += 2
             return size.plus(Size(5))
         if first == "T":
             size = size.plus(self._parameter())
@@ -141,7 +141,7 @@ class _Reader(Expressions):
         elif self._peek(2) in {"Dt", "DT"}:
             size = size.plus(self._decltype())
         elif first == "M":
-            self._at += 1
+            self._offset += 1
             return size
         else:
             size = size.plus(self._unqualified()).plus(Size(2))
@@ -168,12 +168,12 @@ class _Reader(Expressions):
             self._number()
             self._expect("_")
         elif self._peek() == "_" and self._peek(2)[1:].isdigit():
-            self._at += 2
+            self._offset += 2
 
     def _unqualified(self) -> Size:
         first = self._peek()
         while first and first in "LF":  # internal linkage, friends
-            self._at += 1
+            self._offset += 1
             first = self._peek()
         if first.isdigit():
             size = self._source()
@@ -181,7 +181,7 @@ class _Reader(Expressions):
             size = self._unnamed()
         elif first == "C" or (first == "D" and self._peek(2)[1:] in "0123456789"):
             inherited = self._peek(2) == "CI"
-            self._at += 2 + inherited
+            self._offset += 2 + inherited
             size = Size(self._last_source + WORDS).plus(self._type() if inherited else NOTHING)
         elif self._take("DC"):
             size = WORD
@@ -195,7 +195,7 @@ class _Reader(Expressions):
 
     def _unnamed(self) -> Size:
         kind = self._peek(2)
-        self._at += 2
+        self._offset += 2
         size = WORD
         if kind == "Ul":
             while self._peek(2) in {"Ty", "Tn"}:  # its own parameters
@@ -216,12 +216,12 @@ class _Reader(Expressions):
         if self._take("li"):
             return self._source().plus(WORD)
         if self._peek() == "v" and self._peek(2)[1:].isdigit():
-            self._at += 2
+            self._offset += 2
             return self._source().plus(WORD)
         word = self._peek(2)
         if len(word) < 2 or not word[0].islower():
             raise ValueError(f"{word!r} is no name")
-        self._at += 2
+        self._offset += 2
         return WORD
 
     # -- types
@@ -234,15 +234,15 @@ class _Reader(Expressions):
 
     def _type_at(self, first: str) -> Size:
         if first in _BUILTIN:
-            self._at += 1
+            self._offset += 1
             return WORD
         if first and first in "rVK":
             while self._peek() and self._peek() in "rVK":
-                self._at += 1
+                self._offset += 1
             inner = self._function_type() if self._peek() == "F" else self._type()
             return self._keep(inner.plus(WORD))
         if first and first in "PROCG":
-            self._at += 1
+            self._offset += 1
             return self._keep(self._type().plus(Size(12)))
         if first == "F":
             return self._keep(self._function_type())
@@ -258,7 +258,7 @@ class _Reader(Expressions):
 
     def _rare_type(self, first: str) -> Size:
         if first == "A":
-            self._at += 1
+            self._offset += 1
             if self._peek().isdigit():
                 self._number()
             elif self._peek() != "_":
@@ -266,15 +266,15 @@ class _Reader(Expressions):
             self._expect("_")
             return self._keep(self._type().plus(WORD))
         if first == "M":
-            self._at += 1
+            self._offset += 1
             return self._keep(self._type().plus(self._type()).plus(WORD))
         if first in {"u", "U"}:
-            self._at += 1
+            self._offset += 1
             size = self._source()
             size = size.plus(self._template_arguments()) if self._peek() == "I" else size
             return self._keep(size.plus(self._type()) if first == "U" else size)
         if first == "T":
-            self._at += 2
+            self._offset += 2
         return self._keep(self._name_())
 
     def _closed(self, size: Size) -> Size:
@@ -287,13 +287,13 @@ class _Reader(Expressions):
         size = WORD
         while not self._take("E"):
             if self._peek() in {"R", "O"} and self._peek(2)[1:] == "E":
-                self._at += 1
+                self._offset += 1
                 continue
             size = size.plus(self._type()).plus(Size(2))
         return size
 
     def _decltype(self) -> Size:
-        self._at += 2
+        self._offset += 2
         size = self._expression()
         self._expect("E")
         return size.plus(WORD)
@@ -302,7 +302,7 @@ class _Reader(Expressions):
         kind = self._peek(2)[1:]
         if kind in {"t", "T"}:
             return self._keep(self._decltype())
-        self._at += 2
+        self._offset += 2
         if kind and kind in "defhisuacn":
             return WORD
         if kind == "p":
@@ -330,5 +330,5 @@ class _Reader(Expressions):
 
     def _half(self) -> Size:
         self._number()
-        self._at += 1  # b or x
+        self._offset += 1  # b or x
         return WORD

@@ -23,7 +23,7 @@ Demangle: TypeAlias = Callable[[bytes], str]
 _PLT: Final = b"@plt"
 _LONG: Final = 1024  # bytes; names that long are not remembered
 # the end of a legacy Rust name: ::h and 16 hex digits
-_LLVM_COPY = re.compile(r"\.llvm\.[0-9A-F@]+\Z")  # behind functions that link-time optimization made global; Rust's tools drop it
+_LLVM_COPY = re.compile(r"\.llvm\.[0-9A-F@]+\Z")  # after functions that link-time optimization made global; Rust's tools drop it
 _RUST_HASH = re.compile(r"::h[0-9a-f]{16}\Z")
 _RUST_ESCAPES: Final = {
     "$SP$": "@", "$BP$": "*", "$RF$": "&", "$LT$": "<", "$GT$": ">", "$LP$": "(", "$RP$": ")", "$C$": ",",

@@ -23,21 +23,21 @@ _ESCAPED: Final = 10  # a character of a string: \u{10ffff}
 
 def demangled_size(name: str) -> int:
     """The most characters that the demangled name can have."""
-    reader = _Reader(name)
+    reader = _RustReader(name)
     size = reader.path()
-    if reader.at < len(name) and name[reader.at] not in ".$":
+    if reader.offset < len(name) and name[reader.offset] not in ".$":
         size += reader.path()  # the crate that made an instance
-    return size + len(name) - reader.at
+    return size + len(name) - reader.offset
 
 
-class _Reader:
+class _RustReader:
     """Reads one name."""
 
     def __init__(self, name: str) -> None:
         if not name.startswith("_R"):
             raise ValueError("no Rust name")
         self._name = name
-        self.at = 2
+        self.offset = 2
         self._sizes: dict[int, int] = {}  # of the parts, by where they begin
         self._level = 0
 
@@ -46,7 +46,7 @@ class _Reader:
         return self._part(self._path)
 
     def _part(self, read: Callable[[str], int]) -> int:
-        start = self.at
+        start = self.offset
         self._level += 1
         if self._level > _DEEPEST:
             raise ValueError("parts in parts in parts")
@@ -57,10 +57,10 @@ class _Reader:
         return size
 
     def _back(self, start: int) -> int:
-        place = self._number() + 2
-        if place >= start:
+        offset = self._number() + 2
+        if offset >= start:
             raise ValueError("a reference that goes forward")
-        return self._sizes[place]
+        return self._sizes[offset]
 
     def _path(self, kind: str) -> int:
         if kind == "C":
@@ -176,13 +176,13 @@ class _Reader:
         self._disambiguator()
         self._take("u")
         length = 0
-        start = self.at
-        while self._peek().isdigit() and not (self.at > start and length == 0):
+        start = self.offset
+        while self._peek().isdigit() and not (self.offset > start and length == 0):
             length = 10 * length + int(self._next())
         self._take("_")
-        if length > len(self._name) - self.at:
+        if length > len(self._name) - self.offset:
             raise ValueError("a name that is cut")
-        self.at += length
+        self.offset += length
         return 2 * length + _WORDS
 
     def _disambiguator(self) -> None:
@@ -203,26 +203,26 @@ class _Reader:
 
     def _number(self) -> int:
         """<base 62> _ : 0 for _, 1 for 0_ ..."""
-        end = self._name.index("_", self.at)
-        text, self.at = self._name[self.at : end], end + 1
+        end = self._name.index("_", self.offset)
+        text, self.offset = self._name[self.offset : end], end + 1
         value = 0
         for digit in text:
             value = value * 62 + _DIGITS.index(digit)
         return value + 1 if text else 0
 
     def _hexadecimal(self) -> int:
-        end = self._name.index("_", self.at)
-        length, self.at = end - self.at, end + 1
+        end = self._name.index("_", self.offset)
+        length, self.offset = end - self.offset, end + 1
         return length
 
     def _peek(self) -> str:
-        return self._name[self.at : self.at + 1]
+        return self._name[self.offset : self.offset + 1]
 
     def _next(self) -> str:
-        self.at += 1
-        return self._name[self.at - 1]
+        self.offset += 1
+        return self._name[self.offset - 1]
 
     def _take(self, letter: str) -> bool:
         found = self._peek() == letter
-        self.at += found
+        self.offset += found
         return found

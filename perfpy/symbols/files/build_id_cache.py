@@ -146,7 +146,7 @@ def _listed(folder: str) -> list[str]:
         return []
 
 
-def _fill(folder: folders.Folder, name: str, build_id: str, place: str) -> None:
+def _fill(folder: folders.Folder, name: str, build_id: str, resolved: str) -> None:
     """Put the files of one build into its folder."""
     if name == _KERNEL:
         fd = os.open(_KALLSYMS, os.O_RDONLY | os.O_CLOEXEC)
@@ -155,7 +155,7 @@ def _fill(folder: folders.Folder, name: str, build_id: str, place: str) -> None:
     elif name == _VDSO:
         _write(folder, "vdso", iter([build_id_notes.vdso_image()]))
     else:
-        _link(place or os.path.realpath(name), folder, "elf", build_id)
+        _link(resolved or os.path.realpath(name), folder, "elf", build_id)
         debug = paths.debug_file(_DEBUG_FILES, build_id)
         if os.path.exists(debug):
             _link(os.path.realpath(debug), folder, "debug", build_id)

@@ -114,12 +114,12 @@ def _from_elf(read: Callable[[int, int], bytes]) -> bytes:
         (shoff, shentsize, shnum, _SHT_NOTE, 4, ("Q", 24, 32) if wide else ("I", 16, 20)),
     ):
         entries = read(min(size * count, _MAX_TABLE), table) if table else b""
-        for at in range(0, len(entries) - size + 1 if size else 0, size or 1):
-            if struct.unpack_from(endian + "I", entries, at + kind_at)[0] != kind:
+        for position in range(0, len(entries) - size + 1 if size else 0, size or 1):
+            if struct.unpack_from(endian + "I", entries, position + kind_at)[0] != kind:
                 continue
             code, offset_at, size_at = offset_position
-            (offset,) = struct.unpack_from(endian + code, entries, at + offset_at)
-            (length,) = struct.unpack_from(endian + code, entries, at + size_at)
+            (offset,) = struct.unpack_from(endian + code, entries, position + offset_at)
+            (length,) = struct.unpack_from(endian + code, entries, position + size_at)
             notes = read(min(length, left), offset)
             left -= len(notes)
             found = from_notes(notes, endian)
@@ -130,12 +130,12 @@ def _from_elf(read: Callable[[int, int], bytes]) -> bytes:
 
 def from_notes(notes: bytes, endian: str = "=") -> bytes:
     """The build-id in the content of a section of notes."""
-    at = 0
-    while at + 12 <= len(notes):
-        name_size, size, kind = struct.unpack_from(endian + "III", notes, at)
-        name_at = at + 12
+    offset = 0
+    while offset + 12 <= len(notes):
+        name_size, size, kind = struct.unpack_from(endian + "III", notes, offset)
+        name_at = offset + 12
         data_at = name_at + (name_size + 3 & ~3)
-        at = data_at + (size + 3 & ~3)
+        offset = data_at + (size + 3 & ~3)
         if kind == _NT_GNU_BUILD_ID and notes[name_at : name_at + name_size] == _GNU:
             return notes[data_at : data_at + size]
     return b""

@@ -2,7 +2,7 @@
 
 What enters: a Dso of a recording (path, build-id, pids) and SymbolOptions. What
 leaves: the ELF file with its symbols and the one that ran, checked by build-id,
-or the list of places that were searched in vain. The order of places is perf's;
+or the list of paths that were searched in vain. The order of paths is perf's;
 those that perf does not know come last.
 """
 
@@ -35,7 +35,7 @@ class SymbolOptions(NamedTuple):
     symfs: a folder that stands for /; kallsyms: a file in place of /proc/kallsyms; vmlinux: the kernel's ELF file;
     ignore_vmlinux: do not look for one; modules: load symbols of modules; demangle, demangle_kernel: names for people;
     buildid_dir: the build-id cache ("": perf's default, ~/.debug, or under symfs); debuginfod: ask the servers of
-    DEBUGINFOD_URLS; os_release: of the recorded kernel, for the usual places of vmlinux; cache: keep
+    DEBUGINFOD_URLS; os_release: of the recorded kernel, for the usual paths of vmlinux; cache: keep
     parsed symbols under XDG_CACHE_HOME; fold_interpreters: leave frames of interpreters out of callchains; force: believe
     perf maps of whoever owns them.
     """
@@ -70,9 +70,9 @@ class SymbolOptions(NamedTuple):
 
 
 class Found:
-    """The result of a search. symbols and runtime are None where nothing fits; looked: every place that was tried.
+    """The result of a search. symbols and runtime are None where nothing fits; looked: every path that was tried.
 
-    original: the file at the recorded path, of whatever build; origin: perf's letter for the kind of place where
+    original: the file at the recorded path, of whatever build; origin: perf's letter for the kind of path where
     the symbols were ("!": nowhere); unreadable: the damaged files that were met, and what is wrong with them.
     """
 
@@ -86,7 +86,7 @@ class Found:
 
 
 def find(dso: Dso, options: SymbolOptions, client: debuginfod.Client | None = None) -> Found:
-    """The files of a Dso of user space; client: asks servers for what no place here has."""
+    """The files of a Dso of user space; client: asks servers for what no path here has."""
     found = Found()
     found.original = _at_recorded_path(dso, options.root, found)
     build_id = dso.build_id or (found.original.build_id if found.original else "")
@@ -112,7 +112,7 @@ def _at_recorded_path(dso: Dso, root: str, found: Found) -> ElfFile | None:
 
 
 def _search(candidates: Iterator[tuple[str, str]], build_id: str, found: Found) -> None:
-    """Try places until both the symbols and the file that ran are there."""
+    """Try paths until both the symbols and the file that ran are there."""
     for origin, path in candidates:
         _take(_open(path, build_id, found), found, origin)
         if found.symbols and found.runtime:
@@ -129,7 +129,7 @@ def _take(file: ElfFile | None, found: Found, origin: str) -> None:
 
 
 def _ask_servers(client: debuginfod.Client, build_id: str, found: Found) -> None:
-    """Fetch what no place here has: the symbols, and the program itself if that is missing as well."""
+    """Fetch what no path here has: the symbols, and the program itself if that is missing as well."""
     for kind in ("debuginfo", "executable"):
         if kind == "debuginfo" or not found.runtime:
             found.looked.extend(f"{server}/buildid/{build_id}/{kind}" for server in client.servers if build_id)
@@ -206,7 +206,7 @@ def _by_name(root: str, path: str, build_id: str) -> Iterator[tuple[str, str]]:
 
 
 def _safe(candidates: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """The places up to a name that is none."""
+    """The paths up to a name that is none."""
     with contextlib.suppress(paths.UnsafeName):
         yield from candidates
 

@@ -46,7 +46,7 @@ _SEGMENTS_BYTES: Final = 1 << 16  # Linux runs no program with larger program he
 _BUILD_ID_MOST: Final = 1 << 12
 _LINK_MOST: Final = 1 << 12  # PATH_MAX
 _FLAWS_MOST: Final = 4
-_NOBITS_MOST: Final = 1 << 62  # so that a place and a size can be added
+_NOBITS_MOST: Final = 1 << 62  # so that an offset and a size can be added
 
 EM_386: Final = 3
 EM_ARM: Final = 40
@@ -68,7 +68,7 @@ def _dtype(layout: Fields, endian: str) -> np.dtype[Any]:
 
 
 _EHDR_TAIL: Final = "flags u4, ehsize u2, phentsize u2, phnum u2, shentsize u2, shnum u2, shstrndx u2"
-# Elf32_Ehdr, Elf64_Ehdr behind e_ident; Elf32_Shdr, ...
+# Elf32_Ehdr, Elf64_Ehdr after e_ident; Elf32_Shdr, ...
 _EHDR: Final = {
     32: fields("type u2, machine u2, version u4, entry u4, phoff u4, shoff u4," + _EHDR_TAIL),
     64: fields("type u2, machine u2, version u4, entry u8, phoff u8, shoff u8," + _EHDR_TAIL),
@@ -213,7 +213,7 @@ class ElfFile:
     def _table(self, layout: Fields, offset: int, count: int) -> NDArray[Any]:
         kind = self.dtype(layout)
         if offset + count * kind.itemsize > len(self._buffer):
-            raise ValueError(f"a table of {count} entries at {offset:#x} ends behind the file's {len(self._buffer)} bytes")
+            raise ValueError(f"a table of {count} entries at {offset:#x} ends beyond the file's {len(self._buffer)} bytes")
         return np.frombuffer(self._buffer, kind, count, offset) if count else np.zeros(0, kind)
 
     def _read_segments(self, offset: int, count: int) -> NDArray[Any]:
@@ -250,7 +250,7 @@ class ElfFile:
         if section.type == SHT_NOBITS:
             section.size = min(section.size, _NOBITS_MOST)
         elif section.type and section.offset + section.size > len(self._buffer):
-            self.flaw(f"section {section.name!r} of {section.size} bytes at {section.offset:#x} ends behind the file's {len(self._buffer)}")
+            self.flaw(f"section {section.name!r} of {section.size} bytes at {section.offset:#x} ends beyond the file's {len(self._buffer)}")
             section.size = max(len(self._buffer) - section.offset, 0)
 
     def _uncompressed(self, section: ElfSection, raw: memoryview) -> bytes:

@@ -2,7 +2,7 @@
 
 What enters: the file with the symbols, and the file that runs (the same, unless
 a separate debug file was found). What leaves: a SymbolTable by file offset, as
-mappings name their place in the file. The choice of entries is perf's.
+mappings name their offset in the file. The choice of entries is perf's.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def load(symbol_file: ElfFile, runtime: ElfFile, demangle: Demangle = plain) -> 
 
 
 def table_of(symbols: Symbols, runtime: ElfFile, demangle: Demangle = plain, mini: ElfFile | None = None) -> SymbolTable:
-    """As `load`, of symbols that `collect` found; mini: a file with symbols for the places where these have none."""
+    """As `load`, of symbols that `collect` found; mini: a file with symbols for the addresses where these have none."""
     if mini:
         symbols = _supplemented(symbols, mini, runtime)
     return FileTable(symbols, runtime, demangle) if len(symbols) else SymbolTable(EMPTY, demangle)
@@ -116,7 +116,7 @@ def read(symbol_file: ElfFile, runtime: ElfFile, section: ElfSection) -> Symbols
 
 
 def _supplemented(symbols: Symbols, more: ElfFile, runtime: ElfFile) -> Symbols:
-    """Symbols with what another file knows of the places where they have none."""
+    """Symbols with what another file knows of the addresses where they have none."""
     section = more.section(".symtab", elf.SHT_SYMTAB)
     if section is None:
         return symbols
@@ -174,17 +174,17 @@ def _wanted(file: ElfFile, entries: NDArray[Any], strings: bytes | memoryview) -
 
 
 def _section_numbers(file: ElfFile, entries: NDArray[Any]) -> NDArray[np.int64]:
-    """The section of each symbol; of those in none (undefined, absolute ...) the number behind the last, or 0."""
+    """The section of each symbol; of those in none (undefined, absolute ...) the number after the last, or 0."""
     index: NDArray[np.int64] = np.minimum(entries["shndx"], len(file.sections)).astype(np.int64)
     return index
 
 
 def _mapping_symbols(name: NDArray[Any], strings: bytes | memoryview, letters: bytes) -> NDArray[np.bool_]:
-    """Which names are $x, or $x. with anything behind."""
+    """Which names are $x, or $x. with anything after it."""
     text = np.frombuffer(bytes(strings) + b"\0\0\0", np.uint8)
-    at = np.minimum(name.astype(np.int64), len(text) - 3)
-    ends = (text[at + 2] == 0) | (text[at + 2] == ord("."))
-    matches: NDArray[np.bool_] = (text[at] == ord("$")) & np.isin(text[at + 1], np.frombuffer(letters, np.uint8)) & ends
+    offset = np.minimum(name.astype(np.int64), len(text) - 3)
+    ends = (text[offset + 2] == 0) | (text[offset + 2] == ord("."))
+    matches: NDArray[np.bool_] = (text[offset] == ord("$")) & np.isin(text[offset + 1], np.frombuffer(letters, np.uint8)) & ends
     return matches
 
 
@@ -205,9 +205,9 @@ def _through_descriptors(
         (section.addr, section.size, section.index) for section in runtime.sections if section.flags & elf.SHF_ALLOC and section.size
     )
     addr, size, number = (np.array(column, np.uint64) for column in zip(*loaded, strict=True))
-    at = np.searchsorted(addr, value[rows], side="right") - 1
-    inside = (at >= 0) & (value[rows] - addr[at] < size[at])
-    index[rows[inside]] = number[at[inside]].astype(np.int64)
+    nearest = np.searchsorted(addr, value[rows], side="right") - 1
+    inside = (nearest >= 0) & (value[rows] - addr[nearest] < size[nearest])
+    index[rows[inside]] = number[nearest[inside]].astype(np.int64)
     return value, index
 
 
@@ -220,7 +220,7 @@ def _prelinked_by(symbol_file: ElfFile, runtime: ElfFile) -> int:
 
 def _file_offset(symbol_file: ElfFile, runtime: ElfFile, value: NDArray[np.uint64], index: NDArray[np.int64]) -> NDArray[np.uint64]:
     """Addresses -> offsets in the file that runs, by its segments; without one, by the section."""
-    # sections without content in a debug file have their true place in the file that runs
+    # sections without content in a debug file have their true offset in the file that runs
     moved = _prelinked_by(symbol_file, runtime)
     bias = np.zeros(max(len(symbol_file.sections), len(runtime.sections)) + 1, np.uint64)
     for section in symbol_file.sections[:0xFF00]:

@@ -150,8 +150,8 @@ def _got_entries(file: ElfFile) -> list[tuple[int, int, bytes]]:
         return []
     code = bytes(file.data(section)[: _STUBS_MOST * section.entsize])
     starts = range(0, len(code), section.entsize)
-    got_offsets = [section.offset + at for at in starts]
-    slots = [stub + _displacement(code[at : at + section.entsize]) for at, stub in zip(starts, got_offsets, strict=True)]
+    got_offsets = [section.offset + offset for offset in starts]
+    slots = [stub + _displacement(code[offset : offset + section.entsize]) for offset, stub in zip(starts, got_offsets, strict=True)]
     names = _slot_names(file, slots) if file.machine == elf.EM_X86_64 else {}
     return [
         (stub, section.entsize, (names.get(slot) or b"offset_%#x" % stub) + b"@plt") for stub, slot in zip(got_offsets, slots, strict=True)
@@ -171,8 +171,8 @@ def _slot_names(file: ElfFile, slots: list[int]) -> dict[int, bytes]:
 
 def _displacement(code: bytes) -> int:
     """From the start of a stub to the slot through which it jumps; -1 if it is no such stub."""
-    at = 4 if code[:4] == b"\xf3\x0f\x1e\xfa" else 0  # endbr64
-    at += code[at : at + 1] == b"\xf2"  # bnd
-    if code[at : at + 2] != b"\xff\x25":  # jmp *disp(%rip)
+    offset = 4 if code[:4] == b"\xf3\x0f\x1e\xfa" else 0  # endbr64
+    offset += code[offset : offset + 1] == b"\xf2"  # bnd
+    if code[offset : offset + 2] != b"\xff\x25":  # jmp *disp(%rip)
         return -1
-    return at + 6 + int.from_bytes(code[at + 2 : at + 6], "little")
+    return offset + 6 + int.from_bytes(code[offset + 2 : offset + 6], "little")

@@ -33,7 +33,7 @@ from perfpy.untrusted.folders import require_own
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_MAGIC: Final = b"perfpy\x00\x03"  # the last byte is the version of this layout and of the rules behind it
+_MAGIC: Final = b"perfpy\x00\x03"  # the last byte is the version of this layout and of the rules that made it
 _HEAD: Final = struct.Struct("<8sQQ")
 _ALIGN: Final = 8
 _LIMIT: Final = 256 << 20
@@ -127,11 +127,11 @@ def _decode(data: mmap.mmap) -> tuple[Symbols, dict[str, NDArray[Any]]]:
     body = memoryview(data)[_HEAD.size :]
     if magic != _MAGIC or _sum(body) != checksum:
         raise ValueError("not a symbol table of this version")
-    at, columns = length + -length % _ALIGN, {}
+    offset, columns = length + -length % _ALIGN, {}
     for line in bytes(body[:length]).decode().splitlines():
         name, kind, size = line.split(" ")
-        columns[name] = np.frombuffer(body[at : at + int(size)], np.dtype(kind))
-        at += int(size) + -int(size) % _ALIGN
+        columns[name] = np.frombuffer(body[offset : offset + int(size)], np.dtype(kind))
+        offset += int(size) + -int(size) % _ALIGN
     names = columns.pop("names").data
     own = {name: columns.pop(name) for name in _KEPT}
     return Symbols(**own, source=np.zeros(len(own["start"]), np.uint8), sources=(names,)), columns

@@ -29,12 +29,12 @@ _DEBUG_ENTRY: Final = "QII"
 _BODIES: Final = {_CODE_LOAD: _LOAD, _CODE_MOVE: _MOVE, _DEBUG_INFO: _DEBUG, _UNWINDING: _UNWIND}
 _LEAST: Final = {kind: struct.calcsize("=" + _PREFIX + layout) for kind, layout in _BODIES.items()}  # bytes of a whole record
 _SAME_FILE: Final = b"\xff"  # as a name: that of the entry before
-_V8_SHIFT: Final = 0x40  # V8 says where lines are in the file that perf once made, behind its ELF header
+_V8_SHIFT: Final = 0x40  # V8 says where lines are in the file that perf once made, after its ELF header
 
 LARGEST: Final = 512 << 20  # bytes of a dump: a million functions of Node.js make a third of it
 _MACHINES: Final = 0xFFFF  # what an ELF header has room for, and perf keeps of it
 
-TEXT_OFFSET: Final = 128  # of the code in an image: behind ELF header and program header, aligned to 16
+TEXT_OFFSET: Final = 128  # of the code in an image: after ELF header and program header, aligned to 16
 
 
 class CodeLoad(NamedTuple):
@@ -84,11 +84,11 @@ def parse(data: bytes, path: str = "jitdump") -> JitDump:
     _, _, size, machine, _, pid, _, flags = struct.unpack_from(endian + _HEADER, data)
     events: list[CodeLoad | CodeMove] = []
     unwinding, lines = (b"", b""), dict[int, tuple[CodeLine, ...]]()
-    at = size
-    while at + 16 <= len(data):
-        kind, size, time = struct.unpack_from(endian + _PREFIX, data, at)
-        body, at = data[at + 16 : at + size], at + size
-        if size < _LEAST.get(kind, 16) or at > len(data) or kind == _CLOSE:
+    offset = size
+    while offset + 16 <= len(data):
+        kind, size, time = struct.unpack_from(endian + _PREFIX, data, offset)
+        body, offset = data[offset + 16 : offset + size], offset + size
+        if size < _LEAST.get(kind, 16) or offset > len(data) or kind == _CLOSE:
             break
         if kind == _CODE_LOAD:
             load = _code_load(time, body, endian)
@@ -101,7 +101,7 @@ def parse(data: bytes, path: str = "jitdump") -> JitDump:
             unwinding = _unwinding(body, endian)
         elif kind == _DEBUG_INFO:
             lines.update([_debug_info(body, endian)])  # of a function that comes later
-    return JitDump(pid, machine & _MACHINES, endian, bool(flags & _FLAG_ARCH_TIMESTAMP), _with_lines_in_place(events))
+    return JitDump(pid, machine & _MACHINES, endian, bool(flags & _FLAG_ARCH_TIMESTAMP), _with_lines_shifted(events))
 
 
 def _code_load(time: int, body: bytes, endian: str) -> CodeLoad:
@@ -110,16 +110,16 @@ def _code_load(time: int, body: bytes, endian: str) -> CodeLoad:
     return CodeLoad(time, pid, tid, address, index, name.decode("utf-8", "surrogateescape"), rest[:size])
 
 
-def _with_lines_in_place(events: list[CodeLoad | CodeMove]) -> list[CodeLoad | CodeMove]:
+def _with_lines_shifted(events: list[CodeLoad | CodeMove]) -> list[CodeLoad | CodeMove]:
     """Undo V8's shift, and leave out lines that are not in their function."""
-    firsts = {event.lines[0].address - event.address for event in events if isinstance(event, CodeLoad) and event.lines}
-    shift = _V8_SHIFT if min(firsts, default=0) == _V8_SHIFT else 0
+    first_offsets = {event.lines[0].address - event.address for event in events if isinstance(event, CodeLoad) and event.lines}
+    shift = _V8_SHIFT if min(first_offsets, default=0) == _V8_SHIFT else 0
 
-    def in_place(load: CodeLoad) -> CodeLoad:
+    def shifted(load: CodeLoad) -> CodeLoad:
         moved = (line._replace(address=line.address - shift) for line in load.lines)
         return load._replace(lines=tuple(line for line in moved if 0 <= line.address - load.address < len(load.code)))
 
-    return [in_place(event) if isinstance(event, CodeLoad) and event.lines else event for event in events]
+    return [shifted(event) if isinstance(event, CodeLoad) and event.lines else event for event in events]
 
 
 def _unwinding(body: bytes, endian: str) -> tuple[bytes, bytes]:
@@ -132,13 +132,13 @@ def _debug_info(body: bytes, endian: str) -> tuple[int, tuple[CodeLine, ...]]:
     """The address of a function, and its lines."""
     owner, count = struct.unpack_from(endian + _DEBUG, body)
     found: list[CodeLine] = []
-    at, size = struct.calcsize("=" + _DEBUG), struct.calcsize("=" + _DEBUG_ENTRY)
+    offset, size = struct.calcsize("=" + _DEBUG), struct.calcsize("=" + _DEBUG_ENTRY)
     name = b""
-    while len(found) < count and at + size <= len(body):
-        address, line, _ = struct.unpack_from(endian + _DEBUG_ENTRY, body, at)
-        end = body.find(b"\0", at + size)
-        text = body[at + size : end if end >= 0 else len(body)]
-        at += size + len(text) + 1
+    while len(found) < count and offset + size <= len(body):
+        address, line, _ = struct.unpack_from(endian + _DEBUG_ENTRY, body, offset)
+        end = body.find(b"\0", offset + size)
+        text = body[offset + size : end if end >= 0 else len(body)]
+        offset += size + len(text) + 1
         name = name if text == _SAME_FILE else text
         found.append(CodeLine(address, name.decode("utf-8", "surrogateescape"), line))
     return owner, tuple(found)
@@ -183,10 +183,10 @@ def _assemble(sections: list[_Section], machine: int, endian: str, text_size: in
     sections = [*sections, _Section(b".shstrtab", 3, 0, names)]
     body, headers = bytearray(TEXT_OFFSET), [bytes(64)]
     for section in sections:
-        at = TEXT_OFFSET if len(body) == TEXT_OFFSET else len(body) + -len(body) % section.align
-        body += bytes(at - len(body)) + section.data
-        address = at if section.flags & 2 else 0
-        row = (names.index(section.name + b"\0"), section.type, section.flags, address, at, len(section.data), section.link)
+        offset = TEXT_OFFSET if len(body) == TEXT_OFFSET else len(body) + -len(body) % section.align
+        body += bytes(offset - len(body)) + section.data
+        address = offset if section.flags & 2 else 0
+        row = (names.index(section.name + b"\0"), section.type, section.flags, address, offset, len(section.data), section.link)
         headers.append(struct.pack(endian + "IIQQQQIIQQ", *row, 0, section.align, section.entsize))
     body += bytes(-len(body) % 8)
     ident = b"\x7fELF\x02" + (b"\x01" if endian == "<" else b"\x02") + b"\x01" + bytes(9)

@@ -29,7 +29,7 @@ _CODE: Final = np.frombuffer(b"TW", np.uint8)
 class Kallsyms:
     """The symbols, sorted, each up to the next; `module` is an index into module_names, -1 in the kernel itself.
 
-    The last before another module (or the kernel) reaches to the end of the page behind it.
+    The last before another module (or the kernel) reaches to the end of the page after it.
     """
 
     def __init__(self, symbols: Symbols, module: NDArray[np.int32], module_names: list[str]) -> None:
@@ -46,14 +46,14 @@ class Kallsyms:
         """The address of the first function of that name in the kernel itself."""
         text = bytes(self.symbols.sources[0])
         wanted = name.encode("utf-8", "surrogateescape") + b"\0"
-        places = []
-        at = text.find(wanted) if name else -1
-        while at >= 0:
+        offsets = []
+        offset = text.find(wanted) if name else -1
+        while offset >= 0:
             # the end of a longer name, if nothing separates it from what is before
-            if text[max(at - 1, 0) : at] in (b"", b" ", b"\0"):
-                places.append(at)
-            at = text.find(wanted, at + 1)
-        rows = np.flatnonzero(np.isin(self.symbols.name, places) & (self.symbols.type == STT_FUNC))
+            if text[max(offset - 1, 0) : offset] in (b"", b" ", b"\0"):
+                offsets.append(offset)
+            offset = text.find(wanted, offset + 1)
+        rows = np.flatnonzero(np.isin(self.symbols.name, offsets) & (self.symbols.type == STT_FUNC))
         if not len(rows):
             return None
         return int(self.symbols.start[rows[np.argmin(self.symbols.name[rows])]])  # the first in the text
@@ -169,5 +169,5 @@ def _numbered(text: bytes | memoryview, module: NDArray[np.int64]) -> tuple[NDAr
     result = np.full(len(module), -1, np.int32)
     rows = np.flatnonzero(module >= 0)
     whole = bytes(text)
-    result[rows] = [numbers.setdefault(whole[at : whole.find(b"\0", at)], len(numbers)) for at in module[rows].tolist()]
+    result[rows] = [numbers.setdefault(whole[offset : whole.find(b"\0", offset)], len(numbers)) for offset in module[rows].tolist()]
     return result, [name.decode("utf-8", "surrogateescape") for name in numbers]

@@ -20,7 +20,7 @@ KERNEL_NOT_RECORDED: Final = "its addresses were hidden when this was recorded: 
 
 
 class MissingSymbols(NamedTuple):
-    """samples of a Dso that no symbol was found for; looked: the places that were tried; advice: what would help."""
+    """samples of a Dso that no symbol was found for; looked: the paths that were tried; advice: what would help."""
 
     dso: Dso
     samples: int
@@ -28,7 +28,7 @@ class MissingSymbols(NamedTuple):
     advice: str
 
 
-class Unreadable(NamedTuple):
+class UnreadableFile(NamedTuple):
     """A file of symbols that is damaged, or a part of it; reason: what is wrong."""
 
     path: str
@@ -62,7 +62,7 @@ def advice(dso: Dso, *, restricted: bool = False, found: bool = False) -> str:
 def note(missing: Sequence[MissingSymbols], total: int, *, everything: bool = False) -> list[str]:
     """The lines to print at the end of a report of `total` samples; none if nothing was lost.
 
-    everything: all files, and all places where was looked, not only the most important ones.
+    everything: all files, and all paths that were tried, not only the most important ones.
     """
     lost = sum(item.samples for item in missing)
     if not lost:
@@ -82,7 +82,7 @@ def note(missing: Sequence[MissingSymbols], total: int, *, everything: bool = Fa
 
 
 def _searched(item: MissingSymbols) -> str:
-    """Where was looked: the recorded path, and how many places else."""
+    """Where was looked: the recorded path, and how many others."""
     if not item.looked:
         return ""
     shown = min((path for path in item.looked if path.endswith(item.dso.name)), key=len, default=item.looked[0])

@@ -71,19 +71,19 @@ def _visible(start: NDArray[np.uint64], end: NDArray[np.uint64]) -> tuple[NDArra
 
 
 def _sweep(start: list[int], end: list[int], rank: list[int]) -> Iterator[tuple[int, int, int]]:
-    """Pieces (start, end, rank) of spans sorted by start: at each place the span of the highest rank that is there."""
+    """Pieces (start, end, rank) of spans sorted by start: at each address the span of the highest rank that is there."""
     living: list[tuple[int, int]] = []  # a heap of (-rank, end)
-    at, following = 0, 0
+    address, following = 0, 0
     while living or following < len(start):
         if not living:
-            at = start[following]
-        while following < len(start) and start[following] == at:
+            address = start[following]
+        while following < len(start) and start[following] == address:
             heapq.heappush(living, (-rank[following], end[following]))
             following += 1
         top, top_end = living[0]
         until = min(top_end, start[following]) if following < len(start) else top_end
-        if until > at:
-            yield at, until, -top
-            at = until
-        while living and living[0][1] <= at:
+        if until > address:
+            yield address, until, -top
+            address = until
+        while living and living[0][1] <= address:
             heapq.heappop(living)

@@ -6,7 +6,7 @@ an index over columns that answers any number of (space, address, moment)
 questions with a few binary searches, without a loop per space.
 
 A mapping that replaces others splits them as perf does. One that only repeats
-what is there (the same file at the same place, or the growth of an anonymous
+what is there (the same file at the same addresses, or the growth of an anonymous
 region) ends nothing.
 """
 
@@ -41,7 +41,7 @@ class Mapping(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """A range that lives, of one file at one place; `rows` are its parts in the columns: a region grows part by part."""
+    """A range that lives, of one file at one offset; `rows` are its parts in the columns: a region grows part by part."""
 
     start: int
     end: int
@@ -98,8 +98,8 @@ class SpaceBuilder:
         kept = mappings.end > mappings.start
         rows = np.empty((int(np.count_nonzero(kept)), _INSERTED), np.uint64)
         columns: tuple[NDArray[Any], ...] = (*mappings, space, rank)
-        for at, column in enumerate(columns):
-            rows[:, at] = column[kept]
+        for index, column in enumerate(columns):
+            rows[:, index] = column[kept]
         self._inserted.frombytes(rows.tobytes())
 
     def insert(self, space: int, mapping: Mapping, rank: int) -> None:
@@ -113,17 +113,17 @@ class SpaceBuilder:
     def remove(self, space: int, address: int, rank: int) -> None:
         """Unmap the mapping that holds an address, from `rank` on."""
         living = self._replayed[space]
-        at = bisect.bisect_right(living.starts, address) - 1
-        if at >= 0 and address < living.pieces[at].end:
-            self._end_piece(space, living.pieces[at], rank)
-            del living.pieces[at], living.starts[at]
+        index = bisect.bisect_right(living.starts, address) - 1
+        if index >= 0 and address < living.pieces[index].end:
+            self._end_piece(space, living.pieces[index], rank)
+            del living.pieces[index], living.starts[index]
 
     def holder(self, space: int, address: int) -> Mapping | None:
         """The mapping that now holds an address."""
         living = self._replayed[space]
-        at = bisect.bisect_right(living.starts, address) - 1
-        if at >= 0 and address < living.pieces[at].end:
-            return self._mapping_of(living.pieces[at])
+        index = bisect.bisect_right(living.starts, address) - 1
+        if index >= 0 and address < living.pieces[index].end:
+            return self._mapping_of(living.pieces[index])
         return None
 
     def build(self) -> AddressSpaces:
@@ -136,7 +136,7 @@ class SpaceBuilder:
         died = np.full(len(rows) + len(alone), FOREVER, np.int32)
         died[list(self._died)] = list(self._died.values())
         pieces = (space[alone], start[alone], end[alone], alone, rank[alone])
-        of_space, first, last, mapping, born = (np.concatenate([rows[:, at], column]) for at, column in enumerate(pieces))
+        of_space, first, last, mapping, born = (np.concatenate([rows[:, index], column]) for index, column in enumerate(pieces))
         return AddressSpaces(
             PieceColumns(
                 space=of_space.astype(np.int32),
@@ -192,8 +192,8 @@ class SpaceBuilder:
         return self._rows[5 * piece.rows[0] + 3]
 
     def _mapping_of(self, piece: _Piece) -> Mapping:
-        at = self._mapping_number(piece) * _INSERTED
-        return Mapping(*self._inserted[at : at + len(Mapping._fields)])
+        index = self._mapping_number(piece) * _INSERTED
+        return Mapping(*self._inserted[index : index + len(Mapping._fields)])
 
     def _same(self, piece: _Piece, mapping: Mapping) -> bool:
         held = self._mapping_of(piece)
@@ -203,13 +203,13 @@ class SpaceBuilder:
         """Put a mapping over living pieces: equal ones live on as parts of it, others end and keep only what sticks out."""
         result: list[_Piece] = []
         rows: list[int] = []
-        start, end, at = mapping.start, mapping.end, mapping.start
+        start, end, uncovered = mapping.start, mapping.end, mapping.start
         for piece in overlapped:
             if self._same(piece, mapping):
-                if at < piece.start:
-                    rows += self._add(space, at, piece.start, number, rank).rows
+                if uncovered < piece.start:
+                    rows += self._add(space, uncovered, piece.start, number, rank).rows
                 rows = _together(rows, piece.rows)
-                start, end, at = min(start, piece.start), max(end, piece.end), max(at, piece.end)
+                start, end, uncovered = min(start, piece.start), max(end, piece.end), max(uncovered, piece.end)
                 continue
             self._end_piece(space, piece, rank)
             held = self._mapping_number(piece)
@@ -217,8 +217,8 @@ class SpaceBuilder:
                 result.append(self._add(space, piece.start, mapping.start, held, rank))
             if piece.end > mapping.end:
                 result.append(self._add(space, mapping.end, piece.end, held, rank))
-        if at < mapping.end:
-            rows += self._add(space, at, mapping.end, number, rank).rows
+        if uncovered < mapping.end:
+            rows += self._add(space, uncovered, mapping.end, number, rank).rows
         return sorted([*result, _Piece(start, end, rows)])
 
 

@@ -95,8 +95,8 @@ class TaskReplay:
         ]
         rank, record_type, row = (np.concatenate([np.array(group[column], np.int64) for group in groups]) for column in range(3))
         order = np.argsort(rank, kind="stable")
-        for at, what, of_group in zip(rank[order].tolist(), record_type[order].tolist(), row[order].tolist(), strict=True):
-            apply[what](of_group, at)
+        for record_rank, what, of_group in zip(rank[order].tolist(), record_type[order].tolist(), row[order].tolist(), strict=True):
+            apply[what](of_group, record_rank)
 
     def _map_all(self) -> AddressSpaces:
         """Put the mappings of all processes into their spaces."""
@@ -149,7 +149,7 @@ class TaskReplay:
         self._processes.exit(self._tasks.pid[row], tid, rank)
 
     def _first_of_user(self, row: int, rank: int) -> None:
-        """A mapping that is the first of its process, or the first of its place."""
+        """A mapping that is the first of its process, or the first of its addresses."""
         user = self._user
         pid, mapped = int(user.maps.pid[row]), int(user.mapped[row])
         self._processes.of(pid, rank)
@@ -201,7 +201,7 @@ class _UserMaps:
     """The mappings of processes.
 
     is_memory: of each file whether it is none, but memory; mapped: of each mapping a number for what was mapped, a file or
-    the memory of one process, in order of appearance; first_rows: the mappings that are the first of their place or of their
+    the memory of one process, in order of appearance; first_rows: the mappings that are the first of their addresses or of their
     process; dso_of_mapped: filled in by the replay.
     """
 
@@ -237,7 +237,7 @@ def _last_of_two_found(count: int) -> bool:
     """Whether perf, looking for an address among `count` kernel maps, finds the last of them, not the last but one.
 
     Where kptr_restrict hid addresses all maps are at 0, all empty but the kernel's and that of the module which was recorded
-    last: these two hold all addresses, and are sorted behind the others. What a binary search comes across first counts.
+    last: these two hold all addresses, and are sorted after the others. What a binary search comes across first counts.
     """
     middle = count // 2
     while middle < count - 2:

@@ -26,7 +26,7 @@ _READ, _WRITE, _EXEC = 1, 2, 4  # PROT_*
 
 @dataclass(frozen=True, slots=True)
 class TaskMapping:
-    """One mapping of a process; end is behind its last byte; shared as perf has it: whether it has any flags."""
+    """One mapping of a process; end is just past its last byte; shared as perf has it: whether it has any flags."""
 
     start: int
     end: int

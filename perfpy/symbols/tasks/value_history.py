@@ -33,9 +33,9 @@ class ValueHistory:
         if not len(self._keys):
             return np.full(len(owner), default, np.int32)
         wanted = _keys(owner, rank)
-        at = np.searchsorted(self._keys, wanted, side="right") - 1
-        known = (at >= 0) & (self._keys[at] >> _WIDTH == wanted >> _WIDTH)
-        return np.where(known, self._values[at], np.int32(default))
+        index = np.searchsorted(self._keys, wanted, side="right") - 1
+        known = (index >= 0) & (self._keys[index] >> _WIDTH == wanted >> _WIDTH)
+        return np.where(known, self._values[index], np.int32(default))
 
 
 class DeliveredValues:

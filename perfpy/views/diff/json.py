@@ -62,8 +62,8 @@ def _event(difference: Difference) -> dict[str, Any]:
 
 
 def _row(difference: Difference, change: DifferenceRow, chances: Sequence[float]) -> dict[str, Any]:
-    at, shown = change.shown
-    histogram = difference.histograms[at]
+    index, shown = change.shown
+    histogram = difference.histograms[index]
     assert histogram is not None
     values = [difference.value(change, other) for other in difference.others]
     return {

@@ -65,7 +65,7 @@ def difference_lines(found: Iterable[Difference], options: DifferenceOptions) ->
             yield from (f"# Event '{difference.event}'", "#")
         if options.list_paths or (len(options.paths) > 2 and not options.quiet):
             yield "# Data files:"
-            yield from (f"#  [{at}] {path} {'' if at else '(Baseline)'}" for at, path in enumerate(options.paths))
+            yield from (f"#  [{index}] {path} {'' if index else '(Baseline)'}" for index, path in enumerate(options.paths))
             yield "#"
         yield from _Table(difference, options).lines()
 
@@ -73,9 +73,9 @@ def difference_lines(found: Iterable[Difference], options: DifferenceOptions) ->
 class _NumberColumn:
     """A column of numbers: one number for each row."""
 
-    def __init__(self, name: str, at: int, width: int, cell: _Cell) -> None:
+    def __init__(self, name: str, index: int, width: int, cell: _Cell) -> None:
         self._name = name
-        self._at = at
+        self._index = index
         self._cell = cell
         self.width = max(width, len(name))
 
@@ -85,7 +85,7 @@ class _NumberColumn:
 
     def cell(self, change: DifferenceRow, *, aligned: bool) -> str:
         """A row's number; perf leaves a blank where there is none."""
-        text = self._cell(change, self._at)
+        text = self._cell(change, self._index)
         return f"{text:>{self.width}}" if aligned else text or " "
 
 
@@ -95,12 +95,12 @@ class _KeyColumn:
     def __init__(self, key: SortKey, difference: Difference, options: DifferenceOptions) -> None:
         entries: list[list[int]] = [[] for _ in difference.histograms]
         for change in difference.changes:
-            at, part = change.shown
-            entries[at].append(part.entry)
+            index, part = change.shown
+            entries[index].append(part.entry)
         text = TextOptions(separator=options.separator)
-        known = [(at, histogram) for at, histogram in enumerate(difference.histograms) if histogram is not None]
-        self.width = max(KeyWidths(histogram, entries[at]).of(key) for at, histogram in known if entries[at] or not at)
-        self._columns = {at: KeyColumnText(key, histogram, text, self.width) for at, histogram in known}
+        known = [(index, histogram) for index, histogram in enumerate(difference.histograms) if histogram is not None]
+        self.width = max(KeyWidths(histogram, entries[index]).of(key) for index, histogram in known if entries[index] or not index)
+        self._columns = {index: KeyColumnText(key, histogram, text, self.width) for index, histogram in known}
 
     def header(self) -> str:
         """The column's name, set to its width."""
@@ -108,8 +108,8 @@ class _KeyColumn:
 
     def cell(self, change: DifferenceRow) -> str:
         """A row's text."""
-        at, part = change.shown
-        return self._columns[at].cell(part.entry)
+        index, part = change.shown
+        return self._columns[index].cell(part.entry)
 
 
 class _Table:
@@ -127,10 +127,10 @@ class _Table:
             for key in base.layout.fields
             if isinstance(key, SortKey) and key.name not in options.hidden
         ]
-        self._numbers = [_NumberColumn(self._named(name, at), at, width, cell) for name, at, width, cell in self._measures()]
+        self._numbers = [_NumberColumn(self._named(name, index), index, width, cell) for name, index, width, cell in self._measures()]
 
-    def _named(self, name: str, at: int) -> str:
-        return f"{name}/{at}" if len(self._options.paths) > 2 else name
+    def _named(self, name: str, index: int) -> str:
+        return f"{name}/{index}" if len(self._options.paths) > 2 else name
 
     def _measures(self) -> Iterator[tuple[str, int, int, _Cell]]:
         """Name, recording, least width and text of each column of numbers."""
@@ -139,14 +139,14 @@ class _Table:
         if options.periods:
             yield "Base period", 0, _PERIOD_WIDTH, _base_period
         title, width = _TITLES[self._difference.compute.kind]
-        for at in self._difference.others:
-            yield title, at, width, self._value
+        for index in self._difference.others:
+            yield title, index, width, self._value
             if options.noise:
-                yield "Chance", at, _CHANCE_WIDTH, self._chance
+                yield "Chance", index, _CHANCE_WIDTH, self._chance
             if options.formulas:
-                yield "Formula", at, _FORMULA_WIDTH, self._formula
+                yield "Formula", index, _FORMULA_WIDTH, self._formula
             if options.periods:
-                yield "Period", at, _PERIOD_WIDTH, _period
+                yield "Period", index, _PERIOD_WIDTH, _period
 
     def lines(self) -> Iterator[str]:
         """Heading and rows."""
@@ -161,13 +161,13 @@ class _Table:
             cells = [column.cell(change, aligned=aligned) for column in self._numbers] + [column.cell(change) for column in self._keys]
             yield row_line(cells, widths, options.separator)
 
-    def _baseline(self, change: DifferenceRow, _at: int) -> str:
+    def _baseline(self, change: DifferenceRow, _index: int) -> str:
         if change.is_new:
             return ""
         return f"{self._difference.baseline(change):.2f}" + ("%" if self._options.separator is None else "")
 
-    def _value(self, change: DifferenceRow, at: int) -> str:
-        value, compute = self._difference.value(change, at), self._difference.compute
+    def _value(self, change: DifferenceRow, index: int) -> str:
+        value, compute = self._difference.value(change, index), self._difference.compute
         if value is None:
             return ""
         if compute.of_shares:
@@ -176,26 +176,26 @@ class _Table:
             return "N/A"
         if self._options.separator is None:
             # below a wider title perf has these to the left, unlike all others
-            return f"{value:.6f}" if compute.kind == "ratio" else f"{value:14d}".ljust(len(self._named(_TITLES[compute.kind][0], at)))
+            return f"{value:.6f}" if compute.kind == "ratio" else f"{value:14d}".ljust(len(self._named(_TITLES[compute.kind][0], index)))
         if not value > 0 if compute.kind == "ratio" else value == 0:
             return ""
         return f"{value:14.6f}" if compute.kind == "ratio" else f"{value:14d}"
 
-    def _chance(self, change: DifferenceRow, at: int) -> str:
+    def _chance(self, change: DifferenceRow, index: int) -> str:
         """A probability in percent, marked where it is small enough; nothing where the samples cannot tell."""
-        chance = self._chances[change.names][at - 1]
+        chance = self._chances[change.names][index - 1]
         if chance >= 1:
             return ""
         text = f"<{100 * _LEAST_CHANCE:.2f}%" if chance < _LEAST_CHANCE else f"{100 * chance:.2f}%"
         return text + (" *" if chance < LEVEL else "  ")
 
-    def _formula(self, change: DifferenceRow, at: int) -> str:
-        part, compute, totals = change.parts[at], self._difference.compute, self._difference.totals
+    def _formula(self, change: DifferenceRow, index: int) -> str:
+        part, compute, totals = change.parts[index], self._difference.compute, self._difference.totals
         if part is None:
             return ""
         new, old = part.period, change.base_period
         if compute.of_shares:
-            text = f"({new} * 100 / {totals[at]}) - ({old} * 100 / {self._difference.base_total})"
+            text = f"({new} * 100 / {totals[index]}) - ({old} * 100 / {self._difference.base_total})"
         elif compute.kind == "ratio":
             text = f"{new} / {old}"
         else:
@@ -203,10 +203,10 @@ class _Table:
         return text[: _FORMULA_WIDTH - 1]
 
 
-def _base_period(change: DifferenceRow, _at: int) -> str:
+def _base_period(change: DifferenceRow, _index: int) -> str:
     return str(change.base_period)
 
 
-def _period(change: DifferenceRow, at: int) -> str:
-    part = change.parts[at]
+def _period(change: DifferenceRow, index: int) -> str:
+    part = change.parts[index]
     return str(part.period) if part else ""

@@ -1,6 +1,6 @@
 """AUXTRACE_INFO of CoreSight traces: what the recorder wrote of the trace units, as `report -D` shows it.
 
-What enters: the words behind the record's type. What leaves: text, a line a
+What enters: the words after the record's type. What leaves: text, a line a
 word. Layout (tools/perf/util/cs-etm.h):
 
     { u64 version; u64 pmu_type << 32 | cpus; u64 snapshot; } { u64 magic, cpu, nr_params; u64 params[nr_params]; } [cpus]

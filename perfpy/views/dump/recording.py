@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 _NEVER: Final = 0xFFFFFFFFFFFFFFFF
 _NO_CPU: Final = 0xFFFFFFFF
-_HEX: Final = [f" {byte:02x}" for byte in range(256)]
 _PRINTABLE: Final = bytes(byte if 32 <= byte < 127 else 0x2E for byte in range(256))
 _NO_RECORDS: Final = frozenset(("TOTAL", "UNKNOWN", "INVALID"))
 _FEATURES: Final = 32  # perf 6.12 knows the features below this number, and in a pipe this one, which marks their end
@@ -59,13 +58,13 @@ def write_dump(
 ) -> Counter[int]:
     """All records of a recording.
 
-    hint: lines that stand before the first record, behind perf's warning;
-    lines: script's lines, to stand behind what they are of;
-    round_text: what stands behind the name of a FINISHED_ROUND.
+    hint: lines that stand before the first record, after perf's warning;
+    lines: script's lines, to stand after what they are of;
+    round_text: what follows the name of a FINISHED_ROUND.
     Returns how many entries a histogram of each event would get, for the
-    statistics that report prints behind the last record.
+    statistics that report prints after the last record.
     """
-    writer = _Writer(recording, hint, lines, round_text)
+    writer = _DumpWriter(recording, hint, lines, round_text)
     pieces: list[str] = []
     size = 0
     for text in writer.texts():
@@ -95,16 +94,13 @@ def is_read_to_the_end(recording: Recorded) -> bool:
 
 def hex_lines(data: bytes) -> str:
     """The bytes of a record, 16 a line, with the characters that they are."""
-    lines = []
-    for at in range(0, len(data), 16):
-        part = data[at : at + 16]
-        numbers = "".join([_HEX[byte] for byte in part])
-        shown = part.translate(_PRINTABLE).decode("ascii")
-        lines.append(f".  {at:04x}: {numbers:<48}  {shown:<16}\n")
-    return "".join(lines)
+    numbers = data.hex(" ")
+    shown = data.translate(_PRINTABLE).decode("ascii")
+    offsets = range(0, len(data), 16)
+    return "".join([f".  {start:04x}:  {numbers[3 * start : 3 * start + 47]:<47}  {shown[start : start + 16]:<16}\n" for start in offsets])
 
 
-class _Writer:
+class _DumpWriter:
     """Makes the text of each record."""
 
     def __init__(self, recording: Recorded, hint: str, lines: DumpLines | None, round_text: str) -> None:
@@ -147,7 +143,7 @@ class _Writer:
     def _text(self, record: _Record) -> str:
         kind, misc, size = HEADER[self._endian].unpack_from(record.data)
         raw = swapped(kind, misc, record.data) if self._is_foreign else record.data
-        # perf counts the bytes of a pipe from behind its header
+        # perf counts the bytes of a pipe from the end of its header
         position = alternate(record.offset - (PIPE_HEADER_SIZE if self._data.is_pipe else 0))
         file = "pipe" if self._data.is_pipe else self._paths[record.stream]
         text = f"\n{position}@{file} [{size:#x}]: event: {kind}\n.\n. ... raw event: size {size} bytes\n{hex_lines(raw)}\n"

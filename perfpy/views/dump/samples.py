@@ -67,7 +67,7 @@ class SampleTexts:
     def text(self, offset: int, event: int, misc: int, head: str, stamp: Stamp) -> str:
         """The text of the next sample; one that could not be read has only its head.
 
-        offset: where its record is; head: what stands behind the time stamp.
+        offset: where its record is; head: what follows the time stamp.
         """
         if event < 0 or self._next is None or self._next[0] != offset:
             return stamp(0xFFFFFFFF, _NEVER) + head

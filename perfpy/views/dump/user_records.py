@@ -1,6 +1,6 @@
 """perf's own records (type 64 and above) as `report -D` shows them.
 
-What enters: a record's type, misc and body. What leaves: the text behind
+What enters: a record's type, misc and body. What leaves: the text after
 "PERF_RECORD_NAME", with or without a line end, as perf has it.
 """
 
@@ -33,7 +33,7 @@ _SCALE: Final = 2
 
 
 def user_record_text(kind: int, misc: int, body: bytes, endian: str, *, foreign: bool = False) -> str:
-    """The text behind a record's name; records that perf shows nothing of give "".
+    """The text after a record's name; records that perf shows nothing of give "".
 
     foreign: the file is of a machine of the other byte order than this one.
     """

@@ -38,7 +38,7 @@ def wrap(text: str, width: int, start: int = _INDENT) -> str:
     """Break a text at blanks and commas, as perf does: it begins at column `start`, later lines are indented as far.
 
     A newline of the text stays one, unless a blank or comma stands before it. Blanks after a comma are lost, as is a comma
-    that would begin a line with something behind it; the comma that ends a line may be at `width`.
+    that would begin a line with something after it; the comma that ends a line may be at `width`.
     """
     lines, joint = [""], ""
     for word, separator in _words(text):

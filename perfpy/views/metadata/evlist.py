@@ -61,7 +61,7 @@ def evlist_lines(
 
 
 def _as_perf_has_them(data: PerfData) -> list[FileEvent]:
-    """The events; of a pipe without the names and groups that stand behind the attrs: perf stops reading before them."""
+    """The events; of a pipe without the names and groups that follow the attrs: perf stops reading before them."""
     if not data.is_pipe:
         return data.events
     events = []

@@ -14,47 +14,47 @@ from perfpy.abi import cpu_map, records
 from perfpy.abi.flags import MISC_MMAP_BUILD_ID, RecordType
 
 
-class _Rule(NamedTuple):
-    """widths: of the numbers behind the header; what follows: "" nothing, "8" u64s, "s" a string and then u64s."""
+class _SwapRule(NamedTuple):
+    """widths: of the numbers after the header; what follows: "" nothing, "8" u64s, "s" a string and then u64s."""
 
     widths: tuple[int, ...] = ()
     rest: str = ""
 
 
-_ALL_64: Final = _Rule(rest="8")
+_ALL_64: Final = _SwapRule(rest="8")
 _TASK: Final = (4, 4)
-_RULES: Final[dict[int, _Rule]] = {
-    RecordType.MMAP: _Rule((*_TASK, 8, 8, 8), "s"),
-    RecordType.MMAP2: _Rule((*_TASK, 8, 8, 8, 4, 4, 8, 8, 0, 0, 0, 0, 0, 0, 0, 0), "s"),
-    RecordType.COMM: _Rule(_TASK, "s"),
-    RecordType.FORK: _Rule((4, 4, 4, 4, 8), "8"),
-    RecordType.EXIT: _Rule((4, 4, 4, 4, 8), "8"),
+_RULES: Final[dict[int, _SwapRule]] = {
+    RecordType.MMAP: _SwapRule((*_TASK, 8, 8, 8), "s"),
+    RecordType.MMAP2: _SwapRule((*_TASK, 8, 8, 8, 4, 4, 8, 8, 0, 0, 0, 0, 0, 0, 0, 0), "s"),
+    RecordType.COMM: _SwapRule(_TASK, "s"),
+    RecordType.FORK: _SwapRule((4, 4, 4, 4, 8), "8"),
+    RecordType.EXIT: _SwapRule((4, 4, 4, 4, 8), "8"),
     RecordType.LOST: _ALL_64,
-    RecordType.READ: _Rule((*_TASK, 8, 8, 8, 8), "8"),
+    RecordType.READ: _SwapRule((*_TASK, 8, 8, 8, 8), "8"),
     RecordType.THROTTLE: _ALL_64,
     RecordType.UNTHROTTLE: _ALL_64,
     RecordType.SAMPLE: _ALL_64,
     RecordType.AUX: _ALL_64,
-    RecordType.ITRACE_START: _Rule(_TASK, "8"),
+    RecordType.ITRACE_START: _SwapRule(_TASK, "8"),
     RecordType.LOST_SAMPLES: _ALL_64,
-    RecordType.SWITCH: _Rule((0, 0, 0, 0, 0, 0, 0, 0), "8"),
-    RecordType.SWITCH_CPU_WIDE: _Rule(_TASK, "8"),
-    RecordType.NAMESPACES: _Rule(_TASK, "8"),
-    RecordType.CGROUP: _Rule((8,), "s"),
-    RecordType.TEXT_POKE: _Rule((8, 2, 2)),
+    RecordType.SWITCH: _SwapRule((0, 0, 0, 0, 0, 0, 0, 0), "8"),
+    RecordType.SWITCH_CPU_WIDE: _SwapRule(_TASK, "8"),
+    RecordType.NAMESPACES: _SwapRule(_TASK, "8"),
+    RecordType.CGROUP: _SwapRule((8,), "s"),
+    RecordType.TEXT_POKE: _SwapRule((8, 2, 2)),
     RecordType.AUX_OUTPUT_HW_ID: _ALL_64,
-    RecordType.HEADER_EVENT_TYPE: _Rule((8,)),
-    RecordType.HEADER_TRACING_DATA: _Rule((4,)),
+    RecordType.HEADER_EVENT_TYPE: _SwapRule((8,)),
+    RecordType.HEADER_TRACING_DATA: _SwapRule((4,)),
     RecordType.ID_INDEX: _ALL_64,
-    RecordType.AUXTRACE_INFO: _Rule((4, 0, 0, 0, 0), "8"),
-    RecordType.AUXTRACE: _Rule((8, 8, 8, 4, 4, 4)),
-    RecordType.AUXTRACE_ERROR: _Rule((4, 4, 4, 4, 4, 4, 8, 8)),
-    RecordType.THREAD_MAP: _Rule((8,)),
+    RecordType.AUXTRACE_INFO: _SwapRule((4, 0, 0, 0, 0), "8"),
+    RecordType.AUXTRACE: _SwapRule((8, 8, 8, 4, 4, 4)),
+    RecordType.AUXTRACE_ERROR: _SwapRule((4, 4, 4, 4, 4, 4, 8, 8)),
+    RecordType.THREAD_MAP: _SwapRule((8,)),
     RecordType.STAT_CONFIG: _ALL_64,
-    RecordType.STAT: _Rule((8, 4, 4, 8, 8, 8)),
-    RecordType.STAT_ROUND: _Rule((8, 8)),
-    RecordType.EVENT_UPDATE: _Rule((8, 8)),
-    RecordType.TIME_CONV: _Rule((8, 8, 8, 8, 8)),
+    RecordType.STAT: _SwapRule((8, 4, 4, 8, 8, 8)),
+    RecordType.STAT_ROUND: _SwapRule((8, 8)),
+    RecordType.EVENT_UPDATE: _SwapRule((8, 8)),
+    RecordType.TIME_CONV: _SwapRule((8, 8, 8, 8, 8)),
 }
 _BITS_REVERSED: Final = bytes(int(f"{i:08b}"[::-1], 2) for i in range(256))
 _ATTR_FLAGS: Final = 40  # where the bit field of a perf_event_attr is
@@ -83,10 +83,10 @@ def swapped(kind: int, misc: int, record: bytes) -> bytes:
 def _numbers(data: bytes, widths: tuple[int, ...]) -> bytes:
     """Numbers of these widths, swapped; width 0: a byte that stays."""
     parts = []
-    at = 0
+    offset = 0
     for width in widths:
-        parts.append(data[at : at + (width or 1)][::-1])
-        at += width or 1
+        parts.append(data[offset : offset + (width or 1)][::-1])
+        offset += width or 1
     return b"".join(parts)
 
 
@@ -101,7 +101,7 @@ def _tail(data: bytes, rest: str) -> bytes:
 
 
 def _words(data: bytes) -> bytes:
-    return b"".join(data[at : at + 8][::-1] if at + 8 <= len(data) else data[at:] for at in range(0, len(data), 8))
+    return b"".join(data[offset : offset + 8][::-1] if offset + 8 <= len(data) else data[offset:] for offset in range(0, len(data), 8))
 
 
 def _attr(body: bytes) -> bytes:
@@ -109,21 +109,21 @@ def _attr(body: bytes) -> bytes:
     size = int.from_bytes(body[4:8], "big")
     widths = {0: 4, 4: 4, 48: 4, 52: 4, 88: 4, 92: 4, 104: 4, 108: 2, 110: 2, 112: 4, 116: 4}
     attr = b""
-    at = 0
-    while at < min(size, len(body)):
-        width = widths.get(at, 8)
-        part = body[at : at + width]
-        attr += part.translate(_BITS_REVERSED) if at == _ATTR_FLAGS else part[::-1]
-        at += width
-    ids = body[at:]
+    offset = 0
+    while offset < min(size, len(body)):
+        width = widths.get(offset, 8)
+        part = body[offset : offset + width]
+        attr += part.translate(_BITS_REVERSED) if offset == _ATTR_FLAGS else part[::-1]
+        offset += width
+    ids = body[offset:]
     return attr + _words(ids.ljust(-(-len(ids) // 8) * 8, b"\0"))[: len(ids)]
 
 
 def _threads(body: bytes) -> bytes:
     """{ u64 nr; { u64 pid; char comm[16]; } [nr]; }"""
     parts = [body[:8][::-1]]
-    for at in range(8, len(body), 24):
-        parts += [body[at : at + 8][::-1], body[at + 8 : at + 24]]
+    for offset in range(8, len(body), 24):
+        parts += [body[offset : offset + 8][::-1], body[offset + 8 : offset + 24]]
     return b"".join(parts)
 
 

@@ -61,7 +61,7 @@ class CallLine(NamedTuple):
 
 
 class BrowsedReport:
-    """A report, the place that is looked at, and the filters that led there.
+    """A report, the table that is looked at, and the filters that led there.
 
     Raises ValueError for a report without samples.
     """
@@ -72,7 +72,7 @@ class BrowsedReport:
         if not self._tables:
             raise ValueError("a report without samples has nothing to browse")
         self._texts = [HistogramText(histogram, TextOptions()) for histogram in self._tables]
-        self._at = 0
+        self._index = 0
         self.relative = False  # whether shares are of what the filters leave
         self._text = self._texts[0]
         self.filters: list[Filter] = []
@@ -81,11 +81,11 @@ class BrowsedReport:
     @property
     def histogram(self) -> Histogram:
         """The table that is shown."""
-        return self._tables[self._at]
+        return self._tables[self._index]
 
     def turn(self, step: int) -> None:
         """Go on to another event's table; the filters stay."""
-        self._at = (self._at + step) % len(self._tables)
+        self._index = (self._index + step) % len(self._tables)
 
     def rows(self) -> list[int]:
         """The entries that the filters leave, in order; lines are those of the rows asked for last."""
@@ -94,7 +94,7 @@ class BrowsedReport:
         for wanted in self.filters:
             if wanted.key in histogram.keys:
                 kept = [entry for entry in kept if wanted.keeps(histogram.text(wanted.key, entry))]
-        self._text = HistogramText(_of_rows(histogram, kept), TextOptions()) if self.relative else self._texts[self._at]
+        self._text = HistogramText(_of_rows(histogram, kept), TextOptions()) if self.relative else self._texts[self._index]
         return [entry for entry in kept if self.percent(entry) >= self.least] if self.least else kept
 
     def title(self, rows: Sequence[int]) -> str:
@@ -102,7 +102,7 @@ class BrowsedReport:
         histogram = self.histogram
         text = f"{visible(event_title(histogram, skip_empty=True))}: {histogram.leader.samples:,} samples"
         if len(self._tables) > 1:
-            text += f"  ({self._at + 1} of {len(self._tables)} events)"
+            text += f"  ({self._index + 1} of {len(self._tables)} events)"
         if self.filters:
             share = sum(histogram.percent("period", entry) for entry in rows)
             text += f"  only {', '.join(map(str, self.filters))}: {share:.2f}%"

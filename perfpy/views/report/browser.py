@@ -332,7 +332,7 @@ class ReportBrowser(App[None]):
         self._search(1)
 
     def _search(self, ahead: int) -> None:
-        """Go to the first row, from the cursor's on or (ahead 1) behind it, that has what is sought."""
+        """Go to the first row, from the cursor's on or (ahead 1) after it, that has what is sought."""
         row = self._row()
         rows = self._rows[:MOST_ROWS]
         start = rows.index(row.data) + ahead if row is not None and isinstance(row.data, int) else 0

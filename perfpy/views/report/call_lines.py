@@ -37,5 +37,5 @@ def _siblings(nodes: list[CallNode], stem: str) -> list[tuple[CallNode, str, str
     if len(nodes) == 1:
         return [(nodes[0], stem, stem)]
     last = len(nodes) - 1
-    drawn = [(node, stem + ("└ " if at == last else "├ "), stem + ("  " if at == last else "│ ")) for at, node in enumerate(nodes)]
+    drawn = [(node, stem + ("└ " if index == last else "├ "), stem + ("  " if index == last else "│ ")) for index, node in enumerate(nodes)]
     return drawn[::-1]

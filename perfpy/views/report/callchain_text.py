@@ -64,9 +64,9 @@ class ChainWriter:
             return self._folded(nodes, stem)
         return self._tree(nodes, stem)
 
-    def _name(self, at: int) -> str:
+    def _name(self, index: int) -> str:
         """At most what perf's buffer holds: names of C++ may be longer."""
-        name = self._whole_name(at)
+        name = self._whole_name(index)
         if len(name) <= _NAME_BYTES // 4:
             return name
         return name.encode(errors="surrogateescape")[:_NAME_BYTES].decode(errors="surrogateescape")
@@ -110,26 +110,26 @@ class ChainWriter:
 
     def _branches(self, nodes: list[CallNode], total: int, parent_count: int, margin: str) -> Iterator[str]:
         """All levels below a node, without recursion: trees are as deep as stacks."""
-        work: list[_Level] = [_Level(nodes, total, parent_count, 1, 1)]
+        work: list[_OpenLevel] = [_OpenLevel(nodes, total, parent_count, 1, 1)]
         while work:
             level = work[-1]
-            if level.at >= len(level.nodes) or level.at == self._graph.limit > 0:
+            if level.index >= len(level.nodes) or level.index == self._graph.limit > 0:
                 yield from self._remainder(level, margin)
                 work.pop()
                 continue
-            node = level.nodes[level.at]
-            level.at += 1
+            node = level.nodes[level.index]
+            level.index += 1
             level.remaining -= node.period
             level.counted += node.count
             before = level.open_bars
-            if level.at == len(level.nodes) and not (self._graph.relative and level.remaining):
+            if level.index == len(level.nodes) and not (self._graph.relative and level.remaining):
                 level.open_bars &= ~_bit(level.depth - 1)
             yield margin + _bars(before, level.depth)
             yield from self._stretch(node, level, margin)
             below = node.child_period if self._graph.relative else level.total
-            work.append(_Level(node.children, below, node.child_count, level.depth + 1, level.open_bars | _bit(level.depth)))
+            work.append(_OpenLevel(node.children, below, node.child_count, level.depth + 1, level.open_bars | _bit(level.depth)))
 
-    def _stretch(self, node: CallNode, level: _Level, margin: str) -> Iterator[str]:
+    def _stretch(self, node: CallNode, level: _OpenLevel, margin: str) -> Iterator[str]:
         """The functions of one node: its share stands before the first."""
         value = self._value(node.period, node.count, level.total)
         head, bar = _bars(level.open_bars, level.depth - 1), "|" if level.open_bars & _bit(level.depth - 1) else " "
@@ -137,7 +137,7 @@ class ChainWriter:
         for frame in node.frames[1:]:
             yield f"{margin}{head}{bar}{_PAD}{self._name(frame)}"
 
-    def _remainder(self, level: _Level, margin: str) -> Iterator[str]:
+    def _remainder(self, level: _OpenLevel, margin: str) -> Iterator[str]:
         """In a fractal tree: what the nodes that are not shown have."""
         if not (self._graph.relative and level.remaining and level.remaining != level.total):
             return
@@ -161,7 +161,7 @@ class ChainWriter:
             yield f"{value} {self._separator.join(map(self._name, frames))}"
 
     def _chains(self, nodes: list[CallNode], stem: Stem) -> list[tuple[CallNode, list[int]]]:
-        """Every place where chains end, with all functions up to it; those with more first."""
+        """Every frame where chains end, with all functions up to it; those with more first."""
         least = stem.total * (self._graph.percent / 100)
         found: list[tuple[CallNode, list[int]]] = []
         stack: list[tuple[CallNode, list[int], bool]] = [(node, [], False) for node in reversed(nodes)]
@@ -178,7 +178,7 @@ class ChainWriter:
 
 
 @dataclass(eq=False, repr=False)
-class _Level:
+class _OpenLevel:
     """Siblings that are being drawn: open_bars has a bit for each depth at which more is to come."""
 
     nodes: list[CallNode]
@@ -186,7 +186,7 @@ class _Level:
     parent_count: int
     depth: int
     open_bars: int
-    at: int = 0
+    index: int = 0
     counted: int = 0
 
     def __post_init__(self) -> None:

@@ -122,8 +122,8 @@ class KeyColumnText:
         if values.column.unnamed is None:
             made = {text: _set(text, self.entry.cell, self.width) for text in set(texts)}
             return [made[text] for text in texts]
-        for at in np.flatnonzero(~values.column.unnamed[values.number[entries]]).tolist():  # addresses stay whole
-            texts[at] = _set(texts[at], self.entry.cell, self.width)
+        for index in np.flatnonzero(~values.column.unnamed[values.number[entries]]).tolist():  # addresses stay whole
+            texts[index] = _set(texts[index], self.entry.cell, self.width)
         return texts
 
 

@@ -40,7 +40,7 @@ class HierarchyText:
         nodes, depth, leaf = self._hierarchy.nodes, self._hierarchy.depth, self._hierarchy.leaf
         writer = chain_writer(self._hierarchy.source, self._options)
         order = nodes.shown().tolist()
-        for at, node in enumerate(order):
+        for index, node in enumerate(order):
             if nodes.percent("period", node) < self._options.percent_limit:
                 continue
             yield self._row(node, int(depth[node]))
@@ -50,7 +50,7 @@ class HierarchyText:
                     entry = int(leaf[node])
                     stem = Stem(source.weight(entry), source.leader.period, *source.trees.under(entry))
                     yield from writer.lines(source.calls(entry), stem)
-            elif nodes.percent("period", order[at + 1]) < self._options.percent_limit:
+            elif nodes.percent("period", order[index + 1]) < self._options.percent_limit:
                 yield self._nothing(int(depth[node]))
 
     def _header(self) -> Iterator[str]:

@@ -86,8 +86,8 @@ def _table(histogram: Histogram, entries: Sequence[int], measure: str, hottest: 
     cells = [[_number(histogram, number, entry) for number in numbers] for entry in entries]
     texts = [[visible(histogram.text(key.name, entry).replace(*_KERNEL).strip()) for key in keys] for entry in entries]
     table = Table(box=None, pad_edge=False, header_style="dim", show_edge=False, padding=(0, gap, 0, 0))
-    for at, number in enumerate(numbers):
-        least = max([len(number.header), *(len(row[at]) for row in cells)])
+    for index, number in enumerate(numbers):
+        least = max([len(number.header), *(len(row[index]) for row in cells)])
         table.add_column(number.header, justify="right", no_wrap=True, min_width=least)
     if bar:
         table.add_column("", width=bar, no_wrap=True)
@@ -119,7 +119,7 @@ def _numbers(histogram: Histogram) -> list[_Number]:
 
 def _widths(headers: Sequence[str], texts: Sequence[Sequence[str]], room: int) -> list[int]:
     """How wide each key's column is; the last one has what the others leave."""
-    asked = [max([len(header), *(len(row[at]) for row in texts)]) for at, header in enumerate(headers)]
+    asked = [max([len(header), *(len(row[index]) for row in texts)]) for index, header in enumerate(headers)]
     if not asked:
         return []
     others = asked[:-1]

@@ -82,8 +82,8 @@ class HistogramText:
         ]
 
     def _user_width(self, entry: SortKey | OutputField) -> int:
-        at = self._histogram.layout.fields.index(entry)
-        return self._options.widths[at] if at < len(self._options.widths) else 0
+        index = self._histogram.layout.fields.index(entry)
+        return self._options.widths[index] if index < len(self._options.widths) else 0
 
     def lines(self) -> Iterator[str]:
         """Header, rows and call trees."""
@@ -101,9 +101,9 @@ class HistogramText:
                 yield from rows
                 continue
             done = 0
-            for at in np.flatnonzero(trees.have_calls(entries)).tolist():  # most rows of long tables have none
-                yield from rows[done : at + 1]
-                done, entry = at + 1, int(entries[at])
+            for index in np.flatnonzero(trees.have_calls(entries)).tolist():  # most rows of long tables have none
+                yield from rows[done : index + 1]
+                done, entry = index + 1, int(entries[index])
                 stem = Stem(histogram.weight(entry), histogram.leader.period, *trees.under(entry))
                 yield from writer.lines(histogram.calls(entry), stem)
             yield from rows[done:]

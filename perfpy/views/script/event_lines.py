@@ -68,7 +68,7 @@ class LineContext:
     flags: bool = False
     cgroups: dict[int, str] = field(default_factory=dict)
     clock: Callable[[int], bytes] = no_clock  # time of day of a time stamp
-    stop_at: frozenset[str] = frozenset()  # symbols behind which a callchain is not shown
+    stop_at: frozenset[str] = frozenset()  # symbols after which a callchain is not shown
 
 
 def columns_of(event: FileEvent, fields: set[str]) -> set[str]:
@@ -163,7 +163,7 @@ class EventLines:
         return b"" if texts is None else texts.piece(self._column(batch, name))
 
     def _rest(self, batch: Batch) -> list[Piece]:
-        """Everything behind the event's name."""
+        """Everything after the event's name."""
         columns, fields = batch.columns, self._fields
         pieces: list[Piece] = []
         if "trace" in fields and self._trace is not None:
@@ -283,8 +283,8 @@ def _leading_types(raw: Ragged, sizes: NDArray[np.int64], endian: str, own: int)
     if len(values) < 2:
         return np.full(len(sizes), own, np.int64)
     whole = sizes >= 2
-    at = np.where(whole, starts, 0)
-    low, high = (at, at + 1) if endian == "<" else (at + 1, at)
+    offset = np.where(whole, starts, 0)
+    low, high = (offset, offset + 1) if endian == "<" else (offset + 1, offset)
     return np.where(whole, values[low].astype(np.int64) | values[high].astype(np.int64) << 8, own)
 
 

@@ -237,13 +237,13 @@ def branch_type_text(kind: int, new: int) -> str:
 def bpf_output_text(raw: bytes) -> bytes:
     """The data of a bpf-output event, 8 bytes a line, and as a string where it is one."""
     lines = [b"\n"]
-    for at in range(0, len(raw), 8):
-        data = raw[at : at + 8]
-        head = b"BPF output:" if not at else b"           "
+    for offset in range(0, len(raw), 8):
+        data = raw[offset : offset + 8]
+        head = b"BPF output:" if not offset else b"           "
         shown = bytes(byte if 32 <= byte < 127 else 0x2E for byte in data)
         lines.append(
             b"%17s %04x:%s%s  %s%s\n"
-            % (head, at, b"".join(b" %02x" % byte for byte in data), b"   " * (8 - len(data)), shown, b" " * (8 - len(data)))
+            % (head, offset, b"".join(b" %02x" % byte for byte in data), b"   " * (8 - len(data)), shown, b" " * (8 - len(data)))
         )
     text, nul, rest = raw.partition(b"\0")
     if nul and all(32 <= byte < 127 for byte in text) and not rest.strip(b"\0"):

@@ -252,7 +252,7 @@ def _check_symbols(one: FieldSet, sample_type: int) -> None:
     if "sym" in one.fields and not sample_type & (SampleType.IP | SampleType.ADDR):
         raise PerfError("-F sym: samples have neither ip nor addr to find symbols by")
     if "symoff" in one.fields and "sym" not in one.fields:
-        raise PerfError("-F symoff: an offset stands behind its symbol: add sym")
+        raise PerfError("-F symoff: an offset stands after its symbol: add sym")
     if "dso" in one.fields and not sample_type & (SampleType.IP | SampleType.ADDR):
         raise PerfError("-F dso: samples have neither ip nor addr to find files by")
 

@@ -1,6 +1,6 @@
 """Internet addresses in a tracepoint's raw data, as %pI4, %pI6c, %pISpc ... print them.
 
-What enters: the bytes of a field and the letters behind %p. What leaves: text.
+What enters: the bytes of a field and the letters after %p. What leaves: text.
 Written out here, not with the standard library's ipaddress: the kernel's
 compressed form differs from RFC 5952 in small ways.
 """

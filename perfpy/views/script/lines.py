@@ -150,10 +150,10 @@ class ScriptLines:
         timed = [row for row, line in enumerate(side) if line.has_time]
         merged = np.insert(times, [positions[row] for row in timed], np.array([side_times[row] for row in timed], np.uint64))
         shown = self.relative.shown(merged)
-        at = np.array([positions[row] for row in timed], np.int64) + np.arange(len(timed))
-        for row, time in zip(timed, shown[at].tolist(), strict=True):
+        index = np.array([positions[row] for row in timed], np.int64) + np.arange(len(timed))
+        for row, time in zip(timed, shown[index].tolist(), strict=True):
             side_times[row] = time
-        return np.delete(shown, at), side_times
+        return np.delete(shown, index), side_times
 
     def _flat(self, batch: Batch, times: NDArray[np.uint64], makers: _Makers) -> Flat:
         present = np.flatnonzero(np.bincount(batch.event, minlength=1)).tolist()
@@ -197,7 +197,7 @@ def _parts(batch: Batch) -> Iterator[Batch]:
 
 
 def positions_among(side: Sequence[SideLine], batch: Batch) -> list[int]:
-    """Before which row of the batch each record stands; of equal keys the place in the file decides."""
+    """Before which row of the batch each record stands; of equal keys the offset in the file decides."""
     if not side:
         return []
     keys = np.array([line.key for line in side], np.uint64)

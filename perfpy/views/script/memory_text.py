@@ -28,7 +28,7 @@ _NUMBER_NA: Final = 0xF
 
 
 def memory_text(data_src: int) -> str:
-    """All parts, as `perf script -F data_src` shows them behind the number; perf keeps 99 characters of it."""
+    """All parts, as `perf script -F data_src` shows them after the number; perf keeps 99 characters of it."""
     parts = (("OP", op_text), ("LVL", level_text), ("SNP", snoop_text), ("TLB", tlb_text), ("LCK", lock_text), ("BLK", block_text))
     return "".join(f"|{label} {text(data_src)}" for label, text in parts)[:99]
 

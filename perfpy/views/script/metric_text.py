@@ -32,7 +32,9 @@ def with_metrics(batches: Iterable[Batch], events: Sequence[FileEvent]) -> Itera
         column = np.empty(len(batch), object)
         column[:] = [[] for _ in range(len(batch))]
         for first, last in _samples(batch, events):
-            rows = [CountRow(counted[batch.event[at]], EVERYWHERE, int(columns["period"][at]), 1, 1, 1) for at in range(first, last)]
+            rows = [
+                CountRow(counted[batch.event[index]], EVERYWHERE, int(columns["period"][index]), 1, 1, 1) for index in range(first, last)
+            ]
             column[last - 1] = list(_texts(rows))
         columns["metric"] = column
         yield batch

@@ -92,8 +92,8 @@ class Joiner:
         if stride == 1:
             return Flat(_as_list(columns[0], count), 1)
         parts: list[bytes] = [b""] * (stride * count)
-        for at, column in enumerate(columns):
-            parts[at::stride] = _as_list(column, count)
+        for index, column in enumerate(columns):
+            parts[index::stride] = _as_list(column, count)
         return Flat(parts, stride)
 
     def _fused(self, pieces: list[Piece], count: int) -> list[Piece]:
@@ -112,18 +112,18 @@ class Joiner:
 
     def _paired(self, pieces: list[Piece]) -> list[Piece]:
         """Coded pieces with constants or nothing between them become one, while there are few distinct pairs."""
-        at = step = 0
-        while at < len(pieces) - 1:
-            between = pieces[at + 1]
-            far = at + 2 if isinstance(between, bytes) and at + 2 < len(pieces) else at + 1
-            first, second = pieces[at], pieces[far]
+        index = step = 0
+        while index < len(pieces) - 1:
+            between = pieces[index + 1]
+            far = index + 2 if isinstance(between, bytes) and index + 2 < len(pieces) else index + 1
+            first, second = pieces[index], pieces[far]
             if isinstance(first, Coded) and isinstance(second, Coded):
-                pair = self._pair(step, first, between if far == at + 2 and isinstance(between, bytes) else b"", second)
+                pair = self._pair(step, first, between if far == index + 2 and isinstance(between, bytes) else b"", second)
                 step += 1
                 if pair is not None:
-                    pieces[at : far + 1] = [pair]
+                    pieces[index : far + 1] = [pair]
                     continue
-            at += 1
+            index += 1
         return pieces
 
     def _pair(self, position: int, first: Coded, between: bytes, second: Coded) -> Coded | None:

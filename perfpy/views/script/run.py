@@ -103,7 +103,7 @@ class ScriptRun:
         return frozenset(int(kind) for name in self._options.shown for kind in SHOWN[name])
 
     def misordered(self) -> Iterator[tuple[int, int]]:
-        """(time before, its own time) of each sample that is delivered behind a later one."""
+        """(time before, its own time) of each sample that is delivered after a later one."""
         import numpy as np
 
         last = np.uint64(0)

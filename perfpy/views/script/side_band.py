@@ -1,7 +1,7 @@
 """Side-band records as lines among the samples: `perf script --show-task-events` and its kin.
 
 What enters: side-band records in order of delivery. What leaves: for each
-record to be shown its key, its place in the file and its line. The line begins
+record to be shown its key, its offset in the file and its line. The line begins
 like that of a sample of the event that the record belongs to.
 """
 
@@ -53,7 +53,7 @@ class SideLine(NamedTuple):
 
     key, offset, kind: of the record, which is of type `kind`; time: its time
     stamp, for times relative to others; start and rest: its text before and
-    behind the time field, which is left out here.
+    after the time field, which is left out here.
     """
 
     key: int

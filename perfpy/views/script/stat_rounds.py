@@ -52,9 +52,11 @@ class StatRounds:
             yield _HEAD
         for event in self._events:
             for number, thread in enumerate(self._threads):
-                for at, cpu in enumerate(event.cpus or self._cpus):
+                for index, cpu in enumerate(event.cpus or self._cpus):
                     # a count is found by the CPU itself; where CPUs do not count, by its place
-                    value, enabled, running = self._since((event.index, cpu, number)) or self._since((event.index, at, number)) or (0, 0, 0)
+                    value, enabled, running = (
+                        self._since((event.index, cpu, number)) or self._since((event.index, index, number)) or (0, 0, 0)
+                    )
                     yield f"{cpu:3d} {thread:8d} {value:15d} {enabled:15d} {running:15d} {time:15d} {one_line(event.name)}\n"
 
     def _since(self, key: tuple[int, int, int]) -> tuple[int, int, int] | None:

@@ -22,7 +22,7 @@ _LENGTH_BITS: Final = {-2: 8, -1: 16, 0: 32, 1: 64, 2: 64}
 
 
 class Conversion(NamedTuple):
-    """One conversion, %-08lx: flags "-08", long "l", kind "x" ("" where it is none); letters: those behind a %p that belong to it."""
+    """One conversion, %-08lx: flags "-08", long "l", kind "x" ("" where it is none); letters: those after a %p that belong to it."""
 
     text: str
     flags: str
@@ -63,7 +63,7 @@ class Conversion(NamedTuple):
 
 
 def split(literal: str) -> list[tuple[str, Conversion | None]]:
-    """A C format as (plain text, the conversion behind it or None) pairs."""
+    """A C format as (plain text, the conversion after it or None) pairs."""
     parts: list[tuple[str, Conversion | None]] = []
     text: list[str] = []
     i = 0

@@ -39,7 +39,7 @@ NumberColumn: TypeAlias = Callable[[TraceRows], "Numbers"]
 
 _ALL: Final = (1 << 64) - 1
 _CAST_BITS: Final = {"u8": 8, "s8": 8, "char": 8, "u16": 16, "s16": 16, "short": 16, "u32": 32, "s32": 32, "int": 32}
-_NEVER_INSIDE: Final = np.uint64(1 << 20)  # behind the end of every record, and no overflow when something is added
+_NEVER_INSIDE: Final = np.uint64(1 << 20)  # beyond the end of every record, and no overflow when something is added
 
 
 def number_column(tree: Expression, long_size: int) -> NumberColumn:
@@ -171,14 +171,14 @@ def _element(tree: Element, long_size: int) -> NumberColumn:
 def _dynamic_element(field: TraceField, index: NumberColumn, long_size: int) -> NumberColumn:
     size = field.element_size or long_size
     # perf's library counts the index in bytes here
-    return lambda rows: rows.number_at(rows.place(field)[0] + _clipped(index(rows)), size)
+    return lambda rows: rows.number_at(rows.data_range(field)[0] + _clipped(index(rows)), size)
 
 
 def _fixed_element(field: TraceField, index: NumberColumn) -> NumberColumn:
     offset, size = field.offset, field.element_size
     if isinstance(index, _Constant):
-        place = offset + min(int(index.value), int(_NEVER_INSIDE)) * size
-        return lambda rows: rows.number(place, size)
+        start = offset + min(int(index.value), int(_NEVER_INSIDE)) * size
+        return lambda rows: rows.number(start, size)
     return lambda rows: rows.number_at(offset + _clipped(index(rows)) * size, size)
 
 
@@ -187,11 +187,11 @@ def _clipped(index: Numbers) -> NDArray[np.int64]:
 
 
 def _length(tree: DynamicLength, _long_size: int) -> NumberColumn:
-    return lambda rows: rows.place(tree.field)[1].astype(np.uint64)
+    return lambda rows: rows.data_range(tree.field)[1].astype(np.uint64)
 
 
 def _offset(tree: DynamicArray, _long_size: int) -> NumberColumn:
-    return lambda rows: rows.place(tree.field)[0].astype(np.uint64)
+    return lambda rows: rows.data_range(tree.field)[0].astype(np.uint64)
 
 
 _MAKERS: Final[dict[type, Callable[[Any, int], NumberColumn]]] = {

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 #: makes a value for each row: what a conversion is given
 Column: TypeAlias = Callable[[TraceRows], Iterable[Any]]
 #: (offsets, sizes) of an array in each row
-_Place: TypeAlias = "Callable[[TraceRows], tuple[NDArray[np.int64], NDArray[np.int64]]]"
+_DataRange: TypeAlias = "Callable[[TraceRows], tuple[NDArray[np.int64], NDArray[np.int64]]]"
 
 _LARGEST: Final = np.uint64(1 << 16)  # no record is longer
 
@@ -205,23 +205,23 @@ class _Maker:
         return _worded(number, Words(lambda value: word(value, python, ())))
 
     def _hex_bytes(self, tree: HexBytes) -> Column:
-        place, size = self._place(tree.array), self._number(tree.size)
-        if place is None:
+        data_range, size = self._data_range(tree.array), self._number(tree.size)
+        if data_range is None:
             return _same("")
         self._grow(0, 3)
         return lambda rows: [
             trace_values.hexadecimal(data, tree.delimiter)
-            for data in rows.slices(place(rows)[0], np.minimum(size(rows), _LARGEST).astype(np.int64))
+            for data in rows.slices(data_range(rows)[0], np.minimum(size(rows), _LARGEST).astype(np.int64))
         ]
 
     def _number_array(self, tree: NumberArray) -> Column:
-        place, count, size = self._place(tree.array), self._number(tree.count), self._number(tree.element_size)
-        if place is None:
+        data_range, count, size = self._data_range(tree.array), self._number(tree.count), self._number(tree.element_size)
+        if data_range is None:
             return _same("")
         self._grow(2, 35)
 
         def texts(rows: TraceRows) -> list[str]:
-            tails = rows.slices(place(rows)[0], rows.sizes)
+            tails = rows.slices(data_range(rows)[0], rows.sizes)
             return list(map(trace_values.number_array, tails, count(rows).tolist(), size(rows).tolist()))
 
         return texts
@@ -242,7 +242,7 @@ class _Maker:
         if kind == "string":
             return lambda rows: _strings(rows, one, self._runtime.strings)
         words = self._runtime.cpumasks if kind == "cpumask" else self._runtime.bitmasks
-        return lambda rows: map(words.__getitem__, rows.slices(*rows.place(one)))
+        return lambda rows: map(words.__getitem__, rows.slices(*rows.data_range(one)))
 
     def _field_text(self, one: TraceField) -> tuple[Column, bool]:
         if not one.is_array and one.size == self._runtime.long_size:
@@ -260,38 +260,40 @@ class _Maker:
         number = self._number(tree)
         self._grow(1024, 0)
         if kind and kind in "FSfs":
-            return _worded(number, self._runtime.places if kind in "FS" else self._runtime.functions)
+            return _worded(number, self._runtime.symbol_offsets if kind in "FS" else self._runtime.functions)
         if not kind or kind not in "MmIiUh":
             return lambda rows: map(trace_values.pointer, number(rows).tolist())
         item = tree
         while isinstance(item, Cast) and kind != "h":
             item = item.item
-        place = self._place(item)
+        data_range = self._data_range(item)
         is_field = isinstance(item, FieldValue)
         wants_field = kind != "h" and not (kind in "Ii" and letters[1:2] == "S")
-        if place is None or (wants_field and not is_field) or (kind == "h" and is_field):
+        if data_range is None or (wants_field and not is_field) or (kind == "h" and is_field):
             return _same(_wrong_argument(item, letters))
-        return self._pointed(kind, letters, place, width)
+        return self._pointed(kind, letters, data_range, width)
 
-    def _pointed(self, kind: str, suffix: str, place: _Place, width: list[NumberColumn]) -> Column:
-        """The data at a place, in the words for its kind."""
+    def _pointed(self, kind: str, suffix: str, data_range: _DataRange, width: list[NumberColumn]) -> Column:
+        """The data of a range, in the words for its kind."""
         if kind == "h":
             self._grow(0, 3)
             length = width[0] if width else lambda rows: np.ones(len(rows), np.uint64)
-            return lambda rows: [trace_values.dump(data, suffix) for data in _shortened(rows, place, length)]
+            return lambda rows: [trace_values.dump(data, suffix) for data in _shortened(rows, data_range, length)]
         if kind in "Mm":
-            return lambda rows: [trace_values.mac(data, suffix) if size == 6 else "INVALIDMAC" for data, size in _sized(rows, place)]
+            return lambda rows: [trace_values.mac(data, suffix) if size == 6 else "INVALIDMAC" for data, size in _sized(rows, data_range)]
         if kind == "U":
-            return lambda rows: [trace_values.uuid(data, suffix) if size == 16 else "INVALIDUUID" for data, size in _sized(rows, place)]
-        return lambda rows: [self._runtime.address(data, suffix) for data, _ in _sized(rows, place)]
+            return lambda rows: [
+                trace_values.uuid(data, suffix) if size == 16 else "INVALIDUUID" for data, size in _sized(rows, data_range)
+            ]
+        return lambda rows: [self._runtime.address(data, suffix) for data, _ in _sized(rows, data_range)]
 
-    def _place(self, tree: Expression) -> _Place | None:
+    def _data_range(self, tree: Expression) -> _DataRange | None:
         """Where an array is in the raw data."""
         if isinstance(tree, DynamicArray):
-            return lambda rows: rows.place(tree.field)
+            return lambda rows: rows.data_range(tree.field)
         if not isinstance(tree, FieldValue) or tree.field is None:
             return None
-        # places behind the longest record are all alike
+        # offsets beyond the longest record are all alike
         offset, size = min(tree.field.offset, int(_LARGEST)), min(tree.field.size, int(_LARGEST))
         return lambda rows: (np.full(len(rows), offset, np.int64), np.full(len(rows), size, np.int64))
 
@@ -321,8 +323,8 @@ def _as_width(values: NumberColumn, most: int) -> Column:
 
 
 def _strings(rows: TraceRows, one: TraceField, words: Words[bytes]) -> Iterable[str]:
-    """Dynamic strings; one that is not ended in its place runs on to the sample's end."""
-    offsets, lengths = rows.place(one)
+    """Dynamic strings; one that is not ended within its range runs on to the sample's end."""
+    offsets, lengths = rows.data_range(one)
     data = rows.slices(offsets, lengths)
     unended = [i for i, piece in enumerate(data) if piece and piece[-1] and b"\0" not in piece]
     for i in unended:
@@ -330,14 +332,14 @@ def _strings(rows: TraceRows, one: TraceField, words: Words[bytes]) -> Iterable[
     return map(words.__getitem__, data)
 
 
-def _sized(rows: TraceRows, place: _Place) -> Iterable[tuple[bytes, int]]:
-    """The bytes at a place, and how many the format says there are."""
-    offsets, sizes = place(rows)
+def _sized(rows: TraceRows, data_range: _DataRange) -> Iterable[tuple[bytes, int]]:
+    """The bytes of a range, and how many the format says there are."""
+    offsets, sizes = data_range(rows)
     return zip(rows.slices(offsets, sizes), sizes.tolist(), strict=True)
 
 
-def _shortened(rows: TraceRows, place: _Place, length: NumberColumn) -> list[bytes]:
-    offsets, sizes = place(rows)
+def _shortened(rows: TraceRows, data_range: _DataRange, length: NumberColumn) -> list[bytes]:
+    offsets, sizes = data_range(rows)
     return rows.slices(offsets, np.minimum(sizes, unsigned(length(rows), 32).astype(np.int64)))
 
 
@@ -349,7 +351,7 @@ _KINDS: Final = {
 
 
 def _wrong_argument(tree: Expression, letters: str) -> str:
-    """What is printed for an address, UUID or dump of something that has no place in the data."""
+    """What is printed for an address, UUID or dump of something that is not in the data."""
     kind = _KINDS[type(tree)]
     if letters[0] in "Ii":
         if letters[1:2] == "S":

@@ -2,7 +2,7 @@
 
 What enters: the bytes in which the raw data lie, and where each sample's
 begin and end there. What leaves: numpy columns of numbers, lists of bytes.
-Nothing is read from behind a sample's end: what is not there is 0 or empty,
+Nothing is read from beyond a sample's end: what is not there is 0 or empty,
 whatever offsets and sizes the tracepoint's format claims.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: sizes that numbers have
 NUMBER_SIZES: Final = (1, 2, 4, 8)
 _SHORT: Final = 256  # bytes: longer strings are rare, and mostly NULs
-_LARGEST: Final = 1 << 16  # no record is longer: a place behind that is in none
+_LARGEST: Final = 1 << 16  # no record is longer: an offset beyond that is in none
 
 
 class TraceRows:
@@ -33,7 +33,7 @@ class TraceRows:
         self._values = values
         self._starts = starts
         self._shortest = int(sizes.min()) if len(sizes) else 0
-        self._places: dict[TraceField, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+        self._data_ranges: dict[TraceField, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -64,16 +64,16 @@ class TraceRows:
         kind = np.dtype(self.endian + dtype)
         return np.ndarray((len(self._values) - kind.itemsize + 1,), kind, np.ascontiguousarray(self._values), strides=(1,))
 
-    def place(self, field: TraceField) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def data_range(self, field: TraceField) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """(offsets, lengths) of the data that a dynamic field points to; length 0 where they are not all there."""
-        if field not in self._places:
+        if field not in self._data_ranges:
             word = self.number(field.offset, field.size).astype(np.int64)
             offset = word & 0xFFFF
             length = self.sizes - offset if field.size == 2 else word >> 16 & 0xFFFF
             base = field.offset + field.size if field.is_relative else 0
             whole = (offset + length <= self.sizes) & (length > 0)
-            self._places[field] = np.where(offset > self.sizes, 0, offset) + base, np.where(whole, length, 0)
-        return self._places[field]
+            self._data_ranges[field] = np.where(offset > self.sizes, 0, offset) + base, np.where(whole, length, 0)
+        return self._data_ranges[field]
 
     def strings(self, offset: int, size: int) -> list[bytes]:
         """Up to so many bytes from an offset on, of each row, perhaps without the NULs at their end."""
@@ -84,7 +84,7 @@ class TraceRows:
         return self.slices(np.full(len(self), offset, np.int64), np.full(len(self), size, np.int64))
 
     def slices(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64]) -> list[bytes]:
-        """Some bytes of each row; none from behind its end."""
+        """Some bytes of each row; none from beyond its end."""
         first = np.minimum(offsets, self.sizes)
         starts = self._starts + first - self._low
         data = self._bytes

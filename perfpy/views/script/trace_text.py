@@ -134,7 +134,7 @@ class TraceText:
     def _array_text(self, raw: bytes, field: TraceField) -> str:
         offset, length = field.offset, field.size
         if field.is_dynamic:
-            offset, length = (int(column[0]) for column in self._row(raw).place(field))
+            offset, length = (int(column[0]) for column in self._row(raw).data_range(field))
         data = raw[offset : offset + length]
         if field.is_string and field.name not in self._plain and _is_printable(data.partition(b"\0")[0]):
             return self._runtime.strings[raw[offset:]]  # an empty one runs on into what follows it

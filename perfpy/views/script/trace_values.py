@@ -75,7 +75,7 @@ class Runtime:
         self._strings = strings or {}
         self.strings: Words[bytes] = Words(c_string)
         self.functions: Words[int] = Words(self._function)
-        self.places: Words[int] = Words(self._place)
+        self.symbol_offsets: Words[int] = Words(self._symbol_offset)
         self.bitmasks: Words[bytes] = Words(lambda data: _bitmask(self._highest_first(data)))
         self.cpumasks: Words[bytes] = Words(lambda data: _cpumask(self._highest_first(data)[::-1]))
 
@@ -92,7 +92,7 @@ class Runtime:
         found = self._resolve(address) if self._resolve else None
         return found[0] if found else f"0x{address:x}"
 
-    def _place(self, address: int) -> str:
+    def _symbol_offset(self, address: int) -> str:
         """A kernel function's name and the offset in it, or the address."""
         found = self._resolve(address) if self._resolve else None
         return f"{found[0]}+0x{address - found[1]:x}" if found else f"0x{address:x}"
@@ -204,7 +204,7 @@ def _name_value(text: str) -> int:
     return number(text) if text[:1].isdigit() else _KNOWN_NAMES.get(text, -1)
 
 
-# numbers, pointers and what stands behind %p
+# numbers, pointers and what follows %p
 
 
 def alternate(python: str, values: tuple[int, ...]) -> str:

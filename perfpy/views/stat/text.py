@@ -48,7 +48,7 @@ class TextView:
 
     title: what was measured, as in the heading ("system wide", a command);
     separators: group digits of big numbers, in the locale's way; repeat_table:
-    list each repeat's time; metric_only: one line of ratios a place.
+    list each repeat's time; metric_only: one line of ratios a CPU, core, socket ... or task.
     """
 
     def __init__(self, title: str, *, separators: str = "", repeat_table: bool = False, metric_only: bool = False) -> None:

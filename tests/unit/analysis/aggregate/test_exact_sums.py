@@ -16,3 +16,9 @@ def test_running_sums_grow_with_their_groups():
     sums.add(np.array([3]), np.array([1]), 100)
     sums.add(np.array([1, 3]), None, 100)
     assert sums.totals(5).tolist() == [5, 14, 0, 2, 0]
+
+
+def test_sums_beyond_64_bits_overflow_in_silence():
+    wrapped = np.array([-(1 << 63), 5, -(1 << 62), -3], np.int64)  # sums of damaged counts
+    assert sum_by(np.array([0, 0, 1, 1]), wrapped, 2).tolist() == [-(1 << 63) + 5, -(1 << 62) - 3]
+    assert sum_by(np.zeros(4096, np.int64), np.full(4096, -(1 << 62), np.int64), 1).tolist() == [0]

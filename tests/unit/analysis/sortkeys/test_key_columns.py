@@ -6,7 +6,7 @@ import pytest
 from perfpy.abi.flags import MISC_KERNEL
 from perfpy.analysis.samples.locations import ROLE_BITS, Locations, sample_locations
 from perfpy.analysis.sortkeys import location_columns, memory_columns, payload_columns, task_columns
-from perfpy.analysis.sortkeys.key_texts import KeyStyle, KeyTexts, MachineNames, TaskNames, TraceData
+from perfpy.analysis.sortkeys.key_texts import KeyStyle, KeyTexts, MachineTexts, TaskComms, TraceData
 from perfpy.analysis.sortkeys.trace_fields import field_keys
 from perfpy.perfdata.container.events import FileEvent
 from perfpy.perfdata.tracepoints.event_format import parse_format
@@ -122,20 +122,20 @@ def test_all_payloads_are_worded_at_once_and_only_once():
 
 
 def test_commands_that_differ_in_numbers_only_are_one_row():
-    tasks = TaskNames(["kworker/0:1", "kworker/12:3", "sh"], str)
+    tasks = TaskComms(["kworker/0:1", "kworker/12:3", "sh"], str)
     column = task_columns.comm_without_digits(known(tasks=tasks), np.arange(3))
     assert [column.text(number) for number in range(3)] == ["kworker/<N>:<N>", "kworker/<N>:<N>", "sh"]
     assert column.same[0] == column.same[1] != column.same[2]
 
 
 def test_sockets_of_unknown_cpus_are_minus_one():
-    machine = MachineNames(socket_of=lambda cpu: {0: 0, 1: 12}.get(cpu, -1))
+    machine = MachineTexts(socket_of=lambda cpu: {0: 0, 1: 12}.get(cpu, -1))
     column = task_columns.socket(known(machine=machine), np.array([0, 1, 7]))
     assert [column.text(number) for number in range(3)] == ["000", "012", "-001"]
 
 
 def test_cgroups_have_their_paths():
-    column = task_columns.cgroup(known(machine=MachineNames(cgroup_name={5: "/user.slice"}.get)), np.array([0, 5, 6]))
+    column = task_columns.cgroup(known(machine=MachineTexts(cgroup_name={5: "/user.slice"}.get)), np.array([0, 5, 6]))
     assert [column.text(number) for number in range(3)] == ["N/A", "/user.slice", "unknown"]
     assert column.wide(1) == len("/user.slice")
 

@@ -36,7 +36,9 @@ def test_sections_values_quotes_escapes_and_comments() -> None:
     }
 
 
-@pytest.mark.parametrize("text", ["key = value", "[open\n", '[a]\nx = "open', "[a]\nx = \\q", "[a]\n= 3", "[a]\n9x = 3", "[]\n"])
+@pytest.mark.parametrize(
+    "text", ["key = value", "[open\n", '[a]\nx = "open', "[a]\nx = \\q", "[a]\n= 3", "[a]\n9x = 3", "[]\n", "[a]\nx = y\0"]
+)
 def test_a_bad_line_is_named(text: str) -> None:
     with pytest.raises(UsageError, match=r"here, line \d"):
         list(perfconfig.parse(text, "here"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import threading
@@ -54,20 +55,28 @@ def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
         monkeypatch.setenv("DEBUGINFOD_CACHE_PATH", str(tmp_path / "cache"))
         monkeypatch.setenv("DEBUGINFOD_TIMEOUT", "0.3")
 
+        threads: list[threading.Thread] = []
+
         def start(answer: Callable[[socket.socket], None]) -> str:
             def run() -> None:
-                client, _ = server.accept()
-                with client:
-                    client.recv(1 << 16)
-                    try:
+                try:
+                    client, _ = server.accept()
+                    with client:
+                        client.recv(1 << 16)
                         answer(client)
-                    except OSError:  # gone, as it should be
-                        return
+                except OSError:  # the client is gone, as it should be, or never came
+                    return
 
-            threading.Thread(target=run, daemon=True).start()
+            threads.append(threading.Thread(target=run, daemon=True))
+            threads[-1].start()
             return url
 
         yield start
+        with contextlib.suppress(OSError):
+            server.shutdown(socket.SHUT_RDWR)  # wakes a thread that still accepts: closing alone does not
+        for thread in threads:
+            thread.join(10)
+            assert not thread.is_alive()
 
 
 def left(tmp_path: Path) -> list[Path]:

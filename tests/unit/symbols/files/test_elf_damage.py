@@ -126,7 +126,7 @@ def test_a_section_that_claims_more_than_the_file_ends_where_that_does(size: int
         table = elf_symbols.load(file, file)
         assert [table.name(row) for row in table.find(np.array([0x1010, 0x1140], np.uint64)).tolist()] == ["f", "puts@plt"]
     assert len(file.flaws) == 1
-    assert f"section '.plt.got' of {size} bytes at 0x1140 ends behind the file" in file.flaws[0]
+    assert f"section '.plt.got' of {size} bytes at 0x1140 ends beyond the file" in file.flaws[0]
 
 
 def test_without_program_headers_sections_say_where_symbols_are():
@@ -135,7 +135,7 @@ def test_without_program_headers_sections_say_where_symbols_are():
     file = ElfFile("x", bytes(data))
     table = elf_symbols.load(file, file)
     assert table.name(int(table.find(np.array([0x1010], np.uint64))[0])) == "f"
-    assert file.flaws[0].startswith("program headers: a table of 1 entries at 0xffffffffffffffff ends behind the file")
+    assert file.flaws[0].startswith("program headers: a table of 1 entries at 0xffffffffffffffff ends beyond the file")
 
 
 def test_headers_of_thousands_of_segments_are_not_read():

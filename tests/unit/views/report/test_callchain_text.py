@@ -56,7 +56,7 @@ def test_folded_lines_have_their_own_share():
 
 
 def test_names_longer_than_perfs_buffer_are_cut():
-    writer = ChainWriter(CallGraph(style="folded", percent=0, value="count"), lambda _at: "x" * 1022 + "é" + "y" * 1000)
+    writer = ChainWriter(CallGraph(style="folded", percent=0, value="count"), lambda _index: "x" * 1022 + "é" + "y" * 1000)
     assert list(writer.lines([node([0], 5, own=5)], Stem(5, 5, 5, 5))) == ["5 " + "x" * 1022 + "\udcc3"]
 
 

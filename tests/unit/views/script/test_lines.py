@@ -237,6 +237,10 @@ def test_a_dump_has_bytes_and_text_of_every_record(tmp_path: Path) -> None:
 
 def test_bytes_are_shown_as_numbers_and_characters() -> None:
     assert hex_lines(b"perf\0\xff") == ".  0000:  70 65 72 66 00 ff" + " " * 30 + "  perf..          \n"
+    assert hex_lines(b"") == ""
+    assert hex_lines(bytes(range(48, 66))) == (
+        ".  0000:  30 31 32 33 34 35 36 37 38 39 3a 3b 3c 3d 3e 3f  0123456789:;<=>?\n.  0010:  40 41" + " " * 42 + "  @A              \n"
+    )
 
 
 def test_a_dump_of_a_big_endian_machine_shows_what_perf_has_in_memory(tmp_path: Path) -> None:

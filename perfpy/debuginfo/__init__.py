@@ -1,0 +1,1 @@
+"""Addresses -> source lines and inlined calls: what DWARF debug information says of code."""

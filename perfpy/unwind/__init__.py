@@ -1,0 +1,1 @@
+"""User stacks -> callchains: call frame information, and the stepper that unwinds all samples together."""

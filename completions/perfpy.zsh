@@ -283,6 +283,7 @@ _perfpy() {
                 '*--stdio[plain text in perfs layout, on a terminal too]' \
                 '*--tui[browse the report]' \
                 '*--stdio-color=[colours in plain text  always, never or auto]::value:(always never auto)' \
+                '*--whole-names[on screens, names of functions with all their arguments]' \
                 '*--json=[the report as JSON]::file:_files' \
                 '*--flamegraph=[a flame graph, one HTML file]::file:_files' \
                 '*--html=[a flame graph, one HTML file]::file:_files' \

@@ -1,6 +1,6 @@
 """The addresses that a DIE covers.
 
-What enters: a Unit and the attributes of a DIE in it. What leaves: (start, end) pairs, end exclusive. Where the layout
+What enters: a DebugUnit and the attributes of a DIE in it. What leaves: (start, end) pairs, end exclusive. Where the layout
 is defined: DWARF 4, section 2.17.3 (.debug_ranges); DWARF 5, section 7.25 (.debug_rnglists).
 """
 
@@ -13,12 +13,12 @@ from perfpy.debuginfo import dwarf, leb128
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perfpy.debuginfo.unit import Attribute, Unit
+    from perfpy.debuginfo.unit import Attribute, DebugUnit
 
 Ranges = list[tuple[int, int]]
 
 
-def ranges_of(unit: Unit, attributes: Mapping[int, Attribute]) -> Ranges:
+def ranges_of(unit: DebugUnit, attributes: Mapping[int, Attribute]) -> Ranges:
     """The ranges of a DIE, in the order in which they stand; none where it has no code."""
     listed = attributes.get(dwarf.AT_RANGES)
     if listed is not None and isinstance(listed.value, int):
@@ -30,14 +30,14 @@ def ranges_of(unit: Unit, attributes: Mapping[int, Attribute]) -> Ranges:
     return _some(low, end_of(unit, low, high))
 
 
-def end_of(unit: Unit, low: int, high: Attribute) -> int:
+def end_of(unit: DebugUnit, low: int, high: Attribute) -> int:
     """Where code that starts at `low` ends: DW_AT_high_pc is an address, or its distance from there."""
     if high.form == dwarf.FORM_ADDR or high.form in dwarf.ADDRESS_INDICES:
         return unit.address(high) or 0
     return low + high.value if isinstance(high.value, int) else low
 
 
-def range_list(unit: Unit, form: int, value: int) -> Ranges:
+def range_list(unit: DebugUnit, form: int, value: int) -> Ranges:
     """The ranges that DW_AT_ranges refers to."""
     if unit.header.shape.version < 5:
         return _before_5(unit, unit.ranges_base + value)
@@ -51,7 +51,7 @@ def _some(start: int, end: int) -> Ranges:
     return [(start, end)] if start < end else []
 
 
-def _before_5(unit: Unit, offset: int) -> Ranges:
+def _before_5(unit: DebugUnit, offset: int) -> Ranges:
     owner = unit.skeleton or unit  # .debug_ranges stays in the program
     data, order, size = owner.sections.data("ranges"), owner.sections.order, unit.header.shape.address_size
     base, last = unit.low_pc, (1 << 8 * size) - 1
@@ -69,7 +69,7 @@ def _before_5(unit: Unit, offset: int) -> Ranges:
     raise ValueError(f"ranges without an end at {offset:#x} of .debug_ranges")
 
 
-def _of_5(unit: Unit, offset: int) -> Ranges:
+def _of_5(unit: DebugUnit, offset: int) -> Ranges:
     data = unit.sections.data("rnglists")
     base, found = unit.low_pc, list[tuple[int, int]]()
     while True:
@@ -88,7 +88,7 @@ def _of_5(unit: Unit, offset: int) -> Ranges:
         found += _some(*_bounds(unit, kind, base, one, two))
 
 
-def _bounds(unit: Unit, kind: int, base: int, one: int, two: int) -> tuple[int, int]:
+def _bounds(unit: DebugUnit, kind: int, base: int, one: int, two: int) -> tuple[int, int]:
     """What the two operands of an entry mean."""
     match kind:
         case dwarf.RLE_OFFSET_PAIR:
@@ -105,7 +105,7 @@ def _bounds(unit: Unit, kind: int, base: int, one: int, two: int) -> tuple[int, 
     raise ValueError(f"an entry of kind {kind} in .debug_rnglists")
 
 
-def _operand(unit: Unit, offset: int, *, fixed: bool) -> tuple[int, int]:
+def _operand(unit: DebugUnit, offset: int, *, fixed: bool) -> tuple[int, int]:
     if not fixed:
         return leb128.unsigned(unit.sections.data("rnglists"), offset)
     size = unit.header.shape.address_size

@@ -1,6 +1,6 @@
 """One unit of .debug_info: its header, its root, and what values in it mean.
 
-What enters: DebugSections and an offset. What leaves: a Unit with the attributes of its root DIE (name, comp_dir,
+What enters: DebugSections and an offset. What leaves: a DebugUnit with the attributes of its root DIE (name, comp_dir,
 stmt_list ...), strings, addresses and DIEs by their offset. Where the layout is defined: DWARF 5, sections 7.5 and 3.1.
 """
 
@@ -47,7 +47,7 @@ class Attribute(NamedTuple):
     value: Value
 
 
-class Unit:
+class DebugUnit:
     """One unit.
 
     sections: of the file it is in. offsets: where its parts of the other sections start, in packages of split files
@@ -60,7 +60,7 @@ class Unit:
         header: Header,
         tables: Callable[[int, Shape], AbbreviationTable],
         offsets: Mapping[str, int] | None = None,
-        skeleton: Unit | None = None,
+        skeleton: DebugUnit | None = None,
     ) -> None:
         self.sections = sections
         self.header = header

@@ -13,9 +13,9 @@ import numpy as np
 
 from perfpy.debuginfo import dwarf
 from perfpy.debuginfo.abbreviations import AbbreviationTable
-from perfpy.debuginfo.other_files import damage_of
 from perfpy.debuginfo.ranges import ranges_of
-from perfpy.debuginfo.unit import Unit, read_header
+from perfpy.debuginfo.sections import damage_of
+from perfpy.debuginfo.unit import DebugUnit, read_header
 from perfpy.symbols.files.elf import DAMAGE
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _LONG: Final = 0xFFFFFFFF
 _WITH_CODE: Final = (dwarf.UT_COMPILE, dwarf.UT_SKELETON)
 
 
-class AddressRanges:
+class UnitRanges:
     """Ranges of addresses and the unit of each. start, end, unit: columns of equal length, in any order."""
 
     def __init__(self, start: NDArray[np.uint64], end: NDArray[np.uint64], unit: NDArray[np.int64]) -> None:
@@ -61,12 +61,12 @@ class UnitIndex:
 
     def __init__(self, sections: DebugSections) -> None:
         self.sections = sections
-        self._units: dict[int, Unit | None] = {}
+        self._units: dict[int, DebugUnit | None] = {}
         self._tables: dict[tuple[int, Shape], AbbreviationTable] = {}
         self._headers: list[Header] | None = None
         self._starts: NDArray[np.int64] | None = None
-        self._listed: AddressRanges | None = None
-        self._others: AddressRanges | None = None
+        self._listed: UnitRanges | None = None
+        self._others: UnitRanges | None = None
 
     def find(self, addresses: NDArray[np.uint64]) -> NDArray[np.int64]:
         """The offset in .debug_info of the unit that each address is in, -1 for none."""
@@ -80,17 +80,17 @@ class UnitIndex:
             found[lost] = self._others.find(addresses[lost])
         return found
 
-    def unit(self, offset: int) -> Unit | None:
+    def unit(self, offset: int) -> DebugUnit | None:
         """The unit whose header is at an offset of .debug_info, None where it is damaged."""
         if offset not in self._units:
             try:
-                self._units[offset] = Unit(self.sections, read_header(self.sections, offset), self.table)
+                self._units[offset] = DebugUnit(self.sections, read_header(self.sections, offset), self.table)
             except DAMAGE as damage:
                 self.sections.file.flaw(damage_of(damage))
                 self._units[offset] = None
         return self._units[offset]
 
-    def unit_around(self, offset: int) -> Unit | None:
+    def unit_around(self, offset: int) -> DebugUnit | None:
         """The unit that an offset of .debug_info is in: what references between units point to."""
         if self._starts is None:
             self._starts = np.array([header.start for header in self.headers()], np.int64)
@@ -124,7 +124,7 @@ class UnitIndex:
             if len(headers) >= _UNITS_MOST:
                 raise ValueError(f"more than {_UNITS_MOST} units")
 
-    def _read_aranges(self) -> AddressRanges:
+    def _read_aranges(self) -> UnitRanges:
         parts: list[tuple[int, NDArray[Any]]] = []
         try:
             self._read_sets(parts)
@@ -136,7 +136,7 @@ class UnitIndex:
         with np.errstate(over="ignore"):
             end = start + size
         good = end > start
-        return AddressRanges(start[good], end[good], unit[good])
+        return UnitRanges(start[good], end[good], unit[good])
 
     def _read_sets(self, parts: list[tuple[int, NDArray[Any]]]) -> None:
         """.debug_aranges: for each unit a header and (start, size) pairs, the last one zeros."""
@@ -161,7 +161,7 @@ class UnitIndex:
             self.sections.spend(1)
             offset = end
 
-    def _read_units(self) -> AddressRanges:
+    def _read_units(self) -> UnitRanges:
         """The ranges that units say themselves, of those that .debug_aranges leaves out."""
         listed = set(self._listed.unit.tolist()) if self._listed else set()
         found: list[tuple[int, int, int]] = []
@@ -175,9 +175,9 @@ class UnitIndex:
                 self.sections.file.flaw(f"debug information: more than {_RANGES_MOST} ranges")
                 break
         start, end = (np.array([row[column] for row in found], np.uint64) for column in (0, 1))
-        return AddressRanges(start, end, np.array([unit for _, _, unit in found], np.int64))
+        return UnitRanges(start, end, np.array([unit for _, _, unit in found], np.int64))
 
-    def _ranges_of(self, unit: Unit) -> list[tuple[int, int]]:
+    def _ranges_of(self, unit: DebugUnit) -> list[tuple[int, int]]:
         try:
             return [(start, end) for start, end in ranges_of(unit, unit.root) if end >> 64 == 0]
         except DAMAGE as damage:

@@ -18,7 +18,6 @@ from perfpy.abi.flags import MISC_KERNEL, MISC_USER
 from perfpy.symbols.dso import Dso, DsoKind
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.interning import IdTable
-from perfpy.symbols.interpreters import without_interpreters
 from perfpy.symbols.loader import SymbolLoader
 from perfpy.symbols.mapped_names import KERNEL_NAME
 from perfpy.symbols.providers.missing import KERNEL_NOT_RECORDED, MissingSymbols, advice
@@ -189,6 +188,8 @@ class Symbolizer:
         """Callchains (frame ids, and how many each has) without interpreters' own frames, if the options ask for that."""
         if not self._options.fold_interpreters:
             return ids, counts
+        from perfpy.symbols.interpreters import without_interpreters
+
         return without_interpreters(ids, counts, self.frames.dso, self.dsos)
 
     def resolve(self) -> FrameTable:

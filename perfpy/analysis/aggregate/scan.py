@@ -18,10 +18,8 @@ import numpy as np
 
 from perfpy.abi.flags import SampleType
 from perfpy.analysis.aggregate.profile import Profile
-from perfpy.analysis.samples.branches import branch_samples
-from perfpy.analysis.samples.lbr_callchains import CallStacks
 from perfpy.analysis.samples.sample_view import DeliveryOrder, SampleView
-from perfpy.analysis.sortkeys.names import Mode
+from perfpy.analysis.sortkeys.sort_key import Mode
 from perfpy.perfdata.records.group_reads import carries_readings, delivered
 
 if TYPE_CHECKING:
@@ -29,6 +27,7 @@ if TYPE_CHECKING:
 
     from perfpy.abi.attr import EventAttr
     from perfpy.analysis.aggregate.profile import Recipe
+    from perfpy.analysis.samples.lbr_callchains import CallStacks
     from perfpy.perfdata.reader import PerfData
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
@@ -84,8 +83,11 @@ class SampleScan:
     @cached_property
     def _callstacks(self) -> CallStacks | None:
         """What makes chains of branch stacks; None where none are wanted, or there are none."""
-        callstacks = CallStacks(self._attrs)
-        return callstacks if self.recipe.chains and callstacks else None
+        if not self.recipe.chains:
+            return None
+        from perfpy.analysis.samples.lbr_callchains import CallStacks
+
+        return CallStacks(self._attrs) or None
 
     @cached_property
     def unwinding(self) -> UserCallchains | None:
@@ -138,6 +140,8 @@ class SampleScan:
         if "time" in self.recipe.dimensions:
             samples = samples.in_grains(self.grain)
         if self.mode is Mode.BRANCH:
+            from perfpy.analysis.samples.branches import branch_samples
+
             samples = branch_samples(samples)
         elif self.mode is Mode.MEMORY:
             samples = samples.weighted()

@@ -10,7 +10,6 @@ about the next (counter readings, switches of events).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -44,21 +43,31 @@ class MoreColumns(Protocol):
         """The samples with them."""
 
 
-@dataclass(frozen=True, eq=False)
 class SampleScan:
     """How the samples of a recording are read and folded.
 
     mode: what a row stands for; more: what adds columns to the samples first; grain: of times, if rows are made by them, in ns.
     """
 
-    data: PerfData
-    timeline: TaskTimeline
-    symbolizer: Symbolizer
-    recipe: Recipe
-    mode: Mode = Mode.NORMAL
-    more: Sequence[MoreColumns] = ()
-    grain: int = 1
-    progress: Progress | None = None
+    def __init__(
+        self,
+        data: PerfData,
+        timeline: TaskTimeline,
+        symbolizer: Symbolizer,
+        recipe: Recipe,
+        mode: Mode = Mode.NORMAL,
+        more: Sequence[MoreColumns] = (),
+        grain: int = 1,
+        progress: Progress | None = None,
+    ) -> None:
+        self.data = data
+        self.timeline = timeline
+        self.symbolizer = symbolizer
+        self.recipe = recipe
+        self.mode = mode
+        self.more = more
+        self.grain = grain
+        self.progress = progress
 
     def profile(self) -> Profile:
         """Fold everything."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Final
 
+    from perfpy.analysis.filters.address_ranges import AddressRanges
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.recording import Recording
     from perfpy.views.script.fields import OutputFields
@@ -251,7 +252,6 @@ class _ScriptRun:
 
     def _filter(self) -> SampleFilter:
         from perfpy.abi.flags import SampleType
-        from perfpy.analysis.filters.address_ranges import AddressRanges
         from perfpy.analysis.filters.sample_filter import SampleFilter
         from perfpy.errors import PerfError
 
@@ -266,7 +266,7 @@ class _ScriptRun:
             tids=_numbers("--tid", asked.tid),
             symbols=_listed(asked.symbols),
             dsos=_listed(asked.dsos),
-            addresses=AddressRanges.of(asked.symbols.split(","), asked.addr_range),
+            addresses=_addresses(asked.symbols, asked.addr_range),
             unknown_cpu=True,  # as perf script; its report leaves them out
         )
 
@@ -294,13 +294,23 @@ def _numbers(name: str, text: str) -> frozenset[int] | None:
         fail(f"{name} {text!r}: a list of numbers is needed, such as 10,20")
 
 
+def _addresses(words: str, size: int) -> AddressRanges | None:
+    """The words of --symbols that are addresses."""
+    if not words:
+        return None
+    from perfpy.analysis.filters.address_ranges import AddressRanges
+
+    return AddressRanges.of(words.split(","), size)
+
+
 def _cpus(text: str) -> frozenset[int] | None:
     """0-2,5"""
-    # headers are shown without it
+    if not text:
+        return None
     from perfpy.abi.cpu_list import parse_cpu_list
 
     try:
-        return frozenset(parse_cpu_list(text)) if text else None
+        return frozenset(parse_cpu_list(text))
     except ValueError as error:
         fail(f"-C {text!r}: {error}")
 

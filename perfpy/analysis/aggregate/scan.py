@@ -10,7 +10,6 @@ about the next (counter readings, switches of events).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -46,7 +45,6 @@ class MoreColumns(Protocol):
         """The samples with them."""
 
 
-@dataclass(frozen=True, eq=False)
 class SampleScan:
     """How the samples of a recording are read and folded.
 
@@ -54,15 +52,27 @@ class SampleScan:
     max_stack: frames of a callchain that are looked at.
     """
 
-    data: PerfData
-    timeline: TaskTimeline
-    symbolizer: Symbolizer
-    recipe: Recipe
-    mode: Mode = Mode.NORMAL
-    more: Sequence[MoreColumns] = ()
-    grain: int = 1
-    progress: Progress | None = None
-    max_stack: int = 127
+    def __init__(
+        self,
+        data: PerfData,
+        timeline: TaskTimeline,
+        symbolizer: Symbolizer,
+        recipe: Recipe,
+        mode: Mode = Mode.NORMAL,
+        more: Sequence[MoreColumns] = (),
+        grain: int = 1,
+        progress: Progress | None = None,
+        max_stack: int = 127,
+    ) -> None:
+        self.data = data
+        self.timeline = timeline
+        self.symbolizer = symbolizer
+        self.recipe = recipe
+        self.mode = mode
+        self.more = more
+        self.grain = grain
+        self.progress = progress
+        self.max_stack = max_stack
 
     def profile(self) -> Profile:
         """Fold everything."""

@@ -7,7 +7,6 @@ plan, fold the samples, name the locations, make the tables.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from perfpy.abi.flags import RecordType
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from perfpy.symbols.tasks.address_space import TaskTimeline
 
 
-@dataclass(eq=False)
 class Report:
     """The histograms of a recording, in the order of its events.
 
@@ -44,12 +42,15 @@ class Report:
     were not found, with the samples in them (empty where no locations are shown).
     """
 
-    histograms: list[Histogram]
-    options: ReportOptions
-    layout: Layout
-    lost: int
-    dropped: int
-    missing: list[MissingSymbols]
+    def __init__(
+        self, histograms: list[Histogram], options: ReportOptions, layout: Layout, lost: int, dropped: int, missing: list[MissingSymbols]
+    ) -> None:
+        self.histograms = histograms
+        self.options = options
+        self.layout = layout
+        self.lost = lost
+        self.dropped = dropped
+        self.missing = missing
 
     @property
     def samples(self) -> int:

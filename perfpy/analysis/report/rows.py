@@ -7,7 +7,6 @@ What enters: a profile, its locations, what the report asks for. What leaves:
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -55,7 +54,7 @@ def shown_rows(profile: Profile, known: Locations, options: ReportOptions) -> Ro
         kept = np.flatnonzero(known.symbol[location >> ROLE_BITS] >= 0)
         folded, location = folded.take(kept), location[kept]
     if options.selection.by_location:
-        folded = replace(folded, filtered=folded.filtered | options.selection.mark_frames(known)[location >> ROLE_BITS])
+        folded = folded.filtering(options.selection.mark_frames(known)[location >> ROLE_BITS])
     chains = _oriented(*profile.chains.chains(), known, options) if profile.chains is not None else None
     return Rows(folded, location, chains, np.full(len(folded), -1, np.int64))
 
@@ -111,7 +110,7 @@ def with_parents(rows: Rows, known: Locations, options: ReportOptions) -> Rows:
         parent[parent >= 0] = number.ravel()
         rows = rows._replace(parent=parent, parents=tuple(known.symbols.name(symbol) for symbol in symbols.tolist()))
     if options.exclude_other:
-        rows = rows._replace(folded=replace(folded, filtered=folded.filtered | (rows.parent < 0)))
+        rows = rows._replace(folded=folded.filtering(rows.parent < 0))
     return rows
 
 

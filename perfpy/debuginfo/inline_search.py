@@ -11,7 +11,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
 from perfpy.debuginfo import dwarf, leb128
-from perfpy.debuginfo.layouts import BLOCK, FUNCTION, INLINED, LEAF, SCOPE, Layout, layout_of
+from perfpy.debuginfo.layouts import BLOCK, FUNCTION, INLINED, LEAF, SCOPE, DieLayout, layout_of
 from perfpy.debuginfo.ranges import Ranges, ranges_of
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class InlineSearch:
         self._data = unit.reader.data
         self._order = unit.sections.order
         self._address_size = unit.header.shape.address_size
-        self._layouts: dict[int, Layout] = {code: layout_of(found) for code, found in unit.abbreviations.all().items()}
+        self._layouts: dict[int, DieLayout] = {code: layout_of(found) for code, found in unit.abbreviations.all().items()}
         self._scopes_skipped = False
         self._left = len(addresses)
 
@@ -100,18 +100,18 @@ class InlineSearch:
                 if len(callers) > _DEPTH_MOST:
                     raise ValueError(f"entries nested more than {_DEPTH_MOST} deep at {self._unit.header.start + start:#x}")
             else:
-                offset = self._behind(offset, sibling, after)
+                offset = self._skip_tree(offset, sibling, after)
 
-    def _behind(self, offset: int, sibling: int, after: int) -> int:
+    def _skip_tree(self, offset: int, sibling: int, after: int) -> int:
         """The offset behind a DIE and its children."""
         if sibling >= 0:
-            behind = int.from_bytes(self._data[offset + sibling : offset + sibling + 4], self._order)
-            if behind <= after:
+            next_one = int.from_bytes(self._data[offset + sibling : offset + sibling + 4], self._order)
+            if next_one <= after:
                 raise ValueError(f"a sibling before its entry at {self._unit.header.start + offset:#x}")
-            return behind
-        return self._behind_children(after)
+            return next_one
+        return self._skip_children(after)
 
-    def _behind_children(self, offset: int) -> int:
+    def _skip_children(self, offset: int) -> int:
         data, layouts, depth = self._data, self._layouts, 1
         while depth:
             code = data[offset]
@@ -126,12 +126,12 @@ class InlineSearch:
             if not children:
                 offset = after
             elif sibling >= 0:
-                offset = self._behind(offset, sibling, after)
+                offset = self._skip_tree(offset, sibling, after)
             else:
                 depth, offset = depth + 1, after
         return offset
 
-    def _enter(self, layout: Layout, start: int, offset: int, current: Activation | None) -> tuple[bool, Activation | None]:
+    def _enter(self, layout: DieLayout, start: int, offset: int, current: Activation | None) -> tuple[bool, Activation | None]:
         """Whether addresses are in a DIE with code, and what its children belong to."""
         attributes: dict[int, Attribute] | None = None
         if layout.bounds is not None:

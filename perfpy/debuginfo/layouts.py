@@ -1,6 +1,6 @@
 """What the search for inlined calls needs to know of each kind of DIE in a unit.
 
-What enters: the abbreviations of a unit. What leaves: a Layout by code: whether it is a function, an inlined call, a
+What enters: the abbreviations of a unit. What leaves: a DieLayout by code: whether it is a function, an inlined call, a
 block or of no concern, and how to skip it.
 """
 
@@ -22,9 +22,7 @@ _WITH_CODE: Final = {
     dwarf.TAG_INLINED_SUBROUTINE: INLINED,
     dwarf.TAG_SUBPROGRAM: FUNCTION,
 }
-_SCOPES: Final = frozenset(
-    {dwarf.TAG_COMPILE_UNIT, dwarf.TAG_PARTIAL_UNIT, dwarf.TAG_SKELETON_UNIT, dwarf.TAG_NAMESPACE, dwarf.TAG_MODULE}
-)
+_SCOPES: Final = frozenset({dwarf.TAG_COMPILE_UNIT, dwarf.TAG_PARTIAL_UNIT, dwarf.TAG_SKELETON_UNIT, dwarf.TAG_NAMESPACE, dwarf.TAG_MODULE})
 _DISTANCES: Final = {dwarf.FORM_DATA1: 1, dwarf.FORM_DATA2: 2, dwarf.FORM_DATA4: 4, dwarf.FORM_DATA8: 8}
 
 
@@ -36,7 +34,7 @@ class Bounds(NamedTuple):
     high_size: int
 
 
-class Layout(NamedTuple):
+class DieLayout(NamedTuple):
     """One abbreviation, seen by the search.
 
     size: of its values, -1 where it varies; sibling: where a DW_AT_sibling of four bytes is, -1 without one; bounds:
@@ -51,11 +49,11 @@ class Layout(NamedTuple):
     abbreviation: Abbreviation
 
 
-def layout_of(abbreviation: Abbreviation) -> Layout:
-    """The Layout of an abbreviation."""
+def layout_of(abbreviation: Abbreviation) -> DieLayout:
+    """The DieLayout of an abbreviation."""
     offset, form, _ = abbreviation.offsets.get(dwarf.AT_SIBLING, (-1, 0, 0))
     sibling = offset if form == dwarf.FORM_REF4 else -1
-    return Layout(_kind(abbreviation), abbreviation.size, sibling, abbreviation.children, _bounds(abbreviation), abbreviation)
+    return DieLayout(_kind(abbreviation), abbreviation.size, sibling, abbreviation.children, _bounds(abbreviation), abbreviation)
 
 
 def _kind(abbreviation: Abbreviation) -> int:

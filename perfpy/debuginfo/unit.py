@@ -64,8 +64,8 @@ class UnitOwner(Protocol):
 class DebugUnit:
     """One unit.
 
-    sections: of the file it is in; owner: the units of that file. offsets: where its parts of the other sections start, in packages of split files
-    (dwp). skeleton: for a split unit, the one that stands in the program and has the addresses.
+    sections: of the file it is in; owner: the units of that file. offsets: where its parts of the other sections start,
+    in packages of split files (dwp). skeleton: for a split unit, the one that stands in the program and has the addresses.
     """
 
     def __init__(

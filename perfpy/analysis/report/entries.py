@@ -21,8 +21,7 @@ from perfpy.abi.columns import slices_index
 from perfpy.analysis.aggregate.exact_sums import GroupSums, sum_by
 from perfpy.analysis.aggregate.profile import LATENCY
 from perfpy.analysis.aggregate.tuple_table import TupleTable
-from perfpy.analysis.report.call_tree import Int64, Walkers
-from perfpy.analysis.samples.locations import OF_SAMPLE, chain_locations
+from perfpy.analysis.samples.locations import OF_SAMPLE, Int64, chain_locations
 from perfpy.symbols.interning import IdTable, first_occurrences
 
 if TYPE_CHECKING:
@@ -55,6 +54,19 @@ class Tables(NamedTuple):
     table: Int64
     member: Int64
     members: int
+
+
+class Walkers(NamedTuple):
+    """What call trees grow from: distinct chains under roots.
+
+    root: number; start, end: positions in the flat frames; samples: how many they stand for.
+    """
+
+    root: Int64
+    start: Int64
+    end: Int64
+    period: Int64
+    samples: Int64
 
 
 @dataclass(eq=False, repr=False)

@@ -10,17 +10,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from perfpy.analysis.sortkeys.names import (
-    DEFAULT_ORDER,
-    TRACEPOINT_ORDER,
-    Mode,
-    OutputField,
-    SortKey,
-    key_named,
-    names,
-    output_field,
-    sort_key,
-)
+from perfpy.analysis.sortkeys.names import DEFAULT_ORDER, TRACEPOINT_ORDER, key_named, names, output_field, sort_key
+from perfpy.analysis.sortkeys.sort_key import Mode, OutputField, SortKey
 from perfpy.errors import UsageError
 
 if TYPE_CHECKING:

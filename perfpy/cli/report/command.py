@@ -126,6 +126,7 @@ class ReportOutputOptions(CommandOptions):
         "colours in plain text: always, never or auto",
         metavar="<mode>",
     )
+    whole_names: bool = option("--whole-names", Flag(), "on screens, names of functions with all their arguments")
     json: str | None = option("--json", Attached("-", takes_word=True), "the report as JSON", metavar="<file>")
     flamegraph: str | None = option("--flamegraph,--html", Attached("", takes_word=True), "a flame graph, one HTML file", metavar="<file>")
     folded: str | None = option(

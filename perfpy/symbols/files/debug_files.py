@@ -14,15 +14,15 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.symbols.dso import Dso, DsoKind
-from perfpy.symbols.files import build_id_notes, debuginfod
-from perfpy.symbols.files.build_id_cache import default_folder
+from perfpy.symbols.files import build_id_notes
 from perfpy.symbols.files.elf import BadElf, ElfFile, NotElf
 from perfpy.symbols.files.elf_symbols import has_dynsym, has_symtab
-from perfpy.symbols.files.live_process import DELETED, paths_of
 from perfpy.untrusted import paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from perfpy.symbols.files import debuginfod
 
 _DEBUG_ROOT: Final = "/usr/lib/debug"
 # perf's letters for where symbols come from (report -v)
@@ -77,7 +77,7 @@ class SymbolOptions(NamedTuple):
             return self.buildid_dir
         if self.root:
             return self.root + "/.debug"
-        return default_folder()
+        return paths.build_id_cache()
 
 
 class Found:
@@ -226,6 +226,8 @@ def _last_resorts(dso: Dso, options: SymbolOptions) -> Iterator[tuple[str, str]]
     """Where a file can be that is not at its path any more, or never was: it was deleted, or it is a container's."""
     if options.root or dso.kind is not DsoKind.FILE or not dso.name.startswith("/"):
         return
+    from perfpy.symbols.files.live_process import DELETED, paths_of
+
     if dso.name.endswith(DELETED) and dso.build_id:  # replaced by the same, as upgrades do
         yield _AT_PATH, dso.name.removesuffix(DELETED)
     yield from ((_AT_PATH, candidate) for candidate in paths_of(dso.name, dso.pids))

@@ -208,6 +208,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from report' -s m -l modules -f -d
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l ignore-vmlinux -f -d 'do not look for a vmlinux'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -s v -l verbose -f -d 'say more'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -s q -l quiet -f -d 'print no warnings or messages'
+complete -c perfpy -n '__fish_seen_subcommand_from report' -l inline -f -d 'show inlined calls'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l help -f -d 'show this text'
 
 complete -c perfpy -n __fish_use_subcommand -f -a diff -d 'show what changed between recordings'
@@ -289,6 +290,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from script' -l demangle-kernel -f
 complete -c perfpy -n '__fish_seen_subcommand_from script' -l fold-interpreters -f -d 'leave the frames of interpreters out where they named their functions'
 complete -c perfpy -n '__fish_seen_subcommand_from script' -s v -l verbose -f -d 'say more'
 complete -c perfpy -n '__fish_seen_subcommand_from script' -s q -l quiet -f -d 'print no warnings or messages'
+complete -c perfpy -n '__fish_seen_subcommand_from script' -l inline -f -d 'show inlined calls'
 complete -c perfpy -n '__fish_seen_subcommand_from script' -l help -f -d 'show this text'
 
 complete -c perfpy -n __fish_use_subcommand -f -a list -d 'list the events of this machine'

@@ -314,6 +314,7 @@ _perfpy() {
                 '*--verbose[say more]' \
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
+                '*--inline[show inlined calls]' \
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
@@ -429,6 +430,7 @@ _perfpy() {
                 '*--verbose[say more]' \
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
+                '*--inline[show inlined calls]' \
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from os import fspath
 
-from perfpy.abi.flags import PerfType, RecordType
+from perfpy.abi.flags import PerfType, RecordType, SampleType
 from perfpy.abi.startup import NamedTuple, cached_property
 from perfpy.errors import OutputFailed, UsageError
 from perfpy.perfdata.reader import PerfData
@@ -298,10 +298,14 @@ class Recording:
         return self._new_symbolizer(self.timeline, options)
 
     def _new_symbolizer(self, timeline: TaskTimeline, options: SymbolOptions | None) -> Symbolizer:
+        from perfpy.debuginfo.inlined_frames import give_inlined
         from perfpy.symbols.symbolizer import Symbolizer
 
-        self._symbolizers.append(Symbolizer(timeline, options))
-        return self._symbolizers[-1]
+        symbolizer = Symbolizer(timeline, options)
+        self._symbolizers.append(symbolizer)
+        unwound = any(event.attr.sample_type & SampleType.STACK_USER for event in self.events)
+        give_inlined(symbolizer, unwound=unwound)
+        return symbolizer
 
     def report(
         self,

@@ -231,6 +231,7 @@ class EventLines:
         if self._context.callers_first:
             frames = outermost_first(frames, counts)
         frames, counts = shortened(frames, counts, self._most_frames)
+        frames, counts = symbolizer.expanded(frames, counts, callers_first=self._context.callers_first)
         lines = self._chain_frames.update()
         if self._context.stop_at:
             frames, counts = self._stopped(frames, counts)

@@ -53,8 +53,8 @@ def shown_rows(profile: Profile, known: Locations, options: ReportOptions) -> Ro
     if options.hide_unresolved:
         kept = np.flatnonzero(known.symbol[location >> ROLE_BITS] >= 0)
         folded, location = folded.take(kept), location[kept]
-    if options.selection.by_location:
-        folded = folded.filtering(options.selection.mark_frames(known)[location >> ROLE_BITS])
+    if options.sample_filter.by_location:
+        folded = folded.filtering(options.sample_filter.mark_frames(known)[location >> ROLE_BITS])
     chains = _oriented(*profile.chains.chains(), known, options) if profile.chains is not None else None
     return Rows(folded, location, chains, np.full(len(folded), -1, np.int64))
 

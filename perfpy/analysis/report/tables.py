@@ -73,7 +73,7 @@ def _join(rows: Rows, plan: ReportPlan, texts: KeyTexts) -> _Joined:
             values, number = np.unique(rows.parent if key.dimension == "parent" else folded.dimensions[key.dimension], return_inverse=True)
             sample_keys[key.name] = (key.column(texts, values), number.ravel())
     sample_classes = [column.same[number] for column, number in sample_keys.values()]
-    if options.selection.parallelism is not None:
+    if options.sample_filter.parallelism is not None:
         # perf leaves it to a row's first sample whether the row is shown, which hides rows of other samples
         sample_classes.append(folded.filtered.astype(np.int64))
     location_class = _class_of([column.same for column in location_keys.values()], len(used))[number_of]
@@ -120,7 +120,7 @@ def _tables(groups: EventGroups) -> Tables:
 def _filtered(rows: Rows, entries: Entries, plan: ReportPlan, known: Locations) -> NDArray[np.bool_]:
     """Which entries are not shown: made by a sample that is filtered, or, of the first event, without the name's part."""
     filtered = rows.folded.filtered[entries.row]
-    part = plan.options.selection.symbol_part
+    part = plan.options.sample_filter.symbol_part
     if part is None:
         return filtered
     lacking: NDArray[np.bool_] = ~frames_named(known, lambda name: part in name)[entries.location >> ROLE_BITS]

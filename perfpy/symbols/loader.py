@@ -27,6 +27,7 @@ from perfpy.untrusted.files import Foreign, trusted
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    from perfpy.perfdata.container.kept_files import KeptFiles
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.files.elf import ElfFile
     from perfpy.symbols.tasks.address_space import TaskTimeline
@@ -35,9 +36,10 @@ if TYPE_CHECKING:
 class SymbolLoader:
     """Loads symbol tables by the number of a Dso."""
 
-    def __init__(self, timeline: TaskTimeline, options: SymbolOptions) -> None:
+    def __init__(self, timeline: TaskTimeline, options: SymbolOptions, kept: KeptFiles | None = None) -> None:
         self._timeline = timeline
         self._options = options
+        self._kept = kept
         self._dsos = timeline.dso_table.dsos
         self._tables: dict[int, SymbolTable] = {}
         self._found: dict[int, debug_files.Found] = {}
@@ -69,7 +71,9 @@ class SymbolLoader:
         """The ELF files of a Dso of user space: the one that ran, and the one with its symbols; searched for once."""
         found = self._found.get(number)
         if found is None:
-            found = self._found[number] = debug_files.find(self._dsos[number], self._options, self._debuginfod)
+            dso = self._dsos[number]
+            kept = self._kept.get(dso.name) if self._kept and dso.kind is DsoKind.FILE else None
+            found = self._found[number] = debug_files.find(dso, self._options, self._debuginfod, kept)
             self._looked[number], self._origins[number] = found.looked, found.origin
             self._unreadable |= found.unreadable
         return found
@@ -119,7 +123,8 @@ class SymbolLoader:
         self._files += {found.symbols, found.runtime}
         try:
             mini = None if elf_symbols.has_symtab(found.symbols) else mini_debug_info(found.runtime)
-            symbols = elf_cache.symbols_of(found.symbols, found.runtime, self._cache)
+            cache = None if found.origin == debug_files.KEPT else self._cache  # it knows files by their paths
+            symbols = elf_cache.symbols_of(found.symbols, found.runtime, cache)
             return elf_symbols.table_of(symbols, found.runtime, self._demangle, mini)
         except DAMAGE as damage:
             self._unreadable[found.symbols.path] = reason_of(damage)
@@ -127,6 +132,9 @@ class SymbolLoader:
 
     def _load_jit(self, number: int, dso: Dso) -> SymbolTable:
         self._looked[number] = looked = []
+        if kept := self._kept.get(dso.name) if self._kept else None:
+            self._origins[number] = debug_files.KEPT
+            return perf_map.MapTable(perf_map.parse(kept))
         for path, owners in self._perf_maps(dso):
             looked.append(path)
             try:
@@ -136,7 +144,7 @@ class SymbolLoader:
             except (OSError, ValueError):
                 continue
             else:
-                self._origins[number] = "j"
+                self._origins[number] = debug_files.KEPT
                 return table
         return SymbolTable(EMPTY)
 

@@ -15,11 +15,12 @@ from perfpy.symbols.demangling.demangle import Demangle, demangle, plain
 from perfpy.symbols.dso import Dso, DsoKind, perf_map_pid
 from perfpy.symbols.files import debug_files, debuginfod, elf_cache, elf_symbols, live_process, symbol_cache
 from perfpy.symbols.files.compressed_files import mini_debug_info
-from perfpy.symbols.files.elf import DAMAGE, reason_of
+from perfpy.symbols.files.elf import DAMAGE, ElfFile, reason_of
 from perfpy.symbols.files.symbol_cache import SymbolCache
 from perfpy.symbols.providers import perf_map
 from perfpy.symbols.providers.kernel_symbols import KernelSymbols
 from perfpy.symbols.providers.missing import UnreadableFile
+from perfpy.symbols.providers.python_trampolines import trampolines
 from perfpy.symbols.symbol_table import EMPTY, SymbolTable, named
 from perfpy.untrusted import paths
 from perfpy.untrusted.files import Foreign, trusted
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
     from perfpy.perfdata.container.kept_files import KeptFiles
     from perfpy.symbols.files.debug_files import SymbolOptions
-    from perfpy.symbols.files.elf import ElfFile
     from perfpy.symbols.tasks.address_space import TaskTimeline
 
 
@@ -72,6 +72,8 @@ class SymbolLoader:
         found = self._found.get(number)
         if found is None:
             dso = self._dsos[number]
+            if dso.kind is DsoKind.JIT:
+                return self._found.setdefault(number, self._trampolines(number))
             kept = self._kept.get(dso.name) if self._kept and dso.kind is DsoKind.FILE else None
             found = self._found[number] = debug_files.find(dso, self._options, self._debuginfod, kept)
             self._looked[number], self._origins[number] = found.looked, found.origin
@@ -129,6 +131,14 @@ class SymbolLoader:
         except DAMAGE as damage:
             self._unreadable[found.symbols.path] = reason_of(damage)
             return SymbolTable(EMPTY)
+
+    def _trampolines(self, number: int) -> debug_files.Found:
+        """What tells how to unwind the code of a perf map, where that is known."""
+        found = debug_files.Found()
+        image = trampolines(self.table(number))
+        if image:
+            found.runtime = found.symbols = ElfFile(self._dsos[number].name, image)
+        return found
 
     def _load_jit(self, number: int, dso: Dso) -> SymbolTable:
         self._looked[number] = looked = []

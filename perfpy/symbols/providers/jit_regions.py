@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.symbols.providers import jitdump
 from perfpy.symbols.providers.jit_unwinding import frame_sections
-from perfpy.symbols.providers.jitdump import CodeLoad, CodeMove, Section
+from perfpy.symbols.providers.jitdump import CodeLoad, Section
 from perfpy.symbols.providers.line_program import debug_sections
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfpy.symbols.providers.jitdump import JitDump
+    from perfpy.symbols.providers.jitdump import CodeMove, JitDump
 
 _PAGE: Final = 0x1000
 _REGION_SHIFT: Final = 20
@@ -59,7 +59,7 @@ def regions(dump: JitDump) -> list[Region]:
         if isinstance(event, CodeLoad):
             loads[event.code_index] = event
             layout.add(event)
-        elif isinstance(event, CodeMove) and event.code_index in loads:
+        elif event.code_index in loads:
             layout.add(_moved(loads[event.code_index], event))
     found, room = [], _LARGEST_DUMP
     for draft in layout.drafts:

@@ -17,7 +17,7 @@ from perfpy.capture.runtimes.programs import find_program
 from perfpy.capture.runtimes.table import PYTHON
 
 if TYPE_CHECKING:
-    from perfpy.capture.runtimes.table import Runtime
+    from perfpy.capture.runtimes.table import LanguageRuntime
     from perfpy.capture.sampling.options import RecordOptions
 
 _STACK_SIZE: Final = 32768  # a call of a Python function takes some 500 bytes of the C stack
@@ -27,7 +27,7 @@ _ENOUGH: Final = 2000  # functions that begin so: an interpreter has some ten th
 _SMALL: Final = 1 << 20  # bytes: a program that has its interpreter in a shared object
 
 
-def chosen(options: RecordOptions, runtime: Runtime | None, program: str) -> RecordOptions:
+def chosen(options: RecordOptions, runtime: LanguageRuntime | None, program: str) -> RecordOptions:
     """The options, complete. program: what is run, or the path of what runs; "" where several are."""
     if options.clockid is None:
         options = options._replace(clockid=time.CLOCK_MONOTONIC)
@@ -39,7 +39,7 @@ def chosen(options: RecordOptions, runtime: Runtime | None, program: str) -> Rec
     return options._replace(freq=_DWARF_FREQUENCY) if options.freq is None and options.period is None else options
 
 
-def needs_stack_copies(runtime: Runtime | None, program: str) -> bool:
+def needs_stack_copies(runtime: LanguageRuntime | None, program: str) -> bool:
     """Whether frame pointers do not lead from a runtime's frames to their callers."""
     if os.uname().machine != "x86_64":  # elsewhere compilers keep frame pointers unless told not to
         return False

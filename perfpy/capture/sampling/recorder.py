@@ -120,9 +120,7 @@ class Recorder:
             beginning.callback(self._output.abandon)
             if self.command:
                 variables = self._names.variables if self._names else {}
-                self._workload = stack.enter_context(
-                    Workload(self.command, stdout_to_stderr=self._output.is_pipe, environment=variables)
-                )
+                self._workload = stack.enter_context(Workload(self.command, stdout_to_stderr=self._output.is_pipe, environment=variables))
             control = self._open_control(stack)
             self._counters = self._open_counters(events, target)
             stack.callback(self._counters.close)

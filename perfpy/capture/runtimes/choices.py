@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from perfpy.capture.option_values import Callchain
 from perfpy.capture.runtimes.programs import find_program
 from perfpy.capture.runtimes.table import PYTHON
+from perfpy.untrusted.files import open_regular
 
 if TYPE_CHECKING:
     from perfpy.capture.runtimes.table import LanguageRuntime
@@ -65,7 +66,7 @@ def _libraries(program: str) -> list[str]:
 
 
 def _prologues(path: str) -> int:
-    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+    with open_regular(path) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         count, position = 0, data.find(_PROLOGUE)
         while position >= 0 and count < _ENOUGH:
             count, position = count + 1, data.find(_PROLOGUE, position + 4)

@@ -83,12 +83,13 @@ class JittedCode:
         )
 
     def remove_dumps(self) -> None:
-        """Remove the dumps of processes that have gone, if they are still the files that these mapped."""
+        """Remove the dumps of processes that have gone, if they are ours, and still the files that these mapped."""
         for pid, record in self.dumps.items():
             if pid not in self._mappings or live_process.began(pid) is not None:
                 continue
             try:
-                if is_mapped_by(record, os.lstat(record.filename)):
+                state = os.lstat(record.filename)
+                if is_mapped_by(record, state) and state.st_uid == os.geteuid():
                     os.unlink(record.filename)
             except OSError:
                 continue

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.symbols.files.elf import ElfFile
-    from perfpy.symbols.symbolizer import FrameTable, Symbolizer
+    from perfpy.symbols.frame_table import FrameTable
+    from perfpy.symbols.symbolizer import Symbolizer
 
     Ids = NDArray[np.int32]
     Int64 = NDArray[np.int64]

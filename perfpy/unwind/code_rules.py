@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.unwind.architectures import Architecture
 
-_WITH_FILES: Final = (DsoKind.FILE, DsoKind.VDSO)
+_WITH_FILES: Final = (DsoKind.FILE, DsoKind.VDSO, DsoKind.JIT)  # of the last, for code that is known
 _REACH: Final = 0x4000  # libunwind's
 _UNLIMITED: Final = 0
 
@@ -72,7 +72,8 @@ class CodeRules:
             return np.full(len(offsets), self._without_file(self._symbolizer.dsos[dso].kind), np.int32)
         rules = frames.find(offsets)
         numbers = [-1 if one is None else self.table.number(one) for one in rules]
-        silent = np.where(frames.is_stub(offsets), self._stub, self._near)
+        unknown = self._far if self._symbolizer.dsos[dso].kind is DsoKind.JIT else self._near
+        silent = np.where(frames.is_stub(offsets), self._stub, unknown)
         return np.where(np.array(numbers) >= 0, numbers, silent).astype(np.int32)
 
     def _without_file(self, kind: DsoKind) -> int:

@@ -221,6 +221,11 @@ class Symbolizer:
         """The ELF files of a dso of user space (index into `dsos`): what ran, and where its symbols are; either may be None."""
         return self._loader.files(number)
 
+    def symbols_of(self, number: int, addresses: NDArray[np.uint64]) -> tuple[SymbolTable, NDArray[np.int64]]:
+        """The symbols of a dso, and the row of each address in them (-1 for none): without frames, while these are still being found."""
+        table = self._loader.table(number)
+        return table, table.find(addresses) if len(table) else np.full(len(addresses), -1, np.int64)
+
     def origin(self, number: int) -> str:
         """The letter by which perf says where a dso's symbols come from; valid after `resolve()`."""
         return self._loader.origin(number)

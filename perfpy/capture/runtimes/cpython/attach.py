@@ -60,7 +60,7 @@ class NoNames(PerfError):
         super().__init__(f"process {pid}: no names of Python functions: {reason}")
 
 
-class Interpreter(NamedTuple):
+class RunningPython(NamedTuple):
     """The CPython in a process: its version, the file that holds it, and whether that is a program (else a library)."""
 
     version: tuple[int, int]
@@ -68,16 +68,16 @@ class Interpreter(NamedTuple):
     is_program: bool
 
 
-def interpreter_of(pid: int, proc: ProcFs | None = None) -> Interpreter | None:
+def interpreter_of(pid: int, proc: ProcFs | None = None) -> RunningPython | None:
     """The CPython that a process runs; None where there is none."""
     found = [found for mapping in (proc or ProcFs()).maps(pid) if (found := _named(mapping.path))]
     return min(found, key=lambda interpreter: interpreter.is_program, default=None)  # the library knows the version best
 
 
-def _named(path: str) -> Interpreter | None:
+def _named(path: str) -> RunningPython | None:
     name = os.path.basename(path)
     match = _PROGRAM.fullmatch(name)
-    return Interpreter((int(match[1]), int(match[2])), path, not name.startswith("lib")) if match else None
+    return RunningPython((int(match[1]), int(match[2])), path, not name.startswith("lib")) if match else None
 
 
 class Switch:
@@ -100,11 +100,13 @@ class Switch:
             raise NoNames(self.pid, f"it answers {visible(answer)}")
 
     def off(self) -> None:
-        """As it was before: off, unless they were on already. A process that has ended, or does not answer, is left alone."""
-        with suppress(NoNames):
-            if self._ours:
-                self._ask(_OFF)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        """As it was before: off, unless they were on already. Our lines stay where a process has still to read them."""
+        try:
+            waits = self._ours and self._ask(_OFF) is None
+        except NoNames:  # it has ended
+            waits = False
+        if not waits:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _ask(self, action: str) -> str | None:
         """What the process says; None where it does not in time."""
@@ -190,7 +192,7 @@ def _require_our_files(pid: int) -> None:
         raise NoNames(pid, "it is in a container, with other files than ours: record inside of it")
 
 
-def _program(pid: int, interpreter: Interpreter) -> str:
+def _program(pid: int, interpreter: RunningPython) -> str:
     """An interpreter of the same version, to ask with. As it is run by us, it has to be root's or ours."""
     name = "python{}.{}".format(*interpreter.version)
     path = interpreter.path if interpreter.is_program else os.path.realpath(f"/proc/{pid}/exe")

@@ -71,13 +71,19 @@ class CodeRules:
     def _in_file(self, dso: int, offsets: NDArray[np.uint64]) -> NDArray[np.int32]:
         frames = self._call_frames(dso)
         if frames is None:
-            numbers = np.full(len(offsets), self._far, np.int32)
-            if self._trampoline != END:
-                numbers[in_trampolines(self._symbolizer, dso, offsets)] = self._trampoline
-            return numbers
+            return self._without_file(dso, offsets)
         found = [-1 if one is None else self.table.number(one) for one in frames.find(offsets)]
         silent = np.where(frames.is_stub(offsets), self._stub, self._near)
         return np.where(np.array(found) >= 0, found, silent).astype(np.int32)
+
+    def _without_file(self, dso: int, offsets: NDArray[np.uint64]) -> NDArray[np.int32]:
+        """The rules of code for which there is no file; of a file that is not here nothing is known."""
+        kind = self._symbolizer.dsos[dso].kind
+        silent = self._stub if kind is DsoKind.VSYSCALL else END if kind in _WITH_FILES else self._far
+        numbers = np.full(len(offsets), silent, np.int32)
+        if self._trampoline != END:
+            numbers[in_trampolines(self._symbolizer, dso, offsets)] = self._trampoline
+        return numbers
 
     def _call_frames(self, dso: int) -> CallFrames | None:
         """The call frame information of a dso; None where it has no file."""

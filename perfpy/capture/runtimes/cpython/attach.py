@@ -80,7 +80,7 @@ def _named(path: str) -> RunningPython | None:
     return RunningPython((int(match[1]), int(match[2])), path, not name.startswith("lib")) if match else None
 
 
-class Switch:
+class Trampolines:
     """The trampolines of a process, on until `off`. late: it has not answered yet, and switches when it comes to it."""
 
     def __init__(self, pid: int, program: str) -> None:
@@ -92,7 +92,7 @@ class Switch:
         self._count = 0
 
     def on(self) -> None:
-        """Switch them on. Raises NoNames where the process refuses."""
+        """Trampolines them on. Raises NoNames where the process refuses."""
         answer = self._ask(_ON)
         self._ours = answer != "already"
         self.late = answer is None
@@ -142,7 +142,7 @@ def _give_away(folder: str, lines: str, status: object) -> None:
             os.chown(path, uid, -1)
 
 
-def attach(pid: int, proc: ProcFs | None = None) -> Switch | None:
+def attach(pid: int, proc: ProcFs | None = None) -> Trampolines | None:
     """Have the functions of a process named; None where it runs no CPython, NoNames where it cannot be."""
     interpreter = interpreter_of(pid, proc)
     if interpreter is None:
@@ -150,7 +150,7 @@ def attach(pid: int, proc: ProcFs | None = None) -> Switch | None:
     if interpreter.version < _CAN_BE_ASKED:
         raise NoNames(pid, _what_to_type(interpreter.version, ".".join(map(str, interpreter.version))))
     _require_our_files(pid)
-    switch = Switch(pid, _program(pid, interpreter))
+    switch = Trampolines(pid, _program(pid, interpreter))
     try:
         switch.on()
     except BaseException:
@@ -159,7 +159,7 @@ def attach(pid: int, proc: ProcFs | None = None) -> Switch | None:
     return switch
 
 
-def attach_all(pids: Iterable[int], proc: ProcFs | None = None) -> tuple[list[Switch], list[NoNames]]:
+def attach_all(pids: Iterable[int], proc: ProcFs | None = None) -> tuple[list[Trampolines], list[NoNames]]:
     """Those of several processes: what was switched on, and what could not be."""
     switches, refused = [], []
     for pid in pids:

@@ -299,7 +299,7 @@ class Recording:
     def _new_symbolizer(self, timeline: TaskTimeline, options: SymbolOptions | None) -> Symbolizer:
         from perfpy.symbols.symbolizer import Symbolizer
 
-        self._symbolizers.append(Symbolizer(timeline, options))
+        self._symbolizers.append(Symbolizer(timeline, options, kept=self.data.kept_files))
         return self._symbolizers[-1]
 
     def report(

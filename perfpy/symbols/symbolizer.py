@@ -26,6 +26,7 @@ from perfpy.symbols.symbol_table import STT_OBJECT
 from perfpy.symbols.tasks.address_space import NO_SPACE, TaskTimeline
 
 if TYPE_CHECKING:
+    from perfpy.perfdata.container.kept_files import KeptFiles
     from perfpy.symbols.files.debug_files import Found
     from perfpy.symbols.providers.missing import UnreadableFile
     from perfpy.symbols.symbol_table import SymbolTable
@@ -126,12 +127,20 @@ class Symbolizer:
     """Names addresses of a recording.
 
     timeline: its tasks and address spaces. options: where to look for symbols. loader: what has loaded symbols already.
+    kept: files that the recording brings along.
     """
 
-    def __init__(self, timeline: TaskTimeline, options: SymbolOptions | None = None, loader: SymbolLoader | None = None) -> None:
+    def __init__(
+        self,
+        timeline: TaskTimeline,
+        options: SymbolOptions | None = None,
+        loader: SymbolLoader | None = None,
+        *,
+        kept: KeptFiles | None = None,
+    ) -> None:
         self._timeline = timeline
         self._options = options or SymbolOptions()
-        self._loader = loader or SymbolLoader(timeline, self._options)
+        self._loader = loader or SymbolLoader(timeline, self._options, kept)
         self.dsos: list[Dso] = timeline.dso_table.dsos
         self.frames = FrameTable()
         self.symbols = SymbolNames()

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfpy.capture.runtimes.cpython import environment
+from perfpy.capture.runtimes.cpython import STARTUP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +33,7 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Run a program, with its functions named or as it is; `launcher` stands in front of the command."""
     base = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")} | variables
-    environ = base | environment(base) if named else base
+    path = ":".join([STARTUP, *filter(None, [base.get("PYTHONPATH")])])
+    environ = {**base, "PYTHONPATH": path} if named else base
     command = [*launcher, python, *(["-c", program] if isinstance(program, str) else [str(program)]), *arguments]
     return subprocess.run(command, capture_output=True, text=True, env=environ, timeout=120, check=False)

@@ -42,8 +42,9 @@ if TYPE_CHECKING:
     from perfpy.perfdata.reader import PerfData
     from perfpy.perfdata.records.side_band import SideRecord
 
-_DUMP = re.compile(r"/jit-(\d+)\.dump\Z")
-_Mapping: TypeAlias = records.Mmap | records.Mmap2
+#: what the file of a mapping is called that marks a jitdump
+DUMP = re.compile(r"/jit-(\d+)\.dump\Z")
+MapRecord: TypeAlias = records.Mmap | records.Mmap2
 _MAPPING: Final = (records.Mmap, records.Mmap2)
 _PROT_READ_EXEC: Final = 5
 _MAP_PRIVATE: Final = 2
@@ -81,7 +82,7 @@ class JitInjector:
             record = side.record
             if not isinstance(record, _MAPPING):
                 continue
-            match = _DUMP.search(record.filename)
+            match = DUMP.search(record.filename)
             if match and record.pid not in self.dumps:
                 self.dumps[record.pid] = record.filename
                 found += self._inject(record)
@@ -91,13 +92,10 @@ class JitInjector:
         """Whether a record would hide what is added: the mapping of a dump, and memory that its process got for code."""
         if not isinstance(record, _MAPPING):
             return False
-        return record.pid in self.dumps and (is_anonymous(record.filename) or bool(_DUMP.search(record.filename)))
+        return record.pid in self.dumps and (is_anonymous(record.filename) or bool(DUMP.search(record.filename)))
 
-    def _inject(self, record: _Mapping) -> list[bytes]:
-        path = record.filename
-        dump = jitdump.parse(self._read(record), path)
-        if dump.arch_clock:
-            raise PerfError(f"{path}: its times are those of the processor's own clock; only CLOCK_MONOTONIC is understood")
+    def _inject(self, record: MapRecord) -> list[bytes]:
+        dump = read_dump(record, force=self._force)
         images: dict[int, _Mapped] = {}
         added = []
         for event in dump.events:
@@ -112,22 +110,11 @@ class JitInjector:
                 added.append(self._mapping(mine, image))
         return added
 
-    def _read(self, record: _Mapping) -> bytes:
-        path = record.filename
-        try:
-            with open_regular(live_process.seen_by(record.pid, path), limit=jitdump.LARGEST) as file:
-                state = os.fstat(file.fileno())
-                if not (self._force or state.st_uid in live_process.believed(record.pid) or _mapped_by(record, state)):
-                    raise PerfError(f"{path}: belongs to user {state.st_uid}, not to its process; give -f if you trust it")
-                return file.read()
-        except OSError as error:
-            raise PerfError(f"{path}: {error.strerror}; inject where the program ran, before its dump is removed") from None
-
     def _write_image(self, load: jitdump.CodeLoad, dump: jitdump.JitDump) -> _Mapped:
         self.functions += 1
         data = jitdump.image(load, dump.machine, dump.endian)
         try:
-            self.folder = self.folder or _new_folder(self._cache)
+            self.folder = self.folder or new_folder(self._cache)
             path = paths.below(self.folder, paths.jitted(load.pid, load.code_index))
             if os.path.lexists(path):  # a number that came twice; what has been mapped stays
                 path = paths.below(self.folder, f"{self.functions}-{paths.jitted(load.pid, load.code_index)}")
@@ -159,20 +146,36 @@ class JitInjector:
         return records.encode(record, self._layout, self._data.endian)
 
 
+def read_dump(record: MapRecord, *, force: bool = False) -> jitdump.JitDump:
+    """The dump that a record maps. force: of whoever. Raises PerfError where it is gone, or not its process's, or not understood."""
+    path = record.filename
+    try:
+        with open_regular(live_process.seen_by(record.pid, path), limit=jitdump.LARGEST) as file:
+            state = os.fstat(file.fileno())
+            if not (force or state.st_uid in live_process.believed(record.pid) or is_mapped_by(record, state)):
+                raise PerfError(f"{path}: belongs to user {state.st_uid}, not to its process; give -f if you trust it")
+            dump = jitdump.parse(file.read(), path)
+    except OSError as error:
+        raise PerfError(f"{path}: {error.strerror}; inject where the program ran, before its dump is removed") from None
+    if dump.arch_clock:
+        raise PerfError(f"{path}: its times are those of the processor's own clock; only CLOCK_MONOTONIC is understood")
+    return dump
+
+
 def _first_event(data: PerfData) -> FileEvent:
     if not data.events:
         raise PerfError(f"{data.path}: it has no events, and nothing can be added to it")
     return data.events[0]
 
 
-def _mapped_by(record: _Mapping, state: os.stat_result) -> bool:
+def is_mapped_by(record: MapRecord, state: os.stat_result) -> bool:
     """Whether a file is the very one of a mapping: then its process chose it, whoever owns it."""
     if not isinstance(record, records.Mmap2) or not record.ino:
         return False
     return (record.maj, record.min, record.ino) == (os.major(state.st_dev), os.minor(state.st_dev), state.st_ino)
 
 
-def _new_folder(cache: str) -> str:
+def new_folder(cache: str) -> str:
     """A folder that nobody else can write into, where perf puts jitted code, too."""
     import tempfile
 

@@ -96,6 +96,7 @@ def record_options(options: RecordCommandOptions, config: Config) -> RecordOptio
         inherit=not options.no_inherit,
         period=options.count,
         callchain=_callchain(options, config),
+        jit=options.jit,
         raw=options.raw_samples,
         cpu_field=options.sample_cpu,
         period_field=options.period,

@@ -27,6 +27,8 @@ _DEBUG_ROOT: Final = "/usr/lib/debug"
 # perf's letters for where symbols come from (report -v)
 _CACHED: Final = "B"
 _AT_PATH: Final = "d"
+#: of symbols that stand in the recording itself, or in a perf map
+KEPT: Final = "j"
 
 
 class SymbolOptions(NamedTuple):
@@ -85,9 +87,13 @@ class Found:
         self.origin = "!"
 
 
-def find(dso: Dso, options: SymbolOptions, client: debuginfod.Client | None = None) -> Found:
-    """The files of a Dso of user space; client: asks servers for what no path here has."""
+def find(dso: Dso, options: SymbolOptions, client: debuginfod.Client | None = None, kept: bytes | None = None) -> Found:
+    """The files of a Dso of user space; client: asks servers for what no path here has; kept: the file itself, if it was recorded."""
     found = Found()
+    if kept and (image := _read(dso.name, found, kept)):
+        _take(image, found, KEPT)
+        found.runtime = found.symbols
+        return found
     found.original = _at_recorded_path(dso, options.root, found)
     build_id = dso.build_id or (found.original.build_id if found.original else "")
     for candidates in (_candidates(dso, build_id, options, found.original), _last_resorts(dso, options)):
@@ -163,10 +169,10 @@ def _same_file(one: str, other: str) -> bool:
         return False
 
 
-def _read(path: str, found: Found) -> ElfFile | None:
+def _read(path: str, found: Found, data: bytes | None = None) -> ElfFile | None:
     """The file at a path, None if there is none, or no ELF file that can be read."""
     try:
-        return ElfFile(path) if os.path.isfile(path) else None
+        return ElfFile(path, data) if data or os.path.isfile(path) else None
     except (OSError, ValueError, NotElf):  # ValueError: a name with a NUL
         return None
     except BadElf as damage:

@@ -51,6 +51,18 @@ def seen_by(pid: int, path: str) -> str:
     return path
 
 
+def began(pid: int) -> float | None:
+    """When a process began, in seconds since the epoch; None where it has gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stat:
+            ticks = int(stat.read().rpartition(b")")[2].split()[19])
+        with open("/proc/stat", "rb") as machine:
+            booted = next(int(line.split()[1]) for line in machine if line.startswith(b"btime "))
+    except (OSError, ValueError, IndexError, StopIteration):
+        return None
+    return booted + ticks / os.sysconf("SC_CLK_TCK")
+
+
 def believed(pid: int) -> set[int]:
     """The user ids of whom files about a process are believed: root's, our own, and its owner's while it runs.
 

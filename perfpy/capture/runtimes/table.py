@@ -55,8 +55,9 @@ class Runtime(NamedTuple):
     attach: str = ""
 
 
-#: 3.8 to 3.14 were tried; 3.8 to 3.11 by what runs from PYTHONPATH (perfpy.capture.runtimes.cpython). Where both variables are set, 3.12 writes a perf map, 3.13 a jitdump with how to unwind
-#: its trampolines (docs.python.org, "Python support for the Linux perf profiler").
+#: 3.8 to 3.14 were tried; 3.8 to 3.11 have their names by what runs from PYTHONPATH (perfpy.capture.runtimes.cpython). Where
+#: both variables are set, 3.12 writes a perf map, 3.13 a jitdump with how to unwind its trampolines (docs.python.org, "Python
+#: support for the Linux perf profiler").
 PYTHON: Final = Runtime(
     "Python",
     ("python", "pypy"),

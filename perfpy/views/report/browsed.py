@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.untrusted.text import visible
+from perfpy.views.readable import readable
 from perfpy.views.report.column_text import TextOptions
 from perfpy.views.report.table_text import HistogramText, row_line
 from perfpy.views.report.text import event_title, table_lines
@@ -50,6 +51,11 @@ def _of_rows(histogram: Histogram, rows: list[int]) -> Histogram:
     totals = histogram.entries.measures["period"][rows].sum(axis=0).tolist()
     events = [event._replace(shown_period=period) for event, period in zip(histogram.events, totals, strict=False)]
     return replace(histogram, events=events, options=histogram.options._replace(relative_percentages=True))
+
+
+def _readable_cell(cell: str) -> str:
+    """The same with a name as people read it, in as many columns: what runtimes pack into a name makes it longer."""
+    return readable(cell.rstrip()).ljust(len(cell))
 
 
 class CallLine(NamedTuple):
@@ -122,7 +128,8 @@ class BrowsedReport:
     def line(self, entry: int) -> str:
         """A row's text, set in columns."""
         columns = self._text.columns
-        return visible(row_line([column.cell(entry) for column in columns], [column.width for column in columns], None).rstrip())
+        cells = [_readable_cell(column.cell(entry)) for column in columns]
+        return visible(row_line(cells, [column.width for column in columns], None).rstrip())
 
     def percent(self, entry: int) -> float:
         """What decides a row's colour."""
@@ -142,7 +149,7 @@ class BrowsedReport:
             last = len(node.frames) - 1
             for number, frame in enumerate(node.frames):
                 share = None if number else self.histogram.share(node.period)
-                lines.append(CallLine(visible(trees.frame_name(frame)), share, node.children if number == last else ()))
+                lines.append(CallLine(visible(readable(trees.frame_name(frame))), share, node.children if number == last else ()))
         return lines
 
     def zoom(self, key: str, entry: int) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfpy.untrusted.text import visible
+from perfpy.views.readable import readable
 
 if TYPE_CHECKING:
     from perfpy.analysis.report.call_tree import CallNode
@@ -27,7 +28,7 @@ def call_lines(histogram: Histogram, entry: int) -> list[str]:
         node, before, below = work.pop()
         share = f"{histogram.share(node.period):6.2f}%"
         for number, frame in enumerate(node.frames):
-            lines.append(f"{_NO_SHARE if number else share}  {below if number else before}{visible(trees.frame_name(frame))}")
+            lines.append(f"{_NO_SHARE if number else share}  {below if number else before}{visible(readable(trees.frame_name(frame)))}")
         work += _siblings(node.children, below)
     return lines
 

@@ -15,6 +15,7 @@ from rich.text import Text
 from perfpy.analysis.report.quality import quality_notes
 from perfpy.analysis.sortkeys.names import OutputField, Unit
 from perfpy.untrusted.text import visible
+from perfpy.views.readable import readable
 from perfpy.views.report.call_lines import call_lines
 from perfpy.views.report.column_text import TextOptions, metric_header
 from perfpy.views.report.share_colour import style
@@ -84,7 +85,7 @@ def _table(histogram: Histogram, entries: Sequence[int], measure: str, hottest: 
     if sum(len(number.header) + gap for number in numbers) + bar + _LAST_KEY > width:
         bar = 0
     cells = [[_number(histogram, number, entry) for number in numbers] for entry in entries]
-    texts = [[visible(histogram.text(key.name, entry).replace(*_KERNEL).strip()) for key in keys] for entry in entries]
+    texts = [[visible(readable(histogram.text(key.name, entry).replace(*_KERNEL).strip())) for key in keys] for entry in entries]
     table = Table(box=None, pad_edge=False, header_style="dim", show_edge=False, padding=(0, gap, 0, 0))
     for index, number in enumerate(numbers):
         least = max([len(number.header), *(len(row[index]) for row in cells)])

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfpy.analysis.stacks.stacks import Function, Stacks, StackTree
+from perfpy.views.readable import readable, source_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +53,7 @@ def render(parts: Sequence[Stacks], *, title: str, circumstances: Sequence[str] 
         "unit": "periods",
         "parts": 1 if after is None else 2,
         "events": events,
-        "names": [[f.name, f.dso, int(f.kernel)] for f in names],
+        "names": [[readable(f.name), source_file(f.name) or f.dso, int(f.kernel)] for f in names],
     }
     # "<" must not end the script element that holds the data
     text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")

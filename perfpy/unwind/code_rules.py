@@ -17,6 +17,7 @@ from perfpy.abi.columns import distinct
 from perfpy.symbols.dso import DsoKind
 from perfpy.unwind.call_frames import CallFrames
 from perfpy.unwind.rules import END, RuleTable, by_frame_pointer, of_stub
+from perfpy.unwind.trampolines import in_trampolines, of_trampoline
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,6 +41,7 @@ class CodeRules:
         self._near = self._number(by_frame_pointer(architecture, _REACH))
         self._far = self._number(by_frame_pointer(architecture, _UNLIMITED))
         self._stub = self._number(of_stub(architecture))
+        self._trampoline = self._number(of_trampoline(architecture))
 
     def _number(self, rules: Any) -> int:
         return END if rules is None else self.table.number(rules)
@@ -69,18 +71,21 @@ class CodeRules:
     def _in_file(self, dso: int, offsets: NDArray[np.uint64]) -> NDArray[np.int32]:
         frames = self._call_frames(dso)
         if frames is None:
-            return np.full(len(offsets), self._without_file(self._symbolizer.dsos[dso].kind), np.int32)
-        rules = frames.find(offsets)
-        numbers = [-1 if one is None else self.table.number(one) for one in rules]
-        unknown = self._far if self._symbolizer.dsos[dso].kind is DsoKind.JIT else self._near
+            return self._without_file(dso, offsets)
+        found = np.array([-1 if one is None else self.table.number(one) for one in frames.find(offsets)], np.int32)
+        is_jitted = self._symbolizer.dsos[dso].kind is DsoKind.JIT
+        unknown = self._without_file(dso, offsets) if is_jitted else np.full(len(offsets), self._near, np.int32)
         silent = np.where(frames.is_stub(offsets), self._stub, unknown)
-        return np.where(np.array(numbers) >= 0, numbers, silent).astype(np.int32)
+        return np.where(found >= 0, found, silent).astype(np.int32)
 
-    def _without_file(self, kind: DsoKind) -> int:
+    def _without_file(self, dso: int, offsets: NDArray[np.uint64]) -> NDArray[np.int32]:
         """The rules of code for which there is no file; of a file that is not here nothing is known."""
-        if kind is DsoKind.VSYSCALL:
-            return self._stub
-        return END if kind in _WITH_FILES else self._far
+        kind = self._symbolizer.dsos[dso].kind
+        silent = self._stub if kind is DsoKind.VSYSCALL else END if kind in (DsoKind.FILE, DsoKind.VDSO) else self._far
+        numbers = np.full(len(offsets), silent, np.int32)
+        if self._trampoline != END:
+            numbers[in_trampolines(self._symbolizer, dso, offsets)] = self._trampoline
+        return numbers
 
     def _call_frames(self, dso: int) -> CallFrames | None:
         """The call frame information of a dso; None where it has no file."""

@@ -210,10 +210,12 @@ def _trees(
     options, graph = plan.options, plan.options.call_graph
     if graph is None or graph.style == "none" or not plan.events[leader].attr.sample_type & SampleType.CALLCHAIN:
         return None
+    from perfpy.analysis.report.call_tree import SiblingNames
     from perfpy.analysis.report.trees import Trees  # most reports are flat
 
     assert rows.chains is not None
     weights = joined.entries.measures["children" if options.children else "period"][chosen, 0]
     total = totals.shown_period if options.relative_percentages else totals.period
-    classes = known.chain_ranks(by_address=graph.key == "address")[rows.chains.frames]
-    return Trees(joined.builder, chosen, weights, total, graph, classes, rows.chains.frames, known)
+    ranks = known.chain_ranks(by_address=graph.key == "address")
+    names = SiblingNames(*known.chain_name_ranks(ranks)) if known.inlined.any() else None
+    return Trees(joined.builder, chosen, weights, total, graph, ranks[rows.chains.frames], rows.chains.frames, known, names)

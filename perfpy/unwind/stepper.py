@@ -86,7 +86,7 @@ class _StepperRun:
         self._table = code.table
         self._architecture = architecture
         self._symbolizer = symbolizer
-        self._mask = np.uint64(architecture.mask)
+        self._mask, self._code_mask = np.uint64(architecture.mask), np.uint64(architecture.code_mask)
         self.word, self.endian = architecture.word, endian
         self._count = len(stacks)
         self._alive = np.arange(self._count)
@@ -113,7 +113,7 @@ class _StepperRun:
         for depth in range(most):
             address = self._pc - back
             ids = self._symbolizer.frames_in(self._scenes, address, self._alive)
-            rules = self._code.of_frames(ids)
+            rules = self._code.of_callers(ids) if depth else self._innermost(ids)
             signal = self._table.is_signal[rules]
             if guessed.any():
                 kept = ~guessed | self._code.is_code(ids)
@@ -133,6 +133,17 @@ class _StepperRun:
             if not len(self._alive):
                 break
         return self._assembled()
+
+    def _innermost(self, ids: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The rules of the frames that were sampled."""
+        rules = self._code.of_frames(ids)
+        silent = np.flatnonzero((self._table.is_guess[rules] | (rules == END)) & self._architecture.links)
+        if len(silent):
+            returns = self._registers[1][silent] & self._code_mask
+            callers = self._symbolizer.frames_in(self._scenes, returns - _ONE, silent)
+            rules[silent] = self._code.of_leaves(ids[silent], rules[silent], callers)
+            self._table.update()
+        return rules
 
     def _assembled(self) -> Unwound:
         lengths = np.zeros(self._count, np.int64)
@@ -155,17 +166,18 @@ class _StepperRun:
         """Go to the callers; returns which rows have any, and go on."""
         table, stack_pointer = self._table, self._registers[0]
         cfa, known = self._cfa(rules)
-        if bool(table.is_guess[rules].any()):
+        pointed = table.is_pointed[rules]
+        if bool(pointed.any()):
             distance = cfa - np.uint64(2 * self.word) - stack_pointer
             reach = table.reach[rules]
-            known &= ~table.is_guess[rules] | (cfa - np.uint64(2 * self.word) >= stack_pointer) & ((reach == 0) | (distance <= reach))
+            known &= ~pointed | (cfa - np.uint64(2 * self.word) >= stack_pointer) & ((reach == 0) | (distance <= reach))
         callers = []
         for number in range(len(self._tracked)):
             values, loaded = self._caller(number, rules, cfa)
             callers.append(values)
             if number == 1:  # the return address
                 known &= loaded
-        pc = self._return_address(rules, callers) & self._mask
+        pc = self._return_address(rules, callers) & self._code_mask
         going = np.flatnonzero(known & (pc != 0) & ~((pc == self._pc) & (cfa == stack_pointer)))
         self._pc, self._registers = pc, callers
         self._keep(going)

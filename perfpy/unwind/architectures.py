@@ -18,7 +18,8 @@ class FrameRecord(NamedTuple):
     register: DWARF number; saved, returns: where the caller's frame pointer and the return address are; size: from
     the frame pointer to the caller's stack pointer. chained: the register is the stack pointer, which points to the
     caller's; returns is from that on. is_near: whether code that says nothing is believed to have a frame pointer if that is
-    near the stack pointer, as libunwind believes it of x86; otherwise its callers must be code.
+    near the stack pointer, as libunwind believes it of x86; otherwise its callers must be code. is_exact: whether size is
+    always that; otherwise it is the least, and the caller's stack pointer comes of its own frame record.
     """
 
     register: int
@@ -27,6 +28,7 @@ class FrameRecord(NamedTuple):
     size: int
     chained: bool = False
     is_near: bool = True
+    is_exact: bool = True
 
 
 class SignalFrame(NamedTuple):
@@ -103,7 +105,7 @@ _ARM64: Final = Architecture(
     pc=32,
     stack_pointer=31,
     return_column=30,
-    frame=FrameRecord(register=29, saved=0, returns=8, size=16, is_near=False),
+    frame=FrameRecord(register=29, saved=0, returns=8, size=16, is_near=False, is_exact=False),
     code=(1 << 48) - 1,
     links=True,
     signal=SignalFrame(312, tuple((number, number) for number in range(32)), pc=32, column=32),

@@ -16,7 +16,7 @@ import numpy as np
 from perfpy.abi.columns import distinct
 from perfpy.symbols.dso import DsoKind
 from perfpy.unwind.call_frames import CallFrames
-from perfpy.unwind.rules import END, RuleTable, by_frame_pointer, of_leaf, of_signal, of_stub
+from perfpy.unwind.rules import END, RuleTable, by_frame_pointer, by_record, of_leaf, of_signal, of_stub
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,6 +33,7 @@ class CodeRules:
     """The rules of all code that frames of a symbolizer lie in."""
 
     def __init__(self, architecture: Architecture, symbolizer: Symbolizer) -> None:
+        self._architecture = architecture
         self.table = RuleTable(architecture)
         self._symbolizer = symbolizer
         self._files: dict[int, CallFrames | None] = {}
@@ -42,6 +43,7 @@ class CodeRules:
         self._near = self._number(by_frame_pointer(architecture, _REACH)) if is_near else self._far
         self._leaf = self._number(of_leaf(architecture))
         self._signal = self._number(of_signal(architecture))
+        self._by_record: dict[int, int] = {}
         self._stub = self._number(of_stub(architecture))
 
     def _number(self, rules: Any) -> int:
@@ -76,6 +78,15 @@ class CodeRules:
         elsewhere = known & (symbol[ids] != symbol[callers])
         found: NDArray[np.int32] = np.where(elsewhere, self._leaf, rules).astype(np.int32)
         return found
+
+    def of_records(self, rules: NDArray[np.int32]) -> NDArray[np.int32]:
+        """What goes in place of rules where the frame pointer is known, and the stack pointer is not."""
+        for one in distinct(rules).tolist():
+            if one not in self._by_record:
+                found = by_record(self.table.rules[one], self._architecture) if one != END else None
+                self._by_record[one] = self._far if found is None else self.table.number(found)
+        self.table.update()
+        return np.array([self._by_record[one] for one in rules.tolist()], np.int32)
 
     def is_code(self, ids: NDArray[np.int32]) -> NDArray[np.bool_]:
         """Whether anything is mapped where the frames are."""

@@ -76,6 +76,20 @@ def of_leaf(architecture: Architecture) -> FrameRules:
     return FrameRules((architecture.stack_pointer, architecture.entry), (), architecture.return_column, reach=0)
 
 
+def by_record(rules: FrameRules, architecture: Architecture) -> FrameRules | None:
+    """The same rules where the stack pointer is not known, but the frame pointer; None where they do not say enough.
+
+    The frame pointer points to where the caller's is saved, and the rules say where that is.
+    """
+    frame = architecture.frame
+    if frame is None or isinstance(rules.cfa, bytes) or rules.cfa[0] != architecture.stack_pointer:
+        return rules
+    kind, value = dict(rules.registers).get(frame.register, (SAME, 0))
+    if kind != OFFSET or isinstance(value, bytes):
+        return None
+    return rules._replace(cfa=(frame.register, frame.saved - value))
+
+
 def of_signal(architecture: Architecture) -> FrameRules | None:
     """The rules of a signal frame, as the kernel lays it out."""
     frame = architecture.signal

@@ -101,6 +101,7 @@ class _StepperRun:
         base = self._initial[architecture.stack_pointer]
         self._memory = StackMemory(stacks.data, stacks.starts, stacks.sizes, base, word=self.word, endian=endian, elsewhere=self._elsewhere)
         self._is_cut = np.zeros(self._count, bool)
+        self._is_loose = architecture.frame is not None and not architecture.frame.is_exact
         self._found: list[tuple[Rows, Values]] = []
 
     def _sampled(self, stacks: UserStacks, index: int | None) -> Values:
@@ -111,11 +112,13 @@ class _StepperRun:
     def chains(self, most: int) -> Unwound:
         """All chains, of up to so many frames."""
         back = np.zeros(len(self._alive), np.uint64)  # how far before the pc the instruction is that the frame is at
-        guessed = np.zeros(len(self._alive), bool)
+        guessed, afloat = np.zeros(len(self._alive), bool), np.zeros(len(self._alive), bool)
         for depth in range(most):
             address = self._pc - back
             ids = self._symbolizer.frames_in(self._scenes, address, self._alive)
             rules = self._code.of_callers(ids) if depth else self._innermost(ids)
+            if afloat.any():  # the stack pointer is not known
+                rules[afloat] = self._code.of_records(rules[afloat])
             signal = self._table.is_signal[rules]
             if guessed.any():
                 kept = ~guessed | self._code.is_code(ids)
@@ -131,6 +134,7 @@ class _StepperRun:
                 rules, signal = rules[rows], signal[rows]
             going = self._step(rules)
             guessed = (self._table.is_guess[rules] & (self._table.reach[rules] == 0))[going]
+            afloat = self._table.is_pointed[rules][going] & self._is_loose
             back = np.where(signal[going], np.uint64(0), _ONE)
             if not len(self._alive):
                 break
@@ -189,7 +193,7 @@ class _StepperRun:
         return going
 
     def _note_lost(self, rows: Rows, rules: NDArray[np.int32], cfa: Values) -> None:
-        """End chains whose return address could not be read, or is none, as libunwind does: where it is mapped, with a mark."""
+        """End chains whose return address could not be read, or is none, as libunwind does on x86: where it is mapped, with a mark."""
         column, rules = self._table.registers[1], rules[rows]
         rows, rules = rows[column.kind[rules] == OFFSET], rules[column.kind[rules] == OFFSET]
         if not len(rows):
@@ -197,6 +201,8 @@ class _StepperRun:
         addresses = cfa[rows] + column.value[rules].view(np.uint64) & self._mask
         samples = self._alive[rows]
         self._is_cut[samples] = self._memory.is_above(samples, addresses)
+        if self._architecture.links:
+            return
         mapped = self._code.is_code(self._symbolizer.frames_in(self._scenes, addresses, samples))
         marked = mapped & ~(self._table.is_guess[rules] & (self._table.reach[rules] == 0))
         self._found.append((samples[marked], np.full(int(marked.sum()), np.uint64(CONTEXT_LOST_CALLER))))

@@ -90,7 +90,7 @@ enum { EXIT = 1, ACTION = 174, TIMER = 104 };
 
 static void on_signal(int signal)
 {
-	sink += leaf(9000 + signal);
+	sink += leaf(200000 + signal);
 }
 
 /* SIGALRM every few milliseconds; struct sigaction is the kernel's, without a restorer */

@@ -106,6 +106,8 @@ _perfpy() {
                 '*--control=[take enable and disable from there, answer ack]:value: ' \
                 '*--compare=[run this command, too, in turn with the other, and tell how it differs]:value: ' \
                 '*--warmup=[with --compare  runs of each before those that count]:value: ' \
+                '*--min-change=[with --compare  differences below this are too small to matter]:value: ' \
+                '*--ignore-failure[with --compare  compare programs that fail, too]' \
                 '*--help[show this text]' \
                 '(-)1:program:_command_names -e' \
                 '*::arguments:_normal'
@@ -312,6 +314,7 @@ _perfpy() {
                 '*--verbose[say more]' \
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
+                '*--inline[show inlined calls]' \
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
@@ -427,6 +430,7 @@ _perfpy() {
                 '*--verbose[say more]' \
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
+                '*--inline[show inlined calls]' \
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;

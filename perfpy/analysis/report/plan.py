@@ -12,14 +12,13 @@ from perfpy.abi.flags import PerfType, SampleType
 from perfpy.analysis.aggregate.profile import LATENCY, Recipe
 from perfpy.analysis.report.groups import EventGroups
 from perfpy.analysis.report.layout import Layout, make_layout
-from perfpy.analysis.sortkeys.names import Mode, OutputField
-from perfpy.analysis.sortkeys.trace_fields import field_keys
+from perfpy.analysis.sortkeys.sort_key import Mode, OutputField
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfpy.analysis.report.options import ReportOptions
-    from perfpy.analysis.sortkeys.names import SortKey
+    from perfpy.analysis.sortkeys.sort_key import SortKey
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.reader import PerfData
 
@@ -54,7 +53,11 @@ def plan_report(data: PerfData, options: ReportOptions) -> ReportPlan:
     options = _as_recorded(options, events, is_pipe=data.is_pipe)
 
     def traced(token: str) -> list[SortKey]:
-        return [] if tracing is None else field_keys(token, events, tracing.formats, raw=options.wanted.raw_trace, endian=data.endian)
+        if tracing is None:
+            return []
+        from perfpy.analysis.sortkeys.trace_fields import field_keys
+
+        return field_keys(token, events, tracing.formats, raw=options.wanted.raw_trace, endian=data.endian)
 
     layout = make_layout(options.wanted, traced)
     groups = EventGroups.of(len(events), data.features.get("group_desc", ()), options.group)

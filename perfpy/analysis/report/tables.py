@@ -18,7 +18,7 @@ from perfpy.analysis.aggregate.profile import LATENCY
 from perfpy.analysis.aggregate.tuple_table import TupleTable
 from perfpy.analysis.filters.sample_filter import frames_named
 from perfpy.analysis.report.entries import Entries, EntryBuilder, Tables
-from perfpy.analysis.report.histogram import EventTotals, Histogram, KeyValues, Trees, sort_entries
+from perfpy.analysis.report.histogram import EventTotals, Histogram, KeyValues, sort_entries
 from perfpy.analysis.report.rows import shown_rows, with_parents, without_callees
 from perfpy.analysis.samples.locations import OF_SAMPLE, ROLE_BITS, Int64, chain_locations
 
@@ -28,15 +28,16 @@ if TYPE_CHECKING:
     from perfpy.analysis.aggregate.profile import Profile
     from perfpy.analysis.report.groups import EventGroups
     from perfpy.analysis.report.plan import ReportPlan
-    from perfpy.analysis.report.rows import Rows
+    from perfpy.analysis.report.rows import DrawnChains, Rows
+    from perfpy.analysis.report.trees import Trees
     from perfpy.analysis.samples.locations import Locations
     from perfpy.analysis.sortkeys.key_texts import KeyTexts
 
 
-def make_tables(plan: ReportPlan, profile: Profile, texts: KeyTexts) -> list[Histogram]:
-    """The tables, in the order of their events."""
+def make_tables(plan: ReportPlan, profile: Profile, drawn: DrawnChains | None, texts: KeyTexts) -> list[Histogram]:
+    """The tables, in the order of their events; drawn: the chains of their trees."""
     known, options = texts.locations, plan.options
-    rows = shown_rows(profile, known, options)
+    rows = shown_rows(profile, drawn, known, options)
     if plan.needs_parents:
         rows = with_parents(rows, known, options)
     rows = without_callees(rows, known, options)
@@ -209,6 +210,8 @@ def _trees(
     options, graph = plan.options, plan.options.call_graph
     if graph is None or graph.style == "none" or not plan.events[leader].attr.sample_type & SampleType.CALLCHAIN:
         return None
+    from perfpy.analysis.report.trees import Trees  # most reports are flat
+
     assert rows.chains is not None
     weights = joined.entries.measures["children" if options.children else "period"][chosen, 0]
     total = totals.shown_period if options.relative_percentages else totals.period

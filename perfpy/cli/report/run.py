@@ -106,7 +106,7 @@ class ReportRun:
 
     def _make(self, options: ReportOptions) -> Report:
         with progress_line("reading samples") as progress:
-            return self._recording.report(options=options, symbols=self._request.symbol_options(), progress=progress)
+            return self._recording.report(options=options, symbols=self._request.symbol_options(plain=self._plain), progress=progress)
 
     def _introduce(self, report: Report, options: ReportOptions) -> None:
         """Print what is before the tables of a plain report; perf says nothing before it knows the sort keys."""

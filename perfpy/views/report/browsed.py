@@ -7,7 +7,6 @@ puts them on a screen.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.symbols.demangling.short_names import shortened
@@ -50,7 +49,7 @@ def _of_rows(histogram: Histogram, rows: list[int]) -> Histogram:
     """The same table, 100 % being what some of its rows have."""
     totals = histogram.entries.measures["period"][rows].sum(axis=0).tolist()
     events = [event._replace(shown_period=period) for event, period in zip(histogram.events, totals, strict=False)]
-    return replace(histogram, events=events, options=histogram.options._replace(relative_percentages=True))
+    return histogram.with_totals(events, histogram.options._replace(relative_percentages=True))
 
 
 class CallLine(NamedTuple):

@@ -14,7 +14,7 @@ import numpy as np
 from perfpy.abi.columns import distinct
 from perfpy.analysis.aggregate.profile import LATENCY
 from perfpy.analysis.sortkeys.key_columns import byte_width
-from perfpy.analysis.sortkeys.names import ColumnCell, OutputField, SortKey, Unit
+from perfpy.analysis.sortkeys.sort_key import ColumnCell, OutputField, SortKey, Unit
 from perfpy.symbols.demangling.short_names import shortened
 from perfpy.views.report.share_colour import coloured
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from perfpy.analysis.report.quality import quality_notes
-from perfpy.analysis.sortkeys.names import OutputField, Unit
+from perfpy.analysis.sortkeys.sort_key import OutputField, Unit
 from perfpy.symbols.demangling.short_names import shortened
 from perfpy.untrusted.text import visible
 from perfpy.views.report.call_lines import call_lines

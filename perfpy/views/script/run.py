@@ -241,9 +241,11 @@ class ScriptRun:
         return maker.lines(self._recording.side_band(names_of(RecordType) if "round" in self._options.shown else None))
 
     def _switch(self) -> EventSwitch | None:
+        options = self._options
+        if not (options.switch_on or options.switch_off):
+            return None
         from perfpy.analysis.filters.event_switch import EventSwitch
 
-        options = self._options
         return EventSwitch.between(options.switch_on, options.switch_off, self._recording.events, show=options.show_switches)
 
 

@@ -36,12 +36,14 @@ class SignalFrame(NamedTuple):
 
     first: where slot 0 is; slots: registers with a slot, DWARF number -> slot; pc: its slot; column: a DWARF number
     that no register has, for the interrupted pc, as the return address of the interrupted code is a register of its own.
+    small: of machines with two kinds of frames: (where a pointer is, what it points to, how much lower the slots then are).
     """
 
     first: int
     slots: tuple[tuple[int, int], ...]
     pc: int
     column: int
+    small: tuple[int, int, int] | None = None
 
 
 class Architecture(NamedTuple):
@@ -140,7 +142,7 @@ _S390X: Final = Architecture(
     return_column=14,
     links=True,
     entry=160,
-    signal=SignalFrame(344, tuple((number, number + 1) for number in range(16)), pc=0, column=32),
+    signal=SignalFrame(344, tuple((number, number + 1) for number in range(16)), pc=0, column=32, small=(168, 176, 160)),
 )
 # perf's: PC RA SP GP TP T0 ... in the order of x1, x2 ...
 _RISCV64: Final = Architecture(

@@ -36,6 +36,7 @@ END: Final = 0
 _BREG0: Final = 0x70
 _DEREF: Final = 0x06
 _PLUS_CONSTANT: Final = 0x23
+_CONSTANT, _MINUS, _TIMES, _EQUAL = 0x08, 0x1C, 0x1E, 0x29
 
 
 class FrameRules(NamedTuple):
@@ -95,16 +96,23 @@ def of_signal(architecture: Architecture) -> FrameRules | None:
     frame = architecture.signal
     if frame is None:
         return None
-    saved = {register: _slot(architecture, frame.first + slot * architecture.word) for register, slot in frame.slots}
-    saved[frame.column] = _slot(architecture, frame.first + frame.pc * architecture.word)
+    lower = _lower(architecture, *frame.small) if frame.small else b""
+    slots = (*frame.slots, (frame.column, frame.pc))
+    saved = {register: _above(architecture, frame.first + slot * architecture.word) + lower for register, slot in slots}
     cfa = saved[architecture.stack_pointer] + bytes((_DEREF, _PLUS_CONSTANT)) + _uleb(architecture.entry)
     rules: list[tuple[int, Rule]] = [(register, (EXPRESSION, address)) for register, address in sorted(saved.items())]
     return FrameRules(cfa, tuple(rules), frame.column, is_signal=True)
 
 
-def _slot(architecture: Architecture, offset: int) -> bytes:
+def _above(architecture: Architecture, offset: int) -> bytes:
     """The address that is so far above the stack pointer, as an expression."""
     return bytes((_BREG0 + architecture.stack_pointer, 0, _PLUS_CONSTANT)) + _uleb(offset)
+
+
+def _lower(architecture: Architecture, pointer: int, target: int, size: int) -> bytes:
+    """Take so much off if there is a pointer to a place, both counted from the stack pointer."""
+    is_pointed = _above(architecture, pointer) + bytes((_DEREF,)) + _above(architecture, target) + bytes((_EQUAL,))
+    return is_pointed + bytes((_CONSTANT, size, _TIMES, _MINUS))
 
 
 def _uleb(value: int) -> bytes:

@@ -194,6 +194,11 @@ class Symbolizer:
         symbol = int(frames.symbol[ids[0]])
         return None if symbol < 0 else (self.symbols.name(symbol), int(frames.symbol_offset[ids[0]]))
 
+    @property
+    def root(self) -> str:
+        """The folder that stands for /; "" where it is / itself."""
+        return self._options.root
+
     def files(self, number: int) -> Found:
         """The ELF files of a dso of user space (index into `dsos`): what ran, and where its symbols are; either may be None."""
         return self._loader.files(number)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfpy.analysis.report.call_names import CallNames
     from perfpy.analysis.report.entries import Entries, EntryBuilder
     from perfpy.analysis.report.layout import Layout
     from perfpy.analysis.report.options import CallGraph, ReportOptions
@@ -208,6 +209,7 @@ class Trees:
         classes: NDArray[Any],
         frames: NDArray[np.int32],
         locations: Locations,
+        calls: CallNames | None = None,
     ) -> None:
         self._builder = builder
         self._entries = entries
@@ -217,6 +219,7 @@ class Trees:
         self._classes = classes  # of each position in the flat chains
         self._frames = frames  # the frame at each position
         self._locations = locations
+        self._calls = calls  # what stands behind functions
 
     @cached_property
     def _root_of(self) -> Int64:
@@ -248,7 +251,11 @@ class Trees:
     def frame_name(self, position: int) -> str:
         """What a frame of a call tree is called: its function, or its address."""
         frame = int(self._frames[position])
-        return self._locations.name(frame) or _hex(int(self._locations.ip[frame]))
+        name = self._locations.name(frame)
+        if not name:
+            return _hex(int(self._locations.ip[frame]))
+        source = self._calls.text(frame) if self._calls else None
+        return name if source is None else f"{name} {source}"
 
     def under(self, entry: int) -> tuple[int, int]:
         """Period and samples of all chains of an entry."""

@@ -19,6 +19,7 @@ from perfpy.analysis.report.values import histogram_values
 from perfpy.analysis.samples.cgroup_namespaces import CgroupNamespaces
 from perfpy.analysis.samples.locations import Locations
 from perfpy.analysis.samples.parallelism import Parallelism
+from perfpy.analysis.samples.source_texts import SourceTexts
 from perfpy.analysis.sortkeys.key_texts import KeyStyle, KeyTexts, MachineTexts, TaskComms, TraceData
 
 if TYPE_CHECKING:
@@ -89,7 +90,8 @@ def make_report(
     listed = [entry.filename for entry in data.features.get("build_id", ())]
     locations = Locations(symbolizer, long_names=options.verbose, listed=listed)
     tasks, trace = TaskComms(timeline.comms, timeline.last_comm), TraceData(profile.raw.payloads, payloads)
-    texts = KeyTexts(locations, tasks, trace, memory, _machine_names(data, plan.layout, namespaces), _key_style(options))
+    sources = SourceTexts(symbolizer, full_paths=options.full_source_path, as_addr2line=options.as_addr2line)
+    texts = KeyTexts(locations, sources, tasks, trace, memory, _machine_names(data, plan.layout, namespaces), _key_style(options))
     histograms = make_tables(plan, profile, texts)
     lost, dropped = _losses(data)
     return Report(histograms, plan.options, plan.layout, lost, dropped, symbolizer.missing(profile.samples_of_frames()))

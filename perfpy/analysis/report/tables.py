@@ -17,6 +17,7 @@ from perfpy.analysis.aggregate.exact_sums import sum_by
 from perfpy.analysis.aggregate.profile import LATENCY
 from perfpy.analysis.aggregate.tuple_table import TupleTable
 from perfpy.analysis.filters.sample_filter import frames_named
+from perfpy.analysis.report.call_names import CallNames
 from perfpy.analysis.report.entries import Entries, EntryBuilder, Tables
 from perfpy.analysis.report.histogram import EventTotals, Histogram, KeyValues, Trees, sort_entries
 from perfpy.analysis.report.rows import shown_rows, with_parents, without_callees
@@ -173,7 +174,7 @@ def _histogram(
     entries, keys, options, groups = joined.entries, joined.keys, plan.options, plan.groups
     member = min(options.sort_member, len(events) - 1)
     order = sort_entries(entries, chosen, plan.layout, keys, _depth(entries, plan), joined.tids, member)
-    trees = _trees(leader, chosen, rows, joined, events[0], plan, texts.locations)
+    trees = _trees(leader, chosen, rows, joined, events[0], plan, texts)
     title, plural = groups.titles.get(leader, ""), groups.sizes.get(leader, len(events)) > 1
     return Histogram(
         events,
@@ -202,9 +203,7 @@ def _depth(entries: Entries, plan: ReportPlan) -> Int64 | None:
     return entries.depth
 
 
-def _trees(
-    leader: int, chosen: Int64, rows: Rows, joined: _Joined, totals: EventTotals, plan: ReportPlan, known: Locations
-) -> Trees | None:
+def _trees(leader: int, chosen: Int64, rows: Rows, joined: _Joined, totals: EventTotals, plan: ReportPlan, texts: KeyTexts) -> Trees | None:
     """The call trees of the chosen entries; None where none are drawn, or the leader has no callchains."""
     options, graph = plan.options, plan.options.call_graph
     if graph is None or graph.style == "none" or not plan.events[leader].attr.sample_type & SampleType.CALLCHAIN:
@@ -212,5 +211,7 @@ def _trees(
     assert rows.chains is not None
     weights = joined.entries.measures["children" if options.children else "period"][chosen, 0]
     total = totals.shown_period if options.relative_percentages else totals.period
-    classes = known.chain_ranks(by_address=graph.key == "address")[rows.chains.frames]
-    return Trees(joined.builder, chosen, weights, total, graph, classes, rows.chains.frames, known)
+    frames, known = rows.chains.frames, texts.locations
+    calls = CallNames.of(texts, frames, graph.key) if graph.by_place else None
+    classes = known.chain_ranks(by_address=graph.key == "address") if calls is None or graph.key == "address" else calls.ranks(known)
+    return Trees(joined.builder, chosen, weights, total, graph, classes[frames], frames, known, calls)

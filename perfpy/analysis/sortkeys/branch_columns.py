@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfpy.analysis.samples.locations import Int64, ranks, sample_locations
-from perfpy.analysis.sortkeys.key_columns import KeyColumn, byte_width
+from perfpy.analysis.sortkeys.key_columns import KeyColumn, by_text, byte_width
 from perfpy.analysis.sortkeys.location_columns import UNNAMED_WIDTH, symbol_text
 
 if TYPE_CHECKING:
@@ -65,6 +65,11 @@ def address(texts: KeyTexts, frames: Int64) -> KeyColumn:
         return f"{said}+{offset:#x}" if offset else said
 
     return KeyColumn(rank, rank, text, lambda i: 0 if known.symbol[frames[i]] >= 0 else UNNAMED_WIDTH)
+
+
+def source_line(texts: KeyTexts, frames: Int64) -> KeyColumn:
+    """The line of the source at an end of a branch."""
+    return by_text(texts.sources.lines(frames))
 
 
 def _flags(values: Int64, bits: int, words: dict[int, str]) -> KeyColumn:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from perfpy.analysis.samples.locations import Locations
+    from perfpy.analysis.samples.source_texts import SourceTexts
 
 
 class Payloads(Protocol):
@@ -100,6 +101,7 @@ class KeyTexts(NamedTuple):
     """All parts. memory: None where nothing words memory accesses; parents: the names that rows' parents have, by number."""
 
     locations: Locations
+    sources: SourceTexts
     tasks: TaskComms
     trace: TraceData
     memory: MemoryWords | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from os import fspath
 
-from perfpy.abi.flags import PerfType, RecordType
+from perfpy.abi.flags import PerfType, RecordType, SampleType
 from perfpy.abi.startup import NamedTuple, cached_property
 from perfpy.errors import OutputFailed, UsageError
 from perfpy.perfdata.reader import PerfData
@@ -26,10 +26,11 @@ if TYPE_CHECKING:
     from perfpy.analysis.filters.time_ranges import RecordedTimes
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.report.report import Report
+    from perfpy.analysis.sortkeys.key_texts import MemoryWords
     from perfpy.analysis.stacks.stacks import Stacks
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.container.source import Origin
-    from perfpy.perfdata.records.batches import Batch
+    from perfpy.perfdata.records.batches import Batch, FurtherColumns
     from perfpy.perfdata.records.side_band import SideBand
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.symbolizer import Symbolizer
@@ -214,7 +215,7 @@ class Recording:
         said = self.header.get("sample_time") or self.data.survey
         return RecordedTimes(self.path, said.first, said.last)
 
-    def batches(self, fields: Collection[str] | None = None) -> Iterator[Batch]:
+    def batches(self, fields: Collection[str] | None = None, more: FurtherColumns | None = None) -> Iterator[Batch]:
         """The samples in order of delivery, some thousands at a time, as columns.
 
         fields: names of the columns wanted, of which those that the recording
@@ -226,7 +227,7 @@ class Recording:
         # numpy is loaded when samples are asked for, not by opening a file
         from perfpy.perfdata.records.batches import Batch
 
-        for batch in self.data.batches(fields):
+        for batch in self.data.batches(fields, more):
             yield Batch(batch.columns, batch.event, self.data.equal_times.settled(batch.key, batch.offset), batch.offset)
 
     def side_band(self, types: Collection[int] | None = None) -> SideBand:
@@ -297,10 +298,14 @@ class Recording:
         return self._new_symbolizer(self.timeline, options)
 
     def _new_symbolizer(self, timeline: TaskTimeline, options: SymbolOptions | None) -> Symbolizer:
+        from perfpy.debuginfo.inlined_frames import give_inlined
         from perfpy.symbols.symbolizer import Symbolizer
 
-        self._symbolizers.append(Symbolizer(timeline, options))
-        return self._symbolizers[-1]
+        symbolizer = Symbolizer(timeline, options)
+        self._symbolizers.append(symbolizer)
+        unwound = any(event.attr.sample_type & SampleType.STACK_USER for event in self.events)
+        give_inlined(symbolizer, unwound=unwound)
+        return symbolizer
 
     def report(
         self,
@@ -328,7 +333,6 @@ class Recording:
         from perfpy.analysis.report.layout import Wanted
         from perfpy.analysis.report.options import CallGraph, ReportOptions
         from perfpy.analysis.report.report import make_report
-        from perfpy.views.script import memory_text
 
         if options is None:
             wanted = Wanted(sort=(by if isinstance(by, str) else ",".join(by)) if by else None)
@@ -336,7 +340,7 @@ class Recording:
             options = ReportOptions(wanted=wanted, call_graph=graph, children=callers)
         timeline = self.make_timeline(keep_exited=options.keep_exited)
         symbolizer = self._new_symbolizer(timeline, symbols)
-        return make_report(self.data, timeline, symbolizer, options, self._payloads(symbolizer), memory_text, progress)
+        return make_report(self.data, timeline, symbolizer, options, self._payloads(symbolizer), _memory_words(options), progress)
 
     def stacks(
         self, symbols: SymbolOptions | None = None, *, selection: SampleFilter | None = None, timed: bool = False, latency: bool = False
@@ -374,7 +378,20 @@ class Recording:
 
     def _payloads(self, symbolizer: Symbolizer) -> PayloadTexts | None:
         """What words the data of tracepoints; None where the recording describes none."""
+        tracing = self.data.tracing
+        if tracing is None:
+            return None
         from perfpy.views.script.payloads import PayloadTexts
 
-        tracing = self.data.tracing
-        return None if tracing is None else PayloadTexts(tracing, symbolizer)
+        return PayloadTexts(tracing, symbolizer)
+
+
+def _memory_words(options: ReportOptions) -> MemoryWords | None:
+    """What words data_src; None where a report does not show it."""
+    from perfpy.analysis.sortkeys.sort_key import Mode
+
+    if options.wanted.mode is not Mode.MEMORY:
+        return None
+    from perfpy.views.script import memory_text
+
+    return memory_text

@@ -92,6 +92,7 @@ class DebugInfos:
             if info is not None:
                 rows = np.flatnonzero(dso == number)
                 self._lines_in(info, rows, found)
+                self._call_lines_in(info, frames, rows, found)
         return found
 
     def _lines_in(self, info: DebugInfo, rows: NDArray[np.int64], lines: CodeLines) -> None:
@@ -101,6 +102,16 @@ class DebugInfos:
         numbers = np.array([self._number(path) for path in info.lines.paths] + [-1], np.int64)
         lines.file[rows] = numbers[found.file][which.ravel()]
         lines.line[rows] = found.line[which.ravel()]
+
+    def _call_lines_in(self, info: DebugInfo, frames: NDArray[np.int64], rows: NDArray[np.int64], lines: CodeLines) -> None:
+        """Of frames into which others were inlined, the lines where those are called."""
+        called_from = self._symbolizer.frames.called_from
+        for row in rows.tolist() if called_from else ():
+            call = called_from.get(int(frames[row]))
+            if call is not None:
+                file = info.lines.file(*call[:2])
+                lines.file[row] = self._number(info.lines.paths[file]) if file >= 0 else -1
+                lines.line[row] = call[2]
 
     def _number(self, path: str) -> int:
         number = self._numbers.setdefault(path, len(self.paths))

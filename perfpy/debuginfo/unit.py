@@ -7,14 +7,14 @@ stmt_list ...), strings, addresses and DIEs by their offset. Where the layout is
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from perfpy.debuginfo import dwarf, leb128
 from perfpy.debuginfo.abbreviations import Shape
 from perfpy.debuginfo.forms import FormReader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from perfpy.debuginfo.abbreviations import Abbreviation, AbbreviationTable
     from perfpy.debuginfo.sections import DebugSections
@@ -47,18 +47,32 @@ class Attribute(NamedTuple):
     value: Value
 
 
+class UnitOwner(Protocol):
+    """What a unit asks of the units beside it."""
+
+    def table(self, offset: int, shape: Shape) -> AbbreviationTable:
+        """The abbreviations at an offset of .debug_abbrev."""
+
+    def unit_around(self, offset: int) -> DebugUnit | None:
+        """The unit that an offset of .debug_info is in."""
+
+    @property
+    def alternate(self) -> UnitOwner | None:
+        """The units of the file that dwz made."""
+
+
 class DebugUnit:
     """One unit.
 
-    sections: of the file it is in. offsets: where its parts of the other sections start, in packages of split files
-    (dwp). skeleton: for a split unit, the one that stands in the program and has the addresses.
+    sections: of the file it is in; owner: the units of that file. offsets: where its parts of the other sections start,
+    in packages of split files (dwp). skeleton: for a split unit, the one that stands in the program and has the addresses.
     """
 
     def __init__(
         self,
         sections: DebugSections,
         header: Header,
-        tables: Callable[[int, Shape], AbbreviationTable],
+        owner: UnitOwner,
         offsets: Mapping[str, int] | None = None,
         skeleton: DebugUnit | None = None,
     ) -> None:
@@ -66,7 +80,7 @@ class DebugUnit:
         self.header = header
         self.offsets = offsets or {}
         self.skeleton = skeleton
-        self._tables = tables
+        self.owner = owner
 
     @cached_property
     def reader(self) -> FormReader:
@@ -77,7 +91,7 @@ class DebugUnit:
     @cached_property
     def abbreviations(self) -> AbbreviationTable:
         """What its DIEs look like, by code."""
-        return self._tables(self.offsets.get("abbrev", 0) + self.header.table, self.header.shape)
+        return self.owner.table(self.offsets.get("abbrev", 0) + self.header.table, self.header.shape)
 
     @cached_property
     def root(self) -> dict[int, Attribute]:
@@ -108,6 +122,21 @@ class DebugUnit:
             value, offset = read(form, constant, offset)
             found[attribute] = Attribute(form, value)
         return found, offset
+
+    def target(self, attribute: Attribute) -> tuple[DebugUnit, int] | None:
+        """The unit and the offset in it that a reference points to; None where that is not here."""
+        form, value = attribute
+        if isinstance(value, bytes):
+            return None
+        if form in dwarf.UNIT_REFERENCES:
+            return self, value
+        owner = self.owner.alternate if form in dwarf.ALTERNATE_REFERENCES else self.owner if form == dwarf.FORM_REF_ADDR else None
+        unit = owner.unit_around(value) if owner else None
+        return (unit, value - unit.header.start) if unit else None
+
+    def release(self) -> None:
+        """Forget its bytes, which are read again when they are asked for."""
+        self.__dict__.pop("reader", None)
 
     # the root
 

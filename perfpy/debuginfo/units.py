@@ -7,6 +7,7 @@ defined: DWARF 5, section 6.1.2.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -69,6 +70,11 @@ class UnitIndex:
         self._listed: UnitRanges | None = None
         self._others: UnitRanges | None = None
 
+    @cached_property
+    def alternate(self) -> UnitIndex | None:
+        """The units of the file with what dwz took out of several; None where there is none."""
+        return UnitIndex(self.sections.alternate) if self.sections.alternate else None
+
     def find(self, addresses: NDArray[np.uint64]) -> NDArray[np.int64]:
         """The offset in .debug_info of the unit that each address is in, -1 for none."""
         if self._listed is None:
@@ -85,11 +91,15 @@ class UnitIndex:
         """The unit whose header is at an offset of .debug_info, None where it is damaged."""
         if offset not in self._units:
             try:
-                self._units[offset] = DebugUnit(self.sections, read_header(self.sections, offset), self.table)
+                self._units[offset] = DebugUnit(self.sections, read_header(self.sections, offset), self)
             except DAMAGE as damage:
                 self.sections.file.flaw(damage_of(damage))
                 self._units[offset] = None
         return self._units[offset]
+
+    def whole(self, unit: DebugUnit) -> DebugUnit:
+        """The unit with a unit's DIEs: the unit itself, or what a skeleton stands for."""
+        return unit
 
     def unit_around(self, offset: int) -> DebugUnit | None:
         """The unit that an offset of .debug_info is in: what references between units point to."""

@@ -13,11 +13,10 @@ import numpy as np
 
 from perfpy.symbols.demangling.demangle import Demangle, demangle, plain
 from perfpy.symbols.dso import Dso, DsoKind, perf_map_pid
-from perfpy.symbols.files import debug_files, debuginfod, elf_cache, elf_symbols, live_process, symbol_cache
+from perfpy.symbols.files import debug_files, elf_cache, elf_symbols, symbol_cache
 from perfpy.symbols.files.compressed_files import mini_debug_info
 from perfpy.symbols.files.elf import DAMAGE, reason_of
 from perfpy.symbols.files.symbol_cache import SymbolCache
-from perfpy.symbols.providers import perf_map
 from perfpy.symbols.providers.kernel_symbols import KernelSymbols
 from perfpy.symbols.providers.missing import UnreadableFile
 from perfpy.symbols.symbol_table import EMPTY, SymbolTable, named
@@ -27,6 +26,7 @@ from perfpy.untrusted.files import Foreign, trusted
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    from perfpy.symbols.files import debuginfod
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.files.elf import ElfFile
     from perfpy.symbols.tasks.address_space import TaskTimeline
@@ -47,8 +47,8 @@ class SymbolLoader:
         self._unreadable: dict[str, str] = {}
         self._kernel: KernelSymbols | None = None
         self._cache = SymbolCache(symbol_cache.folder()) if options.cache else None
-        self._debuginfod = debuginfod.Client() if options.debuginfod else None
-        self._demangle: Demangle = demangle if options.demangle else plain
+        self._debuginfod = _debuginfod_client() if options.debuginfod else None
+        self.demangle: Demangle = demangle if options.demangle else plain
 
     @property
     def kernel(self) -> KernelSymbols:
@@ -120,12 +120,14 @@ class SymbolLoader:
         try:
             mini = None if elf_symbols.has_symtab(found.symbols) else mini_debug_info(found.runtime)
             symbols = elf_cache.symbols_of(found.symbols, found.runtime, self._cache)
-            return elf_symbols.table_of(symbols, found.runtime, self._demangle, mini)
+            return elf_symbols.table_of(symbols, found.runtime, self.demangle, mini)
         except DAMAGE as damage:
             self._unreadable[found.symbols.path] = reason_of(damage)
             return SymbolTable(EMPTY)
 
     def _load_jit(self, number: int, dso: Dso) -> SymbolTable:
+        from perfpy.symbols.providers import perf_map
+
         self._looked[number] = looked = []
         for path, owners in self._perf_maps(dso):
             looked.append(path)
@@ -142,6 +144,8 @@ class SymbolLoader:
 
     def _perf_maps(self, dso: Dso) -> Iterator[tuple[str, Collection[int] | None]]:
         """Where a perf map may be, and whose it has to be: everybody can write into /tmp, not below symfs."""
+        from perfpy.symbols.files import live_process
+
         pid = perf_map_pid(dso.name)
         owners = None if self._options.force else trusted() if pid is None else live_process.believed(pid)
         with contextlib.suppress(paths.UnsafeName):
@@ -155,3 +159,9 @@ class SymbolLoader:
         mine = spaces.dso == number
         size = (spaces.map_end[mine] - spaces.map_start[mine]).max(keepdims=True)
         return SymbolTable(named(np.zeros(1, np.uint64), size, [dso.name.encode("utf-8", "surrogateescape")], binding=0, type=0))
+
+
+def _debuginfod_client() -> debuginfod.Client:
+    from perfpy.symbols.files import debuginfod  # few have servers
+
+    return debuginfod.Client()

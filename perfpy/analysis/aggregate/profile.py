@@ -8,7 +8,6 @@ Memory grows with what is distinct, not with the number of samples.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -43,7 +42,6 @@ LATENCY = "latency"
 _WEIGHTS = {"weight1": "weight", "weight2": "ins_lat", "weight3": "retire_lat"}
 
 
-@dataclass(eq=False, repr=False)
 class Folded:
     """Rows of distinct combinations.
 
@@ -51,14 +49,25 @@ class Folded:
     period, count; dimensions: name -> number of each row; measures: further sums by name.
     """
 
-    event: NDArray[np.int64]
-    filtered: NDArray[np.bool_]
-    chain: NDArray[np.int64]
-    tid: NDArray[np.int64]
-    period: NDArray[np.int64]
-    count: NDArray[np.int64]
-    dimensions: dict[str, NDArray[np.int64]]
-    measures: dict[str, NDArray[np.int64]]
+    def __init__(
+        self,
+        event: NDArray[np.int64],
+        filtered: NDArray[np.bool_],
+        chain: NDArray[np.int64],
+        tid: NDArray[np.int64],
+        period: NDArray[np.int64],
+        count: NDArray[np.int64],
+        dimensions: dict[str, NDArray[np.int64]],
+        measures: dict[str, NDArray[np.int64]],
+    ) -> None:
+        self.event = event
+        self.filtered = filtered
+        self.chain = chain
+        self.tid = tid
+        self.period = period
+        self.count = count
+        self.dimensions = dimensions
+        self.measures = measures
 
     def __len__(self) -> int:
         return len(self.event)
@@ -75,6 +84,11 @@ class Folded:
             {name: values[rows] for name, values in self.dimensions.items()},
             {name: values[rows] for name, values in self.measures.items()},
         )
+
+    def filtering(self, rows: NDArray[np.bool_]) -> Folded:
+        """All rows; these are filtered, too."""
+        filtered = self.filtered | rows
+        return Folded(self.event, filtered, self.chain, self.tid, self.period, self.count, self.dimensions, self.measures)
 
 
 class Recipe(NamedTuple):

@@ -10,17 +10,15 @@ about the next (counter readings, switches of events).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
+from perfpy.abi.flags import SampleType
 from perfpy.analysis.aggregate.profile import Profile
-from perfpy.analysis.samples.branches import branch_samples
-from perfpy.analysis.samples.lbr_callchains import CallStacks
 from perfpy.analysis.samples.sample_view import DeliveryOrder, SampleView
-from perfpy.analysis.sortkeys.names import Mode
+from perfpy.analysis.sortkeys.sort_key import Mode
 from perfpy.perfdata.records.group_reads import carries_readings, delivered
 
 if TYPE_CHECKING:
@@ -28,9 +26,11 @@ if TYPE_CHECKING:
 
     from perfpy.abi.attr import EventAttr
     from perfpy.analysis.aggregate.profile import Recipe
+    from perfpy.analysis.samples.lbr_callchains import CallStacks
     from perfpy.perfdata.reader import PerfData
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
+    from perfpy.unwind.callchains import UserCallchains
 
 #: told which share of the file has been read (0 to 1)
 Progress: TypeAlias = "Callable[[float], None]"
@@ -45,21 +45,34 @@ class MoreColumns(Protocol):
         """The samples with them."""
 
 
-@dataclass(frozen=True, eq=False)
 class SampleScan:
     """How the samples of a recording are read and folded.
 
-    mode: what a row stands for; more: what adds columns to the samples first; grain: of times, if rows are made by them, in ns.
+    mode: what a row stands for; more: what adds columns to the samples first; grain: of times, if rows are made by them, in ns;
+    max_stack: frames of a callchain that are looked at.
     """
 
-    data: PerfData
-    timeline: TaskTimeline
-    symbolizer: Symbolizer
-    recipe: Recipe
-    mode: Mode = Mode.NORMAL
-    more: Sequence[MoreColumns] = ()
-    grain: int = 1
-    progress: Progress | None = None
+    def __init__(
+        self,
+        data: PerfData,
+        timeline: TaskTimeline,
+        symbolizer: Symbolizer,
+        recipe: Recipe,
+        mode: Mode = Mode.NORMAL,
+        more: Sequence[MoreColumns] = (),
+        grain: int = 1,
+        progress: Progress | None = None,
+        max_stack: int = 127,
+    ) -> None:
+        self.data = data
+        self.timeline = timeline
+        self.symbolizer = symbolizer
+        self.recipe = recipe
+        self.mode = mode
+        self.more = more
+        self.grain = grain
+        self.progress = progress
+        self.max_stack = max_stack
 
     def profile(self) -> Profile:
         """Fold everything."""
@@ -80,8 +93,21 @@ class SampleScan:
     @cached_property
     def _callstacks(self) -> CallStacks | None:
         """What makes chains of branch stacks; None where none are wanted, or there are none."""
-        callstacks = CallStacks(self._attrs)
-        return callstacks if self.recipe.chains and callstacks else None
+        if not self.recipe.chains:
+            return None
+        from perfpy.analysis.samples.lbr_callchains import CallStacks
+
+        return CallStacks(self._attrs) or None
+
+    @cached_property
+    def unwinding(self) -> UserCallchains | None:
+        """What makes the callers of user space from copied stacks; None where no callchains are wanted, or there are no copies."""
+        if not self.recipe.chains or not self.data.has(SampleType.STACK_USER):
+            return None
+        # most recordings have no copies of stacks
+        from perfpy.analysis.samples.user_callchains import user_callchains
+
+        return user_callchains(self.data, self.symbolizer, self.max_stack)
 
     def _fields(self) -> list[str]:
         """The sample columns that are needed."""
@@ -91,7 +117,7 @@ class SampleScan:
     def _stored(self) -> Iterator[SampleView]:
         """The samples wanted, in the order of the file."""
         ordinal, turns = 0, len(self.data.survey.turns)
-        for number, batch in enumerate(self.data.stored(self._fields())):
+        for number, batch in enumerate(self.data.stored(self._fields(), more=self.unwinding)):
             ordinals = np.arange(ordinal, ordinal + len(batch.event))
             ordinal += len(ordinals)
             if len(ordinals):
@@ -105,7 +131,7 @@ class SampleScan:
         """The samples wanted, in order of delivery. fields: further columns."""
         self.recipe.selection.begin()
         ordinal = 0
-        for batch in delivered(self.data.batches([*self._fields(), *fields]), self.data.events):
+        for batch in delivered(self.data.batches([*self._fields(), *fields], self.unwinding), self.data.events):
             ordinals = np.arange(ordinal, ordinal + len(batch))
             ordinal += len(batch)
             if len(batch):
@@ -124,6 +150,8 @@ class SampleScan:
         if "time" in self.recipe.dimensions:
             samples = samples.in_grains(self.grain)
         if self.mode is Mode.BRANCH:
+            from perfpy.analysis.samples.branches import branch_samples
+
             samples = branch_samples(samples)
         elif self.mode is Mode.MEMORY:
             samples = samples.weighted()

@@ -32,7 +32,7 @@ class CallNames:
     def of(cls, texts: KeyTexts, frames: NDArray[np.int32], key: str) -> CallNames:
         """The texts of the frames of callchains, as a key of --call-graph has them."""
         used = distinct(frames).astype(np.int64)
-        return cls(used, texts.sources.calls(used, offsets=key == "address"))
+        return cls(used, texts.source_texts.calls(used, offsets=key == "address"))
 
     def text(self, frame: int) -> str | None:
         """What stands behind the function of a frame."""

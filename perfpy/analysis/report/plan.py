@@ -12,14 +12,13 @@ from perfpy.abi.flags import PerfType, SampleType
 from perfpy.analysis.aggregate.profile import LATENCY, Recipe
 from perfpy.analysis.report.groups import EventGroups
 from perfpy.analysis.report.layout import Layout, make_layout
-from perfpy.analysis.sortkeys.names import Mode, OutputField
-from perfpy.analysis.sortkeys.trace_fields import field_keys
+from perfpy.analysis.sortkeys.sort_key import Mode, OutputField
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfpy.analysis.report.options import ReportOptions
-    from perfpy.analysis.sortkeys.names import SortKey
+    from perfpy.analysis.sortkeys.sort_key import SortKey
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.reader import PerfData
 
@@ -43,6 +42,12 @@ class ReportPlan(NamedTuple):
         return "parallelism" in recipe.dimensions or LATENCY in recipe.measures or recipe.selection.parallelism is not None
 
     @property
+    def needs_sources(self) -> bool:
+        """Whether source lines are shown."""
+        graph = self.options.call_graph
+        return any(self.layout.has(name) for name in _OF_SOURCE) or (graph is not None and graph.by_place)
+
+    @property
     def needs_parents(self) -> bool:
         """Whether the rows' parents are looked for."""
         return _needs_parents(self.options, self.layout)
@@ -54,7 +59,11 @@ def plan_report(data: PerfData, options: ReportOptions) -> ReportPlan:
     options = _as_recorded(options, events, is_pipe=data.is_pipe)
 
     def traced(token: str) -> list[SortKey]:
-        return [] if tracing is None else field_keys(token, events, tracing.formats, raw=options.wanted.raw_trace, endian=data.endian)
+        if tracing is None:
+            return []
+        from perfpy.analysis.sortkeys.trace_fields import field_keys
+
+        return field_keys(token, events, tracing.formats, raw=options.wanted.raw_trace, endian=data.endian)
 
     layout = make_layout(options.wanted, traced)
     groups = EventGroups.of(len(events), data.features.get("group_desc", ()), options.group)
@@ -78,6 +87,8 @@ def _as_recorded(options: ReportOptions, events: Sequence[FileEvent], *, is_pipe
     return options._replace(call_graph=graph, children=children, wanted=wanted)
 
 
+#: keys that show source lines
+_OF_SOURCE = ("srcline", "srcfile", "srcline_from", "srcline_to")
 #: what is the same everywhere in a function
 _OF_FUNCTION = ("dso", "symbol", "symbol_size", "dso_size")
 

@@ -17,9 +17,8 @@ from perfpy.analysis.aggregate.exact_sums import sum_by
 from perfpy.analysis.aggregate.profile import LATENCY
 from perfpy.analysis.aggregate.tuple_table import TupleTable
 from perfpy.analysis.filters.sample_filter import frames_named
-from perfpy.analysis.report.call_names import CallNames
 from perfpy.analysis.report.entries import Entries, EntryBuilder, Tables
-from perfpy.analysis.report.histogram import EventTotals, Histogram, KeyValues, Trees, sort_entries
+from perfpy.analysis.report.histogram import EventTotals, Histogram, KeyValues, sort_entries
 from perfpy.analysis.report.rows import shown_rows, with_parents, without_callees
 from perfpy.analysis.samples.locations import OF_SAMPLE, ROLE_BITS, Int64, chain_locations
 
@@ -27,17 +26,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.analysis.aggregate.profile import Profile
+    from perfpy.analysis.report.call_names import CallNames
     from perfpy.analysis.report.groups import EventGroups
     from perfpy.analysis.report.plan import ReportPlan
-    from perfpy.analysis.report.rows import Rows
+    from perfpy.analysis.report.rows import DrawnChains, Rows
+    from perfpy.analysis.report.trees import Trees
     from perfpy.analysis.samples.locations import Locations
     from perfpy.analysis.sortkeys.key_texts import KeyTexts
 
 
-def make_tables(plan: ReportPlan, profile: Profile, texts: KeyTexts) -> list[Histogram]:
-    """The tables, in the order of their events."""
+def make_tables(plan: ReportPlan, profile: Profile, drawn: DrawnChains | None, texts: KeyTexts) -> list[Histogram]:
+    """The tables, in the order of their events; drawn: the chains of their trees."""
     known, options = texts.locations, plan.options
-    rows = shown_rows(profile, known, options)
+    rows = shown_rows(profile, drawn, known, options)
     if plan.needs_parents:
         rows = with_parents(rows, known, options)
     rows = without_callees(rows, known, options)
@@ -208,10 +209,18 @@ def _trees(leader: int, chosen: Int64, rows: Rows, joined: _Joined, totals: Even
     options, graph = plan.options, plan.options.call_graph
     if graph is None or graph.style == "none" or not plan.events[leader].attr.sample_type & SampleType.CALLCHAIN:
         return None
+    from perfpy.analysis.report.trees import Trees  # most reports are flat
+
     assert rows.chains is not None
     weights = joined.entries.measures["children" if options.children else "period"][chosen, 0]
     total = totals.shown_period if options.relative_percentages else totals.period
     frames, known = rows.chains.frames, texts.locations
-    calls = CallNames.of(texts, frames, graph.key) if graph.by_place else None
-    classes = known.chain_ranks(by_address=graph.key == "address") if calls is None or graph.key == "address" else calls.ranks(known)
+    calls = _call_names(texts, frames, graph.key) if graph.by_place else None
+    classes = calls.ranks(known) if calls and graph.key == "srcline" else known.chain_ranks(by_address=graph.key == "address")
     return Trees(joined.builder, chosen, weights, total, graph, classes[frames], frames, known, calls)
+
+
+def _call_names(texts: KeyTexts, frames: NDArray[np.int32], key: str) -> CallNames:
+    from perfpy.analysis.report.call_names import CallNames  # most trees have functions only
+
+    return CallNames.of(texts, frames, key)

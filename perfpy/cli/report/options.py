@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from perfpy.abi.cpu_list import parse_cpu_list
 from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.analysis.report.layout import Wanted
-from perfpy.analysis.sortkeys.names import Mode
+from perfpy.analysis.sortkeys.sort_key import Mode
 from perfpy.cli.line.options import fail
 from perfpy.untrusted.files import read_named
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -17,7 +18,6 @@ from perfpy.abi.flags import BranchSample, HardwareId, PerfType, SampleType, Sof
 from perfpy.untrusted.text import one_line, one_line_bytes
 from perfpy.views.script import field_text
 from perfpy.views.script.addresses import frames_of
-from perfpy.views.script.branch_text import BranchTexts
 from perfpy.views.script.fields import has_callchain
 from perfpy.views.script.frame_text import FrameStyle, FrameTexts, chain_texts, outermost_first, shortened
 from perfpy.views.script.pieces import Coded, Flat, Joiner, Piece
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.batches import Batch
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
+    from perfpy.views.script.branch_text import BranchTexts
     from perfpy.views.script.source_code import SourceCode
     from perfpy.views.script.trace_text import TraceSource
 
@@ -109,6 +110,8 @@ class EventLines:
         self._trace = trace
         self._joiner = Joiner()
         self._with_chain = has_callchain(event) and context.use_callchain
+        # of unwound chains, kernel and user have as many each
+        self._most_frames = context.max_stack * (2 if event.attr.sample_type & SampleType.STACK_USER else 1)
         comm_form = field_text.comm_form(narrow="ip" in fields and self._with_chain, latency=context.latency)
         self._tasks = field_text.TaskTexts(fields, context.timeline.comms, comm_form)
         self._numbers = field_text.number_texts(fields, field_text.cpu_form(latency=context.latency))
@@ -119,7 +122,13 @@ class EventLines:
         plain_address = FrameStyle(16, symbol=False, offset=False, dso=False)
         self._data_frames = FrameTexts(context.symbolizer, style if names_data_address(event) else plain_address)
         self._data_sources = field_text.DataSourceTexts()
-        self._branches = BranchTexts(event, context.symbolizer, fields, context.kernel_start, kernel_path=context.kernel_path)
+
+    @cached_property
+    def _branches(self) -> BranchTexts:
+        from perfpy.views.script.branch_text import BranchTexts
+
+        context = self._context
+        return BranchTexts(self._event, context.symbolizer, self._fields, context.kernel_start, kernel_path=context.kernel_path)
 
     @property
     def is_silent(self) -> bool:
@@ -192,7 +201,8 @@ class EventLines:
         if "ip" in fields:
             pieces += self._instruction(batch)
         pieces += self._registers(batch)
-        pieces.append(self._branches.piece(batch))
+        if "branch_stack" in batch.columns:
+            pieces.append(self._branches.piece(batch))
         if "bpf-output" in fields and self._is_bpf_output:
             pieces.append([field_text.bpf_output_text(raw) for raw in _raw_bytes(columns)])
         pieces += [self._number(name, batch) for name in ("phys_addr", "data_page_size", "code_page_size")]
@@ -234,7 +244,8 @@ class EventLines:
         frames, counts = frames_of(chains, pid, batch.key, symbolizer)
         if self._context.callers_first:
             frames = outermost_first(frames, counts)
-        frames, counts = shortened(frames, counts, self._context.max_stack)
+        frames, counts = shortened(frames, counts, self._most_frames)
+        frames, counts = symbolizer.expanded(frames, counts, callers_first=self._context.callers_first)
         lines = self._chain_frames.update()
         if self._context.stop_at:
             frames, counts = self._stopped(frames, counts)

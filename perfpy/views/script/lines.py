@@ -17,7 +17,7 @@ from perfpy.views.script import field_text
 from perfpy.views.script.event_lines import EventLines, LineContext, columns_of
 from perfpy.views.script.fields import OutputFields, kind_of
 from perfpy.views.script.pieces import Flat
-from perfpy.views.script.side_band import SideLine, whole
+from perfpy.views.script.side_line import SideLine, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
-from perfpy.abi.flags import MISC_KERNEL, RecordType, names_of
+from perfpy.abi.flags import MISC_KERNEL, RecordType, SampleType, names_of
 from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.perfdata.records.group_reads import carries_readings, delivered
 from perfpy.symbols.mapped_names import is_kernel_map, is_kernel_name
@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.batches import Batch
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.unwind.callchains import UserCallchains
     from perfpy.views.recorded import Recorded
     from perfpy.views.script.event_lines import LineContext
     from perfpy.views.script.lines import DumpLines, ScriptLines
+    from perfpy.views.script.source_code import SourceCode
     from perfpy.views.script.trace_text import TraceSource
 
 _SECOND: Final = 1_000_000_000
@@ -65,6 +67,12 @@ class ScriptOptions:
     symbols: SymbolOptions | None = None
 
 
+def _source_code(sources: SourceTexts) -> SourceCode:
+    from perfpy.views.script.source_code import SourceCode
+
+    return SourceCode(sources)
+
+
 class ScriptRun:
     """Prints a recording."""
 
@@ -82,6 +90,7 @@ class ScriptRun:
             has_clock="clock_data" in features,
         )
         self._symbolizer = recording.symbolizer(options.symbols)
+        self._unwound: UserCallchains | None = None
 
     def write(self, out: BinaryIO, *, samples: bool = True) -> None:
         """All lines, to one stream; without `samples` only those of side-band records."""
@@ -151,7 +160,6 @@ class ScriptRun:
 
     def _context(self) -> LineContext:
         from perfpy.views.script.event_lines import LineContext
-        from perfpy.views.script.source_code import SourceCode
 
         recording, options = self._recording, self._options
         sources = self._sources()
@@ -172,7 +180,7 @@ class ScriptRun:
             clock=_clock(recording.header.get("clock_data"), ns=options.ns),
             stop_at=options.stop_at,
             sources=sources,
-            source_code=SourceCode(sources) if sources else None,
+            source_code=_source_code(sources) if sources else None,
         )
 
     def _sources(self) -> SourceTexts | None:
@@ -200,12 +208,22 @@ class ScriptRun:
         events = self._recording.events
         if any(carries_readings(event) for event in events):
             columns = columns | {"read", "period"}
-        batches = delivered(self._recording.batches(columns), events)
+        batches = delivered(self._recording.batches(columns, self._unwinding(columns)), events)
         if not any("metric" in one.fields for one in self._options.fields.sets.values()):
             return batches
         from perfpy.views.script.metric_text import with_metrics
 
         return with_metrics(batches, events)
+
+    def _unwinding(self, columns: set[str]) -> UserCallchains | None:
+        """What makes the callers of user space, where callchains are printed."""
+        data = self._recording.data
+        if not self._use_callchain or "callchain" not in columns or not data.has(SampleType.STACK_USER):
+            return None
+        from perfpy.analysis.samples.user_callchains import user_callchains  # most recordings have no copies of stacks
+
+        self._unwound = user_callchains(data, self._symbolizer, self._options.max_stack)
+        return self._unwound
 
     def _tracepoints(self) -> TraceSource | None:
         tracing = self._recording.data.tracing
@@ -243,9 +261,11 @@ class ScriptRun:
         return maker.lines(self._recording.side_band(names_of(RecordType) if "round" in self._options.shown else None))
 
     def _switch(self) -> EventSwitch | None:
+        options = self._options
+        if not (options.switch_on or options.switch_off):
+            return None
         from perfpy.analysis.filters.event_switch import EventSwitch
 
-        options = self._options
         return EventSwitch.between(options.switch_on, options.switch_off, self._recording.events, show=options.show_switches)
 
 

@@ -198,6 +198,10 @@ class Symbolizer:
         """The ELF files of a dso of user space (index into `dsos`): what ran, and where its symbols are; either may be None."""
         return self._loader.files(number)
 
+    def know_files(self, number: int, found: Found) -> None:
+        """They were searched for before: by a Symbolizer of the same recording that knew less of its tasks."""
+        self._loader.know_files(number, found)
+
     def origin(self, number: int) -> str:
         """The letter by which perf says where a dso's symbols come from; valid after `resolve()`."""
         return self._loader.origin(number)

@@ -128,15 +128,23 @@ class DsoHits:
         return (dso for dso in self.dsos.values() if dso.hit or dso.name == _VDSO)
 
     def _mark(self, page: int, pid: int) -> None:
+        for dso in self._owners(page, pid):
+            dso.hit = True
+
+    def _owners(self, page: int, pid: int) -> list[HitDso]:
         seen = set()
         while pid not in seen:
             seen.add(pid)
             owners = [dso for first, end, dso in self._maps.get(pid, ()) if first <= page < end]
-            for dso in owners:
-                dso.hit = True
             if owners or pid not in self._parents:
-                return
+                return owners
             pid = self._parents[pid]
+        return []
+
+    def file_of(self, pid: int, address: int) -> HitDso | None:
+        """What a process had mapped at an address, the last of it; None where nothing was."""
+        owners = self._owners(address >> _PAGE_SHIFT, pid)
+        return owners[-1] if owners else None
 
 
 def _layout(attrs: Sequence[EventAttr]) -> tuple[struct.Struct, bool]:

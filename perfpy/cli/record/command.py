@@ -96,6 +96,8 @@ def record_options(options: RecordCommandOptions, config: Config) -> RecordOptio
         inherit=not options.no_inherit,
         period=options.count,
         callchain=_callchain(options, config),
+        unwind=options.unwind,
+        keep_stacks=options.keep_stacks,
         raw=options.raw_samples,
         cpu_field=options.sample_cpu,
         period_field=options.period,
@@ -139,9 +141,9 @@ def _events(options: RecordCommandOptions) -> tuple[list[str], list[tuple[int, s
 def _callchain(options: RecordCommandOptions, config: Config) -> Callchain | None:
     if options.call_graph is not None:
         return parse_callchain(options.call_graph)
-    if not options.callchains:
+    if not (options.callchains or options.unwind):
         return None
-    mode = config.get("call-graph.record-mode", "fp")
+    mode = "dwarf" if options.unwind else config.get("call-graph.record-mode", "fp")
     size = int(config.number("call-graph.dump-size", 0)) if mode == "dwarf" else 0
     return parse_callchain(f"{mode},{size}" if size else mode)
 

@@ -119,7 +119,15 @@ class ContentOptions(CommandOptions):
     """What a sample carries."""
 
     callchains: bool = option("-g", Flag(), "record call chains by frame pointers")
-    call_graph: str | None = option("--call-graph", Value(), "record call chains: fp[,frames] or dwarf[,bytes]", metavar="<mode[,size]>")
+    call_graph: str | None = option(
+        "--call-graph", Value(), "record call chains: fp[,frames][,defer] or dwarf[,bytes]", metavar="<mode[,size]>"
+    )
+    unwind: bool = option(
+        "--unwind",
+        Flag(),
+        "unwind DWARF stacks while recording, store call chains instead: a fiftieth of the size (implies --call-graph dwarf)",
+    )
+    keep_stacks: bool = option("--keep-stacks", Flag(), "with --unwind: write the stacks, too, into a file <output>.stacks")
     kernel_callchains: bool = option("--kernel-callchains", Flag(), "call chains of the kernel only")
     user_callchains: bool = option("--user-callchains", Flag(), "call chains of user space only")
     stat: bool = option("-s,--stat", Flag(), "counts of each thread at its end, too")

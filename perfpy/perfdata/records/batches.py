@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.abi.columns import Index
+    from perfpy.perfdata.records.deferred_callchains import DeferredCallchains
     from perfpy.perfdata.records.delivery_keys import OrderedChunk
     from perfpy.perfdata.records.event_table import EventTable
     from perfpy.perfdata.records.side_band import Turn
@@ -77,18 +78,19 @@ def ordered_batches(
     table: EventTable,
     fields: Collection[str] | None,
     warn: Callable[[str], None],
+    deferred: DeferredCallchains | None = None,
 ) -> Iterator[Batch]:
     """All samples of all streams, sorted as perf delivers them.
 
     turns: whose chunk comes next, as the survey found it; fields: the columns
-    wanted (None: all).
+    wanted (None: all); deferred: user callchains that stand apart from the samples.
     """
     waiting: list[StoredBatch] = []
     lowest = NO_KEY  # the lowest key that waits
     for stream, later in turns:
         ordered = next(streams[stream], None)  # None: the file has been cut since the survey
         if ordered and len(ordered.rows):
-            waiting.append(decoded(ordered, table, fields, warn))
+            waiting.append(_joined(decoded(ordered, table, fields, warn), deferred))
             lowest = min(lowest, int(ordered.keys.take(ordered.rows).min()))
         if lowest >= later or not waiting:
             continue
@@ -108,6 +110,7 @@ def stored_batches(
     table: EventTable,
     fields: Collection[str] | None,
     warn: Callable[[str], None],
+    deferred: DeferredCallchains | None = None,
 ) -> Iterator[StoredBatch]:
     """As ordered_batches, without the order: the samples of each chunk as they stand, a batch for every turn.
 
@@ -115,7 +118,16 @@ def stored_batches(
     """
     for stream, _ in turns:
         if ordered := next(streams[stream], None):  # None: the file has been cut since the survey
-            yield decoded(ordered, table, fields, warn, late=True)
+            yield _joined(decoded(ordered, table, fields, warn, late=True), deferred)
+
+
+def _joined(batch: StoredBatch, deferred: DeferredCallchains | None) -> StoredBatch:
+    """The samples with whole callchains."""
+    chains = batch.columns.get("callchain")
+    if deferred is None or chains is None:
+        return batch
+    columns = Columns(batch.columns.rows, {**batch.columns, "callchain": deferred.joined(chains.gathered())}, batch.columns.damaged)
+    return batch._replace(columns=columns)
 
 
 def decoded(

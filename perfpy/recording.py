@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.stacks.stacks import Stacks
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.container.source import Origin
-    from perfpy.perfdata.records.batches import Batch
+    from perfpy.perfdata.records.batches import Batch, FurtherColumns
     from perfpy.perfdata.records.side_band import SideBand
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.symbolizer import Symbolizer
@@ -214,7 +214,7 @@ class Recording:
         said = self.header.get("sample_time") or self.data.survey
         return RecordedTimes(self.path, said.first, said.last)
 
-    def batches(self, fields: Collection[str] | None = None) -> Iterator[Batch]:
+    def batches(self, fields: Collection[str] | None = None, more: FurtherColumns | None = None) -> Iterator[Batch]:
         """The samples in order of delivery, some thousands at a time, as columns.
 
         fields: names of the columns wanted, of which those that the recording
@@ -226,7 +226,7 @@ class Recording:
         # numpy is loaded when samples are asked for, not by opening a file
         from perfpy.perfdata.records.batches import Batch
 
-        for batch in self.data.batches(fields):
+        for batch in self.data.batches(fields, more):
             yield Batch(batch.columns, batch.event, self.data.equal_times.settled(batch.key, batch.offset), batch.offset)
 
     def side_band(self, types: Collection[int] | None = None) -> SideBand:

@@ -8,7 +8,7 @@ unique frames, whose columns (dso, address, symbol ...) are valid after
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,16 +115,23 @@ class SymbolNames:
         self._names += [None] * len(rows)
 
 
+class UserScenes(NamedTuple):
+    """What addresses of user space mean for some samples: the view of each, and how many records had happened."""
+
+    scene: NDArray[np.uint64]
+    rank: NDArray[np.int32]
+
+
 class Symbolizer:
     """Names addresses of a recording.
 
-    timeline: its tasks and address spaces. options: where to look for symbols.
+    timeline: its tasks and address spaces. options: where to look for symbols. loader: what has loaded symbols already.
     """
 
-    def __init__(self, timeline: TaskTimeline, options: SymbolOptions | None = None) -> None:
+    def __init__(self, timeline: TaskTimeline, options: SymbolOptions | None = None, loader: SymbolLoader | None = None) -> None:
         self._timeline = timeline
         self._options = options or SymbolOptions()
-        self._loader = SymbolLoader(timeline, self._options)
+        self._loader = loader or SymbolLoader(timeline, self._options)
         self.dsos: list[Dso] = timeline.dso_table.dsos
         self.frames = FrameTable()
         self.symbols = SymbolNames()
@@ -154,6 +161,22 @@ class Symbolizer:
             of_user, of_kernel = (_spread(self._scenes(pid, rank, mode), counts) for mode in modes)
             scene = np.where(cpumode == MISC_USER, of_user, np.where(cpumode == MISC_KERNEL, of_kernel, _NO_SCENE))
             rank = _spread(rank, counts)
+        return self._frames_at_rank(scene, rank, ip)
+
+    def companion(self) -> Symbolizer:
+        """Another one, with frames of its own, that has the same files."""
+        return Symbolizer(self._timeline, self._options, self._loader)
+
+    def user_scenes(self, pid: NDArray[Any], key: NDArray[np.uint64]) -> UserScenes:
+        """What addresses of user space mean for samples, to be asked for many times."""
+        rank = self._timeline.ranks(key)
+        return UserScenes(self._scenes(pid, rank, np.full(len(rank), MISC_USER, np.uint8)), rank)
+
+    def frames_in(self, scenes: UserScenes, ip: NDArray[np.uint64], rows: NDArray[np.int64]) -> Ids:
+        """The frames of addresses, one for each of the given samples of the scenes."""
+        return self._frames_at_rank(scenes.scene[rows], scenes.rank[rows], ip)
+
+    def _frames_at_rank(self, scene: NDArray[np.uint64], rank: NDArray[np.int32], ip: NDArray[np.uint64]) -> Ids:
         ids = self._intern(scene, ip)
         if not len(ids) or int(rank.min()) >= self._last_born:
             return ids

@@ -8,7 +8,7 @@ and what is out of order, not the file.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.abi.columns import Index
-    from perfpy.perfdata.records.deferred_callchains import DeferredCallchains
     from perfpy.perfdata.records.delivery_keys import OrderedChunk
     from perfpy.perfdata.records.event_table import EventTable
     from perfpy.perfdata.records.side_band import Turn
@@ -72,25 +71,40 @@ class StoredBatch(NamedTuple):
         return self if order is None else self.take(order)
 
 
+class FurtherColumns(Protocol):
+    """What makes columns of others: it is shown all samples while their bytes are in memory."""
+
+    @property
+    def fields(self) -> Collection[str]:
+        """The columns that it is made of."""
+
+    def extended(self, columns: Columns, event: NDArray[np.int32], key: NDArray[np.uint64]) -> Columns:
+        """The columns of some samples with what is made of them; key: the delivery keys."""
+
+
+#: samples as decoded, some of whose columns are Slices, -> samples
+Change: TypeAlias = "Callable[[StoredBatch], StoredBatch]"
+
+
 def ordered_batches(
     streams: Sequence[Iterator[OrderedChunk]],
     turns: Iterable[Turn],
     table: EventTable,
     fields: Collection[str] | None,
     warn: Callable[[str], None],
-    deferred: DeferredCallchains | None = None,
+    change: Change | None = None,
 ) -> Iterator[Batch]:
     """All samples of all streams, sorted as perf delivers them.
 
     turns: whose chunk comes next, as the survey found it; fields: the columns
-    wanted (None: all); deferred: user callchains that stand apart from the samples.
+    wanted (None: all); change: what is done with the samples of each chunk first.
     """
     waiting: list[StoredBatch] = []
     lowest = NO_KEY  # the lowest key that waits
     for stream, later in turns:
         ordered = next(streams[stream], None)  # None: the file has been cut since the survey
         if ordered and len(ordered.rows):
-            waiting.append(_joined(decoded(ordered, table, fields, warn), deferred))
+            waiting.append(_settled(decoded(ordered, table, fields, warn, late=change is not None), change))
             lowest = min(lowest, int(ordered.keys.take(ordered.rows).min()))
         if lowest >= later or not waiting:
             continue
@@ -110,24 +124,24 @@ def stored_batches(
     table: EventTable,
     fields: Collection[str] | None,
     warn: Callable[[str], None],
-    deferred: DeferredCallchains | None = None,
+    change: Change | None = None,
 ) -> Iterator[StoredBatch]:
     """As ordered_batches, without the order: the samples of each chunk as they stand, a batch for every turn.
 
-    A callchain column is Spans: it must be used before the next batch is asked for.
+    Columns of callchains and user stacks are Slices: they must be used before the next batch is asked for.
     """
     for stream, _ in turns:
         if ordered := next(streams[stream], None):  # None: the file has been cut since the survey
-            yield _joined(decoded(ordered, table, fields, warn, late=True), deferred)
+            samples = decoded(ordered, table, fields, warn, late=True)
+            yield samples if change is None else change(samples)
 
 
-def _joined(batch: StoredBatch, deferred: DeferredCallchains | None) -> StoredBatch:
-    """The samples with whole callchains."""
-    chains = batch.columns.get("callchain")
-    if deferred is None or chains is None:
-        return batch
-    columns = Columns(batch.columns.rows, {**batch.columns, "callchain": deferred.joined(chains.gathered())}, batch.columns.damaged)
-    return batch._replace(columns=columns)
+def _settled(samples: StoredBatch, change: Change | None) -> StoredBatch:
+    """Samples that can wait: changed, and out of the buffer."""
+    if change is None:
+        return samples
+    changed = change(samples)
+    return changed._replace(columns=changed.columns.gathered())
 
 
 def decoded(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfpy.abi.columns import Ragged, slices_index
+from perfpy.abi.columns import Columns, Ragged, slices_index
 from perfpy.abi.flags import CONTEXT_USER_DEFERRED
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfpy.perfdata.records.batches import StoredBatch
     from perfpy.perfdata.records.raw_records import RawRecord
 
 _MARKER: Final = np.uint64(CONTEXT_USER_DEFERRED)
@@ -44,6 +45,14 @@ class DeferredCallchains:
         chains = [found[cookie] for cookie in self._cookies.tolist()]
         ends = np.cumsum([0, *(len(chain) for chain in chains)]).astype(np.int64)
         self._chains = Ragged(np.concatenate([np.zeros(0, np.uint64), *chains]), ends)
+
+    def added(self, samples: StoredBatch) -> StoredBatch:
+        """The samples with whole callchains."""
+        chains = samples.columns.get("callchain")
+        if chains is None:
+            return samples
+        columns = {**samples.columns, "callchain": self.joined(chains.gathered())}
+        return samples._replace(columns=Columns(samples.columns.rows, columns, samples.columns.damaged))
 
     def joined(self, chains: Ragged) -> Ragged:
         """The callchains with the user part that came later."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
     from perfpy.perfdata.container.events import FileEvent
+    from perfpy.perfdata.records.batches import Change
     from perfpy.perfdata.records.deferred_callchains import DeferredCallchains
     from perfpy.perfdata.records.raw_records import RawRecord
     from perfpy.perfdata.records.stream import RecordStream
@@ -105,15 +106,22 @@ class RecordScans:
 
         return DeferredCallchains(self._bulk([RecordType.CALLCHAIN_DEFERRED]), self.table.endian)
 
-    def batches(self, fields: Collection[str] | None) -> Iterator[Batch]:
-        """All samples in order of delivery."""
-        turns = self.survey.turns
-        yield from ordered_batches(self.ordered_chunks(), turns, self.table, fields, self._warn, self._deferred)
+    def _whole(self, change: Change | None) -> Change | None:
+        """What is done with samples: at first they get what of their callchains stands apart from them."""
+        deferred = self._deferred
+        if deferred is None:
+            return change
+        return deferred.added if change is None else lambda samples: change(deferred.added(samples))
 
-    def stored(self, fields: Collection[str] | None, turns: range | None = None) -> Iterator[StoredBatch]:
-        """All samples as they stand in the file; or those of some of the survey's turns."""
+    def batches(self, fields: Collection[str] | None, change: Change | None = None) -> Iterator[Batch]:
+        """All samples in order of delivery. change: what is done with those of each chunk first."""
+        turns = self.survey.turns
+        yield from ordered_batches(self.ordered_chunks(), turns, self.table, fields, self._warn, self._whole(change))
+
+    def stored(self, fields: Collection[str] | None, turns: range | None = None, change: Change | None = None) -> Iterator[StoredBatch]:
+        """All samples as they stand in the file; or those of some of the survey's turns. change: as for batches."""
         found = self.survey.turns
         turns = range(len(found)) if turns is None else turns
         chunks_before = Counter(turn.stream for turn in found[: turns.start])
         streams = [stream.chunks(chunks_before[number]) for number, stream in enumerate(self._ordered)]
-        return stored_batches(streams, found[turns.start : turns.stop], self.table, fields, self._warn, self._deferred)
+        return stored_batches(streams, found[turns.start : turns.stop], self.table, fields, self._warn, self._whole(change))

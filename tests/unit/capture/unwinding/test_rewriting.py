@@ -26,7 +26,8 @@ EVERYTHING = (
 )
 VALUES: dict[str, Any] = {
     "misc": 2, "identifier": 5, "ip": 0x401000, "pid": 7, "tid": 8, "time": 99, "addr": 0x77, "cpu": 1, "period": 250, "raw": b"rawdata!",
-    "branch_stack": [(1, 2, 0), (3, 4, 0)], "weight": 3, "data_src": 4, "intr_regs": [1, 2], "phys_addr": 6, "cgroup": 9, "aux": b"aux.aux.",
+    "branch_stack": [(1, 2, 0), (3, 4, 0)], "weight": 3, "data_src": 4, "intr_regs": [1, 2], "phys_addr": 6, "cgroup": 9,
+    "aux": b"aux.aux.",
 }  # fmt: skip
 
 

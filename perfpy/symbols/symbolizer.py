@@ -139,6 +139,7 @@ class Symbolizer:
         self._born = Growing(np.int32)  # the rank from which a frame is what it is; and the highest of all
         self._last_born = 0
         self._symbol_ids = IdTable()
+        self._views_with_files: dict[int, bool] = {}
 
     def frame_ids(
         self,
@@ -171,6 +172,20 @@ class Symbolizer:
         """What addresses of user space mean for samples, to be asked for many times."""
         rank = self._timeline.ranks(key)
         return UserScenes(self._scenes(pid, rank, np.full(len(rank), MISC_USER, np.uint8)), rank)
+
+    def has_files(self, scenes: UserScenes) -> NDArray[np.bool_]:
+        """For each sample of the scenes whether any file that its process ever mapped is here."""
+        found = np.zeros(len(scenes.scene), bool)
+        for scene in distinct(scenes.scene).tolist():
+            view = scene >> 3
+            if view not in self._views_with_files:
+                space = int(self._timeline.view_space[view])
+                self._views_with_files[view] = any(map(self._has_file, self._timeline.spaces.dsos(space).tolist()))
+            found[scenes.scene == scene] = self._views_with_files[view]
+        return found
+
+    def _has_file(self, number: int) -> bool:
+        return self.dsos[number].kind in (DsoKind.FILE, DsoKind.VDSO) and self.files(number).runtime is not None
 
     def frames_in(self, scenes: UserScenes, ip: NDArray[np.uint64], rows: NDArray[np.int64]) -> Ids:
         """The frames of addresses, one for each of the given samples of the scenes."""

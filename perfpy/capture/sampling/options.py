@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from perfpy.capture.option_values import Callchain, SwitchOutput
 
 DEFAULT_FREQ: Final = 4000
+DEFAULT_COMPRESSION: Final = 1  # of what is unwound: callchains say the same again and again
 MAX_FREQ: Final = -1  # --freq max
 
 SYNTH_TASK: Final = "task"

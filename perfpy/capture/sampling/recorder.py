@@ -22,7 +22,7 @@ from perfpy.capture.sampling.output import RecordOutput
 from perfpy.capture.sampling.output_switch import OutputSwitch
 from perfpy.capture.sampling.own_samples import OwnSamples
 from perfpy.capture.sampling.sample_attrs import configure_sampling
-from perfpy.capture.sampling.sample_counters import SampleCounters, default_pages
+from perfpy.capture.sampling.sample_counters import SampleCounters, default_pages, roomy_pages
 from perfpy.capture.sampling.wakeups import Wakeups
 from perfpy.capture.targets import ANY, Target, resolve
 from perfpy.capture.workload import Workload
@@ -225,7 +225,8 @@ class Recorder:
         )
         counters.open()
         try:
-            counters.map(options.mmap_pages or default_pages(self._procfs))
+            usual = roomy_pages(self._procfs, own_status()[0]) if options.unwind else default_pages(self._procfs)
+            counters.map(options.mmap_pages or usual)
         except BaseException:
             counters.close()
             raise

@@ -21,6 +21,7 @@ from perfpy.abi.user_records import HeaderAttr, encode
 from perfpy.capture.sampling.output import STANDARD_OUTPUT, RecordOutput
 from perfpy.capture.unwinding import messages
 from perfpy.capture.unwinding.process import UnwindingProcess
+from perfpy.capture.unwinding.side_band_log import SideBandLog
 from perfpy.capture.unwinding.spool import Spool
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
 
     Serve = Callable[[int, int, tuple[int, int]], None]
 
-_PIECE: Final = 16 << 20  # bytes: what is worth the other process's while
-_MOMENT: Final = 0.5  # seconds: with less than a piece, too, it has something to do twice a second
+_PIECE: Final = 48 << 20  # bytes: a piece costs the more for each sample, the fewer these are
+_MOMENT: Final = 1.0  # seconds after which less is a piece, too
 _PATIENCE: Final = 10.0  # seconds for it to get ready
 _SLOW: Final = 1.0  # seconds at the end after which one is told what is waited for
 _DEFAULT_NAME: Final = "perf.data"
@@ -45,7 +46,8 @@ class UnwoundOutput(RecordOutput):
     """A RecordOutput whose stacks are unwound by another process.
 
     serve: what that process does; tell: called with each line that the user ought to read; keep_stacks: write the
-    raw stacks beside it, too. stack_file: makes the file of raw stacks; set before the first record comes.
+    raw stacks beside it, too. stack_file: makes the file of raw stacks; watch: sees all whole records that are written,
+    before they are compressed; both are set before the first record comes.
     """
 
     def __init__(self, path: str, packer: Packer | None, serve: Serve, *, tell: Callable[[str], None], keep_stacks: bool = False) -> None:
@@ -56,6 +58,8 @@ class UnwoundOutput(RecordOutput):
         self._process = UnwindingProcess(self._spool, serve)
         self._stacks: StackFile | None = None
         self.stack_file: Callable[[], StackFile] | None = None
+        self.watch: Callable[[memoryview], None] | None = None
+        self._side_band = SideBandLog(self._spool.folder)
         self._knows = True  # what is written so far the other process has to know of
         self._begun = 0.0  # when the open piece was begun
         self._ready = self._finished = False
@@ -89,6 +93,10 @@ class UnwoundOutput(RecordOutput):
         super().write(*slices)
         if self._knows:
             self._spool.write(slices)
+            data = b"".join(slices)
+            self._side_band.append(data)
+            if self.watch:
+                self.watch(memoryview(data))
 
     def start(self) -> None:
         """The recording begins: wait until the other process can."""
@@ -138,6 +146,8 @@ class UnwoundOutput(RecordOutput):
                 self._ready = True
                 self._spool.done()
                 self._spool.done()
+            elif kind == messages.SIDE_BAND:
+                self._side_band.append(data)
             elif kind == messages.RECORDS:
                 self._write_records(data)
                 self._spool.done()
@@ -151,6 +161,8 @@ class UnwoundOutput(RecordOutput):
 
     def _write_records(self, data: bytes) -> None:
         view = memoryview(data)
+        if self.watch:
+            self.watch(view)
         # no piece longer than a ring: that is what readers make room for
         super().write_ring([view[offset : offset + self._longest] for offset in range(0, len(view), self._longest)])
         if data:
@@ -172,6 +184,7 @@ class UnwoundOutput(RecordOutput):
                 self._process.kill()
             self._process.close()
             self._spool.close()
+            self._side_band.close()
 
     def _wait_for_rest(self, called: int, hurried: Callable[[], bool]) -> None:
         end = time.monotonic() + _SLOW
@@ -198,12 +211,13 @@ class UnwoundOutput(RecordOutput):
         self._process.kill()
         self._process.close()
         self._spool.close()
+        self._side_band.close()
         super().abandon()
 
     def _open_stacks(self, *, all_of_it: bool) -> None:
         assert self.stack_file is not None
         self._stacks = self.stack_file()
-        self._stacks.begin(all_of_it=all_of_it)
+        self._stacks.begin(None if all_of_it else self._side_band.pieces())
 
     def _give_up(self, why: str) -> None:
         """From here on stacks are stored as they are."""

@@ -53,12 +53,13 @@ def open_file(
 
     def stack_file() -> StackFile:
         beside = RecordOutput(output.stacks_path)
-        raw = DataFile(beside, counters, options, procfs, workload=workload)
-        return StackFile(beside, raw, output.writer, is_packed=packer is not None)
+        return StackFile(beside, DataFile(beside, counters, options, procfs, workload=workload))
 
     output.stack_file = stack_file
     plain = [plain_attr(event.attr) for event in counters.events]
     file = DataFile(output, counters, options, procfs, workload=workload, packer=packer, attrs=plain)
+    if packer and options.buildids:  # the finished file does not show them any more
+        output.watch = file.watch()
     longest = max((ring.size for ring in counters.rings), default=0)
     output.expect(((event.attr, counters.ids(event)) for event in counters.events), longest)
     return file

@@ -4,7 +4,7 @@ What enters: extents of the spool, and what to do with them; the other way:
 finished records. What leaves: bytes.
 
     request { u32 kind, extents; { u64 store, offset, size; } [extents] }
-    answer  { u32 kind; u32 of_no_use; u64 size; char data[size] }
+    answer  { u32 kind, reserved; u64 size; char data[size] }
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ KNOWN: Final = 2
 PIECE: Final = 3
 END: Final = 4
 
-#: answers: ready to begin; the records of the oldest piece; a line for the user; everything is done
+#: answers: ready to begin; those of the next records that are no samples; the records of the oldest piece; a line for the
+#: user; everything is done
 READY: Final = 11
-RECORDS: Final = 12
-NOTE: Final = 13
-FINISHED: Final = 14
+SIDE_BAND: Final = 12
+RECORDS: Final = 13
+NOTE: Final = 14
+FINISHED: Final = 15
 
 _REQUEST: Final = struct.Struct("=II")
 _EXTENT: Final = struct.Struct("=QQQ")

@@ -18,8 +18,8 @@ import numpy as np
 from perfpy.abi import user_records
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
 from perfpy.capture.unwinding import messages
-from perfpy.capture.unwinding.spool import CAPACITY, MEMORY
-from perfpy.capture.unwinding.unwinder import PieceUnwinder
+from perfpy.capture.unwinding.spool import MEMORY
+from perfpy.capture.unwinding.unwinder import PieceUnwinder, Unwound
 from perfpy.perfdata.container.events import FileEvent
 from perfpy.perfdata.records.chunk import Chunk
 from perfpy.perfdata.records.walk import walk
@@ -32,12 +32,10 @@ if TYPE_CHECKING:
     from perfpy.capture.unwinding.spool import Extent
 
 _READ: Final = 1 << 16
-_NICE: Final = 5  # what is recorded goes first; what cannot be done in time waits in the spool
 
 
 def serve(requests: int, answers: int, stores: tuple[int, int]) -> None:
     """Serve until there is nothing more to do, or nobody there."""
-    os.nice(_NICE)
     try:
         for answer in _answers(_Stores(stores), _requests(requests)):
             _write(answers, answer)
@@ -75,16 +73,19 @@ def _answers(stores: _Stores, requests: Iterator[tuple[int, list[Extent]]]) -> I
             unwinder.learn(chunk_of(data))
             yield messages.answer(messages.READY)
         elif kind == messages.PIECE:
-            done = unwinder.take(chunk_of(data))
-            if done is not None:
-                yield messages.answer(messages.RECORDS, done)
+            yield from _done(unwinder.take(chunk_of(data)))
         else:
-            done = unwinder.rest()
-            if done is not None:
-                yield messages.answer(messages.RECORDS, done)
+            yield from _done(unwinder.rest())
             yield from (messages.answer(messages.NOTE, note.encode()) for note in unwinder.notes())
             yield messages.answer(messages.FINISHED)
             return
+
+
+def _done(piece: Unwound | None) -> Iterator[bytes]:
+    if piece is not None:
+        if piece.side_band:
+            yield messages.answer(messages.SIDE_BAND, piece.side_band)
+        yield messages.answer(messages.RECORDS, piece.records)
 
 
 def events_of(data: NDArray[np.uint8]) -> list[FileEvent]:
@@ -130,6 +131,5 @@ class _Stores:
 
     def _mapped(self, needed: int) -> NDArray[np.uint8]:
         if len(self._memory) < needed:
-            size = min(CAPACITY, os.fstat(self._fds[MEMORY]).st_size)
-            self._memory = np.frombuffer(mmap.mmap(self._fds[MEMORY], size, prot=mmap.PROT_READ), np.uint8)
+            self._memory = np.frombuffer(mmap.mmap(self._fds[MEMORY], 0, prot=mmap.PROT_READ), np.uint8)
         return self._memory

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 MEMORY: Final = 0
 DISK: Final = 1
-CAPACITY: Final = 128 << 20  # bytes of memory: seconds of what two CPUs give at 2 kHz
+_LEAST: Final = 64 << 20  # bytes of memory
+_MOST: Final = 512 << 20  # ten seconds of what two CPUs give at 2 kHz
+_SHARE: Final = 32  # of the machine's memory: a part in so many
 
 
 class Extent(NamedTuple):
@@ -36,14 +38,14 @@ class Extent(NamedTuple):
 class Spool:
     """Keeps pieces until they are done with, the first first.
 
-    folder: where the file goes that takes what does not fit. most_on_disk: the most bytes that it held.
+    folder: where the file goes that takes what does not fit; capacity: bytes of memory (0: by what there is). most_on_disk: the most bytes that it held.
     """
 
-    def __init__(self, folder: str, capacity: int = CAPACITY) -> None:
+    def __init__(self, folder: str, capacity: int = 0) -> None:
         self.memory = os.memfd_create("perfpy-stacks", os.MFD_CLOEXEC)
-        self.disk = _nameless_file(folder)
-        self._folder = folder
-        self._capacity = capacity
+        self.disk = nameless_file(folder)
+        self.folder = folder
+        self._capacity = capacity or _usual_capacity()
         self._next = 0  # where memory is written next
         self._end_of_disk = 0
         self._waiting: deque[list[Extent]] = deque()
@@ -73,7 +75,7 @@ class Spool:
                 done += os.pwrite(fd, data[done:], offset + done)
         except OSError as error:
             remedy = "unwinding does not keep up here: a lower frequency (-F), or more room, helps"
-            raise OutputFailed(self._folder, os.strerror(error.errno or 0), remedy=remedy) from None
+            raise OutputFailed(self.folder, os.strerror(error.errno or 0), remedy=remedy) from None
         if store == MEMORY:
             self._next = (offset + done) % self._capacity
         else:
@@ -130,7 +132,12 @@ class Spool:
             os.close(fd)
 
 
-def _nameless_file(folder: str) -> int:
+def _usual_capacity() -> int:
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return min(max(memory // _SHARE, _LEAST), _MOST) & ~4095
+
+
+def nameless_file(folder: str) -> int:
     """A file that nobody finds and that is gone with its last descriptor. Raises OutputFailed."""
     try:
         return os.open(folder, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o600)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from perfpy.abi.columns import slices_index
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
 from perfpy.capture.option_values import MAX_STACK_SIZE
 from perfpy.capture.unwinding.plain_attrs import has_stacks
@@ -43,6 +44,13 @@ class _Held(NamedTuple):
     keys: NDArray[np.uint64]
 
 
+class Unwound(NamedTuple):
+    """A piece with plain callchains: its records; and once more those that are no samples."""
+
+    records: bytes
+    side_band: bytes
+
+
 class PieceUnwinder:
     """Unwinds the pieces of one recording, one after the other. own: the pid whose samples are left out."""
 
@@ -60,12 +68,12 @@ class PieceUnwinder:
         self._see(chunk)
         self._replay.symbolizer(0)
 
-    def take(self, chunk: Chunk) -> bytes | None:
+    def take(self, chunk: Chunk) -> Unwound | None:
         """The next piece; returns the records of the one before, None for the first."""
         held, self._held = self._held, self._see(chunk)
         return None if held is None else self._unwound(held)
 
-    def rest(self) -> bytes | None:
+    def rest(self) -> Unwound | None:
         """No piece comes any more: the records of the last one."""
         held, self._held = self._held, None
         return None if held is None else self._unwound(held)
@@ -86,7 +94,7 @@ class PieceUnwinder:
         self._replay.add(chunk, keys, times, other_events)
         return _Held(chunk, rows, samples, events, keys[rows])
 
-    def _unwound(self, held: _Held) -> bytes:
+    def _unwound(self, held: _Held) -> Unwound:
         rewriting = Rewriting(held.chunk)
         for number, attr in enumerate(self._attrs):
             mine = np.flatnonzero(held.events == number)
@@ -96,7 +104,7 @@ class PieceUnwinder:
                 rewriting.replace(held.rows[mine], parts_of(attr, samples), chains)
         rewriting.kept[held.rows[self._is_own(held)]] = False
         rewriting.kept[held.rows[held.events < 0]] = False
-        return rewriting.written()
+        return Unwound(rewriting.written(), _bytes_of(held.chunk, held.chunk.others))
 
     def _is_own(self, held: _Held) -> NDArray[np.bool_]:
         pids = self._column(held, "pid")
@@ -131,6 +139,12 @@ class PieceUnwinder:
         self._note_cut()
         self._current = None
         return [_cut_note(cut) for cut in self._cut.values() if cut.cut * _WORTH_A_NOTE > cut.stacks]
+
+
+def _bytes_of(chunk: Chunk, rows: NDArray[np.intp]) -> bytes:
+    words = chunk.data[: len(chunk.data) & ~7].view(np.uint64)
+    some = chunk.rows(rows)
+    return words[slices_index(some.starts >> 3, some.sizes.astype(np.int64) >> 3)[0]].tobytes()
 
 
 def _cut_note(cut: CutStacks) -> str:

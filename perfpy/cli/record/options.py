@@ -184,7 +184,12 @@ class FileOptions(CommandOptions):
     max_size: int = option("--max-size", Value(_max_size, default=0), "stop when the file has this size", metavar="<size>")
     timestamp_filename: bool = option("--timestamp-filename", Flag(), "put the time after the file's name")
     timestamp_boundary: bool = option("--timestamp-boundary", Flag(), "note the times of the first and the last sample")
-    compression_level: int = option("-z,--compression-level", Attached("1", int, default=0), "compress with zstd (1 to 22)", metavar="<n>")
+    compression_level: int | None = option(
+        "-z,--compression-level",
+        Attached("1", int),
+        "compress with zstd (1 to 22; with --unwind the default is 1, -z0: not)",
+        metavar="<n>",
+    )
     no_buildid_cache: bool = option("-N,--no-buildid-cache", Flag(), "keep no copies of the recorded programs")
     no_buildid: bool = option("-B,--no-buildid", Flag(), "note no build-ids")
     buildid_all: bool = option("--buildid-all", Flag(), "note the build-ids of all files, hit or not")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from perfpy.abi.attr import EventAttr
-    from perfpy.capture.sampling.dso_hits import DsoHits
+    from perfpy.capture.dso_hits import DsoHits
 
 _HEADER: Final = struct.Struct("=IHH")
 _WORD: Final = struct.Struct("=Q")

@@ -21,11 +21,11 @@ from perfpy.kernel.sysfs import module_text
 from perfpy.perfdata.container.writer import FileWriter, WrittenEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from perfpy.abi.attr import EventAttr
     from perfpy.abi.build_id_record import HeaderBuildId
-    from perfpy.capture.sampling.dso_hits import DsoHits
+    from perfpy.capture.dso_hits import DsoHits
     from perfpy.capture.sampling.options import RecordOptions
     from perfpy.capture.sampling.output import RecordOutput
     from perfpy.capture.sampling.sample_counters import SampleCounters
@@ -69,7 +69,6 @@ class DataFile:
         self._program_types = loaded_types(self._programs)
         self.samples: int | None = None
         self.hint = ""
-        self._watched: DsoHits | None = None
         self.lost = 0
 
     def _tracing_data(self) -> bytes:
@@ -192,24 +191,20 @@ class DataFile:
             mmap_len=self._longest_piece(),
         )
 
-    def watch(self) -> Callable[[memoryview], None]:
-        """What sees all whole records before they are compressed, where the features need to know them."""
-        from perfpy.capture.sampling.dso_hits import DsoHits  # few recordings are watched
-
-        self._watched = DsoHits(self._attrs)
-        return self._watched.scan
-
     def _scan(self) -> DsoHits | None:
         """Look through the records for what the features need; None when they need nothing of it."""
         options, writer = self._options, self._output.writer
-        if self._watched:
-            self.samples = self._watched.samples
-            return self._watched
+        if self._output.hits:  # somebody has looked already
+            from perfpy.capture.dso_hits import DsoHits  # not needed while the measurement runs
+
+            hits = DsoHits.from_told(self._output.hits)
+            self.samples = hits.samples
+            return hits
         if not isinstance(writer, FileWriter) or self._packer or options.buildid_mmap:
             return None
         if not (options.buildids or options.timestamp_boundary) or not writer.data.size:
             return None
-        from perfpy.capture.sampling.dso_hits import DsoHits  # not needed while the measurement runs
+        from perfpy.capture.dso_hits import DsoHits  # not needed while the measurement runs
 
         hits = DsoHits(self._attrs)
         try:

@@ -31,11 +31,12 @@ class RecordOutput:
     """Where a recording goes; open it before anything is measured, so that a bad path costs nothing.
 
     packer: compresses the records of the rings. others: the processes that help to write it; answers: what
-    comes from them. Raises OutputFailed.
+    comes from them; hits: which files samples fell into, where they found that out. Raises OutputFailed.
     """
 
     others: tuple[int, ...] = ()
     answers: Answers | None = None
+    hits: bytes = b""
 
     def __init__(self, path: str, packer: Packer | None = None) -> None:
         self.path = path

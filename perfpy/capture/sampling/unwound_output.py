@@ -46,8 +46,8 @@ class UnwoundOutput(RecordOutput):
     """A RecordOutput whose stacks are unwound by another process.
 
     serve: what that process does; tell: called with each line that the user ought to read; keep_stacks: write the
-    raw stacks beside it, too. stack_file: makes the file of raw stacks; watch: sees all whole records that are written,
-    before they are compressed; both are set before the first record comes.
+    raw stacks beside it, too. stack_file: makes the file of raw stacks, set before the first record comes; hits: in the
+    end, which files the samples fell into, as DsoHits.told() has it.
     """
 
     def __init__(self, path: str, packer: Packer | None, serve: Serve, *, tell: Callable[[str], None], keep_stacks: bool = False) -> None:
@@ -58,14 +58,13 @@ class UnwoundOutput(RecordOutput):
         self._process = UnwindingProcess(self._spool, serve)
         self._stacks: StackFile | None = None
         self.stack_file: Callable[[], StackFile] | None = None
-        self.watch: Callable[[memoryview], None] | None = None
+        self.hits = b""
         self._side_band = SideBandLog(self._spool.folder)
         self._knows = True  # what is written so far the other process has to know of
         self._begun = 0.0  # when the open piece was begun
         self._ready = self._finished = False
         self._unwinds = True  # until it is given up
         self._is_over = False
-        self._longest = 1 << 20
         self._taken = 0
         self.others = (self._process.pid,)
         self.answers = self
@@ -82,9 +81,8 @@ class UnwoundOutput(RecordOutput):
 
     # before the recording
 
-    def expect(self, events: Iterable[tuple[EventAttr, tuple[int, ...]]], longest: int) -> None:
-        """Tell the other process what samples look like. events: their attrs and ids; longest: bytes of a ring."""
-        self._longest = longest
+    def expect(self, events: Iterable[tuple[EventAttr, tuple[int, ...]]]) -> None:
+        """Tell the other process what samples look like. events: their attrs and ids."""
         self._spool.write([encode(HeaderAttr(0, attr, ids), NATIVE_ENDIAN) for attr, ids in events])
         self._process.ask(messages.EVENTS, self._spool.close_piece())
 
@@ -93,10 +91,7 @@ class UnwoundOutput(RecordOutput):
         super().write(*slices)
         if self._knows:
             self._spool.write(slices)
-            data = b"".join(slices)
-            self._side_band.append(data)
-            if self.watch:
-                self.watch(memoryview(data))
+            self._side_band.append(b"".join(slices))
 
     def start(self) -> None:
         """The recording begins: wait until the other process can."""
@@ -149,8 +144,12 @@ class UnwoundOutput(RecordOutput):
             elif kind == messages.SIDE_BAND:
                 self._side_band.append(data)
             elif kind == messages.RECORDS:
-                self._write_records(data)
+                super().write_ring([data])
+            elif kind == messages.PIECE_DONE:
+                super().end_round()
                 self._spool.done()
+            elif kind == messages.HITS:
+                self.hits = data
             elif kind == messages.NOTE:
                 self._tell(data.decode("utf-8", "replace"))
             elif kind == messages.FINISHED:
@@ -158,15 +157,6 @@ class UnwoundOutput(RecordOutput):
         if self._unwinds and self._ready and not (self._process.alive or self._finished):
             self._give_up("the unwinding process has ended")
         return self._process.alive
-
-    def _write_records(self, data: bytes) -> None:
-        view = memoryview(data)
-        if self.watch:
-            self.watch(view)
-        # no piece longer than a ring: that is what readers make room for
-        super().write_ring([view[offset : offset + self._longest] for offset in range(0, len(view), self._longest)])
-        if data:
-            super().end_round()
 
     # the end
 

@@ -58,8 +58,5 @@ def open_file(
     output.stack_file = stack_file
     plain = [plain_attr(event.attr) for event in counters.events]
     file = DataFile(output, counters, options, procfs, workload=workload, packer=packer, attrs=plain)
-    if packer and options.buildids:  # the finished file does not show them any more
-        output.watch = file.watch()
-    longest = max((ring.size for ring in counters.rings), default=0)
-    output.expect(((event.attr, counters.ids(event)) for event in counters.events), longest)
+    output.expect((event.attr, counters.ids(event)) for event in counters.events)
     return file

@@ -23,13 +23,15 @@ KNOWN: Final = 2
 PIECE: Final = 3
 END: Final = 4
 
-#: answers: ready to begin; those of the next records that are no samples; the records of the oldest piece; a line for the
-#: user; everything is done
+#: answers: ready to begin; records of the oldest piece; its last ones; those of them that are no samples, once more; a line
+#: for the user; which files samples fell into; everything is done
 READY: Final = 11
-SIDE_BAND: Final = 12
-RECORDS: Final = 13
-NOTE: Final = 14
-FINISHED: Final = 15
+RECORDS: Final = 12
+PIECE_DONE: Final = 13
+SIDE_BAND: Final = 14
+NOTE: Final = 15
+HITS: Final = 16
+FINISHED: Final = 17
 
 _REQUEST: Final = struct.Struct("=II")
 _EXTENT: Final = struct.Struct("=QQQ")

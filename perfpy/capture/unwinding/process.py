@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from perfpy.capture.unwinding.spool import Extent, Spool
 
 _PIPE_SIZE: Final = 1 << 20
-_READ: Final = 1 << 20
+_READ: Final = 1 << 18
 _COMM: Final = "perfpy-unwind"
 _IGNORED: Final = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR2)  # they mean the recorder, which tells when to end
 
@@ -68,13 +68,16 @@ class UnwindingProcess:
                 self.alive = False
 
     def take(self) -> Iterator[tuple[int, bytes]]:
-        """The answers that are here. When there are no more to come, the process is not alive any more."""
+        """Some of the answers that are here: who empties rings has no time for all of them at once.
+
+        When there are no more to come, the process is not alive any more.
+        """
         self.send()
         with contextlib.suppress(BlockingIOError):
-            while data := os.read(self.answers, _READ):
-                self._incoming.add(data)
-                yield from self._incoming.answers()
-            self.alive = False
+            data = os.read(self.answers, _READ)
+            self._incoming.add(data)
+            yield from self._incoming.answers()
+            self.alive = bool(data)
 
     def wait(self, seconds: float | None, also: int = -1) -> bool:
         """Until an answer can be taken, or `also` can be read; False where the time is over first."""

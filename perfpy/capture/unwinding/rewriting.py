@@ -8,6 +8,7 @@ are as the kernel wrote them. Layout: perfpy.abi.samples.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -84,8 +85,8 @@ class Rewriting:
         self._rows.append(rows)
         self._chains.append(_cut(chains, _MOST - fixed))
 
-    def written(self) -> bytes:
-        """The records."""
+    def written(self, most: int = 1 << 62) -> list[bytes]:
+        """The records, in parts of whole ones, each of about `most` bytes."""
         kept = self.kept
         lengths = [np.where(kept, end - begin, 0) for begin, end in zip(self._begins, self._ends, strict=True)]
         counted = np.zeros(len(kept), np.int64)  # words of the callchain, with their number
@@ -105,7 +106,10 @@ class Rewriting:
         out[counts] = chains.lengths.astype(np.uint64)
         out[slices_index(counts + 1, chains.lengths)[0]] = chains.values
         out.view(np.uint16)[(records[kept] << 2) + _SIZE] = (sizes[kept] << 3).astype(np.uint16)
-        return out.tobytes()
+        # a part ends with the first record beyond each multiple
+        borders = ends[np.searchsorted(ends << 3, np.arange(most, len(out) << 3, most))].tolist() if len(out) << 3 > most else []
+        edges = [0, *dict.fromkeys(borders), len(out)]
+        return [out[first:end].tobytes() for first, end in pairwise(edges) if end > first]
 
 
 def _cut(chains: Ragged, most: NDArray[np.int64]) -> Ragged:

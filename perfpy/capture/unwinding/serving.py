@@ -76,6 +76,7 @@ def _answers(stores: _Stores, requests: Iterator[tuple[int, list[Extent]]]) -> I
             yield from _done(unwinder.take(chunk_of(data)))
         else:
             yield from _done(unwinder.rest())
+            yield messages.answer(messages.HITS, unwinder.hits())
             yield from (messages.answer(messages.NOTE, note.encode()) for note in unwinder.notes())
             yield messages.answer(messages.FINISHED)
             return
@@ -85,7 +86,8 @@ def _done(piece: Unwound | None) -> Iterator[bytes]:
     if piece is not None:
         if piece.side_band:
             yield messages.answer(messages.SIDE_BAND, piece.side_band)
-        yield messages.answer(messages.RECORDS, piece.records)
+        yield from (messages.answer(messages.RECORDS, part) for part in piece.parts)
+        yield messages.answer(messages.PIECE_DONE)
 
 
 def events_of(data: NDArray[np.uint8]) -> list[FileEvent]:

@@ -38,7 +38,8 @@ class Extent(NamedTuple):
 class Spool:
     """Keeps pieces until they are done with, the first first.
 
-    folder: where the file goes that takes what does not fit; capacity: bytes of memory (0: by what there is). most_on_disk: the most bytes that it held.
+    folder: where the file goes that takes what does not fit; capacity: bytes of memory (0: by what there is).
+    most_on_disk: the most bytes that it held.
     """
 
     def __init__(self, folder: str, capacity: int = 0) -> None:

@@ -14,8 +14,9 @@ import numpy as np
 
 from perfpy.abi.columns import slices_index
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
+from perfpy.capture.dso_hits import DsoHits
 from perfpy.capture.option_values import MAX_STACK_SIZE
-from perfpy.capture.unwinding.plain_attrs import has_stacks
+from perfpy.capture.unwinding.plain_attrs import has_stacks, plain_attr
 from perfpy.capture.unwinding.replay import Replay
 from perfpy.capture.unwinding.rewriting import Rewriting, parts_of
 from perfpy.perfdata.records.event_table import EventTable
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.chunk import Chunk
     from perfpy.symbols.symbolizer import Symbolizer
 
+_PART: Final = 1 << 16  # bytes: what the recorder writes in one go
 _WORTH_A_NOTE: Final = 20  # from one in so many on
 
 
@@ -45,9 +47,9 @@ class _Held(NamedTuple):
 
 
 class Unwound(NamedTuple):
-    """A piece with plain callchains: its records; and once more those that are no samples."""
+    """A piece with plain callchains: its records, in parts of whole ones; and once more those that are no samples."""
 
-    records: bytes
+    parts: list[bytes]
     side_band: bytes
 
 
@@ -62,10 +64,12 @@ class PieceUnwinder:
         self._held: _Held | None = None
         self._current: tuple[Symbolizer, UserCallchains] | None = None
         self._cut: dict[int, CutStacks] = {}
+        self._hits = DsoHits([plain_attr(attr) for attr in self._attrs])
 
     def learn(self, chunk: Chunk) -> None:
         """Records that are written already: what ran before."""
         self._see(chunk)
+        self._hits.scan(chunk.data.data)
         self._replay.symbolizer(0)
 
     def take(self, chunk: Chunk) -> Unwound | None:
@@ -104,7 +108,10 @@ class PieceUnwinder:
                 rewriting.replace(held.rows[mine], parts_of(attr, samples), chains)
         rewriting.kept[held.rows[self._is_own(held)]] = False
         rewriting.kept[held.rows[held.events < 0]] = False
-        return Unwound(rewriting.written(), _bytes_of(held.chunk, held.chunk.others))
+        parts = rewriting.written(_PART)
+        for part in parts:
+            self._hits.scan(memoryview(part))
+        return Unwound(parts, _bytes_of(held.chunk, held.chunk.others))
 
     def _is_own(self, held: _Held) -> NDArray[np.bool_]:
         pids = self._column(held, "pid")
@@ -128,6 +135,10 @@ class PieceUnwinder:
             self._note_cut()
             self._current = symbolizer, UserCallchains(self._attrs, os.uname().machine, symbolizer, endian=NATIVE_ENDIAN)
         return self._current[1]
+
+    def hits(self) -> bytes:
+        """Which files the samples fell into, as DsoHits.told() has it."""
+        return self._hits.told()
 
     def _note_cut(self) -> None:
         for cut in self._current[1].cut if self._current else ():

@@ -10,8 +10,8 @@ from perfpy.abi import records
 from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, MISC_USER, NATIVE_ENDIAN, SampleType
 from perfpy.abi.sample_encoding import encode_sample
 from perfpy.abi.sample_id import IdLayout
+from perfpy.capture.dso_hits import DsoHits
 from perfpy.capture.sampling.chain_ends import ChainEnds, chain_ends, has_walked_chains
-from perfpy.capture.sampling.dso_hits import DsoHits
 from perfpy.capture.sampling.round_starts import RoundStarts
 from tests.builders.perfdata import USUAL, usual_attr
 

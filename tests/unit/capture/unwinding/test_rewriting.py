@@ -61,7 +61,7 @@ def test_the_rest_of_a_sample_stays_as_it_was(sample_type):
     rewriting.replace(np.arange(3), parts_of(attr, chunk), chains_of(*chains))
     plain = plain_attr(attr)
     wanted = b"".join(encode_sample(plain, {**VALUES, "callchain": chain}, NATIVE_ENDIAN) for chain in chains)
-    assert rewriting.written() == wanted
+    assert b"".join(rewriting.written()) == wanted
 
 
 def test_other_records_stay_where_they_are():
@@ -73,7 +73,7 @@ def test_other_records_stay_where_they_are():
     rewriting = Rewriting(chunk := chunk_of(comm + sample + lost))
     rewriting.replace(np.array([1]), parts_of(attr, chunk.rows(np.array([1]))), chains_of([9]))
     plain = encode_sample(plain_attr(attr), {**VALUES, "callchain": [9]}, NATIVE_ENDIAN)
-    assert rewriting.written() == comm + plain + lost
+    assert b"".join(rewriting.written()) == comm + plain + lost
 
 
 def test_records_can_be_left_out():
@@ -82,14 +82,14 @@ def test_records_can_be_left_out():
     rewriting = Rewriting(chunk := chunk_of(one + other))
     rewriting.replace(np.arange(2), parts_of(attr, chunk), chains_of([9], [10, 11]))
     rewriting.kept[0] = False
-    assert rewriting.written() == encode_sample(plain_attr(attr), {**VALUES, "pid": 2, "callchain": [10, 11]}, NATIVE_ENDIAN)
+    assert b"".join(rewriting.written()) == encode_sample(plain_attr(attr), {**VALUES, "pid": 2, "callchain": [10, 11]}, NATIVE_ENDIAN)
 
 
 def test_a_chain_longer_than_a_record_is_cut():
     attr = attr_of(SMALL)
     rewriting = Rewriting(chunk := chunk_of(encode_sample(attr, with_stack([], bytes(64)), NATIVE_ENDIAN)))
     rewriting.replace(np.arange(1), parts_of(attr, chunk), chains_of(list(range(9000))))
-    written = rewriting.written()
+    (written,) = rewriting.written()
     assert len(written) == 0xFFF8
     assert walk(np.frombuffer(written, np.uint8), NATIVE_ENDIAN).end == len(written)
 
@@ -101,11 +101,11 @@ def test_a_sample_shorter_than_it_says_is_left_out():
     cut[6:8] = len(cut).to_bytes(2, "little" if NATIVE_ENDIAN == "<" else "big")
     rewriting = Rewriting(chunk := chunk_of(bytes(cut) + whole))
     rewriting.replace(np.arange(2), parts_of(attr, chunk), chains_of([1], [2]))
-    assert rewriting.written() == encode_sample(plain_attr(attr), {**VALUES, "callchain": [2]}, NATIVE_ENDIAN)
+    assert b"".join(rewriting.written()) == encode_sample(plain_attr(attr), {**VALUES, "callchain": [2]}, NATIVE_ENDIAN)
 
 
 def test_a_piece_without_records_is_nothing():
-    assert Rewriting(chunk_of(b"")).written() == b""
+    assert Rewriting(chunk_of(b"")).written() == []
 
 
 def test_the_files_attr_says_what_samples_have():
@@ -117,3 +117,16 @@ def test_the_files_attr_says_what_samples_have():
 def test_an_event_without_stacks_stays():
     attr = EventAttr(sample_type=S.IP | S.CALLCHAIN | S.REGS_USER, sample_regs_user=3)
     assert plain_attr(attr) is attr
+
+
+def test_parts_are_of_whole_records():
+    attr = attr_of(SMALL)
+    data = b"".join(encode_sample(attr, with_stack([], bytes(64)), NATIVE_ENDIAN) for _ in range(50))
+    rewriting = Rewriting(chunk := chunk_of(data))
+    rewriting.replace(np.arange(50), parts_of(attr, chunk), chains_of(*([number] * (number % 7) for number in range(50))))
+    whole = b"".join(rewriting.written())
+    for most in (1, 100, 1000, len(whole) - 1, len(whole)):
+        parts = rewriting.written(most)
+        assert b"".join(parts) == whole
+        assert all(walk(np.frombuffer(part, np.uint8), NATIVE_ENDIAN).end == len(part) for part in parts)
+        assert len(parts) <= len(whole) // most + 1

@@ -216,6 +216,10 @@ class Symbolizer:
         table = self._loader.table(number)
         return table, table.find(addresses) if len(table) else np.full(len(addresses), -1, np.int64)
 
+    def know_files(self, number: int, found: Found) -> None:
+        """They were searched for before: by a Symbolizer of the same recording that knew less of its tasks."""
+        self._loader.know_files(number, found)
+
     def origin(self, number: int) -> str:
         """The letter by which perf says where a dso's symbols come from; valid after `resolve()`."""
         return self._loader.origin(number)

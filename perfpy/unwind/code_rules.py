@@ -134,7 +134,10 @@ class CodeRules:
             return None
         found = self._symbolizer.files(dso)
         runtime = found.runtime or found.original
-        return None if runtime is None else CallFrames(runtime, found.symbols)
+        if found.call_frames is None and runtime is not None:
+            found.call_frames = CallFrames(runtime, found.symbols)
+        frames: CallFrames | None = found.call_frames
+        return frames
 
     def words(self, ids: NDArray[np.int32], word: int) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
         """The words that files have where the frames are, and whether they have any."""

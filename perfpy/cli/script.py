@@ -244,7 +244,7 @@ class _ScriptRun:
             reltime=asked.reltime,
             deltatime=asked.deltatime,
             time=asked.time,
-            keep=self._filter(),
+            sample_filter=self._sample_filter(),
             switch_on=asked.switch_on,
             switch_off=asked.switch_off,
             show_switches=asked.show_on_off_events,
@@ -252,7 +252,7 @@ class _ScriptRun:
             symbols=symbol_options_of(asked, config, self._recording, force=asked.force, inline=inline),
         )
 
-    def _filter(self) -> SampleFilter:
+    def _sample_filter(self) -> SampleFilter:
         from perfpy.abi.flags import SampleType
         from perfpy.analysis.filters.sample_filter import SampleFilter
         from perfpy.errors import PerfError

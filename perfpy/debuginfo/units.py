@@ -16,6 +16,7 @@ from perfpy.debuginfo import dwarf
 from perfpy.debuginfo.abbreviations import AbbreviationTable
 from perfpy.debuginfo.ranges import ranges_of
 from perfpy.debuginfo.sections import damage_of
+from perfpy.debuginfo.split_files import SplitFiles
 from perfpy.debuginfo.unit import DebugUnit, read_header
 from perfpy.symbols.files.elf import DAMAGE
 
@@ -99,7 +100,13 @@ class UnitIndex:
 
     def whole(self, unit: DebugUnit) -> DebugUnit:
         """The unit with a unit's DIEs: the unit itself, or what a skeleton stands for."""
+        if unit.dwo_name and unit.dwo_id:
+            return self._split.unit(unit) or unit
         return unit
+
+    @cached_property
+    def _split(self) -> SplitFiles:
+        return SplitFiles(self.sections, UnitIndex)
 
     def unit_around(self, offset: int) -> DebugUnit | None:
         """The unit that an offset of .debug_info is in: what references between units point to."""

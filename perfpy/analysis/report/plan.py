@@ -39,7 +39,7 @@ class ReportPlan(NamedTuple):
     def follows_switches(self) -> bool:
         """Whether it matters how many threads ran."""
         recipe = self.recipe
-        return "parallelism" in recipe.dimensions or LATENCY in recipe.measures or recipe.selection.parallelism is not None
+        return "parallelism" in recipe.dimensions or LATENCY in recipe.measures or recipe.sample_filter.parallelism is not None
 
     @property
     def needs_sources(self) -> bool:
@@ -106,7 +106,7 @@ def _recipe(options: ReportOptions, layout: Layout) -> Recipe:
     # -v shows the address of a row's first sample
     by_address = options.verbose or (options.call_graph is not None and options.call_graph.by_place)
     by_function = not by_address and all(key.name in _OF_FUNCTION for key in layout.keys if key.of_location)
-    return Recipe(tuple(dict.fromkeys(sources)), options.selection, tuple(dict.fromkeys(measures)), chains, by_function)
+    return Recipe(tuple(dict.fromkeys(sources)), options.sample_filter, tuple(dict.fromkeys(measures)), chains, by_function)
 
 
 def _needs_parents(options: ReportOptions, layout: Layout) -> bool:
@@ -115,4 +115,4 @@ def _needs_parents(options: ReportOptions, layout: Layout) -> bool:
 
 
 def _looks_at_locations(options: ReportOptions) -> bool:
-    return options.selection.by_location or options.selection.symbol_part is not None or options.hide_unresolved
+    return options.sample_filter.by_location or options.sample_filter.symbol_part is not None or options.hide_unresolved

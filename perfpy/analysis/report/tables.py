@@ -74,7 +74,7 @@ def _join(rows: Rows, plan: ReportPlan, texts: KeyTexts) -> _Joined:
             values, number = np.unique(rows.parent if key.dimension == "parent" else folded.dimensions[key.dimension], return_inverse=True)
             sample_keys[key.name] = (key.column(texts, values), number.ravel())
     sample_classes = [column.same[number] for column, number in sample_keys.values()]
-    if options.selection.parallelism is not None:
+    if options.sample_filter.parallelism is not None:
         # perf leaves it to a row's first sample whether the row is shown, which hides rows of other samples
         sample_classes.append(folded.filtered.astype(np.int64))
     location_class = _class_of([column.same for column in location_keys.values()], len(used))[number_of]
@@ -121,7 +121,7 @@ def _tables(groups: EventGroups) -> Tables:
 def _filtered(rows: Rows, entries: Entries, plan: ReportPlan, known: Locations) -> NDArray[np.bool_]:
     """Which entries are not shown: made by a sample that is filtered, or, of the first event, without the name's part."""
     filtered = rows.folded.filtered[entries.row]
-    part = plan.options.selection.symbol_part
+    part = plan.options.sample_filter.symbol_part
     if part is None:
         return filtered
     lacking: NDArray[np.bool_] = ~frames_named(known, lambda name: part in name)[entries.location >> ROLE_BITS]
@@ -209,6 +209,7 @@ def _trees(leader: int, chosen: Int64, rows: Rows, joined: _Joined, totals: Even
     options, graph = plan.options, plan.options.call_graph
     if graph is None or graph.style == "none" or not plan.events[leader].attr.sample_type & SampleType.CALLCHAIN:
         return None
+    from perfpy.analysis.report.call_tree import SiblingNames
     from perfpy.analysis.report.trees import Trees  # most reports are flat
 
     assert rows.chains is not None
@@ -217,7 +218,8 @@ def _trees(leader: int, chosen: Int64, rows: Rows, joined: _Joined, totals: Even
     frames, known = rows.chains.frames, texts.locations
     calls = _call_names(texts, frames, graph.key) if graph.by_place else None
     classes = calls.ranks(known) if calls and graph.key == "srcline" else known.chain_ranks(by_address=graph.key == "address")
-    return Trees(joined.builder, chosen, weights, total, graph, classes[frames], frames, known, calls)
+    names = SiblingNames(*known.chain_name_ranks(classes)) if known.inlined.any() and not calls else None
+    return Trees(joined.builder, chosen, weights, total, graph, classes[frames], frames, known, names, calls)
 
 
 def _call_names(texts: KeyTexts, frames: NDArray[np.int32], key: str) -> CallNames:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.analysis.report.call_names import CallNames
-    from perfpy.analysis.report.call_tree import CallForest, CallNode
+    from perfpy.analysis.report.call_tree import CallForest, CallNode, SiblingNames
     from perfpy.analysis.report.entries import EntryBuilder
     from perfpy.analysis.report.options import CallGraph
     from perfpy.analysis.samples.locations import Int64, Locations
@@ -37,6 +37,7 @@ class Trees:
         classes: NDArray[Any],
         frames: NDArray[np.int32],
         locations: Locations,
+        names: SiblingNames | None = None,
         calls: CallNames | None = None,
     ) -> None:
         self._builder = builder
@@ -47,7 +48,8 @@ class Trees:
         self._classes = classes  # of each position in the flat chains
         self._frames = frames  # the frame at each position
         self._locations = locations
-        self._calls = calls  # what stands behind functions
+        self._names = names
+        self._calls = calls  # what is said of functions besides their names
 
     @cached_property
     def _root_of(self) -> Int64:
@@ -66,7 +68,7 @@ class Trees:
         padded[: len(self._root_of)] = self._root_of
         walkers = self._builder.walkers(wanted, padded)
         pruning = Pruning(relative=graph.percent / 100) if graph.relative else Pruning(self._minimum)
-        return grow(self._classes, walkers, count, pruning, by_period=graph.style in ("graph", "fractal"))
+        return grow(self._classes, walkers, count, pruning, by_period=graph.style in ("graph", "fractal"), names=self._names)
 
     def have_calls(self, entries: Int64) -> NDArray[np.bool_]:
         """Which of some entries' trees have nodes."""

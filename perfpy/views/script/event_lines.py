@@ -75,6 +75,14 @@ class LineContext:
     stop_at: frozenset[str] = frozenset()  # symbols after which a callchain is not shown
     sources: SourceTexts | None = None
     source_code: SourceCode | None = None
+    _frame_texts: dict[tuple[FrameStyle, bytes, bytes], FrameTexts] = field(default_factory=dict)
+
+    def frame_texts(self, style: FrameStyle, before: bytes = b"", after: bytes = b"") -> FrameTexts:
+        """The texts of all frames in a style: one for all events, of which there may be thousands."""
+        found = self._frame_texts.get((style, before, after))
+        if found is None:
+            found = self._frame_texts[style, before, after] = FrameTexts(self.symbolizer, style, before, after, self.sources)
+        return found
 
 
 def columns_of(event: FileEvent, fields: set[str]) -> set[str]:
@@ -117,18 +125,17 @@ class EventLines:
         self._numbers = field_text.number_texts(fields, field_text.cpu_form(latency=context.latency))
         self._name = b"%s: " % one_line_bytes(event.name.encode("utf-8", "surrogateescape").rjust(context.name_width))
         style = FrameStyle.of(fields, kernel_path=context.kernel_path)
-        self._flat_frames = FrameTexts(context.symbolizer, style, b" ", sources=context.sources)
-        self._chain_frames = FrameTexts(context.symbolizer, style, b"\t", b"\n", context.sources)
+        self._flat_frames = context.frame_texts(style, b" ")
+        self._chain_frames = context.frame_texts(style, b"\t", b"\n")
         plain_address = FrameStyle(16, symbol=False, offset=False, dso=False)
-        self._data_frames = FrameTexts(context.symbolizer, style if names_data_address(event) else plain_address)
+        self._data_frames = context.frame_texts(style if names_data_address(event) else plain_address)
         self._data_sources = field_text.DataSourceTexts()
 
     @cached_property
     def _branches(self) -> BranchTexts:
         from perfpy.views.script.branch_text import BranchTexts
 
-        context = self._context
-        return BranchTexts(self._event, context.symbolizer, self._fields, context.kernel_start, kernel_path=context.kernel_path)
+        return BranchTexts(self._event, self._context, self._fields)
 
     @property
     def is_silent(self) -> bool:

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from perfpy.debuginfo.inlined_calls import CallRow
     from perfpy.symbols.files.elf import ElfFile
-    from perfpy.symbols.symbolizer import FrameTable, Symbolizer
+    from perfpy.symbols.frame_table import FrameTable
+    from perfpy.symbols.symbolizer import Symbolizer
 
     Ids = NDArray[np.int32]
     Int64 = NDArray[np.int64]

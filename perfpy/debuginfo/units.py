@@ -39,7 +39,8 @@ class UnitRanges:
     """Ranges of addresses and the unit of each. start, end, unit: columns of equal length, in any order."""
 
     def __init__(self, start: NDArray[np.uint64], end: NDArray[np.uint64], unit: NDArray[np.int64]) -> None:
-        order = np.lexsort((~end, start))  # of those that start at one address the shortest comes last: the search meets it first
+        # of those that start at one address the shortest comes last, of equal ones the first unit's: the search meets it first
+        order = np.lexsort((-unit, ~end, start))
         self.start, self.end, self.unit = start[order], end[order], unit[order]
 
     def find(self, addresses: NDArray[np.uint64]) -> NDArray[np.int64]:

@@ -10,7 +10,6 @@ about the next (counter readings, switches of events).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -46,7 +45,6 @@ class MoreColumns(Protocol):
         """The samples with them."""
 
 
-@dataclass(frozen=True, eq=False)
 class SampleScan:
     """How the samples of a recording are read and folded.
 
@@ -54,20 +52,32 @@ class SampleScan:
     max_stack: frames of a callchain that are looked at.
     """
 
-    data: PerfData
-    timeline: TaskTimeline
-    symbolizer: Symbolizer
-    recipe: Recipe
-    mode: Mode = Mode.NORMAL
-    more: Sequence[MoreColumns] = ()
-    grain: int = 1
-    progress: Progress | None = None
-    max_stack: int = 127
+    def __init__(
+        self,
+        data: PerfData,
+        timeline: TaskTimeline,
+        symbolizer: Symbolizer,
+        recipe: Recipe,
+        mode: Mode = Mode.NORMAL,
+        more: Sequence[MoreColumns] = (),
+        grain: int = 1,
+        progress: Progress | None = None,
+        max_stack: int = 127,
+    ) -> None:
+        self.data = data
+        self.timeline = timeline
+        self.symbolizer = symbolizer
+        self.recipe = recipe
+        self.mode = mode
+        self.more = more
+        self.grain = grain
+        self.progress = progress
+        self.max_stack = max_stack
 
     def profile(self) -> Profile:
         """Fold everything."""
         profile = Profile(self.recipe)
-        needs_order = self._has_readings or self.recipe.selection.switch is not None
+        needs_order = self._has_readings or self.recipe.sample_filter.switch is not None
         for samples in self.delivered() if needs_order else self._stored():
             profile.add(samples)
         return profile
@@ -119,7 +129,7 @@ class SampleScan:
 
     def delivered(self, fields: Collection[str] = ()) -> Iterator[SampleView]:
         """The samples wanted, in order of delivery. fields: further columns."""
-        self.recipe.selection.begin()
+        self.recipe.sample_filter.begin()
         ordinal = 0
         for batch in delivered(self.data.batches([*self._fields(), *fields], self.unwinding), self.data.events):
             ordinals = np.arange(ordinal, ordinal + len(batch))
@@ -136,7 +146,7 @@ class SampleScan:
             samples = self._callstacks.add_to(samples)
         for columns in self.more:
             samples = columns.add_to(samples)
-        samples = samples.take(self.recipe.selection.kept_rows(samples))
+        samples = samples.take(self.recipe.sample_filter.kept_rows(samples))
         if "time" in self.recipe.dimensions:
             samples = samples.in_grains(self.grain)
         if self.mode is Mode.BRANCH:

@@ -12,7 +12,6 @@ recurs: the first it is met as, the sample's own location before all.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -69,7 +68,6 @@ class Walkers(NamedTuple):
     samples: Int64
 
 
-@dataclass(eq=False, repr=False)
 class Entries:
     """All entries of all tables.
 
@@ -78,11 +76,12 @@ class Entries:
     depth: the longest chain below each entry (with callers; of a group's first member).
     """
 
-    table: Int64
-    row: Int64
-    location: Int64
-    measures: dict[str, Int64]
-    depth: Int64 | None
+    def __init__(self, table: Int64, row: Int64, location: Int64, measures: dict[str, Int64], depth: Int64 | None) -> None:
+        self.table = table
+        self.row = row
+        self.location = location
+        self.measures = measures
+        self.depth = depth
 
     def __len__(self) -> int:
         return len(self.table)

@@ -7,7 +7,6 @@ What enters: a profile, its locations, what the report asks for. What leaves:
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -57,8 +56,8 @@ def shown_rows(profile: Profile, drawn: DrawnChains | None, known: Locations, op
     if options.hide_unresolved:
         kept = np.flatnonzero(known.symbol[location >> ROLE_BITS] >= 0)
         folded, location = folded.take(kept), location[kept]
-    if options.selection.by_location:
-        folded = replace(folded, filtered=folded.filtered | options.selection.mark_frames(known)[location >> ROLE_BITS])
+    if options.sample_filter.by_location:
+        folded = folded.filtering(options.sample_filter.mark_frames(known)[location >> ROLE_BITS])
     chains = Chains(*drawn, _roles(*drawn, known)) if drawn is not None else None
     return Rows(folded, location, chains, np.full(len(folded), -1, np.int64))
 
@@ -122,7 +121,7 @@ def with_parents(rows: Rows, known: Locations, options: ReportOptions) -> Rows:
         parent[parent >= 0] = number.ravel()
         rows = rows._replace(parent=parent, parents=tuple(known.symbols.name(symbol) for symbol in symbols.tolist()))
     if options.exclude_other:
-        rows = rows._replace(folded=replace(folded, filtered=folded.filtered | (rows.parent < 0)))
+        rows = rows._replace(folded=folded.filtering(rows.parent < 0))
     return rows
 
 

@@ -17,6 +17,7 @@ from perfpy.analysis.report.call_tree import Pruning, grow, minimum_period
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from perfpy.analysis.report.call_names import CallNames
     from perfpy.analysis.report.call_tree import CallForest, CallNode, SiblingNames
     from perfpy.analysis.report.entries import EntryBuilder
     from perfpy.analysis.report.options import CallGraph
@@ -37,6 +38,7 @@ class Trees:
         frames: NDArray[np.int32],
         locations: Locations,
         names: SiblingNames | None = None,
+        calls: CallNames | None = None,
     ) -> None:
         self._builder = builder
         self._entries = entries
@@ -47,6 +49,7 @@ class Trees:
         self._frames = frames  # the frame at each position
         self._locations = locations
         self._names = names
+        self._calls = calls  # what is said of functions besides their names
 
     @cached_property
     def _root_of(self) -> Int64:
@@ -78,7 +81,9 @@ class Trees:
     def frame_name(self, position: int) -> str:
         """What a frame of a call tree is called: its function, or its address."""
         frame = int(self._frames[position])
-        name = self._locations.name(frame) or _hex(int(self._locations.ip[frame]))
+        name = self._locations.name(frame)
+        source = self._calls.text(frame) if self._calls and name else None
+        name = f"{name} {source}" if source is not None else name or _hex(int(self._locations.ip[frame]))
         return f"{name} (inlined)" if self._locations.is_inlined(frame) else name
 
     def under(self, entry: int) -> tuple[int, int]:

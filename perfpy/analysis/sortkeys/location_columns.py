@@ -11,8 +11,7 @@ import numpy as np
 
 from perfpy.abi.columns import distinct, first_of_each
 from perfpy.analysis.samples.locations import ROLE_BITS, Int64, Locations, name_ranks, ranks
-from perfpy.analysis.sortkeys.key_columns import KeyColumn, by_number, byte_width
-from perfpy.errors import UsageError
+from perfpy.analysis.sortkeys.key_columns import KeyColumn, by_number, by_text, byte_width
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -189,9 +188,14 @@ def dso_size(texts: KeyTexts, locations: Int64) -> KeyColumn:
     return by_number(sizes, lambda i: str(int(sizes[i])) if mapped[i] else "unknown")
 
 
-def source_line(_texts: KeyTexts, _locations: Int64) -> KeyColumn:
-    """File and line of the source, or the file alone."""
-    raise UsageError("srcline and srcfile need source lines, which perfpy does not read; --sort symoff shows places within functions")
+def source_line(texts: KeyTexts, locations: Int64) -> KeyColumn:
+    """The file and the line of the source."""
+    return by_text(texts.source_texts.lines(locations >> ROLE_BITS))
+
+
+def source_file(texts: KeyTexts, locations: Int64) -> KeyColumn:
+    """The file of the source."""
+    return by_text(texts.source_texts.files(locations >> ROLE_BITS))
 
 
 def parent(texts: KeyTexts, values: Int64) -> KeyColumn:

@@ -7,11 +7,10 @@ puts them on a screen.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.symbols.demangling.short_names import shortened
 from perfpy.untrusted.text import visible
+from perfpy.views.readable import at_a_glance
 from perfpy.views.report.column_text import TextOptions
 from perfpy.views.report.table_text import HistogramText, row_line
 from perfpy.views.report.text import event_title, table_lines
@@ -50,7 +49,7 @@ def _of_rows(histogram: Histogram, rows: list[int]) -> Histogram:
     """The same table, 100 % being what some of its rows have."""
     totals = histogram.entries.measures["period"][rows].sum(axis=0).tolist()
     events = [event._replace(shown_period=period) for event, period in zip(histogram.events, totals, strict=False)]
-    return replace(histogram, events=events, options=histogram.options._replace(relative_percentages=True))
+    return histogram.with_totals(events, histogram.options._replace(relative_percentages=True))
 
 
 class CallLine(NamedTuple):
@@ -135,7 +134,8 @@ class BrowsedReport:
     def line(self, entry: int) -> str:
         """A row's text, set in columns."""
         columns = self._text.columns
-        return visible(row_line([column.cell(entry) for column in columns], [column.width for column in columns], None).rstrip())
+        cells = [column.cell(entry) for column in columns]
+        return visible(row_line(cells, [column.width for column in columns], None).rstrip())
 
     def percent(self, entry: int) -> float:
         """What decides a row's colour."""
@@ -150,7 +150,7 @@ class BrowsedReport:
     def calls(self, nodes: Sequence[CallNode]) -> list[CallLine]:
         """The lines of some calls: where there is but one way on, functions follow each other."""
         trees, lines = self.histogram.trees, []
-        name = str if self.whole_names else shortened
+        name = str if self.whole_names else at_a_glance
         assert trees is not None  # there are no call nodes without
         for node in nodes:
             last = len(node.frames) - 1

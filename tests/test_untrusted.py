@@ -72,7 +72,7 @@ WRITERS = {
     "capture/sampling/kernel_extent.py": "in a Folder",
     "symbols/providers/mapped_dump.py": "a new folder, in one of ours alone",
     "capture/runtimes/java_attach.py": "an empty file that tells a JVM to listen: new, in its /tmp, by its number; removed again",
-    "capture/runtimes/jitted_code.py": "images: in a new folder of ours alone, by numbers; dumps of ours that our command wrote, by their inodes",
+    "capture/runtimes/jitted_code.py": "images: in a new folder of ours, by numbers; dumps of ours that our command wrote",
     "capture/runtimes/rewriting.py": "the recording, as -o names it, and a new file beside it",
     "capture/runtimes/session.py": "logs of ours in the current folder, by the numbers of recorded processes",
     "capture/sampling/injecting.py": "images: in a new folder of ours alone, by numbers",

@@ -64,6 +64,7 @@ CHANGES = {
 }
 METHODS = {"write_bytes", "write_text", "unlink", "mkdir", "symlink_to", "hardlink_to", "rename", "rmdir", "touch"}  # of pathlib
 WRITERS = {
+    "capture/runtimes/cpython/startup/perfpy_trampolines.py": "runs in the profiled interpreter: a new perf map of its own number",
     "untrusted/folders.py": "it is the door",
     "untrusted/terminal.py": "the descriptor of standard output or standard error",
     "symbols/files/build_id_cache.py": "below a Folder",
@@ -72,7 +73,7 @@ WRITERS = {
     "capture/sampling/kernel_extent.py": "in a Folder",
     "symbols/providers/mapped_dump.py": "a new folder, in one of ours alone",
     "capture/runtimes/java_attach.py": "an empty file that tells a JVM to listen: new, in its /tmp, by its number; removed again",
-    "capture/runtimes/jitted_code.py": "images: in a new folder of ours, by numbers; dumps of ours that our command wrote",
+    "capture/runtimes/jitted_code.py": "images: in a new folder of ours, by numbers; dumps that our command wrote, by their inodes",
     "capture/runtimes/rewriting.py": "the recording, as -o names it, and a new file beside it",
     "capture/runtimes/session.py": "logs of ours in the current folder, by the numbers of recorded processes",
     "capture/sampling/injecting.py": "images: in a new folder of ours alone, by numbers",
@@ -110,6 +111,7 @@ FOLDERS = re.compile(
     r"\.build-id|/root/?\{\}|/tmp/perf-\{\}|/usr/lib/debug/?\{|/sys/module/\{|jitted-\{|\{\}/elf$|\{\}/kallsyms$|/var/tmp|\{\}/\.debug$"
 )
 PATH_MAKERS = {
+    "capture/runtimes/cpython/startup/perfpy_trampolines.py": "runs in the profiled interpreter: its own number",
     "untrusted/paths.py": "it is the door",
     "kernel/procfs.py": "below /proc, which nobody can write into",
 }
@@ -147,6 +149,7 @@ def test_paths_are_joined_where_their_parts_are_known():
 # -- reading: what stands where a file is expected may be a FIFO --------------------------------------------------
 
 READERS = {
+    "capture/runtimes/cpython/startup/perfpy_trampolines.py": "runs in the profiled interpreter: /proc, and a new file",
     "untrusted/files.py": "it is the door",
     "symbols/files/build_id_notes.py": "/sys and /proc/self",
     "symbols/files/build_id_cache.py": "a descriptor, and /proc/kallsyms",

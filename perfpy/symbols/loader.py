@@ -13,11 +13,10 @@ import numpy as np
 
 from perfpy.symbols.demangling.demangle import Demangle, demangle, plain
 from perfpy.symbols.dso import Dso, DsoKind, perf_map_pid
-from perfpy.symbols.files import debug_files, debuginfod, elf_cache, elf_symbols, live_process, symbol_cache
+from perfpy.symbols.files import debug_files, elf_cache, elf_symbols, symbol_cache
 from perfpy.symbols.files.compressed_files import mini_debug_info
 from perfpy.symbols.files.elf import DAMAGE, ElfFile, reason_of
 from perfpy.symbols.files.symbol_cache import SymbolCache
-from perfpy.symbols.providers import perf_map
 from perfpy.symbols.providers.kernel_symbols import KernelSymbols
 from perfpy.symbols.providers.missing import UnreadableFile
 from perfpy.symbols.providers.python_trampolines import trampolines
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from perfpy.perfdata.container.kept_files import KeptFiles
+    from perfpy.symbols.files import debuginfod
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.tasks.address_space import TaskTimeline
 
@@ -49,8 +49,8 @@ class SymbolLoader:
         self._unreadable: dict[str, str] = {}
         self._kernel: KernelSymbols | None = None
         self._cache = SymbolCache(symbol_cache.folder()) if options.cache else None
-        self._debuginfod = debuginfod.Client() if options.debuginfod else None
-        self._demangle: Demangle = demangle if options.demangle else plain
+        self._debuginfod = _debuginfod_client() if options.debuginfod else None
+        self.demangle: Demangle = demangle if options.demangle else plain
 
     @property
     def kernel(self) -> KernelSymbols:
@@ -127,7 +127,7 @@ class SymbolLoader:
             mini = None if elf_symbols.has_symtab(found.symbols) else mini_debug_info(found.runtime)
             cache = None if found.origin == debug_files.KEPT else self._cache  # it knows files by their paths
             symbols = elf_cache.symbols_of(found.symbols, found.runtime, cache)
-            return elf_symbols.table_of(symbols, found.runtime, self._demangle, mini)
+            return elf_symbols.table_of(symbols, found.runtime, self.demangle, mini)
         except DAMAGE as damage:
             self._unreadable[found.symbols.path] = reason_of(damage)
             return SymbolTable(EMPTY)
@@ -141,6 +141,8 @@ class SymbolLoader:
         return found
 
     def _load_jit(self, number: int, dso: Dso) -> SymbolTable:
+        from perfpy.symbols.providers import perf_map
+
         self._looked[number] = looked = []
         if kept := self._kept.get(dso.name) if self._kept else None:
             self._origins[number] = debug_files.KEPT
@@ -160,6 +162,8 @@ class SymbolLoader:
 
     def _perf_maps(self, dso: Dso) -> Iterator[tuple[str, Collection[int] | None]]:
         """Where a perf map may be, and whose it has to be: everybody can write into /tmp, not below symfs."""
+        from perfpy.symbols.files import live_process
+
         pid = perf_map_pid(dso.name)
         owners = None if self._options.force else trusted() if pid is None else live_process.believed(pid)
         with contextlib.suppress(paths.UnsafeName):
@@ -173,3 +177,9 @@ class SymbolLoader:
         mine = spaces.dso == number
         size = (spaces.map_end[mine] - spaces.map_start[mine]).max(keepdims=True)
         return SymbolTable(named(np.zeros(1, np.uint64), size, [dso.name.encode("utf-8", "surrogateescape")], binding=0, type=0))
+
+
+def _debuginfod_client() -> debuginfod.Client:
+    from perfpy.symbols.files import debuginfod  # few have servers
+
+    return debuginfod.Client()

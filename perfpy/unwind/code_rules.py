@@ -69,12 +69,18 @@ class CodeRules:
     def _in_file(self, dso: int, offsets: NDArray[np.uint64]) -> NDArray[np.int32]:
         frames = self._call_frames(dso)
         if frames is None:
-            return np.full(len(offsets), self._far, np.int32)
+            return np.full(len(offsets), self._without_file(self._symbolizer.dsos[dso].kind), np.int32)
         rules = frames.find(offsets)
         numbers = [-1 if one is None else self.table.number(one) for one in rules]
         unknown = self._far if self._symbolizer.dsos[dso].kind is DsoKind.JIT else self._near
         silent = np.where(frames.is_stub(offsets), self._stub, unknown)
         return np.where(np.array(numbers) >= 0, numbers, silent).astype(np.int32)
+
+    def _without_file(self, kind: DsoKind) -> int:
+        """The rules of code for which there is no file; of a file that is not here nothing is known."""
+        if kind is DsoKind.VSYSCALL:
+            return self._stub
+        return END if kind in _WITH_FILES else self._far
 
     def _call_frames(self, dso: int) -> CallFrames | None:
         """The call frame information of a dso; None where it has no file."""

@@ -43,10 +43,10 @@ class StackMemory:
     ) -> None:
         self._words: NDArray[Any] = data[: len(data) & ~7].view(endian + "u8")
         self._starts = starts.astype(np.uint64)
-        fits = sizes >= word
+        fits = sizes > word
         self._base = base
-        # the last offset at which a word is; nothing is at any offset of a copy too short for one
-        self._last = np.where(fits, sizes - word, 0).astype(np.uint64)
+        # the last offset at which a word is taken; perf does not take a copy's last one
+        self._last = np.where(fits, sizes - word - 1, 0).astype(np.uint64)
         self._none = None if bool(fits.all()) else ~fits
         self._word = word
         self._is_big = endian == ">"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from perfpy.abi.columns import Ragged, distinct
+from perfpy.abi.flags import CONTEXT_LOST_CALLER
 from perfpy.unwind.code_rules import CodeRules
 from perfpy.unwind.expressions import evaluate
 from perfpy.unwind.memory import StackMemory
@@ -49,7 +50,7 @@ class UserStacks(NamedTuple):
 
 
 class Unwound(NamedTuple):
-    """Callchains; is_cut: whether one ends because the copy of its stack does."""
+    """Callchains, which may end with the marker CONTEXT_LOST_CALLER; is_cut: whether one ends because the copy of its stack does."""
 
     chains: Ragged
     is_cut: NDArray[np.bool_]
@@ -89,13 +90,14 @@ class _StepperRun:
         self._mask = np.uint64(architecture.mask)
         self.word, self.endian = architecture.word, endian
         self._count = len(stacks)
-        self._alive = np.arange(self._count)
         self._scenes = symbolizer.user_scenes(stacks.pid, stacks.key)
+        # as in perf: where no file of a process is here, nothing of it is shown
+        self._alive = np.flatnonzero(symbolizer.has_files(self._scenes))
         self._table.update()
         self._tracked = list(self._table.tracked)
         self._initial = {number: self._sampled(stacks, index) for number, index in enumerate(architecture.registers)}
-        self._registers = [self._initial[register] for register in self._tracked]
-        self._pc = self._sampled(stacks, None)
+        self._registers = [self._initial[register][self._alive] for register in self._tracked]
+        self._pc = self._sampled(stacks, None)[self._alive]
         base = self._initial[architecture.stack_pointer]
         self._memory = StackMemory(stacks.data, stacks.starts, stacks.sizes, base, word=self.word, endian=endian, elsewhere=self._elsewhere)
         self._is_cut = np.zeros(self._count, bool)
@@ -108,8 +110,8 @@ class _StepperRun:
 
     def chains(self, most: int) -> Unwound:
         """All chains, of up to so many frames."""
-        back = np.zeros(self._count, np.uint64)  # how far before the pc the instruction is that the frame is at
-        guessed = np.zeros(self._count, bool)
+        back = np.zeros(len(self._alive), np.uint64)  # how far before the pc the instruction is that the frame is at
+        guessed = np.zeros(len(self._alive), bool)
         for depth in range(most):
             address = self._pc - back
             ids = self._symbolizer.frames_in(self._scenes, address, self._alive)
@@ -141,8 +143,10 @@ class _StepperRun:
         offsets = np.zeros(self._count + 1, np.int64)
         np.cumsum(lengths, out=offsets[1:])
         values = np.empty(int(offsets[-1]), np.uint64)
-        for depth, (alive, addresses) in enumerate(self._found):
-            values[offsets[alive] + depth] = addresses
+        filled = offsets[:-1].copy()
+        for alive, addresses in self._found:
+            values[filled[alive]] = addresses
+            filled[alive] += 1
         return Unwound(Ragged(values, offsets), self._is_cut)
 
     def _keep(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> None:
@@ -164,12 +168,26 @@ class _StepperRun:
             values, loaded = self._caller(number, rules, cfa)
             callers.append(values)
             if number == 1:  # the return address
+                self._note_lost(np.flatnonzero(known & (~loaded | (values == 0))), rules, cfa)
                 known &= loaded
         pc = self._return_address(rules, callers) & self._mask
         going = np.flatnonzero(known & (pc != 0) & ~((pc == self._pc) & (cfa == stack_pointer)))
         self._pc, self._registers = pc, callers
         self._keep(going)
         return going
+
+    def _note_lost(self, rows: Rows, rules: NDArray[np.int32], cfa: Values) -> None:
+        """End chains whose return address could not be read, or is none, as libunwind does: where it is mapped, with a mark."""
+        column, rules = self._table.registers[1], rules[rows]
+        rows, rules = rows[column.kind[rules] == OFFSET], rules[column.kind[rules] == OFFSET]
+        if not len(rows):
+            return
+        addresses = cfa[rows] + column.value[rules].view(np.uint64) & self._mask
+        samples = self._alive[rows]
+        self._is_cut[samples] = self._memory.is_above(samples, addresses)
+        mapped = self._code.is_code(self._symbolizer.frames_in(self._scenes, addresses, samples))
+        marked = mapped & ~(self._table.is_guess[rules] & (self._table.reach[rules] == 0))
+        self._found.append((samples[marked], np.full(int(marked.sum()), np.uint64(CONTEXT_LOST_CALLER))))
 
     def _return_address(self, rules: NDArray[np.int32], callers: list[Values]) -> Values:
         """The callers' pc: in nearly all code from the same column."""
@@ -197,23 +215,16 @@ class _StepperRun:
         value = self._table.registers[number].value[rules].view(np.uint64)
         saved = kind == OFFSET
         if saved.all():
-            return self._saved(np.arange(len(cfa)), cfa + value & self._mask, number)
+            return self._memory.load(self._alive, cfa + value & self._mask)
         values, known = self._registers[number].copy(), np.ones(len(cfa), bool)
         rows = np.flatnonzero(saved)
         if len(rows):
-            values[rows], known[rows] = self._saved(rows, (cfa[rows] + value[rows]) & self._mask, number)
+            values[rows], known[rows] = self._memory.load(self._alive[rows], (cfa[rows] + value[rows]) & self._mask)
         derived = kind == VAL_OFFSET
         if derived.any():
             values = np.where(derived, cfa + value & self._mask, values)
         if int(kind.max(initial=SAME)) >= REGISTER or bool((kind == UNDEFINED).any()):
             self._rarely(number, rules, kind, cfa, (values, known))
-        return values, known
-
-    def _saved(self, rows: Rows, addresses: Values, number: int) -> tuple[Values, NDArray[np.bool_]]:
-        values, known = self._memory.load(self._alive[rows], addresses)
-        if number == 1 and not known.all():
-            lost = rows[~known]
-            self._is_cut[self._alive[lost]] = self._memory.is_above(self._alive[lost], addresses[~known])
         return values, known
 
     def _rarely(

@@ -1,6 +1,6 @@
 """Call trees: caller or callee trees of many histogram entries, grown together, level by level.
 
-What enters: walkers. A walker is one distinct chain under one root (a
+What enters: walkers (perfpy.analysis.report.entries). A walker is one distinct chain under one root (a
 histogram entry): where its frames begin and end in one flat array of frame
 classes, in the order in which the tree is read, with its period and its
 number of samples. What leaves: a `CallForest`, from which the nodes of one
@@ -17,13 +17,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perfpy.analysis.aggregate.exact_sums import count_by, sum_by
 from perfpy.symbols.interning import IdTable
+
+if TYPE_CHECKING:
+    from perfpy.analysis.report.entries import Walkers
 
 Int64 = NDArray[np.int64]
 _MOST_PERIOD: Final = float(1 << 62)
@@ -46,17 +49,6 @@ class Pruning(NamedTuple):
             return np.full(len(parents), self.minimum, np.int64)
         least: Int64 = np.ceil(child_periods * self.relative).astype(np.int64)
         return least[parents]
-
-
-@dataclass(eq=False, repr=False)
-class Walkers:
-    """Distinct chains under roots: root id, first and end position in the flat frames, period, samples."""
-
-    root: Int64
-    start: Int64
-    end: Int64
-    period: Int64
-    count: Int64
 
 
 @dataclass(eq=False, repr=False)
@@ -170,7 +162,7 @@ def grow(frames: NDArray[np.int32], walkers: Walkers, roots: int, pruning: Pruni
     """
     classes = int(frames.max()) + 1 if len(frames) else 1
     node, index, end = walkers.root.astype(np.int64), walkers.start.astype(np.int64), walkers.end.astype(np.int64)
-    period, count = walkers.period, walkers.count
+    period, count = walkers.period, walkers.samples
     empty = np.zeros(roots, np.int64)
     root_level = parents = _TreeLevel(empty, empty, empty, count_by(node, roots))
     levels: list[_TreeLevel] = []

@@ -48,7 +48,7 @@ class ReportOptions(NamedTuple):
     """
 
     wanted: Wanted = Wanted()
-    selection: SampleFilter = SampleFilter()
+    sample_filter: SampleFilter = SampleFilter()
     call_graph: CallGraph | None = None
     children: bool = False
     max_stack: int = 127

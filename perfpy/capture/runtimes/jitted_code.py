@@ -19,7 +19,6 @@ from perfpy.abi.flags import MISC_USER
 from perfpy.abi.sample_id import IdLayout, SampleId
 from perfpy.errors import PerfError
 from perfpy.symbols.files import live_process
-from perfpy.symbols.files.build_id_cache import default_folder
 from perfpy.symbols.mapped_names import is_memory
 from perfpy.symbols.providers.jit_regions import regions
 from perfpy.symbols.providers.jitdump import CodeLoad
@@ -109,8 +108,8 @@ class JittedCode:
 
     def _named(self, name: str, image: bytes) -> str:
         if self._cache is None:
-            return paths.below(paths.below(default_folder(), "jit"), name)
-        self._folder = self._folder or new_folder(self._cache or default_folder())
+            return paths.below(paths.below(paths.build_id_cache(), "jit"), name)
+        self._folder = self._folder or new_folder(self._cache or paths.build_id_cache())
         path = paths.below(self._folder, name)
         with open(path, "xb") as file:
             file.write(image)

@@ -57,7 +57,7 @@ class ScriptOptions:
     reltime: bool = False
     deltatime: bool = False
     time: str = ""
-    keep: SampleFilter = field(default_factory=SampleFilter)
+    sample_filter: SampleFilter = field(default_factory=SampleFilter)
     switch_on: str = ""
     switch_off: str = ""
     show_switches: bool = False
@@ -133,21 +133,21 @@ class ScriptRun:
 
     def _keep(self) -> SampleFilter:
         options = self._options
-        return options.keep._replace(times=self._times() if options.time else options.keep.times, switch=self._switch())
+        return options.sample_filter._replace(times=self._times() if options.time else options.sample_filter.times, switch=self._switch())
 
     def _times(self) -> TimeRanges:
         from perfpy.analysis.filters.time_ranges import ranges_of
 
         return ranges_of(self._options.time, self._recording.times(), relative=self._options.reltime)
 
-    def _lines(self, keep: SampleFilter) -> ScriptLines:
+    def _lines(self, sample_filter: SampleFilter) -> ScriptLines:
         from perfpy.views.script.lines import ScriptLines
         from perfpy.views.script.time_text import RelativeTimes
 
         options = self._options
         relative = RelativeTimes(delta=options.deltatime) if options.reltime or options.deltatime else None
         events = self._recording.events
-        return ScriptLines(events, options.fields, self._context(), keep, self._tracepoints(), relative)
+        return ScriptLines(events, options.fields, self._context(), sample_filter, self._tracepoints(), relative)
 
     def _context(self) -> LineContext:
         from perfpy.views.script.event_lines import LineContext
@@ -233,7 +233,7 @@ class ScriptRun:
             use_callchain=self._use_callchain,
             name_kernel=lambda address: _kernel_symbol(self._symbolizer, address),
             clock=context.clock,
-            cpus=self._options.keep.cpus,
+            cpus=self._options.sample_filter.cpus,
             endian=self._recording.data.endian,
             latency=self._options.latency,
         )
@@ -241,9 +241,11 @@ class ScriptRun:
         return maker.lines(self._recording.side_band(names_of(RecordType) if "round" in self._options.shown else None))
 
     def _switch(self) -> EventSwitch | None:
+        options = self._options
+        if not (options.switch_on or options.switch_off):
+            return None
         from perfpy.analysis.filters.event_switch import EventSwitch
 
-        options = self._options
         return EventSwitch.between(options.switch_on, options.switch_off, self._recording.events, show=options.show_switches)
 
 

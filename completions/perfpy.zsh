@@ -280,6 +280,7 @@ _perfpy() {
                 '*--ns[show times in nanoseconds]' \
                 '*--time-quantum=[grain of times in --sort time]:value: ' \
                 '*--raw-trace[show tracepoints fields, not their formatted text]' \
+                '*--full-source-path[name source files with their folders]' \
                 '*--skip-empty[leave out events without samples]' \
                 '*--stdio[plain text in perfs layout, on a terminal too]' \
                 '*--tui[browse the report]' \
@@ -392,6 +393,7 @@ _perfpy() {
                 '*--hide-call-graph[no callchains, only the sampled address]' \
                 '*--max-stack=[this many frames of a callchain at most]:value: ' \
                 '*--stop-bt=[end callchains at these functions]:value: ' \
+                '*--full-source-path[name source files with their folders]' \
                 '*--show-kernel-path[the path of the kernels symbols in place of (kernel.kallsyms)]' \
                 '*--show-task-events[show task records among the samples]' \
                 '*--show-mmap-events[show mmap records among the samples]' \

@@ -80,6 +80,11 @@ class SymbolLoader:
             self._unreadable |= found.unreadable
         return found
 
+    def know_files(self, number: int, found: debug_files.Found) -> None:
+        """What files() is to say of a Dso: somebody has searched before."""
+        self._found[number] = found
+        self._looked[number], self._origins[number] = found.looked, found.origin
+
     def looked(self, number: int) -> list[str]:
         """Where the symbols of a Dso were searched."""
         if self._dsos[number].kind in (DsoKind.KERNEL, DsoKind.MODULE):

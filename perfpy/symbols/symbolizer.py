@@ -211,6 +211,15 @@ class Symbolizer:
         """A function's name as its debug information has it -> as it is printed."""
         return self._loader.demangle(name)
 
+    def symbols_of(self, number: int, addresses: NDArray[np.uint64]) -> tuple[SymbolTable, NDArray[np.int64]]:
+        """The symbols of a dso, and the row of each address in them (-1 for none): without frames, while these are still being found."""
+        table = self._loader.table(number)
+        return table, table.find(addresses) if len(table) else np.full(len(addresses), -1, np.int64)
+
+    def know_files(self, number: int, found: Found) -> None:
+        """They were searched for before: by a Symbolizer of the same recording that knew less of its tasks."""
+        self._loader.know_files(number, found)
+
     def origin(self, number: int) -> str:
         """The letter by which perf says where a dso's symbols come from; valid after `resolve()`."""
         return self._loader.origin(number)

@@ -11,6 +11,8 @@ from __future__ import annotations
 import os
 from typing import Final, NamedTuple
 
+from perfpy.capture.runtimes.cpython import STARTUP
+
 _HERE: Final = os.path.dirname(__file__)
 
 
@@ -53,12 +55,13 @@ class LanguageRuntime(NamedTuple):
     attach: str = ""
 
 
-#: 3.12.1 and 3.13.0 were tried. Where both variables are set, 3.12 writes a perf map, 3.13 a jitdump with how to unwind
-#: its trampolines (docs.python.org, "Python support for the Linux perf profiler").
+#: 3.8 to 3.14 were tried; 3.8 to 3.11 have their names by what runs from PYTHONPATH (perfpy.capture.runtimes.cpython). Where
+#: both variables are set, 3.12 writes a perf map, 3.13 a jitdump with how to unwind its trampolines (docs.python.org, "Python
+#: support for the Linux perf profiler").
 PYTHON: Final = LanguageRuntime(
     "Python",
     ("python", "pypy"),
-    (Variable("PYTHONPERFSUPPORT", "1"), Variable("PYTHON_PERF_JIT_SUPPORT", "1")),
+    (Variable("PYTHONPERFSUPPORT", "1"), Variable("PYTHON_PERF_JIT_SUPPORT", "1"), Variable("PYTHONPATH", STARTUP, ":", first=True)),
     stacks="dwarf",
     attach="start it with -X perf (3.12 or newer)",
 )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 from enum import Enum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfpy.symbols.dso import Dso, DsoKind
 from perfpy.symbols.files import build_id_notes
@@ -86,7 +86,8 @@ class Found:
     """The result of a search. symbols and runtime are None where nothing fits; looked: every path that was tried.
 
     original: the file at the recorded path, of whatever build; origin: perf's letter for the kind of path where
-    the symbols were ("!": nowhere); unreadable: the damaged files that were met, and what is wrong with them.
+    the symbols were ("!": nowhere); unreadable: the damaged files that were met, and what is wrong with them; call_frames:
+    what unwinding knows of the code, for whoever comes to these files later.
     """
 
     def __init__(self) -> None:
@@ -96,6 +97,7 @@ class Found:
         self.original: ElfFile | None = None
         self.unreadable: dict[str, str] = {}
         self.origin = "!"
+        self.call_frames: Any = None
 
 
 def find(dso: Dso, options: SymbolOptions, client: debuginfod.Client | None = None, kept: bytes | None = None) -> Found:

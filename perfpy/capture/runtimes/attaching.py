@@ -39,7 +39,7 @@ def lacks(pid: int) -> str:
     if runtime.attach == JCMD:
         told = _FRAME_POINTERS in _of_process(pid, "cmdline") or _FRAME_POINTERS in _of_process(pid, "environ")
         return "" if told else f"process {pid} is {runtime.name}: call chains need -XX:+PreserveFramePointer from its start"
-    if any(os.path.exists(path) for path in live_process.perf_map_paths(pid)):
+    if any(live_process.is_younger(path, pid) for path in live_process.perf_map_paths(pid)):
         return ""
     return f"process {pid} is {runtime.name}, which cannot be asked for names while it runs: {runtime.attach}"
 

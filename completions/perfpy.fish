@@ -90,6 +90,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from record' -s g -f -d 'record ca
 complete -c perfpy -n '__fish_seen_subcommand_from record' -l call-graph -x -d 'record call chains  fp(,frames) or dwarf(,bytes)'
 complete -c perfpy -n '__fish_seen_subcommand_from record' -l kernel-callchains -f -d 'call chains of the kernel only'
 complete -c perfpy -n '__fish_seen_subcommand_from record' -l user-callchains -f -d 'call chains of user space only'
+complete -c perfpy -n '__fish_seen_subcommand_from record' -l jit -f -d 'make Python, Node, Java ... tell the names of their code, and keep them in the file'
 complete -c perfpy -n '__fish_seen_subcommand_from record' -s s -l stat -f -d 'counts of each thread at its end, too'
 complete -c perfpy -n '__fish_seen_subcommand_from record' -s R -l raw-samples -f -d 'raw data, as tracepoints have'
 complete -c perfpy -n '__fish_seen_subcommand_from record' -s d -l data -f -d 'data addresses'

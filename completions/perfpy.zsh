@@ -149,6 +149,7 @@ _perfpy() {
                 '*--call-graph=[record call chains  fp(,frames) or dwarf(,bytes)]:value: ' \
                 '*--kernel-callchains[call chains of the kernel only]' \
                 '*--user-callchains[call chains of user space only]' \
+                '*--jit[make Python, Node, Java ... tell the names of their code, and keep them in the file]' \
                 '*-s[counts of each thread at its end, too]' \
                 '*--stat[counts of each thread at its end, too]' \
                 '*-R[raw data, as tracepoints have]' \

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Final
 from perfpy.capture.option_values import Callchain
 from perfpy.capture.runtimes.programs import find_program
 from perfpy.capture.runtimes.table import PYTHON
+from perfpy.untrusted.files import open_regular
 
 if TYPE_CHECKING:
-    from perfpy.capture.runtimes.table import Runtime
+    from perfpy.capture.runtimes.table import LanguageRuntime
     from perfpy.capture.sampling.options import RecordOptions
 
 _STACK_SIZE: Final = 32768  # a call of a Python function takes some 500 bytes of the C stack
@@ -27,7 +28,7 @@ _ENOUGH: Final = 2000  # functions that begin so: an interpreter has some ten th
 _SMALL: Final = 1 << 20  # bytes: a program that has its interpreter in a shared object
 
 
-def chosen(options: RecordOptions, runtime: Runtime | None, program: str) -> RecordOptions:
+def chosen(options: RecordOptions, runtime: LanguageRuntime | None, program: str) -> RecordOptions:
     """The options, complete. program: what is run, or the path of what runs; "" where several are."""
     if options.clockid is None:
         options = options._replace(clockid=time.CLOCK_MONOTONIC)
@@ -39,7 +40,7 @@ def chosen(options: RecordOptions, runtime: Runtime | None, program: str) -> Rec
     return options._replace(freq=_DWARF_FREQUENCY) if options.freq is None and options.period is None else options
 
 
-def needs_stack_copies(runtime: Runtime | None, program: str) -> bool:
+def needs_stack_copies(runtime: LanguageRuntime | None, program: str) -> bool:
     """Whether frame pointers do not lead from a runtime's frames to their callers."""
     if os.uname().machine != "x86_64":  # elsewhere compilers keep frame pointers unless told not to
         return False
@@ -65,7 +66,7 @@ def _libraries(program: str) -> list[str]:
 
 
 def _prologues(path: str) -> int:
-    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+    with open_regular(path) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         count, position = 0, data.find(_PROLOGUE)
         while position >= 0 and count < _ENOUGH:
             count, position = count + 1, data.find(_PROLOGUE, position + 4)

@@ -18,24 +18,24 @@ from perfpy.capture.runtimes.table import PYTHON, RUNTIMES
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfpy.capture.runtimes.table import Runtime, Variable, Version
+    from perfpy.capture.runtimes.table import LanguageRuntime, Variable, Version
 
 _SECONDS: Final = 5  # for a runtime to say which version it is
 _VERSION: Final = re.compile(rb"\d+(?:\.\d+)+|\b\d+\b")
 
 
-class Environment(NamedTuple):
+class CommandEnvironment(NamedTuple):
     """What a command is started with. variables: those to set; runtime: what it is, None where that is not known.
 
     hints: what the command would have to be given by hand.
     """
 
     variables: dict[str, str]
-    runtime: Runtime | None
+    runtime: LanguageRuntime | None
     hints: tuple[str, ...] = ()
 
     @property
-    def asked(self) -> list[Runtime]:
+    def asked(self) -> list[LanguageRuntime]:
         """The runtimes that were asked for names."""
         return [known for known in RUNTIMES if any(variable.name in self.variables for variable in known.variables)]
 
@@ -45,7 +45,7 @@ class Environment(NamedTuple):
         return (self.runtime or PYTHON).stacks
 
 
-def environment_for(command: Sequence[str], environ: Mapping[str, str] = os.environ) -> Environment:
+def environment_for(command: Sequence[str], environ: Mapping[str, str] = os.environ) -> CommandEnvironment:
     """The environment that makes a command and its children tell names."""
     runtime = runtime_of(command[0], environ) if command else None
     variables: dict[str, str] = {}
@@ -56,7 +56,7 @@ def environment_for(command: Sequence[str], environ: Mapping[str, str] = os.envi
                 if value != environ.get(variable.name):
                     variables[variable.name] = value
     lacks = runtime is not None and not any(variable.name in {**environ, **variables} for variable in runtime.variables)
-    return Environment(variables, runtime, (f"{runtime.name}: {runtime.attach}",) if runtime and lacks else ())
+    return CommandEnvironment(variables, runtime, (f"{runtime.name}: {runtime.attach}",) if runtime and lacks else ())
 
 
 def joined(variable: Variable, users: str) -> str:
@@ -71,7 +71,7 @@ def joined(variable: Variable, users: str) -> str:
     return users + between + variable.value.removeprefix(between)
 
 
-def told(environment: Environment, environ: Mapping[str, str] = os.environ) -> str:
+def told(environment: CommandEnvironment, environ: Mapping[str, str] = os.environ) -> str:
     """What was set, in one line: what concerns the command itself in full, the rest by name."""
     own = {variable.name for variable in environment.runtime.variables} if environment.runtime else set(environment.variables)
     shown = [_assignment(name, value, environ.get(name, "")) for name, value in environment.variables.items() if name in own]

@@ -17,18 +17,19 @@ from typing import TYPE_CHECKING, Final
 from perfpy.abi import records
 from perfpy.abi.flags import MISC_USER
 from perfpy.abi.sample_id import IdLayout, SampleId
-from perfpy.capture.sampling.injecting import DUMP, is_mapped_by, new_folder, read_dump
 from perfpy.errors import PerfError
+from perfpy.symbols.files import live_process
 from perfpy.symbols.files.build_id_cache import default_folder
 from perfpy.symbols.mapped_names import is_memory
 from perfpy.symbols.providers.jit_regions import regions
 from perfpy.symbols.providers.jitdump import CodeLoad
+from perfpy.symbols.providers.mapped_dump import is_dump, is_mapped_by, new_folder, read_dump
 from perfpy.untrusted import paths
 
 if TYPE_CHECKING:
-    from perfpy.capture.sampling.injecting import MapRecord
     from perfpy.perfdata.reader import PerfData
-    from perfpy.symbols.providers.jit_regions import Span
+    from perfpy.symbols.providers.jit_regions import CodeMapping
+    from perfpy.symbols.providers.mapped_dump import MapRecord
 
 _PROT_READ_EXEC: Final = 5
 _MAP_PRIVATE: Final = 2
@@ -47,7 +48,7 @@ class JittedCode:
         self._event = data.events[0]
         self._layout = IdLayout.of(self._event.attr, data.endian)
         self._folder = ""
-        self._spans: dict[int, list[Span]] = {}
+        self._mappings: dict[int, list[CodeMapping]] = {}
         self.dumps: dict[int, MapRecord] = {}
         self.images: dict[str, bytes] = {}
         self.records: list[tuple[int, bytes]] = []
@@ -56,7 +57,7 @@ class JittedCode:
 
     def see(self, record: MapRecord) -> None:
         """Look at a mapping; of a dump, read it."""
-        if record.pid in self.dumps or not DUMP.search(record.filename):
+        if record.pid in self.dumps or not is_dump(record.filename):
             return
         self.dumps[record.pid] = record
         try:
@@ -72,22 +73,23 @@ class JittedCode:
 
     def hides(self, record: MapRecord, time: int) -> bool:
         """Whether a mapping takes the place of code of a dump that was there at its time."""
-        if record.pid not in self._spans:
+        if record.pid not in self._mappings:
             return False
-        if DUMP.search(record.filename):
+        if is_dump(record.filename):
             return True
         end = record.addr + record.len
         return is_memory(record.filename) and any(
-            span.time <= time and span.address < end and record.addr < span.address + span.size for span in self._spans[record.pid]
+            code.time <= time and code.address < end and record.addr < code.address + code.size for code in self._mappings[record.pid]
         )
 
     def remove_dumps(self) -> None:
-        """Remove the dumps of processes that have gone, if they are still the files that these mapped."""
+        """Remove the dumps of processes that have gone, if they are ours, and still the files that these mapped."""
         for pid, record in self.dumps.items():
-            if pid not in self._spans or os.path.exists(f"/proc/{pid}"):
+            if pid not in self._mappings or live_process.began(pid) is not None:
                 continue
             try:
-                if is_mapped_by(record, os.lstat(record.filename)):
+                state = os.lstat(record.filename)
+                if is_mapped_by(record, state) and state.st_uid == os.geteuid():
                     os.unlink(record.filename)
             except OSError:
                 continue
@@ -96,14 +98,14 @@ class JittedCode:
         dump = read_dump(record)
         mine = [event for event in dump.events if event.pid in (record.pid, dump.pid)]  # a program speaks of itself alone
         self.functions += sum(isinstance(event, CodeLoad) for event in mine)
-        spans: list[Span] = []
+        mappings: list[CodeMapping] = []
         for number, region in enumerate(regions(dump._replace(events=mine)), 1):
             name = self._named(paths.jitted(record.pid, number), region.image)
             self.images[name] = region.image
-            self.records += [(span.time, self._mapping(record.pid, name, span)) for span in region.spans]
-            spans += region.spans
-        if spans:
-            self._spans[record.pid] = spans
+            self.records += [(mapping.time, self._mapping(record.pid, name, mapping)) for mapping in region.mappings]
+            mappings += region.mappings
+        if mappings:
+            self._mappings[record.pid] = mappings
 
     def _named(self, name: str, image: bytes) -> str:
         if self._cache is None:
@@ -114,16 +116,16 @@ class JittedCode:
             file.write(image)
         return path
 
-    def _mapping(self, pid: int, name: str, span: Span) -> bytes:
-        tid = span.tid if pid == span.pid else pid  # in a container it has other numbers
+    def _mapping(self, pid: int, name: str, mapping: CodeMapping) -> bytes:
+        tid = mapping.tid if pid == mapping.pid else pid  # in a container it has other numbers
         identity = self._event.ids[0] if self._event.ids else 0
         record = records.Mmap2(
             misc=MISC_USER,
             pid=pid,
             tid=tid,
-            addr=span.address,
-            len=span.size,
-            pgoff=span.offset,
+            addr=mapping.address,
+            len=mapping.size,
+            pgoff=mapping.offset,
             maj=0,
             min=0,
             ino=0,
@@ -131,6 +133,6 @@ class JittedCode:
             prot=_PROT_READ_EXEC,
             flags=_MAP_PRIVATE,
             filename=name,
-            sample_id=SampleId(pid, tid, span.time, identity, 0, 0, identity),
+            sample_id=SampleId(pid, tid, mapping.time, identity, 0, 0, identity),
         )
         return records.encode(record, self._layout, self._data.endian)

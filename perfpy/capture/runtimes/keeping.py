@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi import records
 from perfpy.abi.flags import NATIVE_ENDIAN
+from perfpy.capture.runtimes.attaching import ask
 from perfpy.capture.runtimes.jitted_code import JittedCode
 from perfpy.capture.runtimes.perf_maps import PerfMaps
 from perfpy.capture.runtimes.rewriting import append_section, rewrite
@@ -46,8 +47,9 @@ def keep_names(path: str, began: float, cache: str | None = "", *, remove_dumps:
                 maps.see(side.record)
                 code.see(side.record)
         code.sort()
+        asked = [*ask(sorted(maps.pids))]
         texts = _limited(maps.files())
-        failures = [*code.failures, *maps.failures]
+        failures = [*asked, *code.failures, *maps.failures]
         functions = _put_code(path, data, code, texts, failures) if code.records else 0
         if texts and not functions:
             texts = _put_texts(path, data, texts, failures)

@@ -17,13 +17,13 @@ from perfpy.untrusted.files import open_regular
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perfpy.capture.runtimes.table import Runtime
+    from perfpy.capture.runtimes.table import LanguageRuntime
 
 _VERSION: Final = re.compile(r"[-.\d]*(?:t|d|m)?(?:\.exe)?$")  # of python3.13t, ruby3.1, php8.2
 _LONGEST_LINE: Final = 256  # the kernel reads no more of a script (BINPRM_BUF_SIZE)
 
 
-def runtime_of(program: str, environ: Mapping[str, str] = os.environ) -> Runtime | None:
+def runtime_of(program: str, environ: Mapping[str, str] = os.environ) -> LanguageRuntime | None:
     """The runtime that a program is, or that runs it."""
     path = find_program(program, environ)
     names = [program, os.path.realpath(path), *_interpreter(path)] if path else [program]
@@ -38,7 +38,7 @@ def find_program(name: str, environ: Mapping[str, str] = os.environ) -> str:
     return next((path for path in candidates if os.access(path, os.X_OK) and os.path.isfile(path)), "")
 
 
-def _named(name: str) -> Runtime | None:
+def _named(name: str) -> LanguageRuntime | None:
     """The runtime with a program of that name, whatever its version."""
     plain = _VERSION.sub("", name)
     return next((runtime for runtime in RUNTIMES if name in runtime.programs or plain in runtime.programs), None)

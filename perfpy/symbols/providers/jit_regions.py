@@ -33,7 +33,7 @@ _LARGEST_FUNCTION: Final = 64 << 20
 _LARGEST_DUMP: Final = 256 << 20  # bytes of memory that all images together stand for
 
 
-class Span(NamedTuple):
+class CodeMapping(NamedTuple):
     """Mapped from `time` on, by a thread: `size` bytes at `address`, which are at `offset` in the image."""
 
     time: int
@@ -44,14 +44,14 @@ class Span(NamedTuple):
     offset: int
 
 
-class Region(NamedTuple):
+class JitRegion(NamedTuple):
     """An image, and what is mapped of it."""
 
     image: bytes
-    spans: tuple[Span, ...]
+    mappings: tuple[CodeMapping, ...]
 
 
-def regions(dump: JitDump) -> list[Region]:
+def regions(dump: JitDump) -> list[JitRegion]:
     """The images of a dump's functions."""
     layout = _Layout()
     loads: dict[int, CodeLoad] = {}
@@ -80,8 +80,8 @@ class _Layout:
     """Which function belongs to which image."""
 
     def __init__(self) -> None:
-        self.drafts: list[_Draft] = []
-        self._newest: dict[int, _Draft] = {}  # megabyte -> the image that takes what comes
+        self.drafts: list[_RegionDraft] = []
+        self._newest: dict[int, _RegionDraft] = {}  # megabyte -> the image that takes what comes
 
     def add(self, load: CodeLoad) -> None:
         if not 0 < len(load.code) <= _LARGEST_FUNCTION or load.address + len(load.code) >= 1 << 63:
@@ -89,12 +89,12 @@ class _Layout:
         number = load.address >> _REGION_SHIFT
         draft = self._newest.get(number)
         if draft is None or not draft.has_room(load):
-            draft = self._newest[number] = _Draft(over_others=draft is not None)
+            draft = self._newest[number] = _RegionDraft(over_others=draft is not None)
             self.drafts.append(draft)
         draft.add(load)
 
 
-class _Draft:
+class _RegionDraft:
     """An image that is not finished. over_others: some of it was code of another image before."""
 
     def __init__(self, *, over_others: bool) -> None:
@@ -102,7 +102,7 @@ class _Draft:
         self._loads: list[CodeLoad] = []
         self._starts: list[int] = []  # sorted; and the ends in the same order
         self._ends: list[int] = []
-        self._spans: list[list[int]] = []  # time, pid, tid, address, end
+        self._mappings: list[list[int]] = []  # time, pid, tid, address, end
 
     def has_room(self, load: CodeLoad) -> bool:
         """Whether there is no other function in the place of this one."""
@@ -116,18 +116,18 @@ class _Draft:
         self._starts.insert(where, load.address)
         self._ends.insert(where, end)
         self._loads.append(load)
-        last = self._spans[-1] if self._spans else None
+        last = self._mappings[-1] if self._mappings else None
         if last and not self._over_others and last[-1] <= load.address <= last[-1] + _NEAR:
             last[-1] = end
         else:
-            self._spans.append([load.time, load.pid, load.tid, load.address, end])
+            self._mappings.append([load.time, load.pid, load.tid, load.address, end])
 
     @property
     def extent(self) -> int:
         """From the first function to the last, in bytes."""
         return self._ends[-1] - self._starts[0]
 
-    def finished(self, dump: JitDump) -> Region:
+    def finished(self, dump: JitDump) -> JitRegion:
         """The image, and the mappings."""
         shift = _PAGE - (self._starts[0] & -_PAGE)  # from addresses in memory to those in the image
         loads = sorted(self._loads, key=lambda load: load.address)
@@ -140,7 +140,9 @@ class _Draft:
         sections += _line_sections(loads, shift, size, dump.endian)
         symbols = [(load.name, load.address + shift, len(load.code)) for load in loads]
         image = jitdump.shared_object(sections, symbols, dump.machine, dump.endian, text_offset=_PAGE)
-        return Region(image, tuple(Span(time, pid, tid, start, end - start, start + shift) for time, pid, tid, start, end in self._spans))
+        return JitRegion(
+            image, tuple(CodeMapping(time, pid, tid, start, end - start, start + shift) for time, pid, tid, start, end in self._mappings)
+        )
 
 
 def _line_sections(loads: list[CodeLoad], shift: int, size: int, endian: str) -> Iterator[Section]:

@@ -41,10 +41,10 @@ def frame_sections(loads: Sequence[CodeLoad], shift: int, end: int, endian: str)
     return [Section(b".eh_frame", 1, 2, bytes(frames) + bytes(4), align=8), Section(b".eh_frame_hdr", 1, 2, head, align=4)]
 
 
-def _moved(load: CodeLoad, address: int, place: int, endian: str) -> tuple[bytes, list[int]] | None:
-    """A function's entries as they have to be at `place`, and the offsets of those that describe code."""
+def _moved(load: CodeLoad, address: int, new: int, endian: str) -> tuple[bytes, list[int]] | None:
+    """A function's entries as they have to be at the address `new`, and the offsets of those that describe code."""
     data = bytearray(load.eh_frame)
-    behind = len(load.code) + -len(load.code) % 8  # where they stand for their maker: so far from the function
+    distance = len(load.code) + -len(load.code) % 8  # where they stand for their maker: so far from the function
     code, found, position = "", [], 0
     while position + 8 <= len(data):
         length, pointer = struct.unpack_from(endian + "II", data, position)
@@ -56,10 +56,10 @@ def _moved(load: CodeLoad, address: int, place: int, endian: str) -> tuple[bytes
             return None
         else:
             field = position + 8
-            target = struct.unpack_from(endian + code, data, field)[0] + behind + field
+            target = struct.unpack_from(endian + code, data, field)[0] + distance + field
             if target != 0:  # of another function, or of a part
                 return None
-            struct.pack_into(endian + code, data, field, address - (place + field))
+            struct.pack_into(endian + code, data, field, address - (new + field))
             found.append(position)
         position += 4 + length
     return (bytes(data[:position]), found) if found and not position % 4 else None

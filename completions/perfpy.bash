@@ -16,10 +16,10 @@ _perfpy()
     local options="" events="" files="" directories="" texts="" workload=""
     case ${words[1]} in
     stat)
-        options="-e --event --filter --event-files -i --no-inherit -p --pid -t --tid -a --all-cpus --scale -v --verbose -r --repeat --table -n --null -d --detailed -S --sync -B --big-num -C --cpu -A --no-aggr --no-merge -x --field-separator -j --json-output -G --cgroup --for-each-cgroup -o --output --append --log-fd --pre --post -I --interval-print --interval-count --interval-clear --timeout --per-socket --per-die --per-cluster --per-cache --per-core --per-thread --per-node -D --delay -M --metrics --metric-no-group --metric-no-merge --metric-no-threshold --topdown --td-level --metric-only --all-kernel --all-user --summary --no-csv-summary --quiet --control --compare --warmup --help"
+        options="-e --event --filter --event-files -i --no-inherit -p --pid -t --tid -a --all-cpus --scale -v --verbose -r --repeat --table -n --null -d --detailed -S --sync -B --big-num -C --cpu -A --no-aggr --no-merge -x --field-separator -j --json-output -G --cgroup --for-each-cgroup -o --output --append --log-fd --pre --post -I --interval-print --interval-count --interval-clear --timeout --per-socket --per-die --per-cluster --per-cache --per-core --per-thread --per-node -D --delay -M --metrics --metric-no-group --metric-no-merge --metric-no-threshold --topdown --td-level --metric-only --all-kernel --all-user --summary --no-csv-summary --quiet --control --compare --warmup --min-change --ignore-failure --help"
         events="-e --event"
         files="-o --output"
-        texts="--filter --event-files -p --pid -t --tid -r --repeat -C --cpu -x --field-separator -G --cgroup --for-each-cgroup --log-fd --pre --post -I --interval-print --interval-count --timeout -D --delay -M --metrics --td-level --control --compare --warmup"
+        texts="--filter --event-files -p --pid -t --tid -r --repeat -C --cpu -x --field-separator -G --cgroup --for-each-cgroup --log-fd --pre --post -I --interval-print --interval-count --timeout -D --delay -M --metrics --td-level --control --compare --warmup --min-change"
         workload="yes"
         ;;
     record)
@@ -30,7 +30,7 @@ _perfpy()
         workload="yes"
         ;;
     report)
-        options="-i --input -f --force -s --sort -F --fields -n --show-nr-samples --show-total-period --show-cpu-utilization --showcpuutilization -T --threads -g --call-graph --children --latency -G --inverted -H --hierarchy --max-stack --ignore-callees -p --parent -x --exclude-other -d --dsos -c --comms -S --symbols --symbol-filter --pid --tid -C --cpu --parallelism --time --switch-on --switch-off --show-on-off-events --percent-limit --percentage -U --hide-unresolved --group --group-sort-idx -t --field-separator -w --column-widths -b --branch-stack --mem-mode --ns --time-quantum --raw-trace --skip-empty --stdio --tui --stdio-color --json --flamegraph --html --folded --speedscope --firefox --pprof --header --header-only -I --show-info --stats --tasks --mmaps -D --dump-raw-trace --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -m --modules --ignore-vmlinux -v --verbose -q --quiet --help"
+        options="-i --input -f --force -s --sort -F --fields -n --show-nr-samples --show-total-period --show-cpu-utilization --showcpuutilization -T --threads -g --call-graph --children --latency -G --inverted -H --hierarchy --max-stack --ignore-callees -p --parent -x --exclude-other -d --dsos -c --comms -S --symbols --symbol-filter --pid --tid -C --cpu --parallelism --time --switch-on --switch-off --show-on-off-events --percent-limit --percentage -U --hide-unresolved --group --group-sort-idx -t --field-separator -w --column-widths -b --branch-stack --mem-mode --ns --time-quantum --raw-trace --skip-empty --stdio --tui --stdio-color --whole-names --json --flamegraph --html --folded --speedscope --firefox --pprof --header --header-only -I --show-info --stats --tasks --mmaps -D --dump-raw-trace --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -m --modules --ignore-vmlinux -v --verbose -q --quiet --inline --help"
         events="--switch-on --switch-off"
         files="-i --input --json --flamegraph --html --folded --speedscope --firefox --pprof --kallsyms -k --vmlinux"
         directories="--symfs"
@@ -43,7 +43,7 @@ _perfpy()
         texts="-s --sort -c --compute -o --order -d --dsos -C --comms -S --symbols --pid --tid --cpu --time --percentage -t --field-separator"
         ;;
     script)
-        options="-i --input -f --force -F --fields -D --dump-raw-trace --dump-unsorted-raw-trace --time -L --Latency -d --debug-mode --ns --reltime --deltatime -G --hide-call-graph --max-stack --stop-bt --show-kernel-path --show-task-events --show-mmap-events --show-switch-events --show-namespace-events --show-cgroup-events --show-lost-events --show-bpf-events --show-text-poke-events --show-round-events --per-event-dump -C --cpu -c --comms --pid --tid -S --symbols --addr-range --dsos --switch-on --switch-off --show-on-off-events --header --header-only -I --show-info --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -v --verbose -q --quiet --help"
+        options="-i --input -f --force -F --fields -D --dump-raw-trace --dump-unsorted-raw-trace --time -L --Latency -d --debug-mode --ns --reltime --deltatime -G --hide-call-graph --max-stack --stop-bt --show-kernel-path --show-task-events --show-mmap-events --show-switch-events --show-namespace-events --show-cgroup-events --show-lost-events --show-bpf-events --show-text-poke-events --show-round-events --per-event-dump -C --cpu -c --comms --pid --tid -S --symbols --addr-range --dsos --switch-on --switch-off --show-on-off-events --header --header-only -I --show-info --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -v --verbose -q --quiet --inline --help"
         events="--switch-on --switch-off"
         files="-i --input --kallsyms -k --vmlinux"
         directories="--symfs"

@@ -61,6 +61,8 @@ complete -c perfpy -n '__fish_seen_subcommand_from stat' -l quiet -f -d 'print n
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -l control -x -d 'take enable and disable from there, answer ack'
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -l compare -x -d 'run this command, too, in turn with the other, and tell how it differs'
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -l warmup -x -d 'with --compare  runs of each before those that count'
+complete -c perfpy -n '__fish_seen_subcommand_from stat' -l min-change -x -d 'with --compare  differences below this are too small to matter'
+complete -c perfpy -n '__fish_seen_subcommand_from stat' -l ignore-failure -f -d 'with --compare  compare programs that fail, too'
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -l help -f -d 'show this text'
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -x -a '(__fish_complete_subcommand --fcs-skip=2)'
 
@@ -182,6 +184,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from report' -l skip-empty -f -d '
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l stdio -f -d 'plain text in perfs layout, on a terminal too'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l tui -f -d 'browse the report'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l stdio-color -d 'colours in plain text  always, never or auto'
+complete -c perfpy -n '__fish_seen_subcommand_from report' -l whole-names -f -d 'on screens, names of functions with all their arguments'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l json -d 'the report as JSON'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l flamegraph -l html -d 'a flame graph, one HTML file'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l folded -d 'stacks as lines for flamegraph.pl and others'
@@ -205,6 +208,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from report' -s m -l modules -f -d
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l ignore-vmlinux -f -d 'do not look for a vmlinux'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -s v -l verbose -f -d 'say more'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -s q -l quiet -f -d 'print no warnings or messages'
+complete -c perfpy -n '__fish_seen_subcommand_from report' -l inline -f -d 'show inlined calls'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l help -f -d 'show this text'
 
 complete -c perfpy -n __fish_use_subcommand -f -a diff -d 'show what changed between recordings'
@@ -286,6 +290,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from script' -l demangle-kernel -f
 complete -c perfpy -n '__fish_seen_subcommand_from script' -l fold-interpreters -f -d 'leave the frames of interpreters out where they named their functions'
 complete -c perfpy -n '__fish_seen_subcommand_from script' -s v -l verbose -f -d 'say more'
 complete -c perfpy -n '__fish_seen_subcommand_from script' -s q -l quiet -f -d 'print no warnings or messages'
+complete -c perfpy -n '__fish_seen_subcommand_from script' -l inline -f -d 'show inlined calls'
 complete -c perfpy -n '__fish_seen_subcommand_from script' -l help -f -d 'show this text'
 
 complete -c perfpy -n __fish_use_subcommand -f -a list -d 'list the events of this machine'

@@ -106,6 +106,8 @@ _perfpy() {
                 '*--control=[take enable and disable from there, answer ack]:value: ' \
                 '*--compare=[run this command, too, in turn with the other, and tell how it differs]:value: ' \
                 '*--warmup=[with --compare  runs of each before those that count]:value: ' \
+                '*--min-change=[with --compare  differences below this are too small to matter]:value: ' \
+                '*--ignore-failure[with --compare  compare programs that fail, too]' \
                 '*--help[show this text]' \
                 '(-)1:program:_command_names -e' \
                 '*::arguments:_normal'
@@ -281,6 +283,7 @@ _perfpy() {
                 '*--stdio[plain text in perfs layout, on a terminal too]' \
                 '*--tui[browse the report]' \
                 '*--stdio-color=[colours in plain text  always, never or auto]::value:(always never auto)' \
+                '*--whole-names[on screens, names of functions with all their arguments]' \
                 '*--json=[the report as JSON]::file:_files' \
                 '*--flamegraph=[a flame graph, one HTML file]::file:_files' \
                 '*--html=[a flame graph, one HTML file]::file:_files' \
@@ -311,6 +314,7 @@ _perfpy() {
                 '*--verbose[say more]' \
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
+                '*--inline[show inlined calls]' \
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
@@ -426,6 +430,7 @@ _perfpy() {
                 '*--verbose[say more]' \
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
+                '*--inline[show inlined calls]' \
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;

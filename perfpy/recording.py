@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from os import fspath
 
-from perfpy.abi.flags import PerfType, RecordType
+from perfpy.abi.flags import PerfType, RecordType, SampleType
 from perfpy.abi.startup import NamedTuple, cached_property
 from perfpy.errors import OutputFailed, UsageError
 from perfpy.perfdata.reader import PerfData
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.stacks.stacks import Stacks
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.container.source import Origin
-    from perfpy.perfdata.records.batches import Batch
+    from perfpy.perfdata.records.batches import Batch, FurtherColumns
     from perfpy.perfdata.records.side_band import SideBand
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.symbolizer import Symbolizer
@@ -215,7 +215,7 @@ class Recording:
         said = self.header.get("sample_time") or self.data.survey
         return RecordedTimes(self.path, said.first, said.last)
 
-    def batches(self, fields: Collection[str] | None = None) -> Iterator[Batch]:
+    def batches(self, fields: Collection[str] | None = None, more: FurtherColumns | None = None) -> Iterator[Batch]:
         """The samples in order of delivery, some thousands at a time, as columns.
 
         fields: names of the columns wanted, of which those that the recording
@@ -227,7 +227,7 @@ class Recording:
         # numpy is loaded when samples are asked for, not by opening a file
         from perfpy.perfdata.records.batches import Batch
 
-        for batch in self.data.batches(fields):
+        for batch in self.data.batches(fields, more):
             yield Batch(batch.columns, batch.event, self.data.equal_times.settled(batch.key, batch.offset), batch.offset)
 
     def side_band(self, types: Collection[int] | None = None) -> SideBand:
@@ -298,10 +298,14 @@ class Recording:
         return self._new_symbolizer(self.timeline, options)
 
     def _new_symbolizer(self, timeline: TaskTimeline, options: SymbolOptions | None) -> Symbolizer:
+        from perfpy.debuginfo.inlined_frames import give_inlined
         from perfpy.symbols.symbolizer import Symbolizer
 
-        self._symbolizers.append(Symbolizer(timeline, options))
-        return self._symbolizers[-1]
+        symbolizer = Symbolizer(timeline, options)
+        self._symbolizers.append(symbolizer)
+        unwound = any(event.attr.sample_type & SampleType.STACK_USER for event in self.events)
+        give_inlined(symbolizer, unwound=unwound)
+        return symbolizer
 
     def report(
         self,

@@ -64,6 +64,7 @@ CHANGES = {
 }
 METHODS = {"write_bytes", "write_text", "unlink", "mkdir", "symlink_to", "hardlink_to", "rename", "rmdir", "touch"}  # of pathlib
 WRITERS = {
+    "capture/runtimes/cpython/startup/perfpy_trampolines.py": "runs in the profiled interpreter: a new perf map of its own number",
     "untrusted/folders.py": "it is the door",
     "untrusted/terminal.py": "the descriptor of standard output or standard error",
     "symbols/files/build_id_cache.py": "below a Folder",
@@ -105,6 +106,7 @@ FOLDERS = re.compile(
     r"\.build-id|/root/?\{\}|/tmp/perf-\{\}|/usr/lib/debug/?\{|/sys/module/\{|jitted-\{|\{\}/elf$|\{\}/kallsyms$|/var/tmp|\{\}/\.debug$"
 )
 PATH_MAKERS = {
+    "capture/runtimes/cpython/startup/perfpy_trampolines.py": "runs in the profiled interpreter: its own number",
     "untrusted/paths.py": "it is the door",
     "kernel/procfs.py": "below /proc, which nobody can write into",
 }
@@ -141,6 +143,7 @@ def test_paths_are_joined_where_their_parts_are_known():
 # -- reading: what stands where a file is expected may be a FIFO --------------------------------------------------
 
 READERS = {
+    "capture/runtimes/cpython/startup/perfpy_trampolines.py": "runs in the profiled interpreter: /proc, and a new file",
     "untrusted/files.py": "it is the door",
     "symbols/files/build_id_notes.py": "/sys and /proc/self",
     "symbols/files/build_id_cache.py": "a descriptor, and /proc/kallsyms",

@@ -7,7 +7,7 @@ the few whole-table operations that putting samples in order needs.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
@@ -146,6 +146,9 @@ class Ragged:
         return cls(np.concatenate([part.values for part in parts]), np.concatenate([*offsets, ends[-1:]]))
 
 
+_LONG_ROW: Final = 256  # bytes: longer rows are copied one by one, shorter ones by one index over all
+
+
 class Slices:
     """A column of rows that still lie in the buffer they were read from, as long as that is valid.
 
@@ -162,14 +165,30 @@ class Slices:
     def __len__(self) -> int:
         return len(self.starts)
 
+    def shares(self, other: Slices) -> bool:
+        """Whether both lie in the same buffer."""
+        one, two = self.words.__array_interface__, other.words.__array_interface__
+        return all(one[name] == two[name] for name in ("data", "shape", "typestr"))
+
     def take(self, rows: Index) -> Slices:
         """The rows at the given indexes (or under a mask, or of a slice), in that order."""
         return Slices(self.words, self.starts[rows], self.lengths[rows])
 
     def gathered(self) -> Ragged:
         """The rows themselves, in this machine's byte order."""
+        if int(self.lengths.sum()) * self.words.itemsize > _LONG_ROW * len(self.starts):
+            return self._copied()
         index, offsets = slices_index(self.starts, self.lengths)
         return Ragged(self.words[index].astype(self.words.dtype.newbyteorder("="), copy=False), offsets)
+
+    def _copied(self) -> Ragged:
+        """The rows, copied one by one."""
+        offsets = np.zeros(len(self.starts) + 1, np.int64)
+        np.cumsum(self.lengths, out=offsets[1:])
+        values = np.empty(int(offsets[-1]), self.words.dtype.newbyteorder("="))
+        for start, length, to in zip(self.starts.tolist(), self.lengths.tolist(), offsets.tolist(), strict=False):
+            values[to : to + length] = self.words[start : start + length]
+        return Ragged(values, offsets)
 
 
 Column: TypeAlias = "NDArray[Any] | Ragged | Slices"
@@ -210,9 +229,10 @@ class Columns(dict[str, Any]):
         """All parts below each other; a column that a part lacks is zeros (or empty rows) there."""
         if len(parts) == 1:
             return parts[0]
-        parts = [part.gathered() for part in parts]
+        together = _together(parts)
+        parts = [Columns(part.rows, {name: one for name, one in part.items() if name not in together}).gathered() for part in parts]
         samples = {name: column for part in parts for name, column in part.items()}
-        arrays: dict[str, Column] = {}
+        arrays: dict[str, Column] = {**together}
         for name, sample in samples.items():
             if isinstance(sample, Ragged):
                 arrays[name] = Ragged.concat(
@@ -224,3 +244,14 @@ class Columns(dict[str, Any]):
         if any(part.damaged is not None for part in parts):
             damaged = np.concatenate([np.zeros(part.rows, bool) if part.damaged is None else part.damaged for part in parts])
         return cls(sum(part.rows for part in parts), arrays, damaged)
+
+
+def _together(parts: Sequence[Columns]) -> dict[str, Slices]:
+    """The columns that lie in the same buffer in all parts: they can stay there."""
+    found: dict[str, Slices] = {}
+    for name, first in parts[0].items():
+        columns = [part.get(name) for part in parts]
+        if isinstance(first, Slices) and all(isinstance(one, Slices) and one.shares(first) for one in columns):
+            starts, lengths = (np.concatenate([getattr(one, which) for one in columns]) for which in ("starts", "lengths"))
+            found[name] = Slices(first.words, starts, lengths)
+    return found

@@ -231,6 +231,8 @@ CONTEXT_GUEST = (1 << 64) - 2048
 CONTEXT_GUEST_KERNEL = (1 << 64) - 2176
 CONTEXT_GUEST_USER = (1 << 64) - 2560
 CONTEXT_MAX = (1 << 64) - 4095
+# no kernel writes this one: what unwinds stacks puts it where a caller must have been that is not known
+CONTEXT_LOST_CALLER = (1 << 64) - 4094
 
 # perf_event_open(2) flags
 FLAG_FD_NO_GROUP = 1 << 0

@@ -8,7 +8,7 @@ field is read from beyond its record's end: such samples are marked damaged.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,13 +18,11 @@ from perfpy.abi.columns import Columns, Ragged, Slices
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_LONG_ROW: Final = 256  # bytes: longer rows are copied one by one, shorter ones by one index over all
-
 
 class Cursor:
     """Where the next field of each sample begins, in 8-byte words of the buffer; goes no further than the records' ends.
 
-    late: whether callchains may be left in the buffer.
+    late: whether callchains and user stacks may be left in the buffer.
     """
 
     def __init__(
@@ -81,14 +79,6 @@ def gather(words: NDArray[Any], starts: NDArray[np.int64], lengths: NDArray[np.i
 
 def gather_bytes(buffer: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Ragged:
     """Byte rows; starts and lengths in bytes."""
-    total = int(lengths.sum())
-    if total > _LONG_ROW * len(starts):
-        offsets = np.zeros(len(starts) + 1, np.int64)
-        np.cumsum(lengths, out=offsets[1:])
-        values = np.empty(total, np.uint8)
-        for start, length, to in zip(starts.tolist(), lengths.tolist(), offsets.tolist(), strict=False):
-            values[to : to + length] = buffer[start : start + length]
-        return Ragged(values, offsets)
     if not ((starts & 3).any() or (lengths & 3).any()):
         words = gather(buffer.view(np.uint32), starts >> 2, lengths >> 2)
         return Ragged(words.values.view(np.uint8), words.offsets << 2)

@@ -136,7 +136,8 @@ def _user_stack(cursor: Cursor, columns: Columns, wanted: bool) -> None:
     if wanted:
         last = np.where(words > 0, starts + words - 1, 0)
         valid = np.minimum(cursor.words[last].astype(np.uint64), sizes.astype(np.uint64)).astype(np.int64)
-        columns["user_stack"] = gather_bytes(cursor.bytes, starts << 3, np.where(words > 0, valid, 0))
+        rows = Slices(cursor.bytes, starts << 3, np.where(words > 0, valid, 0))
+        columns["user_stack"] = rows if cursor.late else rows.gathered()
 
 
 def _aux(cursor: Cursor, columns: Columns, wanted: bool) -> None:

@@ -106,7 +106,7 @@ class SampleLayout:
         (uint8), branch_stack (BRANCH_DTYPE, flags in little-endian bit order),
         branch_counters, user_regs, intr_regs (uint64, set bits of the mask from
         the lowest up), read (READ_DTYPE: one row a counter). late: callchain
-        comes as Spans, which need `buf`. Samples whose record is too short are
+        and user_stack come as Slices, which need `buf`. Samples whose record is too short are
         marked in `damaged`. Raises ValueError when a record does not lie
         within `buf`.
 

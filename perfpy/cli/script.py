@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from perfpy.cli.line.kinds import Flag, Lacking, Listed, Value, unsigned
+from perfpy.cli.line.kinds import Flag, Listed, Value, unsigned
 from perfpy.cli.line.options import CommandOptions, PerfCommand, fail, option
 from perfpy.cli.line.shared import HeaderOptions, InputOptions, QuietOptions, SymbolFileOptions, VerboseOptions
 
@@ -139,7 +139,7 @@ class ScriptCommandOptions(
 ):
     """What the command takes."""
 
-    inline: bool = option("--inline", Lacking("inlined calls are not read yet", undone=True))
+    inline: bool | None = option("--inline", Flag(default=None), "show inlined calls (default: in unwound stacks)")
 
     @property
     def as_stored(self) -> bool:
@@ -226,10 +226,11 @@ class _ScriptRun:
 
     def _options(self) -> ScriptOptions:
         from perfpy.cli.line.perfconfig import load
-        from perfpy.cli.line.symbol_values import symbol_options_of
+        from perfpy.cli.line.symbol_values import inline_of, symbol_options_of
         from perfpy.views.script.run import ScriptOptions
 
         asked, config = self._asked, load()
+        inline = inline_of(asked.inline, self._recording, plain=True)
         return ScriptOptions(
             fields=self._fields,
             shown=asked.shown_records,
@@ -247,7 +248,7 @@ class _ScriptRun:
             switch_on=asked.switch_on,
             switch_off=asked.switch_off,
             show_switches=asked.show_on_off_events,
-            symbols=symbol_options_of(asked, config, self._recording, force=asked.force),
+            symbols=symbol_options_of(asked, config, self._recording, force=asked.force, inline=inline),
         )
 
     def _sample_filter(self) -> SampleFilter:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from perfpy.abi.columns import Columns
-    from perfpy.perfdata.records.batches import Batch, StoredBatch
+    from perfpy.perfdata.records.batches import Batch, Change, FurtherColumns, StoredBatch
     from perfpy.perfdata.records.delivery_keys import OrderedChunk
     from perfpy.perfdata.records.equal_times import EqualTimes
     from perfpy.perfdata.records.event_table import EventTable
@@ -222,20 +222,43 @@ class PerfData:
         """
         return self._scans.side_band(types)
 
-    def batches(self, fields: Collection[str] | None = None) -> Iterator[Batch]:
+    def batches(self, fields: Collection[str] | None = None, more: FurtherColumns | None = None) -> Iterator[Batch]:
         """All samples in order of delivery, some thousands at a time.
 
         fields: names of the columns wanted (perfpy.abi.samples; None: all). A
         column that only some events' samples have is zeros, or empty rows, for
         the others. Memory is bounded by the disorder of the file, not by its size.
+        more: makes further columns of others, which need not be among the fields.
         """
-        return self._scans.batches(fields)
+        return self._scans.batches(_with(fields, more), self._change(fields, more))
 
-    def stored(self, fields: Collection[str] | None = None, turns: range | None = None) -> Iterator[StoredBatch]:
+    def stored(
+        self, fields: Collection[str] | None = None, turns: range | None = None, more: FurtherColumns | None = None
+    ) -> Iterator[StoredBatch]:
         """All samples as they stand in the file: as batches(), for those who need no order, and cheaper.
 
         turns: indexes of survey.turns: only these, a batch for each; what is before them in the file is not read
-        again, unless it is compressed. A callchain column is perfpy.abi.columns.Slices: valid until the next batch
-        is asked for.
+        again, unless it is compressed. Columns of callchains and user stacks are perfpy.abi.columns.Slices: valid until
+        the next batch is asked for. more: as for batches.
         """
-        return self._scans.stored(fields, turns)
+        return self._scans.stored(_with(fields, more), turns, self._change(fields, more))
+
+    def _change(self, fields: Collection[str] | None, more: FurtherColumns | None) -> Change | None:
+        """What adds columns to decoded samples, and leaves out what was read for it alone."""
+        if more is None:
+            return None
+        spare = frozenset() if fields is None else frozenset(more.fields).difference(fields)
+
+        def change(samples: StoredBatch) -> StoredBatch:
+            key = self.equal_times.settled(samples.key, samples.offset)
+            columns = more.extended(samples.columns, samples.event, key)
+            for name in spare:
+                columns.pop(name, None)
+            return samples._replace(columns=columns)
+
+        return change
+
+
+def _with(fields: Collection[str] | None, more: FurtherColumns | None) -> Collection[str] | None:
+    """The fields that are read."""
+    return fields if fields is None or more is None else {*fields, *more.fields}

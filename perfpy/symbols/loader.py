@@ -48,7 +48,7 @@ class SymbolLoader:
         self._kernel: KernelSymbols | None = None
         self._cache = SymbolCache(symbol_cache.folder()) if options.cache else None
         self._debuginfod = _debuginfod_client() if options.debuginfod else None
-        self._demangle: Demangle = demangle if options.demangle else plain
+        self.demangle: Demangle = demangle if options.demangle else plain
 
     @property
     def kernel(self) -> KernelSymbols:
@@ -120,7 +120,7 @@ class SymbolLoader:
         try:
             mini = None if elf_symbols.has_symtab(found.symbols) else mini_debug_info(found.runtime)
             symbols = elf_cache.symbols_of(found.symbols, found.runtime, self._cache)
-            return elf_symbols.table_of(symbols, found.runtime, self._demangle, mini)
+            return elf_symbols.table_of(symbols, found.runtime, self.demangle, mini)
         except DAMAGE as damage:
             self._unreadable[found.symbols.path] = reason_of(damage)
             return SymbolTable(EMPTY)

@@ -8,7 +8,7 @@ unique frames, whose columns (dso, address, symbol ...) are valid after
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from perfpy.abi.columns import Growing, distinct
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
 from perfpy.symbols.dso import Dso, DsoKind
-from perfpy.symbols.files.debug_files import SymbolOptions
+from perfpy.symbols.files.debug_files import Inline, SymbolOptions
 from perfpy.symbols.interning import IdTable
 from perfpy.symbols.loader import SymbolLoader
 from perfpy.symbols.mapped_names import KERNEL_NAME
@@ -33,6 +33,7 @@ Ids = NDArray[np.int32]
 _WIDTH: Final = np.uint64(32)
 _END: Final = (1 << 64) - 1
 _MIX: Final = np.uint64(0x9E3779B97F4A7C15)  # odd: different scenes stay different
+_OF_INLINED: Final = np.uint64(0xA3B195354A39B70D)
 _NO_SCENE: Final = np.uint64(NO_SPACE << 3 | 2 << 1)  # neither the kernel's nor the process's
 _KERNEL_LEVEL, _USER_LEVEL, _OTHER_LEVEL = (np.uint8(ord(letter)) for letter in "k.H")
 
@@ -43,6 +44,8 @@ class FrameTable:
     ip u64; level u8, the letter that perf prints; after `Symbolizer.resolve()` also dso (index into
     Symbolizer.dsos, -1: none), address (u64 within the dso; the ip where there is no mapping), symbol (id of
     Symbolizer.symbols, -1: none), symbol_offset (u64), map_start and map_end (u64, 0 without a mapping).
+    called_from: of the frames into which others are inlined, where those are called: the offset of the unit in the debug
+    information, the number of the file in the unit's line program, the line.
     """
 
     def __init__(self) -> None:
@@ -54,10 +57,15 @@ class FrameTable:
         self.symbol_offset = np.zeros(0, np.uint64)
         self.map_start = np.zeros(0, np.uint64)
         self.map_end = np.zeros(0, np.uint64)
-        self._columns = {name: Growing(values.dtype) for name, values in vars(self).items()}
+        self.called_from: dict[int, tuple[int, int, int]] = {}
+        self._columns = {name: Growing(values.dtype) for name, values in vars(self).items() if name != "called_from"}
 
     def __len__(self) -> int:
         return len(self.ip)
+
+    def again(self, rows: Ids, symbols: Ids) -> None:
+        """Append rows once more, with other symbols."""
+        self.extend(**{name: getattr(self, name)[rows] for name in self._columns if name != "symbol"}, symbol=symbols)
 
     def extend(self, **columns: NDArray[Any]) -> None:
         """Append rows: some or all columns of the class by name."""
@@ -75,6 +83,8 @@ class SymbolNames:
         self._dso: list[int] = []
         self._row: list[int] = []
         self._names: list[str | None] = []
+        self._inlined: dict[tuple[int, str], int] = {}
+        self._is_inlined: set[int] = set()
 
     def __len__(self) -> int:
         return len(self._row)
@@ -98,6 +108,21 @@ class SymbolNames:
         """Whether it is an object, not a function."""
         return int(self._tables[symbol].symbols.type[self._row[symbol]]) == STT_OBJECT
 
+    def inlined(self, symbol: int) -> bool:
+        """Whether it is a function that was inlined into another one, whose start and end it has."""
+        return symbol in self._is_inlined
+
+    def inlined_into(self, symbol: int, name: str) -> int:
+        """The symbol for what was inlined into a symbol under this name; a new one the first time."""
+        number = self._inlined.setdefault((symbol, name), len(self))
+        if number == len(self):
+            self._is_inlined.add(number)
+            self._tables.append(self._tables[symbol])
+            self._dso.append(self._dso[symbol])
+            self._row.append(self._row[symbol])
+            self._names.append(name)
+        return number
+
     def binding(self, symbol: int) -> int:
         """0 local, 1 global, 2 weak."""
         return int(self._tables[symbol].symbols.binding[self._row[symbol]])
@@ -114,16 +139,36 @@ class SymbolNames:
         self._names += [None] * len(rows)
 
 
+class Inliner(Protocol):
+    """What puts inlined calls into callchains (perfpy.debuginfo.inlined_frames)."""
+
+    def expanded(self, frames: Ids, counts: NDArray[np.int64], *, callers_first: bool = False) -> tuple[Ids, NDArray[np.int64]]:
+        """Chains of frames (ids, and how many each has) with the frames of inlined calls among them."""
+
+    def may_expand(self, number: int) -> bool:
+        """Whether inlined calls can be found in a dso."""
+
+
+class UserScenes(NamedTuple):
+    """What addresses of user space mean for some samples: the view of each, and how many records had happened."""
+
+    scene: NDArray[np.uint64]
+    rank: NDArray[np.int32]
+
+
 class Symbolizer:
     """Names addresses of a recording.
 
-    timeline: its tasks and address spaces. options: where to look for symbols.
+    timeline: its tasks and address spaces. options: where to look for symbols. loader: what has loaded symbols already.
+    inliner: set by whoever wants inlined calls in callchains.
     """
 
-    def __init__(self, timeline: TaskTimeline, options: SymbolOptions | None = None) -> None:
+    inliner: Inliner | None = None
+
+    def __init__(self, timeline: TaskTimeline, options: SymbolOptions | None = None, loader: SymbolLoader | None = None) -> None:
         self._timeline = timeline
         self._options = options or SymbolOptions()
-        self._loader = SymbolLoader(timeline, self._options)
+        self._loader = loader or SymbolLoader(timeline, self._options)
         self.dsos: list[Dso] = timeline.dso_table.dsos
         self.frames = FrameTable()
         self.symbols = SymbolNames()
@@ -131,6 +176,8 @@ class Symbolizer:
         self._born = Growing(np.int32)  # the rank from which a frame is what it is; and the highest of all
         self._last_born = 0
         self._symbol_ids = IdTable()
+        self._views_with_files: dict[int, bool] = {}
+        self._numbers_of_symbols = Growing(np.int32)  # symbols of inlined calls have numbers between
 
     def frame_ids(
         self,
@@ -153,6 +200,36 @@ class Symbolizer:
             of_user, of_kernel = (_spread(self._scenes(pid, rank, mode), counts) for mode in modes)
             scene = np.where(cpumode == MISC_USER, of_user, np.where(cpumode == MISC_KERNEL, of_kernel, _NO_SCENE))
             rank = _spread(rank, counts)
+        return self._frames_at_rank(scene, rank, ip)
+
+    def companion(self) -> Symbolizer:
+        """Another one, with frames of its own, that has the same files."""
+        return Symbolizer(self._timeline, self._options, self._loader)
+
+    def user_scenes(self, pid: NDArray[Any], key: NDArray[np.uint64]) -> UserScenes:
+        """What addresses of user space mean for samples, to be asked for many times."""
+        rank = self._timeline.ranks(key)
+        return UserScenes(self._scenes(pid, rank, np.full(len(rank), MISC_USER, np.uint8)), rank)
+
+    def has_files(self, scenes: UserScenes) -> NDArray[np.bool_]:
+        """For each sample of the scenes whether any file that its process ever mapped is here."""
+        found = np.zeros(len(scenes.scene), bool)
+        for scene in distinct(scenes.scene).tolist():
+            view = scene >> 3
+            if view not in self._views_with_files:
+                space = int(self._timeline.view_space[view])
+                self._views_with_files[view] = any(map(self._has_file, self._timeline.spaces.dsos(space).tolist()))
+            found[scenes.scene == scene] = self._views_with_files[view]
+        return found
+
+    def _has_file(self, number: int) -> bool:
+        return self.dsos[number].kind in (DsoKind.FILE, DsoKind.VDSO) and self.files(number).runtime is not None
+
+    def frames_in(self, scenes: UserScenes, ip: NDArray[np.uint64], rows: NDArray[np.int64]) -> Ids:
+        """The frames of addresses, one for each of the given samples of the scenes."""
+        return self._frames_at_rank(scenes.scene[rows], scenes.rank[rows], ip)
+
+    def _frames_at_rank(self, scene: NDArray[np.uint64], rank: NDArray[np.int32], ip: NDArray[np.uint64]) -> Ids:
         ids = self._intern(scene, ip)
         if not len(ids) or int(rank.min()) >= self._last_born:
             return ids
@@ -168,6 +245,20 @@ class Symbolizer:
         from perfpy.symbols.interpreters import without_interpreters
 
         return without_interpreters(ids, counts, self.frames.dso, self.dsos)
+
+    def expanded(self, ids: Ids, counts: NDArray[np.int64], *, callers_first: bool = False) -> tuple[Ids, NDArray[np.int64]]:
+        """Callchains (as for `folded`) with the frames of inlined calls among them, if somebody provides these."""
+        return (ids, counts) if self.inliner is None else self.inliner.expanded(ids, counts, callers_first=callers_first)
+
+    def add_inlined(self, frames: Ids, symbols: Ids) -> Ids:
+        """New frames that differ from some known ones in their symbols; all have to be resolved."""
+        table = self.frames
+        ids = np.arange(len(table), len(table) + len(frames), dtype=np.int32)
+        # they take numbers of the addresses' ids, by keys that no address has
+        self._scene_addresses.ids(ids.astype(np.uint64) * _MIX ^ _OF_INLINED)
+        self._born.append(np.zeros(len(frames), np.int32))
+        table.again(frames, symbols)
+        return ids
 
     def resolve(self) -> FrameTable:
         """Find the symbols of the frames seen since the last call; loads what is needed for them."""
@@ -198,6 +289,20 @@ class Symbolizer:
     def files(self, number: int) -> Found:
         """The ELF files of a dso of user space (index into `dsos`): what ran, and where its symbols are; either may be None."""
         return self._loader.files(number)
+
+    @property
+    def root(self) -> str:
+        """The folder that stands for /, "" for / itself."""
+        return self._options.root
+
+    @property
+    def inline(self) -> Inline:
+        """Which callchains should get the frames of inlined calls."""
+        return self._options.inline
+
+    def shown_name(self, name: bytes) -> str:
+        """A function's name as its debug information has it -> as it is printed."""
+        return self._loader.demangle(name)
 
     def origin(self, number: int) -> str:
         """The letter by which perf says where a dso's symbols come from; valid after `resolve()`."""
@@ -280,8 +385,11 @@ class Symbolizer:
 
     def _symbol_numbers(self, table: SymbolTable, dso: int, row: NDArray[np.int64]) -> Ids:
         ids, new = self._symbol_ids.ids_and_new(np.uint64(dso) << _WIDTH | row.astype(np.uint64))
+        first = len(self.symbols)
         self.symbols.extend(table, dso, row[new].tolist())
-        return ids
+        self._numbers_of_symbols.append(np.arange(first, len(self.symbols), dtype=np.int32))
+        found: Ids = self._numbers_of_symbols.values[ids]
+        return found
 
 
 def _spread(values: NDArray[Any], counts: NDArray[np.int64]) -> NDArray[Any]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.filters.time_ranges import RecordedTimes
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.reader import PerfData
-    from perfpy.perfdata.records.batches import Batch
+    from perfpy.perfdata.records.batches import Batch, FurtherColumns
     from perfpy.perfdata.records.side_band import SideBand
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.symbolizer import Symbolizer
@@ -59,8 +59,8 @@ class Recorded(Protocol):
     def times(self) -> RecordedTimes:
         """When the first and the last sample were taken."""
 
-    def batches(self, fields: Collection[str] | None = None) -> Iterator[Batch]:
-        """The samples in order of delivery."""
+    def batches(self, fields: Collection[str] | None = None, more: FurtherColumns | None = None) -> Iterator[Batch]:
+        """The samples in order of delivery. more: makes further columns."""
 
     def side_band(self, types: Collection[int] | None = None) -> SideBand:
         """The records that are no samples, in order of delivery."""

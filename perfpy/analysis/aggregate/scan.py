@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
+from perfpy.abi.flags import SampleType
 from perfpy.analysis.aggregate.profile import Profile
 from perfpy.analysis.samples.sample_view import DeliveryOrder, SampleView
 from perfpy.analysis.sortkeys.sort_key import Mode
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.reader import PerfData
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
+    from perfpy.unwind.callchains import UserCallchains
 
 #: told which share of the file has been read (0 to 1)
 Progress: TypeAlias = "Callable[[float], None]"
@@ -46,7 +48,8 @@ class MoreColumns(Protocol):
 class SampleScan:
     """How the samples of a recording are read and folded.
 
-    mode: what a row stands for; more: what adds columns to the samples first; grain: of times, if rows are made by them, in ns.
+    mode: what a row stands for; more: what adds columns to the samples first; grain: of times, if rows are made by them, in ns;
+    max_stack: frames of a callchain that are looked at.
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class SampleScan:
         more: Sequence[MoreColumns] = (),
         grain: int = 1,
         progress: Progress | None = None,
+        max_stack: int = 127,
     ) -> None:
         self.data = data
         self.timeline = timeline
@@ -68,6 +72,7 @@ class SampleScan:
         self.more = more
         self.grain = grain
         self.progress = progress
+        self.max_stack = max_stack
 
     def profile(self) -> Profile:
         """Fold everything."""
@@ -94,6 +99,16 @@ class SampleScan:
 
         return CallStacks(self._attrs) or None
 
+    @cached_property
+    def unwinding(self) -> UserCallchains | None:
+        """What makes the callers of user space from copied stacks; None where no callchains are wanted, or there are no copies."""
+        if not self.recipe.chains or not self.data.has(SampleType.STACK_USER):
+            return None
+        # most recordings have no copies of stacks
+        from perfpy.analysis.samples.user_callchains import user_callchains
+
+        return user_callchains(self.data, self.symbolizer, self.max_stack)
+
     def _fields(self) -> list[str]:
         """The sample columns that are needed."""
         fields = self.recipe.fields | _MODE_FIELDS.get(self.mode, set()) | ({"read"} if self._has_readings else set())
@@ -102,7 +117,7 @@ class SampleScan:
     def _stored(self) -> Iterator[SampleView]:
         """The samples wanted, in the order of the file."""
         ordinal, turns = 0, len(self.data.survey.turns)
-        for number, batch in enumerate(self.data.stored(self._fields())):
+        for number, batch in enumerate(self.data.stored(self._fields(), more=self.unwinding)):
             ordinals = np.arange(ordinal, ordinal + len(batch.event))
             ordinal += len(ordinals)
             if len(ordinals):
@@ -116,7 +131,7 @@ class SampleScan:
         """The samples wanted, in order of delivery. fields: further columns."""
         self.recipe.sample_filter.begin()
         ordinal = 0
-        for batch in delivered(self.data.batches([*self._fields(), *fields]), self.data.events):
+        for batch in delivered(self.data.batches([*self._fields(), *fields], self.unwinding), self.data.events):
             ordinals = np.arange(ordinal, ordinal + len(batch))
             ordinal += len(batch)
             if len(batch):

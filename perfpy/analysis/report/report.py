@@ -13,6 +13,7 @@ from perfpy.abi.flags import RecordType
 from perfpy.abi.records import Cgroup, Lost, LostSamples
 from perfpy.analysis.aggregate.scan import SampleScan
 from perfpy.analysis.report.plan import plan_report
+from perfpy.analysis.report.rows import drawn_chains
 from perfpy.analysis.report.tables import make_tables
 from perfpy.analysis.report.values import histogram_values
 from perfpy.analysis.samples.locations import Locations
@@ -86,11 +87,12 @@ def make_report(
     namespaces = _cgroup_namespaces(data) if plan.layout.has("cgroup_id") else None
     more = [*_followed_switches(data, plan), *([namespaces] if namespaces is not None else ())]
     profile = SampleScan(data, timeline, symbolizer, plan.recipe, options.wanted.mode, more, options.time_quantum, progress).profile()
+    drawn = drawn_chains(profile, symbolizer, plan.options)  # adds frames: before anybody looks at all of them
     listed = [entry.filename for entry in data.features.get("build_id", ())]
     locations = Locations(symbolizer, long_names=options.verbose, listed=listed)
     tasks, trace = TaskComms(timeline.comms, timeline.last_comm), TraceData(profile.raw.payloads, payloads)
     texts = KeyTexts(locations, tasks, trace, memory, _machine_names(data, plan.layout, namespaces), _key_style(options))
-    histograms = make_tables(plan, profile, texts)
+    histograms = make_tables(plan, profile, drawn, texts)
     lost, dropped = _losses(data)
     return Report(histograms, plan.options, plan.layout, lost, dropped, symbolizer.missing(profile.samples_of_frames()))
 

@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from perfpy.analysis.aggregate.profile import Profile
     from perfpy.analysis.report.groups import EventGroups
     from perfpy.analysis.report.plan import ReportPlan
-    from perfpy.analysis.report.rows import Rows
+    from perfpy.analysis.report.rows import DrawnChains, Rows
     from perfpy.analysis.report.trees import Trees
     from perfpy.analysis.samples.locations import Locations
     from perfpy.analysis.sortkeys.key_texts import KeyTexts
 
 
-def make_tables(plan: ReportPlan, profile: Profile, texts: KeyTexts) -> list[Histogram]:
-    """The tables, in the order of their events."""
+def make_tables(plan: ReportPlan, profile: Profile, drawn: DrawnChains | None, texts: KeyTexts) -> list[Histogram]:
+    """The tables, in the order of their events; drawn: the chains of their trees."""
     known, options = texts.locations, plan.options
-    rows = shown_rows(profile, known, options)
+    rows = shown_rows(profile, drawn, known, options)
     if plan.needs_parents:
         rows = with_parents(rows, known, options)
     rows = without_callees(rows, known, options)

@@ -76,7 +76,8 @@ class Trees:
     def frame_name(self, position: int) -> str:
         """What a frame of a call tree is called: its function, or its address."""
         frame = int(self._frames[position])
-        return self._locations.name(frame) or _hex(int(self._locations.ip[frame]))
+        name = self._locations.name(frame) or _hex(int(self._locations.ip[frame]))
+        return f"{name} (inlined)" if self._locations.is_inlined(frame) else name
 
     def under(self, entry: int) -> tuple[int, int]:
         """Period and samples of all chains of an entry."""

@@ -31,7 +31,10 @@ _CPUMODE_OF_MARKER = {
     flags.CONTEXT_GUEST: flags.MISC_GUEST_KERNEL,
     flags.CONTEXT_GUEST_KERNEL: flags.MISC_GUEST_KERNEL,
     flags.CONTEXT_GUEST_USER: flags.MISC_GUEST_USER,
+    flags.CONTEXT_LOST_CALLER: flags.MISC_USER,
 }
+_LOST_CALLER = np.uint64(flags.CONTEXT_LOST_CALLER)
+_LAST_ADDRESS = np.uint64((1 << 64) - 1)  # where perf has a caller that is not known
 
 
 def frames_of(
@@ -45,12 +48,15 @@ def frames_of(
     """
     values, starts, lengths = chains.values, chains.offsets[:-1], chains.lengths
     is_marker = values >= _FIRST_MARKER
+    lost = values == _LOST_CALLER
     modes = _cpumodes(values, starts[lengths > 0], is_marker)
     left_out = is_marker
+    if lost.any():
+        left_out, values = is_marker & ~lost, np.where(lost, _LAST_ADDRESS, values)
     if int(modes.max(initial=0)) == _CORRUPT:
         broken = np.zeros(len(lengths), np.bool_)
         broken[_chain_of(np.flatnonzero(modes == _CORRUPT), starts)] = True
-        left_out = is_marker | np.repeat(broken, lengths)
+        left_out = left_out | np.repeat(broken, lengths)
     counts = lengths - np.bincount(_chain_of(np.flatnonzero(left_out), starts), minlength=len(lengths))
     kept = np.flatnonzero(~left_out)
     ids = symbolizer.frame_ids(pid, values.take(kept), key, modes.take(kept), counts)

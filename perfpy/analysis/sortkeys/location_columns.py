@@ -107,7 +107,7 @@ def symbol_text(known: Locations, location: int, address: int) -> str:
     """A location with its level: the name of the function or of the data, or the address."""
     frame = location >> ROLE_BITS
     name = known.name_in_memory(frame) if known.symbol[frame] >= 0 else f"{'0x' if address else ''}{address:016x}"
-    return f"[{known.level_of(location)}] {name}"
+    return f"[{known.level_of(location)}] {name}{' (inlined)' if known.is_inlined(frame) else ''}"
 
 
 def symbol_texts(known: Locations, locations: Int64, addresses: NDArray[np.uint64]) -> list[str]:

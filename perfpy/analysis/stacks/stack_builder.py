@@ -48,7 +48,8 @@ def make_stacks(
     their shares of the wall clock (perfpy.analysis.samples.parallelism).
     """
     builder = _Builder(data, timeline, symbolizer, sample_filter, timed=timed, latency=latency)
-    return builder.stacks(Locations(symbolizer))
+    chains = builder.expanded_chains(symbolizer)  # adds frames: before anybody looks at all of them
+    return builder.stacks(Locations(symbolizer), *chains)
 
 
 class _Builder:
@@ -73,10 +74,15 @@ class _Builder:
         timed[:] = [(profile.ranks(rows), *columns) for rows, *columns in timed]
         return profile
 
-    def stacks(self, locations: Locations) -> list[Stacks]:
-        folded = self._profile.folded
+    def expanded_chains(self, symbolizer: Symbolizer) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """The distinct chains with inlined calls: frames, and where each begins."""
         assert self._profile.chains is not None
         frames, offsets = self._profile.chains.chains()
+        frames, lengths = symbolizer.expanded(frames, np.diff(offsets))
+        return frames, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+    def stacks(self, locations: Locations, frames: NDArray[np.int32], offsets: NDArray[np.int64]) -> list[Stacks]:
+        folded = self._profile.folded
         functions, function_of = _functions(locations)
         chains = _Chains(folded, function_of[frames], offsets, function_of)
         wanted = self._wanted(folded, locations)

@@ -6,7 +6,7 @@ people, else perf's plain text; or JSON, HTML and other formats, where asked.
 
 from __future__ import annotations
 
-from perfpy.cli.line.kinds import Attached, Choice, Flag, Lacking, Value, unsigned
+from perfpy.cli.line.kinds import Attached, Choice, Flag, Value, unsigned
 from perfpy.cli.line.options import CommandOptions, PerfCommand, fail, option, word
 from perfpy.cli.line.shared import HeaderOptions, InputOptions, QuietOptions, StdioOptions, SymbolFileOptions, VerboseOptions
 
@@ -126,6 +126,7 @@ class ReportOutputOptions(CommandOptions):
         "colours in plain text: always, never or auto",
         metavar="<mode>",
     )
+    whole_names: bool = option("--whole-names", Flag(), "on screens, names of functions with all their arguments")
     json: str | None = option("--json", Attached("-", takes_word=True), "the report as JSON", metavar="<file>")
     flamegraph: str | None = option("--flamegraph,--html", Attached("", takes_word=True), "a flame graph, one HTML file", metavar="<file>")
     folded: str | None = option(
@@ -171,7 +172,7 @@ class ReportCommandOptions(
 ):
     """What the command takes."""
 
-    inline: bool = option("--inline", Lacking("inlined calls are not read yet", undone=True))
+    inline: bool | None = option("--inline", Flag(default=None), "show inlined calls (default; in plain text: of unwound stacks)")
     part: str | None = word("[<symbol part>]")
 
     @property

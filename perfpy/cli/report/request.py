@@ -14,7 +14,7 @@ from perfpy.analysis.report.options import DEFAULT_PARENT, ReportOptions
 from perfpy.analysis.sortkeys.names import DEFAULT_ORDER
 from perfpy.analysis.sortkeys.sort_key import Mode
 from perfpy.cli.line.options import fail
-from perfpy.cli.line.symbol_values import symbol_options_of
+from perfpy.cli.line.symbol_values import inline_of, symbol_options_of
 from perfpy.cli.line.terminal import colour_start
 from perfpy.cli.report import options as texts
 from perfpy.cli.report.call_graph import call_graph
@@ -76,10 +76,11 @@ class ReportRequest:
         asked = self._asked
         return texts.sample_filter(asked, self._times(), self._switch())
 
-    def symbol_options(self) -> SymbolOptions:
-        """Where symbols come from."""
-        asked = self._asked
-        return symbol_options_of(asked, self._config, self._recording, force=asked.force, ignore_vmlinux=asked.ignore_vmlinux)
+    def symbol_options(self, *, plain: bool = False) -> SymbolOptions:
+        """Where symbols come from; plain: for perf's text."""
+        asked, recording = self._asked, self._recording
+        inline = inline_of(asked.inline, recording, plain=plain)
+        return symbol_options_of(asked, self._config, recording, force=asked.force, ignore_vmlinux=asked.ignore_vmlinux, inline=inline)
 
     def text_options(self) -> TextOptions:
         """How rows are printed."""

@@ -8,7 +8,7 @@ and what is out of order, not the file.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -71,24 +71,40 @@ class StoredBatch(NamedTuple):
         return self if order is None else self.take(order)
 
 
+class FurtherColumns(Protocol):
+    """What makes columns of others: it is shown all samples while their bytes are in memory."""
+
+    @property
+    def fields(self) -> Collection[str]:
+        """The columns that it is made of."""
+
+    def extended(self, columns: Columns, event: NDArray[np.int32], key: NDArray[np.uint64]) -> Columns:
+        """The columns of some samples with what is made of them; key: the delivery keys."""
+
+
+#: samples as decoded, some of whose columns are Slices, -> samples
+Change: TypeAlias = "Callable[[StoredBatch], StoredBatch]"
+
+
 def ordered_batches(
     streams: Sequence[Iterator[OrderedChunk]],
     turns: Iterable[Turn],
     table: EventTable,
     fields: Collection[str] | None,
     warn: Callable[[str], None],
+    change: Change | None = None,
 ) -> Iterator[Batch]:
     """All samples of all streams, sorted as perf delivers them.
 
     turns: whose chunk comes next, as the survey found it; fields: the columns
-    wanted (None: all).
+    wanted (None: all); change: what is done with the samples of each chunk first.
     """
     waiting: list[StoredBatch] = []
     lowest = NO_KEY  # the lowest key that waits
     for stream, later in turns:
         ordered = next(streams[stream], None)  # None: the file has been cut since the survey
         if ordered and len(ordered.rows):
-            waiting.append(decoded(ordered, table, fields, warn))
+            waiting.append(_settled(decoded(ordered, table, fields, warn, late=change is not None), change))
             lowest = min(lowest, int(ordered.keys.take(ordered.rows).min()))
         if lowest >= later or not waiting:
             continue
@@ -108,14 +124,24 @@ def stored_batches(
     table: EventTable,
     fields: Collection[str] | None,
     warn: Callable[[str], None],
+    change: Change | None = None,
 ) -> Iterator[StoredBatch]:
     """As ordered_batches, without the order: the samples of each chunk as they stand, a batch for every turn.
 
-    A callchain column is Spans: it must be used before the next batch is asked for.
+    Columns of callchains and user stacks are Slices: they must be used before the next batch is asked for.
     """
     for stream, _ in turns:
         if ordered := next(streams[stream], None):  # None: the file has been cut since the survey
-            yield decoded(ordered, table, fields, warn, late=True)
+            samples = decoded(ordered, table, fields, warn, late=True)
+            yield samples if change is None else change(samples)
+
+
+def _settled(samples: StoredBatch, change: Change | None) -> StoredBatch:
+    """Samples that can wait: changed, and out of the buffer."""
+    if change is None:
+        return samples
+    changed = change(samples)
+    return changed._replace(columns=changed.columns.gathered())
 
 
 def decoded(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
     from perfpy.perfdata.container.events import FileEvent
+    from perfpy.perfdata.records.batches import Change
     from perfpy.perfdata.records.raw_records import RawRecord
     from perfpy.perfdata.records.stream import RecordStream
 
@@ -94,15 +95,15 @@ class RecordScans:
         present = [kind for kind in types if self.survey.types[kind]]
         return records_of_types(self.ordered_chunks(), self.survey.bulk_turns, present) if present else iter(())
 
-    def batches(self, fields: Collection[str] | None) -> Iterator[Batch]:
-        """All samples in order of delivery."""
+    def batches(self, fields: Collection[str] | None, change: Change | None = None) -> Iterator[Batch]:
+        """All samples in order of delivery. change: what is done with those of each chunk first."""
         turns = self.survey.turns
-        yield from ordered_batches(self.ordered_chunks(), turns, self.table, fields, self._warn)
+        yield from ordered_batches(self.ordered_chunks(), turns, self.table, fields, self._warn, change)
 
-    def stored(self, fields: Collection[str] | None, turns: range | None = None) -> Iterator[StoredBatch]:
-        """All samples as they stand in the file; or those of some of the survey's turns."""
+    def stored(self, fields: Collection[str] | None, turns: range | None = None, change: Change | None = None) -> Iterator[StoredBatch]:
+        """All samples as they stand in the file; or those of some of the survey's turns. change: as for batches."""
         found = self.survey.turns
         turns = range(len(found)) if turns is None else turns
         chunks_before = Counter(turn.stream for turn in found[: turns.start])
         streams = [stream.chunks(chunks_before[number]) for number, stream in enumerate(self._ordered)]
-        return stored_batches(streams, found[turns.start : turns.stop], self.table, fields, self._warn)
+        return stored_batches(streams, found[turns.start : turns.stop], self.table, fields, self._warn, change)

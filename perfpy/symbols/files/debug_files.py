@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.symbols.dso import Dso, DsoKind
@@ -29,6 +30,15 @@ _CACHED: Final = "B"
 _AT_PATH: Final = "d"
 
 
+class Inline(Enum):
+    """Which callchains get the frames of inlined calls."""
+
+    NONE = "none"
+    ALL = "all"
+    ALL_AS_PERF = "all, as perf 7.3"  # which takes the address that a call returns to for the caller's
+    UNWOUND_AS_PERF = "unwound, as perf 6.12"  # chains made of stacks' copies, where functions' names are the debug information's
+
+
 class SymbolOptions(NamedTuple):
     """How and where to look for symbols; the names are those of perf's options.
 
@@ -37,7 +47,7 @@ class SymbolOptions(NamedTuple):
     buildid_dir: the build-id cache ("": perf's default, ~/.debug, or under symfs); debuginfod: ask the servers of
     DEBUGINFOD_URLS; os_release: of the recorded kernel, for the usual paths of vmlinux; cache: keep
     parsed symbols under XDG_CACHE_HOME; fold_interpreters: leave frames of interpreters out of callchains; force: believe
-    perf maps of whoever owns them.
+    perf maps of whoever owns them; inline: which callchains get the frames of inlined calls.
     """
 
     symfs: str = ""
@@ -53,6 +63,7 @@ class SymbolOptions(NamedTuple):
     cache: bool = True
     fold_interpreters: bool = False
     force: bool = False
+    inline: Inline = Inline.ALL
 
     @property
     def root(self) -> str:

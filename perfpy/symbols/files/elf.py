@@ -158,6 +158,11 @@ class ElfFile:
         """Fields in this file's byte order."""
         return _dtype(layout, self.endian)
 
+    @property
+    def content(self) -> bytes | mmap.mmap:
+        """The whole file."""
+        return self._buffer
+
     def section(self, name: str, *types: int) -> ElfSection | None:
         """The first section of that name; with types, only when it is of one of them."""
         found = self._by_name.get(name)

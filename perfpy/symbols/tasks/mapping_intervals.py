@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import bisect
 from array import array
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -274,6 +275,23 @@ class AddressSpaces:
         self.map_start, self.map_end, self.bias, self.dso = mappings
         self._bounds = distinct(np.concatenate([pieces.start, pieces.end]))
         self._cut()
+
+    def dsos(self, space: int) -> NDArray[np.int32]:
+        """Every dso that was ever mapped in a space, or in those that it was forked from."""
+        found = []
+        while space >= 0:
+            low, high = np.searchsorted(self._spaces_of_pieces, [space, space + 1])
+            found.append(self.dso[self._pieces.mapping[self._pieces_by_space[low:high]]])
+            space = int(self._parent[space])
+        return distinct(np.concatenate(found)) if found else np.zeros(0, np.int32)
+
+    @cached_property
+    def _pieces_by_space(self) -> NDArray[np.int64]:
+        return np.argsort(self._pieces.space, kind="stable")
+
+    @cached_property
+    def _spaces_of_pieces(self) -> NDArray[np.int32]:
+        return self._pieces.space[self._pieces_by_space]
 
     def _cut(self) -> None:
         pieces = self._pieces

@@ -75,7 +75,7 @@ class HistogramText:
         fields = [entry for entry in histogram.layout.fields if isinstance(entry, OutputField) or entry.event in (None, event)]
         shown = [entry for entry in fields if entry.name not in histogram.layout.hidden]
         self._last = histogram.layout.fields[-1]
-        wide = KeyWidths(histogram, histogram.shown())
+        wide = KeyWidths(histogram, histogram.shown(), options)
         self.columns = [
             MetricColumnText(entry, histogram, options, self._user_width(entry))
             if isinstance(entry, OutputField)

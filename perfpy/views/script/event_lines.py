@@ -113,6 +113,8 @@ class EventLines:
         self._trace = trace
         self._joiner = Joiner()
         self._with_chain = has_callchain(event) and context.use_callchain
+        # of unwound chains, kernel and user have as many each
+        self._most_frames = context.max_stack * (2 if event.attr.sample_type & SampleType.STACK_USER else 1)
         comm_form = field_text.comm_form(narrow="ip" in fields and self._with_chain, latency=context.latency)
         self._tasks = field_text.TaskTexts(fields, context.timeline.comms, comm_form)
         self._numbers = field_text.number_texts(fields, field_text.cpu_form(latency=context.latency))
@@ -235,7 +237,8 @@ class EventLines:
         frames, counts = frames_of(chains, pid, batch.key, symbolizer)
         if self._context.callers_first:
             frames = outermost_first(frames, counts)
-        frames, counts = shortened(frames, counts, self._context.max_stack)
+        frames, counts = shortened(frames, counts, self._most_frames)
+        frames, counts = symbolizer.expanded(frames, counts, callers_first=self._context.callers_first)
         lines = self._chain_frames.update()
         if self._context.stop_at:
             frames, counts = self._stopped(frames, counts)

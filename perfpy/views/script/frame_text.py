@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.symbolizer import Symbolizer
 
 _NO_NAME: Final = b"[unknown]"
+_INLINED: Final = b" (inlined)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,8 @@ class FrameTexts:
             parts.append(self._symbols(done))
         if style.dso:
             parts.append(self._dsos(done))
+        if self._symbolizer.inliner is not None:
+            parts.append([_INLINED if inlined else b"" for inlined in self._are_inlined(done)])
         parts.append([self._after] * count)
         return list(map(b"".join, zip(*parts, strict=True)))
 
@@ -98,12 +101,22 @@ class FrameTexts:
         names = [b" (" + _encoded(dso.long_name if self._style.kernel_path else _plain_name(dso)) for dso in dsos]
         names.append(b" (" + UNKNOWN_NAME.encode())  # for -1
         if not self._style.dso_offset:
-            return [names[dso] + b")" for dso in frames.dso[done:].tolist()]
+            ends = [name + b")" for name in names]
+            inlined = self._are_inlined(done)
+            return [b"" if hidden else ends[dso] for dso, hidden in zip(frames.dso[done:].tolist(), inlined, strict=True)]
         # of the kernel only while it has no symbols
         named = set(frames.dso[frames.symbol >= 0].tolist())
         plain = [dso.kernel and number in named for number, dso in enumerate(dsos)] + [True]
         pairs = zip(frames.dso[done:].tolist(), frames.address[done:].tolist(), strict=True)
-        return [names[dso] + (b")" if plain[dso] else b"+0x%x)" % address) for dso, address in pairs]
+        found = [names[dso] + (b")" if plain[dso] else b"+0x%x)" % address) for dso, address in pairs]
+        return [b"" if inlined else text for text, inlined in zip(found, self._are_inlined(done), strict=True)]
+
+    def _are_inlined(self, done: int) -> list[bool]:
+        """Which frames are those of inlined calls, from one on: these have no file of their own."""
+        symbols = self._symbolizer.symbols
+        inlined = np.array([symbols.inlined(number) for number in range(len(symbols))] + [False], np.bool_)
+        found: list[bool] = inlined[self._symbolizer.frames.symbol[done:]].tolist()
+        return found
 
 
 def _plain_name(dso: Dso) -> str:

@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
-from perfpy.abi.flags import MISC_KERNEL, RecordType, names_of
+from perfpy.abi.flags import MISC_KERNEL, RecordType, SampleType, names_of
 from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.perfdata.records.group_reads import carries_readings, delivered
 from perfpy.symbols.mapped_names import is_kernel_map, is_kernel_name
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.batches import Batch
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.unwind.callchains import UserCallchains
     from perfpy.views.recorded import Recorded
     from perfpy.views.script.event_lines import LineContext
     from perfpy.views.script.lines import DumpLines, ScriptLines
@@ -80,6 +81,7 @@ class ScriptRun:
             has_clock="clock_data" in features,
         )
         self._symbolizer = recording.symbolizer(options.symbols)
+        self._unwound: UserCallchains | None = None
 
     def write(self, out: BinaryIO, *, samples: bool = True) -> None:
         """All lines, to one stream; without `samples` only those of side-band records."""
@@ -186,12 +188,22 @@ class ScriptRun:
         events = self._recording.events
         if any(carries_readings(event) for event in events):
             columns = columns | {"read", "period"}
-        batches = delivered(self._recording.batches(columns), events)
+        batches = delivered(self._recording.batches(columns, self._unwinding(columns)), events)
         if not any("metric" in one.fields for one in self._options.fields.sets.values()):
             return batches
         from perfpy.views.script.metric_text import with_metrics
 
         return with_metrics(batches, events)
+
+    def _unwinding(self, columns: set[str]) -> UserCallchains | None:
+        """What makes the callers of user space, where callchains are printed."""
+        data = self._recording.data
+        if not self._use_callchain or "callchain" not in columns or not data.has(SampleType.STACK_USER):
+            return None
+        from perfpy.analysis.samples.user_callchains import user_callchains  # most recordings have no copies of stacks
+
+        self._unwound = user_callchains(data, self._symbolizer, self._options.max_stack)
+        return self._unwound
 
     def _tracepoints(self) -> TraceSource | None:
         tracing = self._recording.data.tracing

@@ -1,0 +1,26 @@
+"""What unwinds the samples of a recording.
+
+What enters: a recording and a Symbolizer of it. What leaves: the UserCallchains that its batches are read with, or
+None where no samples have copies of their stacks.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from perfpy.perfdata.container.features import Feature, key_of
+from perfpy.unwind.callchains import UserCallchains, has_user_stacks
+
+if TYPE_CHECKING:
+    from perfpy.perfdata.reader import PerfData
+    from perfpy.symbols.symbolizer import Symbolizer
+
+
+def user_callchains(data: PerfData, symbolizer: Symbolizer, max_stack: int = 127) -> UserCallchains | None:
+    """What unwinds them. max_stack: frames of each part of a callchain that are looked at."""
+    attrs = [event.attr for event in data.events]
+    if not any(map(has_user_stacks, attrs)):
+        return None
+    machine = data.features.get(key_of(Feature.ARCH)) or os.uname().machine
+    return UserCallchains(attrs, machine, symbolizer, endian=data.endian, max_stack=max_stack)

@@ -1,0 +1,160 @@
+"""Batches of samples with whole callchains: the kernel's part as it was recorded, and after it the unwound user's.
+
+What enters: columns of samples with a copy of their stack (record --call-graph dwarf). What leaves: the same columns, whose
+callchains have after the kernel's part a marker (PERF_CONTEXT_USER) and the addresses of the user's frames; as many of
+each part as perf looks at. Also what the copies were too short for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from perfpy.abi import flags
+from perfpy.abi.columns import Columns, Ragged, Slices, distinct, slices_index
+from perfpy.unwind.architectures import architecture
+from perfpy.unwind.stepper import Stepper, UserStacks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from perfpy.abi.attr import EventAttr
+    from perfpy.symbols.symbolizer import Symbolizer
+
+_NEEDED = flags.SampleType.CALLCHAIN | flags.SampleType.REGS_USER | flags.SampleType.STACK_USER
+_FIRST_MARKER = np.uint64(flags.CONTEXT_MAX)
+
+
+def has_user_stacks(attr: EventAttr) -> bool:
+    """Whether samples of an event can be unwound: they have a callchain, registers and a copy of the stack."""
+    return attr.sample_type & _NEEDED == _NEEDED
+
+
+class CutStacks(NamedTuple):
+    """How many callchains end because the copy of the stack does, of how many; size: of the copies, in bytes."""
+
+    cut: int
+    stacks: int
+    size: int
+
+
+class UserCallchains:
+    """Extends the callchains of samples by what their stacks tell.
+
+    attrs: of the events; machine: that recorded, as uname names it; endian: of the recording; max_stack: frames of the user's
+    part, and of the kernel's. symbolizer: knows what is mapped where.
+    """
+
+    #: the sample columns that it is made of
+    fields = frozenset({"callchain", "user_regs", "user_regs_abi", "user_stack", "pid"})
+
+    def __init__(
+        self, attrs: Sequence[EventAttr], machine: str, symbolizer: Symbolizer, *, endian: str = "<", max_stack: int = 127
+    ) -> None:
+        self._attrs = attrs
+        self._has = np.array([has_user_stacks(attr) for attr in attrs], bool)
+        self._machine = machine
+        self._symbolizer = symbolizer
+        self._endian = endian
+        self._max_stack = max_stack
+        self._steppers: dict[int, Stepper | None] = {}
+        self._counts: dict[int, list[int]] = {}
+
+    def __bool__(self) -> bool:
+        """Whether any samples can be unwound."""
+        return bool(self._has.any())
+
+    @property
+    def cut(self) -> list[CutStacks]:
+        """What was cut so far, by the size of the copies, smallest first."""
+        return [CutStacks(cut, stacks, size) for size, (cut, stacks) in sorted(self._counts.items()) if cut]
+
+    def extended(self, columns: Columns, event: NDArray[np.int32], key: NDArray[np.uint64]) -> Columns:
+        """The same samples, each with its whole callchain. key: the delivery keys."""
+        if not all(name in columns for name in self.fields) or not columns.rows:
+            return columns
+        chains = columns["callchain"].gathered()
+        for rows, attr, abi in self._groups(columns, event):
+            stepper = self._stepper(abi)
+            if stepper is not None:
+                found = stepper.unwind(self._stacks(columns.take(rows), attr, key[rows]))
+                self._count(columns["user_stack"].lengths[rows], found.is_cut, attr.sample_stack_user)
+                chains = joined(chains, rows, found.chains, self._max_stack)
+        return Columns(columns.rows, {**columns, "callchain": chains}, columns.damaged)
+
+    def _groups(self, columns: Columns, event: NDArray[np.int32]) -> Iterator[tuple[NDArray[np.int64], EventAttr, int]]:
+        """Samples with a stack, those together whose registers are the same ones."""
+        wanted = self._has[event] & (columns["user_stack"].lengths > 0) & (columns["user_regs"].lengths > 0)
+        abis = columns["user_regs_abi"]
+        for number in distinct(event[wanted]).tolist():
+            mine = wanted & (event == number)
+            for abi in distinct(abis[mine]).tolist():
+                yield np.flatnonzero(mine & (abis == abi)), self._attrs[number], abi
+
+    def _stepper(self, abi: int) -> Stepper | None:
+        if abi not in self._steppers:
+            found = architecture(self._machine, abi)
+            made = None
+            if found is not None:
+                made = Stepper(found, self._symbolizer.companion(), endian=self._endian, max_stack=self._max_stack)
+            self._steppers[abi] = made
+        return self._steppers[abi]
+
+    def _stacks(self, columns: Columns, attr: EventAttr, key: NDArray[np.uint64]) -> UserStacks:
+        registers = columns["user_regs"]
+        table = registers.values.reshape(columns.rows, -1)
+        recorded = [bit for bit in range(attr.sample_regs_user.bit_length()) if attr.sample_regs_user >> bit & 1]
+        by_number = {bit: np.ascontiguousarray(table[:, number]) for number, bit in enumerate(recorded)}
+        data, starts, sizes = _copies(columns["user_stack"])
+        return UserStacks(by_number, data, starts, sizes, columns["pid"], key)
+
+    def _count(self, lengths: NDArray[np.int64], is_cut: NDArray[np.bool_], size: int) -> None:
+        """A copy that is shorter than was asked for ends where the stack does."""
+        counts = self._counts.setdefault(size, [0, 0])
+        counts[0] += int(np.count_nonzero(is_cut & (lengths >= size & ~7)))
+        counts[1] += len(is_cut)
+
+
+def _copies(stacks: Ragged | Slices) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
+    """The bytes of the copies, where each begins, and how long it is; each begins at a multiple of 8."""
+    if isinstance(stacks, Slices) and not (stacks.starts & 7).any():
+        return stacks.words, stacks.starts, stacks.lengths
+    rows = stacks.gathered()
+    lengths = rows.lengths
+    starts = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths + 7 & ~7, out=starts[1:])
+    data = np.zeros(int(starts[-1]), np.uint8)
+    for start, row in zip(starts.tolist(), rows, strict=False):
+        data[start : start + len(row)] = row
+    return data, starts[:-1], lengths
+
+
+def joined(chains: Ragged, rows: NDArray[np.int64], users: Ragged, most: int) -> Ragged:
+    """Callchains, some of which (rows) go on with frames of the user; of these no more than `most` were the kernel's."""
+    kept = chains.lengths.copy()
+    kept[rows] = _recorded(chains.take(rows), most)
+    more = np.zeros(len(chains), np.int64)
+    more[rows] = users.lengths + 1
+    offsets = np.zeros(len(chains) + 1, np.int64)
+    np.cumsum(kept + more, out=offsets[1:])
+    values: NDArray[Any] = np.empty(int(offsets[-1]), np.uint64)
+    values[slices_index(offsets[:-1], kept)[0]] = chains.values[slices_index(chains.offsets[:-1], kept)[0]]
+    after = (offsets[:-1] + kept)[rows]
+    values[after] = np.uint64(flags.CONTEXT_USER)
+    values[slices_index(after + 1, users.lengths)[0]] = users.values
+    return Ragged(values, offsets)
+
+
+def _recorded(chains: Ragged, most: int) -> NDArray[np.int64]:
+    """How many entries of each chain are kept, that there be no more than `most` frames among them."""
+    lengths = chains.lengths
+    if not len(lengths) or int(lengths.max()) <= most:
+        return lengths
+    frames = np.concatenate([[0], np.cumsum(chains.values < _FIRST_MARKER)])
+    position = np.arange(len(chains.values))
+    before = frames[:-1] - np.repeat(frames[chains.offsets[:-1]], lengths)
+    dropped = (before >= most) & (position >= np.repeat(chains.offsets[:-1], lengths))
+    return lengths - np.bincount(np.repeat(np.arange(len(lengths)), lengths), weights=dropped, minlength=len(lengths)).astype(np.int64)

@@ -1,0 +1,93 @@
+"""What is known of a process's memory: the copy of its stack that a sample carries.
+
+What enters: a buffer with the copies, and for each sample where its copy begins, how long it is, and the address that it
+is of. What leaves: the words at addresses, for many samples together, and whether they are known.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    #: (rows, addresses) -> (words, which of them are known)
+    ElsewhereReader = Callable[[NDArray[np.int64], NDArray[np.uint64]], tuple[NDArray[np.uint64], NDArray[np.bool_]]]
+
+_SEVEN: Final = np.uint64(7)
+_LOG_OF_WORD: Final = np.uint64(3)
+_BITS: Final = np.uint64(64)
+
+
+class StackMemory:
+    """The stacks of some samples, one row each.
+
+    data: bytes with all copies, each at a multiple of 8; starts, sizes: of each copy, in bytes; base: the address of its
+    first byte; elsewhere: reads what no copy holds.
+    """
+
+    def __init__(
+        self,
+        data: NDArray[np.uint8],
+        starts: NDArray[np.int64],
+        sizes: NDArray[np.int64],
+        base: NDArray[np.uint64],
+        *,
+        word: int,
+        endian: str,
+        elsewhere: ElsewhereReader | None = None,
+    ) -> None:
+        self._words: NDArray[Any] = data[: len(data) & ~7].view(endian + "u8")
+        self._starts = starts.astype(np.uint64)
+        fits = sizes > word
+        self._base = base
+        # the last offset at which a word is taken; perf does not take a copy's last one
+        self._last = np.where(fits, sizes - word - 1, 0).astype(np.uint64)
+        self._none = None if bool(fits.all()) else ~fits
+        self._word = word
+        self._is_big = endian == ">"
+        self._elsewhere = elsewhere
+
+    def load(self, rows: NDArray[np.int64], addresses: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+        """The word at each row's address, and whether it is known (otherwise 0)."""
+        offset = addresses - self._base[rows]
+        known = offset <= self._last[rows]
+        if self._none is not None:
+            known &= ~self._none[rows]
+        if known.all():
+            return self._copied(self._starts[rows] + offset), known
+        values = np.zeros(len(rows), np.uint64)
+        values[known] = self._copied((self._starts[rows] + offset)[known])
+        if self._elsewhere is not None:
+            missing = np.flatnonzero(~known)
+            values[missing], known[missing] = self._elsewhere(rows[missing], addresses[missing])
+        return values, known
+
+    def is_above(self, rows: NDArray[np.int64], addresses: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Whether a word at each address would lie beyond the end of the row's copy, not before its beginning."""
+        above: NDArray[np.bool_] = (addresses >= self._base[rows]) & (addresses - self._base[rows] > self._last[rows])
+        return above
+
+    def _copied(self, position: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """The words at positions of the buffer."""
+        index = (position >> _LOG_OF_WORD).view(np.int64)
+        shift = position & _SEVEN
+        if self._word == 8 and not shift.any():
+            whole: NDArray[np.uint64] = self._words.take(index).astype(np.uint64, copy=False)
+            return whole
+        first = self._words.take(index).astype(np.uint64, copy=False)
+        after = self._words.take(np.minimum(index + 1, len(self._words) - 1)).astype(np.uint64, copy=False)
+        return self._shifted(first, after, shift * np.uint64(8))
+
+    def _shifted(self, first: NDArray[np.uint64], after: NDArray[np.uint64], bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """The words that begin in the first of two and may end in the next."""
+        rest = np.where(bits == 0, np.uint64(0), _BITS - bits)
+        if self._is_big:
+            joined = np.where(bits == 0, first, first << bits | after >> rest)
+            return joined >> np.uint64(64 - 8 * self._word)
+        joined = np.where(bits == 0, first, first >> bits | after << rest)
+        return joined & np.uint64((1 << 8 * self._word) - 1)

@@ -1,0 +1,142 @@
+"""How to find the caller's registers: rules, and all rules that were met as columns.
+
+What enters: FrameRules, a value for each row of call frame information. What leaves: a number for each distinct one,
+and RuleTable's arrays by that number, which the stepper indexes for all samples together. Meaning of the rules:
+DWARF 5, section 6.4.1.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfpy.unwind.architectures import Architecture
+
+SAME: Final = 0
+UNDEFINED: Final = 1
+OFFSET: Final = 2  # saved at CFA + value
+VAL_OFFSET: Final = 3  # is CFA + value
+REGISTER: Final = 4  # is in register number value
+EXPRESSION: Final = 5  # saved at the address that the expression gives
+VAL_EXPRESSION: Final = 6  # is what the expression gives
+
+#: (kind, an offset, a register's number, or an expression)
+Rule: TypeAlias = "tuple[int, int | bytes]"
+#: (register, offset) or an expression
+CfaRule: TypeAlias = "tuple[int, int] | bytes"
+
+#: nothing is known of the code: the chain ends
+END: Final = 0
+
+
+class FrameRules(NamedTuple):
+    """One row: how the CFA (the caller's stack pointer, in nearly all code) and the caller's registers are found.
+
+    registers: (DWARF number, Rule), ascending, without those that are the same; return_column: where the caller's pc
+    is kept; is_signal: whether the kernel made the frame; reach: of code without information, where a frame pointer is
+    believed: how far above the stack pointer it may be (0: anywhere; but its callers must be code), None for others.
+    """
+
+    cfa: CfaRule
+    registers: tuple[tuple[int, Rule], ...]
+    return_column: int
+    is_signal: bool = False
+    reach: int | None = None
+
+
+def by_frame_pointer(architecture: Architecture, reach: int) -> FrameRules | None:
+    """The rules of code without call frame information; None where an architecture keeps no frame pointers."""
+    frame, column = architecture.frame, architecture.return_column
+    if frame is None:
+        return None
+    saved = ((frame.register, (OFFSET, frame.saved - frame.size)), (column, (OFFSET, frame.returns - frame.size)))
+    return FrameRules((frame.register, frame.size), tuple(sorted(saved)), column, reach=reach)
+
+
+def of_stub(architecture: Architecture) -> FrameRules | None:
+    """The rules of a linkage stub, which has pushed nothing yet but its return address."""
+    if not architecture.stub:
+        return None
+    column = architecture.return_column
+    return FrameRules((architecture.stack_pointer, architecture.stub), ((column, (OFFSET, -architecture.stub)),), column)
+
+
+class RuleColumns(NamedTuple):
+    """The rules of one register, one row a FrameRules: kind; value: the offset or the row of the register; -1 otherwise."""
+
+    kind: NDArray[np.int8]
+    value: NDArray[np.int64]
+
+
+class RuleTable:
+    """All rules of one architecture, by number; number END ends a chain.
+
+    tracked: the DWARF numbers of the registers that are followed: those that any CFA was ever found by, or a rule
+    among these needed. It grows when a rule needs more.
+    """
+
+    def __init__(self, architecture: Architecture) -> None:
+        self._architecture = architecture
+        self._numbers: dict[FrameRules, int] = {}
+        self.rules: list[FrameRules] = [FrameRules((architecture.stack_pointer, 0), (), architecture.return_column)]
+        frame = [architecture.frame.register] if architecture.frame else []
+        self.tracked: list[int] = [architecture.stack_pointer, architecture.return_column, *frame]
+        self._made = 0
+        self._made_tracked = 0
+
+    def __len__(self) -> int:
+        return len(self.rules)
+
+    def number(self, rules: FrameRules) -> int:
+        """The number of some rules."""
+        number = self._numbers.get(rules)
+        if number is None:
+            number = self._numbers[rules] = len(self.rules)
+            self.rules.append(rules)
+        return number
+
+    def track(self, register: int) -> None:
+        """Follow a register, too, from now on."""
+        if register not in self.tracked and 0 <= register < len(self._architecture.registers):
+            self.tracked.append(register)
+
+    def update(self) -> None:
+        """Make the arrays of what came since the last call."""
+        if self._made == len(self.rules) and self._made_tracked == len(self.tracked):
+            return
+        for rules in self.rules[self._made :]:
+            if not isinstance(rules.cfa, bytes):
+                self.track(rules.cfa[0])
+            self.track(rules.return_column)
+        row = {register: number for number, register in enumerate(self.tracked)}
+        self.has_cfa_expression = np.array([isinstance(rules.cfa, bytes) for rules in self.rules], bool)
+        cfa = [(0, 0) if isinstance(rules.cfa, bytes) else (row.get(rules.cfa[0], -1), rules.cfa[1]) for rules in self.rules]
+        self.cfa_row = np.array([one for one, _ in cfa], np.int64)
+        self.cfa_offset = np.array([offset & 0xFFFFFFFFFFFFFFFF for _, offset in cfa], np.uint64)
+        self.return_row = np.array([row.get(rules.return_column, -1) for rules in self.rules], np.int64)
+        self.is_signal = np.array([rules.is_signal for rules in self.rules], bool)
+        self.is_guess = np.array([rules.reach is not None for rules in self.rules], bool)
+        self.reach = np.array([rules.reach or 0 for rules in self.rules], np.uint64)
+        by_register = [dict(rules.registers) for rules in self.rules]
+        self.registers = [self._columns([rules.get(register) for rules in by_register], register, row) for register in self.tracked]
+        self._made, self._made_tracked = len(self.rules), len(self.tracked)
+
+    def _columns(self, rules: list[Rule | None], register: int, row: dict[int, int]) -> RuleColumns:
+        # a stack pointer that no rule speaks of is the CFA
+        default: Rule = (VAL_OFFSET, 0) if register == self._architecture.stack_pointer else (SAME, 0)
+        kinds, values = zip(*(rule or default for rule in rules), strict=True)
+        numbers = [
+            -1 if isinstance(value, bytes) else row.get(value, -1) if kind == REGISTER else value
+            for kind, value in zip(kinds, values, strict=True)
+        ]
+        return RuleColumns(np.array(kinds, np.int8), np.array(numbers, np.int64))
+
+    def expression(self, number: int, register: int | None) -> bytes:
+        """The expression of some rules' CFA (None), or of one of their registers."""
+        rules = self.rules[number]
+        found = rules.cfa if register is None else dict(rules.registers)[register][1]
+        return found if isinstance(found, bytes) else b""

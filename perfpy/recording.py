@@ -301,7 +301,7 @@ class Recording:
         from perfpy.debuginfo.inlined_frames import give_inlined
         from perfpy.symbols.symbolizer import Symbolizer
 
-        symbolizer = Symbolizer(timeline, options)
+        symbolizer = Symbolizer(timeline, options, kept=self.data.kept_files)
         self._symbolizers.append(symbolizer)
         unwound = any(event.attr.sample_type & SampleType.STACK_USER for event in self.events)
         give_inlined(symbolizer, unwound=unwound)
@@ -343,7 +343,7 @@ class Recording:
         return make_report(self.data, timeline, symbolizer, options, self._payloads(symbolizer), _memory_words(options), progress)
 
     def stacks(
-        self, symbols: SymbolOptions | None = None, *, selection: SampleFilter | None = None, timed: bool = False, latency: bool = False
+        self, symbols: SymbolOptions | None = None, *, sample_filter: SampleFilter | None = None, timed: bool = False, latency: bool = False
     ) -> list[Stacks]:
         """The whole stacks of each event, for flame graphs and exports.
 
@@ -354,7 +354,7 @@ class Recording:
 
         timeline = self.make_timeline(keep_exited=True)
         symbolizer = self._new_symbolizer(timeline, symbols)
-        return make_stacks(self.data, timeline, symbolizer, selection or SampleFilter(), timed=timed, latency=latency)
+        return make_stacks(self.data, timeline, symbolizer, sample_filter or SampleFilter(), timed=timed, latency=latency)
 
     def flamegraph(self, path: str | PathLike[str], *, after: Recording | None = None, symbols: SymbolOptions | None = None) -> None:
         """Write all stacks as a flame graph: one HTML page for any browser, complete in itself.

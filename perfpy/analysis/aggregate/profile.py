@@ -96,12 +96,12 @@ class Recipe(NamedTuple):
 
     dimensions: names of DIMENSIONS, or "raw"; measures: names of further sums
     (period_sys ..., weight1 ..., latency); chains: whether callchains are kept;
-    selection: which samples are marked; by_function: whether the locations in one
+    sample_filter: which samples are marked; by_function: whether the locations in one
     function need not be told apart.
     """
 
     dimensions: tuple[str, ...]
-    selection: SampleFilter
+    sample_filter: SampleFilter
     measures: tuple[str, ...] = ()
     chains: bool = False
     by_function: bool = False
@@ -109,7 +109,7 @@ class Recipe(NamedTuple):
     @property
     def fields(self) -> set[str]:
         """The sample columns that are needed."""
-        needed = {"tid", "period"} | self.selection.fields()
+        needed = {"tid", "period"} | self.sample_filter.fields()
         for name in self.dimensions:
             needed |= {"raw"} if name == "raw" else {*DIMENSIONS[name].fields}
         if self.chains:
@@ -119,7 +119,7 @@ class Recipe(NamedTuple):
     @property
     def fingerprints(self) -> list[str]:
         """What tells samples apart (perfpy.analysis.samples.fingerprints)."""
-        found = self.selection.mark_fingerprints
+        found = self.sample_filter.mark_fingerprints
         for name in self.dimensions:
             found += ["raw"] if name == "raw" else DIMENSIONS[name].fingerprints
         if self.chains:
@@ -182,7 +182,7 @@ class Profile:
 
     def _numbers(self, samples: SampleView) -> list[NDArray[Any]]:
         """What the rows of samples are made of, as a column each."""
-        marked = self._recipe.selection.mark(samples)
+        marked = self._recipe.sample_filter.mark(samples)
         mark = np.zeros(len(samples), np.int32) if marked is None else marked.astype(np.int32)
         numbers = [samples.event, mark, *(self._dimension(name, samples) for name in self._recipe.dimensions)]
         if self.chains is not None:

@@ -77,7 +77,7 @@ class SampleScan:
     def profile(self) -> Profile:
         """Fold everything."""
         profile = Profile(self.recipe)
-        needs_order = self._has_readings or self.recipe.selection.switch is not None
+        needs_order = self._has_readings or self.recipe.sample_filter.switch is not None
         for samples in self.delivered() if needs_order else self._stored():
             profile.add(samples)
         return profile
@@ -129,7 +129,7 @@ class SampleScan:
 
     def delivered(self, fields: Collection[str] = ()) -> Iterator[SampleView]:
         """The samples wanted, in order of delivery. fields: further columns."""
-        self.recipe.selection.begin()
+        self.recipe.sample_filter.begin()
         ordinal = 0
         for batch in delivered(self.data.batches([*self._fields(), *fields], self.unwinding), self.data.events):
             ordinals = np.arange(ordinal, ordinal + len(batch))
@@ -146,7 +146,7 @@ class SampleScan:
             samples = self._callstacks.add_to(samples)
         for columns in self.more:
             samples = columns.add_to(samples)
-        samples = samples.take(self.recipe.selection.kept_rows(samples))
+        samples = samples.take(self.recipe.sample_filter.kept_rows(samples))
         if "time" in self.recipe.dimensions:
             samples = samples.in_grains(self.grain)
         if self.mode is Mode.BRANCH:

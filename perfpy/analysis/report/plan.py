@@ -39,7 +39,13 @@ class ReportPlan(NamedTuple):
     def follows_switches(self) -> bool:
         """Whether it matters how many threads ran."""
         recipe = self.recipe
-        return "parallelism" in recipe.dimensions or LATENCY in recipe.measures or recipe.selection.parallelism is not None
+        return "parallelism" in recipe.dimensions or LATENCY in recipe.measures or recipe.sample_filter.parallelism is not None
+
+    @property
+    def needs_sources(self) -> bool:
+        """Whether source lines are shown."""
+        graph = self.options.call_graph
+        return any(self.layout.has(name) for name in _OF_SOURCE) or (graph is not None and graph.by_place)
 
     @property
     def needs_parents(self) -> bool:
@@ -81,6 +87,8 @@ def _as_recorded(options: ReportOptions, events: Sequence[FileEvent], *, is_pipe
     return options._replace(call_graph=graph, children=children, wanted=wanted)
 
 
+#: keys that show source lines
+_OF_SOURCE = ("srcline", "srcfile", "srcline_from", "srcline_to")
 #: what is the same everywhere in a function
 _OF_FUNCTION = ("dso", "symbol", "symbol_size", "dso_size")
 
@@ -96,9 +104,9 @@ def _recipe(options: ReportOptions, layout: Layout) -> Recipe:
     asked = [entry.value.removesuffix("_children") for entry in layout.fields if isinstance(entry, OutputField)]
     measures = [name for name in asked if name not in known]
     # -v shows the address of a row's first sample
-    by_address = options.verbose or (options.call_graph is not None and options.call_graph.key == "address")
+    by_address = options.verbose or (options.call_graph is not None and options.call_graph.by_place)
     by_function = not by_address and all(key.name in _OF_FUNCTION for key in layout.keys if key.of_location)
-    return Recipe(tuple(dict.fromkeys(sources)), options.selection, tuple(dict.fromkeys(measures)), chains, by_function)
+    return Recipe(tuple(dict.fromkeys(sources)), options.sample_filter, tuple(dict.fromkeys(measures)), chains, by_function)
 
 
 def _needs_parents(options: ReportOptions, layout: Layout) -> bool:
@@ -107,4 +115,4 @@ def _needs_parents(options: ReportOptions, layout: Layout) -> bool:
 
 
 def _looks_at_locations(options: ReportOptions) -> bool:
-    return options.selection.by_location or options.selection.symbol_part is not None or options.hide_unresolved
+    return options.sample_filter.by_location or options.sample_filter.symbol_part is not None or options.hide_unresolved

@@ -56,8 +56,8 @@ def shown_rows(profile: Profile, drawn: DrawnChains | None, known: Locations, op
     if options.hide_unresolved:
         kept = np.flatnonzero(known.symbol[location >> ROLE_BITS] >= 0)
         folded, location = folded.take(kept), location[kept]
-    if options.selection.by_location:
-        folded = folded.filtering(options.selection.mark_frames(known)[location >> ROLE_BITS])
+    if options.sample_filter.by_location:
+        folded = folded.filtering(options.sample_filter.mark_frames(known)[location >> ROLE_BITS])
     chains = Chains(*drawn, _roles(*drawn, known)) if drawn is not None else None
     return Rows(folded, location, chains, np.full(len(folded), -1, np.int64))
 

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 _MLOCK_SETTING: Final = "kernel.perf_event_mlock_kb"
 _DEFAULT_MLOCK_KB: Final = 516
+_PARANOID: Final = "kernel.perf_event_paranoid"
+_CAP_IPC_LOCK: Final = 14
+_ROOMY: Final = 4 << 20  # bytes: a tenth of a second of stacks of 16 kB at 2 kHz
 
 
 class CounterTarget(NamedTuple):
@@ -55,6 +58,12 @@ def default_pages(procfs: ProcFs) -> int:
     allowed = procfs.setting(_MLOCK_SETTING) or _DEFAULT_MLOCK_KB
     pages = max(allowed * 1024 // PAGE_SIZE - 1, 1)
     return 1 << (pages.bit_length() - 1)
+
+
+def roomy_pages(procfs: ProcFs, capabilities: int) -> int:
+    """The pages of a ring for samples that are as large as stacks: what is of use, where a user may lock that much."""
+    may_lock = capabilities >> _CAP_IPC_LOCK & 1 or (procfs.setting(_PARANOID) or 0) < 0
+    return max(default_pages(procfs), _ROOMY // PAGE_SIZE if may_lock else 0)
 
 
 class SampleCounters:

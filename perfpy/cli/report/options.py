@@ -77,7 +77,7 @@ def ranges(text: str, option: str) -> tuple[int, ...] | None:
         fail(f"{option} {text!r}: {error}")
 
 
-def selection(asked: ReportCommandOptions, times: TimeRanges | None, switch: EventSwitch | None) -> SampleFilter:
+def sample_filter(asked: ReportCommandOptions, times: TimeRanges | None, switch: EventSwitch | None) -> SampleFilter:
     """The filters of a command line."""
     return SampleFilter(
         comms=words(asked.comms),

@@ -50,10 +50,10 @@ class ReportRequest:
         self._refuse_sorting_without_groups()
         percentage = asked.percentage or texts.configured_percentage(config)
         children = children and not asked.hierarchy
-        selection = self.selection()
+        sample_filter = self.sample_filter()
         return ReportOptions(
-            wanted=texts.wanted(asked, selection, children=children, config=config, mode=self._mode()),
-            selection=selection,
+            wanted=texts.wanted(asked, sample_filter, children=children, config=config, mode=self._mode()),
+            sample_filter=sample_filter,
             call_graph=graph,
             children=children,
             hierarchy=asked.hierarchy,
@@ -67,14 +67,15 @@ class ReportRequest:
             relative_percentages=percentage == "relative",
             verbose=asked.verbose > 0,
             nanoseconds=asked.ns,
+            full_source_path=asked.full_source_path,
             time_quantum=texts.quantum(asked.time_quantum),
             unnamed_dso_width=0 if asked.column_widths or asked.field_separator or asked.dsos else 16,
         )
 
-    def selection(self) -> SampleFilter:
+    def sample_filter(self) -> SampleFilter:
         """The filters."""
         asked = self._asked
-        return texts.selection(asked, self._times(), self._switch())
+        return texts.sample_filter(asked, self._times(), self._switch())
 
     def symbol_options(self, *, plain: bool = False) -> SymbolOptions:
         """Where symbols come from; plain: for perf's text."""

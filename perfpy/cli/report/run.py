@@ -76,7 +76,7 @@ class ReportRun:
     def _export(self) -> None:
         from perfpy.cli.report.exports import write_exports
 
-        write_exports(self._recording, self._asked, self._request.selection(), self._request.symbol_options())
+        write_exports(self._recording, self._asked, self._request.sample_filter(), self._request.symbol_options())
 
     def _report(self) -> int:
         options = self._report_options()
@@ -99,7 +99,7 @@ class ReportRun:
 
     def _report_options(self) -> ReportOptions:
         try:
-            return self._request.report_options()
+            return self._request.report_options()._replace(as_addr2line=self._plain)
         except PerfError:
             self._hint()
             raise
@@ -117,7 +117,7 @@ class ReportRun:
             from perfpy.cli.line.header import features_of_pipe
 
             _print(features_of_pipe(self._recording))
-        said = {key: f"# {name}: {value}" for key, name, value in hidden_keys(options.selection)}
+        said = {key: f"# {name}: {value}" for key, name, value in hidden_keys(options.sample_filter)}
         _print(said[entry.name] for entry in report.layout.fields if entry.name in said)
 
     def _hint(self) -> None:

@@ -29,11 +29,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.abi.columns import Columns, Ragged
+    from perfpy.analysis.samples.source_texts import SourceTexts
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.records.batches import Batch
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
     from perfpy.views.script.branch_text import BranchTexts
+    from perfpy.views.script.source_code import SourceCode
     from perfpy.views.script.trace_text import TraceSource
 
 _FAULTS: Final = (SoftwareId.PAGE_FAULTS, SoftwareId.PAGE_FAULTS_MIN, SoftwareId.PAGE_FAULTS_MAJ)
@@ -43,6 +45,7 @@ _COLUMNS: Final = {
     "addr": ("addr", "pid", "cpumode"), "iregs": ("intr_regs", "intr_regs_abi"), "uregs": ("user_regs", "user_regs_abi"),
     "brstack": ("branch_stack", "pid", "cpumode"), "brstacksym": ("branch_stack", "pid", "cpumode"),
     "brstackoff": ("branch_stack", "pid", "cpumode"), "bpf-output": ("raw",), "tod": ("time",), "metric": ("period",),
+    "srcline": (), "srccode": ("ip", "pid", "tid", "cpumode"),
 }  # fmt: skip
 
 
@@ -70,6 +73,16 @@ class LineContext:
     cgroups: dict[int, str] = field(default_factory=dict)
     clock: Callable[[int], bytes] = no_clock  # time of day of a time stamp
     stop_at: frozenset[str] = frozenset()  # symbols after which a callchain is not shown
+    sources: SourceTexts | None = None
+    source_code: SourceCode | None = None
+    _frame_texts: dict[tuple[FrameStyle, bytes, bytes], FrameTexts] = field(default_factory=dict)
+
+    def frame_texts(self, style: FrameStyle, before: bytes = b"", after: bytes = b"") -> FrameTexts:
+        """The texts of all frames in a style: one for all events, of which there may be thousands."""
+        found = self._frame_texts.get((style, before, after))
+        if found is None:
+            found = self._frame_texts[style, before, after] = FrameTexts(self.symbolizer, style, before, after, self.sources)
+        return found
 
 
 def columns_of(event: FileEvent, fields: set[str]) -> set[str]:
@@ -112,18 +125,17 @@ class EventLines:
         self._numbers = field_text.number_texts(fields, field_text.cpu_form(latency=context.latency))
         self._name = b"%s: " % one_line_bytes(event.name.encode("utf-8", "surrogateescape").rjust(context.name_width))
         style = FrameStyle.of(fields, kernel_path=context.kernel_path)
-        self._flat_frames = FrameTexts(context.symbolizer, style, b" ")
-        self._chain_frames = FrameTexts(context.symbolizer, style, b"\t", b"\n")
+        self._flat_frames = context.frame_texts(style, b" ")
+        self._chain_frames = context.frame_texts(style, b"\t", b"\n")
         plain_address = FrameStyle(16, symbol=False, offset=False, dso=False)
-        self._data_frames = FrameTexts(context.symbolizer, style if names_data_address(event) else plain_address)
+        self._data_frames = context.frame_texts(style if names_data_address(event) else plain_address)
         self._data_sources = field_text.DataSourceTexts()
 
     @cached_property
     def _branches(self) -> BranchTexts:
         from perfpy.views.script.branch_text import BranchTexts
 
-        context = self._context
-        return BranchTexts(self._event, context.symbolizer, self._fields, context.kernel_start, kernel_path=context.kernel_path)
+        return BranchTexts(self._event, self._context, self._fields)
 
     @property
     def is_silent(self) -> bool:
@@ -145,12 +157,21 @@ class EventLines:
         if "metric" in batch.columns:
             pieces.append(self._metrics(batch, shown_times))
         pieces.append(b"\n")
+        if "srccode" in self._fields and self._context.source_code is not None:
+            pieces.append(self._code(batch, self._context.source_code))
         return self._joiner.join(pieces, rows)
 
     def _metrics(self, batch: Batch, shown_times: NDArray[np.uint64]) -> Piece:
         """Lines below a sample: each begins as the sample's own."""
         starts = Joiner().join([b"\n", *self._start(batch, shown_times), b"\tmetric: "], len(batch)).lines()
         return [b"".join(start + text for text in texts) for start, texts in zip(starts, batch.columns["metric"].tolist(), strict=True)]
+
+    def _code(self, batch: Batch, source_code: SourceCode) -> Piece:
+        """The source's own text below a sample."""
+        columns = batch.columns
+        ids = self._context.symbolizer.frame_ids(self._column(batch, "pid"), self._column(batch, "ip"), batch.key, columns["cpumode"])
+        self._context.symbolizer.resolve()
+        return source_code.pieces(ids, self._column(batch, "tid"))
 
     def _start(self, batch: Batch, shown_times: NDArray[np.uint64]) -> list[Piece]:
         """Task, cpu, misc and time: what side-band lines begin with too."""

@@ -9,7 +9,7 @@ from perfpy.abi.flags import MISC_FORK_EXEC, MISC_KERNEL, MISC_USER, NATIVE_ENDI
 from perfpy.abi.framing import with_header
 from perfpy.abi.records import Fork, Mmap, Mmap2, encode
 from perfpy.abi.sample_id import NO_ID
-from perfpy.capture.sampling.dso_hits import DsoHits
+from perfpy.capture.dso_hits import DsoHits
 
 TIMED = EventAttr(sample_type=SampleType.IP | SampleType.TID | SampleType.TIME)
 KERNEL = 0xFFFFFFFF81000000

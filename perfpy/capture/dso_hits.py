@@ -112,6 +112,26 @@ class DsoHits:
         maps = self._kernel_maps if is_kernel else self._maps.setdefault(record.pid, [])
         maps.append((record.addr >> _PAGE_SHIFT, -(-(record.addr + record.len) >> _PAGE_SHIFT), dso))
 
+    def told(self) -> bytes:
+        """What is known when everything is scanned, for another process."""
+        list(self.hit())
+        dsos = [[dso.name, dso.is_kernel, dso.pid, dso.build_id.hex(), dso.hit] for dso in self.dsos.values()]
+        import json  # only one recording in many has two processes
+
+        return json.dumps([self.samples, self.first_time, self.last_time, dsos]).encode()
+
+    @classmethod
+    def from_told(cls, told: bytes) -> DsoHits:
+        """The mirror of told()."""
+        import json  # as above
+
+        found = cls(())
+        found.samples, found.first_time, found.last_time, dsos = json.loads(told)
+        for name, is_kernel, pid, build_id, hit in dsos:
+            dso = found.dsos[name] = HitDso(name, is_kernel=is_kernel, pid=pid)
+            dso.build_id, dso.hit = bytes.fromhex(build_id), hit
+        return found
+
     def hit(self) -> Iterator[HitDso]:
         """The DSOs that samples fell into, and the vdso, of which no file is left to be read later.
 
@@ -128,19 +148,29 @@ class DsoHits:
         return (dso for dso in self.dsos.values() if dso.hit or dso.name == _VDSO)
 
     def _mark(self, page: int, pid: int) -> None:
+        for dso in self._owners(page, pid):
+            dso.hit = True
+
+    def _owners(self, page: int, pid: int) -> list[HitDso]:
         seen = set()
         while pid not in seen:
             seen.add(pid)
             owners = [dso for first, end, dso in self._maps.get(pid, ()) if first <= page < end]
-            for dso in owners:
-                dso.hit = True
             if owners or pid not in self._parents:
-                return
+                return owners
             pid = self._parents[pid]
+        return []
+
+    def file_of(self, pid: int, address: int) -> HitDso | None:
+        """What a process had mapped at an address, the last of it; None where nothing was."""
+        owners = self._owners(address >> _PAGE_SHIFT, pid)
+        return owners[-1] if owners else None
 
 
 def _layout(attrs: Sequence[EventAttr]) -> tuple[struct.Struct, bool]:
     """Where ip, pid and time stand in the samples of all these events, and whether all have a time."""
+    if not attrs:
+        return struct.Struct("="), False
     skipped = 8 + (8 if attrs[0].sample_type & SampleType.IDENTIFIER else 0)
     has_time = all(attr.sample_type & SampleType.TIME for attr in attrs)
     # without a time the tid is read in its place, and not used

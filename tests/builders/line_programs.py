@@ -10,9 +10,9 @@ Layout: DWARF 2 to 5, section 6.2.
 from __future__ import annotations
 
 import struct
+from typing import TYPE_CHECKING
 
 from tests.builders.elf import ALLOC, EXEC, Elf
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

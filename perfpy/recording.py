@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from os import fspath
 
-from perfpy.abi.flags import PerfType, RecordType
+from perfpy.abi.flags import PerfType, RecordType, SampleType
 from perfpy.abi.startup import NamedTuple, cached_property
 from perfpy.errors import OutputFailed, UsageError
 from perfpy.perfdata.reader import PerfData
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.filters.time_ranges import RecordedTimes
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.report.report import Report
+    from perfpy.analysis.sortkeys.key_texts import MemoryWords
     from perfpy.analysis.stacks.stacks import Stacks
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.container.source import Origin
@@ -297,10 +298,14 @@ class Recording:
         return self._new_symbolizer(self.timeline, options)
 
     def _new_symbolizer(self, timeline: TaskTimeline, options: SymbolOptions | None) -> Symbolizer:
+        from perfpy.debuginfo.inlined_frames import give_inlined
         from perfpy.symbols.symbolizer import Symbolizer
 
-        self._symbolizers.append(Symbolizer(timeline, options))
-        return self._symbolizers[-1]
+        symbolizer = Symbolizer(timeline, options, kept=self.data.kept_files)
+        self._symbolizers.append(symbolizer)
+        unwound = any(event.attr.sample_type & SampleType.STACK_USER for event in self.events)
+        give_inlined(symbolizer, unwound=unwound)
+        return symbolizer
 
     def report(
         self,
@@ -328,7 +333,6 @@ class Recording:
         from perfpy.analysis.report.layout import Wanted
         from perfpy.analysis.report.options import CallGraph, ReportOptions
         from perfpy.analysis.report.report import make_report
-        from perfpy.views.script import memory_text
 
         if options is None:
             wanted = Wanted(sort=(by if isinstance(by, str) else ",".join(by)) if by else None)
@@ -336,10 +340,10 @@ class Recording:
             options = ReportOptions(wanted=wanted, call_graph=graph, children=callers)
         timeline = self.make_timeline(keep_exited=options.keep_exited)
         symbolizer = self._new_symbolizer(timeline, symbols)
-        return make_report(self.data, timeline, symbolizer, options, self._payloads(symbolizer), memory_text, progress)
+        return make_report(self.data, timeline, symbolizer, options, self._payloads(symbolizer), _memory_words(options), progress)
 
     def stacks(
-        self, symbols: SymbolOptions | None = None, *, selection: SampleFilter | None = None, timed: bool = False, latency: bool = False
+        self, symbols: SymbolOptions | None = None, *, sample_filter: SampleFilter | None = None, timed: bool = False, latency: bool = False
     ) -> list[Stacks]:
         """The whole stacks of each event, for flame graphs and exports.
 
@@ -350,7 +354,7 @@ class Recording:
 
         timeline = self.make_timeline(keep_exited=True)
         symbolizer = self._new_symbolizer(timeline, symbols)
-        return make_stacks(self.data, timeline, symbolizer, selection or SampleFilter(), timed=timed, latency=latency)
+        return make_stacks(self.data, timeline, symbolizer, sample_filter or SampleFilter(), timed=timed, latency=latency)
 
     def flamegraph(self, path: str | PathLike[str], *, after: Recording | None = None, symbols: SymbolOptions | None = None) -> None:
         """Write all stacks as a flame graph: one HTML page for any browser, complete in itself.
@@ -374,7 +378,20 @@ class Recording:
 
     def _payloads(self, symbolizer: Symbolizer) -> PayloadTexts | None:
         """What words the data of tracepoints; None where the recording describes none."""
+        tracing = self.data.tracing
+        if tracing is None:
+            return None
         from perfpy.views.script.payloads import PayloadTexts
 
-        tracing = self.data.tracing
-        return None if tracing is None else PayloadTexts(tracing, symbolizer)
+        return PayloadTexts(tracing, symbolizer)
+
+
+def _memory_words(options: ReportOptions) -> MemoryWords | None:
+    """What words data_src; None where a report does not show it."""
+    from perfpy.analysis.sortkeys.sort_key import Mode
+
+    if options.wanted.mode is not Mode.MEMORY:
+        return None
+    from perfpy.views.script import memory_text
+
+    return memory_text

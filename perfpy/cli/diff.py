@@ -178,7 +178,7 @@ class _DiffRun:
             noise=not plain if asked.noise is None else asked.noise,
             separator=asked.field_separator,
             quiet=asked.quiet,
-            hidden=tuple(key for key, _, _ in hidden_keys(self._selection(0))),
+            hidden=tuple(key for key, _, _ in hidden_keys(self._sample_filter(0))),
         )
 
     def _options(self, index: int) -> ReportOptions:
@@ -194,7 +194,7 @@ class _DiffRun:
         unnamed = not asked.field_separator and not asked.dsos
         return ReportOptions(
             wanted=Wanted(sort=f"{_DEFAULT_SORT},{sort[1:]}" if sort.startswith("+") else sort or _DEFAULT_SORT),
-            selection=self._selection(index),
+            sample_filter=self._sample_filter(index),
             group=False,
             keep_exited=False,  # as perf diff; its report keeps them
             relative_percentages=percentage == "relative",
@@ -202,7 +202,7 @@ class _DiffRun:
             unnamed_dso_width=ReportOptions().unnamed_dso_width if unnamed else 0,
         )
 
-    def _selection(self, index: int) -> SampleFilter:
+    def _sample_filter(self, index: int) -> SampleFilter:
         """Which samples of one recording count."""
         from perfpy.analysis.filters.sample_filter import SampleFilter
         from perfpy.cli.report import options as texts
@@ -242,7 +242,9 @@ class _DiffRun:
         if len(self._recordings) != 2:
             fail("--flamegraph compares two recordings")
         numbered = enumerate(self._recordings)
-        stacks = [recording.stacks(self._symbols(recording), selection=self._options(index).selection) for index, recording in numbered]
+        stacks = [
+            recording.stacks(self._symbols(recording), sample_filter=self._options(index).sample_filter) for index, recording in numbered
+        ]
         write_bytes(path, flame_graph_of_changes(self._recordings, stacks).encode(errors="replace"), quiet=self._asked.quiet)
         return 0
 

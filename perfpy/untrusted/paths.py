@@ -81,6 +81,11 @@ def home_parts(name: str, build_id: str) -> list[str]:
     return [*found, build_id_hex(build_id)]
 
 
+def build_id_cache() -> str:
+    """Where perf keeps its build-id cache."""
+    return os.path.expanduser("~/.debug")
+
+
 def indexed(folder: str, build_id: str, file: str = "") -> str:
     """A build's path in the index of a build-id cache, or one of its files (elf, debug, kallsyms, vdso)."""
     build = "/".join((folder, *index_parts(build_id)))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from perfpy.symbols.files.compressed_files import mini_debug_info
-from perfpy.symbols.files.elf import DAMAGE, reason_of
+from perfpy.symbols.files.elf import DAMAGE, EM_ARM, reason_of
 from perfpy.unwind.frame_index import NONE, index_of, section_of
 from perfpy.unwind.frame_program import rows_of
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.symbols.files.elf import ElfFile
+    from perfpy.unwind.arm_tables import ArmTables
     from perfpy.unwind.frame_index import FrameIndex
     from perfpy.unwind.frame_program import FrameRows
     from perfpy.unwind.rules import FrameRules
@@ -64,6 +65,9 @@ class CallFrames:
                     rows = self._rows_of(number, index, entry)
                     found[row] = rows.find(int(addresses[row])) if rows else None
             missing = [row for row in missing if found[row] is None]
+        if missing and self._arm:
+            for row in missing:
+                found[row] = self._arm.find(int(addresses[row]))
         return found
 
     def is_stub(self, offsets: NDArray[np.uint64]) -> NDArray[np.bool_]:
@@ -101,6 +105,18 @@ class CallFrames:
     def _mini(self) -> FrameIndex | None:
         mini = mini_debug_info(self._runtime)
         return _index_of(mini, ".debug_frame") if mini else None
+
+    @cached_property
+    def _arm(self) -> ArmTables | None:
+        if self._runtime.machine != EM_ARM:
+            return None
+        from perfpy.unwind.arm_tables import ArmTables  # of few recordings
+
+        try:
+            return ArmTables(self._runtime)
+        except DAMAGE as damage:
+            self._runtime.flaw(f"unwinding tables of Arm: {reason_of(damage)}")
+            return None
 
     def _rows_of(self, number: int, index: FrameIndex, offset: int) -> FrameRows | None:
         """The rows of an entry; None where it is damaged."""

@@ -178,7 +178,16 @@ class DataFile:
             return {}
         hits = self._scan()
         build_ids = self._build_ids(hits) if hits and self._options.buildids else ()
-        return self._collect(times=(hits.first_time, hits.last_time) if hits else (0, 0), build_ids=build_ids)
+        features = self._collect(times=(hits.first_time, hits.last_time) if hits else (0, 0), build_ids=build_ids)
+        return features | self._room_for_names()
+
+    def _room_for_names(self) -> dict[int, bytes]:
+        """The entry for files that are put in when the recording is complete."""
+        if not self._options.jit:
+            return {}
+        from perfpy.perfdata.container.kept_files import KEPT_FILES  # rarely asked for
+
+        return {KEPT_FILES: b""}
 
     def _collect(self, *, times: tuple[int, int] = (0, 0), build_ids: Sequence[HeaderBuildId] = ()) -> dict[int, bytes]:
         return self._features.collect(

@@ -53,6 +53,8 @@ class RecordOptions(NamedTuple):
     buildids / buildid_cache / buildid_all, buildid_dir, max_size (bytes),
     switch_output, switch_max_files, timestamp_filename, timestamp_boundary.
 
+    jit: make runtimes tell the names of their code, and keep these in the file.
+
     command_line: what stands in the file as the command line. verbose, quiet.
     """
 
@@ -123,6 +125,8 @@ class RecordOptions(NamedTuple):
     switch_max_files: int = 0
     timestamp_filename: bool = False
     timestamp_boundary: bool = False
+
+    jit: bool = False
 
     command_line: tuple[str, ...] = ()
     verbose: int = 0

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfpy.capture.control import Control
+    from perfpy.capture.runtimes.session import RuntimeNames
     from perfpy.capture.sampling.attention import Describe
     from perfpy.events.event import Event
     from perfpy.kernel import Kernel
@@ -100,6 +101,7 @@ class Recorder:
         self._procfs = ProcFs()
         self._packer = Packer(self.options.compression_level) if self.options.compression_level else None
         self._workload: Workload | None = None
+        self._names = self._runtime_names() if self.options.jit else None
         self._size = 0
         self._failure: OutputFailed | None = None
 
@@ -117,13 +119,16 @@ class Recorder:
             beginning = stack.enter_context(ExitStack())
             beginning.callback(self._output.abandon)
             if self.command:
-                self._workload = stack.enter_context(Workload(self.command, stdout_to_stderr=self._output.is_pipe))
+                variables = self._names.variables if self._names else {}
+                self._workload = stack.enter_context(Workload(self.command, stdout_to_stderr=self._output.is_pipe, environment=variables))
             control = self._open_control(stack)
             self._counters = self._open_counters(events, target)
             stack.callback(self._counters.close)
             self._output_switch = OutputSwitch(self.options.switch_output, self.options.switch_max_files)
             self._attention = self._attend(signals, control)
             self._warn_of_hidden_addresses()
+            if self._names:
+                self._names.begin()
             self._file = self._open_file()
             self._file.begin()
             self._output.start()
@@ -159,6 +164,13 @@ class Recorder:
     def _tell(self, text: str) -> None:
         if not self.options.quiet:
             print(text, file=sys.stderr)
+
+    def _runtime_names(self) -> RuntimeNames:
+        from perfpy.capture.runtimes.session import RuntimeNames  # rarely asked for
+
+        names = RuntimeNames(self.options, self.command, self._tell)
+        self.options = names.options
+        return names
 
     # what to record
 
@@ -347,8 +359,7 @@ class Recorder:
 
     def _end(self) -> None:
         """Complete the file, and see to the command's end."""
-        if not self.options.quiet:
-            print(f"[ perf record: Woken up {self._attention.wakeups} times to write data ]", file=sys.stderr)
+        self._tell(f"[ perf record: Woken up {self._attention.wakeups} times to write data ]")
         if self._workload and not self._workload.poll():
             self._workload.kill(signal.SIGTERM)
         self._size = self._output.size
@@ -360,6 +371,8 @@ class Recorder:
             self._failure = self._failure or failure
         self._say_captured()
         self._attention.wait_for_workload()  # at last: it need not heed a signal, and the file is complete
+        if self._names and not self._failure:
+            self._names.end(self._output_switch.files if self._stamps else [self.options.output])
 
     @property
     def _stamps(self) -> bool:
@@ -384,5 +397,4 @@ class Recorder:
         code = self._workload.wait().exit_code if self._workload else 0
         if self._attention.signal:
             code = _KILLED + self._attention.signal
-        wakeups = self._attention.wakeups
-        return RecordSummary(code, self.options.output, self._size, self._file.samples, self._file.lost, wakeups)
+        return RecordSummary(code, self.options.output, self._size, self._file.samples, self._file.lost, self._attention.wakeups)

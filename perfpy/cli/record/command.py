@@ -96,6 +96,7 @@ def record_options(options: RecordCommandOptions, config: Config) -> RecordOptio
         inherit=not options.no_inherit,
         period=options.count,
         callchain=_callchain(options, config),
+        jit=options.jit,
         unwind=options.unwind,
         keep_stacks=options.keep_stacks,
         raw=options.raw_samples,

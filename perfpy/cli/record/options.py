@@ -130,6 +130,7 @@ class ContentOptions(CommandOptions):
     keep_stacks: bool = option("--keep-stacks", Flag(), "with --unwind: write the stacks, too, into a file <output>.stacks")
     kernel_callchains: bool = option("--kernel-callchains", Flag(), "call chains of the kernel only")
     user_callchains: bool = option("--user-callchains", Flag(), "call chains of user space only")
+    jit: bool = option("--jit", Flag(), "make Python, Node, Java ... tell the names of their code, and keep them in the file")
     stat: bool = option("-s,--stat", Flag(), "counts of each thread at its end, too")
     raw_samples: bool = option("-R,--raw-samples", Flag(), "raw data, as tracepoints have")
     data: bool = option("-d,--data", Flag(), "data addresses")

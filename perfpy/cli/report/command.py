@@ -6,7 +6,7 @@ people, else perf's plain text; or JSON, HTML and other formats, where asked.
 
 from __future__ import annotations
 
-from perfpy.cli.line.kinds import Attached, Choice, Flag, Lacking, Value, unsigned
+from perfpy.cli.line.kinds import Attached, Choice, Flag, Value, unsigned
 from perfpy.cli.line.options import CommandOptions, PerfCommand, fail, option, word
 from perfpy.cli.line.shared import HeaderOptions, InputOptions, QuietOptions, StdioOptions, SymbolFileOptions, VerboseOptions
 
@@ -45,8 +45,7 @@ _LACKING: Final = {
     "--disable-order": "records are always shown in order of time",
     "--socket-filter": "use -C with the socket's CPUs",
     "--pretty": "with -T, values are always in columns",
-    "--addr2line": "source lines are not read yet",
-    "--full-source-path": "source lines are not read yet",
+    "--addr2line": "source lines are read without it",
 }
 
 
@@ -113,6 +112,7 @@ class ReportTableOptions(CommandOptions):
     ns: bool = option("--ns", Flag(), "show times in nanoseconds")
     time_quantum: str = option("--time-quantum", Value(default="100ms"), "grain of times in --sort time", metavar="<time>")
     raw_trace: bool = option("--raw-trace", Flag(), "show tracepoints' fields, not their formatted text")
+    full_source_path: bool = option("--full-source-path", Flag(), "name source files with their folders")
     skip_empty: bool | None = option("--skip-empty", Flag(default=None), "leave out events without samples (default)")
 
 
@@ -126,6 +126,7 @@ class ReportOutputOptions(CommandOptions):
         "colours in plain text: always, never or auto",
         metavar="<mode>",
     )
+    whole_names: bool = option("--whole-names", Flag(), "on screens, names of functions with all their arguments")
     json: str | None = option("--json", Attached("-", takes_word=True), "the report as JSON", metavar="<file>")
     flamegraph: str | None = option("--flamegraph,--html", Attached("", takes_word=True), "a flame graph, one HTML file", metavar="<file>")
     folded: str | None = option(
@@ -171,7 +172,7 @@ class ReportCommandOptions(
 ):
     """What the command takes."""
 
-    inline: bool = option("--inline", Lacking("inlined calls are not read yet", undone=True))
+    inline: bool | None = option("--inline", Flag(default=None), "show inlined calls (default; in plain text: of unwound stacks)")
     part: str | None = word("[<symbol part>]")
 
     @property

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from perfpy.symbols.files.debug_files import SymbolOptions
 
 
-def write_exports(recording: Recording, asked: ReportCommandOptions, selection: SampleFilter, symbols: SymbolOptions) -> None:
+def write_exports(recording: Recording, asked: ReportCommandOptions, sample_filter: SampleFilter, symbols: SymbolOptions) -> None:
     """Write every format that is asked for."""
     _refuse_what_stacks_have_not(asked)
-    stacks = recording.stacks(symbols, selection=selection, timed=asked.firefox is not None, latency=asked.latency)
+    stacks = recording.stacks(symbols, sample_filter=sample_filter, timed=asked.firefox is not None, latency=asked.latency)
     if not stacks:
         print(f"Error:\nThe {recording.path} data has no samples, or the filters leave none!", file=sys.stderr)
         return

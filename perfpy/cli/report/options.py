@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from perfpy.abi.cpu_list import parse_cpu_list
 from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.analysis.report.layout import Wanted
-from perfpy.analysis.sortkeys.names import Mode
+from perfpy.analysis.sortkeys.sort_key import Mode
 from perfpy.cli.line.options import fail
 from perfpy.untrusted.files import read_named
 
@@ -77,7 +77,7 @@ def ranges(text: str, option: str) -> tuple[int, ...] | None:
         fail(f"{option} {text!r}: {error}")
 
 
-def selection(asked: ReportCommandOptions, times: TimeRanges | None, switch: EventSwitch | None) -> SampleFilter:
+def sample_filter(asked: ReportCommandOptions, times: TimeRanges | None, switch: EventSwitch | None) -> SampleFilter:
     """The filters of a command line."""
     return SampleFilter(
         comms=words(asked.comms),

@@ -76,7 +76,7 @@ class ReportRun:
     def _export(self) -> None:
         from perfpy.cli.report.exports import write_exports
 
-        write_exports(self._recording, self._asked, self._request.selection(), self._request.symbol_options())
+        write_exports(self._recording, self._asked, self._request.sample_filter(), self._request.symbol_options())
 
     def _report(self) -> int:
         options = self._report_options()
@@ -99,14 +99,14 @@ class ReportRun:
 
     def _report_options(self) -> ReportOptions:
         try:
-            return self._request.report_options()
+            return self._request.report_options()._replace(as_addr2line=self._plain)
         except PerfError:
             self._hint()
             raise
 
     def _make(self, options: ReportOptions) -> Report:
         with progress_line("reading samples") as progress:
-            return self._recording.report(options=options, symbols=self._request.symbol_options(), progress=progress)
+            return self._recording.report(options=options, symbols=self._request.symbol_options(plain=self._plain), progress=progress)
 
     def _introduce(self, report: Report, options: ReportOptions) -> None:
         """Print what is before the tables of a plain report; perf says nothing before it knows the sort keys."""
@@ -117,7 +117,7 @@ class ReportRun:
             from perfpy.cli.line.header import features_of_pipe
 
             _print(features_of_pipe(self._recording))
-        said = {key: f"# {name}: {value}" for key, name, value in hidden_keys(options.selection)}
+        said = {key: f"# {name}: {value}" for key, name, value in hidden_keys(options.sample_filter)}
         _print(said[entry.name] for entry in report.layout.fields if entry.name in said)
 
     def _hint(self) -> None:
@@ -135,7 +135,7 @@ class ReportRun:
         from perfpy.cli.line.terminal import console
         from perfpy.views.report.screen import show_report
 
-        show_report(report, self._recording, console(), options)
+        show_report(report, self._recording, console(), options._replace(short_names=not self._asked.whole_names))
 
     def _note_missing(self, report: Report) -> None:
         """Say on standard error what has no symbols, and what would help."""
@@ -162,7 +162,7 @@ class ReportRun:
             fail(f"--tui needs the module {error.name}: pip install 'perfpy[tui]'")
         if not is_terminal():
             fail("--tui needs a terminal: standard output is none")
-        ReportBrowser(report, self._header_lines).run()
+        ReportBrowser(report, self._header_lines, whole_names=self._asked.whole_names).run()
         return 0
 
     def _header_lines(self) -> Iterable[str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.symbols.dso import Dso, DsoKind
-from perfpy.symbols.files import debuginfod
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,6 +52,8 @@ def advice(dso: Dso, *, restricted: bool = False, found: bool = False) -> str:
             return "it is another kernel's: record its build-id cache (perf archive)"
         case DsoKind.NONE | DsoKind.BPF | DsoKind.VSYSCALL:
             return "memory without a file"
+    from perfpy.symbols.files import debuginfod
+
     packages = "install its debug symbols"
     if dso.build_id and not debuginfod.servers():
         packages += ", or set DEBUGINFOD_URLS"

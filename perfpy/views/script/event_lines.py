@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -17,7 +18,6 @@ from perfpy.abi.flags import BranchSample, HardwareId, PerfType, SampleType, Sof
 from perfpy.untrusted.text import one_line, one_line_bytes
 from perfpy.views.script import field_text
 from perfpy.views.script.addresses import frames_of
-from perfpy.views.script.branch_text import BranchTexts
 from perfpy.views.script.fields import has_callchain
 from perfpy.views.script.frame_text import FrameStyle, FrameTexts, chain_texts, outermost_first, shortened
 from perfpy.views.script.pieces import Coded, Flat, Joiner, Piece
@@ -29,10 +29,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.abi.columns import Columns, Ragged
+    from perfpy.analysis.samples.source_texts import SourceTexts
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.records.batches import Batch
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
+    from perfpy.views.script.branch_text import BranchTexts
+    from perfpy.views.script.source_code import SourceCode
     from perfpy.views.script.trace_text import TraceSource
 
 _FAULTS: Final = (SoftwareId.PAGE_FAULTS, SoftwareId.PAGE_FAULTS_MIN, SoftwareId.PAGE_FAULTS_MAJ)
@@ -42,6 +45,7 @@ _COLUMNS: Final = {
     "addr": ("addr", "pid", "cpumode"), "iregs": ("intr_regs", "intr_regs_abi"), "uregs": ("user_regs", "user_regs_abi"),
     "brstack": ("branch_stack", "pid", "cpumode"), "brstacksym": ("branch_stack", "pid", "cpumode"),
     "brstackoff": ("branch_stack", "pid", "cpumode"), "bpf-output": ("raw",), "tod": ("time",), "metric": ("period",),
+    "srcline": (), "srccode": ("ip", "pid", "tid", "cpumode"),
 }  # fmt: skip
 
 
@@ -69,6 +73,16 @@ class LineContext:
     cgroups: dict[int, str] = field(default_factory=dict)
     clock: Callable[[int], bytes] = no_clock  # time of day of a time stamp
     stop_at: frozenset[str] = frozenset()  # symbols after which a callchain is not shown
+    sources: SourceTexts | None = None
+    source_code: SourceCode | None = None
+    _frame_texts: dict[tuple[FrameStyle, bytes, bytes], FrameTexts] = field(default_factory=dict)
+
+    def frame_texts(self, style: FrameStyle, before: bytes = b"", after: bytes = b"") -> FrameTexts:
+        """The texts of all frames in a style: one for all events, of which there may be thousands."""
+        found = self._frame_texts.get((style, before, after))
+        if found is None:
+            found = self._frame_texts[style, before, after] = FrameTexts(self.symbolizer, style, before, after, self.sources)
+        return found
 
 
 def columns_of(event: FileEvent, fields: set[str]) -> set[str]:
@@ -111,12 +125,17 @@ class EventLines:
         self._numbers = field_text.number_texts(fields, field_text.cpu_form(latency=context.latency))
         self._name = b"%s: " % one_line_bytes(event.name.encode("utf-8", "surrogateescape").rjust(context.name_width))
         style = FrameStyle.of(fields, kernel_path=context.kernel_path)
-        self._flat_frames = FrameTexts(context.symbolizer, style, b" ")
-        self._chain_frames = FrameTexts(context.symbolizer, style, b"\t", b"\n")
+        self._flat_frames = context.frame_texts(style, b" ")
+        self._chain_frames = context.frame_texts(style, b"\t", b"\n")
         plain_address = FrameStyle(16, symbol=False, offset=False, dso=False)
-        self._data_frames = FrameTexts(context.symbolizer, style if names_data_address(event) else plain_address)
+        self._data_frames = context.frame_texts(style if names_data_address(event) else plain_address)
         self._data_sources = field_text.DataSourceTexts()
-        self._branches = BranchTexts(event, context.symbolizer, fields, context.kernel_start, kernel_path=context.kernel_path)
+
+    @cached_property
+    def _branches(self) -> BranchTexts:
+        from perfpy.views.script.branch_text import BranchTexts
+
+        return BranchTexts(self._event, self._context, self._fields)
 
     @property
     def is_silent(self) -> bool:
@@ -138,12 +157,21 @@ class EventLines:
         if "metric" in batch.columns:
             pieces.append(self._metrics(batch, shown_times))
         pieces.append(b"\n")
+        if "srccode" in self._fields and self._context.source_code is not None:
+            pieces.append(self._code(batch, self._context.source_code))
         return self._joiner.join(pieces, rows)
 
     def _metrics(self, batch: Batch, shown_times: NDArray[np.uint64]) -> Piece:
         """Lines below a sample: each begins as the sample's own."""
         starts = Joiner().join([b"\n", *self._start(batch, shown_times), b"\tmetric: "], len(batch)).lines()
         return [b"".join(start + text for text in texts) for start, texts in zip(starts, batch.columns["metric"].tolist(), strict=True)]
+
+    def _code(self, batch: Batch, source_code: SourceCode) -> Piece:
+        """The source's own text below a sample."""
+        columns = batch.columns
+        ids = self._context.symbolizer.frame_ids(self._column(batch, "pid"), self._column(batch, "ip"), batch.key, columns["cpumode"])
+        self._context.symbolizer.resolve()
+        return source_code.pieces(ids, self._column(batch, "tid"))
 
     def _start(self, batch: Batch, shown_times: NDArray[np.uint64]) -> list[Piece]:
         """Task, cpu, misc and time: what side-band lines begin with too."""
@@ -180,7 +208,8 @@ class EventLines:
         if "ip" in fields:
             pieces += self._instruction(batch)
         pieces += self._registers(batch)
-        pieces.append(self._branches.piece(batch))
+        if "branch_stack" in batch.columns:
+            pieces.append(self._branches.piece(batch))
         if "bpf-output" in fields and self._is_bpf_output:
             pieces.append([field_text.bpf_output_text(raw) for raw in _raw_bytes(columns)])
         pieces += [self._number(name, batch) for name in ("phys_addr", "data_page_size", "code_page_size")]
@@ -223,6 +252,7 @@ class EventLines:
         if self._context.callers_first:
             frames = outermost_first(frames, counts)
         frames, counts = shortened(frames, counts, self._most_frames)
+        frames, counts = symbolizer.expanded(frames, counts, callers_first=self._context.callers_first)
         lines = self._chain_frames.update()
         if self._context.stop_at:
             frames, counts = self._stopped(frames, counts)

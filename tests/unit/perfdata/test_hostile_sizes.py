@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from perfpy import cli
 from perfpy.abi import cpu_map, records, user_records
 from perfpy.abi.flags import RecordType, SampleType
 from perfpy.errors import BadPerfData
@@ -21,7 +22,11 @@ from perfpy.perfdata.reader import PerfData
 from tests.builders.perfdata import PerfDataBuilder, header_of, simple_recording, usual_attr
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+    from types import FrameType
+
+    from _typeshed import TraceFunction
 
 MEMORY = 1 << 30  # of address space, in bytes; numpy and its libraries map some hundred MB of it
 SECONDS = 10  # of CPU time: the machine of a test may be slow
@@ -115,16 +120,52 @@ def test_very_many_zstd_frames_in_a_record_are_no_recording(tmp_path: Path) -> N
         assert any("zstd frames" in warning for warning in data.warnings)
 
 
-@pytest.mark.parametrize("command", [["report", "--stdio"], ["script"], ["evlist"], ["report", "--stats"]])
-def test_very_many_events_cost_no_more_than_their_number(tmp_path: Path, command: list[str]) -> None:
-    count = 6000
+def many_events(path: Path, count: int, step: int = 1) -> Path:
+    """A recording of so many events; those whose number is a multiple of `step` have a sample."""
     attr = usual_attr(SampleType.IP | SampleType.TID | SampleType.TIME | SampleType.IDENTIFIER)
     builder = PerfDataBuilder(attrs=[attr] * count, ids=[(number + 1,) for number in range(count)])
-    for number in range(0, count, 10):
+    for number in range(0, count, step):
         builder.sample(number, ip=number, pid=7, tid=7, time=number)
-    path = tmp_path / "perf.data"
     path.write_bytes(builder.file())
-    result = run(*command, "-i", str(path))
+    return path
+
+
+def lines_run(args: Sequence[str]) -> int:
+    """How many lines of perfpy's code a command runs; each turn of a loop counts, in a comprehension too."""
+    count = 0
+
+    def in_function(_frame: FrameType, event: str, _: object) -> TraceFunction:
+        nonlocal count
+        count += event == "line"
+        return in_function
+
+    def entered(frame: FrameType, _event: str, _: object) -> TraceFunction | None:
+        return in_function if frame.f_globals.get("__name__", "").startswith("perfpy.") else None
+
+    before = sys.gettrace()
+    sys.settrace(entered)
+    try:
+        assert cli.run(args) == 0
+    finally:
+        sys.settrace(before)
+    return count
+
+
+MANY_EVENTS = pytest.mark.parametrize("command", [["report", "--stdio"], ["script"], ["evlist"], ["report", "--stats"]], ids=" ".join)
+
+
+@MANY_EVENTS
+def test_the_work_for_many_events_grows_as_their_number(tmp_path: Path, command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """An event costs the same however many there are: nothing is looked through for each of them."""
+    paths = [many_events(tmp_path / f"{count}.data", count) for count in (200, 200, 400, 800)]  # the first one loads modules
+    _, few, more, most = (lines_run([*command, "-i", str(path)]) for path in paths)
+    assert most - more < 2.2 * (more - few)
+    assert capsys.readouterr().out
+
+
+@MANY_EVENTS
+def test_very_many_events_are_read_within_limits(tmp_path: Path, command: list[str]) -> None:
+    result = run(*command, "-i", str(many_events(tmp_path / "perf.data", 6000, 10)))
     assert result.returncode == 0, result.stderr
     assert result.stdout
 

@@ -3,7 +3,7 @@
 import pytest
 
 from perfpy.analysis.report.layout import Wanted, make_layout
-from perfpy.analysis.sortkeys.names import Mode
+from perfpy.analysis.sortkeys.sort_key import Mode
 from perfpy.errors import UsageError
 
 

@@ -57,11 +57,11 @@ def two_threads() -> PerfDataBuilder:
     return built
 
 
-def report(built: PerfDataBuilder, folder: Path, wanted: Wanted, selection: SampleFilter | None = None) -> Report:
+def report(built: PerfDataBuilder, folder: Path, wanted: Wanted, sample_filter: SampleFilter | None = None) -> Report:
     path = folder / "perf.data"
     path.write_bytes(built.file())
     with Recording(path) as recording:
-        return recording.report(options=ReportOptions(wanted=wanted, selection=selection or SampleFilter()))
+        return recording.report(options=ReportOptions(wanted=wanted, sample_filter=sample_filter or SampleFilter()))
 
 
 def rows(found: Report, *metrics: str) -> list[tuple[Any, ...]]:

@@ -76,9 +76,8 @@ class RecordSummary(NamedTuple):
 class Recorder:
     """One recording, from its events to its file.
 
-    command: the program to run, () for none; events: their texts, () for
-    perf's default; filters: (number of events in front of it, expression);
-    describe: what --control's evlist shows.
+    command: the program to run, () for none; events: their texts, () for perf's default;
+    filters: (number of events in front of it, expression); describe: what --control's evlist shows.
     """
 
     def __init__(

@@ -70,10 +70,10 @@ class CodeRules:
         frames = self._call_frames(dso)
         if frames is None:
             return np.full(len(offsets), self._without_file(self._symbolizer.dsos[dso].kind), np.int32)
-        rules = frames.find(offsets)
-        numbers = [-1 if one is None else self.table.number(one) for one in rules]
-        silent = np.where(frames.is_stub(offsets), self._stub, self._near)
-        return np.where(np.array(numbers) >= 0, numbers, silent).astype(np.int32)
+        different, which = np.unique(offsets, return_inverse=True)  # many processes have the same code
+        numbers = np.array([-1 if one is None else self.table.number(one) for one in frames.find(different)], np.int32)
+        silent = np.where(frames.is_stub(different), self._stub, self._near)
+        return np.where(numbers >= 0, numbers, silent)[which]
 
     def _without_file(self, kind: DsoKind) -> int:
         """The rules of code for which there is no file; of a file that is not here nothing is known."""

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
+    from perfpy.unwind.callchains import UserCallchains
     from perfpy.views.script.payloads import PayloadTexts
 
 
@@ -56,6 +57,10 @@ class Samples:
     uint64; "pid", "tid", "cpu" int32 or uint32. What differs in length from
     sample to sample ("callchain", "raw" ...) is a perfpy.abi.columns.Ragged:
     `values` of all samples, and where each sample's begin in `offsets`.
+
+    "callchain" is what the kernel wrote. Where it copied stacks instead of
+    walking them (record --call-graph dwarf), that has no user's frames:
+    Recording.unwinding() says how batches come with whole callchains.
     """
 
     def __init__(self, data: PerfData) -> None:
@@ -218,8 +223,8 @@ class Recording:
         """The samples in order of delivery, some thousands at a time, as columns.
 
         fields: names of the columns wanted, of which those that the recording
-        lacks are left out; None: all. Memory stays bounded however large the
-        file is. A batch has `columns` (as Samples), `event` (indexes into
+        lacks are left out; None: all. more: makes further columns (see
+        unwinding). Memory stays bounded however large the file is. A batch has `columns` (as Samples), `event` (indexes into
         Recording.events), `key` (the ordinal in the order of delivery) and
         `offset` (in the file, in bytes), one row a sample.
         """
@@ -228,6 +233,16 @@ class Recording:
 
         for batch in self.data.batches(fields, more):
             yield Batch(batch.columns, batch.event, self.data.equal_times.settled(batch.key, batch.offset), batch.offset)
+
+    def unwinding(self, symbols: SymbolOptions | None = None, *, max_stack: int = 127) -> UserCallchains | None:
+        """What makes whole callchains of copied stacks, for `batches`; None where the recording has no copies.
+
+        The "callchain" column goes on, after the kernel's part and a marker (PERF_CONTEXT_USER), with the user's frames,
+        innermost first: `recording.batches(["callchain"], recording.unwinding())`. symbols: where files are; max_stack: frames of each part.
+        """
+        from perfpy.analysis.samples.user_callchains import user_callchains
+
+        return user_callchains(self.data, self.symbolizer(symbols), max_stack)
 
     def side_band(self, types: Collection[int] | None = None) -> SideBand:
         """The records that are no samples, in order of delivery: an iterable of SideRecord.

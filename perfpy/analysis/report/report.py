@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.providers.missing import MissingSymbols
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
+    from perfpy.unwind.cut_stacks import CutStacks
 
 
 @dataclass(eq=False)
@@ -41,7 +42,8 @@ class Report:
 
     lost: samples that the kernel says it dropped; dropped: records of any kind
     for which there was no room; missing: files whose symbols
-    were not found, with the samples in them (empty where no locations are shown).
+    were not found, with the samples in them (empty where no locations are shown); cut: callchains that end
+    because copies of stacks were too short.
     """
 
     histograms: list[Histogram]
@@ -50,6 +52,7 @@ class Report:
     lost: int
     dropped: int
     missing: list[MissingSymbols]
+    cut: list[CutStacks]
 
     @property
     def samples(self) -> int:
@@ -85,14 +88,17 @@ def make_report(
     namespaces = CgroupNamespaces(data.side_band([RecordType.NAMESPACES])) if plan.layout.has("cgroup_id") else None
     more: list[MoreColumns] = [Parallelism.of(data)] if plan.follows_switches else []
     more += [namespaces] if namespaces is not None else []
-    profile = SampleScan(data, timeline, symbolizer, plan.recipe, options.wanted.mode, more, options.time_quantum, progress).profile()
+    grain, most = options.time_quantum, options.max_stack
+    scan = SampleScan(data, timeline, symbolizer, plan.recipe, options.wanted.mode, more, grain, progress, max_stack=most)
+    profile = scan.profile()
     listed = [entry.filename for entry in data.features.get("build_id", ())]
     locations = Locations(symbolizer, long_names=options.verbose, listed=listed)
     tasks, trace = TaskComms(timeline.comms, timeline.last_comm), TraceData(profile.raw.payloads, payloads)
     texts = KeyTexts(locations, tasks, trace, memory, _machine_names(data, plan.layout, namespaces), _key_style(options))
     histograms = make_tables(plan, profile, texts)
     lost, dropped = _losses(data)
-    return Report(histograms, plan.options, plan.layout, lost, dropped, symbolizer.missing(profile.samples_of_frames()))
+    missing = symbolizer.missing(profile.samples_of_frames())
+    return Report(histograms, plan.options, plan.layout, lost, dropped, missing, scan.cut)
 
 
 def _losses(data: PerfData) -> tuple[int, int]:

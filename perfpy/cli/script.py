@@ -207,6 +207,10 @@ class _ScriptRun:
             _count_misordered(run)
         else:
             run.write(sys.stdout.buffer)
+        if run.cut and not asked.quiet:
+            from perfpy.cli.line.notes import note_cut_stacks
+
+            note_cut_stacks(run.cut)
 
     def _dump(self, run: ScriptRun) -> None:
         from perfpy.views.dump.recording import write_dump

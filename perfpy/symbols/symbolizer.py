@@ -83,7 +83,7 @@ class Symbolizer:
         self._born = Growing(np.int32)  # the rank from which a frame is what it is; and the highest of all
         self._last_born = 0
         self._symbol_ids = IdTable()
-        self._views_with_files: dict[int, bool] = {}
+        self._spaces_with_files: dict[int, bool] = {}
         self._numbers_of_symbols = Growing(np.int32)  # symbols of inlined calls have numbers between
 
     def frame_ids(
@@ -120,13 +120,13 @@ class Symbolizer:
 
     def has_files(self, scenes: UserScenes) -> NDArray[np.bool_]:
         """For each sample of the scenes whether any file that its process ever mapped is here."""
-        found = np.zeros(len(scenes.scene), bool)
-        for scene in distinct(scenes.scene).tolist():
-            view = scene >> 3
-            if view not in self._views_with_files:
-                space = int(self._timeline.view_space[view])
-                self._views_with_files[view] = any(map(self._has_file, self._timeline.spaces.dsos(space).tolist()))
-            found[scenes.scene == scene] = self._views_with_files[view]
+        space = self._timeline.view_space[(scenes.scene >> np.uint64(3)).view(np.int64)]
+        present = distinct(space)
+        for one in present.tolist():
+            if one not in self._spaces_with_files:
+                self._spaces_with_files[one] = any(map(self._has_file, self._timeline.spaces.dsos(one)))
+        having = np.array([self._spaces_with_files[one] for one in present.tolist()], bool)
+        found: NDArray[np.bool_] = having[np.searchsorted(present, space)]
         return found
 
     def _has_file(self, number: int) -> bool:

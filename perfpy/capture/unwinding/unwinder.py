@@ -20,7 +20,8 @@ from perfpy.capture.unwinding.plain_attrs import has_stacks, plain_attr
 from perfpy.capture.unwinding.replay import Replay
 from perfpy.capture.unwinding.rewriting import Rewriting, parts_of
 from perfpy.perfdata.records.event_table import EventTable
-from perfpy.unwind.callchains import CutStacks, UserCallchains
+from perfpy.unwind.callchains import UserCallchains
+from perfpy.unwind.cut_stacks import CutStacks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from perfpy.cli.line.notes import note_cut_stacks
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.progress import progress_line
@@ -96,6 +97,8 @@ class ReportRun:
             self._show_screen(report, text_options)
         self._note_rows_filtered(report)
         self._note_missing(report)
+        if not self._asked.quiet:
+            note_cut_stacks(report.cut)
         return 0
 
     def _report_options(self) -> ReportOptions:

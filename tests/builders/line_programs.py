@@ -10,9 +10,12 @@ Layout: DWARF 2 to 5, section 6.2.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tests.builders.elf import ALLOC, EXEC, Elf
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 COPY, NEGATE, BASIC_BLOCK, CONST_ADD_PC, PROLOGUE_END, EPILOGUE_BEGIN = (bytes([number]) for number in (1, 6, 7, 8, 10, 11))
 OPERANDS = bytes((0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1))

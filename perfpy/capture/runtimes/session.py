@@ -42,12 +42,17 @@ class RuntimeNames:
 
     def begin(self) -> None:
         """Say what was set and chosen."""
-        chain = self.options.callchain
-        stacks = f"call chains by {chain.mode}" + (f" ({chain.stack_size} bytes)" if chain.mode == "dwarf" else "") if chain else ""
         asked = f"sets {told(self._environment)}; " if self.variables else ""
-        self._tell(f"[ perf record: --jit {asked}{stacks} ]")
+        self._tell(f"[ perf record: --jit {asked}{self._stacks()} ]")
         for hint in (*self._environment.hints, *filter(None, map(lacks, self._pids))):
             self._tell(f"warning: --jit: {hint}")
+
+    def _stacks(self) -> str:
+        """How callchains are had, in the words of the options."""
+        chain = self.options.callchain
+        if chain is None or chain.mode != "dwarf":
+            return f"--call-graph {chain.mode}" if chain else "no call chains"
+        return f"--call-graph dwarf,{chain.stack_size}{' --unwind' if self.options.unwind else ''}"
 
     def end(self, files: Iterable[str]) -> None:
         """Put the names into finished recordings, and remove what was left behind for our sake."""

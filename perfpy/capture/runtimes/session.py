@@ -11,7 +11,7 @@ import glob
 import os
 import stat
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from perfpy.capture.runtimes.attaching import lacks, runtime_of_process
 from perfpy.capture.runtimes.choices import chosen
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from perfpy.capture.sampling.options import RecordOptions
+
+
+_STANDARD_OUTPUT: Final = "-"
 
 
 class RuntimeNames:
@@ -44,6 +47,8 @@ class RuntimeNames:
         """Say what was set and chosen."""
         asked = f"sets {told(self._environment)}; " if self.variables else ""
         self._tell(f"[ perf record: --jit {asked}{self._stacks()} ]")
+        if self.options.output == _STANDARD_OUTPUT:
+            self._tell("warning: --jit: a pipe keeps no names; perf maps are found in /tmp while they are there")
         for hint in (*self._environment.hints, *filter(None, map(lacks, self._pids))):
             self._tell(f"warning: --jit: {hint}")
 
@@ -56,10 +61,12 @@ class RuntimeNames:
 
     def end(self, files: Iterable[str]) -> None:
         """Put the names into finished recordings, and remove what was left behind for our sake."""
+        recordings = [path for path in files if os.path.isfile(path)]
+        if not recordings:
+            return
         from perfpy.capture.runtimes.keeping import keep_names  # it reads recordings, which needs numpy
 
         cache = self.options.buildid_dir if self.options.buildid_cache else None
-        recordings = [path for path in files if os.path.isfile(path)]
         for path in recordings:
             try:
                 kept = keep_names(path, self._began, cache, remove_dumps=bool(self.variables) and path == recordings[-1])

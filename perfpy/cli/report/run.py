@@ -13,7 +13,7 @@ from perfpy.cli.line.options import fail
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.progress import progress_line
 from perfpy.cli.line.terminal import is_terminal, print_lines, wants_plain
-from perfpy.cli.report.options import hidden_keys
+from perfpy.cli.report.option_values import hidden_keys
 from perfpy.cli.report.request import ReportRequest
 from perfpy.errors import PerfError
 from perfpy.untrusted.text import lines as one_line_each
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.report.report import Report
-    from perfpy.cli.report.command import ReportCommandOptions
+    from perfpy.cli.report.options import ReportCommandOptions
     from perfpy.recording import Recording
     from perfpy.views.report.column_text import TextOptions
 

@@ -216,6 +216,10 @@ class Symbolizer:
         table = self._loader.table(number)
         return table, table.find(addresses) if len(table) else np.full(len(addresses), -1, np.int64)
 
+    def has_grown(self, dso: int) -> bool:
+        """Whether symbols_of() would know more now than before: the dso is a perf map that is still being written."""
+        return self._loader.has_grown(dso)
+
     def know_files(self, number: int, found: Found) -> None:
         """They were searched for before: by a Symbolizer of the same recording that knew less of its tasks."""
         self._loader.know_files(number, found)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.unwind.architectures import Architecture
 
-_WITH_FILES: Final = (DsoKind.FILE, DsoKind.VDSO, DsoKind.JIT)  # of the last, for code that is known
+_WITH_FILES: Final = (DsoKind.FILE, DsoKind.VDSO)
 _REACH: Final = 0x4000  # libunwind's
 _UNLIMITED: Final = 0
 
@@ -110,9 +110,7 @@ class CodeRules:
             return self._without_file(dso, offsets)
         different, which = np.unique(offsets, return_inverse=True)  # many processes have the same code
         numbers = np.array([-1 if one is None else self.table.number(one) for one in frames.find(different)], np.int32)
-        is_jitted = self._symbolizer.dsos[dso].kind is DsoKind.JIT
-        unknown = self._without_file(dso, different) if is_jitted else np.full(len(different), self._near, np.int32)
-        silent = np.where(frames.is_stub(different), self._stub, unknown)
+        silent = np.where(frames.is_stub(different), self._stub, self._near)
         return np.where(numbers >= 0, numbers, silent)[which].astype(np.int32)
 
     def _without_file(self, dso: int, offsets: NDArray[np.uint64]) -> NDArray[np.int32]:

@@ -148,9 +148,12 @@ _perfpy() {
                 '*--no-samples[take no samples]' \
                 '*--no-buffering[write at every sample]' \
                 '*-g[record call chains by frame pointers]' \
-                '*--call-graph=[record call chains  fp(,frames) or dwarf(,bytes)]:value: ' \
+                '*--call-graph=[record call chains  fp(,frames)(,defer) or dwarf(,bytes)]:value: ' \
+                '*--unwind[unwind DWARF stacks while recording, store call chains instead  a fiftieth of the size]' \
+                '*--keep-stacks[with --unwind  write the stacks, too, into a file <output>.stacks]' \
                 '*--kernel-callchains[call chains of the kernel only]' \
                 '*--user-callchains[call chains of user space only]' \
+                '*--jit[make Python, Node, Java ... tell the names of their code, and keep them in the file]' \
                 '*-s[counts of each thread at its end, too]' \
                 '*--stat[counts of each thread at its end, too]' \
                 '*-R[raw data, as tracepoints have]' \
@@ -279,6 +282,7 @@ _perfpy() {
                 '*--ns[show times in nanoseconds]' \
                 '*--time-quantum=[grain of times in --sort time]:value: ' \
                 '*--raw-trace[show tracepoints fields, not their formatted text]' \
+                '*--full-source-path[name source files with their folders]' \
                 '*--skip-empty[leave out events without samples]' \
                 '*--stdio[plain text in perfs layout, on a terminal too]' \
                 '*--tui[browse the report]' \
@@ -391,6 +395,7 @@ _perfpy() {
                 '*--hide-call-graph[no callchains, only the sampled address]' \
                 '*--max-stack=[this many frames of a callchain at most]:value: ' \
                 '*--stop-bt=[end callchains at these functions]:value: ' \
+                '*--full-source-path[name source files with their folders]' \
                 '*--show-kernel-path[the path of the kernels symbols in place of (kernel.kallsyms)]' \
                 '*--show-task-events[show task records among the samples]' \
                 '*--show-mmap-events[show mmap records among the samples]' \

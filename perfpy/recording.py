@@ -301,7 +301,7 @@ class Recording:
         from perfpy.debuginfo.inlined_frames import give_inlined
         from perfpy.symbols.symbolizer import Symbolizer
 
-        symbolizer = Symbolizer(timeline, options)
+        symbolizer = Symbolizer(timeline, options, kept=self.data.kept_files)
         self._symbolizers.append(symbolizer)
         unwound = any(event.attr.sample_type & SampleType.STACK_USER for event in self.events)
         give_inlined(symbolizer, unwound=unwound)

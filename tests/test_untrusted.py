@@ -64,6 +64,7 @@ CHANGES = {
 }
 METHODS = {"write_bytes", "write_text", "unlink", "mkdir", "symlink_to", "hardlink_to", "rename", "rmdir", "touch"}  # of pathlib
 WRITERS = {
+    "capture/runtimes/cpython/attach.py": "in a new folder of ours alone",
     "capture/runtimes/cpython/startup/perfpy_trampolines.py": "runs in the profiled interpreter: a new perf map of its own number",
     "untrusted/folders.py": "it is the door",
     "untrusted/terminal.py": "the descriptor of standard output or standard error",
@@ -71,6 +72,11 @@ WRITERS = {
     "symbols/files/symbol_cache.py": "in a folder of ours alone; names without separators",
     "symbols/files/debuginfod.py": "in a folder of ours alone, by build-id",
     "capture/sampling/kernel_extent.py": "in a Folder",
+    "symbols/providers/mapped_dump.py": "a new folder, in one of ours alone",
+    "capture/runtimes/java_attach.py": "an empty file that tells a JVM to listen: new, in its /tmp, by its number; removed again",
+    "capture/runtimes/jitted_code.py": "images: in a new folder of ours, by numbers; dumps that our command wrote, by their inodes",
+    "capture/runtimes/rewriting.py": "the recording, as -o names it, and a new file beside it",
+    "capture/runtimes/session.py": "logs of ours in the current folder, by the numbers of recorded processes",
     "capture/sampling/injecting.py": "images: in a new folder of ours alone, by numbers",
     "capture/sampling/output.py": "the recording, as -o names it, and its .old",
     "capture/sampling/output_switch.py": "recordings that it wrote itself",
@@ -116,6 +122,7 @@ JOINS = {
     "symbols/files/debuginfod.py": "a folder of the user's environment",
     "capture/sampling/kernel_extent.py": "a folder of the user's environment",
     "capture/cgroups.py": "what -G names, below the hierarchy",
+    "capture/runtimes/programs.py": "PATH",
     "capture/workload.py": "PATH",
     "cli/line/perfconfig.py": "HOME",
     "events/event_files.py": "the user's folder of event files",
@@ -150,6 +157,8 @@ READERS = {
     "symbols/providers/kernel_symbols.py": "/proc",
     "symbols/files/live_process.py": "/proc/PID",
     "capture/cgroups.py": "/proc, and folders of the hierarchy",
+    "capture/runtimes/attaching.py": "/proc/PID",
+    "capture/runtimes/java_attach.py": "/proc/PID; and it writes, in a mode of which it knows",
     "capture/control.py": "a FIFO that --control names, opened so that it does not block",
     "capture/environment.py": "/proc and /sys",
     "capture/targets.py": "/sys",

@@ -33,8 +33,7 @@ _LACKING: Final = {
     "--dlfilter": "filters written in C are not loaded",
     "--dlarg": "filters written in C are not loaded",
     "--list-dlfilters": "filters written in C are not loaded",
-    "--addr2line": "source lines are not read yet",
-    "--full-source-path": "source lines are not read yet",
+    "--addr2line": "source lines are read without it",
     "--max-blocks": "it needs a disassembler",
     "--itrace": _HARDWARE_TRACE,
     "--insn-trace": _HARDWARE_TRACE,
@@ -68,6 +67,7 @@ class ScriptLineOptions(CommandOptions):
     hide_call_graph: bool = option("-G,--hide-call-graph", Flag(), "no callchains, only the sampled address")
     max_stack: int = option("--max-stack", Value(unsigned, default=127), "this many frames of a callchain at most", metavar="<n>")
     stop_bt: str = option("--stop-bt", Value(default=""), "end callchains at these functions", metavar="<symbol[,symbol...]>")
+    full_source_path: bool = option("--full-source-path", Flag(), "name source files with their folders")
     show_kernel_path: bool = option("--show-kernel-path", Flag(), "the path of the kernel's symbols in place of [kernel.kallsyms]")
 
 
@@ -248,6 +248,7 @@ class _ScriptRun:
             switch_on=asked.switch_on,
             switch_off=asked.switch_off,
             show_switches=asked.show_on_off_events,
+            full_source_path=asked.full_source_path,
             symbols=symbol_options_of(asked, config, self._recording, force=asked.force, inline=inline),
         )
 

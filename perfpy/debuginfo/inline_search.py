@@ -56,6 +56,8 @@ class InlineSearch:
         self._order = unit.sections.order
         self._address_size = unit.header.shape.address_size
         self._layouts: dict[int, DieLayout] = {code: layout_of(found) for code, found in unit.abbreviations.all().items()}
+        # the assembler writes a function for every alias: the last of them counts
+        self._takes_last = unit.number(dwarf.AT_LANGUAGE) == dwarf.LANG_MIPS_ASSEMBLER
         self._scopes_skipped = False
         self._left = len(addresses)
 
@@ -78,7 +80,7 @@ class InlineSearch:
                 code, offset = leb128.unsigned(data, start)
             if not code:
                 current = callers.pop()
-                if not callers or not (self._left or current):
+                if not callers or not (self._left or current or self._takes_last):
                     return
                 continue
             kind, size, sibling, children, _, abbreviation = layout = layouts[code]
@@ -151,8 +153,8 @@ class InlineSearch:
         for index in hits:
             if self.found[index] is None:
                 self._left -= 1
-            elif layout.kind == FUNCTION:
-                continue  # two functions in one place: the first has it
+            elif layout.kind == FUNCTION and not self._takes_last:
+                continue
             self.found[index] = activation
         return True, activation
 

@@ -113,8 +113,8 @@ def _alternate(sections: DebugSections) -> DebugSections | None:
 
 
 def _alternate_paths(sections: DebugSections, name: str, build_id: str) -> Iterator[str]:
-    yield from _below(sections.root, name) if name.startswith("/") else _beside(sections.file.path, name)
-    yield from _below(sections.root, f"{_DEBUG_ROOT}/.dwz/{os.path.basename(name)}")
+    yield from paths_below(sections.root, name) if name.startswith("/") else _beside(sections.file.path, name)
+    yield from paths_below(sections.root, f"{_DEBUG_ROOT}/.dwz/{os.path.basename(name)}")
     try:
         yield paths.debug_file(sections.root + _DEBUG_ROOT, build_id)
     except paths.UnsafeName:
@@ -123,13 +123,14 @@ def _alternate_paths(sections: DebugSections, name: str, build_id: str) -> Itera
 
 def _beside(path: str, name: str) -> Iterator[str]:
     """A name relative to the folder of the file that has it; dwz writes ../../.dwz/NAME."""
-    folder = os.path.dirname(path)
+    folder = os.path.dirname(os.path.abspath(path))
     while name.startswith("../"):
         folder, name = os.path.dirname(folder), name[3:]
-    yield from _below(folder, name)
+    yield from paths_below(folder, name)
 
 
-def _below(folder: str, name: str) -> list[str]:
+def paths_below(folder: str, name: str) -> list[str]:
+    """The path of a name inside a folder; none where it leads out of it."""
     try:
         return [paths.below(folder, name)]
     except paths.UnsafeName:

@@ -123,6 +123,11 @@ class DebugUnit:
             found[attribute] = Attribute(form, value)
         return found, offset
 
+    @property
+    def is_compilation(self) -> bool:
+        """Whether it is of a source file, not of a type."""
+        return self.header.kind in (dwarf.UT_COMPILE, dwarf.UT_SPLIT_COMPILE) and self.tag == dwarf.TAG_COMPILE_UNIT
+
     def target(self, attribute: Attribute) -> tuple[DebugUnit, int] | None:
         """The unit and the offset in it that a reference points to; None where that is not here."""
         form, value = attribute

@@ -16,6 +16,7 @@ from perfpy.debuginfo import dwarf
 from perfpy.debuginfo.abbreviations import AbbreviationTable
 from perfpy.debuginfo.ranges import ranges_of
 from perfpy.debuginfo.sections import damage_of
+from perfpy.debuginfo.split_files import SplitFiles
 from perfpy.debuginfo.unit import DebugUnit, read_header
 from perfpy.symbols.files.elf import DAMAGE
 
@@ -38,7 +39,8 @@ class UnitRanges:
     """Ranges of addresses and the unit of each. start, end, unit: columns of equal length, in any order."""
 
     def __init__(self, start: NDArray[np.uint64], end: NDArray[np.uint64], unit: NDArray[np.int64]) -> None:
-        order = np.lexsort((~end, start))  # of those that start at one address the shortest comes last: the search meets it first
+        # of those that start at one address the shortest comes last, of equal ones the first unit's: the search meets it first
+        order = np.lexsort((-unit, ~end, start))
         self.start, self.end, self.unit = start[order], end[order], unit[order]
 
     def find(self, addresses: NDArray[np.uint64]) -> NDArray[np.int64]:
@@ -98,7 +100,13 @@ class UnitIndex:
 
     def whole(self, unit: DebugUnit) -> DebugUnit:
         """The unit with a unit's DIEs: the unit itself, or what a skeleton stands for."""
+        if unit.dwo_name and unit.dwo_id:
+            return self._split.unit(unit) or unit
         return unit
+
+    @cached_property
+    def _split(self) -> SplitFiles:
+        return SplitFiles(self.sections, UnitIndex)
 
     def unit_around(self, offset: int) -> DebugUnit | None:
         """The unit that an offset of .debug_info is in: what references between units point to."""

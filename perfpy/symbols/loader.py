@@ -15,10 +15,11 @@ from perfpy.symbols.demangling.demangle import Demangle, demangle, plain
 from perfpy.symbols.dso import Dso, DsoKind, perf_map_pid
 from perfpy.symbols.files import debug_files, elf_cache, elf_symbols, symbol_cache
 from perfpy.symbols.files.compressed_files import mini_debug_info
-from perfpy.symbols.files.elf import DAMAGE, reason_of
+from perfpy.symbols.files.elf import DAMAGE, ElfFile, reason_of
 from perfpy.symbols.files.symbol_cache import SymbolCache
 from perfpy.symbols.providers.kernel_symbols import KernelSymbols
 from perfpy.symbols.providers.missing import UnreadableFile
+from perfpy.symbols.providers.python_trampolines import trampolines
 from perfpy.symbols.symbol_table import EMPTY, SymbolTable, named
 from perfpy.untrusted import paths
 from perfpy.untrusted.files import Foreign, trusted
@@ -26,18 +27,19 @@ from perfpy.untrusted.files import Foreign, trusted
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    from perfpy.perfdata.container.kept_files import KeptFiles
     from perfpy.symbols.files import debuginfod
     from perfpy.symbols.files.debug_files import SymbolOptions
-    from perfpy.symbols.files.elf import ElfFile
     from perfpy.symbols.tasks.address_space import TaskTimeline
 
 
 class SymbolLoader:
     """Loads symbol tables by the number of a Dso."""
 
-    def __init__(self, timeline: TaskTimeline, options: SymbolOptions) -> None:
+    def __init__(self, timeline: TaskTimeline, options: SymbolOptions, kept: KeptFiles | None = None) -> None:
         self._timeline = timeline
         self._options = options
+        self._kept = kept
         self._dsos = timeline.dso_table.dsos
         self._tables: dict[int, SymbolTable] = {}
         self._found: dict[int, debug_files.Found] = {}
@@ -69,10 +71,19 @@ class SymbolLoader:
         """The ELF files of a Dso of user space: the one that ran, and the one with its symbols; searched for once."""
         found = self._found.get(number)
         if found is None:
-            found = self._found[number] = debug_files.find(self._dsos[number], self._options, self._debuginfod)
+            dso = self._dsos[number]
+            if dso.kind is DsoKind.JIT:
+                return self._found.setdefault(number, self._trampolines(number))
+            kept = self._kept.get(dso.name) if self._kept and dso.kind is DsoKind.FILE else None
+            found = self._found[number] = debug_files.find(dso, self._options, self._debuginfod, kept)
             self._looked[number], self._origins[number] = found.looked, found.origin
             self._unreadable |= found.unreadable
         return found
+
+    def know_files(self, number: int, found: debug_files.Found) -> None:
+        """What files() is to say of a Dso: somebody has searched before."""
+        self._found[number] = found
+        self._looked[number], self._origins[number] = found.looked, found.origin
 
     def looked(self, number: int) -> list[str]:
         """Where the symbols of a Dso were searched."""
@@ -119,16 +130,28 @@ class SymbolLoader:
         self._files += {found.symbols, found.runtime}
         try:
             mini = None if elf_symbols.has_symtab(found.symbols) else mini_debug_info(found.runtime)
-            symbols = elf_cache.symbols_of(found.symbols, found.runtime, self._cache)
+            cache = None if found.origin == debug_files.KEPT else self._cache  # it knows files by their paths
+            symbols = elf_cache.symbols_of(found.symbols, found.runtime, cache)
             return elf_symbols.table_of(symbols, found.runtime, self.demangle, mini)
         except DAMAGE as damage:
             self._unreadable[found.symbols.path] = reason_of(damage)
             return SymbolTable(EMPTY)
 
+    def _trampolines(self, number: int) -> debug_files.Found:
+        """What tells how to unwind the code of a perf map, where that is known."""
+        found = debug_files.Found()
+        image = trampolines(self.table(number))
+        if image:
+            found.runtime = found.symbols = ElfFile(self._dsos[number].name, image)
+        return found
+
     def _load_jit(self, number: int, dso: Dso) -> SymbolTable:
         from perfpy.symbols.providers import perf_map
 
         self._looked[number] = looked = []
+        if kept := self._kept.get(dso.name) if self._kept else None:
+            self._origins[number] = debug_files.KEPT
+            return perf_map.MapTable(perf_map.parse(kept))
         for path, owners in self._perf_maps(dso):
             looked.append(path)
             try:
@@ -138,7 +161,7 @@ class SymbolLoader:
             except (OSError, ValueError):
                 continue
             else:
-                self._origins[number] = "j"
+                self._origins[number] = debug_files.KEPT
                 return table
         return SymbolTable(EMPTY)
 

@@ -11,132 +11,32 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perfpy.abi.columns import Growing, distinct
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
 from perfpy.symbols.dso import Dso, DsoKind
 from perfpy.symbols.files.debug_files import Inline, SymbolOptions
+from perfpy.symbols.frame_table import FrameTable, Ids, SymbolNames
 from perfpy.symbols.interning import IdTable
 from perfpy.symbols.loader import SymbolLoader
 from perfpy.symbols.mapped_names import KERNEL_NAME
 from perfpy.symbols.providers.missing import KERNEL_NOT_RECORDED, MissingSymbols, advice
-from perfpy.symbols.symbol_table import STT_OBJECT
 from perfpy.symbols.tasks.address_space import NO_SPACE, TaskTimeline
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfpy.perfdata.container.kept_files import KeptFiles
     from perfpy.symbols.files.debug_files import Found
     from perfpy.symbols.providers.missing import UnreadableFile
     from perfpy.symbols.symbol_table import SymbolTable
 
-Ids = NDArray[np.int32]
 _WIDTH: Final = np.uint64(32)
 _END: Final = (1 << 64) - 1
 _MIX: Final = np.uint64(0x9E3779B97F4A7C15)  # odd: different scenes stay different
 _OF_INLINED: Final = np.uint64(0xA3B195354A39B70D)
 _NO_SCENE: Final = np.uint64(NO_SPACE << 3 | 2 << 1)  # neither the kernel's nor the process's
 _KERNEL_LEVEL, _USER_LEVEL, _OTHER_LEVEL = (np.uint8(ord(letter)) for letter in "k.H")
-
-
-class FrameTable:
-    """The unique frames, as columns of one row a frame.
-
-    ip u64; level u8, the letter that perf prints; after `Symbolizer.resolve()` also dso (index into
-    Symbolizer.dsos, -1: none), address (u64 within the dso; the ip where there is no mapping), symbol (id of
-    Symbolizer.symbols, -1: none), symbol_offset (u64), map_start and map_end (u64, 0 without a mapping).
-    called_from: of the frames into which others are inlined, where those are called: the offset of the unit in the debug
-    information, the number of the file in the unit's line program, the line.
-    """
-
-    def __init__(self) -> None:
-        self.ip = np.zeros(0, np.uint64)
-        self.level = np.zeros(0, np.uint8)
-        self.dso = np.zeros(0, np.int32)
-        self.address = np.zeros(0, np.uint64)
-        self.symbol = np.zeros(0, np.int32)
-        self.symbol_offset = np.zeros(0, np.uint64)
-        self.map_start = np.zeros(0, np.uint64)
-        self.map_end = np.zeros(0, np.uint64)
-        self.called_from: dict[int, tuple[int, int, int]] = {}
-        self._columns = {name: Growing(values.dtype) for name, values in vars(self).items() if name != "called_from"}
-
-    def __len__(self) -> int:
-        return len(self.ip)
-
-    def again(self, rows: Ids, symbols: Ids) -> None:
-        """Append rows once more, with other symbols."""
-        self.extend(**{name: getattr(self, name)[rows] for name in self._columns if name != "symbol"}, symbol=symbols)
-
-    def extend(self, **columns: NDArray[Any]) -> None:
-        """Append rows: some or all columns of the class by name."""
-        for name, values in columns.items():
-            column = self._columns[name]
-            column.append(values)
-            setattr(self, name, column.values)
-
-
-class SymbolNames:
-    """The symbols that frames hit, by the ids of FrameTable.symbol."""
-
-    def __init__(self) -> None:
-        self._tables: list[SymbolTable] = []
-        self._dso: list[int] = []
-        self._row: list[int] = []
-        self._names: list[str | None] = []
-        self._inlined: dict[tuple[int, str], int] = {}
-        self._is_inlined: set[int] = set()
-
-    def __len__(self) -> int:
-        return len(self._row)
-
-    def name(self, symbol: int) -> str:
-        """The name, demangled as perf prints it."""
-        name = self._names[symbol]
-        if name is None:
-            name = self._names[symbol] = self._tables[symbol].name(self._row[symbol])
-        return name
-
-    def start(self, symbol: int) -> int:
-        """Where it starts, as an address within its dso."""
-        return int(self._tables[symbol].symbols.start[self._row[symbol]])
-
-    def end(self, symbol: int) -> int:
-        """Where it ends (exclusive), as an address within its dso."""
-        return int(self._tables[symbol].symbols.end[self._row[symbol]])
-
-    def is_data(self, symbol: int) -> bool:
-        """Whether it is an object, not a function."""
-        return int(self._tables[symbol].symbols.type[self._row[symbol]]) == STT_OBJECT
-
-    def inlined(self, symbol: int) -> bool:
-        """Whether it is a function that was inlined into another one, whose start and end it has."""
-        return symbol in self._is_inlined
-
-    def inlined_into(self, symbol: int, name: str) -> int:
-        """The symbol for what was inlined into a symbol under this name; a new one the first time."""
-        number = self._inlined.setdefault((symbol, name), len(self))
-        if number == len(self):
-            self._is_inlined.add(number)
-            self._tables.append(self._tables[symbol])
-            self._dso.append(self._dso[symbol])
-            self._row.append(self._row[symbol])
-            self._names.append(name)
-        return number
-
-    def binding(self, symbol: int) -> int:
-        """0 local, 1 global, 2 weak."""
-        return int(self._tables[symbol].symbols.binding[self._row[symbol]])
-
-    def dso(self, symbol: int) -> int:
-        """Its dso, as an index into Symbolizer.dsos."""
-        return self._dso[symbol]
-
-    def extend(self, table: SymbolTable, dso: int, rows: list[int]) -> None:
-        """Append some; their ids go on from the length before."""
-        self._tables += [table] * len(rows)
-        self._dso += [dso] * len(rows)
-        self._row += rows
-        self._names += [None] * len(rows)
 
 
 class Inliner(Protocol):
@@ -160,15 +60,22 @@ class Symbolizer:
     """Names addresses of a recording.
 
     timeline: its tasks and address spaces. options: where to look for symbols. loader: what has loaded symbols already.
-    inliner: set by whoever wants inlined calls in callchains.
+    kept: files that the recording brings along. inliner: set by whoever wants inlined calls in callchains.
     """
 
     inliner: Inliner | None = None
 
-    def __init__(self, timeline: TaskTimeline, options: SymbolOptions | None = None, loader: SymbolLoader | None = None) -> None:
+    def __init__(
+        self,
+        timeline: TaskTimeline,
+        options: SymbolOptions | None = None,
+        loader: SymbolLoader | None = None,
+        *,
+        kept: KeptFiles | None = None,
+    ) -> None:
         self._timeline = timeline
         self._options = options or SymbolOptions()
-        self._loader = loader or SymbolLoader(timeline, self._options)
+        self._loader = loader or SymbolLoader(timeline, self._options, kept)
         self.dsos: list[Dso] = timeline.dso_table.dsos
         self.frames = FrameTable()
         self.symbols = SymbolNames()
@@ -303,6 +210,15 @@ class Symbolizer:
     def shown_name(self, name: bytes) -> str:
         """A function's name as its debug information has it -> as it is printed."""
         return self._loader.demangle(name)
+
+    def symbols_of(self, number: int, addresses: NDArray[np.uint64]) -> tuple[SymbolTable, NDArray[np.int64]]:
+        """The symbols of a dso, and the row of each address in them (-1 for none): without frames, while these are still being found."""
+        table = self._loader.table(number)
+        return table, table.find(addresses) if len(table) else np.full(len(addresses), -1, np.int64)
+
+    def know_files(self, number: int, found: Found) -> None:
+        """They were searched for before: by a Symbolizer of the same recording that knew less of its tasks."""
+        self._loader.know_files(number, found)
 
     def origin(self, number: int) -> str:
         """The letter by which perf says where a dso's symbols come from; valid after `resolve()`."""

@@ -87,7 +87,7 @@ class _StepperRun:
         self._table = code.table
         self._architecture = architecture
         self._symbolizer = symbolizer
-        self._mask = np.uint64(architecture.mask)
+        self._mask, self._code_mask = np.uint64(architecture.mask), np.uint64(architecture.code_mask)
         self.word, self.endian = architecture.word, endian
         self._count = len(stacks)
         self._scenes = symbolizer.user_scenes(stacks.pid, stacks.key)
@@ -101,6 +101,7 @@ class _StepperRun:
         base = self._initial[architecture.stack_pointer]
         self._memory = StackMemory(stacks.data, stacks.starts, stacks.sizes, base, word=self.word, endian=endian, elsewhere=self._elsewhere)
         self._is_cut = np.zeros(self._count, bool)
+        self._is_loose = architecture.frame is not None and not architecture.frame.is_exact
         self._found: list[tuple[Rows, Values]] = []
 
     def _sampled(self, stacks: UserStacks, index: int | None) -> Values:
@@ -111,11 +112,13 @@ class _StepperRun:
     def chains(self, most: int) -> Unwound:
         """All chains, of up to so many frames."""
         back = np.zeros(len(self._alive), np.uint64)  # how far before the pc the instruction is that the frame is at
-        guessed = np.zeros(len(self._alive), bool)
+        guessed, afloat = np.zeros(len(self._alive), bool), np.zeros(len(self._alive), bool)
         for depth in range(most):
             address = self._pc - back
             ids = self._symbolizer.frames_in(self._scenes, address, self._alive)
-            rules = self._code.of_frames(ids)
+            rules = self._code.of_callers(ids) if depth else self._innermost(ids)
+            if afloat.any():  # the stack pointer is not known
+                rules[afloat] = self._code.of_records(rules[afloat])
             signal = self._table.is_signal[rules]
             if guessed.any():
                 kept = ~guessed | self._code.is_code(ids)
@@ -131,10 +134,22 @@ class _StepperRun:
                 rules, signal = rules[rows], signal[rows]
             going = self._step(rules)
             guessed = (self._table.is_guess[rules] & (self._table.reach[rules] == 0))[going]
+            afloat = self._table.is_pointed[rules][going] & self._is_loose
             back = np.where(signal[going], np.uint64(0), _ONE)
             if not len(self._alive):
                 break
         return self._assembled()
+
+    def _innermost(self, ids: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The rules of the frames that were sampled."""
+        rules = self._code.of_frames(ids)
+        silent = np.flatnonzero((self._table.is_guess[rules] | (rules == END)) & self._architecture.links)
+        if len(silent):
+            returns = self._registers[1][silent] & self._code_mask
+            callers = self._symbolizer.frames_in(self._scenes, returns - _ONE, silent)
+            rules[silent] = self._code.of_leaves(ids[silent], rules[silent], callers)
+            self._table.update()
+        return rules
 
     def _assembled(self) -> Unwound:
         lengths = np.zeros(self._count, np.int64)
@@ -159,10 +174,11 @@ class _StepperRun:
         """Go to the callers; returns which rows have any, and go on."""
         table, stack_pointer = self._table, self._registers[0]
         cfa, known = self._cfa(rules)
-        if bool(table.is_guess[rules].any()):
+        pointed = table.is_pointed[rules]
+        if bool(pointed.any()):
             distance = cfa - np.uint64(2 * self.word) - stack_pointer
             reach = table.reach[rules]
-            known &= ~table.is_guess[rules] | (cfa - np.uint64(2 * self.word) >= stack_pointer) & ((reach == 0) | (distance <= reach))
+            known &= ~pointed | (cfa - np.uint64(2 * self.word) >= stack_pointer) & ((reach == 0) | (distance <= reach))
         callers = []
         for number in range(len(self._tracked)):
             values, loaded = self._caller(number, rules, cfa)
@@ -170,14 +186,14 @@ class _StepperRun:
             if number == 1:  # the return address
                 self._note_lost(np.flatnonzero(known & (~loaded | (values == 0))), rules, cfa)
                 known &= loaded
-        pc = self._return_address(rules, callers) & self._mask
+        pc = self._return_address(rules, callers) & self._code_mask
         going = np.flatnonzero(known & (pc != 0) & ~((pc == self._pc) & (cfa == stack_pointer)))
         self._pc, self._registers = pc, callers
         self._keep(going)
         return going
 
     def _note_lost(self, rows: Rows, rules: NDArray[np.int32], cfa: Values) -> None:
-        """End chains whose return address could not be read, or is none, as libunwind does: where it is mapped, with a mark."""
+        """End chains whose return address could not be read, or is none, as libunwind does on x86: where it is mapped, with a mark."""
         column, rules = self._table.registers[1], rules[rows]
         rows, rules = rows[column.kind[rules] == OFFSET], rules[column.kind[rules] == OFFSET]
         if not len(rows):
@@ -185,6 +201,8 @@ class _StepperRun:
         addresses = cfa[rows] + column.value[rules].view(np.uint64) & self._mask
         samples = self._alive[rows]
         self._is_cut[samples] = self._memory.is_above(samples, addresses)
+        if self._architecture.links:
+            return
         mapped = self._code.is_code(self._symbolizer.frames_in(self._scenes, addresses, samples))
         marked = mapped & ~(self._table.is_guess[rules] & (self._table.reach[rules] == 0))
         self._found.append((samples[marked], np.full(int(marked.sum()), np.uint64(CONTEXT_LOST_CALLER))))

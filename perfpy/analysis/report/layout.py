@@ -184,7 +184,6 @@ _ONLY = {Mode.BRANCH: "is of branch records: recordings made with -b have them",
 #: perf's keys that perfpy does not have
 _LACKING = {
     **dict.fromkeys(("type", "typeoff", "typecln"), "it needs the types of data, which perfpy does not read"),
-    **dict.fromkeys(("srcline_from", "srcline_to"), "it needs source lines of branches, which perfpy does not read"),
 }
 
 

@@ -42,6 +42,12 @@ class ReportPlan(NamedTuple):
         return "parallelism" in recipe.dimensions or LATENCY in recipe.measures or recipe.sample_filter.parallelism is not None
 
     @property
+    def needs_sources(self) -> bool:
+        """Whether source lines are shown."""
+        graph = self.options.call_graph
+        return any(self.layout.has(name) for name in _OF_SOURCE) or (graph is not None and graph.by_place)
+
+    @property
     def needs_parents(self) -> bool:
         """Whether the rows' parents are looked for."""
         return _needs_parents(self.options, self.layout)
@@ -81,6 +87,8 @@ def _as_recorded(options: ReportOptions, events: Sequence[FileEvent], *, is_pipe
     return options._replace(call_graph=graph, children=children, wanted=wanted)
 
 
+#: keys that show source lines
+_OF_SOURCE = ("srcline", "srcfile", "srcline_from", "srcline_to")
 #: what is the same everywhere in a function
 _OF_FUNCTION = ("dso", "symbol", "symbol_size", "dso_size")
 
@@ -96,7 +104,7 @@ def _recipe(options: ReportOptions, layout: Layout) -> Recipe:
     asked = [entry.value.removesuffix("_children") for entry in layout.fields if isinstance(entry, OutputField)]
     measures = [name for name in asked if name not in known]
     # -v shows the address of a row's first sample
-    by_address = options.verbose or (options.call_graph is not None and options.call_graph.key == "address")
+    by_address = options.verbose or (options.call_graph is not None and options.call_graph.by_place)
     by_function = not by_address and all(key.name in _OF_FUNCTION for key in layout.keys if key.of_location)
     return Recipe(tuple(dict.fromkeys(sources)), options.sample_filter, tuple(dict.fromkeys(measures)), chains, by_function)
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.report.plan import ReportPlan
     from perfpy.analysis.samples.cgroup_namespaces import CgroupNamespaces
+    from perfpy.analysis.samples.source_texts import SourceTexts
     from perfpy.analysis.sortkeys.key_texts import MemoryWords, Payloads
     from perfpy.perfdata.reader import PerfData
     from perfpy.symbols.providers.missing import MissingSymbols
@@ -91,10 +92,17 @@ def make_report(
     listed = [entry.filename for entry in data.features.get("build_id", ())]
     locations = Locations(symbolizer, long_names=options.verbose, listed=listed)
     tasks, trace = TaskComms(timeline.comms, timeline.last_comm), TraceData(profile.raw.payloads, payloads)
-    texts = KeyTexts(locations, tasks, trace, memory, _machine_names(data, plan.layout, namespaces), _key_style(options))
+    sources = _source_texts(symbolizer, plan.options) if plan.needs_sources else None
+    texts = KeyTexts(locations, sources, tasks, trace, memory, _machine_names(data, plan.layout, namespaces), _key_style(options))
     histograms = make_tables(plan, profile, drawn, texts)
     lost, dropped = _losses(data)
     return Report(histograms, plan.options, plan.layout, lost, dropped, symbolizer.missing(profile.samples_of_frames()))
+
+
+def _source_texts(symbolizer: Symbolizer, options: ReportOptions) -> SourceTexts:
+    from perfpy.analysis.samples.source_texts import SourceTexts  # most reports show no source lines
+
+    return SourceTexts(symbolizer, full_paths=options.full_source_path, as_addr2line=options.as_addr2line)
 
 
 def _followed_switches(data: PerfData, plan: ReportPlan) -> list[MoreColumns]:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.analysis.aggregate.profile import Profile
+    from perfpy.analysis.report.call_names import CallNames
     from perfpy.analysis.report.groups import EventGroups
     from perfpy.analysis.report.plan import ReportPlan
     from perfpy.analysis.report.rows import DrawnChains, Rows
@@ -174,7 +175,7 @@ def _histogram(
     entries, keys, options, groups = joined.entries, joined.keys, plan.options, plan.groups
     member = min(options.sort_member, len(events) - 1)
     order = sort_entries(entries, chosen, plan.layout, keys, _depth(entries, plan), joined.tids, member)
-    trees = _trees(leader, chosen, rows, joined, events[0], plan, texts.locations)
+    trees = _trees(leader, chosen, rows, joined, events[0], plan, texts)
     title, plural = groups.titles.get(leader, ""), groups.sizes.get(leader, len(events)) > 1
     return Histogram(
         events,
@@ -203,17 +204,25 @@ def _depth(entries: Entries, plan: ReportPlan) -> Int64 | None:
     return entries.depth
 
 
-def _trees(
-    leader: int, chosen: Int64, rows: Rows, joined: _Joined, totals: EventTotals, plan: ReportPlan, known: Locations
-) -> Trees | None:
+def _trees(leader: int, chosen: Int64, rows: Rows, joined: _Joined, totals: EventTotals, plan: ReportPlan, texts: KeyTexts) -> Trees | None:
     """The call trees of the chosen entries; None where none are drawn, or the leader has no callchains."""
     options, graph = plan.options, plan.options.call_graph
     if graph is None or graph.style == "none" or not plan.events[leader].attr.sample_type & SampleType.CALLCHAIN:
         return None
+    from perfpy.analysis.report.call_tree import SiblingNames
     from perfpy.analysis.report.trees import Trees  # most reports are flat
 
     assert rows.chains is not None
     weights = joined.entries.measures["children" if options.children else "period"][chosen, 0]
     total = totals.shown_period if options.relative_percentages else totals.period
-    classes = known.chain_ranks(by_address=graph.key == "address")[rows.chains.frames]
-    return Trees(joined.builder, chosen, weights, total, graph, classes, rows.chains.frames, known)
+    frames, known = rows.chains.frames, texts.locations
+    calls = _call_names(texts, frames, graph.key) if graph.by_place else None
+    classes = calls.ranks(known) if calls and graph.key == "srcline" else known.chain_ranks(by_address=graph.key == "address")
+    names = SiblingNames(*known.chain_name_ranks(classes)) if known.inlined.any() and not calls else None
+    return Trees(joined.builder, chosen, weights, total, graph, classes[frames], frames, known, names, calls)
+
+
+def _call_names(texts: KeyTexts, frames: NDArray[np.int32], key: str) -> CallNames:
+    from perfpy.analysis.report.call_names import CallNames  # most trees have functions only
+
+    return CallNames.of(texts, frames, key)

@@ -17,7 +17,8 @@ from perfpy.analysis.report.call_tree import Pruning, grow, minimum_period
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from perfpy.analysis.report.call_tree import CallForest, CallNode
+    from perfpy.analysis.report.call_names import CallNames
+    from perfpy.analysis.report.call_tree import CallForest, CallNode, SiblingNames
     from perfpy.analysis.report.entries import EntryBuilder
     from perfpy.analysis.report.options import CallGraph
     from perfpy.analysis.samples.locations import Int64, Locations
@@ -36,6 +37,8 @@ class Trees:
         classes: NDArray[Any],
         frames: NDArray[np.int32],
         locations: Locations,
+        names: SiblingNames | None = None,
+        calls: CallNames | None = None,
     ) -> None:
         self._builder = builder
         self._entries = entries
@@ -45,6 +48,8 @@ class Trees:
         self._classes = classes  # of each position in the flat chains
         self._frames = frames  # the frame at each position
         self._locations = locations
+        self._names = names
+        self._calls = calls  # what is said of functions besides their names
 
     @cached_property
     def _root_of(self) -> Int64:
@@ -63,7 +68,7 @@ class Trees:
         padded[: len(self._root_of)] = self._root_of
         walkers = self._builder.walkers(wanted, padded)
         pruning = Pruning(relative=graph.percent / 100) if graph.relative else Pruning(self._minimum)
-        return grow(self._classes, walkers, count, pruning, by_period=graph.style in ("graph", "fractal"))
+        return grow(self._classes, walkers, count, pruning, by_period=graph.style in ("graph", "fractal"), names=self._names)
 
     def have_calls(self, entries: Int64) -> NDArray[np.bool_]:
         """Which of some entries' trees have nodes."""
@@ -76,7 +81,9 @@ class Trees:
     def frame_name(self, position: int) -> str:
         """What a frame of a call tree is called: its function, or its address."""
         frame = int(self._frames[position])
-        name = self._locations.name(frame) or _hex(int(self._locations.ip[frame]))
+        name = self._locations.name(frame)
+        source = self._calls.text(frame) if self._calls and name else None
+        name = f"{name} {source}" if source is not None else name or _hex(int(self._locations.ip[frame]))
         return f"{name} (inlined)" if self._locations.is_inlined(frame) else name
 
     def under(self, entry: int) -> tuple[int, int]:

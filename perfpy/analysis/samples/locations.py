@@ -68,6 +68,7 @@ class Locations:
 
     ip: address in memory; address: as perf keeps it for a sample, relative to
     the file; dso, symbol: ids, NOWHERE where there is none; level: 'k', '.' ...
+    inlined: of symbols, the last for NOWHERE.
     long_names: whether DSOs go by their paths (perf report -v). listed: files
     of the recording's build-id table, which perf meets before all others.
     """
@@ -94,7 +95,7 @@ class Locations:
         self._symbol_start = np.array([self.symbols.start(number) for number in range(count)] + [0], np.uint64)
         self._symbol_end = np.array([self.symbols.end(number) for number in range(count)] + [0], np.uint64)
         self._symbol_dso = np.array([self.symbols.dso(number) for number in range(count)], np.int64)
-        self._inlined = np.array([self.symbols.inlined(number) for number in range(count)] + [False], np.bool_)
+        self.inlined = np.array([self.symbols.inlined(number) for number in range(count)] + [False], np.bool_)
 
     def dso_ranks(self, locations: Int64) -> Int64:
         """Ranks of the DSOs by name, files without a name last."""
@@ -122,8 +123,8 @@ class Locations:
     @cached_property
     def _inlined_ranks(self) -> Int64:
         """For every symbol: 0, or of inlined functions the rank of their names among those, from 1 on."""
-        found = np.zeros(len(self._inlined), np.int64)
-        numbers = np.flatnonzero(self._inlined)
+        found = np.zeros(len(self.inlined), np.int64)
+        numbers = np.flatnonzero(self.inlined)
         found[numbers] = 1 + name_ranks([self.symbols.name(number) for number in numbers.tolist()])
         return found
 
@@ -156,6 +157,15 @@ class Locations:
         inlined = np.where(named, self._inlined_ranks[symbol], 0)
         met = np.where(inlined > 0, 0, -self._dso_met[self.dso])
         return ranks(met, -inlined, np.where(inlined > 0, np.uint64(0), ~start), ~named)
+
+    def chain_name_ranks(self, classes: Int64) -> tuple[Int64, NDArray[np.bool_]]:
+        """For every class of frames (`chain_ranks`): its rank by name, the last name first, and whether it was inlined."""
+        size = int(classes.max()) + 1 if len(classes) else 0
+        rank, inlined = np.zeros(size, np.int64), np.zeros(size, np.bool_)
+        names = np.append(name_ranks([self.symbols.name(number) for number in range(len(self.symbols))]), NOWHERE)
+        rank[classes] = -names[self.symbol]
+        inlined[classes] = self.inlined[self.symbol]
+        return rank, inlined
 
     def level_roles(self) -> NDArray[np.uint8]:
         """For every frame: the role at its level that it gives to entries after it; OF_CHAIN for other levels."""
@@ -196,7 +206,7 @@ class Locations:
 
     def is_inlined(self, frame: int) -> bool:
         """Whether the frame's function was inlined into the next frame's."""
-        return bool(self._inlined[self.symbol[frame]])
+        return bool(self.inlined[self.symbol[frame]])
 
     def name_in_memory(self, frame: int) -> str:
         """The symbol's name; of data, which is touched at many locations, with the offset in it."""

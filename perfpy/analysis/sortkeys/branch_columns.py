@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfpy.analysis.samples.locations import Int64, ranks, sample_locations
-from perfpy.analysis.sortkeys.key_columns import KeyColumn, byte_width
+from perfpy.analysis.sortkeys.key_columns import KeyColumn, by_text, byte_width
 from perfpy.analysis.sortkeys.location_columns import UNNAMED_WIDTH, symbol_text
 from perfpy.analysis.sortkeys.sort_key import ColumnCell, Mode, SortKey
 
@@ -68,6 +68,11 @@ def address(texts: KeyTexts, frames: Int64) -> KeyColumn:
     return KeyColumn(rank, rank, text, lambda i: 0 if known.symbol[frames[i]] >= 0 else UNNAMED_WIDTH)
 
 
+def source_line(texts: KeyTexts, frames: Int64) -> KeyColumn:
+    """The line of the source at an end of a branch."""
+    return by_text(texts.source_texts.lines(frames))
+
+
 def _flags(values: Int64, bits: int, words: dict[int, str]) -> KeyColumn:
     rank = ranks(values & bits)
     return KeyColumn(rank, rank, lambda i: words[int(values[i]) & bits])
@@ -114,6 +119,8 @@ BRANCH_KEYS: Final = (
     SortKey("abort", "Transaction abort", "branch_flags", abort, mode=Mode.BRANCH),
     SortKey("in_tx", "Branch in transaction", "branch_flags", in_transaction, mode=Mode.BRANCH),
     SortKey("cycles", "Basic Block Cycles", "branch_flags", cycles, mode=Mode.BRANCH),
+    SortKey("srcline_from", "From Source:Line", "branch_from", source_line, mode=Mode.BRANCH),
+    SortKey("srcline_to", "To Source:Line", "branch_to", source_line, mode=Mode.BRANCH),
     SortKey("ipc_lbr", "IPC   [IPC Coverage]", "branch_to", no_ipc, mode=Mode.BRANCH),
     SortKey("addr_from", "Source Address", "branch_from", address, ColumnCell.LOOSE, mode=Mode.BRANCH),
     SortKey("addr_to", "Target Address", "branch_to", address, ColumnCell.LOOSE, mode=Mode.BRANCH),

@@ -27,7 +27,7 @@ _KEYS: Final = (
     SortKey("cpu", "CPU", "cpu", tasks.cpu, ColumnCell.RIGHT, 3),
     SortKey("socket", "Socket", "cpu", tasks.socket, ColumnCell.RIGHT, 6),
     SortKey("srcline", "Source:Line", "location", locations.source_line, ColumnCell.CUT, late=True),
-    SortKey("srcfile", "Source File", "location", locations.source_line, ColumnCell.CUT, late=True),
+    SortKey("srcfile", "Source File", "location", locations.source_file, ColumnCell.CUT, late=True),
     SortKey("local_weight", "Local Weight", "weight", number, least=12),
     SortKey("weight", "Weight", "weight", summed_number, least=12),
     SortKey("transaction", "Transaction                ", "transaction", payloads.transaction),

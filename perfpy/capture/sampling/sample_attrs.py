@@ -149,7 +149,9 @@ class _Draft:
 
     def _set_fields(self) -> None:
         options, draft = self.options, self.draft
-        addresses = options.data or bool(options.callchain and options.callchain.mode == "dwarf")
+        stacks = bool(options.callchain and options.callchain.mode == "dwarf")
+        # perf records data addresses with stacks; where these are unwound at once nobody has a use for them
+        addresses = options.data or (stacks and not options.unwind)
         for wanted, field in (
             (addresses, SampleType.ADDR | SampleType.DATA_SRC),
             (not self.target.has_tasks or options.cpu_field, SampleType.CPU),
@@ -165,7 +167,7 @@ class _Draft:
                 self.sample |= field
         if self.sample & SampleType.BRANCH_STACK:
             draft.branch_sample_type = options.branch_filter
-        if addresses:
+        if addresses or stacks:  # call frame information lies in mappings that are not executable
             draft.mmap_data = int(self.tracks)
         if options.time is not False and (options.time or not options.per_thread):
             self.sample |= SampleType.TIME
@@ -184,6 +186,7 @@ class _Draft:
         draft.sample_max_stack = callchain.max_stack
         draft.exclude_callchain_user = int(options.kernel_callchains or is_function)
         draft.exclude_callchain_kernel = int(options.user_callchains)
+        draft.defer_callchain = int(callchain.defer)
         if callchain.mode == "dwarf" and not is_function:  # page faults while tracing functions would never end
             self.sample |= SampleType.REGS_USER | SampleType.STACK_USER
             # those who choose registers get them, and what nothing can be unwound without
@@ -212,6 +215,7 @@ class _Draft:
         draft.namespaces = int(options.namespaces)
         draft.cgroup = int(options.all_cgroups)
         draft.context_switch = int(options.switch_events)
+        draft.defer_output = int(bool(options.callchain and options.callchain.defer))
 
     def _set_enabling(self) -> None:
         """Leaders start off; those of a program start with it; side-band of a system starts at once."""
@@ -251,7 +255,7 @@ class _Draft:
         if mode == "no":
             return
         if mode == "dwarf":
-            self.sample |= SampleType.ADDR | SampleType.DATA_SRC
+            self.sample |= 0 if self.options.unwind else SampleType.ADDR | SampleType.DATA_SRC
             draft.mmap_data = int(self.tracks)
         copied = stack_size(terms.stack_size) if terms.stack_size else common.stack_size if common else 0
         chain = Callchain(mode, max_stack=terms.max_stack or 0)

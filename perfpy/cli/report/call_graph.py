@@ -36,7 +36,6 @@ _WORDS: Final = (
 )
 _NO_KEYS: Final = {
     "branch": "needs branch records in callchains, which perfpy does not join",
-    "srcline": "needs source lines, which perfpy does not read; address tells the places within a function apart",
 }
 _CONFIGURED: Final = (("print-type", "style"), ("order", "order"), ("sort-key", "key"))
 

@@ -39,8 +39,7 @@ _LACKING: Final = {
     "--disable-order": "records are always shown in order of time",
     "--socket-filter": "use -C with the socket's CPUs",
     "--pretty": "with -T, values are always in columns",
-    "--addr2line": "source lines are not read yet",
-    "--full-source-path": "source lines are not read yet",
+    "--addr2line": "source lines are read without it",
 }
 
 
@@ -107,6 +106,7 @@ class ReportTableOptions(CommandOptions):
     ns: bool = option("--ns", Flag(), "show times in nanoseconds")
     time_quantum: str = option("--time-quantum", Value(default="100ms"), "grain of times in --sort time", metavar="<time>")
     raw_trace: bool = option("--raw-trace", Flag(), "show tracepoints' fields, not their formatted text")
+    full_source_path: bool = option("--full-source-path", Flag(), "name source files with their folders")
     skip_empty: bool | None = option("--skip-empty", Flag(default=None), "leave out events without samples (default)")
 
 

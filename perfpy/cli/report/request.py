@@ -67,6 +67,7 @@ class ReportRequest:
             relative_percentages=percentage == "relative",
             verbose=asked.verbose > 0,
             nanoseconds=asked.ns,
+            full_source_path=asked.full_source_path,
             time_quantum=texts.quantum(asked.time_quantum),
             unnamed_dso_width=0 if asked.column_widths or asked.field_separator or asked.dsos else 16,
         )

@@ -99,7 +99,7 @@ class ReportRun:
 
     def _report_options(self) -> ReportOptions:
         try:
-            return self._request.report_options()
+            return self._request.report_options()._replace(as_addr2line=self._plain)
         except PerfError:
             self._hint()
             raise

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 from enum import Enum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfpy.symbols.dso import Dso, DsoKind
 from perfpy.symbols.files import build_id_notes
@@ -28,6 +28,8 @@ _DEBUG_ROOT: Final = "/usr/lib/debug"
 # perf's letters for where symbols come from (report -v)
 _CACHED: Final = "B"
 _AT_PATH: Final = "d"
+#: of symbols that stand in the recording itself, or in a perf map
+KEPT: Final = "j"
 
 
 class Inline(Enum):
@@ -84,7 +86,8 @@ class Found:
     """The result of a search. symbols and runtime are None where nothing fits; looked: every path that was tried.
 
     original: the file at the recorded path, of whatever build; origin: perf's letter for the kind of path where
-    the symbols were ("!": nowhere); unreadable: the damaged files that were met, and what is wrong with them.
+    the symbols were ("!": nowhere); unreadable: the damaged files that were met, and what is wrong with them; call_frames:
+    what unwinding knows of the code, for whoever comes to these files later.
     """
 
     def __init__(self) -> None:
@@ -94,11 +97,16 @@ class Found:
         self.original: ElfFile | None = None
         self.unreadable: dict[str, str] = {}
         self.origin = "!"
+        self.call_frames: Any = None
 
 
-def find(dso: Dso, options: SymbolOptions, client: debuginfod.Client | None = None) -> Found:
-    """The files of a Dso of user space; client: asks servers for what no path here has."""
+def find(dso: Dso, options: SymbolOptions, client: debuginfod.Client | None = None, kept: bytes | None = None) -> Found:
+    """The files of a Dso of user space; client: asks servers for what no path here has; kept: the file itself, if it was recorded."""
     found = Found()
+    if kept and (image := _read(dso.name, found, kept)):
+        _take(image, found, KEPT)
+        found.runtime = found.symbols
+        return found
     found.original = _at_recorded_path(dso, options.root, found)
     build_id = dso.build_id or (found.original.build_id if found.original else "")
     for candidates in (_candidates(dso, build_id, options, found.original), _last_resorts(dso, options)):
@@ -174,10 +182,10 @@ def _same_file(one: str, other: str) -> bool:
         return False
 
 
-def _read(path: str, found: Found) -> ElfFile | None:
+def _read(path: str, found: Found, data: bytes | None = None) -> ElfFile | None:
     """The file at a path, None if there is none, or no ELF file that can be read."""
     try:
-        return ElfFile(path) if os.path.isfile(path) else None
+        return ElfFile(path, data) if data or os.path.isfile(path) else None
     except (OSError, ValueError, NotElf):  # ValueError: a name with a NUL
         return None
     except BadElf as damage:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.symbols.demangling.short_names import shortened
 from perfpy.untrusted.text import visible
+from perfpy.views.readable import at_a_glance
 from perfpy.views.report.column_text import TextOptions
 from perfpy.views.report.table_text import HistogramText, row_line
 from perfpy.views.report.text import event_title, table_lines
@@ -134,7 +134,8 @@ class BrowsedReport:
     def line(self, entry: int) -> str:
         """A row's text, set in columns."""
         columns = self._text.columns
-        return visible(row_line([column.cell(entry) for column in columns], [column.width for column in columns], None).rstrip())
+        cells = [column.cell(entry) for column in columns]
+        return visible(row_line(cells, [column.width for column in columns], None).rstrip())
 
     def percent(self, entry: int) -> float:
         """What decides a row's colour."""
@@ -149,7 +150,7 @@ class BrowsedReport:
     def calls(self, nodes: Sequence[CallNode]) -> list[CallLine]:
         """The lines of some calls: where there is but one way on, functions follow each other."""
         trees, lines = self.histogram.trees, []
-        name = str if self.whole_names else shortened
+        name = str if self.whole_names else at_a_glance
         assert trees is not None  # there are no call nodes without
         for node in nodes:
             last = len(node.frames) - 1

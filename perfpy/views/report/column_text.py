@@ -15,7 +15,7 @@ from perfpy.abi.columns import distinct
 from perfpy.analysis.aggregate.profile import LATENCY
 from perfpy.analysis.sortkeys.key_columns import byte_width
 from perfpy.analysis.sortkeys.sort_key import ColumnCell, OutputField, SortKey, Unit
-from perfpy.symbols.demangling.short_names import shortened
+from perfpy.views.readable import at_a_glance
 from perfpy.views.report.share_colour import coloured
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def key_texts(key: str, histogram: Histogram, entries: Int64, options: TextOptio
 
 def _short(text: str) -> str:
     """A function with its level ([.] for user code) in front."""
-    return text[:_LEVEL] + shortened(text[_LEVEL:]) if text.startswith("[") and text[_LEVEL - 2 : _LEVEL] == "] " else shortened(text)
+    return text[:_LEVEL] + at_a_glance(text[_LEVEL:]) if text.startswith("[") and text[_LEVEL - 2 : _LEVEL] == "] " else at_a_glance(text)
 
 
 def metric_header(metric: OutputField, histogram: Histogram) -> str:

@@ -16,8 +16,8 @@ from rich.text import Text
 
 from perfpy.analysis.report.quality import quality_notes
 from perfpy.analysis.sortkeys.sort_key import OutputField, Unit
-from perfpy.symbols.demangling.short_names import shortened
 from perfpy.untrusted.text import visible
+from perfpy.views.readable import at_a_glance
 from perfpy.views.report.call_lines import call_lines
 from perfpy.views.report.column_text import TextOptions, key_texts, metric_header
 from perfpy.views.report.share_colour import style
@@ -139,7 +139,7 @@ def _show_calls(histogram: Histogram, entries: Sequence[int], console: Console, 
     if histogram.trees is None:
         return
     for entry in entries:
-        lines = call_lines(histogram, entry, shortened if options.short_names else str)
+        lines = call_lines(histogram, entry, at_a_glance if options.short_names else str)
         if lines:
             console.print()
             console.print("calls of the first row:", style="dim")

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.batches import Batch
     from perfpy.views.script.branch_text import BranchTexts
     from perfpy.views.script.line_context import LineContext
+    from perfpy.views.script.source_code import SourceCode
     from perfpy.views.script.trace_text import TraceSource
 
 _FAULTS: Final = (SoftwareId.PAGE_FAULTS, SoftwareId.PAGE_FAULTS_MIN, SoftwareId.PAGE_FAULTS_MAJ)
@@ -39,6 +40,7 @@ _COLUMNS: Final = {
     "addr": ("addr", "pid", "cpumode"), "iregs": ("intr_regs", "intr_regs_abi"), "uregs": ("user_regs", "user_regs_abi"),
     "brstack": ("branch_stack", "pid", "cpumode"), "brstacksym": ("branch_stack", "pid", "cpumode"),
     "brstackoff": ("branch_stack", "pid", "cpumode"), "bpf-output": ("raw",), "tod": ("time",), "metric": ("period",),
+    "srcline": (), "srccode": ("ip", "pid", "tid", "cpumode"),
 }  # fmt: skip
 
 
@@ -114,12 +116,21 @@ class EventLines:
         if "metric" in batch.columns:
             pieces.append(self._metrics(batch, shown_times))
         pieces.append(b"\n")
+        if "srccode" in self._fields and self._context.source_code is not None:
+            pieces.append(self._code(batch, self._context.source_code))
         return self._joiner.join(pieces, rows)
 
     def _metrics(self, batch: Batch, shown_times: NDArray[np.uint64]) -> Piece:
         """Lines below a sample: each begins as the sample's own."""
         starts = Joiner().join([b"\n", *self._start(batch, shown_times), b"\tmetric: "], len(batch)).lines()
         return [b"".join(start + text for text in texts) for start, texts in zip(starts, batch.columns["metric"].tolist(), strict=True)]
+
+    def _code(self, batch: Batch, source_code: SourceCode) -> Piece:
+        """The source's own text below a sample."""
+        columns = batch.columns
+        ids = self._context.symbolizer.frame_ids(self._column(batch, "pid"), self._column(batch, "ip"), batch.key, columns["cpumode"])
+        self._context.symbolizer.resolve()
+        return source_code.pieces(ids, self._column(batch, "tid"))
 
     def _start(self, batch: Batch, shown_times: NDArray[np.uint64]) -> list[Piece]:
         """Task, cpu, misc and time: what side-band lines begin with too."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.filters.event_switch import EventSwitch
     from perfpy.analysis.filters.time_ranges import TimeRanges
+    from perfpy.analysis.samples.source_texts import SourceTexts
     from perfpy.perfdata.records.batches import Batch
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.symbolizer import Symbolizer
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from perfpy.views.recorded import Recorded
     from perfpy.views.script.line_context import LineContext
     from perfpy.views.script.lines import DumpLines, ScriptLines
+    from perfpy.views.script.source_code import SourceCode
     from perfpy.views.script.trace_text import TraceSource
 
 _SECOND: Final = 1_000_000_000
@@ -61,7 +63,14 @@ class ScriptOptions:
     switch_on: str = ""
     switch_off: str = ""
     show_switches: bool = False
+    full_source_path: bool = False
     symbols: SymbolOptions | None = None
+
+
+def _source_code(sources: SourceTexts) -> SourceCode:
+    from perfpy.views.script.source_code import SourceCode
+
+    return SourceCode(sources)
 
 
 class ScriptRun:
@@ -153,6 +162,7 @@ class ScriptRun:
         from perfpy.views.script.line_context import LineContext
 
         recording, options = self._recording, self._options
+        sources = self._sources()
         return LineContext(
             recording.timeline,
             self._symbolizer,
@@ -169,7 +179,17 @@ class ScriptRun:
             cgroups={side.record.id: side.record.path for side in recording.side_band([RecordType.CGROUP])},
             clock=_clock(recording.header.get("clock_data"), ns=options.ns),
             stop_at=options.stop_at,
+            sources=sources,
+            source_code=_source_code(sources) if sources else None,
         )
+
+    def _sources(self) -> SourceTexts | None:
+        """What words source lines, where a field asks for them."""
+        if not any({"srcline", "srccode"} & one.fields for one in self._options.fields.sets.values()):
+            return None
+        from perfpy.analysis.samples.source_texts import SourceTexts
+
+        return SourceTexts(self._symbolizer, full_paths=self._options.full_source_path, as_addr2line=True)
 
     def _kernel_start(self) -> int | None:
         """From where on addresses are the kernel's: half of the space, or where the kernel says; None: it has a space of its own."""

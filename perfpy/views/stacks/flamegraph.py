@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfpy.analysis.stacks.stacks import Function, Stacks, StackTree
-from perfpy.symbols.demangling.short_names import shortened
+from perfpy.views.readable import at_a_glance, source_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,8 +64,8 @@ def render(parts: Sequence[Stacks], *, title: str, circumstances: Sequence[str] 
 
 def _named(function: Function) -> list[Any]:
     """Name, module, whether it is the kernel's; and the short name where that is another."""
-    short = shortened(function.name)
-    return [function.name, function.dso, int(function.kernel), *([short] if short != function.name else [])]
+    short = at_a_glance(function.name)
+    return [function.name, source_file(function.name) or function.dso, int(function.kernel), *([short] if short != function.name else [])]
 
 
 def _pairs(before: Sequence[Stacks], after: Sequence[Stacks]) -> list[tuple[Stacks, Stacks]]:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.errors import PerfError
 from perfpy.kernel.procfs import ProcFs
+from perfpy.symbols.files import live_process
 from perfpy.untrusted.files import read_regular, trusted
 from perfpy.untrusted.text import visible
 
@@ -60,7 +61,7 @@ class NoNames(PerfError):
         super().__init__(f"process {pid}: no names of Python functions: {reason}")
 
 
-class Interpreter(NamedTuple):
+class RunningPython(NamedTuple):
     """The CPython in a process: its version, the file that holds it, and whether that is a program (else a library)."""
 
     version: tuple[int, int]
@@ -68,19 +69,19 @@ class Interpreter(NamedTuple):
     is_program: bool
 
 
-def interpreter_of(pid: int, proc: ProcFs | None = None) -> Interpreter | None:
+def interpreter_of(pid: int, proc: ProcFs | None = None) -> RunningPython | None:
     """The CPython that a process runs; None where there is none."""
     found = [found for mapping in (proc or ProcFs()).maps(pid) if (found := _named(mapping.path))]
     return min(found, key=lambda interpreter: interpreter.is_program, default=None)  # the library knows the version best
 
 
-def _named(path: str) -> Interpreter | None:
+def _named(path: str) -> RunningPython | None:
     name = os.path.basename(path)
     match = _PROGRAM.fullmatch(name)
-    return Interpreter((int(match[1]), int(match[2])), path, not name.startswith("lib")) if match else None
+    return RunningPython((int(match[1]), int(match[2])), path, not name.startswith("lib")) if match else None
 
 
-class Switch:
+class Trampolines:
     """The trampolines of a process, on until `off`. late: it has not answered yet, and switches when it comes to it."""
 
     def __init__(self, pid: int, program: str) -> None:
@@ -92,7 +93,7 @@ class Switch:
         self._count = 0
 
     def on(self) -> None:
-        """Switch them on. Raises NoNames where the process refuses."""
+        """Trampolines them on. Raises NoNames where the process refuses."""
         answer = self._ask(_ON)
         self._ours = answer != "already"
         self.late = answer is None
@@ -100,11 +101,13 @@ class Switch:
             raise NoNames(self.pid, f"it answers {visible(answer)}")
 
     def off(self) -> None:
-        """As it was before: off, unless they were on already. A process that has ended, or does not answer, is left alone."""
-        with suppress(NoNames):
-            if self._ours:
-                self._ask(_OFF)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        """As it was before: off, unless they were on already. Our lines stay where a process has still to read them."""
+        try:
+            waits = self._ours and self._ask(_OFF) is None
+        except NoNames:  # it has ended
+            waits = False
+        if not waits:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _ask(self, action: str) -> str | None:
         """What the process says; None where it does not in time."""
@@ -140,15 +143,17 @@ def _give_away(folder: str, lines: str, status: object) -> None:
             os.chown(path, uid, -1)
 
 
-def attach(pid: int, proc: ProcFs | None = None) -> Switch | None:
-    """Have the functions of a process named; None where it runs no CPython, NoNames where it cannot be."""
+def attach(pid: int, proc: ProcFs | None = None) -> Trampolines | None:
+    """Have the functions of a process named; None where it runs no CPython or names them already, NoNames where it cannot."""
     interpreter = interpreter_of(pid, proc)
     if interpreter is None:
         return None
     if interpreter.version < _CAN_BE_ASKED:
+        if any(os.path.exists(path) for path in live_process.perf_map_paths(pid)):
+            return None  # it names them already
         raise NoNames(pid, _what_to_type(interpreter.version, ".".join(map(str, interpreter.version))))
     _require_our_files(pid)
-    switch = Switch(pid, _program(pid, interpreter))
+    switch = Trampolines(pid, _program(pid, interpreter))
     try:
         switch.on()
     except BaseException:
@@ -157,7 +162,7 @@ def attach(pid: int, proc: ProcFs | None = None) -> Switch | None:
     return switch
 
 
-def attach_all(pids: Iterable[int], proc: ProcFs | None = None) -> tuple[list[Switch], list[NoNames]]:
+def attach_all(pids: Iterable[int], proc: ProcFs | None = None) -> tuple[list[Trampolines], list[NoNames]]:
     """Those of several processes: what was switched on, and what could not be."""
     switches, refused = [], []
     for pid in pids:
@@ -190,7 +195,7 @@ def _require_our_files(pid: int) -> None:
         raise NoNames(pid, "it is in a container, with other files than ours: record inside of it")
 
 
-def _program(pid: int, interpreter: Interpreter) -> str:
+def _program(pid: int, interpreter: RunningPython) -> str:
     """An interpreter of the same version, to ask with. As it is run by us, it has to be root's or ours."""
     name = "python{}.{}".format(*interpreter.version)
     path = interpreter.path if interpreter.is_program else os.path.realpath(f"/proc/{pid}/exe")

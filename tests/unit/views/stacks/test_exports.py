@@ -205,3 +205,17 @@ def test_pprofs_decoder_finds_the_profile(tmp_path: Path) -> None:
         [["main"], [1, 4], "ls"],
         [[], [1, 1], "ls"],
     ]
+
+
+PYTHON = "sh;py::main:/srv/app.py;run 5"
+
+
+def test_functions_of_python_have_their_names_and_files_in_viewers_and_are_folded_as_perf_prints_them() -> None:
+    part = stacks(PYTHON)
+    assert list(exports.folded([part])) == [PYTHON]
+    frames = json.loads(exports.speedscope([part], "perf.data"))["shared"]["frames"]
+    assert {"name": "main (app.py)", "file": "/srv/app.py"} in frames
+    strings = gzip.decompress(exports.pprof([part]))
+    assert b"main (app.py)" in strings
+    assert b"py::main:/srv/app.py" in strings  # the system's name
+    assert exports._gecko_name(part.functions[0]) == "main (app.py)"

@@ -223,3 +223,9 @@ def test_an_event_of_only_one_recording_is_left_out() -> None:
     page = flamegraph.render([stacks(BEFORE, "a"), stacks(BEFORE, "b")], title="x", after=[stacks(AFTER, "b")])
     assert '"event":"b"' in page
     assert '"event":"a"' not in page
+
+
+def test_functions_of_python_are_shown_with_their_files() -> None:
+    page = _Elements()
+    page.feed(flamegraph.render([stacks("sh;py::main:/srv/app.py 5")], title="t"))
+    assert ["py::main:/srv/app.py", "/srv/app.py", 0, "main (app.py)"] in json.loads(page.scripts[0])["names"]

@@ -1,0 +1,75 @@
+"""What --jit chooses."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from perfpy.capture.option_values import Callchain
+from perfpy.capture.runtimes.choices import chosen
+from perfpy.capture.runtimes.programs import runtime_of
+from perfpy.capture.sampling.options import RecordOptions
+
+PUSHES = b"\x55\x48\x89\xe5" + b"\x90" * 12
+
+
+@pytest.fixture(autouse=True)
+def x86_64(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "uname", lambda: type("Uname", (), {"machine": "x86_64"}))
+
+
+def choice(command: str, options: RecordOptions | None = None) -> RecordOptions:
+    return chosen(options or RecordOptions(), runtime_of(command, {}), command)
+
+
+def python(folder: Path, functions: int) -> str:
+    (folder / "bin").mkdir()
+    path = folder / "bin" / "python3.12"
+    path.write_bytes(b"\x7fELF" + bytes(1 << 20) + PUSHES * functions)
+    return str(path)
+
+
+def test_times_are_those_of_jitdumps():
+    assert choice("sh").clockid == time.CLOCK_MONOTONIC
+    assert choice("sh", RecordOptions(clockid=time.CLOCK_BOOTTIME)).clockid == time.CLOCK_BOOTTIME
+
+
+def test_python_without_frame_pointers_gets_copies_of_stacks_and_fewer_samples(tmp_path: Path):
+    options = choice(python(tmp_path, 10))
+    assert (options.callchain, options.freq) == (Callchain("dwarf", 32768), 999)
+
+
+def test_python_with_frame_pointers_does_not_need_them(tmp_path: Path):
+    options = choice(python(tmp_path, 3000))
+    assert (options.callchain, options.freq) == (Callchain("fp"), None)
+
+
+def test_the_interpreter_may_be_in_a_library_beside_the_program(tmp_path: Path):
+    path = Path(python(tmp_path, 0))
+    path.write_bytes(b"\x7fELF")
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "libpython3.12.so.1.0").write_bytes(PUSHES * 3000)
+    assert choice(str(path)).callchain == Callchain("fp")
+
+
+def test_code_of_node_and_java_has_frame_pointers(tmp_path: Path):
+    assert choice("/usr/bin/node").callchain == choice("/usr/bin/java").callchain == Callchain("fp")
+
+
+def test_a_program_that_is_not_known_may_start_python(tmp_path: Path):
+    assert choice("sh").callchain == Callchain("dwarf", 32768)
+
+
+def test_what_was_asked_for_stays():
+    asked = RecordOptions(callchain=Callchain("fp", max_stack=3), freq=50)
+    assert choice("python3", asked) == asked._replace(clockid=time.CLOCK_MONOTONIC)
+    assert choice("python3", RecordOptions(period=1000)).freq is None
+    assert choice("python3", RecordOptions(freq=4000)).freq == 4000
+
+
+def test_elsewhere_compilers_keep_frame_pointers(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(os, "uname", lambda: type("Uname", (), {"machine": "aarch64"}))
+    assert choice("python3").callchain == Callchain("fp")

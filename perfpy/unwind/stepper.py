@@ -212,7 +212,8 @@ class _StepperRun:
         row = self._table.return_row[rules]
         if bool((row == 1).all()):
             return callers[1]
-        return np.stack(callers)[np.maximum(row, 0), np.arange(len(row))]
+        row = np.where((row >= 0) & (row < len(callers)), row, 0)  # one that is followed from the next run on
+        return np.stack(callers)[row, np.arange(len(row))]
 
     def _cfa(self, rules: NDArray[np.int32]) -> tuple[Values, NDArray[np.bool_]]:
         table = self._table

@@ -76,7 +76,8 @@ class CallFrames:
                     self._known.update(zip(addresses[begin:end], found, strict=True))
                 begin = end
             addresses = [address for address in addresses if self._known.get(address) is None]
-        self._known.update((address, self._arm.find(address) if self._arm else None) for address in addresses)
+        tables = self._arm if addresses else None
+        self._known.update((address, tables.find(address) if tables else None) for address in addresses)
 
     def is_stub(self, offsets: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Which offsets are in the procedure linkage table."""

@@ -76,9 +76,8 @@ class RecordSummary(NamedTuple):
 class Recorder:
     """One recording, from its events to its file.
 
-    command: the program to run, () for none; events: their texts, () for
-    perf's default; filters: (number of events in front of it, expression);
-    describe: what --control's evlist shows.
+    command: the program to run, () for none; events: their texts, () for perf's default;
+    filters: (number of events in front of it, expression); describe: what --control's evlist shows.
     """
 
     def __init__(
@@ -128,6 +127,7 @@ class Recorder:
             self._attention = self._attend(signals, control)
             self._warn_of_hidden_addresses()
             if self._names:
+                stack.callback(self._names.close)
                 self._names.begin()
             self._file = self._open_file()
             self._file.begin()
@@ -359,8 +359,7 @@ class Recorder:
 
     def _end(self) -> None:
         """Complete the file, and see to the command's end."""
-        if not self.options.quiet:
-            print(f"[ perf record: Woken up {self._attention.wakeups} times to write data ]", file=sys.stderr)
+        self._tell(f"[ perf record: Woken up {self._attention.wakeups} times to write data ]")
         if self._workload and not self._workload.poll():
             self._workload.kill(signal.SIGTERM)
         self._size = self._output.size
@@ -398,5 +397,4 @@ class Recorder:
         code = self._workload.wait().exit_code if self._workload else 0
         if self._attention.signal:
             code = _KILLED + self._attention.signal
-        wakeups = self._attention.wakeups
-        return RecordSummary(code, self.options.output, self._size, self._file.samples, self._file.lost, wakeups)
+        return RecordSummary(code, self.options.output, self._size, self._file.samples, self._file.lost, self._attention.wakeups)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.columns import slices_index
-from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
+from perfpy.abi.columns import Ragged, slices_index
+from perfpy.abi.flags import CONTEXT_MAX, CONTEXTS, NATIVE_ENDIAN, RecordType
 from perfpy.capture.dso_hits import DsoHits
 from perfpy.capture.option_values import MAX_STACK_SIZE
 from perfpy.capture.unwinding.plain_attrs import has_stacks, plain_attr
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfpy.abi.columns import Ragged
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.records.chunk import Chunk
     from perfpy.symbols.symbolizer import Symbolizer
@@ -46,7 +45,7 @@ class _Held(NamedTuple):
     keys: NDArray[np.uint64]
 
 
-class Unwound(NamedTuple):
+class UnwoundPiece(NamedTuple):
     """A piece with plain callchains: its records, in parts of whole ones; and once more those that are no samples."""
 
     parts: list[bytes]
@@ -72,12 +71,12 @@ class PieceUnwinder:
         self._hits.scan(chunk.data.data)
         self._replay.symbolizer(0)
 
-    def take(self, chunk: Chunk) -> Unwound | None:
+    def take(self, chunk: Chunk) -> UnwoundPiece | None:
         """The next piece; returns the records of the one before, None for the first."""
         held, self._held = self._held, self._see(chunk)
         return None if held is None else self._unwound(held)
 
-    def rest(self) -> Unwound | None:
+    def rest(self) -> UnwoundPiece | None:
         """No piece comes any more: the records of the last one."""
         held, self._held = self._held, None
         return None if held is None else self._unwound(held)
@@ -98,7 +97,7 @@ class PieceUnwinder:
         self._replay.add(chunk, keys, times, other_events)
         return _Held(chunk, rows, samples, events, keys[rows])
 
-    def _unwound(self, held: _Held) -> Unwound:
+    def _unwound(self, held: _Held) -> UnwoundPiece:
         rewriting = Rewriting(held.chunk)
         for number, attr in enumerate(self._attrs):
             mine = np.flatnonzero(held.events == number)
@@ -111,7 +110,7 @@ class PieceUnwinder:
         parts = rewriting.written(_PART)
         for part in parts:
             self._hits.scan(memoryview(part))
-        return Unwound(parts, _bytes_of(held.chunk, held.chunk.others))
+        return UnwoundPiece(parts, _bytes_of(held.chunk, held.chunk.others))
 
     def _is_own(self, held: _Held) -> NDArray[np.bool_]:
         pids = self._column(held, "pid")
@@ -126,7 +125,7 @@ class PieceUnwinder:
         callchains = self._callchains(int(keys.min()))
         columns = self._table.layouts[number].decode(samples.data, samples.starts, callchains.fields, late=True)
         found: Ragged = callchains.extended(columns, np.full(len(samples), number, np.int32), keys)["callchain"].gathered()
-        return found
+        return _without_false_markers(found)
 
     def _callchains(self, before: int) -> UserCallchains:
         """What unwinds by all that is known; before: no sample with a lower key is to come."""
@@ -150,6 +149,15 @@ class PieceUnwinder:
         self._note_cut()
         self._current = None
         return [_cut_note(cut) for cut in self._cut.values() if cut.cut * _WORTH_A_NOTE > cut.stacks]
+
+
+def _without_false_markers(chains: Ragged) -> Ragged:
+    """Callchains, less what a reader would take for a marker that it does not know: callers at -1, and the mark of lost ones."""
+    false = (chains.values >= np.uint64(CONTEXT_MAX)) & ~np.isin(chains.values, np.array(CONTEXTS, np.uint64))
+    if not false.any():
+        return chains
+    before = np.concatenate([[0], np.cumsum(false)])
+    return Ragged(chains.values[~false], chains.offsets - before[chains.offsets])
 
 
 def _bytes_of(chunk: Chunk, rows: NDArray[np.intp]) -> bytes:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from perfpy.symbols.symbolizer import Symbolizer
 
 _NEEDED = flags.SampleType.CALLCHAIN | flags.SampleType.REGS_USER | flags.SampleType.STACK_USER
+_LARGEST = 65528  # bytes of a copy: the size of a record is a u16
+_WORTH_A_NOTE = 20  # from one in so many on
 _FIRST_MARKER = np.uint64(flags.CONTEXT_MAX)
 
 
@@ -39,6 +41,15 @@ class CutStacks(NamedTuple):
     cut: int
     stacks: int
     size: int
+
+    @property
+    def note(self) -> str:
+        """What to say of it; nothing where it is a few."""
+        if self.cut * _WORTH_A_NOTE <= self.stacks:
+            return ""
+        larger = min((4 if self.cut * 4 > self.stacks else 2) * self.size, _LARGEST)
+        more = f"; record --call-graph dwarf,{larger} copies more" if larger > self.size else ""
+        return f"{self.cut * 100 // self.stacks}% of the stacks are longer than the {self.size} bytes that were copied of each{more}"
 
 
 class UserCallchains:

@@ -138,13 +138,13 @@ class ReportRun:
         show_report(report, self._recording, console(), options._replace(short_names=not self._asked.whole_names))
 
     def _note_missing(self, report: Report) -> None:
-        """Say on standard error what has no symbols, and what would help."""
-        if self._asked.quiet or not report.missing:
+        """Say on standard error what has no symbols, or no callers, and what would help."""
+        if self._asked.quiet or not (report.missing or report.notes):
             return
         from perfpy.symbols.providers.missing import note
 
         sys.stdout.flush()
-        for line in note(report.missing, report.samples, everything=bool(self._asked.verbose)):
+        for line in [*note(report.missing, report.samples, everything=bool(self._asked.verbose)), *report.notes]:
             print(one_line(line), file=sys.stderr)
 
     @staticmethod

@@ -73,6 +73,8 @@ class PieceUnwinder:
     def take(self, chunk: Chunk) -> UnwoundPiece | None:
         """The next piece; returns the records of the one before, None for the first."""
         held, self._held = self._held, self._see(chunk)
+        # at once, whether there are samples or not: new files may be gone when their samples come
+        self._replay.symbolizer(0 if held is None or not len(held.keys) else int(held.keys.min()))
         return None if held is None else self._unwound(held)
 
     def rest(self) -> UnwoundPiece | None:

@@ -139,15 +139,15 @@ def test_hits_are_those_of_the_finished_records():
 
 
 def test_processes_that_ended_are_forgotten_and_others_not(monkeypatch):
-    monkeypatch.setattr(replay, "_WORTH_FORGETTING", 19)
     monkeypatch.setattr(replay.os.path, "exists", lambda path: path == "/proc/3")
     one = unwinding()
     gone = [encoded(records.Exit(0, pid, 1, pid, 1, 0, SampleId(pid, pid, 50))) for pid in (1, 2)]
     forked = encoded(records.Fork(0, 3, 2, 3, 2, 0, SampleId(2, 2, 40)))
     one.learn(chunk_of(array(b"".join(mapped(1, pid) for pid in (1, 2, 2, 2, 1, 1, 1, 1)) + forked + b"".join(gone))))
-    one.take(chunk_of(array(sample(100, 3) + sample(101, 4) + mapped(102, 5))))
-    assert len(one._replay._records) == 21
-    piece = one.rest()
+    monkeypatch.setattr(one._replay, "_forgotten_at", 20)
+    one.take(chunk_of(array(sample(100, 3) + sample(101, 4))))
+    assert len(one._replay._records) == 19
+    piece = one.take(chunk_of(array(mapped(102, 5))))
     assert piece is not None
     assert chains(b"".join(piece.parts)) == [WHOLE, ALONE]  # 3 has its mappings from 2, which is gone
     kept = one._replay._records

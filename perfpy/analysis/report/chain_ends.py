@@ -18,6 +18,8 @@ from perfpy.symbols.symbolizer import USER_LEVEL
 from perfpy.unwind.architectures import architecture
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from perfpy.analysis.aggregate.profile import Profile
     from perfpy.perfdata.reader import PerfData
     from perfpy.symbols.symbolizer import Symbolizer
@@ -25,8 +27,8 @@ if TYPE_CHECKING:
 _ABI_32, _ABI_64 = 1, 2  # PERF_SAMPLE_REGS_ABI_*
 
 
-def chain_ends(profile: Profile, symbolizer: Symbolizer) -> ChainEnds:
-    """How the user's part of all callchains ends."""
+def chain_ends(profile: Profile, symbolizer: Symbolizer, *, of_stacks: bool) -> ChainEnds:
+    """How the user's part of all callchains ends. of_stacks: it was made of copied stacks, or could not be."""
     if profile.chains is None:
         return ChainEnds(0, {})
     frames, offsets = profile.chains.chains()
@@ -38,19 +40,33 @@ def chain_ends(profile: Profile, symbolizer: Symbolizer) -> ChainEnds:
     chain, entry = chain[first], entries[first]
     following = np.minimum(entry + 1, max(len(frames) - 1, 0))
     goes_on = (following < offsets[1:][chain]) & (following > entry) & (table.dso[frames[following]] >= 0)
-    ended = np.bincount(table.dso[frames[entry]][~goes_on] + 1, weights=weights[chain[~goes_on]], minlength=1).astype(np.int64)
-    early = {symbolizer.dsos[number - 1].name if number else "": int(ended[number]) for number in np.flatnonzero(ended).tolist()}
-    return ChainEnds(int(weights[chain].sum()), early)
+    ended = np.bincount(table.dso[frames[entry]][~goes_on] + 1, weights=weights[chain[~goes_on]], minlength=len(symbolizer.dsos) + 1)
+    alone = _without_chain(profile, symbolizer, chain) if of_stacks else np.zeros(len(ended), np.int64)
+    early = (ended + alone).astype(np.int64)
+    names = {symbolizer.dsos[number - 1].name if number else "": int(early[number]) for number in np.flatnonzero(early).tolist()}
+    return ChainEnds(int(weights[chain].sum() + alone.sum()), names)
+
+
+def _without_chain(profile: Profile, symbolizer: Symbolizer, known: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The samples of user space of which there is no frame in their callchains, by dso + 1; known: the chains that have some."""
+    folded, table = profile.folded, symbolizer.frames
+    frame = folded.dimensions.get("frame")
+    count = len(symbolizer.dsos) + 1
+    if frame is None:
+        return np.zeros(count, np.int64)
+    rows = np.flatnonzero((table.level[frame] == USER_LEVEL) & ~np.isin(folded.chain, known))
+    return np.bincount(table.dso[frame[rows]] + 1, weights=folded.count[rows], minlength=count).astype(np.int64)
 
 
 def chain_note(data: PerfData, profile: Profile, symbolizer: Symbolizer) -> str:
     """What to say of the callchains; nothing where they are worth something, or were not looked at."""
     if any(event.attr.branch_sample_type & BranchSample.CALL_STACK for event in data.events):
         return ""
-    ends = chain_ends(profile, symbolizer)
+    of_stacks = data.has(SampleType.STACK_USER)
+    ends = chain_ends(profile, symbolizer, of_stacks=of_stacks)
     if not ends.matter:
         return ""
-    if not data.has(SampleType.STACK_USER):
+    if not of_stacks:
         return ends.of_frame_pointers()
     numbers = {dso.name: number for number, dso in enumerate(symbolizer.dsos)}
     missing = [name for name in ends.files if symbolizer.files(numbers[name]).runtime is None]

@@ -1,4 +1,4 @@
-"""Recording: what perfpy.open() returns, and the one place where the reading half is joined.
+"""Recording: what perfpy.open() returns, which joins the parts of the reading half.
 
 What enters: a perf.data (path, "-", file descriptor, binary file). What
 leaves: its events, features, records and samples, as values and as numpy

@@ -58,7 +58,7 @@ class SplitFiles:
 
     def _paths(self, folder: str, name: str) -> Iterator[str]:
         """Where the compiler wrote it, and beside the program."""
-        yield from paths_below(self._sections.root, os.path.normpath(os.path.join(folder, name)))
+        yield from paths_below(self._sections.root, os.path.normpath(name if name.startswith("/") else f"{folder}/{name}"))
         yield from paths_below(os.path.dirname(os.path.abspath(self._sections.file.path)), os.path.basename(name))
 
     @cached_property

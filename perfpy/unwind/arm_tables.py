@@ -67,9 +67,9 @@ class ArmTables:
         if word & _INLINE:
             return _compact([word])
         address = self._address + 8 * row + 4 + int(_distance(np.array([word], np.uint32))[0])
-        return self._behind(address & 0xFFFFFFFF)
+        return self._entry(address & 0xFFFFFFFF)
 
-    def _behind(self, address: int) -> bytes:
+    def _entry(self, address: int) -> bytes:
         """The instructions of an entry at an address."""
         words = self._words(address, _WORDS_MOST + 2)
         if not words:

@@ -1,7 +1,7 @@
 """A report of a recording: samples in, histograms out.
 
 What enters: a recording, its tasks and symbolizer, and ReportOptions.
-What leaves: `Report`. This is the one place that knows the order of the steps:
+What leaves: `Report`. It alone knows the order of the steps:
 plan, fold the samples, name the locations, make the tables.
 """
 

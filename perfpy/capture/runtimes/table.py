@@ -43,7 +43,7 @@ class LanguageRuntime(NamedTuple):
     variables harm older ones, they are set for its own programs only, and if they are as new as that; stacks: how its
     stacks can be walked, "fp" where its code has frame pointers, "dwarf" where that has to be looked up;
     logs: what else it leaves in the folder where it starts (a name with {pid});
-    attach: how it can be asked while it runs: "jcmd", or what is to be done instead.
+    attach: how it can be asked while it runs: "jcmd", "remote_exec", or what is to be done instead.
     """
 
     name: str
@@ -63,7 +63,7 @@ PYTHON: Final = LanguageRuntime(
     ("python", "pypy"),
     (Variable("PYTHONPERFSUPPORT", "1"), Variable("PYTHON_PERF_JIT_SUPPORT", "1"), Variable("PYTHONPATH", STARTUP, ":", first=True)),
     stacks="dwarf",
-    attach="start it with -X perf (3.12 or newer)",
+    attach="remote_exec",
 )
 
 RUNTIMES: Final = (

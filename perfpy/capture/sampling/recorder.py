@@ -76,9 +76,8 @@ class RecordSummary(NamedTuple):
 class Recorder:
     """One recording, from its events to its file.
 
-    command: the program to run, () for none; events: their texts, () for
-    perf's default; filters: (number of events in front of it, expression);
-    describe: what --control's evlist shows.
+    command: the program to run, () for none; events: their texts, () for perf's default;
+    filters: (number of events in front of it, expression); describe: what --control's evlist shows.
     """
 
     def __init__(
@@ -128,6 +127,7 @@ class Recorder:
             self._attention = self._attend(signals, control)
             self._warn_of_hidden_addresses()
             if self._names:
+                stack.callback(self._names.close)
                 self._names.begin()
             self._file = self._open_file()
             self._file.begin()

@@ -13,7 +13,7 @@ from perfpy.cli.line.options import fail
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.progress import progress_line
 from perfpy.cli.line.terminal import is_terminal, print_lines, wants_plain
-from perfpy.cli.report.options import hidden_keys
+from perfpy.cli.report.option_values import hidden_keys
 from perfpy.cli.report.request import ReportRequest
 from perfpy.errors import PerfError
 from perfpy.untrusted.text import lines as one_line_each
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.report.report import Report
-    from perfpy.cli.report.command import ReportCommandOptions
+    from perfpy.cli.report.options import ReportCommandOptions
     from perfpy.recording import Recording
     from perfpy.views.report.column_text import TextOptions
 
@@ -94,12 +94,13 @@ class ReportRun:
             self._print_tables(report, text_options)
         else:
             self._show_screen(report, text_options)
+        self._note_rows_filtered(report)
         self._note_missing(report)
         return 0
 
     def _report_options(self) -> ReportOptions:
         try:
-            return self._request.report_options()._replace(as_addr2line=self._plain)
+            return self._request.report_options(plain=self._plain)
         except PerfError:
             self._hint()
             raise
@@ -136,6 +137,16 @@ class ReportRun:
         from perfpy.views.report.screen import show_report
 
         show_report(report, self._recording, console(), options._replace(short_names=not self._asked.whole_names))
+
+    def _note_rows_filtered(self, report: Report) -> None:
+        """Say on a terminal where perf's way of filtering shows other samples than were asked for."""
+        if not self._plain or not sys.stderr.isatty() or self._asked.quiet:
+            return
+        from perfpy.analysis.report.quality import filtered_rows_notes
+
+        sys.stdout.flush()
+        for note in filtered_rows_notes(report):
+            print(one_line(f"note: {note}"), file=sys.stderr)
 
     def _note_missing(self, report: Report) -> None:
         """Say on standard error what has no symbols, or no callers, and what would help."""

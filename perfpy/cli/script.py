@@ -207,10 +207,11 @@ class _ScriptRun:
             _count_misordered(run)
         else:
             run.write(sys.stdout.buffer)
-        if run.cut and not asked.quiet:
-            from perfpy.cli.line.notes import note_cut_stacks
+        if run.cut:
+            from perfpy.cli.line.notes import tell
+            from perfpy.unwind.cut_stacks import note
 
-            note_cut_stacks(run.cut)
+            tell(note(run.cut), quiet=asked.quiet, verbose=asked.verbose)
 
     def _dump(self, run: ScriptRun) -> None:
         from perfpy.views.dump.recording import write_dump

@@ -36,7 +36,7 @@ _END: Final = (1 << 64) - 1
 _MIX: Final = np.uint64(0x9E3779B97F4A7C15)  # odd: different scenes stay different
 _OF_INLINED: Final = np.uint64(0xA3B195354A39B70D)
 _NO_SCENE: Final = np.uint64(NO_SPACE << 3 | 2 << 1)  # neither the kernel's nor the process's
-_KERNEL_LEVEL, _USER_LEVEL, _OTHER_LEVEL = (np.uint8(ord(letter)) for letter in "k.H")
+_KERNEL_LEVEL, USER_LEVEL, _OTHER_LEVEL = (np.uint8(ord(letter)) for letter in "k.H")
 
 
 class Inliner(Protocol):
@@ -300,7 +300,7 @@ class Symbolizer:
         born[early] = 0
         self._born.append(born)
         self._last_born = max(self._last_born, int(born.max()))
-        level = np.array([_KERNEL_LEVEL, _USER_LEVEL, _OTHER_LEVEL])[(scene >> np.uint64(1) & np.uint64(3)).astype(np.int64)]
+        level = np.array([_KERNEL_LEVEL, USER_LEVEL, _OTHER_LEVEL])[(scene >> np.uint64(1) & np.uint64(3)).astype(np.int64)]
         self.frames.extend(ip=ip, level=level, dso=dso, address=ip + bias, map_start=start, map_end=end)
 
     def _symbol_numbers(self, table: SymbolTable, dso: int, row: NDArray[np.int64]) -> Ids:

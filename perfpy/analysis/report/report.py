@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from perfpy.abi.flags import RecordType
 from perfpy.abi.records import Cgroup, Lost, LostSamples
 from perfpy.analysis.aggregate.scan import SampleScan
+from perfpy.analysis.report.chain_ends import chain_note
 from perfpy.analysis.report.plan import plan_report
 from perfpy.analysis.report.rows import drawn_chains
 from perfpy.analysis.report.tables import make_tables
@@ -43,7 +44,7 @@ class Report:
     lost: samples that the kernel says it dropped; dropped: records of any kind
     for which there was no room; missing: files whose symbols
     were not found, with the samples in them (empty where no locations are shown); cut: callchains that end
-    because copies of stacks were too short.
+    because copies of stacks were too short; notes: what else to know of it, a line each.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Report:
         dropped: int,
         missing: list[MissingSymbols],
         cut: list[CutStacks],
+        notes: list[str],
     ) -> None:
         self.histograms = histograms
         self.options = options
@@ -63,6 +65,7 @@ class Report:
         self.dropped = dropped
         self.missing = missing
         self.cut = cut
+        self.notes = notes
 
     @property
     def samples(self) -> int:
@@ -108,8 +111,9 @@ def make_report(
     texts = KeyTexts(locations, sources, tasks, trace, memory, _machine_names(data, plan.layout, namespaces), _key_style(options))
     histograms = make_tables(plan, profile, drawn, texts)
     lost, dropped = _losses(data)
+    note = chain_note(data, profile, symbolizer)
     missing = symbolizer.missing(profile.samples_of_frames())
-    return Report(histograms, plan.options, plan.layout, lost, dropped, missing, scan.cut)
+    return Report(histograms, plan.options, plan.layout, lost, dropped, missing, scan.cut, [note] if note else [])
 
 
 def _source_texts(symbolizer: Symbolizer, options: ReportOptions) -> SourceTexts:

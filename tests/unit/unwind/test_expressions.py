@@ -27,6 +27,7 @@ class Machine:
 
     word: int = 8
     endian: str = "<"
+    operations_left: int = 1 << 20
     asked: list[int] = field(default_factory=list)
 
     def register(self, number: int, rows: NDArray[np.int64]) -> NDArray[np.uint64]:

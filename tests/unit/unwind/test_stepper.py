@@ -236,3 +236,25 @@ def test_damaged_information_is_told_and_ends_the_chains_that_need_it(process):
     process.function(MIDDLE, b"\x3c")
     found = process.unwound(words(returns_to(MIDDLE), returns_to(OUTER)) + PADDING, {PC: CODE + LEAF, BP: 0})
     assert chain(found) == calls(LEAF, MIDDLE)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_any_damage_leaves_chains_and_ends(process, seed):
+    """Frames by rules, expressions and a signal, some bytes of which are others."""
+    random = np.random.default_rng(seed)
+    loop = b"\x30\x2f\xfd\xff"
+    process.function(LEAF, cfi.define_cfa_expression(b"\x77\x08\x06"), cfi.expression(6, b"\x38\x1c", is_value=True))
+    process.function(MIDDLE, cfi.define_cfa(6, 24), cfi.offset(3, 2), cfi.expression(12, loop))
+    process.function(OUTER, cfi.advance(1), b"\x0a", cfi.define_cfa_offset(64), b"\x0b", cfi.undefined(16))
+    data = process.info._data
+    for place in random.integers(0, len(data), 1 + seed % 5).tolist():
+        data[place] = int(random.integers(0, 256))
+    stack = words(0, STACK + 32, 0, returns_to(MIDDLE), 0, returns_to(OUTER), 0, returns_to(LEAF)) + PADDING
+    found = process.unwound(stack, {PC: CODE + LEAF}, copies=20)
+    assert found.chains.lengths.min() >= 1
+    assert found.chains.lengths.max() <= 127
+
+
+def test_expressions_that_never_end_take_no_long_time(process):
+    process.function(LEAF, cfi.define_cfa_expression(b"\x30\x2f\xfc\xff"))
+    assert chain(process.unwound(PADDING, {PC: CODE + LEAF}, copies=500)) == [LEAF]

@@ -147,8 +147,7 @@ class Recording:
         """What makes whole callchains of copied stacks, for `batches`; None where the recording has no copies.
 
         The "callchain" column goes on, after the kernel's part and a marker (PERF_CONTEXT_USER), with the user's frames,
-        innermost first: `recording.batches(["callchain"], recording.unwinding())`. symbols: where files are; max_stack: frames of
-        each part.
+        innermost first: `recording.batches(["callchain"], recording.unwinding())`. symbols: where files are; max_stack: of each part.
         """
         from perfpy.analysis.samples.user_callchains import user_callchains
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfpy.abi.columns import distinct
 from perfpy.debuginfo.line_table import NOTHING, LineTable
 from perfpy.debuginfo.sections import damage_of
 from perfpy.debuginfo.symbol_files import SymbolFiles
@@ -54,7 +55,7 @@ class SourceLines:
         if not self.any or not len(addresses):
             return found
         units = self._units.find(addresses)
-        for offset in np.unique(units[units >= 0]).tolist():
+        for offset in distinct(units[units >= 0]).tolist():
             rows = np.flatnonzero(units == offset)
             self._find_in(offset, addresses[rows], rows, found)
         self._find_outside(addresses, found)
@@ -82,8 +83,8 @@ class SourceLines:
         known = np.flatnonzero(file != NOTHING)
         if not len(known):
             return
-        distinct, which = np.unique(file[known], return_inverse=True)
-        numbers = np.array([self._file(unit, table, number) for number in distinct.tolist()], np.int64)
+        different, which = np.unique(file[known], return_inverse=True)
+        numbers = np.array([self._file(unit, table, number) for number in different.tolist()], np.int64)
         found.file[rows[known]] = numbers[which.ravel()]
         found.line[rows[known]] = line[known]
 

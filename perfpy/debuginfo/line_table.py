@@ -38,7 +38,7 @@ class LineTable:
         self._as_addr2line = as_addr2line
         self._header = line_header.read(sections, offset)
         code = sections.data("line")[self._header.program : self._header.end]
-        sections.spend(len(code) >> 4)
+        sections.spend(len(code) >> 3)
         first_file = 0 if as_addr2line and self._header.version >= 5 else 1
         rows = LineMachine(self._header, sections.file.endian, first_file).run(code)
         self._address, self._file, self._line = _searchable(rows)

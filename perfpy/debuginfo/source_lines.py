@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from perfpy.debuginfo.unit import DebugUnit
     from perfpy.debuginfo.units import UnitIndex
 
+_ROWS_MOST: Final = 1 << 24  # of all tables that are kept; a row takes 16 bytes
+
 
 class FileLines(NamedTuple):
     """Where code is from. file: number in SourceLines.paths, -1 where nothing is known; line: 0 where only the file is."""
@@ -118,10 +120,19 @@ class SourceLines:
                 self._tables[offset] = None
                 table = self._tables[offset] = LineTable(unit, offset, as_addr2line=self._as_addr2line)
                 self._met.append((unit, table))
+                self._forget()
             return self._tables[offset]
         except DAMAGE as damage:
             self._sections.file.flaw(damage_of(damage))
             return None
+
+    def _forget(self) -> None:
+        """Keep no more rows than there is memory for: the tables that were met first go."""
+        kept = sum(len(table) for _, table in self._met)
+        while kept > _ROWS_MOST and len(self._met) > 1:
+            unit, table = self._met.pop(0)
+            kept -= len(table)
+            self._tables.pop(unit.stmt_list or 0, None)
 
     def _number(self, path: str) -> int:
         number = self._numbers.setdefault(path, len(self.paths))

@@ -148,7 +148,9 @@ _perfpy() {
                 '*--no-samples[take no samples]' \
                 '*--no-buffering[write at every sample]' \
                 '*-g[record call chains by frame pointers]' \
-                '*--call-graph=[record call chains  fp(,frames) or dwarf(,bytes)]:value: ' \
+                '*--call-graph=[record call chains  fp(,frames)(,defer) or dwarf(,bytes)]:value: ' \
+                '*--unwind[unwind DWARF stacks while recording, store call chains instead  a fiftieth of the size]' \
+                '*--keep-stacks[with --unwind  write the stacks, too, into a file <output>.stacks]' \
                 '*--kernel-callchains[call chains of the kernel only]' \
                 '*--user-callchains[call chains of user space only]' \
                 '*--jit[make Python, Node, Java ... tell the names of their code, and keep them in the file]' \

@@ -53,7 +53,7 @@ class Workload:
     The child exists from the constructor on, but executes the command only
     at start(): counters opened on `.pid` with enable_on_exec count the
     program and nothing of perfpy. Use it as a context manager, so that an
-    error in between does not leave the child behind. stdout_to_stderr: the
+    error in between does not leave a child that nobody waits for. stdout_to_stderr: the
     program's output goes there, as perfpy needs standard output for its own.
     environment: variables to set for it.
     """
@@ -158,7 +158,7 @@ def _search_path(name: str) -> list[str]:
 
 
 def _execute(candidates: Sequence[str], command: tuple[str, ...]) -> None:
-    """As execvp(3): the first place that can be executed; what the kernel cannot execute is a script for the shell."""
+    """As execvp(3): the first path that can be executed; what the kernel cannot execute is a script for the shell."""
     refused: OSError | None = None
     for path in candidates:
         try:

@@ -166,7 +166,7 @@ class _DiffRun:
         return lines if plain else (_cut(line, width()) for line in lines)
 
     def _text_options(self, *, plain: bool) -> DifferenceOptions:
-        from perfpy.cli.report.options import hidden_keys
+        from perfpy.cli.report.option_values import hidden_keys
         from perfpy.views.diff.text import DifferenceOptions
 
         asked = self._asked
@@ -185,7 +185,7 @@ class _DiffRun:
         """What the table of one recording is made of."""
         from perfpy.analysis.report.layout import Wanted
         from perfpy.analysis.report.options import ReportOptions
-        from perfpy.cli.report.options import configured_percentage
+        from perfpy.cli.report.option_values import configured_percentage
 
         asked, sort, recording = self._asked, self._asked.sort, self._recordings[index]
         if asked.cpu and not recording.data.is_pipe and not recording.data.has(SampleType.CPU):
@@ -193,6 +193,7 @@ class _DiffRun:
         percentage = asked.percentage or configured_percentage(self._config)
         unnamed = not asked.field_separator and not asked.dsos
         return ReportOptions(
+            rows_filtered=True,
             wanted=Wanted(sort=f"{_DEFAULT_SORT},{sort[1:]}" if sort.startswith("+") else sort or _DEFAULT_SORT),
             sample_filter=self._sample_filter(index),
             group=False,
@@ -205,7 +206,7 @@ class _DiffRun:
     def _sample_filter(self, index: int) -> SampleFilter:
         """Which samples of one recording count."""
         from perfpy.analysis.filters.sample_filter import SampleFilter
-        from perfpy.cli.report import options as texts
+        from perfpy.cli.report import option_values as texts
 
         asked = self._asked
         return SampleFilter(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _LONGEST_PART = 255  # NAME_MAX
 _LONGEST_NAME = 4000  # PATH_MAX, less what stands before and after
 _HEX = frozenset("0123456789abcdef")
-_BUILD_ID_DIGITS = range(4, 129, 2)  # of one byte nothing would be left behind the folder of its first two digits
+_BUILD_ID_DIGITS = range(4, 129, 2)  # of one byte nothing would be left after the folder of its first two digits
 INDEX = ".build-id"  # of a folder that is ordered by build-ids
 
 

@@ -14,19 +14,23 @@ import numpy as np
 from perfpy.symbols.files.compressed_files import mini_debug_info
 from perfpy.symbols.files.elf import DAMAGE, EM_ARM, reason_of
 from perfpy.unwind.frame_index import NONE, index_of, section_of
-from perfpy.unwind.frame_program import rows_of
+from perfpy.unwind.frame_program import initial_state, rules_at
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from perfpy.symbols.files.elf import ElfFile
     from perfpy.unwind.arm_tables import ArmTables
+    from perfpy.unwind.frame_entries import CommonEntry
     from perfpy.unwind.frame_index import FrameIndex
-    from perfpy.unwind.frame_program import FrameRows
+    from perfpy.unwind.frame_program import InitialState
     from perfpy.unwind.rules import FrameRules
 
-# instructions that are run for one file: more than any library has, and a few seconds' worth
-_COST_MOST: Final = 1 << 22
+# instructions that are run for one file: a few seconds' worth
+_COST_MOST: Final = 1 << 24
+_COST_OF_DAMAGE: Final = 1 << 8
 _STUBS: Final = (".plt", ".plt.sec", ".plt.got", ".iplt")
 
 
@@ -36,7 +40,8 @@ class CallFrames:
     def __init__(self, runtime: ElfFile, symbols: ElfFile | None = None) -> None:
         self._runtime = runtime
         self._symbols = symbols
-        self._rows: dict[tuple[int, int], FrameRows | None] = {}
+        self._known: dict[int, FrameRules | None] = {}
+        self._initial: dict[CommonEntry, InitialState] = {}
         self._cost = 0
 
     def addresses(self, offsets: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -50,25 +55,29 @@ class CallFrames:
 
     def find(self, offsets: NDArray[np.uint64]) -> list[FrameRules | None]:
         """The rules at offsets in the file; None where it says nothing of the code."""
-        addresses = self.addresses(offsets)
-        found: list[FrameRules | None] = [None] * len(addresses)
-        missing = list(range(len(addresses)))
-        for number in range(len(_SOURCES)):
-            if not missing:
-                break
-            index = self._index(number)
+        addresses = self.addresses(offsets).tolist()
+        self._fill(sorted(set(addresses).difference(self._known)))
+        return [self._known[address] for address in addresses]
+
+    def _fill(self, addresses: list[int]) -> None:
+        """Find out what there is at addresses, ascending, that were not asked for before."""
+        for name in _SOURCES:
+            index: FrameIndex | None = getattr(self, name) if addresses else None
             if index is None:
                 continue
-            entries = index.offsets_of(addresses[missing]).tolist()
-            for row, entry in zip(missing, entries, strict=True):
-                if entry != NONE:
-                    rows = self._rows_of(number, index, entry)
-                    found[row] = rows.find(int(addresses[row])) if rows else None
-            missing = [row for row in missing if found[row] is None]
-        if missing and self._arm:
-            for row in missing:
-                found[row] = self._arm.find(int(addresses[row]))
-        return found
+            entries = index.offsets_of(np.array(addresses, np.uint64)).tolist()
+            begin = 0
+            while begin < len(entries):
+                end = begin + 1
+                while end < len(entries) and entries[end] == entries[begin]:
+                    end += 1
+                if entries[begin] != NONE:
+                    found = self._run(index, entries[begin], addresses[begin:end])
+                    self._known.update(zip(addresses[begin:end], found, strict=True))
+                begin = end
+            addresses = [address for address in addresses if self._known.get(address) is None]
+        tables = self._arm if addresses else None
+        self._known.update((address, tables.find(address) if tables else None) for address in addresses)
 
     def is_stub(self, offsets: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Which offsets are in the procedure linkage table."""
@@ -84,10 +93,6 @@ class CallFrames:
         known = offsets <= np.uint64(max(len(content) - word, 0))
         words = [int.from_bytes(content[offset : offset + word], order) for offset in np.where(known, offsets, 0).tolist()]
         return np.array(words, np.uint64), known
-
-    def _index(self, number: int) -> FrameIndex | None:
-        source: FrameIndex | None = getattr(self, _SOURCES[number])
-        return source
 
     @cached_property
     def _of_runtime(self) -> FrameIndex | None:
@@ -118,25 +123,24 @@ class CallFrames:
             self._runtime.flaw(f"unwinding tables of Arm: {reason_of(damage)}")
             return None
 
-    def _rows_of(self, number: int, index: FrameIndex, offset: int) -> FrameRows | None:
-        """The rows of an entry; None where it is damaged."""
-        key = (number, offset)
-        if key not in self._rows:
-            self._rows[key] = self._run(index, offset)
-        return self._rows[key]
-
-    def _run(self, index: FrameIndex, offset: int) -> FrameRows | None:
-        section, file = index.section, self._runtime
+    def _run(self, index: FrameIndex, offset: int, addresses: list[int]) -> Sequence[FrameRules | None]:
+        """What an entry says of addresses; nothing if it is damaged."""
+        file = self._runtime
+        endian, word = file.endian, file.bits // 8
         try:
             if self._cost > _COST_MOST:
                 raise ValueError("more instructions than code can need; callchains end here")
-            rows = rows_of(section.entry(offset), endian=file.endian, word=file.bits // 8)
+            entry = index.section.entry(offset)
+            initial = self._initial.get(entry.common)
+            if initial is None:
+                initial = self._initial[entry.common] = initial_state(entry.common, endian=endian, word=word)
+            found, cost = rules_at(entry, initial, addresses, endian=endian, word=word)
         except DAMAGE as damage:
             file.flaw(f"call frame information: {reason_of(damage)}")
-            self._cost += 1
-            return None
-        self._cost += rows.cost
-        return rows
+            self._cost += _COST_OF_DAMAGE
+            return [None] * len(addresses)
+        self._cost += cost
+        return found
 
 
 #: where an address is looked for, one after the other

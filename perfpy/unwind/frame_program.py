@@ -1,13 +1,13 @@
-"""The instructions of an FDE -> rules, row by row.
+"""The instructions of an FDE -> the rules at addresses.
 
-What enters: a FrameEntry. What leaves: FrameRows: where each row begins, and its FrameRules. Instructions (DW_CFA_*):
+What enters: a FrameEntry, and addresses in its range. What leaves: the FrameRules there. Instructions (DW_CFA_*):
 DWARF 5, section 6.4.2; those of GNU and of the architectures as binutils' dwarf2.h has them. ValueError for what is
-damaged. What instructions ask for is bounded: rows by their number, remembered states by a depth.
+damaged. What instructions ask for is bounded: their number, and the depth of remembered states.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.unwind.encoded import ByteReader
@@ -16,7 +16,7 @@ from perfpy.unwind.rules import EXPRESSION, OFFSET, REGISTER, SAME, UNDEFINED, V
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from perfpy.unwind.frame_entries import FrameEntry
+    from perfpy.unwind.frame_entries import CommonEntry, FrameEntry
     from perfpy.unwind.rules import CfaRule, Rule
 
 _REMEMBERED_MOST: Final = 1 << 8
@@ -25,94 +25,108 @@ _INSTRUCTIONS_MOST: Final = 1 << 16  # of one entry
 _SIGNED_64: Final = 1 << 63
 
 
-class FrameRows(NamedTuple):
-    """The rows of an entry: first address of each, ascending, and their rules; end: of the last; cost: instructions run."""
+class InitialState(NamedTuple):
+    """What the instructions of a CIE have set up."""
 
-    starts: list[int]
-    rules: list[FrameRules]
-    end: int
-    cost: int
-
-    def find(self, address: int) -> FrameRules | None:
-        """The rules at an address; None outside of the entry."""
-        row = bisect_right(self.starts, address) - 1
-        return self.rules[row] if row >= 0 and address < self.end else None
+    cfa: CfaRule
+    rules: dict[int, Rule]
 
 
-def rows_of(entry: FrameEntry, *, endian: str, word: int) -> FrameRows:
-    """Run the instructions of an entry's CIE and its own."""
-    state = _State(entry)
-    state.run(ByteReader(entry.common.program, endian, word), initial=True)
-    state.run(ByteReader(entry.program, endian, word), initial=False)
-    state.emit(entry.end)
-    return FrameRows(state.starts, state.rows, entry.end, state.count)
+def initial_state(common: CommonEntry, *, endian: str, word: int) -> InitialState:
+    """The state in which the instructions of the FDEs of a CIE begin."""
+    state = _State(common, InitialState((0, 0), {}), 0, 1)
+    state.run(ByteReader(common.program, endian, word), [0])
+    return InitialState(state.cfa, state.rules)
+
+
+def rules_at(
+    entry: FrameEntry, initial: InitialState, addresses: list[int], *, endian: str, word: int
+) -> tuple[list[FrameRules | None], int]:
+    """The rules at each of some ascending addresses (None outside of the entry), and how many instructions that took."""
+    inside = [address for address in addresses if entry.start <= address < entry.end]
+    if not inside:
+        return [None] * len(addresses), 1
+    state = _State(entry.common, initial, entry.start, entry.end)
+    state.run(ByteReader(entry.program, endian, word), inside)
+    found = dict(zip(inside, state.found, strict=True))
+    return [found.get(address) for address in addresses], state.count
 
 
 class _State:
-    """The row that is being made."""
+    """The row that the instructions make; found: the rules at the addresses that were asked for, as far as the location has come."""
 
-    def __init__(self, entry: FrameEntry) -> None:
-        self._common = entry.common
-        self._location = entry.start
-        self._end = entry.end
-        self._cfa: CfaRule = (0, 0)
-        self._rules: dict[int, Rule] = {}
-        self._initial: dict[int, Rule] = {}
+    def __init__(self, common: CommonEntry, initial: InitialState, start: int, end: int) -> None:
+        self._common = common
+        self._location = start
+        self._end = end
+        self.cfa = initial.cfa
+        self.rules = dict(initial.rules)
+        self._initial = initial.rules
         self._remembered: list[tuple[CfaRule, dict[int, Rule]]] = []
-        self.starts: list[int] = []
-        self.rows: list[FrameRules] = []
-        self.count = 0
+        self.found: list[FrameRules] = []
+        self.count = 1
 
-    def emit(self, location: int) -> None:
-        """End the row at a location; the next begins there."""
-        if location > self._location:
-            kept = tuple(sorted((register, rule) for register, rule in self._rules.items() if register < _REGISTERS_MOST))
-            self.starts.append(self._location)
-            self.rows.append(FrameRules(self._cfa, kept, self._common.return_column, self._common.is_signal))
-        self._location = location
-
-    def run(self, reader: ByteReader, *, initial: bool) -> None:
-        """Run the instructions that the reader has; the CIE's make the initial rules."""
-        scale = self._common.data_align
-        while reader and self._location < self._end:
+    def run(self, reader: ByteReader, addresses: list[int]) -> None:
+        """Run the instructions that the reader has, up to the last of the addresses, which are ascending and are some."""
+        unit, scale, data, position = self._common.code_align, self._common.data_align, reader.data, reader.position
+        last, wanted, location = addresses[-1], addresses[len(self.found)], self._location
+        while position < reader.end and location <= last:
+            code = data[position]
+            kind, low = code & 0xC0, code & 0x3F
             self.count += 1
-            if self.count > _INSTRUCTIONS_MOST:
-                raise ValueError("an entry of very many instructions")
-            code = reader.byte()
-            low = code & 0x3F
-            match code >> 6:
-                case 1:  # advance_loc
-                    self._advance(low)
-                case 2:  # offset
-                    self._rules[low] = (OFFSET, reader.uleb() * scale)
-                case 3:
-                    self._restore(low)
-                case _:
-                    self._extended(low, reader)
-        if initial:
-            self._initial = dict(self._rules)
+            if kind == 0x40:  # advance_loc
+                location += low * unit
+                position += 1
+            elif kind == 0x80 and data[position + 1] < 0x80:  # offset, a short one
+                self.rules[low] = (OFFSET, data[position + 1] * scale)
+                position += 2
+            else:
+                reader.position, self._location = position + 1, location
+                self._instruction(kind, low, reader)
+                position, location = reader.position, self._location
+            if location > wanted:
+                self._note(addresses, location)
+                wanted = addresses[len(self.found)] if len(self.found) < len(addresses) else last
+        reader.position, self._location = position, location
+        if self.count > _INSTRUCTIONS_MOST:
+            raise ValueError("an entry of very many instructions")
+        self._note(addresses, last + 1)
+
+    def _instruction(self, kind: int, low: int, reader: ByteReader) -> None:
+        """An instruction whose first byte has been read."""
+        if kind == 0x80:
+            self.rules[low] = (OFFSET, _clipped(reader.uleb() * self._common.data_align))
+        elif kind:
+            self._restore(low)
+        elif low == 0x0E:  # the most frequent one
+            self.define_cfa_offset(reader)
+        else:
+            instruction = _INSTRUCTIONS.get(low)
+            if instruction is None:
+                raise ValueError(f"unknown instruction {low:#x} of call frame information")
+            instruction(self, reader)
+
+    def _note(self, addresses: list[int], location: int) -> None:
+        """The rules at the addresses before a location, which have not come yet, are those of now."""
+        more = bisect_left(addresses, location) - len(self.found)
+        if more > 0:
+            kept = tuple(sorted((register, rule) for register, rule in self.rules.items() if register < _REGISTERS_MOST))
+            self.found += [FrameRules(self.cfa, kept, self._common.return_column, self._common.is_signal)] * more
 
     def _advance(self, units: int) -> None:
-        if units:
-            self.emit(min(self._location + units * self._common.code_align, self._end))
+        self._location += units * self._common.code_align
 
     def _restore(self, register: int) -> None:
         if register in self._initial:
-            self._rules[register] = self._initial[register]
+            self.rules[register] = self._initial[register]
         else:
-            self._rules.pop(register, None)
-
-    def _extended(self, code: int, reader: ByteReader) -> None:
-        instruction = _INSTRUCTIONS.get(code)
-        if instruction is None:
-            raise ValueError(f"unknown instruction {code:#x} of call frame information")
-        instruction(self, reader)
+            self.rules.pop(register, None)
 
     def set_location(self, reader: ByteReader) -> None:
         location = reader.number(reader.word)
         if not self._location <= location <= self._end:
             raise ValueError("a row that begins before the one before it")
-        self.emit(location)
+        self._location = location
 
     def advance(self, reader: ByteReader, width: int) -> None:
         self._advance(reader.number(width))
@@ -120,49 +134,49 @@ class _State:
     def remember(self, _reader: ByteReader) -> None:
         if len(self._remembered) >= _REMEMBERED_MOST:
             raise ValueError("very many remembered states")
-        self._remembered.append((self._cfa, dict(self._rules)))
+        self._remembered.append((self.cfa, dict(self.rules)))
 
     def restore_remembered(self, _reader: ByteReader) -> None:
         if not self._remembered:
             raise ValueError("a state is restored that was not remembered")
-        self._cfa, self._rules = self._remembered.pop()
+        self.cfa, self.rules = self._remembered.pop()
 
     def restore_extended(self, reader: ByteReader) -> None:
         self._restore(reader.uleb())
 
     def define_cfa(self, reader: ByteReader, *, scaled: bool = False) -> None:
         register = reader.uleb()
-        self._cfa = (register, self._signed_offset(reader) if scaled else reader.uleb())
+        self.cfa = (register, self._signed_offset(reader) if scaled else reader.uleb())
 
     def define_cfa_register(self, reader: ByteReader) -> None:
-        offset = 0 if isinstance(self._cfa, bytes) else self._cfa[1]
-        self._cfa = (reader.uleb(), offset)
+        offset = 0 if isinstance(self.cfa, bytes) else self.cfa[1]
+        self.cfa = (reader.uleb(), offset)
 
     def define_cfa_offset(self, reader: ByteReader, *, scaled: bool = False) -> None:
         offset = self._signed_offset(reader) if scaled else reader.uleb()
-        if isinstance(self._cfa, bytes):
+        if isinstance(self.cfa, bytes):
             raise ValueError("an offset for a CFA that is an expression")
-        self._cfa = (self._cfa[0], offset)
+        self.cfa = (self.cfa[0], offset)
 
     def define_cfa_expression(self, reader: ByteReader) -> None:
-        self._cfa = reader.take(reader.uleb())
+        self.cfa = reader.take(reader.uleb())
 
     def rule(self, reader: ByteReader, kind: int) -> None:
         """A rule without a number."""
-        self._rules[reader.uleb()] = (kind, 0)
+        self.rules[reader.uleb()] = (kind, 0)
 
     def offset(self, reader: ByteReader, kind: int, *, signed: bool = False, sign: int = 1) -> None:
         register = reader.uleb()
         value = self._signed_offset(reader) if signed else reader.uleb() * self._common.data_align
-        self._rules[register] = (kind, _clipped(sign * value))
+        self.rules[register] = (kind, _clipped(sign * value))
 
     def register(self, reader: ByteReader) -> None:
         register = reader.uleb()
-        self._rules[register] = (REGISTER, _clipped(reader.uleb()))
+        self.rules[register] = (REGISTER, _clipped(reader.uleb()))
 
     def expression(self, reader: ByteReader, kind: int) -> None:
         register = reader.uleb()
-        self._rules[register] = (kind, reader.take(reader.uleb()))
+        self.rules[register] = (kind, reader.take(reader.uleb()))
 
     def _signed_offset(self, reader: ByteReader) -> int:
         return _clipped(reader.sleb() * self._common.data_align)

@@ -37,9 +37,8 @@ UNLIKE_PERF = {
     "simpleperf_perf.data": "perf maps the kernel's modules over the kernel in files of simpleperf",
     "simpleperf_perf_b.data": "perf maps the kernel's modules over the kernel in files of simpleperf",
     "autofdo-chromeos_perf.data.piped.host": "perf takes the features of an early pipe for other records and gives up",
+    "dwarf-nofp-a.data": "perf shows inlined calls there",
     "perfparser_vector_static_gcc_perf.lbr.data": "perf reads behind the end of empty branch stacks",
-    "dwarf*": "user stacks are not unwound yet",
-    "z-dwarf*": "user stacks are not unwound yet",
 }
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from perfpy.capture.runtimes.table import LanguageRuntime
 
 JCMD: Final = "jcmd"
+REMOTE_EXEC: Final = "remote_exec"  # perfpy.capture.runtimes.cpython.attach, which says itself what is missing
 _FRAME_POINTERS: Final = b"+PreserveFramePointer"
 
 
@@ -34,12 +35,12 @@ def runtime_of_process(pid: int) -> LanguageRuntime | None:
 def lacks(pid: int) -> str:
     """What a running process does not tell, in one line; "" where it does, or is no runtime."""
     runtime = runtime_of_process(pid)
-    if runtime is None:
+    if runtime is None or runtime.attach == REMOTE_EXEC:
         return ""
     if runtime.attach == JCMD:
         told = _FRAME_POINTERS in _of_process(pid, "cmdline") or _FRAME_POINTERS in _of_process(pid, "environ")
         return "" if told else f"process {pid} is {runtime.name}: call chains need -XX:+PreserveFramePointer from its start"
-    if any(os.path.exists(path) for path in live_process.perf_map_paths(pid)):
+    if any(live_process.is_younger(path, pid) for path in live_process.perf_map_paths(pid)):
         return ""
     return f"process {pid} is {runtime.name}, which cannot be asked for names while it runs: {runtime.attach}"
 

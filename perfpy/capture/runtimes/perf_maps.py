@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from perfpy.abi.records import Mmap, Mmap2
 
-_SLACK: Final = 2.0  # seconds: the clocks of file systems are coarse, that of processes counts in ticks
+_SLACK: Final = 2.0  # seconds: the clocks of file systems are coarse
 
 
 class PerfMaps:

@@ -29,7 +29,7 @@ _MOST: Final = 0xFFF8 >> 3  # words of a record
 _SIZE: Final = 3  # of the four u16 of a header the one with the size
 
 
-class Parts(NamedTuple):
+class SampleParts(NamedTuple):
     """Where the words of samples are: before the callchain; between it and the registers; after the stack. Starts and ends, in words."""
 
     start: NDArray[np.int64]
@@ -41,7 +41,7 @@ class Parts(NamedTuple):
     whole: NDArray[np.bool_]
 
 
-def parts_of(attr: EventAttr, chunk: Chunk) -> Parts:
+def parts_of(attr: EventAttr, chunk: Chunk) -> SampleParts:
     """The parts of samples that carry a callchain, registers and a stack."""
     start = chunk.starts >> 3
     end = start + (chunk.sizes >> 3).astype(np.int64)
@@ -55,7 +55,7 @@ def parts_of(attr: EventAttr, chunk: Chunk) -> Parts:
         found[names[0]] = before, cursor.position
     (chain, after_chain), (registers, _), (_, after_stack) = (found[name] for name in ("callchain", "user_regs", "user_stack"))
     whole = np.ones(len(start), bool) if cursor.damaged is None else ~cursor.damaged
-    return Parts(start, chain, after_chain, registers, after_stack, end, whole)
+    return SampleParts(start, chain, after_chain, registers, after_stack, end, whole)
 
 
 class Rewriting:
@@ -75,13 +75,13 @@ class Rewriting:
         self._rows: list[NDArray[np.int64]] = []
         self._chains: list[Ragged] = []
 
-    def replace(self, rows: NDArray[np.int64], parts: Parts, chains: Ragged) -> None:
+    def replace(self, rows: NDArray[np.int64], parts: SampleParts, chains: Ragged) -> None:
         """These records are samples with stacks, of which the callchains have been made."""
-        spans = ((parts.start, parts.chain), (parts.after_chain, parts.registers), (parts.after_stack, parts.end))
-        for begins, ends, (begin, end) in zip(self._begins, self._ends, spans, strict=True):
+        ranges = ((parts.start, parts.chain), (parts.after_chain, parts.registers), (parts.after_stack, parts.end))
+        for begins, ends, (begin, end) in zip(self._begins, self._ends, ranges, strict=True):
             begins[rows], ends[rows] = begin, end
         self.kept[rows[~parts.whole]] = False
-        fixed = sum((end - begin for begin, end in spans), np.ones(len(rows), np.int64))
+        fixed = sum((end - begin for begin, end in ranges), np.ones(len(rows), np.int64))
         self._rows.append(rows)
         self._chains.append(_cut(chains, _MOST - fixed))
 
@@ -98,8 +98,8 @@ class Rewriting:
         ends = np.cumsum(sizes)
         records = ends - sizes
         out = np.empty(int(ends[-1]) if len(ends) else 0, np.uint64)
-        behind = records + lengths[0] + counted
-        for target, begin, length in zip((records, behind, behind + lengths[1]), self._begins, lengths, strict=True):
+        chain_end = records + lengths[0] + counted
+        for target, begin, length in zip((records, chain_end, chain_end + lengths[1]), self._begins, lengths, strict=True):
             out[slices_index(target, length)[0]] = self._words[slices_index(begin, length)[0]]
         mine = kept[rows]
         chains, counts = chains.take(np.flatnonzero(mine)), (records + lengths[0])[rows[mine]]

@@ -19,7 +19,7 @@ from perfpy.abi import user_records
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
 from perfpy.capture.unwinding import messages
 from perfpy.capture.unwinding.spool import MEMORY
-from perfpy.capture.unwinding.unwinder import PieceUnwinder, Unwound
+from perfpy.capture.unwinding.unwinder import PieceUnwinder, UnwoundPiece
 from perfpy.perfdata.container.events import FileEvent
 from perfpy.perfdata.records.chunk import Chunk
 from perfpy.perfdata.records.walk import walk
@@ -82,7 +82,7 @@ def _answers(stores: _Stores, requests: Iterator[tuple[int, list[Extent]]]) -> I
             return
 
 
-def _done(piece: Unwound | None) -> Iterator[bytes]:
+def _done(piece: UnwoundPiece | None) -> Iterator[bytes]:
     if piece is not None:
         if piece.side_band:
             yield messages.answer(messages.SIDE_BAND, piece.side_band)

@@ -21,6 +21,7 @@ from perfpy.capture.option_values import (
 from perfpy.capture.sampling.options import DEFAULT_COMPRESSION, SYNTH_ALL, RecordOptions
 from perfpy.cli.line.options import PerfCommand, fail
 from perfpy.cli.line.perfconfig import load
+from perfpy.cli.line.shared import events_with_filters
 from perfpy.cli.record.options import RecordCommandOptions
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def run(options: RecordCommandOptions) -> int:
     wanted = record_options(options, load())
     from perfpy.capture.sampling.recorder import Recorder  # help does not need the kernel
 
-    events, filters = _events(options)
+    events, filters = events_with_filters(options)
     recorder = Recorder(options.workload, events, filters, wanted, describe=_describe)
     if options.dry_run:
         recorder.prepare()
@@ -127,18 +128,6 @@ def _level(level: int | None, *, unwind: bool) -> int:
     if not 0 <= level <= _MOST_COMPRESSION:
         fail(f"--compression-level {level}: zstd has levels 1 to {_MOST_COMPRESSION}")
     return level
-
-
-def _events(options: RecordCommandOptions) -> tuple[list[str], list[tuple[int, str]]]:
-    """The -e texts, and each --filter with the number of -e in front of it."""
-    events: list[str] = []
-    filters: list[tuple[int, str]] = []
-    for given in options.in_order("event", "filter"):
-        if given.name == "event":
-            events.append(given.value)
-        else:
-            filters.append((len(events), given.value))
-    return events, filters
 
 
 def _callchain(options: RecordCommandOptions, config: Config) -> Callchain | None:

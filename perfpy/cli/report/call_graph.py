@@ -14,7 +14,7 @@ from perfpy.cli.line.options import fail
 
 if TYPE_CHECKING:
     from perfpy.cli.line.perfconfig import Config
-    from perfpy.cli.report.command import ReportCommandOptions
+    from perfpy.cli.report.options import ReportCommandOptions
 
 _ENOUGH: Final = 1_000_000  # more than any percentage, and than the calls that anybody reads
 # every word of --call-graph, in perf's order of search: the first that begins with what is given is meant

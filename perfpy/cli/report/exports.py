@@ -9,15 +9,17 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from perfpy.cli.line.notes import tell
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.output_files import write_bytes
+from perfpy.unwind.cut_stacks import note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.stacks.stacks import Stacks
-    from perfpy.cli.report.command import ReportCommandOptions
+    from perfpy.cli.report.options import ReportCommandOptions
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
 
@@ -38,6 +40,7 @@ def write_exports(recording: Recording, asked: ReportCommandOptions, sample_filt
     }
     for name, path in asked.exports.items():
         write_bytes(path, makers[name](), quiet=asked.quiet)
+    tell(note(stacks[0].cut), quiet=asked.quiet, verbose=asked.verbose)
 
 
 def _refuse_what_stacks_have_not(asked: ReportCommandOptions) -> None:

@@ -16,7 +16,7 @@ from perfpy.analysis.sortkeys.sort_key import Mode
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.symbol_values import inline_of, symbol_options_of
 from perfpy.cli.line.terminal import colour_start
-from perfpy.cli.report import options as texts
+from perfpy.cli.report import option_values as texts
 from perfpy.cli.report.call_graph import call_graph
 from perfpy.errors import PerfError
 from perfpy.views.report.column_text import TextOptions
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.filters.time_ranges import TimeRanges
     from perfpy.cli.line.perfconfig import Config
-    from perfpy.cli.report.command import ReportCommandOptions
+    from perfpy.cli.report.options import ReportCommandOptions
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
 
@@ -41,8 +41,8 @@ class ReportRequest:
         self._asked = asked
         self._config = config
 
-    def report_options(self) -> ReportOptions:
-        """Which rows the report has. Raises PerfError for what was not recorded, UsageError for what makes no sense."""
+    def report_options(self, *, plain: bool = False) -> ReportOptions:
+        """Which rows the report has; plain: perf's text. Raises PerfError for what was not recorded, UsageError for what makes no sense."""
         asked, config = self._asked, self._config
         children = config.flag("report.children", True) if asked.children is None else asked.children
         graph = call_graph(asked, children=children, config=config)
@@ -54,6 +54,8 @@ class ReportRequest:
         return ReportOptions(
             wanted=texts.wanted(asked, sample_filter, children=children, config=config, mode=self._mode()),
             sample_filter=sample_filter,
+            rows_filtered=plain,
+            as_addr2line=plain,
             call_graph=graph,
             children=children,
             hierarchy=asked.hierarchy,

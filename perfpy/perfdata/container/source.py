@@ -60,6 +60,16 @@ class ByteSource:
             done += count
         return done
 
+    def mapped(self, offset: int, size: int) -> memoryview:
+        """The same bytes as read(), not copied but mapped into memory; they must be there as long as they are used."""
+        import mmap  # for files with copies of stacks only
+
+        size = min(size, os.fstat(self._fd).st_size - offset)
+        if size <= 0:
+            return memoryview(b"")
+        before = offset % mmap.ALLOCATIONGRANULARITY
+        return memoryview(mmap.mmap(self._fd, size + before, access=mmap.ACCESS_READ, offset=offset - before))[before:]
+
     def check_owner(self) -> None:
         """Raise BadPerfData when the file belongs neither to this user nor to root."""
         if os.fstat(self._fd).st_uid not in (0, os.geteuid()):

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.decompression import Unpacker
 
 CHUNK_SIZE: Final = 1 << 20
+STACKS_CHUNK_SIZE: Final = 1 << 25  # of samples with copies of stacks: some thousands of them
 _MEMORY_FOR_OFFSETS: Final = 1 << 23  # of larger files the rest is walked again
 
 
@@ -106,7 +107,7 @@ class RecordStream:
         offset, memory = self.begin, 0
         while offset < self.end:
             wanted = min(len(buffer), self.end - offset)
-            data = buffer[: self.source.read_into(buffer.data[:wanted], offset)]
+            data = self._read(buffer, offset, wanted)
             chunk, found = self._walked(data, offset)
             if len(chunk):
                 starts = packed(found.starts) if memory < _MEMORY_FOR_OFFSETS else None
@@ -125,13 +126,19 @@ class RecordStream:
         """The records of chunks that an earlier run has found, each of them; `damage` stays what it was then."""
         buffer = self._buffer()
         for found_chunk in known:
-            data = buffer[: self.source.read_into(buffer.data[: found_chunk.size], found_chunk.offset)]
+            data = self._read(buffer, found_chunk.offset, found_chunk.size)
             if len(data) < found_chunk.size:
                 self.damage = Damage(found_chunk.offset + len(data), "the file has been cut since it was read first")
             if found_chunk.starts and len(data) == found_chunk.size:
                 yield Chunk(data, found_chunk.starts.starts(), self.endian, found_chunk.offset)
             else:
                 yield self._walked(data, found_chunk.offset)[0]
+
+    def _read(self, buffer: NDArray[np.uint8], offset: int, size: int) -> NDArray[np.uint8]:
+        """Bytes of the file, in the buffer; of large chunks, most bytes of which nobody looks at, mapped."""
+        if self._chunk_size >= STACKS_CHUNK_SIZE and not offset & 7:
+            return np.frombuffer(self.source.mapped(offset, size), np.uint8)
+        return buffer[: self.source.read_into(buffer.data[:size], offset)]
 
     def _buffer(self) -> NDArray[np.uint8]:
         """Room for a chunk: for at least one record of the largest size there is."""

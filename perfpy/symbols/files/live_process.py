@@ -63,6 +63,15 @@ def began(pid: int) -> float | None:
     return booted + ticks / os.sysconf("SC_CLK_TCK")
 
 
+def is_younger(path: str, pid: int) -> bool:
+    """Whether a file was written since a running process began; a moment is let pass, as the clocks of files are coarse."""
+    born = began(pid)
+    try:
+        return born is not None and os.stat(path).st_mtime >= born - 1
+    except OSError:
+        return False
+
+
 def believed(pid: int) -> set[int]:
     """The user ids of whom files about a process are believed: root's, our own, and its owner's while it runs.
 

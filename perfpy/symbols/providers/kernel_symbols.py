@@ -3,7 +3,7 @@
 What enters: the timeline's kernel (build-id, the address that its reference
 symbol had) and SymbolOptions. What leaves: a SymbolTable per Dso of the kernel.
 Sources, in perf's order: --kallsyms, --vmlinux, the build-id cache, the usual
-places of vmlinux, and /proc/kallsyms if this very kernel runs.
+paths of vmlinux, and /proc/kallsyms if this very kernel runs.
 """
 
 from __future__ import annotations

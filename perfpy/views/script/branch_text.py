@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.records.batches import Batch
-    from perfpy.views.script.event_lines import LineContext
+    from perfpy.views.script.line_context import LineContext
     from perfpy.views.script.pieces import Piece
 
 

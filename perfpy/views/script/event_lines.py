@@ -7,7 +7,6 @@ their text.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,22 +18,18 @@ from perfpy.untrusted.text import one_line, one_line_bytes
 from perfpy.views.script import field_text
 from perfpy.views.script.addresses import frames_of
 from perfpy.views.script.fields import has_callchain
-from perfpy.views.script.frame_text import FrameStyle, FrameTexts, chain_texts, outermost_first, shortened
+from perfpy.views.script.frame_text import FrameStyle, chain_texts, outermost_first, shortened
 from perfpy.views.script.pieces import Coded, Flat, Joiner, Piece
 from perfpy.views.script.time_text import time_piece
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from perfpy.abi.columns import Columns, Ragged
-    from perfpy.analysis.samples.source_texts import SourceTexts
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.records.batches import Batch
-    from perfpy.symbols.symbolizer import Symbolizer
-    from perfpy.symbols.tasks.address_space import TaskTimeline
     from perfpy.views.script.branch_text import BranchTexts
+    from perfpy.views.script.line_context import LineContext
     from perfpy.views.script.source_code import SourceCode
     from perfpy.views.script.trace_text import TraceSource
 
@@ -47,42 +42,6 @@ _COLUMNS: Final = {
     "brstackoff": ("branch_stack", "pid", "cpumode"), "bpf-output": ("raw",), "tod": ("time",), "metric": ("period",),
     "srcline": (), "srccode": ("ip", "pid", "tid", "cpumode"),
 }  # fmt: skip
-
-
-def no_clock(_stamp: int) -> bytes:
-    """The tod field of a recording that does not say what time it was."""
-    return b"disabled "
-
-
-@dataclass(slots=True)
-class LineContext:
-    """What the lines of all events of a recording share."""
-
-    timeline: TaskTimeline
-    symbolizer: Symbolizer
-    arch: str = ""
-    kernel_start: int | None = 1 << 63  # None: addresses are the kernel's or not by the mode
-    name_width: int = 0
-    ns: bool = False
-    latency: bool = False
-    use_callchain: bool = True
-    max_stack: int = 127
-    callers_first: bool = False
-    kernel_path: bool = False
-    flags: bool = False
-    cgroups: dict[int, str] = field(default_factory=dict)
-    clock: Callable[[int], bytes] = no_clock  # time of day of a time stamp
-    stop_at: frozenset[str] = frozenset()  # symbols after which a callchain is not shown
-    sources: SourceTexts | None = None
-    source_code: SourceCode | None = None
-    _frame_texts: dict[tuple[FrameStyle, bytes, bytes], FrameTexts] = field(default_factory=dict)
-
-    def frame_texts(self, style: FrameStyle, before: bytes = b"", after: bytes = b"") -> FrameTexts:
-        """The texts of all frames in a style: one for all events, of which there may be thousands."""
-        found = self._frame_texts.get((style, before, after))
-        if found is None:
-            found = self._frame_texts[style, before, after] = FrameTexts(self.symbolizer, style, before, after, self.sources)
-        return found
 
 
 def columns_of(event: FileEvent, fields: set[str]) -> set[str]:

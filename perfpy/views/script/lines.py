@@ -14,7 +14,7 @@ import numpy as np
 
 from perfpy.perfdata.records.batches import Batch
 from perfpy.views.script import field_text
-from perfpy.views.script.event_lines import EventLines, LineContext, columns_of
+from perfpy.views.script.event_lines import EventLines, columns_of
 from perfpy.views.script.fields import OutputFields, kind_of
 from perfpy.views.script.pieces import Flat
 from perfpy.views.script.side_line import SideLine, whole
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.samples.sample_view import SampleView
     from perfpy.perfdata.container.events import FileEvent
+    from perfpy.views.script.line_context import LineContext
     from perfpy.views.script.time_text import RelativeTimes
     from perfpy.views.script.trace_text import TraceSource
 

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.unwind.callchains import UserCallchains
+    from perfpy.unwind.cut_stacks import CutStacks
     from perfpy.views.recorded import Recorded
-    from perfpy.views.script.event_lines import LineContext
+    from perfpy.views.script.line_context import LineContext
     from perfpy.views.script.lines import DumpLines, ScriptLines
     from perfpy.views.script.source_code import SourceCode
     from perfpy.views.script.trace_text import TraceSource
@@ -97,6 +98,11 @@ class ScriptRun:
         lines = self._lines(self._keep())
         lines.write(self._batches(lines.columns()) if samples else (), self._side_lines(lines.context), out)
 
+    @property
+    def cut(self) -> list[CutStacks]:
+        """What copies of stacks were too short for, as far as was read."""
+        return self._unwound.cut if self._unwound else []
+
     def dump_lines(self) -> tuple[DumpLines, str]:
         """Script's lines for a dump of every record, and what the dump says of rounds."""
         from perfpy.views.script.lines import DumpLines
@@ -159,7 +165,7 @@ class ScriptRun:
         return ScriptLines(events, options.fields, self._context(), sample_filter, self._tracepoints(), relative)
 
     def _context(self) -> LineContext:
-        from perfpy.views.script.event_lines import LineContext
+        from perfpy.views.script.line_context import LineContext
 
         recording, options = self._recording, self._options
         sources = self._sources()
@@ -293,7 +299,7 @@ def _kernel_symbol(symbolizer: Symbolizer, address: int) -> tuple[str, int] | No
 def _clock(clock: Any, *, ns: bool) -> Callable[[int], bytes]:
     """The time of day of a time stamp, from the CLOCK_DATA feature."""
     if clock is None:
-        from perfpy.views.script.event_lines import no_clock
+        from perfpy.views.script.line_context import no_clock
 
         return no_clock
     import time as system_time

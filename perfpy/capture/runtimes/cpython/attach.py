@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.errors import PerfError
 from perfpy.kernel.procfs import ProcFs
+from perfpy.symbols.files import live_process
 from perfpy.untrusted.files import read_regular, trusted
 from perfpy.untrusted.text import visible
 
@@ -143,11 +144,13 @@ def _give_away(folder: str, lines: str, status: object) -> None:
 
 
 def attach(pid: int, proc: ProcFs | None = None) -> Trampolines | None:
-    """Have the functions of a process named; None where it runs no CPython, NoNames where it cannot be."""
+    """Have the functions of a process named; None where it runs no CPython or names them already, NoNames where it cannot."""
     interpreter = interpreter_of(pid, proc)
     if interpreter is None:
         return None
     if interpreter.version < _CAN_BE_ASKED:
+        if any(os.path.exists(path) for path in live_process.perf_map_paths(pid)):
+            return None  # it names them already
         raise NoNames(pid, _what_to_type(interpreter.version, ".".join(map(str, interpreter.version))))
     _require_our_files(pid)
     switch = Trampolines(pid, _program(pid, interpreter))

@@ -8,7 +8,8 @@ import pytest
 
 from perfpy.cli.line.perfconfig import Config
 from perfpy.cli.report.call_graph import call_graph
-from perfpy.cli.report.command import ReportCommandOptions, command
+from perfpy.cli.report.command import command
+from perfpy.cli.report.options import ReportCommandOptions
 from tests.builders.long_names import OWNER, SORT, recording_with_long_names
 from tests.builders.perfdata import simple_recording
 

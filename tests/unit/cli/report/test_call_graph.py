@@ -4,7 +4,7 @@ import pytest
 
 from perfpy.cli.line.perfconfig import Config
 from perfpy.cli.report.call_graph import call_graph
-from perfpy.cli.report.command import ReportCommandOptions
+from perfpy.cli.report.options import ReportCommandOptions
 
 THRESHOLD, ROWS = {"call-graph.threshold": "10"}, {"report.percent-limit": "2"}
 

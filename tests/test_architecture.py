@@ -222,6 +222,13 @@ def test_tests_share_builders_alone(path):
     assert not [target for target in ours if not target.startswith(allowed)]
 
 
+@pytest.mark.parametrize("path", sorted((CHECKOUT / "tests" / "unit").glob("*/**/test_*.py")), ids=str)
+def test_unit_tests_stand_where_their_module_does(path):
+    """tests/unit/ROOM/test_NAME.py tests perfpy/ROOM/NAME; what is of several rooms is in tests/unit itself."""
+    tested = PACKAGE / path.relative_to(CHECKOUT / "tests" / "unit").with_name(path.stem.removeprefix("test_"))
+    assert tested.is_dir() or tested.with_suffix(".py").is_file()
+
+
 def test_no_module_hides_a_public_function():
     import perfpy
 

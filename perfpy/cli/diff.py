@@ -193,6 +193,7 @@ class _DiffRun:
         percentage = asked.percentage or configured_percentage(self._config)
         unnamed = not asked.field_separator and not asked.dsos
         return ReportOptions(
+            rows_filtered=True,
             wanted=Wanted(sort=f"{_DEFAULT_SORT},{sort[1:]}" if sort.startswith("+") else sort or _DEFAULT_SORT),
             sample_filter=self._sample_filter(index),
             group=False,

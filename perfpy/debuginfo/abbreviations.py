@@ -6,7 +6,7 @@ code, each with its attributes and a way to skip it: by one addition where all o
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.debuginfo import dwarf, leb128
@@ -120,6 +120,16 @@ class Abbreviation:
         return any(attribute in attributes for attribute, _, _ in self.attributes)
 
 
+@lru_cache(maxsize=1 << 14)
+def _abbreviation(tag: int, attributes: tuple[tuple[int, int, int], ...], shape: Shape, children: bool) -> Abbreviation:
+    """The same object for what is the same: the tables of units are much alike."""
+    form_sizes = sizes(shape)
+    unknown = next((form for _, form, _ in attributes if form not in form_sizes), None)
+    if unknown is not None:
+        raise ValueError(f"unknown form {unknown:#x} in .debug_abbrev")
+    return Abbreviation(tag, attributes, form_sizes, children=children)
+
+
 def _joined(skips: list[int]) -> tuple[int, ...]:
     """Neighbouring fixed sizes added up."""
     joined: list[int] = []
@@ -138,7 +148,7 @@ class AbbreviationTable:
         self._sections = sections
         self._data = sections.data("abbrev")
         self._offset = offset
-        self._sizes = sizes(shape)
+        self._shape = shape
         self._read: dict[int, Abbreviation] = {}
         self._whole = False
 
@@ -163,10 +173,7 @@ class AbbreviationTable:
         tag, offset = leb128.unsigned(self._data, offset)
         children = bool(self._data[offset])
         attributes, self._offset = _attributes(self._data, offset + 1)
-        unknown = next((form for _, form, _ in attributes if form not in self._sizes), None)
-        if unknown is not None:
-            raise ValueError(f"unknown form {unknown:#x} before {self._offset:#x} of .debug_abbrev")
-        self._read.setdefault(code, Abbreviation(tag, attributes, self._sizes, children=children))
+        self._read.setdefault(code, _abbreviation(tag, attributes, self._shape, children))
         if len(self._read) > _TABLE_MOST:
             raise ValueError(f"more than {_TABLE_MOST} abbreviations in one table")
 
@@ -174,9 +181,13 @@ class AbbreviationTable:
 def _attributes(data: Sequence[int], offset: int) -> tuple[tuple[tuple[int, int, int], ...], int]:
     found: list[tuple[int, int, int]] = []
     while True:
-        attribute, offset = leb128.unsigned(data, offset)
-        form, offset = leb128.unsigned(data, offset)
         constant = 0
+        attribute, form = data[offset], data[offset + 1]
+        if attribute < 0x80 and form < 0x80:  # nearly always
+            offset += 2
+        else:
+            attribute, offset = leb128.unsigned(data, offset)
+            form, offset = leb128.unsigned(data, offset)
         if form == dwarf.FORM_IMPLICIT_CONST:
             constant, offset = leb128.signed(data, offset)
         if not attribute and not form:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from perfpy.abi.columns import distinct
+from perfpy.debuginfo.addresses import link_addresses
 from perfpy.debuginfo.sections import DebugSections
 from perfpy.debuginfo.source_lines import SourceLines
 from perfpy.debuginfo.units import UnitIndex
@@ -38,20 +39,7 @@ class DebugInfo:
 
     def addresses(self, offsets: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Offsets in the file that ran -> addresses as its symbols and debug information have them."""
-        found = offsets + np.uint64(self._text_bias)
-        done = np.zeros(len(offsets), np.bool_)
-        for segment in self._runtime.segments:
-            start, size = np.uint64(segment["offset"]), np.uint64(segment["filesz"])
-            inside = (offsets >= start) & (offsets - start < size) & ~done
-            found[inside] = offsets[inside] - start + np.uint64(segment["vaddr"])
-            done |= inside
-        return found
-
-    @property
-    def _text_bias(self) -> int:
-        """Of a file without segments: how far .text lies above its offset in the file."""
-        text = self._runtime.section(".text")
-        return (text.addr - text.offset) % (1 << 64) if text else 0
+        return link_addresses(self._runtime, offsets)
 
 
 class CodeLines(NamedTuple):

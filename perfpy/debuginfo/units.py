@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Offsets = "NDArray[np.int64]"
 _UNITS_MOST: Final = 1 << 18  # the largest browsers have some 60,000
-_RANGES_MOST: Final = 1 << 22
+_RANGES_MOST: Final = 1 << 21
 _NESTED_MOST: Final = 16  # ranges that lie within others: linkers that fold identical code make some
 _LONG: Final = 0xFFFFFFFF
 _WITH_CODE: Final = (dwarf.UT_COMPILE, dwarf.UT_SKELETON)

@@ -24,6 +24,15 @@ REGISTER: Final = 4  # is in register number value
 EXPRESSION: Final = 5  # saved at the address that the expression gives
 VAL_EXPRESSION: Final = 6  # is what the expression gives
 
+#: what of some rules is not as usual (RuleTable.flags)
+ENDS: Final = 1
+SIGNAL: Final = 2
+NEAR_GUESS: Final = 4  # a frame pointer that is believed when it is near
+FAR_GUESS: Final = 8  # and one that is when its callers are code
+CFA_EXPRESSION: Final = 16
+MOVES_STACK_POINTER: Final = 32  # it is not the CFA
+RETURNS_ELSEWHERE: Final = 64  # the return address is in another column than the architecture's
+
 #: (kind, an offset, a register's number, or an expression)
 Rule: TypeAlias = "tuple[int, int | bytes]"
 #: (register, offset) or an expression
@@ -120,10 +129,15 @@ def _uleb(value: int) -> bytes:
 
 
 class RuleColumns(NamedTuple):
-    """The rules of one register, one row a FrameRules: kind; value: the offset or the row of the register; -1 otherwise."""
+    """The rules of one register, one row a FrameRules: kind; value: the offset or the row of the register; -1 otherwise.
+
+    is_rare: neither the same nor saved at an offset; has_rare: whether any is.
+    """
 
     kind: NDArray[np.int8]
     value: NDArray[np.int64]
+    is_rare: NDArray[np.bool_]
+    has_rare: bool
 
 
 class RuleTable:
@@ -170,12 +184,11 @@ class RuleTable:
             self._moves.update((register, int(value)) for register, (kind, value) in rules.registers if kind == REGISTER)
         self._track_moved()
         row = {register: number for number, register in enumerate(self.tracked)}
-        self.has_cfa_expression = np.array([isinstance(rules.cfa, bytes) for rules in self.rules], bool)
+        self.flags = np.array([self._flags_of(number, rules) for number, rules in enumerate(self.rules)], np.uint8)
         cfa = [(0, 0) if isinstance(rules.cfa, bytes) else (row.get(rules.cfa[0], -1), rules.cfa[1]) for rules in self.rules]
         self.cfa_row = np.array([one for one, _ in cfa], np.int64)
         self.cfa_offset = np.array([offset & 0xFFFFFFFFFFFFFFFF for _, offset in cfa], np.uint64)
         self.return_row = np.array([row.get(rules.return_column, -1) for rules in self.rules], np.int64)
-        self.is_signal = np.array([rules.is_signal for rules in self.rules], bool)
         self.is_guess = np.array([rules.reach is not None for rules in self.rules], bool)
         pointer = self._architecture.stack_pointer
         moves = [isinstance(rules.cfa, bytes) or rules.cfa[0] != pointer for rules in self.rules]
@@ -194,6 +207,16 @@ class RuleTable:
                 if register in self.tracked:
                     self.track(source)
 
+    def _flags_of(self, number: int, rules: FrameRules) -> int:
+        flags = ENDS if number == END else SIGNAL if rules.is_signal else 0
+        if rules.reach is not None:
+            flags |= NEAR_GUESS if rules.reach else FAR_GUESS
+        if isinstance(rules.cfa, bytes):
+            flags |= CFA_EXPRESSION
+        if self._architecture.entry or any(register == self._architecture.stack_pointer for register, _ in rules.registers):
+            flags |= MOVES_STACK_POINTER
+        return flags | (RETURNS_ELSEWHERE if rules.return_column != self._architecture.return_column else 0)
+
     def _columns(self, rules: list[Rule | None], register: int, row: dict[int, int]) -> RuleColumns:
         # a stack pointer that no rule speaks of is the CFA, or what it was
         is_cfa = register == self._architecture.stack_pointer and not self._architecture.entry
@@ -203,7 +226,9 @@ class RuleTable:
             -1 if isinstance(value, bytes) else row.get(value, -1) if kind == REGISTER else value
             for kind, value in zip(kinds, values, strict=True)
         ]
-        return RuleColumns(np.array(kinds, np.int8), np.array(numbers, np.int64))
+        kind = np.array(kinds, np.int8)
+        is_rare = (kind != SAME) & (kind != OFFSET)
+        return RuleColumns(kind, np.array(numbers, np.int64), is_rare, bool(is_rare.any()))
 
     def expression(self, number: int, register: int | None) -> bytes:
         """The expression of some rules' CFA (None), or of one of their registers."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfpy.debuginfo import line_header, line_operations, line_program
-from perfpy.debuginfo.line_header import LineHeader
 from perfpy.debuginfo.sections import DebugSections
 from perfpy.symbols.files.elf import ElfFile
 from tests.builders.line_programs import (
@@ -32,6 +32,9 @@ from tests.builders.line_programs import (
     special,
 )
 
+if TYPE_CHECKING:
+    from perfpy.debuginfo.line_header import LineHeader
+
 Row = tuple[int, int, int, bool]
 
 
@@ -46,7 +49,7 @@ def rows_of(program: bytes, *, endian: str = "<", first_file: int = 1, **options
     return list(zip(*(column.tolist() for column in found), strict=True))
 
 
-def one_by_one(program: bytes, header: LineHeader, endian: str = "<") -> list[Row]:
+def one_by_one(program: bytes, header: LineHeader, endian: str = "<") -> list[Row]:  # noqa: C901  one branch an operation
     """The rows as a loop over operations makes them: what the standard says, literally."""
     found: list[Row] = []
     address, operation, file, line = 0, 0, 1, 1
@@ -175,7 +178,9 @@ def test_any_bytes_give_the_rows_of_a_loop(program: bytes, operands: bytes, endi
     )
 
 
-@given(st.lists(st.sampled_from((COPY, advance_pc(1000), set_address(1 << 40), special(3, 4), extended(0x80, bytes(90)), END)), max_size=60))
+@given(
+    st.lists(st.sampled_from((COPY, advance_pc(1000), set_address(1 << 40), special(3, 4), extended(0x80, bytes(90)), END)), max_size=60)
+)
 def test_long_programs_are_read_in_windows(parts: list[bytes]) -> None:
     program = b"".join(parts)
     with pytest.MonkeyPatch.context() as patch:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from perfpy.capture.runtimes.attaching import lacks, runtime_of_process
 from perfpy.capture.runtimes.choices import chosen
 from perfpy.capture.runtimes.cpython.attach import attach_all
-from perfpy.capture.runtimes.environment import environment_for, told
+from perfpy.capture.runtimes.environment import environment_for, told, writes_dumps
 from perfpy.errors import PerfError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class RuntimeNames:
         if attached:
             program = f"/proc/{self._pids[0]}/exe" if len(self._pids) == 1 else ""
             runtime = runtime_of_process(self._pids[0]) if program else None
-        self.options = chosen(options, runtime, program)
+        self.options = chosen(options, runtime, program, unwound_later=writes_dumps(command))
         self.variables = self._environment.variables if command and not attached else {}
 
     def begin(self) -> None:

@@ -46,6 +46,15 @@ def test_where_others_are_recorded_nothing_is_set_for_the_command(options: Recor
     assert line == "[ perf record: --jit --call-graph dwarf,4096 ]"
 
 
+@pytest.mark.parametrize("command", [("python3", "-X", "perf_jit", "a.py"), ("python3", "-Xperf_jit", "a.py")])
+def test_where_jitdumps_were_chosen_stacks_are_unwound_when_these_are_whole(command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(os, "uname", lambda: type("Uname", (), {"machine": "x86_64"}))
+    assert not begun(RecordOptions(), *command)[0].options.unwind
+    assert begun(RecordOptions(), "sh")[0].options.unwind
+    monkeypatch.setenv("PYTHON_PERF_JIT_SUPPORT", "1")
+    assert not begun(RecordOptions(), "sh")[0].options.unwind
+
+
 def test_a_pipe_keeps_no_names():
     names, lines = begun(RecordOptions(output="-", callchain=Callchain("fp")), "sh")
     assert lines[1] == "warning: --jit: a pipe keeps no names; perf maps are found in /tmp while they are there"

@@ -19,7 +19,6 @@ from perfpy.symbols.files.elf import DAMAGE, ElfFile, reason_of
 from perfpy.symbols.files.symbol_cache import SymbolCache
 from perfpy.symbols.providers.kernel_symbols import KernelSymbols
 from perfpy.symbols.providers.missing import UnreadableFile
-from perfpy.symbols.providers.python_trampolines import trampolines
 from perfpy.symbols.symbol_table import EMPTY, SymbolTable, named
 from perfpy.untrusted import paths
 from perfpy.untrusted.files import Foreign, trusted
@@ -140,6 +139,8 @@ class SymbolLoader:
     def _trampolines(self, number: int) -> debug_files.Found:
         """What tells how to unwind the code of a perf map, where that is known."""
         found = debug_files.Found()
+        from perfpy.symbols.providers.python_trampolines import trampolines
+
         image = trampolines(self.table(number))
         if image:
             found.runtime = found.symbols = ElfFile(self._dsos[number].name, image)

@@ -221,13 +221,16 @@ class Recording:
         return self._new_symbolizer(self.timeline, options)
 
     def _new_symbolizer(self, timeline: TaskTimeline, options: SymbolOptions | None) -> Symbolizer:
-        from perfpy.debuginfo.inlined_frames import give_inlined
+        from perfpy.symbols.files.debug_files import Inline
         from perfpy.symbols.symbolizer import Symbolizer
 
         symbolizer = Symbolizer(timeline, options, kept=self.data.kept_files)
         self._symbolizers.append(symbolizer)
         unwound = any(event.attr.sample_type & SampleType.STACK_USER for event in self.events)
-        give_inlined(symbolizer, unwound=unwound)
+        if unwound or symbolizer.inline not in (Inline.NONE, Inline.UNWOUND_AS_PERF):
+            from perfpy.debuginfo.inlined_frames import give_inlined
+
+            give_inlined(symbolizer, unwound=unwound)
         return symbolizer
 
     def report(

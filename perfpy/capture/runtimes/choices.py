@@ -34,7 +34,7 @@ def chosen(options: RecordOptions, runtime: LanguageRuntime | None, program: str
         options = options._replace(clockid=time.CLOCK_MONOTONIC)
     if options.callchain is not None:
         return options
-    if not needs_stack_copies(runtime, program):
+    if not (options.unwind or needs_stack_copies(runtime, program)):
         return options._replace(callchain=Callchain("fp"))
     options = options._replace(callchain=Callchain("dwarf", _STACK_SIZE))
     return options._replace(freq=_DWARF_FREQUENCY) if options.freq is None and options.period is None else options

@@ -11,7 +11,7 @@ import glob
 import os
 import stat
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from perfpy.capture.runtimes.attaching import lacks, runtime_of_process
 from perfpy.capture.runtimes.choices import chosen
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from perfpy.capture.sampling.options import RecordOptions
 
 
+_JITDUMPS: Final = "PYTHON_PERF_JIT_SUPPORT"
+
+
 class RuntimeNames:
     """options: completed; variables: to set for the command. tell: takes a line for the user."""
 
@@ -36,6 +39,8 @@ class RuntimeNames:
         attached = bool(options.pid or options.tid or options.user)  # then a command only says for how long
         self._pids = [int(pid) for pid in options.pid.split(",") if pid.strip().isdecimal()]
         self._environment = environment_for(() if attached else command)
+        if options.unwind:  # while it runs a perf map tells more than a jitdump, which is read at the end
+            self._environment.variables.pop(_JITDUMPS, None)
         runtime, program = self._environment.runtime, command[0] if command else ""
         if attached:
             program = f"/proc/{self._pids[0]}/exe" if len(self._pids) == 1 else ""

@@ -9,6 +9,7 @@ since they may be gone when their code is met.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +20,8 @@ from perfpy.abi.task_columns import TASK_TYPES
 from perfpy.perfdata.records.delivery_keys import OrderedChunk
 from perfpy.perfdata.records.raw_records import RawRecords
 from perfpy.perfdata.records.side_band import SideBand
-from perfpy.symbols.dso import DsoKind
+from perfpy.symbols.dso import DsoKind, perf_map_pid
+from perfpy.symbols.files import live_process
 from perfpy.symbols.symbolizer import Symbolizer
 from perfpy.symbols.tasks.address_space import TaskTimeline
 
@@ -46,6 +48,7 @@ class Replay:
         self._found: dict[tuple[str, str], Found] = {}
         self._stale = True
         self._symbolizer: Symbolizer | None = None
+        self._maps: dict[str, int] = {}
 
     def keys(self, times: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """The delivery keys of records that come next: their times, or where they have none their numbers."""
@@ -70,13 +73,18 @@ class Replay:
 
     def symbolizer(self, before: int) -> Symbolizer:
         """Knows all that is known; the same one as long as that stays the same. before: no sample with a lower key is to come."""
-        if self._symbolizer is None or self._stale:
+        if self._symbolizer is None or self._stale or self._maps_have_grown():
             self._forget(before)
             band = SideBand(self._records.in_order(), lambda _types: iter(()), self._table, lambda _text: None, None)
             self._symbolizer = Symbolizer(TaskTimeline(band.tasks()))
             self._open_files(self._symbolizer)
+            self._maps = _sizes(self._symbolizer)
             self._stale = False
         return self._symbolizer
+
+    def _maps_have_grown(self) -> bool:
+        """Whether a runtime has named more of its code since perf maps were looked at."""
+        return self._symbolizer is not None and _sizes(self._symbolizer) != self._maps
 
     def _open_files(self, symbolizer: Symbolizer) -> None:
         """Find the files of all mappings, each once."""
@@ -105,6 +113,17 @@ class Replay:
         chosen = np.isin(pid, np.array(sorted(kept), np.uint32))
         self._records = _compact(RawRecords(rows[chosen], bodies))
         self._forgotten_at = max(_WORTH_FORGETTING, 2 * len(self._records))
+
+
+def _sizes(symbolizer: Symbolizer) -> dict[str, int]:
+    """The perf maps that there are, and how long each is."""
+    found = {}
+    for dso in symbolizer.dsos:
+        pid = perf_map_pid(dso.name) if dso.kind is DsoKind.JIT else None
+        for path in live_process.perf_map_paths(pid) if pid is not None else ():
+            with contextlib.suppress(OSError):
+                found[path] = os.stat(path).st_size
+    return found
 
 
 def _compact(records: RawRecords) -> RawRecords:

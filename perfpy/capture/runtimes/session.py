@@ -43,8 +43,9 @@ class RuntimeNames:
         self.options = chosen(options, runtime, program)
         self.variables = self._environment.variables if command and not attached else {}
 
-    def begin(self) -> None:
-        """Say what was set and chosen."""
+    def begin(self, in_the_end: Callable[[Callable[[], None]], object]) -> None:
+        """Say what was set and chosen. in_the_end: takes what is to be done however the recording ends."""
+        in_the_end(self._leave)
         chain = self.options.callchain
         stacks = f"call chains by {chain.mode}" + (f" ({chain.stack_size} bytes)" if chain.mode == "dwarf" else "") if chain else ""
         asked = f"sets {told(self._environment)}; " if self.variables else ""
@@ -54,8 +55,8 @@ class RuntimeNames:
         for hint in (*self._environment.hints, *filter(None, map(lacks, self._pids)), *map(str, refused), *late):
             self._tell(f"warning: --jit: {hint}")
 
-    def close(self) -> None:
-        """Leave processes that were asked for names as they were."""
+    def _leave(self) -> None:
+        """Processes that were asked for names are left as they were."""
         for one in self._switched:
             one.off()
 

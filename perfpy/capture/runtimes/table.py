@@ -55,13 +55,13 @@ class LanguageRuntime(NamedTuple):
     attach: str = ""
 
 
-#: 3.8 to 3.14 were tried; 3.8 to 3.11 have their names by what runs from PYTHONPATH (perfpy.capture.runtimes.cpython). Where
-#: both variables are set, 3.12 writes a perf map, 3.13 a jitdump with how to unwind its trampolines (docs.python.org, "Python
-#: support for the Linux perf profiler").
+#: 3.8 to 3.14 were tried; 3.8 to 3.11 have their names by what runs from PYTHONPATH (perfpy.capture.runtimes.cpython). The
+#: jitdump of 3.13 (PYTHON_PERF_JIT_SUPPORT) says how to unwind its trampolines, which is known here, but a process that ends
+#: with os._exit, as those of multiprocessing do, or by a signal, leaves it without its last names; a perf map is whole.
 PYTHON: Final = LanguageRuntime(
     "Python",
     ("python", "pypy"),
-    (Variable("PYTHONPERFSUPPORT", "1"), Variable("PYTHON_PERF_JIT_SUPPORT", "1"), Variable("PYTHONPATH", STARTUP, ":", first=True)),
+    (Variable("PYTHONPERFSUPPORT", "1"), Variable("PYTHONPATH", STARTUP, ":", first=True)),
     stacks="dwarf",
     attach="remote_exec",
 )

@@ -175,7 +175,9 @@ def test_any_bytes_give_the_rows_of_a_loop(program: bytes, operands: bytes, endi
     )
 
 
-@given(st.lists(st.sampled_from((COPY, advance_pc(1000), set_address(1 << 40), special(3, 4), extended(0x80, bytes(90)), END)), max_size=60))
+@given(
+    st.lists(st.sampled_from((COPY, advance_pc(1000), set_address(1 << 40), special(3, 4), extended(0x80, bytes(90)), END)), max_size=60)
+)
 def test_long_programs_are_read_in_windows(parts: list[bytes]) -> None:
     program = b"".join(parts)
     with pytest.MonkeyPatch.context() as patch:

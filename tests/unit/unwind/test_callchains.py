@@ -96,6 +96,15 @@ def test_batches_come_with_whole_callchains(recording, tmp_path):
     assert [(one.cut, one.stacks, one.size) for one in unwinding.cut] == [(1, 3, COPY)]
 
 
+def test_stacks_of_an_unknown_machine_are_told(recording, tmp_path):
+    with perfpy.open(recording) as opened:
+        attrs = [event.attr for event in opened.events]
+        unwinding = UserCallchains(attrs, "vax", opened.symbolizer(no_files(tmp_path)))
+        (batch,) = opened.batches(["callchain"], unwinding)
+    assert [row.tolist() for row in batch.columns["callchain"]] == [[], KERNEL, [], KERNEL]
+    assert unwinding.cut == [CutStacks(0, 3, 0, "vax")]
+
+
 def test_stacks_are_whole_and_say_what_is_lost(recording, tmp_path):
     with perfpy.open(recording) as opened:
         (stacks,) = opened.stacks(no_files(tmp_path))
@@ -145,6 +154,7 @@ def test_samples_without_the_columns_stay_as_they_are():
 def test_the_size_to_ask_for_grows_with_the_share_and_ends_at_what_is_possible():
     assert [larger(8192, 0.05), larger(8192, 0.5), larger(65528, 0.5), larger(32768, 0.9)] == [16384, 32768, 65528, 65528]
     assert note([CutStacks(0, 10, 8192)]) == []
+    assert note([CutStacks(0, 10, 0, "vax")]) == ["10 callchains lack their user part: perfpy does not know how stacks of vax are unwound"]
     assert note([CutStacks(1, 10, 65528)])[0].endswith("larger copies are not possible")
 
 

@@ -12,5 +12,5 @@ What leaves: the callchains of user space, innermost frame first. From the botto
     memory              what of a process's memory is known: the copied stack, the mapped files
     code_rules          addresses -> rules
     stepper             one step outwards for all samples together, as often as there are callers
-    callchains          batches of samples with longer callchains
+    callchains          batches of samples with longer callchains; cut_stacks: what is said of copies that are too short
 """

@@ -11,12 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
-
-    #: (rows, addresses) -> (words, which of them are known)
-    ElsewhereReader = Callable[[NDArray[np.int64], NDArray[np.uint64]], tuple[NDArray[np.uint64], NDArray[np.bool_]]]
 
 _SEVEN: Final = np.uint64(7)
 _LOG_OF_WORD: Final = np.uint64(3)
@@ -27,7 +22,7 @@ class StackMemory:
     """The stacks of some samples, one row each.
 
     data: bytes with all copies, each at a multiple of 8; starts, sizes: of each copy, in bytes; base: the address of its
-    first byte; elsewhere: reads what no copy holds; whole: whether a copy's last word is taken: perf's libunwind does not.
+    first byte; whole: whether a copy's last word is taken: perf's libunwind does not.
     """
 
     def __init__(
@@ -39,7 +34,6 @@ class StackMemory:
         *,
         word: int,
         endian: str,
-        elsewhere: ElsewhereReader | None = None,
         whole: bool = False,
     ) -> None:
         self._words: NDArray[Any] = data[: len(data) & ~7].view(endian + "u8")
@@ -52,7 +46,6 @@ class StackMemory:
         self._none = None if bool(fits.all()) else ~fits
         self._word = word
         self._is_big = endian == ">"
-        self._elsewhere = elsewhere
 
     def load(self, rows: NDArray[np.int64], addresses: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
         """The word at each row's address, and whether it is known (otherwise 0)."""
@@ -64,9 +57,6 @@ class StackMemory:
             return self._copied(self._starts[rows] + offset), known
         values = np.zeros(len(rows), np.uint64)
         values[known] = self._copied((self._starts[rows] + offset)[known])
-        if self._elsewhere is not None:
-            missing = np.flatnonzero(~known)
-            values[missing], known[missing] = self._elsewhere(rows[missing], addresses[missing])
         return values, known
 
     def is_above(self, rows: NDArray[np.int64], addresses: NDArray[np.uint64]) -> NDArray[np.bool_]:

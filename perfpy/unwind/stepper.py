@@ -115,10 +115,7 @@ class _StepperRun:
         self._registers = [self._initial[register][self._alive] for register in self._tracked]
         self._pc = self._sampled(stacks, None)[self._alive]
         base = self._initial[architecture.stack_pointer]
-        self._memory = StackMemory(
-            stacks.data, stacks.starts, stacks.sizes, base,
-            word=self.word, endian=endian, elsewhere=self._elsewhere, whole=architecture.links,
-        )  # fmt: skip
+        self._memory = StackMemory(stacks.data, stacks.starts, stacks.sizes, base, word=self.word, endian=endian, whole=architecture.links)
         self._is_cut = np.zeros(self._count, bool)
         self._is_loose = architecture.frame is not None and not architecture.frame.is_exact
         self._found: list[tuple[Rows, Values]] = []
@@ -271,10 +268,10 @@ class _StepperRun:
         kind, value = columns.kind[rules], columns.value[rules].view(np.uint64)
         rows = np.flatnonzero(kind == OFFSET)
         if len(rows) == len(rules):
-            return self._memory.load(self._alive, cfa + value & self._mask)
+            return self._load(self._alive, cfa + value & self._mask)
         values, known = self._registers[number].copy(), np.ones(len(cfa), bool)
         if len(rows):
-            values[rows], known[rows] = self._memory.load(self._alive[rows], cfa[rows] + value[rows] & self._mask)
+            values[rows], known[rows] = self._load(self._alive[rows], cfa[rows] + value[rows] & self._mask)
         if columns.has_rare and columns.is_rare[rules].any():
             derived = kind == VAL_OFFSET
             values = np.where(derived, cfa + value & self._mask, values)
@@ -309,7 +306,7 @@ class _StepperRun:
             except ValueError:
                 result, good = np.zeros(len(mine), np.uint64), np.zeros(len(mine), bool)
             if number is not None and self._table.registers[number].kind[one] == EXPRESSION:
-                result, there = self._memory.load(self._alive[mine], result)
+                result, there = self._load(self._alive[mine], result)
                 good &= there
             values[mine], known[mine] = result, good
 
@@ -324,8 +321,13 @@ class _StepperRun:
 
     def load(self, rows: Rows, addresses: Values) -> tuple[Values, NDArray[np.bool_]]:
         """Memory of some of the samples."""
-        return self._memory.load(self._alive[rows], addresses)
+        return self._load(self._alive[rows], addresses)
 
-    def _elsewhere(self, samples: Rows, addresses: Values) -> tuple[Values, NDArray[np.bool_]]:
-        """What mapped files have at addresses."""
-        return self._code.words(self._symbolizer.frames_in(self._scenes, addresses, samples), self.word)
+    def _load(self, samples: Rows, addresses: Values) -> tuple[Values, NDArray[np.bool_]]:
+        """Words of copied stacks; where they have none, of the files that are mapped there."""
+        values, known = self._memory.load(samples, addresses)
+        if not known.all():
+            missing = np.flatnonzero(~known)
+            ids = self._symbolizer.frames_in(self._scenes, addresses[missing], samples[missing])
+            values[missing], known[missing] = self._code.words(ids, self.word)
+        return values, known

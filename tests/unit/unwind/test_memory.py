@@ -52,13 +52,3 @@ def test_addresses_above_a_copy_are_told_from_those_below():
     source, _ = memory()
     asked = np.array([BASE - 8, BASE, BASE + 64, 1 << 63], np.uint64)
     assert source.is_above(np.zeros(4, np.int64), asked).tolist() == [False, False, True, True]
-
-
-def test_other_memory_is_asked_for_what_no_copy_holds():
-    def elsewhere(rows, addresses):
-        return addresses + np.uint64(1), addresses < 100
-
-    buffer = np.zeros(64, np.uint8)
-    base = np.array([BASE], np.uint64)
-    source = StackMemory(buffer, np.array([0]), np.array([64]), base, word=8, endian="<", elsewhere=elsewhere)
-    assert [loaded(source, 0, address) for address in (BASE, 50, 500)] == [0, 51, None]

@@ -6,9 +6,9 @@ import random
 import struct
 import time
 import zlib
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pytest
 
 from perfpy.debuginfo import sections, source_lines
 from perfpy.debuginfo.addresses import link_addresses
@@ -20,9 +20,6 @@ from perfpy.symbols.files.elf import ElfFile
 from perfpy.symbols.providers.line_program import CodeLine, debug_sections
 from tests.builders.elf import AARCH64, ABS, COMPRESSED, FILE, LOCAL, NOTYPE, Elf
 from tests.builders.line_programs import COPY, END, advance_line, advance_pc, line_section, set_address, source_file, special, unit
-
-if TYPE_CHECKING:
-    import pytest
 
 PROGRAM = set_address(0x1000) + advance_line(9) + COPY + special(4, 1) + advance_pc(8) + END
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfpy.symbols.files import elf
+from perfpy.symbols.files.elf_symbols import mapping_symbols
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -90,6 +91,7 @@ class SymbolFiles:
         mixed = np.cumsum(is_file & (others > 0)) > 0
         file = np.where((before >= 0) & (local | ~mixed), entries["name"].astype(np.int64)[before], -1)
         marker = (entries["size"] == 0) & local & (kind == _NOTYPE) & (other == _HIDDEN)  # annobin's
+        marker |= local & mapping_symbols(self._file, entries["name"], self._strings)
         rows = np.flatnonzero(~np.isin(kind, _NO_CODE) & ~marker & (entries["shndx"] > 0) & (entries["shndx"] < 0xFF00))
         order = np.lexsort((rows, entries["value"][rows], entries["shndx"][rows]))
         rows = rows[order]

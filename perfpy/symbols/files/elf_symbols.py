@@ -169,8 +169,7 @@ def _wanted(file: ElfFile, entries: NDArray[Any], strings: bytes | memoryview) -
     typed = (kind == STT_FUNC) | (kind == STT_GNU_IFUNC) | (kind == STT_OBJECT)
     label = (kind == STT_NOTYPE) & labelled[index] & (visibility != _STV_INTERNAL) & (visibility != _STV_HIDDEN)
     rows = np.flatnonzero((typed | label) & (entries["name"] != 0) & allocated[index])
-    letters = _MAPPING_LETTERS.get(file.machine)
-    return rows[~_mapping_symbols(entries["name"][rows], strings, letters)] if letters else rows
+    return rows[~mapping_symbols(file, entries["name"][rows], strings)] if file.machine in _MAPPING_LETTERS else rows
 
 
 def _section_numbers(file: ElfFile, entries: NDArray[Any]) -> NDArray[np.int64]:
@@ -179,8 +178,9 @@ def _section_numbers(file: ElfFile, entries: NDArray[Any]) -> NDArray[np.int64]:
     return index
 
 
-def _mapping_symbols(name: NDArray[Any], strings: bytes | memoryview, letters: bytes) -> NDArray[np.bool_]:
-    """Which names are $x, or $x. with anything after it."""
+def mapping_symbols(file: ElfFile, name: NDArray[Any], strings: bytes | memoryview) -> NDArray[np.bool_]:
+    """Which names (by their offset in the strings) name nothing but mark code or data: $x, or $x. with anything after it."""
+    letters = _MAPPING_LETTERS.get(file.machine, b"")
     text = np.frombuffer(bytes(strings) + b"\0\0\0", np.uint8)
     offset = np.minimum(name.astype(np.int64), len(text) - 3)
     ends = (text[offset + 2] == 0) | (text[offset + 2] == ord("."))

@@ -6,9 +6,9 @@ import random
 import struct
 import time
 import zlib
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pytest
 
 from perfpy.debuginfo import sections, source_lines
 from perfpy.debuginfo.addresses import link_addresses
@@ -17,11 +17,9 @@ from perfpy.debuginfo.source_lines import SourceLines
 from perfpy.debuginfo.symbol_files import SymbolFiles
 from perfpy.debuginfo.units import UnitIndex
 from perfpy.symbols.files.elf import ElfFile
-from tests.builders.elf import ABS, COMPRESSED, FILE, LOCAL, NOTYPE, Elf
+from perfpy.symbols.providers.line_program import CodeLine, debug_sections
+from tests.builders.elf import AARCH64, ABS, COMPRESSED, FILE, LOCAL, NOTYPE, Elf
 from tests.builders.line_programs import COPY, END, advance_line, advance_pc, line_section, set_address, source_file, special, unit
-
-if TYPE_CHECKING:
-    import pytest
 
 PROGRAM = set_address(0x1000) + advance_line(9) + COPY + special(4, 1) + advance_pc(8) + END
 
@@ -73,6 +71,13 @@ def test_of_symbols_at_one_address_the_one_that_fits_names_the_file() -> None:
     elf.symbol("label.c", 0, type=FILE, binding=LOCAL, section=ABS).symbol("label", 0x1100, 2, type=NOTYPE, binding=LOCAL)
     files = SymbolFiles(ElfFile("x", elf.build()))
     assert [files.name(address) for address in (0x1101, 0x1108, 0x1200)] == ["short.c", "long.c", "long.c"]
+
+
+def test_marks_between_code_and_data_are_no_functions() -> None:
+    elf = Elf(machine=AARCH64).text().symbol("start.o", 0, type=FILE, binding=LOCAL, section=ABS)
+    elf.symbol("$x", 0x1100, type=NOTYPE, binding=LOCAL).symbol("main", 0x1000, 64)
+    elf.symbol("end.o", 0, type=FILE, binding=LOCAL, section=ABS).symbol("$d", 0x1200, type=NOTYPE, binding=LOCAL)
+    assert SymbolFiles(ElfFile("x", elf.build())).name(0x1204) == "start.o"
 
 
 def test_a_file_without_lines_knows_nothing() -> None:
@@ -135,3 +140,17 @@ def test_units_that_read_one_program_again_and_again_come_to_an_end(monkeypatch:
     file = ElfFile("x", source_file(lines, units).build())
     assert lines_of(file, *range(0x1000, 0x1014)).count("") > 5
     assert "in circles" in file.flaws[0]
+
+
+@pytest.mark.parametrize("endian", "<>")
+def test_lines_that_a_jit_compiler_told_are_read_back(endian: str) -> None:
+    told = [CodeLine(0x1000, "/app/main.js", 7), CodeLine(0x1010, "/app/lib.js", 3), CodeLine(0x1020, "/app/main.js", 70_000)]
+    elf = Elf(endian=endian).text()
+    for name, data in debug_sections(told, 0x1000, 0x40, endian).items():
+        elf.section(name.decode(), data, flags=0)
+    assert lines_of(ElfFile("x", elf.build()), 0x1000, 0x101F, 0x103F, 0x1040) == [
+        "/app/main.js:7",
+        "/app/lib.js:3",
+        "/app/main.js:70000",
+        "",
+    ]

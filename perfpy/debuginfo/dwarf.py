@@ -10,6 +10,9 @@ from typing import Final
 
 # tags
 TAG_LEXICAL_BLOCK: Final = 0x0B
+TAG_CLASS_TYPE: Final = 0x02
+TAG_STRUCTURE_TYPE: Final = 0x13
+TAG_UNION_TYPE: Final = 0x17
 TAG_COMPILE_UNIT: Final = 0x11
 TAG_IMPORTED_UNIT: Final = 0x3D
 TAG_INLINED_SUBROUTINE: Final = 0x1D

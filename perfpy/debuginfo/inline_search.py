@@ -11,7 +11,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
 from perfpy.debuginfo import dwarf, leb128
-from perfpy.debuginfo.layouts import BLOCK, FUNCTION, INLINED, LEAF, SCOPE, DieLayout, layout_of
+from perfpy.debuginfo.layouts import BLOCK, FUNCTION, HOLDER, INLINED, LEAF, SCOPE, DieLayout, layout_of
 from perfpy.debuginfo.ranges import Ranges, ranges_of
 
 if TYPE_CHECKING:
@@ -91,9 +91,11 @@ class InlineSearch:
             inside = current
             if kind >= BLOCK:
                 entered, inside = self._enter(layout, start, offset, current)
+                entered = entered or (kind == FUNCTION and self._look_inside(children, whole))
+            elif kind == SCOPE and (sibling < 0 or not callers or current is not None):
+                entered = True
             else:
-                entered = kind == SCOPE and (whole or sibling < 0 or not callers or current is not None)
-                self._scopes_skipped |= kind == SCOPE and not entered
+                entered = self._look_inside(kind in (SCOPE, HOLDER), whole)
             if not children:
                 offset = after
             elif entered:
@@ -103,6 +105,11 @@ class InlineSearch:
                     raise ValueError(f"entries nested more than {_DEPTH_MOST} deep at {self._unit.header.start + start:#x}")
             else:
                 offset = self._skip_tree(offset, sibling, after)
+
+    def _look_inside(self, may_hold: bool, whole: bool) -> bool:
+        """Whether to look for functions where few are; they are looked for at last."""
+        self._scopes_skipped |= may_hold
+        return may_hold and whole
 
     def _skip_tree(self, offset: int, sibling: int, after: int) -> int:
         """The offset behind a DIE and its children."""

@@ -14,8 +14,8 @@ from perfpy.debuginfo import dwarf
 if TYPE_CHECKING:
     from perfpy.debuginfo.abbreviations import Abbreviation
 
-#: kinds: without children; with some that are of no concern; what can hold functions; and what has code
-LEAF, TREE, SCOPE, BLOCK, INLINED, FUNCTION = range(6)
+#: kinds: without children; with some that are of no concern; what seldom holds functions, and what does; what has code
+LEAF, TREE, HOLDER, SCOPE, BLOCK, INLINED, FUNCTION = range(7)
 _WITH_CODE: Final = {
     dwarf.TAG_LEXICAL_BLOCK: BLOCK,
     dwarf.TAG_TRY_BLOCK: BLOCK,
@@ -24,6 +24,8 @@ _WITH_CODE: Final = {
     dwarf.TAG_SUBPROGRAM: FUNCTION,
 }
 _SCOPES: Final = frozenset({dwarf.TAG_COMPILE_UNIT, dwarf.TAG_PARTIAL_UNIT, dwarf.TAG_SKELETON_UNIT, dwarf.TAG_NAMESPACE, dwarf.TAG_MODULE})
+# lambdas and members of local classes stand where they are declared: within classes, within functions
+_HOLDERS: Final = frozenset({dwarf.TAG_SUBPROGRAM, dwarf.TAG_STRUCTURE_TYPE, dwarf.TAG_CLASS_TYPE, dwarf.TAG_UNION_TYPE})
 _DISTANCES: Final = {dwarf.FORM_DATA1: 1, dwarf.FORM_DATA2: 2, dwarf.FORM_DATA4: 4, dwarf.FORM_DATA8: 8}
 
 
@@ -64,7 +66,9 @@ def _kind(abbreviation: Abbreviation) -> int:
         return kind
     if not abbreviation.children:
         return LEAF
-    return SCOPE if abbreviation.tag in _SCOPES or kind == BLOCK else TREE
+    if abbreviation.tag in _SCOPES or kind == BLOCK:
+        return SCOPE
+    return HOLDER if abbreviation.tag in _HOLDERS else TREE
 
 
 def _bounds(abbreviation: Abbreviation) -> Bounds | None:

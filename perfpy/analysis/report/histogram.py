@@ -305,15 +305,13 @@ def _is_ambiguous(chosen: Int64, layout: Layout, keys: dict[str, KeyValues]) -> 
     """Whether perf's comparison of the entries is no order.
 
     It is none with functions and bare addresses of several files side by
-    side, nor with functions some of which were inlined, nor with addresses that are further apart than half of all.
+    side, nor with addresses that are further apart than half of all.
     """
     names = [key.name for key in layout.keys]
     for index, name in enumerate(names):
         column = keys[name].column
         if column.compare is None or column.unnamed is None:
             continue
-        if column.by_name is not None and column.by_name[keys[name].number[chosen]].any():
-            return True
         unnamed = column.unnamed[keys[name].number[chosen]]
         if unnamed.any() and ("dso" not in names[:index] or _wraps(keys[name], chosen[unnamed])):
             return True

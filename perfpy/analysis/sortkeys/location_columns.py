@@ -77,24 +77,7 @@ def symbol(texts: KeyTexts, locations: Int64) -> KeyColumn:
     same = known.symbol_ranks(locations)
     unnamed = known.symbol[frames] < 0
     compare = _comparison(same, known.dso_ranks(locations), unnamed, addresses)
-    order, inlined = known.symbol_name_ranks(locations), known.inlined[known.symbol[frames]]
-    if not inlined.any():
-        return KeyColumn(same, order, text, wide, compare=compare, unnamed=unnamed, texts=many, widest=widest)
-    compare = _with_inlined(compare, known.dso[frames], order, inlined)
-    return KeyColumn(same, order, text, wide, compare=compare, unnamed=unnamed, texts=many, widest=widest, by_name=inlined)
-
-
-def _with_inlined(
-    others: Callable[[int, int], int], dso: NDArray[np.int32], name_rank: Int64, inlined: NDArray[np.bool_]
-) -> Callable[[int, int], int]:
-    """perf's comparison of functions of which any was inlined: within a file by name, the last first."""
-
-    def compare(i: int, j: int) -> int:
-        if (inlined[i] or inlined[j]) and dso[i] == dso[j] and name_rank[i] != name_rank[j]:
-            return -1 if name_rank[i] > name_rank[j] else 1
-        return others(i, j)
-
-    return compare
+    return KeyColumn(same, known.symbol_name_ranks(locations), text, wide, compare=compare, unnamed=unnamed, texts=many, widest=widest)
 
 
 def _comparison(same: Int64, dso_rank: Int64, unnamed: NDArray[np.bool_], addresses: NDArray[np.uint64]) -> Callable[[int, int], int]:

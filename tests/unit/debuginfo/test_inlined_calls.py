@@ -182,3 +182,13 @@ def test_functions_may_stand_in_the_file_that_several_share(tmp_path: Path) -> N
     path = tmp_path / "program"
     path.write_bytes(Dies(root).elf().section(".gnu_debugaltlink", link, flags=0).build())
     assert found(InlineFinder(UnitIndex(DebugSections(ElfFile(str(path))))), 0x1000) == [[("shared", 0), ("main", 0)]]
+
+
+@pytest.mark.parametrize("sibling", [False, True])
+def test_functions_of_local_classes_are_found(sibling: bool) -> None:
+    """A lambda stands within the class that it is, within the function that has it, which may have no code of its own."""
+    lambdas = [function(name, bounds) for name, bounds in (("first", (0x1000, 0x1010)), ("second", (0x1010, 0x1020)))]
+    classes = [Die(dwarf.TAG_CLASS_TYPE, children=[one], sibling=sibling) for one in lambdas]
+    owners = [function("abstract", None, classes[0], sibling=sibling), function("other", (0x1100, 0x1110), classes[1], sibling=sibling)]
+    root = with_bounds(unit(*owners, function("main", (0x1020, 0x1030)), low_pc=None))
+    assert found(finder(Dies(root)), 0x1000, 0x101F, 0x1020) == [[("first", 0)], [("second", 0)], [("main", 0)]]

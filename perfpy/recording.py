@@ -147,8 +147,7 @@ class Recording:
         """What makes whole callchains of copied stacks, for `batches`; None where the recording has no copies.
 
         The "callchain" column goes on, after the kernel's part and a marker (PERF_CONTEXT_USER), with the user's frames,
-        innermost first: `recording.batches(["callchain"], recording.unwinding())`. symbols: where files are; max_stack: frames of
-        each part.
+        innermost first: `recording.batches(["callchain"], recording.unwinding())`. symbols: where files are; max_stack: of each part.
         """
         from perfpy.analysis.samples.user_callchains import user_callchains
 
@@ -222,13 +221,16 @@ class Recording:
         return self._new_symbolizer(self.timeline, options)
 
     def _new_symbolizer(self, timeline: TaskTimeline, options: SymbolOptions | None) -> Symbolizer:
-        from perfpy.debuginfo.inlined_frames import give_inlined
+        from perfpy.symbols.files.debug_files import Inline
         from perfpy.symbols.symbolizer import Symbolizer
 
         symbolizer = Symbolizer(timeline, options, kept=self.data.kept_files)
         self._symbolizers.append(symbolizer)
         unwound = any(event.attr.sample_type & SampleType.STACK_USER for event in self.events)
-        give_inlined(symbolizer, unwound=unwound)
+        if unwound or symbolizer.inline not in (Inline.NONE, Inline.UNWOUND_AS_PERF):
+            from perfpy.debuginfo.inlined_frames import give_inlined
+
+            give_inlined(symbolizer, unwound=unwound)
         return symbolizer
 
     def report(

@@ -28,17 +28,20 @@ if TYPE_CHECKING:
 class DebugInfo:
     """What one file's debug information says.
 
-    symbols: the file that has it; runtime: the one that ran. lines: where addresses are from.
+    symbols: the file that has it; runtime: the one that ran, or (of a kernel) how far that lay above the file. lines: where
+    addresses are from.
     """
 
-    def __init__(self, symbols: ElfFile, runtime: ElfFile, root: str = "", *, as_addr2line: bool = False) -> None:
+    def __init__(self, symbols: ElfFile, runtime: ElfFile | int, root: str = "", *, as_addr2line: bool = False) -> None:
         self.file = symbols
         self._runtime = runtime
         self.units = UnitIndex(DebugSections(symbols, root))
         self.lines = SourceLines(self.units, as_addr2line=as_addr2line)
 
     def addresses(self, offsets: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Offsets in the file that ran -> addresses as its symbols and debug information have them."""
+        """Offsets in the file that ran (of a kernel: addresses) -> addresses as its symbols and debug information have them."""
+        if isinstance(self._runtime, int):
+            return offsets - np.uint64(self._runtime % (1 << 64))
         return link_addresses(self._runtime, offsets)
 
 
@@ -108,9 +111,12 @@ class DebugInfos:
         return number
 
     def _opened(self, dso: int) -> DebugInfo | None:
-        if self._symbolizer.dsos[dso].kind is not DsoKind.FILE:
+        kind, root = self._symbolizer.dsos[dso].kind, self._symbolizer.root
+        if kind is DsoKind.KERNEL and (image := self._symbolizer.kernel_image()):
+            return DebugInfo(*image, root, as_addr2line=self._as_addr2line)
+        if kind is not DsoKind.FILE:
             return None
         found = self._symbolizer.files(dso)
         if found.symbols is None or found.runtime is None:
             return None
-        return DebugInfo(found.symbols, found.runtime, self._symbolizer.root, as_addr2line=self._as_addr2line)
+        return DebugInfo(found.symbols, found.runtime, root, as_addr2line=self._as_addr2line)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from perfpy.perfdata.container.kept_files import KeptFiles
     from perfpy.symbols.files.debug_files import Found
+    from perfpy.symbols.files.elf import ElfFile
     from perfpy.symbols.providers.missing import UnreadableFile
     from perfpy.symbols.symbol_table import SymbolTable
 
@@ -192,6 +193,10 @@ class Symbolizer:
         frames = self.resolve()
         symbol = int(frames.symbol[ids[0]])
         return None if symbol < 0 else (self.symbols.name(symbol), int(frames.symbol_offset[ids[0]]))
+
+    def kernel_image(self) -> tuple[ElfFile, int] | None:
+        """The vmlinux that the kernel's symbols come from, and how far the recorded kernel lies above it; None for others."""
+        return self._loader.kernel.image
 
     def files(self, number: int) -> Found:
         """The ELF files of a dso of user space (index into `dsos`): what ran, and where its symbols are; either may be None."""

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 _LONG: Final = 0xFFFFFFFF
 _ABSOLUTE: Final = 0
 _USUAL: Final = 0x1B  # relative to where it stands, 4 bytes
-_ENTRIES_MOST: Final = 1 << 20
+_ENTRIES_MOST: Final = 1 << 18
+_ALIGN_MOST: Final = 1 << 16
 _CIES_KEPT: Final = 1 << 12
 
 
@@ -150,6 +151,8 @@ class FrameSection:
         if version >= 4:
             reader.take(2)
         code_align, data_align = reader.uleb(), reader.sleb()
+        if max(code_align, abs(data_align)) > _ALIGN_MOST:
+            raise ValueError(f"the CIE at {offset:#x} counts in units of {code_align} and {data_align}")
         return_column = reader.byte() if version == 1 else reader.uleb()
         augmented, encoding = augmentation.startswith(b"z"), _ABSOLUTE
         if augmented:

@@ -8,7 +8,7 @@ are; what rules a frame has is looked up once for each distinct address.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     Rows = NDArray[np.int64]
 
 _ONE = np.uint64(1)
+_OPERATIONS_MOST: Final = 1 << 17  # of expressions in one batch, each for many samples: a second's worth
 
 
 class UserStacks(NamedTuple):
@@ -103,6 +104,7 @@ class _StepperRun:
         self._symbolizer = symbolizer
         self._mask, self._code_mask = np.uint64(architecture.mask), np.uint64(architecture.code_mask)
         self.word, self.endian = architecture.word, endian
+        self.operations_left = _OPERATIONS_MOST
         self._count = len(stacks)
         self._scenes = symbolizer.user_scenes(stacks.pid, stacks.key)
         # as in perf: where no file of a process is here, nothing of it is shown
@@ -113,7 +115,10 @@ class _StepperRun:
         self._registers = [self._initial[register][self._alive] for register in self._tracked]
         self._pc = self._sampled(stacks, None)[self._alive]
         base = self._initial[architecture.stack_pointer]
-        self._memory = StackMemory(stacks.data, stacks.starts, stacks.sizes, base, word=self.word, endian=endian, elsewhere=self._elsewhere)
+        self._memory = StackMemory(
+            stacks.data, stacks.starts, stacks.sizes, base,
+            word=self.word, endian=endian, elsewhere=self._elsewhere, whole=architecture.links,
+        )  # fmt: skip
         self._is_cut = np.zeros(self._count, bool)
         self._is_loose = architecture.frame is not None and not architecture.frame.is_exact
         self._found: list[tuple[Rows, Values]] = []

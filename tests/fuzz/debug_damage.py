@@ -23,6 +23,8 @@ _OF_LINES = (
     ".debug_types", ".debug_addr", ".debug_str_offsets",
 )  # fmt: skip
 
+_LOAD, _MOVE, _LINES, _CLOSE, _UNWINDING = range(5)
+
 
 class _Section(NamedTuple):
     """A section. header: where its header is; address, offset, size: as that says."""
@@ -128,3 +130,37 @@ def _change(program: _Program, name: str, rng: random.Random) -> None:
             start, end = sorted(rng.randrange(len(content) + 1) for _ in range(2))
             content = content[:start] + content[start:end] * rng.choice((0, 2, 30)) + content[end:]
     program.replace(name, content[:500_000])
+
+
+def hostile_jitdump(rng: random.Random) -> bytes:
+    """A dump whose records claim more than there is: lines, unwinding, code, records of no size, moves in circles."""
+    endian = rng.choice("<<<>")
+    found = struct.pack(endian + "IIIIIIQQ", 0x4A695444, 1, rng.choice((40, 40, 40, 0, 1 << 31)), 62, 0, 7, 5, 0)
+    for number in range(rng.choice((2, 5, 40, 3000))):
+        found += _jit_record(rng, endian, number)
+    return found
+
+
+def _jit_record(rng: random.Random, endian: str, number: int) -> bytes:
+    kind = rng.choice((_LOAD, _LOAD, _MOVE, _LINES, _UNWINDING, _CLOSE, 77))
+    address = rng.choice((0x1000, 0x1000 + 32 * number, (1 << 64) - 16))
+    huge = rng.choice((32, 32, 32, 0, 1 << 20, 1 << 40, (1 << 64) - 1))
+    if kind == _LOAD:
+        name = rng.choice((b"f%d" % number, b"", b"../x", b"n" * 5000))
+        body = struct.pack(endian + "IIQQQQ", 7, 7, address, address, huge, number) + name + rng.choice((b"\0", b"\0", b"")) + bytes(32)
+    elif kind == _MOVE:
+        body = struct.pack(endian + "IIQQQQQ", 7, 7, 0, address, rng.choice((address, 0x1000, 0x1200)), huge, rng.randrange(number + 1))
+    elif kind == _LINES:
+        lines = b"".join(
+            struct.pack(endian + "QII", address, 1 << 31, 0) + rng.choice((b"a.js\0", b"\xff\0", b"x" * 900)) for _ in range(number % 9)
+        )
+        body = struct.pack(endian + "QQ", address, rng.choice((number % 9, huge))) + lines
+    elif kind == _UNWINDING:
+        place = Place(0x2000, 0x1000, 32, endian, room=rng.choice((200, 20_000)))
+        frames, table = hostile_cfi.frames(rng, place, is_eh=True), hostile_cfi.header(rng, place)
+        sizes = rng.choice(((len(table) + len(frames), len(table), 0), (huge, huge, huge)))
+        body = struct.pack(endian + "QQQ", *sizes) + frames + table
+    else:
+        body = rng.randbytes(rng.choice((0, 3, 40)))
+    size = rng.choice((16 + len(body),) * 8 + (0, 15, 1 << 31, 20 + len(body)))
+    return struct.pack(endian + "IIQ", kind, size & 0xFFFFFFFF, rng.choice((205, number, 0, (1 << 64) - 1))) + body

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tests.fuzz import options
 from tests.fuzz.binaries import damaged_elf, damaged_jitdump
 from tests.fuzz.case import Case
-from tests.fuzz.debug_damage import damaged_program
+from tests.fuzz.debug_damage import damaged_program, hostile_jitdump
 from tests.fuzz.mutation import damaged_text
 from tests.fuzz.recordings import damaged_recording
 from tests.fuzz.seeds import common_files, seeds
@@ -124,7 +124,7 @@ def _damaged_file(path: str, data: bytes, rng: random.Random) -> bytes:
     if path.endswith((".elf", ".debug", "/elf")):
         return damaged_elf(data, rng)
     if path.endswith(".dump"):
-        return damaged_jitdump(data, rng)
+        return hostile_jitdump(rng) if rng.random() < 0.4 else damaged_jitdump(data, rng)
     if path.endswith((".map", "kallsyms", "perfconfig", ".json")):
         return damaged_text(data, rng)
     return damaged_recording(data, rng)

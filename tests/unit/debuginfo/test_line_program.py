@@ -45,7 +45,7 @@ def header_of(section: bytes, endian: str = "<") -> LineHeader:
 def rows_of(program: bytes, *, endian: str = "<", first_file: int = 1, **options: object) -> list[Row]:
     section = line_section(program, endian=endian, **options)  # type: ignore[arg-type]
     header = header_of(section, endian)
-    found = line_program.run(section[header.program : header.end], header, endian, first_file)
+    found = line_program.LineMachine(header, endian, first_file).run(section[header.program : header.end])
     return list(zip(*(column.tolist() for column in found), strict=True))
 
 
@@ -71,7 +71,7 @@ def one_by_one(program: bytes, header: LineHeader, endian: str = "<") -> list[Ro
         address = (address + header.min_instruction * bundles) % (1 << 64)
 
     def row(*, end: bool = False) -> None:
-        found.append((address, (file + (1 << 63)) % (1 << 64) - (1 << 63), line % (1 << 32), end))
+        found.append((address, min(file, (1 << 31) - 1), line % (1 << 32), end))
 
     with_number = {number + 1: count for number, count in enumerate(header.operands)}
     try:

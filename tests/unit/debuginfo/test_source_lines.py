@@ -6,9 +6,11 @@ import random
 import struct
 import time
 import zlib
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfpy.debuginfo import sections, source_lines
 from perfpy.debuginfo.addresses import link_addresses
 from perfpy.debuginfo.sections import DebugSections
 from perfpy.debuginfo.source_lines import SourceLines
@@ -17,6 +19,9 @@ from perfpy.debuginfo.units import UnitIndex
 from perfpy.symbols.files.elf import ElfFile
 from tests.builders.elf import ABS, COMPRESSED, FILE, LOCAL, NOTYPE, Elf
 from tests.builders.line_programs import COPY, END, advance_line, advance_pc, line_section, set_address, source_file, special, unit
+
+if TYPE_CHECKING:
+    import pytest
 
 PROGRAM = set_address(0x1000) + advance_line(9) + COPY + special(4, 1) + advance_pc(8) + END
 
@@ -101,10 +106,32 @@ def test_any_damage_is_bounded_and_no_traceback() -> None:
     image = bytearray(source_file(lines).symbol("a.c", 0, type=FILE, binding=LOCAL, section=ABS).symbol("f", 0x1100, binding=LOCAL).build())
     start = image.index(lines)
     began = time.process_time()
-    for _ in range(1500):
+    for _ in range(600):
         damaged = bytearray(image)
         for _ in range(chance.randint(1, 4)):
             damaged[chance.randrange(start, start + len(lines) + 120)] = chance.choice((0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)))
         file = ElfFile("x", bytes(damaged))
         assert len(lines_of(file, 0x1000, 0x1004, 0x1108, 0x10000)) == 4
     assert time.process_time() - began < 60
+
+
+def test_tables_that_were_met_first_are_forgotten_where_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source_lines, "_ROWS_MOST", 3)
+    first = line_section(PROGRAM, [("one.c", 0)])
+    second = line_section(set_address(0x1800) + COPY + advance_pc(4) + END, [("two.c", 0)])
+    units = unit(0, 0x1000, 0x100) + unit(len(first), 0x1800, 0x100)
+    lines = SourceLines(UnitIndex(DebugSections(ElfFile("x", source_file(first + second, units).build()))))
+    for address in (0x1000, 0x1800, 0x1000):
+        assert lines.find(np.array([address], np.uint64)).line.tolist() == [10 if address == 0x1000 else 1]
+        assert len(lines._met) == 1
+
+
+def test_units_that_read_one_program_again_and_again_come_to_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them begins a little later in the section, and reads the rest of it anew."""
+    monkeypatch.setattr(sections, "WORK_MOST", 1000)
+    lines = b"".join(line_section(COPY * 1000) for _ in range(20))
+    size = len(lines) // 20
+    units = b"".join(unit(number * size, 0x1000 + number, 1) for number in range(20))
+    file = ElfFile("x", source_file(lines, units).build())
+    assert lines_of(file, *range(0x1000, 0x1014)).count("") > 5
+    assert "in circles" in file.flaws[0]

@@ -117,6 +117,34 @@ def test_functions_of_python_have_their_shares(tmp_path: Path, version: str):
     assert shares(path) == pytest.approx(SHARES, abs=TOLERANCE)
 
 
+@pytest.mark.parametrize("version", ["3.12", "3.13"])
+def test_functions_that_come_while_it_is_recorded_have_their_callers(tmp_path: Path, version: str):
+    """Stacks are unwound while the perf map is still being written."""
+    python = pyenv(version)
+    if not python:
+        pytest.skip(f"no Python {version} that writes perf maps")
+    program = """
+import time
+def spin():
+    end = time.process_time() + 0.4
+    while time.process_time() < end: sum(range(500))
+for i in range(4):
+    names = {"spin": spin}
+    exec(f"def outer{i}(): inner{i}()\\ndef inner{i}(): spin()", names)
+    names[f"outer{i}"]()
+"""
+    path, said = record(tmp_path, "--", python, "-c", program)
+    if "--unwind" not in said:
+        pytest.skip("this Python has frame pointers")
+    assert path.stat().st_size < 1 << 20
+    found = dict.fromkeys(("module", *(f"outer{number}" for number in range(4))), 0.0)
+    for percent, symbol in report(path):
+        for name in found:
+            found[name] += percent if f"{name}>:<string>" in symbol or f"::{name}:" in symbol else 0
+    assert found["module"] > 90
+    assert min(found.values()) > 15
+
+
 def test_functions_of_node_have_their_shares(tmp_path: Path):
     if not shutil.which("node"):
         pytest.skip("no node in PATH")

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 _STANDARD_OUTPUT: Final = "-"
+_STACKS: Final = ".stacks"  # beside a recording: what was not unwound while it was made
 
 
 class RuntimeNames:
@@ -72,7 +73,8 @@ class RuntimeNames:
 
     def end(self, files: Iterable[str]) -> None:
         """Put the names into finished recordings, and remove what was left behind for our sake."""
-        recordings = [path for path in files if os.path.isfile(path)]
+        written = [name for path in files for name in (path, f"{path}{_STACKS}" if self.options.unwind else "")]
+        recordings = [path for path in written if os.path.isfile(path) and os.path.getmtime(path) >= self._began - 1]
         if not recordings:
             return
         from perfpy.capture.runtimes.keeping import keep_names  # it reads recordings, which needs numpy

@@ -26,18 +26,35 @@ class Maps:
 
     dsos = (Dso("/tmp/perf-7.map", DsoKind.JIT), Dso("/usr/bin/program"))
 
+    def __init__(self, *later: bytes) -> None:
+        self._text = MAP
+        self._later = [*later]
+
     def symbols_of(self, number: int, addresses: NDArray[np.uint64]) -> tuple[Any, NDArray[np.int64]]:
-        table = perf_map.MapTable(perf_map.parse(MAP))
+        table = perf_map.MapTable(perf_map.parse(self._text))
         return table, table.find(addresses)
 
+    def has_grown(self, number: int) -> bool:
+        grown = bool(self._later)
+        self._text += b"".join(self._later)
+        self._later.clear()
+        return grown
 
-def found(dso: int, *addresses: int) -> list[bool]:
-    return [bool(inside) for inside in in_trampolines(cast("Symbolizer", Maps()), dso, np.array(addresses, np.uint64))]
+
+def found(dso: int, *addresses: int, maps: Maps | None = None) -> list[bool]:
+    return [bool(inside) for inside in in_trampolines(cast("Symbolizer", maps or Maps()), dso, np.array(addresses, np.uint64))]
 
 
 def test_they_are_known_by_name_and_size():
     assert found(0, 0x10005, 0x1000F, 0x1001F, 0x10035, 0x10100) == [True, True, False, False, False]
     assert found(0) == []
+
+
+def test_a_map_that_is_being_written_is_read_again_for_what_is_not_in_it():
+    maps = Maps(b"20000 b py::later:/a.py\n")
+    assert found(0, 0x10005, maps=maps) == [True]
+    assert found(0, 0x10005, 0x20005, maps=maps) == [True, True]
+    assert found(0, 0x30000, maps=maps) == [False]
 
 
 def test_only_perf_maps_have_them():

@@ -96,6 +96,22 @@ def test_dumps_stay_for_the_recordings_that_come_after(monkeypatch: pytest.Monke
     assert removed == [("one", False), ("two", True)]
 
 
+def test_stacks_that_were_not_unwound_get_their_names_too(monkeypatch: pytest.MonkeyPatch):
+    kept: list[str] = []
+
+    def keep(path: str, *_: object, **__: object) -> Kept:
+        kept.append(path)
+        return Kept()
+
+    monkeypatch.setattr("perfpy.capture.runtimes.keeping.keep_names", keep)
+    names, _ = begun(RecordOptions(unwind=True, callchain=Callchain("dwarf", 8192)), "sh")
+    for name in ("new", "new.stacks", "old", "old.stacks"):
+        Path(name).write_bytes(b"x")
+    os.utime("old.stacks", (0, 0))
+    names.end(["new", "old"])
+    assert kept == ["new", "new.stacks", "old"]
+
+
 def test_logs_of_recorded_processes_are_removed_and_no_others(monkeypatch: pytest.MonkeyPatch):
     Path("perf.data").write_bytes(b"x")
     Path("isolate-0x1-77-v8.log").write_bytes(b"of before")

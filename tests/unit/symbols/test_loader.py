@@ -1,0 +1,75 @@
+"""Symbol tables of perf maps that are being written, and of files that a recording brings along."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfpy.perfdata.container.kept_files import KeptFiles, encode
+from perfpy.symbols.files import live_process
+from perfpy.symbols.files.debug_files import SymbolOptions
+from perfpy.symbols.symbolizer import Symbolizer
+from tests.builders.elf import Elf
+from tests.builders.timeline import comm, frames, mmap, timeline
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+PID, CODE = 4242, 0x7000
+PROGRAM = "/nowhere/jitted-4242-1.so"
+
+
+def of_map(path: Path, monkeypatch: pytest.MonkeyPatch, options: SymbolOptions) -> Symbolizer:
+    """With a perf map that was read once."""
+    monkeypatch.setattr(live_process, "perf_map_paths", lambda pid: iter([str(path)]))
+    path.write_bytes(b"7000 10 first\n")
+    made = Symbolizer(timeline((0, comm(PID, "node")), (0, mmap(PID, CODE, 0x1000, "//anon"))), options)
+    assert names(made) == ["first", "-"]
+    path.write_bytes(b"7000 10 first\n7010 10 second\n")
+    return made
+
+
+def names(symbolizer: Symbolizer) -> list[str]:
+    table, rows = symbolizer.symbols_of(0, np.array([CODE, CODE + 16], np.uint64))
+    return [table.name(row) if row >= 0 else "-" for row in rows.tolist()]
+
+
+def test_a_map_that_is_being_written_is_read_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    symbolizer = of_map(tmp_path / "map", monkeypatch, SymbolOptions(live=True))
+    assert symbolizer.has_grown(0)
+    assert names(symbolizer) == ["first", "second"]
+    assert not symbolizer.has_grown(0)
+
+
+def test_but_not_in_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Their frames know symbols by the rows of one table."""
+    symbolizer = of_map(tmp_path / "map", monkeypatch, SymbolOptions())
+    assert not symbolizer.has_grown(0)
+    assert names(symbolizer) == ["first", "-"]
+
+
+def with_kept(files: dict[str, bytes]) -> Symbolizer:
+    section = encode(files, "<")
+    kept = KeptFiles(lambda offset, size: section[offset : offset + size], len(section), "<", lambda text: None)
+    source = timeline((0, comm(PID, "node")), (0, mmap(PID, CODE, 0x1000, PROGRAM, pgoff=0x1000)))
+    return Symbolizer(source, SymbolOptions(cache=False), kept=kept)
+
+
+def test_a_file_that_a_recording_brings_along_needs_no_path():
+    image = Elf().text().segment(0x1000, 0x1000, 0x1000).symbol("JS:fib", 0x1000, 16).build()
+    symbolizer = with_kept({PROGRAM: image})
+    assert frames(symbolizer, (PID, CODE + 4, 1))[0].symbol == "JS:fib"
+    assert symbolizer.origin(0) == "j"
+
+
+def test_a_damaged_one_is_told():
+    symbolizer = with_kept({PROGRAM: Elf().text().build()[:40]})
+    assert frames(symbolizer, (PID, CODE + 4, 1))[0].symbol == "-"
+    assert [file.path for file in symbolizer.unreadable()] == [PROGRAM]
+
+
+def test_what_is_no_program_is_passed_over():
+    assert frames(with_kept({PROGRAM: b"names"}), (PID, CODE + 4, 1))[0].symbol == "-"

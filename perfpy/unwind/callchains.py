@@ -7,13 +7,14 @@ each part as perf looks at. Also what the copies were too short for.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from perfpy.abi import flags
 from perfpy.abi.columns import Columns, Ragged, Slices, distinct, slices_index
 from perfpy.unwind.architectures import architecture
+from perfpy.unwind.cut_stacks import CutStacks
 from perfpy.unwind.stepper import Stepper, UserStacks
 
 if TYPE_CHECKING:
@@ -31,14 +32,6 @@ _FIRST_MARKER = np.uint64(flags.CONTEXT_MAX)
 def has_user_stacks(attr: EventAttr) -> bool:
     """Whether samples of an event can be unwound: they have a callchain, registers and a copy of the stack."""
     return attr.sample_type & _NEEDED == _NEEDED
-
-
-class CutStacks(NamedTuple):
-    """How many callchains end because the copy of the stack does, of how many; size: of the copies, in bytes."""
-
-    cut: int
-    stacks: int
-    size: int
 
 
 class UserCallchains:

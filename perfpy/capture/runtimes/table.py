@@ -55,9 +55,10 @@ class LanguageRuntime(NamedTuple):
     attach: str = ""
 
 
-#: 3.8 to 3.14 were tried; 3.8 to 3.11 have their names by what runs from PYTHONPATH (perfpy.capture.runtimes.cpython). The
-#: jitdump of 3.13 (PYTHON_PERF_JIT_SUPPORT) says how to unwind its trampolines, which is known here, but a process that ends
-#: with os._exit, as those of multiprocessing do, or by a signal, leaves it without its last names; a perf map is whole.
+#: 3.8 to 3.14 were tried; 3.8 to 3.11 have their names by what runs from PYTHONPATH (perfpy.capture.runtimes.cpython). 3.13
+#: has PYTHON_PERF_JIT_SUPPORT, too, for a jitdump with how to unwind its trampolines (docs.python.org, "Python support for the
+#: Linux perf profiler"): it is not asked for, as that is known here, and the dump loses the last functions of a process that
+#: is killed or ends by os._exit (a perf map is written line by line), of which children of multiprocessing are.
 PYTHON: Final = LanguageRuntime(
     "Python",
     ("python", "pypy"),
@@ -98,7 +99,7 @@ RUNTIMES: Final = (
         ),
         attach="jcmd",
     ),
-    # not tried (learn.microsoft.com, "LanguageRuntime configuration options for debugging and profiling"): 3 is the perf map alone
+    # not tried (learn.microsoft.com, "Runtime configuration options for debugging and profiling"): 3 is the perf map alone
     LanguageRuntime(".NET", ("dotnet",), (Variable("DOTNET_PerfMapEnabled", "3"),), attach="start it with DOTNET_PerfMapEnabled=1"),
     # not tried; older Mono ends at a switch that it does not know, so only where the command is mono itself
     LanguageRuntime(

@@ -115,7 +115,10 @@ class _StepperRun:
         self._registers = [self._initial[register][self._alive] for register in self._tracked]
         self._pc = self._sampled(stacks, None)[self._alive]
         base = self._initial[architecture.stack_pointer]
-        self._memory = StackMemory(stacks.data, stacks.starts, stacks.sizes, base, word=self.word, endian=endian, elsewhere=self._elsewhere)
+        self._memory = StackMemory(
+            stacks.data, stacks.starts, stacks.sizes, base,
+            word=self.word, endian=endian, elsewhere=self._elsewhere, whole=architecture.links,
+        )  # fmt: skip
         self._is_cut = np.zeros(self._count, bool)
         self._is_loose = architecture.frame is not None and not architecture.frame.is_exact
         self._found: list[tuple[Rows, Values]] = []

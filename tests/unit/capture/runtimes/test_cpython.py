@@ -236,7 +236,8 @@ print(len(named("first")))"""
 def test_a_map_that_somebody_left_is_not_added_to(python: str, tmp_path: Path):
     """Neither a link, nor a file that is older than the process."""
     victim, code = tmp_path / "victim", MAP + "print(len([line for line in lines() if 'old' in line])); forget()"
-    leave = "import os, sys; os.symlink(sys.argv[1], '/tmp/perf-%d.map' % os.getpid()); os.execv(sys.argv[2], sys.argv[2:])"
+    leave = "import os, sys; p = '/tmp/perf-%d.map' % os.getpid(); os.path.exists(p) and os.unlink(p); "
+    leave += "os.symlink(sys.argv[1], p); os.execv(sys.argv[2], sys.argv[2:])"
     victim.write_text("1 1 old\n")
     assert run(python, code, launcher=(sys.executable, "-I", "-c", leave, str(victim))).stdout.split() == ["0"]
     assert victim.read_text() == "1 1 old\n"

@@ -66,7 +66,7 @@ class Callchain(NamedTuple):
     """How stacks are taken. mode: "fp" (the kernel walks frame pointers) or "dwarf" (a copy of the user stack).
 
     stack_size: bytes of the copy; max_stack: frames at most, 0 = the kernel's limit; defer: user frames are walked once,
-    on the way back to user space, where the kernel can do that (6.19 and newer).
+    on the way back to user space, where the kernel can do that (6.18 cannot).
     """
 
     mode: str

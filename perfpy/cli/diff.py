@@ -193,10 +193,12 @@ class _DiffRun:
         percentage = asked.percentage or configured_percentage(self._config)
         unnamed = not asked.field_separator and not asked.dsos
         return ReportOptions(
+            rows_filtered=True,
             wanted=Wanted(sort=f"{_DEFAULT_SORT},{sort[1:]}" if sort.startswith("+") else sort or _DEFAULT_SORT),
             sample_filter=self._sample_filter(index),
             group=False,
             keep_exited=False,  # as perf diff; its report keeps them
+            as_addr2line=True,
             relative_percentages=percentage == "relative",
             verbose=self._verbose,
             unnamed_dso_width=ReportOptions().unnamed_dso_width if unnamed else 0,

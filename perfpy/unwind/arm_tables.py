@@ -37,8 +37,8 @@ class ArmTables:
         section = file.section(".ARM.exidx")
         self._file = file
         self._address = section.addr if section else 0
-        self._rows = np.frombuffer(bytes(file.data(section)), file.endian + "u4") if section else np.zeros(0, np.uint32)
-        self._rows = self._rows[: len(self._rows) & ~1].reshape(-1, 2)
+        data = bytes(file.data(section)) if section else b""
+        self._rows = np.frombuffer(data[: len(data) & ~7], file.endian + "u4").reshape(-1, 2)
         here = self._address + 8 * np.arange(len(self._rows))
         self._starts = (here + _distance(self._rows[:, 0])) & 0xFFFFFFFE
         self._found: dict[int, FrameRules | None] = {}
@@ -67,9 +67,9 @@ class ArmTables:
         if word & _INLINE:
             return _compact([word])
         address = self._address + 8 * row + 4 + int(_distance(np.array([word], np.uint32))[0])
-        return self._behind(address & 0xFFFFFFFF)
+        return self._entry(address & 0xFFFFFFFF)
 
-    def _behind(self, address: int) -> bytes:
+    def _entry(self, address: int) -> bytes:
         """The instructions of an entry at an address."""
         words = self._words(address, _WORDS_MOST + 2)
         if not words:

@@ -56,7 +56,7 @@ class KeyValues:
 class EventTotals(NamedTuple):
     """All samples of one event: how many, and their periods' sum.
 
-    kept_period: of the samples that no filter excludes; shown_samples,
+    kept_period, kept_samples: of the samples that no filter excludes; shown_samples,
     shown_period: of the rows that are shown, which a first sample decides.
     latency, shown_latency: as period, of shares of the wall clock.
     """
@@ -69,6 +69,7 @@ class EventTotals(NamedTuple):
     kept_period: int
     latency: int = 0
     shown_latency: int = 0
+    kept_samples: int = 0
 
 
 class ReportRow(NamedTuple):

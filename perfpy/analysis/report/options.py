@@ -50,11 +50,13 @@ class ReportOptions(NamedTuple):
     group share a table (True: all events, where none are grouped); sort_member: by which member it is sorted.
     keep_exited: whether threads keep their names when they exit; samples that
     come after that have only their number otherwise. full_source_path: whether
-    source files are named with their folders; as_addr2line: as perf names them (perfpy.debuginfo.line_table).
+    source files are named with their folders; rows_filtered: whether filters show or hide rows as perf does, each by its
+    first sample, in place of samples; as_addr2line: as perf names them (perfpy.debuginfo.line_table).
     """
 
     wanted: Wanted = Wanted()
     sample_filter: SampleFilter = SampleFilter()
+    rows_filtered: bool = False
     call_graph: CallGraph | None = None
     children: bool = False
     max_stack: int = 127

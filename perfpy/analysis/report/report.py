@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from perfpy.abi.flags import RecordType
 from perfpy.abi.records import Cgroup, Lost, LostSamples
 from perfpy.analysis.aggregate.scan import SampleScan
+from perfpy.analysis.report.chain_ends import chain_note
 from perfpy.analysis.report.plan import plan_report
 from perfpy.analysis.report.rows import drawn_chains
 from perfpy.analysis.report.tables import make_tables
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.providers.missing import MissingSymbols
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
+    from perfpy.unwind.cut_stacks import CutStacks
 
 
 class Report:
@@ -41,11 +43,20 @@ class Report:
 
     lost: samples that the kernel says it dropped; dropped: records of any kind
     for which there was no room; missing: files whose symbols
-    were not found, with the samples in them (empty where no locations are shown).
+    were not found, with the samples in them (empty where no locations are shown); cut: callchains that end
+    because copies of stacks were too short; notes: what else to know of it, a line each.
     """
 
     def __init__(
-        self, histograms: list[Histogram], options: ReportOptions, layout: Layout, lost: int, dropped: int, missing: list[MissingSymbols]
+        self,
+        histograms: list[Histogram],
+        options: ReportOptions,
+        layout: Layout,
+        lost: int,
+        dropped: int,
+        missing: list[MissingSymbols],
+        cut: list[CutStacks],
+        notes: list[str],
     ) -> None:
         self.histograms = histograms
         self.options = options
@@ -53,6 +64,8 @@ class Report:
         self.lost = lost
         self.dropped = dropped
         self.missing = missing
+        self.cut = cut
+        self.notes = notes
 
     @property
     def samples(self) -> int:
@@ -87,7 +100,9 @@ def make_report(
     plan = plan_report(data, options)
     namespaces = _cgroup_namespaces(data) if plan.layout.has("cgroup_id") else None
     more = [*_followed_switches(data, plan), *([namespaces] if namespaces is not None else ())]
-    profile = SampleScan(data, timeline, symbolizer, plan.recipe, options.wanted.mode, more, options.time_quantum, progress).profile()
+    grain, most = options.time_quantum, options.max_stack
+    scan = SampleScan(data, timeline, symbolizer, plan.recipe, options.wanted.mode, more, grain, progress, max_stack=most)
+    profile = scan.profile()
     drawn = drawn_chains(profile, symbolizer, plan.options)  # adds frames: before anybody looks at all of them
     listed = [entry.filename for entry in data.features.get("build_id", ())]
     locations = Locations(symbolizer, long_names=options.verbose, listed=listed)
@@ -96,7 +111,9 @@ def make_report(
     texts = KeyTexts(locations, sources, tasks, trace, memory, _machine_names(data, plan.layout, namespaces), _key_style(options))
     histograms = make_tables(plan, profile, drawn, texts)
     lost, dropped = _losses(data)
-    return Report(histograms, plan.options, plan.layout, lost, dropped, symbolizer.missing(profile.samples_of_frames()))
+    note = chain_note(data, profile, symbolizer)
+    missing = symbolizer.missing(profile.samples_of_frames())
+    return Report(histograms, plan.options, plan.layout, lost, dropped, missing, scan.cut, [note] if note else [])
 
 
 def _source_texts(symbolizer: Symbolizer, options: ReportOptions) -> SourceTexts:

@@ -74,8 +74,8 @@ def _join(rows: Rows, plan: ReportPlan, texts: KeyTexts) -> _Joined:
             values, number = np.unique(rows.parent if key.dimension == "parent" else folded.dimensions[key.dimension], return_inverse=True)
             sample_keys[key.name] = (key.column(texts, values), number.ravel())
     sample_classes = [column.same[number] for column, number in sample_keys.values()]
-    if options.sample_filter.parallelism is not None:
-        # perf leaves it to a row's first sample whether the row is shown, which hides rows of other samples
+    # perf leaves it to a row's first sample whether the row is shown
+    if (not options.rows_filtered or options.sample_filter.parallelism is not None) and folded.filtered.any():
         sample_classes.append(folded.filtered.astype(np.int64))
     location_class = _class_of([column.same for column in location_keys.values()], len(used))[number_of]
     tables = _tables(plan.groups)
@@ -135,7 +135,7 @@ def _totals(rows: Rows, joined: _Joined, plan: ReportPlan) -> list[EventTotals]:
     folded, entries, count = rows.folded, joined.entries, len(plan.events)
     samples, period = sum_by(folded.event, folded.count, count), sum_by(folded.event, folded.period, count)
     left = ~folded.filtered
-    kept_period = sum_by(folded.event[left], folded.period[left], count)
+    kept_samples, kept_period = (sum_by(folded.event[left], column[left], count) for column in (folded.count, folded.period))
     latency = folded.measures.get(LATENCY, np.zeros(len(folded), np.int64))
     latencies = sum_by(folded.event, latency, count)
     # perf counts a sample as shown if its row's first one is
@@ -144,8 +144,9 @@ def _totals(rows: Rows, joined: _Joined, plan: ReportPlan) -> list[EventTotals]:
     totals = []
     for event, leader, member in zip(plan.events, plan.groups.leader, plan.groups.member, strict=True):
         counted, all_period, kept, clock = (int(column[event.index]) for column in (samples, period, kept_period, latencies))
+        left_of_it = int(kept_samples[event.index])
         shown_here, period_here, clock_here = (int(column[leader, member]) for column in (shown_counts, shown, of_clock))
-        totals.append(EventTotals(event, counted, all_period, shown_here, period_here, kept, clock, clock_here))
+        totals.append(EventTotals(event, counted, all_period, shown_here, period_here, kept, clock, clock_here, left_of_it))
     return totals
 
 

@@ -10,12 +10,11 @@ frame pointers the kernel takes whatever is in that register for one.
 
 from __future__ import annotations
 
-import os
 import struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import CONTEXT_MAX, CONTEXT_USER, RecordType, SampleType
-from perfpy.symbols.mapped_names import is_memory
+from perfpy.symbols.chain_ends import ChainEnds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,9 +25,6 @@ if TYPE_CHECKING:
 _HEADER: Final = struct.Struct("=IHH")
 _WORD: Final = struct.Struct("=Q")
 _MOST: Final = 2000  # samples
-_FEW: Final = 20  # too few to judge by
-_NAMED: Final = 3  # programs
-_WORTH_NAMING: Final = 0.1  # of all that end early
 _BEFORE_CHAIN: Final = (
     SampleType.IDENTIFIER,
     SampleType.IP,
@@ -40,26 +36,6 @@ _BEFORE_CHAIN: Final = (
     SampleType.CPU,
     SampleType.PERIOD,
 )
-
-#: what to type instead
-ADVICE: Final = "--unwind or --call-graph dwarf has their callers"
-
-
-class ChainEnds(NamedTuple):
-    """How user callchains end. chains: that were looked at; early: of these, how many with their first frame, by the file it is in."""
-
-    chains: int
-    early: dict[str, int]
-
-    def line(self) -> str:
-        """What to say; nothing where most chains go on."""
-        ended = sum(self.early.values())
-        if self.chains < _FEW or ended * 2 <= self.chains:
-            return ""
-        names = [name for name, count in sorted(self.early.items(), key=lambda item: -item[1]) if count >= ended * _WORTH_NAMING]
-        files = [os.path.basename(name) for name in names if name.startswith("/") and not is_memory(name)][:_NAMED]
-        whose = f": no frame pointers in {', '.join(files)}" if files else ""
-        return f"note: {ended * 100 // self.chains}% of the user call chains end after one frame{whose}; {ADVICE}"
 
 
 def has_walked_chains(attrs: Sequence[EventAttr]) -> bool:

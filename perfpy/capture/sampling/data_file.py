@@ -234,7 +234,8 @@ class DataFile:
         from perfpy.capture.sampling.chain_ends import chain_ends, has_walked_chains  # not needed while the measurement runs
 
         if has_walked_chains(self._attrs):
-            self.hint = chain_ends(data, [offset - start for offset in self._output.round_starts.offsets], self._attrs, hits).line()
+            rounds = [offset - start for offset in self._output.round_starts.offsets]
+            self.hint = chain_ends(data, rounds, self._attrs, hits).of_frame_pointers()
 
     def _build_ids(self, hits: DsoHits) -> tuple[HeaderBuildId, ...]:
         from perfpy.capture.sampling.build_id_table import keep, paths, table  # as above

@@ -76,9 +76,8 @@ class RecordSummary(NamedTuple):
 class Recorder:
     """One recording, from its events to its file.
 
-    command: the program to run, () for none; events: their texts, () for
-    perf's default; filters: (number of events in front of it, expression);
-    describe: what --control's evlist shows.
+    command: the program to run, () for none; events: their texts, () for perf's default;
+    filters: (number of events in front of it, expression); describe: what --control's evlist shows.
     """
 
     def __init__(
@@ -128,8 +127,7 @@ class Recorder:
             self._attention = self._attend(signals, control)
             self._warn_of_hidden_addresses()
             if self._names:
-                stack.callback(self._names.close)
-                self._names.begin()
+                self._names.begin(stack.callback)
             self._file = self._open_file()
             self._file.begin()
             self._output.start()
@@ -390,7 +388,7 @@ class Recorder:
             packed = f", compressed (original {original:.3f} MB, ratio is {self._packer.ratio:.3f})"
         self._tell(f"[ perf record: Captured and wrote {size:.3f} MB {name}{samples}{packed} ]")
         if self._file.hint:
-            self._tell(self._file.hint)
+            self._tell(f"note: {self._file.hint}")
         if self._file.lost:
             self._tell(f"warning: {self._file.lost} samples were lost: try larger buffers (-m) or a lower frequency (-F)")
 

@@ -32,6 +32,7 @@ _TRACE_FIELDS: Final = SampleType.RAW | SampleType.TIME | SampleType.CPU | Sampl
 _TIMES: Final = ReadFormat.TOTAL_TIME_ENABLED | ReadFormat.TOTAL_TIME_RUNNING
 _FUNCTION_TRACE: Final = ("ftrace", "function")
 _MAX_PRECISION: Final = 3
+_WORTH_WAKING: Final = 1 << 18  # bytes in a ring
 
 
 def configure_sampling(events: Sequence[Event], options: RecordOptions, target: Target, kernel: Kernel) -> list[Event]:
@@ -193,6 +194,8 @@ class _Draft:
             registers = minimal_registers if options.user_regs else user_registers
             draft.sample_regs_user |= registers(os.uname().machine)
             draft.sample_stack_user = callchain.stack_size
+            if options.unwind and not options.no_buffering:  # half of a roomy ring would be seconds of a few samples
+                draft.watermark, draft.wakeup_events = 1, _WORTH_WAKING
             draft.exclude_callchain_user = 1
 
     def _set_registers(self) -> None:

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     Serve = Callable[[int, int, tuple[int, int]], None]
 
 _PIECE: Final = 48 << 20  # bytes: a piece costs the more for each sample, the fewer these are
-_MOMENT: Final = 1.0  # seconds after which less is a piece, too
+_FIRST_MOMENT: Final = 0.1  # seconds after which less is a piece, too: programs begin then, and with them mappings
+_MOMENT: Final = 1.0  # the same, later on
 _PATIENCE: Final = 10.0  # seconds for it to get ready
 _SLOW: Final = 1.0  # seconds at the end after which one is told what is waited for
 _DEFAULT_NAME: Final = "perf.data"
@@ -62,6 +63,7 @@ class UnwoundOutput(RecordOutput):
         self._side_band = SideBandLog(self._spool.folder)
         self._knows = True  # what is written so far the other process has to know of
         self._begun = 0.0  # when the open piece was begun
+        self._moment = _FIRST_MOMENT
         self._ready = self._finished = False
         self._unwinds = True  # until it is given up
         self._is_over = False
@@ -123,8 +125,9 @@ class UnwoundOutput(RecordOutput):
         if self._stacks:
             self._stacks.end_round()
         self.take()
-        if self._spool.size >= _PIECE or time.monotonic() - self._begun >= _MOMENT:
+        if self._spool.size >= _PIECE or time.monotonic() - self._begun >= self._moment:
             self._send_piece()
+            self._moment = min(2 * self._moment, _MOMENT)
 
     def _send_piece(self) -> None:
         if self._unwinds and self._spool.size:

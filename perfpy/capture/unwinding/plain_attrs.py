@@ -27,4 +27,7 @@ def plain_attr(attr: EventAttr) -> EventAttr:
     if not has_stacks(attr):
         return attr
     kind = attr.sample_type & ~USED_UP
-    return attr.copy(sample_type=kind, sample_regs_user=0, sample_stack_user=0, exclude_callchain_user=0)
+    changes = {"sample_regs_user": 0, "sample_stack_user": 0, "exclude_callchain_user": 0}
+    if attr.watermark:  # how often the recorder was to look is of no interest to readers
+        changes |= {"watermark": 0, "wakeup_events": 0}
+    return attr.copy(sample_type=kind, **changes)

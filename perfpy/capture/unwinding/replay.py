@@ -20,6 +20,7 @@ from perfpy.perfdata.records.delivery_keys import OrderedChunk
 from perfpy.perfdata.records.raw_records import RawRecords
 from perfpy.perfdata.records.side_band import SideBand
 from perfpy.symbols.dso import DsoKind
+from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.symbolizer import Symbolizer
 from perfpy.symbols.tasks.address_space import TaskTimeline
 
@@ -73,7 +74,7 @@ class Replay:
         if self._symbolizer is None or self._stale:
             self._forget(before)
             band = SideBand(self._records.in_order(), lambda _types: iter(()), self._table, lambda _text: None, None)
-            self._symbolizer = Symbolizer(TaskTimeline(band.tasks()))
+            self._symbolizer = Symbolizer(TaskTimeline(band.tasks()), SymbolOptions(live=True))
             self._open_files(self._symbolizer)
             self._stale = False
         return self._symbolizer

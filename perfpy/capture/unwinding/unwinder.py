@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfpy.abi.columns import Ragged, slices_index
-from perfpy.abi.flags import CONTEXT_MAX, CONTEXTS, NATIVE_ENDIAN, RecordType
+from perfpy.abi.flags import CONTEXT_MAX, CONTEXT_USER, CONTEXTS, MISC_USER, NATIVE_ENDIAN, RecordType
 from perfpy.capture.dso_hits import DsoHits
-from perfpy.capture.option_values import MAX_STACK_SIZE
 from perfpy.capture.unwinding.plain_attrs import has_stacks, plain_attr
 from perfpy.capture.unwinding.replay import Replay
 from perfpy.capture.unwinding.rewriting import Rewriting, parts_of
 from perfpy.perfdata.records.event_table import EventTable
-from perfpy.unwind.callchains import CutStacks, UserCallchains
+from perfpy.unwind.callchains import UserCallchains
+from perfpy.unwind.cut_stacks import CutStacks, note
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from perfpy.symbols.symbolizer import Symbolizer
 
 _PART: Final = 1 << 16  # bytes: what the recorder writes in one go
-_WORTH_A_NOTE: Final = 20  # from one in so many on
 
 
 class _Held(NamedTuple):
@@ -53,13 +52,14 @@ class UnwoundPiece(NamedTuple):
 
 
 class PieceUnwinder:
-    """Unwinds the pieces of one recording, one after the other. own: the pid whose samples are left out."""
+    """Unwinds the pieces of one recording, one after the other. own: the pid whose samples are left out; machine: as uname names it."""
 
-    def __init__(self, events: Sequence[FileEvent], own: int | None = None) -> None:
+    def __init__(self, events: Sequence[FileEvent], own: int | None = None, machine: str = "") -> None:
         self._table = EventTable(events, NATIVE_ENDIAN)
         self._attrs = [event.attr for event in events]
         self._replay = Replay(self._table)
         self._own = os.getpid() if own is None else own
+        self._machine = machine or os.uname().machine
         self._held: _Held | None = None
         self._current: tuple[Symbolizer, UserCallchains] | None = None
         self._cut: dict[int, CutStacks] = {}
@@ -74,6 +74,8 @@ class PieceUnwinder:
     def take(self, chunk: Chunk) -> UnwoundPiece | None:
         """The next piece; returns the records of the one before, None for the first."""
         held, self._held = self._held, self._see(chunk)
+        # at once, whether there are samples or not: new files may be gone when their samples come
+        self._replay.symbolizer(0 if held is None or not len(held.keys) else int(held.keys.min()))
         return None if held is None else self._unwound(held)
 
     def rest(self) -> UnwoundPiece | None:
@@ -123,16 +125,16 @@ class PieceUnwinder:
     def _chains(self, number: int, samples: Chunk, keys: NDArray[np.uint64]) -> Ragged:
         """Whole callchains of samples of one event."""
         callchains = self._callchains(int(keys.min()))
-        columns = self._table.layouts[number].decode(samples.data, samples.starts, callchains.fields, late=True)
+        columns = self._table.layouts[number].decode(samples.data, samples.starts, {*callchains.fields, "ip", "cpumode"}, late=True)
         found: Ragged = callchains.extended(columns, np.full(len(samples), number, np.int32), keys)["callchain"].gathered()
-        return _without_false_markers(found)
+        return _with_leaves(_without_false_markers(found), columns["ip"], columns["cpumode"] == MISC_USER)
 
     def _callchains(self, before: int) -> UserCallchains:
         """What unwinds by all that is known; before: no sample with a lower key is to come."""
         symbolizer = self._replay.symbolizer(before)
         if self._current is None or symbolizer is not self._current[0]:
             self._note_cut()
-            self._current = symbolizer, UserCallchains(self._attrs, os.uname().machine, symbolizer, endian=NATIVE_ENDIAN)
+            self._current = symbolizer, UserCallchains(self._attrs, self._machine, symbolizer, endian=NATIVE_ENDIAN)
         return self._current[1]
 
     def hits(self) -> bytes:
@@ -148,7 +150,7 @@ class PieceUnwinder:
         """What the user ought to know, at the end."""
         self._note_cut()
         self._current = None
-        return [_cut_note(cut) for cut in self._cut.values() if cut.cut * _WORTH_A_NOTE > cut.stacks]
+        return [f"note: {line}" for line in note(self._cut.values())]
 
 
 def _without_false_markers(chains: Ragged) -> Ragged:
@@ -160,13 +162,23 @@ def _without_false_markers(chains: Ragged) -> Ragged:
     return Ragged(chains.values[~false], chains.offsets - before[chains.offsets])
 
 
+def _with_leaves(chains: Ragged, ip: NDArray[np.uint64], is_user: NDArray[np.bool_]) -> Ragged:
+    """Callchains that have at least the sampled instruction, as those that the kernel walks."""
+    lengths = chains.lengths
+    last = chains.values[np.maximum(chains.offsets[1:] - 1, 0)] if len(chains.values) else np.zeros(len(chains), np.uint64)
+    rows = np.flatnonzero(is_user & ((lengths == 0) | (last == np.uint64(CONTEXT_USER))))
+    if not len(rows):
+        return chains
+    more = np.zeros(len(chains), np.int64)
+    more[rows] = 1 + (lengths[rows] == 0)
+    offsets = np.concatenate([[0], np.cumsum(lengths + more)]).astype(np.int64)
+    values = np.full(int(offsets[-1]), CONTEXT_USER, np.uint64)
+    values[slices_index(offsets[:-1], lengths)[0]] = chains.values
+    values[offsets[1:][rows] - 1] = ip[rows]
+    return Ragged(values, offsets)
+
+
 def _bytes_of(chunk: Chunk, rows: NDArray[np.intp]) -> bytes:
     words = chunk.data[: len(chunk.data) & ~7].view(np.uint64)
     some = chunk.rows(rows)
     return words[slices_index(some.starts >> 3, some.sizes.astype(np.int64) >> 3)[0]].tobytes()
-
-
-def _cut_note(cut: CutStacks) -> str:
-    larger = min(2 * cut.size, MAX_STACK_SIZE)
-    more = f"; --call-graph dwarf,{larger} copies more" if larger > cut.size else ""
-    return f"note: {cut.cut * 100 // cut.stacks}% of the stacks are longer than the {cut.size} bytes that were copied{more}"

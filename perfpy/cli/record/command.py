@@ -133,7 +133,7 @@ def _level(level: int | None, *, unwind: bool) -> int:
 def _callchain(options: RecordCommandOptions, config: Config) -> Callchain | None:
     if options.call_graph is not None:
         return parse_callchain(options.call_graph)
-    if not (options.callchains or options.unwind):
+    if not (options.callchains or options.unwind) or (options.jit and options.unwind):  # --jit chooses, by what runs
         return None
     mode = "dwarf" if options.unwind else config.get("call-graph.record-mode", "fp")
     size = int(config.number("call-graph.dump-size", 0)) if mode == "dwarf" else 0

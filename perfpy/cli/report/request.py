@@ -41,8 +41,8 @@ class ReportRequest:
         self._asked = asked
         self._config = config
 
-    def report_options(self) -> ReportOptions:
-        """Which rows the report has. Raises PerfError for what was not recorded, UsageError for what makes no sense."""
+    def report_options(self, *, plain: bool = False) -> ReportOptions:
+        """Which rows the report has; plain: perf's text. Raises PerfError for what was not recorded, UsageError for what makes no sense."""
         asked, config = self._asked, self._config
         children = config.flag("report.children", True) if asked.children is None else asked.children
         graph = call_graph(asked, children=children, config=config)
@@ -54,6 +54,8 @@ class ReportRequest:
         return ReportOptions(
             wanted=texts.wanted(asked, sample_filter, children=children, config=config, mode=self._mode()),
             sample_filter=sample_filter,
+            rows_filtered=plain,
+            as_addr2line=plain,
             call_graph=graph,
             children=children,
             hierarchy=asked.hierarchy,

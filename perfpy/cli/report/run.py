@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from perfpy.cli.line.notes import tell
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.progress import progress_line
@@ -17,11 +18,10 @@ from perfpy.cli.report.option_values import hidden_keys
 from perfpy.cli.report.request import ReportRequest
 from perfpy.errors import PerfError
 from perfpy.untrusted.text import lines as one_line_each
-from perfpy.untrusted.text import one_line
 from perfpy.views.report.text import HEADER_HINT, report_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.report.report import Report
@@ -94,12 +94,12 @@ class ReportRun:
             self._print_tables(report, text_options)
         else:
             self._show_screen(report, text_options)
-        self._note_missing(report)
+        tell(self._notes(report), quiet=self._asked.quiet, verbose=self._asked.verbose)
         return 0
 
     def _report_options(self) -> ReportOptions:
         try:
-            return self._request.report_options()._replace(as_addr2line=self._plain)
+            return self._request.report_options(plain=self._plain)
         except PerfError:
             self._hint()
             raise
@@ -137,15 +137,18 @@ class ReportRun:
 
         show_report(report, self._recording, console(), options._replace(short_names=not self._asked.whole_names))
 
-    def _note_missing(self, report: Report) -> None:
-        """Say on standard error what has no symbols, and what would help."""
-        if self._asked.quiet or not report.missing:
-            return
+    def _notes(self, report: Report) -> Iterator[str]:
+        """What has no symbols, no callers or short stacks, and what would help; what perf's way of filtering hides."""
         from perfpy.symbols.providers.missing import note
+        from perfpy.unwind import cut_stacks
 
-        sys.stdout.flush()
-        for line in note(report.missing, report.samples, everything=bool(self._asked.verbose)):
-            print(one_line(line), file=sys.stderr)
+        if self._plain and self._request.sample_filter().marks:
+            from perfpy.analysis.report.quality import filtered_rows_notes
+
+            yield from filtered_rows_notes(report)
+        yield from note(report.missing, report.samples, everything=bool(self._asked.verbose))
+        yield from report.notes
+        yield from cut_stacks.note(report.cut)
 
     @staticmethod
     def _write_json(path: str, report: Report) -> int:

@@ -202,11 +202,11 @@ class EventLines:
             ids = symbolizer.frame_ids(pid, self._column(batch, "ip"), batch.key, columns["cpumode"])
             return [Coded(ids, self._flat_frames.update())]
         from perfpy.analysis.samples.callchains import frames_of
-        from perfpy.analysis.samples.lbr_callchains import has_callstacks, with_callstacks
+        from perfpy.analysis.samples.lbr_callchains import callchains_of_event, has_callstacks
 
         chains = columns["callchain"]
         if has_callstacks(self._event.attr) and "branch_stack" in columns:
-            chains = with_callstacks(chains, columns["branch_stack"])
+            chains = callchains_of_event(self._event.attr, chains, columns["branch_stack"])
         frames, counts = frames_of(chains, pid, batch.key, symbolizer)
         if self._context.callers_first:
             frames = outermost_first(frames, counts)

@@ -11,8 +11,9 @@ from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, MISC_USER, NATIVE_END
 from perfpy.abi.sample_encoding import encode_sample
 from perfpy.abi.sample_id import IdLayout
 from perfpy.capture.dso_hits import DsoHits
-from perfpy.capture.sampling.chain_ends import ChainEnds, chain_ends, has_walked_chains
+from perfpy.capture.sampling.chain_ends import chain_ends, has_walked_chains
 from perfpy.capture.sampling.round_starts import RoundStarts
+from perfpy.symbols.chain_ends import ChainEnds
 from tests.builders.perfdata import USUAL, usual_attr
 
 ATTR = usual_attr(USUAL | SampleType.CALLCHAIN)
@@ -37,9 +38,9 @@ def judged(*samples: bytes, starts: tuple[int, ...] = (0,)) -> ChainEnds:
 
 def test_chains_that_end_after_one_frame_are_told_with_their_programs():
     found = judged(*[sample(CONTEXT_USER, APP + 1)] * 30, *[sample(CONTEXT_USER, LIBC + 1)] * 10)
-    assert found.line() == (
-        "note: 100% of the user call chains end after one frame: no frame pointers in app, libc.so.6;"
-        " --unwind or --call-graph dwarf has their callers"
+    assert found.of_frame_pointers() == (
+        "100% of the user call chains end after one frame: no frame pointers in app, libc.so.6;"
+        " record --unwind, or --call-graph dwarf, has their callers"
     )
 
 
@@ -54,18 +55,18 @@ def test_the_kernels_frames_are_not_the_users():
 
 def test_nothing_is_said_of_chains_that_go_on():
     whole = [sample(CONTEXT_USER, APP + 1, APP + 2, LIBC + 1)] * 60
-    assert judged(*whole, *[sample(CONTEXT_USER, LIBC + 1)] * 60).line() == ""
+    assert judged(*whole, *[sample(CONTEXT_USER, LIBC + 1)] * 60).of_frame_pointers() == ""
 
 
 def test_nothing_is_said_of_a_few_samples():
-    assert judged(*[sample(CONTEXT_USER, APP + 1)] * 10).line() == ""
+    assert judged(*[sample(CONTEXT_USER, APP + 1)] * 10).of_frame_pointers() == ""
 
 
 def test_code_that_no_program_has_is_not_named():
     data = memoryview(mapped("//anon", APP) + sample(CONTEXT_USER, APP + 1) * 30)
     hits = DsoHits([ATTR])
     hits.scan(data)
-    assert "end after one frame; " in chain_ends(data, [0], [ATTR], hits).line()
+    assert "end after one frame; " in chain_ends(data, [0], [ATTR], hits).of_frame_pointers()
 
 
 def test_every_part_of_the_file_is_looked_at():

@@ -1,0 +1,95 @@
+"""Copied stacks are unwound to the callchains that perf prints."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [pytest.mark.versus_perf, pytest.mark.live]
+
+#: recursion, a library's callbacks, a frame of no fixed size, a signal handler, threads
+SOURCE = """
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#define APART __attribute__((noinline))
+volatile unsigned long sink;
+static APART void busy(int n) { for (int i = 0; i < n; i++) sink = sink * 31 + i; }
+static APART long fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
+static int compared(const void *a, const void *b) { busy(3); return *(const int *)a - *(const int *)b; }
+static APART void sorted(void) { int all[300]; for (int i = 0; i < 300; i++) all[i] = rand(); qsort(all, 300, sizeof *all, compared); }
+static APART void of_any_size(int n) { volatile char some[n]; memset((char *)some, 1, n); busy(3000); sink += some[n / 2]; }
+static void on_signal(int number) { (void)number; busy(30000); }
+static void *work(void *rounds) {
+    for (long i = 0; i < (long)rounds; i++) { sink += fib(15); sorted(); of_any_size(100 + i % 50); }
+    return rounds;
+}
+int main(void) {
+    struct itimerval every = {{0, 3000}, {0, 3000}};
+    pthread_t thread;
+    signal(SIGPROF, on_signal);
+    setitimer(ITIMER_PROF, &every, 0);
+    pthread_create(&thread, 0, work, (void *)3000);
+    work((void *)3000);
+    return pthread_join(thread, 0);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def recording(perf: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What perf records of it, without frame pointers."""
+    compiler = shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no gcc in PATH")
+    folder = tmp_path_factory.mktemp("unwinding")
+    (folder / "program.c").write_text(SOURCE)
+    options = ["-O2", "-fomit-frame-pointer", "-pthread", "-o"]
+    subprocess.run([compiler, *options, folder / "program", folder / "program.c"], check=True, capture_output=True, timeout=60)
+    record: list[str | Path] = [
+        perf,
+        "record",
+        "-q",
+        "-e",
+        "cpu-clock",
+        "-F",
+        "4000",
+        "--call-graph",
+        "dwarf,2048",
+        "-o",
+        folder / "perf.data",
+    ]
+    subprocess.run([*record, folder / "program"], check=True, capture_output=True, timeout=60)
+    return folder / "perf.data"
+
+
+def text_of(program: list[str], path: Path, *options: str) -> bytes:
+    environment = {**os.environ, "PERF_CONFIG": "/dev/null", "LC_ALL": "C", "TZ": "UTC"}
+    done = subprocess.run([*program, *options, "-i", str(path)], capture_output=True, check=False, timeout=120, env=environment)
+    return b"\n".join(line for line in done.stdout.splitlines() if b"(Tip:" not in line and line.strip() != b"#").strip()
+
+
+@pytest.mark.parametrize("options", ["", "-F ip,sym", "--max-stack 4", "-G"])
+def test_a_script_has_perfs_callchains(perf: str, recording: Path, options: str) -> None:
+    asked = ["script", *options.split()]
+    theirs = text_of([perf], recording, *asked, "--no-inline")
+    ours = text_of([sys.executable, "-m", "perfpy"], recording, *asked)
+    assert len(theirs.split(b"\n\n")) > 100 or "-F" in options or "-G" in options
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("options", ["", "--no-children", "--no-children -g caller", "-s dso -g none"])
+def test_a_report_has_perfs_callers(perf: str, recording: Path, options: str) -> None:
+    asked = ["report", "--stdio", *options.split()]
+    theirs = text_of([perf], recording, *asked, "--no-inline")
+    assert text_of([sys.executable, "-m", "perfpy"], recording, *asked) == theirs

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import os
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from perfpy.debuginfo.sections import DebugSections, opened, paths_below
-from perfpy.debuginfo.unit import DebugUnit, read_header
+from perfpy.debuginfo.unit import DebugUnit, UnitOwner, read_header
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from perfpy.debuginfo.units import UnitIndex
+    from perfpy.debuginfo.unit import Header
 
 _DWO: Final = ".dwo"
 _HEADER: Final = 16
@@ -26,10 +26,24 @@ _COLUMNS_MOST: Final = 32
 _SECTIONS: Final = {1: "info", 3: "abbrev", 4: "line", 6: "str_offsets", 8: "rnglists"}
 
 
-class SplitFiles:
-    """Finds the split units of one program's skeletons. index_of: makes the UnitIndex of a file's sections."""
+class SplitIndex(UnitOwner, Protocol):
+    """The units of a split file or package."""
 
-    def __init__(self, sections: DebugSections, index_of: type[UnitIndex]) -> None:
+    @property
+    def sections(self) -> DebugSections:
+        """Where they are."""
+
+    def headers(self) -> list[Header]:
+        """The header of each."""
+
+    def unit(self, offset: int) -> DebugUnit | None:
+        """The unit whose header is at an offset, None where it is damaged."""
+
+
+class SplitFiles:
+    """Finds the split units of one program's skeletons. index_of: makes the index of a file's sections."""
+
+    def __init__(self, sections: DebugSections, index_of: Callable[[DebugSections], SplitIndex]) -> None:
         self._sections = sections
         self._index_of = index_of
         self._units: dict[int, DebugUnit | None] = {}
@@ -62,7 +76,7 @@ class SplitFiles:
         yield from paths_below(os.path.dirname(os.path.abspath(self._sections.file.path)), os.path.basename(name))
 
     @cached_property
-    def _package(self) -> UnitIndex | None:
+    def _package(self) -> SplitIndex | None:
         stem, suffix = os.path.splitext(self._sections.file.path)
         for path in (f"{self._sections.file.path}.dwp", *([f"{stem}.dwp"] if suffix == ".debug" else [])):
             file = opened(path)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from perfpy.abi.flags import RecordType
 from perfpy.abi.records import Cgroup, Lost, LostSamples
 from perfpy.analysis.aggregate.scan import SampleScan
-from perfpy.analysis.report.chain_ends import chain_note
 from perfpy.analysis.report.plan import plan_report
 from perfpy.analysis.report.rows import drawn_chains
 from perfpy.analysis.report.tables import make_tables
@@ -23,6 +22,7 @@ from perfpy.analysis.sortkeys.key_texts import KeyStyle, KeyTexts, MachineTexts,
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from perfpy.analysis.aggregate.profile import Profile
     from perfpy.analysis.aggregate.scan import MoreColumns, Progress
     from perfpy.analysis.report.histogram import Histogram, ReportRow
     from perfpy.analysis.report.layout import Layout
@@ -111,7 +111,7 @@ def make_report(
     texts = KeyTexts(locations, sources, tasks, trace, memory, _machine_names(data, plan.layout, namespaces), _key_style(options))
     histograms = make_tables(plan, profile, drawn, texts)
     lost, dropped = _losses(data)
-    note = chain_note(data, profile, symbolizer)
+    note = _chain_note(data, profile, symbolizer)
     missing = symbolizer.missing(profile.samples_of_frames())
     return Report(histograms, plan.options, plan.layout, lost, dropped, missing, scan.cut, [note] if note else [])
 
@@ -120,6 +120,15 @@ def _source_texts(symbolizer: Symbolizer, options: ReportOptions) -> SourceTexts
     from perfpy.analysis.samples.source_texts import SourceTexts  # most reports show no source lines
 
     return SourceTexts(symbolizer, full_paths=options.full_source_path, as_addr2line=options.as_addr2line)
+
+
+def _chain_note(data: PerfData, profile: Profile, symbolizer: Symbolizer) -> str:
+    """What to say of the callchains, if they were looked at."""
+    if profile.chains is None:
+        return ""
+    from perfpy.analysis.report.chain_ends import chain_note
+
+    return chain_note(data, profile, symbolizer)
 
 
 def _followed_switches(data: PerfData, plan: ReportPlan) -> list[MoreColumns]:

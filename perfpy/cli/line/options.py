@@ -229,17 +229,13 @@ class PerfCommand(Generic[_O]):
             if parser.values.pop(asked, False):
                 print(self.help_text(name))
                 return status
-        return self.call(parser)
+        return self.function(self.options_class.read(parser)) or 0
 
     def help_text(self, name: str) -> str:
         """What --help prints."""
         from perfpy.cli.line.help_text import help_text  # click formats it
 
         return help_text(name, self.help, self.options, self.usage)
-
-    def call(self, parser: Parser) -> int:
-        """Call the function with what was read."""
-        return self.function(self.options_class.read(parser)) or 0
 
 
 def fail(text: str) -> NoReturn:

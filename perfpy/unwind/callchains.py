@@ -55,6 +55,7 @@ class UserCallchains:
         self._max_stack = max_stack
         self._steppers: dict[int, Stepper | None] = {}
         self._counts: dict[int, list[int]] = {}
+        self._left_out = 0
 
     def __bool__(self) -> bool:
         """Whether any samples can be unwound."""
@@ -62,8 +63,9 @@ class UserCallchains:
 
     @property
     def cut(self) -> list[CutStacks]:
-        """What was cut so far, by the size of the copies, smallest first."""
-        return [CutStacks(cut, stacks, size) for size, (cut, stacks) in sorted(self._counts.items()) if cut]
+        """What was cut so far, by the size of the copies, smallest first; and what was not unwound."""
+        cut = [CutStacks(cut, stacks, size) for size, (cut, stacks) in sorted(self._counts.items()) if cut]
+        return [*cut, CutStacks(0, self._left_out, 0, self._machine)] if self._left_out else cut
 
     def extended(self, columns: Columns, event: NDArray[np.int32], key: NDArray[np.uint64]) -> Columns:
         """The same samples, each with its whole callchain. key: the delivery keys."""
@@ -72,7 +74,9 @@ class UserCallchains:
         chains = columns["callchain"].gathered()
         for rows, attr, abi in self._groups(columns, event):
             stepper = self._stepper(abi)
-            if stepper is not None:
+            if stepper is None:
+                self._left_out += len(rows)
+            else:
                 found = stepper.unwind(self._stacks(columns.take(rows), attr, key[rows]))
                 self._count(columns["user_stack"].lengths[rows], found.is_cut, attr.sample_stack_user)
                 chains = joined(chains, rows, found.chains, self._max_stack)

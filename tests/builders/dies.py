@@ -111,7 +111,7 @@ class Dies:
         self.long = long
         self.dwo_id = dwo_id
         self.sections = sections
-        self._codes: dict[tuple[Any, ...], int] = {}
+        self._codes: dict[tuple[int, bool, tuple[tuple[int, int, int], ...]], int] = {}
         self.units = units
         for _ in range(2):  # the second time every offset is known
             self.info = b"".join(self._parts())
@@ -187,9 +187,9 @@ class Dies:
         if form in (dwarf.FORM_FLAG_PRESENT, dwarf.FORM_IMPLICIT_CONST):
             return b""
         if form == dwarf.FORM_EXPRLOC:
-            return unsigned(len(value)) + value
+            return unsigned(len(value)) + bytes(value)
         if form == dwarf.FORM_BLOCK1:
-            return bytes([len(value)]) + value
+            return bytes([len(value)]) + bytes(value)
         if form == dwarf.FORM_INDIRECT:
             return unsigned(dwarf.FORM_UDATA) + unsigned(value)
         raise ValueError(f"no way to write the form {form:#x}")

@@ -38,7 +38,7 @@ def chosen(options: RecordOptions, runtime: LanguageRuntime | None, program: str
         options = options._replace(clockid=time.CLOCK_MONOTONIC)
     if options.callchain is not None or options.unwind:
         return options
-    if not (options.unwind or needs_stack_copies(runtime, program)):
+    if not needs_stack_copies(runtime, program):
         return options._replace(callchain=Callchain("fp"))
     can_be_unwound = not (unwound_later or options.user_regs or options.overwrite or options.tail_synthesize)  # see RecordOptions.check
     options = options._replace(callchain=Callchain("dwarf", _STACK_SIZE), unwind=can_be_unwound)

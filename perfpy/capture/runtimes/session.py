@@ -46,8 +46,9 @@ class RuntimeNames:
         self.options = chosen(options, runtime, program, unwound_later=writes_dumps(command))
         self.variables = self._environment.variables if command and not attached else {}
 
-    def begin(self) -> None:
-        """Say what was set and chosen."""
+    def begin(self, in_the_end: Callable[[Callable[[], None]], object]) -> None:
+        """Say what was set and chosen. in_the_end: takes what is to be done however the recording ends."""
+        in_the_end(self._leave)
         asked = f"sets {told(self._environment)}; " if self.variables else ""
         self._tell(f"[ perf record: --jit {asked}{self._stacks()} ]")
         if self.options.output == _STANDARD_OUTPUT:
@@ -64,8 +65,8 @@ class RuntimeNames:
             return f"--call-graph {chain.mode}" if chain else "no call chains"
         return f"--call-graph dwarf,{chain.stack_size}{' --unwind' if self.options.unwind else ''}"
 
-    def close(self) -> None:
-        """Leave processes that were asked for names as they were."""
+    def _leave(self) -> None:
+        """Processes that were asked for names are left as they were."""
         for one in self._switched:
             one.off()
 

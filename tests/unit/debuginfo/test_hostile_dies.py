@@ -15,7 +15,7 @@ from perfpy.debuginfo.units import UnitIndex
 from perfpy.symbols.files.elf import BadElf, ElfFile
 from tests.builders.dies import Die, Dies, code, function, inlined, unit
 
-ADDRESSES = np.arange(0x0FF0, 0x1300, 8, np.uint64)
+ADDRESSES = np.arange(0x0FF0, 0x1300, 8).astype(np.uint64)
 
 
 def program() -> list[Die]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -58,7 +58,7 @@ def recording(tmp_path: Path) -> Path:
     attr = usual_attr(TYPE, sample_regs_user=REGISTERS, sample_stack_user=COPY)
     built = PerfDataBuilder([attr]).record(comm(7, "made")).record(mmap(7, CODE, 0x4000, str(program(tmp_path))))
     built.record(mmap(7, STACK, 0x1000, "[stack]", prot=3))
-    of_user = {"ip": CODE + LEAF, "misc": 2, "user_regs": [0, STACK, CODE + LEAF], "user_regs_abi": 2}
+    of_user: dict[str, Any] = {"ip": CODE + LEAF, "misc": 2, "user_regs": [0, STACK, CODE + LEAF], "user_regs_abi": 2}
     of_kernel = {**of_user, "ip": KERNEL[1], "misc": 1, "callchain": KERNEL}
     for time, values in enumerate(
         (
@@ -94,6 +94,15 @@ def test_batches_come_with_whole_callchains(recording, tmp_path):
     assert as_recorded == [[], KERNEL, [], KERNEL]
     assert unwinding is not None
     assert [(one.cut, one.stacks, one.size) for one in unwinding.cut] == [(1, 3, COPY)]
+
+
+def test_stacks_of_an_unknown_machine_are_told(recording, tmp_path):
+    with perfpy.open(recording) as opened:
+        attrs = [event.attr for event in opened.events]
+        unwinding = UserCallchains(attrs, "vax", opened.symbolizer(no_files(tmp_path)))
+        (batch,) = opened.batches(["callchain"], unwinding)
+    assert [row.tolist() for row in batch.columns["callchain"]] == [[], KERNEL, [], KERNEL]
+    assert unwinding.cut == [CutStacks(0, 3, 0, "vax")]
 
 
 def test_stacks_are_whole_and_say_what_is_lost(recording, tmp_path):
@@ -145,6 +154,7 @@ def test_samples_without_the_columns_stay_as_they_are():
 def test_the_size_to_ask_for_grows_with_the_share_and_ends_at_what_is_possible():
     assert [larger(8192, 0.05), larger(8192, 0.5), larger(65528, 0.5), larger(32768, 0.9)] == [16384, 32768, 65528, 65528]
     assert note([CutStacks(0, 10, 8192)]) == []
+    assert note([CutStacks(0, 10, 0, "vax")]) == ["10 callchains lack their user part: perfpy does not know how stacks of vax are unwound"]
     assert note([CutStacks(1, 10, 65528)])[0].endswith("larger copies are not possible")
 
 
@@ -158,7 +168,7 @@ def test_stacks_are_unwound_chunk_by_chunk_and_delivered_in_order(tmp_path, monk
     for time in times.tolist():
         whole = time % 2 == 0
         copy = (WHOLE if whole else stack_of(CODE + MIDDLE + 0x20, 0, 1)).ljust(size, b"\0")
-        registers = {"user_regs": [0, STACK, CODE + LEAF], "user_regs_abi": 2}
+        registers: dict[str, Any] = {"user_regs": [0, STACK, CODE + LEAF], "user_regs_abi": 2}
         built.sample(time=time, pid=7, tid=7, ip=CODE + LEAF, misc=2, callchain=[], user_stack=copy, **registers)
     path = tmp_path / "perf.data"
     path.write_bytes(built.file())

@@ -11,6 +11,7 @@ import pytest
 from perfpy.capture.option_values import Callchain
 from perfpy.capture.runtimes.choices import chosen
 from perfpy.capture.runtimes.programs import runtime_of
+from perfpy.capture.runtimes.session import RuntimeNames
 from perfpy.capture.sampling.options import RecordOptions
 
 PUSHES = b"\x55\x48\x89\xe5" + b"\x90" * 12
@@ -81,3 +82,12 @@ def test_what_was_asked_for_stays():
 def test_elsewhere_compilers_keep_frame_pointers(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(os, "uname", lambda: type("Uname", (), {"machine": "aarch64"}))
     assert choice("python3").callchain == Callchain("fp")
+
+
+def test_what_is_unwound_at_once_has_perf_maps_and_stacks():
+    """A jitdump is read when a recording ends: too late for code of no file to be unwound."""
+    names = RuntimeNames(RecordOptions(jit=True, unwind=True), ["node"], lambda _line: None)
+    assert "PYTHONPERFSUPPORT" in names.variables
+    assert "PYTHON_PERF_JIT_SUPPORT" not in names.variables
+    assert names.options.callchain is not None
+    assert names.options.callchain.mode == "dwarf"

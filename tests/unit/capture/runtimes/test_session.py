@@ -26,7 +26,7 @@ def nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def begun(options: RecordOptions, *command: str) -> tuple[RuntimeNames, list[str]]:
     lines: list[str] = []
     names = RuntimeNames(options, command, lines.append)
-    names.begin()
+    names.begin(lambda _end: None)
     return names, lines
 
 

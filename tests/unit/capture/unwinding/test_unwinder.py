@@ -18,7 +18,7 @@ from perfpy.abi.sample_encoding import encode_sample
 from perfpy.abi.sample_id import IdLayout, SampleId
 from perfpy.abi.samples import SampleLayout
 from perfpy.capture.dso_hits import DsoHits
-from perfpy.capture.unwinding import replay, unwinder
+from perfpy.capture.unwinding import unwinder
 from perfpy.capture.unwinding.plain_attrs import plain_attr
 from perfpy.capture.unwinding.serving import chunk_of
 from perfpy.capture.unwinding.unwinder import PieceUnwinder
@@ -139,7 +139,7 @@ def test_hits_are_those_of_the_finished_records():
 
 
 def test_processes_that_ended_are_forgotten_and_others_not(monkeypatch):
-    monkeypatch.setattr(replay.os.path, "exists", lambda path: path == "/proc/3")
+    monkeypatch.setattr("os.path.exists", lambda path: path == "/proc/3")
     one = unwinding()
     gone = [encoded(records.Exit(0, pid, 1, pid, 1, 0, SampleId(pid, pid, 50))) for pid in (1, 2)]
     forked = encoded(records.Fork(0, 3, 2, 3, 2, 0, SampleId(2, 2, 40)))

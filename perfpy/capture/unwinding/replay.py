@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 _WANTED: Final = list(TASK_TYPES - {RecordType.KSYMBOL})
 _WORTH_FORGETTING: Final = 4096  # records
+_LARGE: Final = 4 << 20  # bytes of a perf map: it is read again when
+_GROWTH: Final = 1.1  # it has grown by so much; smaller ones always
 
 
 class Replay:
@@ -84,17 +86,21 @@ class Replay:
 
     def _maps_have_grown(self) -> bool:
         """Whether a runtime has named more of its code since perf maps were looked at."""
-        return self._symbolizer is not None and _sizes(self._symbolizer) != self._maps
+        if self._symbolizer is None:
+            return False
+        now = _sizes(self._symbolizer)
+        return any(size > self._maps.get(path, 0) * (_GROWTH if size > _LARGE else 1) for path, size in now.items())
 
     def _open_files(self, symbolizer: Symbolizer) -> None:
-        """Find the files of all mappings, each once."""
+        """Find the files of all mappings, each once; those of processes that are forgotten are let go."""
+        before, self._found = self._found, {}
         for number, dso in enumerate(symbolizer.dsos):
             if dso.kind in (DsoKind.FILE, DsoKind.VDSO):
                 key = dso.name, dso.build_id
-                if key in self._found:
-                    symbolizer.know_files(number, self._found[key])
-                else:
-                    self._found[key] = symbolizer.files(number)
+                found = before.get(key)
+                if found is not None:
+                    symbolizer.know_files(number, found)
+                self._found[key] = found or symbolizer.files(number)
 
     def _forget(self, before: int) -> None:
         """Let go of processes that ended before any sample that is still to come, unless others have their mappings from them."""

@@ -161,3 +161,33 @@ def test_pieces_cut_anywhere_end_nothing(step):
         one = unwinding()
         one.take(chunk_of(array(data[:end])))
         one.rest()
+
+
+def test_files_are_searched_for_once_and_let_go_with_their_processes(monkeypatch):
+    monkeypatch.setattr(replay.os.path, "exists", lambda path: False)
+    one = unwinding()
+    one.learn(chunk_of(array(mapped(1, 1))))
+    (key, found), *_ = one._replay._found.items()
+    one.take(chunk_of(array(mapped(2, 2) + sample(3, 2))))
+    assert one._replay._found[key] is found
+    gone = [encoded(records.Exit(0, pid, 1, pid, 1, 0, SampleId(pid, pid, 4))) for pid in (1, 2)]
+    one.take(chunk_of(array(b"".join(gone) + sample(9, 3))))
+    monkeypatch.setattr(one._replay, "_forgotten_at", 1)
+    one.take(chunk_of(array(encoded(records.Comm(0, 3, 3, "x", SampleId(3, 3, 10))))))
+    one.rest()
+    assert one._replay._found == {}
+
+
+def test_a_perf_map_that_grows_is_read_again(tmp_path, monkeypatch):
+    path = tmp_path / "perf-7.map"
+    path.write_text("10000 100 py::one\n")
+    monkeypatch.setattr(replay.live_process, "perf_map_paths", lambda pid: [str(path)])
+    one = unwinding()
+    one.learn(chunk_of(array(mapped(1))))
+    first = one._replay.symbolizer(0)
+    assert one._replay.symbolizer(0) is first
+    with path.open("a") as file:
+        file.write("10100 100 py::other\n")
+    second = one._replay.symbolizer(0)
+    assert second is not first
+    assert one._replay.symbolizer(0) is second

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from perfpy.symbols.files import debuginfod
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.tasks.address_space import TaskTimeline
+
+_LARGE_MAP: Final = 4 << 20  # bytes
 
 
 class SymbolLoader:
@@ -70,8 +72,9 @@ class SymbolLoader:
 
     def has_grown(self, number: int) -> bool:
         """Whether the perf map of a Dso has got longer since it was read; then it is read again when it is asked for."""
-        known = self._map_sizes.get(number)
-        if not self._options.live or known is None or _size_of(known[0]) == known[1]:
+        path, size = self._map_sizes.get(number, ("", 0))
+        more = size // 8 if size > _LARGE_MAP else 0  # what is read again and again has to be worth it
+        if not self._options.live or not path or _size_of(path) <= size + more:
             return False
         self._tables.pop(number, None)
         return True

@@ -203,7 +203,7 @@ class DataFile:
     def _scan(self) -> DsoHits | None:
         """Look through the records for what the features need; None when they need nothing of it."""
         options, writer = self._options, self._output.writer
-        if self._output.hits:  # somebody has looked already
+        if self._output.hits and options.switch_output is None:  # somebody has looked already, at one file
             from perfpy.capture.dso_hits import DsoHits  # not needed while the measurement runs
 
             hits = DsoHits.from_told(self._output.hits)

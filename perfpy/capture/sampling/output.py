@@ -106,6 +106,8 @@ class RecordOutput:
 
     def reopen(self) -> None:
         """Begin another file of the same path."""
+        if self._packer:
+            self._packer.restart()
         self.writer = self._open()
         self.round_starts = RoundStarts()
 

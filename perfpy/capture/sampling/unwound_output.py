@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 _PIECE: Final = 48 << 20  # bytes: a piece costs the more for each sample, the fewer these are
 _FIRST_MOMENT: Final = 0.1  # seconds after which less is a piece, too: programs begin then, and with them mappings
 _MOMENT: Final = 1.0  # the same, later on
+_AT_ONCE: Final = 4  # parts of finished records
 _PATIENCE: Final = 10.0  # seconds for it to get ready
 _SLOW: Final = 1.0  # seconds at the end after which one is told what is waited for
 _DEFAULT_NAME: Final = "perf.data"
@@ -68,6 +69,8 @@ class UnwoundOutput(RecordOutput):
         self._unwinds = True  # until it is given up
         self._is_over = False
         self._taken = 0
+        self._parts: list[bytes] = []  # of the piece that comes in
+        self._finished_parts: list[bytes | None] = []  # None: the end of a round
         self.others = (self._process.pid,)
         self.answers = self
 
@@ -147,9 +150,10 @@ class UnwoundOutput(RecordOutput):
             elif kind == messages.SIDE_BAND:
                 self._side_band.append(data)
             elif kind == messages.RECORDS:
-                super().write_ring([data])
-            elif kind == messages.PIECE_DONE:
-                super().end_round()
+                self._parts.append(data)
+            elif kind == messages.PIECE_DONE:  # what is not whole is not written: who unwinds may end in its middle
+                self._finished_parts += [*self._parts, None]
+                self._parts.clear()
                 self._spool.done()
             elif kind == messages.HITS:
                 self.hits = data
@@ -157,9 +161,19 @@ class UnwoundOutput(RecordOutput):
                 self._tell(data.decode("utf-8", "replace"))
             elif kind == messages.FINISHED:
                 self._finished = True
+        self._write_parts(_AT_ONCE)
         if self._unwinds and self._ready and not (self._process.alive or self._finished):
             self._give_up("the unwinding process has ended")
         return self._process.alive
+
+    def _write_parts(self, most: int | None = None) -> None:
+        """Write finished records: some of them, as the rings fill up meanwhile."""
+        parts, self._finished_parts = self._finished_parts[:most], self._finished_parts[most:] if most else []
+        for part in parts:
+            if part is None:
+                super().end_round()
+            else:
+                super().write_ring([part])
 
     # the end
 
@@ -171,6 +185,7 @@ class UnwoundOutput(RecordOutput):
             self.take()
             if self._unwinds and not self._finished:
                 self._wait_for_rest(called, hurried)
+            self._write_parts()
         finally:
             self._is_over = True
             if not self._finished:

@@ -80,14 +80,15 @@ class Replay:
         return self._symbolizer
 
     def _open_files(self, symbolizer: Symbolizer) -> None:
-        """Find the files of all mappings, each once."""
+        """Find the files of all mappings, each once; those of processes that are forgotten are let go."""
+        before, self._found = self._found, {}
         for number, dso in enumerate(symbolizer.dsos):
             if dso.kind in (DsoKind.FILE, DsoKind.VDSO):
                 key = dso.name, dso.build_id
-                if key in self._found:
-                    symbolizer.know_files(number, self._found[key])
-                else:
-                    self._found[key] = symbolizer.files(number)
+                found = before.get(key)
+                if found is not None:
+                    symbolizer.know_files(number, found)
+                self._found[key] = found or symbolizer.files(number)
 
     def _forget(self, before: int) -> None:
         """Let go of processes that ended before any sample that is still to come, unless others have their mappings from them."""

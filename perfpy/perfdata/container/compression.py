@@ -31,10 +31,15 @@ class Packer:
             from compression.zstd import ZstdCompressor
         else:
             from backports.zstd import ZstdCompressor
-        self._zstd: Any = ZstdCompressor(level=level)
+        self._make: Any = lambda: ZstdCompressor(level=level)
+        self._zstd: Any = self._make()
         self._flush = ZstdCompressor.FLUSH_BLOCK
         self.taken = 0
         self.given = 0
+
+    def restart(self) -> None:
+        """Another file begins: a stream of its own."""
+        self._zstd = self._make()
 
     def pack(self, *slices: Slice) -> Iterator[bytes]:
         """The records that hold these bytes."""

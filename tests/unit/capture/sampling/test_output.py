@@ -7,11 +7,16 @@ import os
 import pytest
 
 from perfpy.abi.attr import EventAttr
+from perfpy.abi.flags import NATIVE_ENDIAN
+from perfpy.abi.sample_encoding import encode_sample
 from perfpy.capture.option_values import SwitchOutput
 from perfpy.capture.sampling.output import RecordOutput
 from perfpy.capture.sampling.output_switch import OutputSwitch
 from perfpy.capture.sampling.timetable import Timetable
+from perfpy.perfdata.container.compression import Packer
 from perfpy.perfdata.container.writer import WrittenEvent
+from perfpy.perfdata.reader import PerfData
+from tests.builders.perfdata import usual_attr
 
 
 @pytest.fixture
@@ -55,6 +60,22 @@ def test_a_finished_file_gets_the_time_into_its_name(path):
     name = output.stamp()
     assert name.startswith(path + ".20")
     assert os.listdir(os.path.dirname(path)) == [os.path.basename(name)]
+
+
+def test_each_compressed_file_can_be_read_by_itself(path):
+    output = RecordOutput(path, Packer(1))
+    names = []
+    for number in range(3):
+        output.begin([WrittenEvent(usual_attr(), ())], {})
+        output.write_ring([encode_sample(usual_attr(), {"ip": number, "time": 1 + number}, NATIVE_ENDIAN)] * 5)
+        output.finish({})
+        names.append(f"{path}.{number}")
+        os.rename(path, names[-1])
+        output.reopen()
+    for number, name in enumerate(names):
+        with PerfData(name) as data:
+            assert [int(ip) for batch in data.batches(["ip"]) for ip in batch.columns["ip"]] == [number] * 5
+            assert not data.warnings
 
 
 def test_files_are_switched_by_size_time_and_signal():

@@ -174,7 +174,7 @@ def test_what_was_unwound_before_a_death_is_not_written_twice(tmp_path):
     recording = Recording(tmp_path, echo)
     recording.ring(b"FIRST")
     recording.send()
-    while b"first" not in recording.written:
+    while b"first" not in recording.written:  # in as many calls as it takes
         recording.output.take()
     os.kill(recording.output.others[0], signal.SIGKILL)
     recording.ring(b"SECOND")

@@ -122,7 +122,7 @@ def test_a_report_counts_callers(recording, tmp_path):
 
 
 def test_script_prints_whole_callchains_and_a_note(recording, capfd):
-    assert cli.run(["script", "-i", str(recording), "--symfs", "/", "--kallsyms", "/dev/null", "-F", "ip,sym"]) == 0
+    assert cli.run(["script", "-i", str(recording), "--symfs", "/", "--kallsyms", "/dev/null", "-F", "ip,sym", "-v"]) == 0
     out, err = capfd.readouterr()
     frames = [text.split() for text in out.split("\n\n")[0].splitlines() if text.strip()]
     assert frames == [["401000", "leaf"], ["40111f", "middle"], ["40121f", "outer"]]

@@ -86,8 +86,8 @@ def test_elsewhere_compilers_keep_frame_pointers(monkeypatch: pytest.MonkeyPatch
 
 def test_what_is_unwound_at_once_has_perf_maps_and_stacks():
     """A jitdump is read when a recording ends: too late for code of no file to be unwound."""
-    names = RuntimeNames(RecordOptions(jit=True, unwind=True), ["node"], lambda _line: None)
+    asked = RecordOptions(jit=True, unwind=True, callchain=Callchain("dwarf", 8192))
+    names = RuntimeNames(asked, ["node"], lambda _line: None)
     assert "PYTHONPERFSUPPORT" in names.variables
     assert "PYTHON_PERF_JIT_SUPPORT" not in names.variables
-    assert names.options.callchain is not None
-    assert names.options.callchain.mode == "dwarf"
+    assert names.options.callchain == asked.callchain

@@ -36,12 +36,12 @@ def chosen(options: RecordOptions, runtime: LanguageRuntime | None, program: str
     """
     if options.clockid is None:
         options = options._replace(clockid=time.CLOCK_MONOTONIC)
-    if options.callchain is not None or options.unwind:
+    if options.callchain is not None:
         return options
-    if not needs_stack_copies(runtime, program):
+    if not options.unwind and not needs_stack_copies(runtime, program):
         return options._replace(callchain=Callchain("fp"))
-    can_be_unwound = not (unwound_later or options.user_regs or options.overwrite or options.tail_synthesize)  # see RecordOptions.check
-    options = options._replace(callchain=Callchain("dwarf", _STACK_SIZE), unwind=can_be_unwound)
+    excluded = unwound_later or options.user_regs or options.overwrite or options.tail_synthesize  # see RecordOptions.check
+    options = options._replace(callchain=Callchain("dwarf", _STACK_SIZE), unwind=options.unwind or not excluded)
     return options._replace(freq=_DWARF_FREQUENCY) if options.freq is None and options.period is None else options
 
 

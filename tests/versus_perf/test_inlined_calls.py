@@ -1,0 +1,134 @@
+"""Inlined calls of programs that a compiler made: as addr2line finds them, and as perf prints them in unwound stacks."""
+
+from __future__ import annotations
+
+import difflib
+import random
+import re
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from perfpy.debuginfo.inlined_calls import InlineFinder
+from perfpy.debuginfo.sections import DebugSections
+from perfpy.debuginfo.units import UnitIndex
+from perfpy.symbols.files.elf import ElfFile
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.versus_perf
+
+PROGRAM = """
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <vector>
+namespace app {
+static inline unsigned mix(unsigned x) { x ^= x << 13; x ^= x >> 17; return x ^ x << 5; }
+inline unsigned many(unsigned s, int n) { for (int i = 0; i < n; i++) s = mix(s); return s; }
+struct Work {
+  std::vector<unsigned> v; std::map<unsigned, std::string> m;
+  void fill(unsigned n) { unsigned s = 1; for (unsigned i = 0; i < n; i++) v.push_back(s = many(s, 3)); }
+  void order() { std::sort(v.begin(), v.end(), [](unsigned a, unsigned b) { return a * 7 % 1013 < b * 7 % 1013; }); }
+  void names() { for (unsigned i = 0; i < v.size(); i += 16) m[v[i]] = std::to_string(i); }
+};
+}
+__attribute__((noinline)) unsigned long work(int n) { app::Work w; w.fill(n); w.order(); w.names(); return w.m.size(); }
+int main() { unsigned long t = 0; for (int i = 0; i < 12; i++) t += work(60000); return t == 1; }
+"""
+FLAGS = ("-O2 -gdwarf-5", "-O2 -gdwarf-4", "-O3 -gdwarf-3 -no-pie", "-O2 -gdwarf-2", "-O2 -gdwarf-5 -gz", "-O2 -g -flto")
+
+
+def need(*tools: str) -> None:
+    for tool in tools:
+        if not shutil.which(tool):
+            pytest.skip(f"no {tool} here")
+
+
+@pytest.fixture(params=FLAGS)
+def program(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    need("g++")
+    return compiled(tmp_path, "work", request.param)
+
+
+def compiled(folder: Path, name: str, flags: str) -> Path:
+    (folder / "work.cpp").write_text(PROGRAM)
+    subprocess.run(["g++", *flags.split(), "-o", name, "work.cpp"], check=True, capture_output=True, timeout=120, cwd=folder)
+    return folder / name
+
+
+def our_calls(path: Path, addresses: list[int]) -> list[list[tuple[str, int]]]:
+    """For each address the functions, innermost first, and the lines that they are called from."""
+    finder = InlineFinder(UnitIndex(DebugSections(ElfFile(str(path)))))
+    calls = finder.find(np.array(addresses, np.uint64))
+    rows = iter(calls.rows())
+    return [[(finder.names[name].decode(), line) for name, _, _, line in (next(rows) for _ in range(count))] for count in calls.counts]
+
+
+def their_calls(path: Path, addresses: list[int]) -> list[list[tuple[str, int]]]:
+    """The same of addr2line, which is asked twice: its first answer for a function can have another's name."""
+    asked = "".join(f"{address:#x}\n" for address in addresses * 2)
+    command = ["addr2line", "-a", "-f", "-i", "-e", str(path)]
+    said = subprocess.run(command, input=asked, capture_output=True, text=True, check=True, timeout=60).stdout
+    answers = re.split(r"^0x[0-9a-f]+\n", said, flags=re.MULTILINE)[1:]
+    return [functions(answer) for answer in answers[len(addresses) :]]
+
+
+def functions(answer: str) -> list[tuple[str, int]]:
+    lines = answer.splitlines()
+    numbers = [int(found[1]) if (found := re.search(r":(\d+)( \(disc.*)?$", line)) else 0 for line in lines[1::2]]
+    return list(zip(lines[::2], [*numbers[1:], 0], strict=True))
+
+
+def addresses_of(path: Path) -> list[int]:
+    text, chance = ElfFile(str(path)).section(".text"), random.Random(1)
+    assert text is not None
+    return sorted({chance.randrange(text.addr, text.addr + text.size) for _ in range(1500)})
+
+
+def test_calls_are_those_of_addr2line(program: Path) -> None:
+    need("addr2line")
+    addresses = addresses_of(program)
+    pairs = zip(addresses, our_calls(program, addresses), their_calls(program, addresses), strict=True)
+    # where no function is, addr2line names a symbol
+    different = [pair for pair in pairs if pair[1] != pair[2] and (pair[1] or len(pair[2]) > 1)]
+    assert len(different) <= 0.03 * len(addresses), different[:3]
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_split_units_say_the_same_as_whole_ones(tmp_path: Path, version: int) -> None:
+    need("g++")
+    whole = compiled(tmp_path, "whole", f"-O2 -gdwarf-{version}")
+    split = compiled(tmp_path, "split", f"-O2 -gdwarf-{version} -gsplit-dwarf")
+    addresses = addresses_of(whole)
+    assert our_calls(split, addresses) == our_calls(whole, addresses)
+
+
+ASKED = ("script", "script --no-inline", "report --stdio --no-children -g", "report --stdio --no-children -g folded")
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("flags", FLAGS[:2])
+def test_text_is_perfs(flags: str, perf: str, tmp_path: Path) -> None:
+    need("addr2line", "g++")
+    program = compiled(tmp_path, "work", flags)
+    record = [perf, "record", "-q", "-e", "cpu-clock", "-F", "1000", "--call-graph", "dwarf", "-o", "work.data", str(program)]
+    subprocess.run(record, check=True, capture_output=True, timeout=60, cwd=tmp_path)
+
+    def said(arguments: str, *tool: str) -> list[str]:
+        command, *rest = arguments.split()
+        asked = [*tool, command, "-i", "work.data", *rest]
+        done = subprocess.run(asked, check=False, capture_output=True, text=True, timeout=120, cwd=tmp_path)
+        return [line for line in done.stdout.splitlines() if not line.startswith("# (Tip")]
+
+    assert any("(inlined)" in line for line in said("script", perf))
+    for asked in ASKED:
+        theirs, ours = said(asked, perf), said(asked, sys.executable, "-m", "perfpy")
+        same = difflib.SequenceMatcher(None, theirs, ours, autojunk=False).ratio()
+        assert same >= 0.97, f"{asked}: {same:.3f} of the lines"

@@ -106,6 +106,8 @@ _perfpy() {
                 '*--control=[take enable and disable from there, answer ack]:value: ' \
                 '*--compare=[run this command, too, in turn with the other, and tell how it differs]:value: ' \
                 '*--warmup=[with --compare  runs of each before those that count]:value: ' \
+                '*--min-change=[with --compare  differences below this are too small to matter]:value: ' \
+                '*--ignore-failure[with --compare  compare programs that fail, too]' \
                 '*--help[show this text]' \
                 '(-)1:program:_command_names -e' \
                 '*::arguments:_normal'
@@ -146,9 +148,12 @@ _perfpy() {
                 '*--no-samples[take no samples]' \
                 '*--no-buffering[write at every sample]' \
                 '*-g[record call chains by frame pointers]' \
-                '*--call-graph=[record call chains  fp(,frames) or dwarf(,bytes)]:value: ' \
+                '*--call-graph=[record call chains  fp(,frames)(,defer) or dwarf(,bytes)]:value: ' \
+                '*--unwind[unwind DWARF stacks while recording, store call chains instead  a fiftieth of the size]' \
+                '*--keep-stacks[with --unwind  write the stacks, too, into a file <output>.stacks]' \
                 '*--kernel-callchains[call chains of the kernel only]' \
                 '*--user-callchains[call chains of user space only]' \
+                '*--jit[make Python, Node, Java ... tell the names of their code, and keep them in the file]' \
                 '*-s[counts of each thread at its end, too]' \
                 '*--stat[counts of each thread at its end, too]' \
                 '*-R[raw data, as tracepoints have]' \
@@ -277,10 +282,12 @@ _perfpy() {
                 '*--ns[show times in nanoseconds]' \
                 '*--time-quantum=[grain of times in --sort time]:value: ' \
                 '*--raw-trace[show tracepoints fields, not their formatted text]' \
+                '*--full-source-path[name source files with their folders]' \
                 '*--skip-empty[leave out events without samples]' \
                 '*--stdio[plain text in perfs layout, on a terminal too]' \
                 '*--tui[browse the report]' \
                 '*--stdio-color=[colours in plain text  always, never or auto]::value:(always never auto)' \
+                '*--whole-names[on screens, names of functions with all their arguments]' \
                 '*--json=[the report as JSON]::file:_files' \
                 '*--flamegraph=[a flame graph, one HTML file]::file:_files' \
                 '*--html=[a flame graph, one HTML file]::file:_files' \
@@ -311,6 +318,7 @@ _perfpy() {
                 '*--verbose[say more]' \
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
+                '*--inline[show inlined calls]' \
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
@@ -387,6 +395,7 @@ _perfpy() {
                 '*--hide-call-graph[no callchains, only the sampled address]' \
                 '*--max-stack=[this many frames of a callchain at most]:value: ' \
                 '*--stop-bt=[end callchains at these functions]:value: ' \
+                '*--full-source-path[name source files with their folders]' \
                 '*--show-kernel-path[the path of the kernels symbols in place of (kernel.kallsyms)]' \
                 '*--show-task-events[show task records among the samples]' \
                 '*--show-mmap-events[show mmap records among the samples]' \
@@ -426,6 +435,7 @@ _perfpy() {
                 '*--verbose[say more]' \
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
+                '*--inline[show inlined calls]' \
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;

@@ -87,6 +87,8 @@ def record_program(
     frequency: int | None = None,
     period: int | None = None,
     call_graph: str | bool = False,
+    jit: bool = False,
+    unwind: bool = False,
     pid: int | None = None,
     tid: int | None = None,
     cpus: Iterable[int] | None = None,
@@ -95,11 +97,12 @@ def record_program(
 ) -> RecordSummary:
     """See perfpy.record, which has the same parameters; kernel: the machine to record on."""
     from perfpy.capture.option_values import parse_callchain
-    from perfpy.capture.sampling.options import RecordOptions
+    from perfpy.capture.sampling.options import DEFAULT_COMPRESSION, RecordOptions
     from perfpy.capture.sampling.recorder import Recorder
 
     words = _words(command)
     _check_positive(frequency=frequency, period=period)
+    mode = "fp" if call_graph is True else call_graph or ("dwarf" if unwind else "")
     options = RecordOptions(
         pid=_text(pid),
         tid=_text(tid),
@@ -107,7 +110,10 @@ def record_program(
         all_cpus=system_wide,
         freq=frequency,
         period=period,
-        callchain=parse_callchain("fp" if call_graph is True else call_graph) if call_graph else None,
+        callchain=parse_callchain(mode) if mode else None,
+        jit=jit,
+        unwind=unwind,
+        compression_level=DEFAULT_COMPRESSION if unwind else 0,
         output=os.fspath(output),
         command_line=tuple(sys.argv),
         quiet=True,

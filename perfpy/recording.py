@@ -1,4 +1,4 @@
-"""Recording: what perfpy.open() returns, and the one place where the reading half is joined.
+"""Recording: what perfpy.open() returns, which joins the parts of the reading half.
 
 What enters: a perf.data (path, "-", file descriptor, binary file). What
 leaves: its events, features, records and samples, as values and as numpy
@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from os import fspath
 
-from perfpy.abi.flags import PerfType, RecordType
+from perfpy.abi.flags import PerfType, RecordType, SampleType
 from perfpy.abi.startup import NamedTuple, cached_property
 from perfpy.errors import OutputFailed, UsageError
 from perfpy.perfdata.reader import PerfData
+from perfpy.perfdata.sample_columns import Samples
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.filters.time_ranges import RecordedTimes
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.report.report import Report
+    from perfpy.analysis.sortkeys.key_texts import MemoryWords
     from perfpy.analysis.stacks.stacks import Stacks
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.container.source import Origin
@@ -43,99 +45,6 @@ class Sample(NamedTuple):
 
     event: FileEvent
     fields: Mapping[str, Any]
-
-
-class Samples:
-    """All samples of a recording as columns: a read-only mapping from field name to one array over the whole file.
-
-    A column is read from the file when it is asked for and kept. Besides the
-    fields there is "event": indexes into Recording.events. A recording that
-    is larger than memory is read with Recording.batches() instead.
-
-    Numbers are the kernel's own, of its types: "ip", "addr", "time" (ns of
-    the recording's clock), "period" (events since the sample before) are
-    uint64; "pid", "tid", "cpu" int32 or uint32. What differs in length from
-    sample to sample ("callchain", "raw" ...) is a perfpy.abi.columns.Ragged:
-    `values` of all samples, and where each sample's begin in `offsets`.
-
-    "callchain" is what the kernel wrote. Where it copied stacks instead of
-    walking them (record --call-graph dwarf), that has no user's frames:
-    Recording.unwinding() says how batches come with whole callchains.
-    """
-
-    def __init__(self, data: PerfData) -> None:
-        self._data = data
-        self._columns: dict[str, Any] = {}
-
-    def keys(self) -> list[str]:
-        """The names of the columns that this recording has."""
-        return ["event", *self._data.column_names]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.keys())
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.keys()
-
-    def __len__(self) -> int:
-        return len(self.keys())
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in self._columns:
-            self.load([name])
-        return self._columns[name]
-
-    def load(self, names: Collection[str]) -> None:
-        """Read several columns at once: one pass over the file instead of one for each.
-
-        Raises KeyError for a name that is not in keys().
-        """
-        # numpy is loaded when the first column is asked for, not by opening a file
-        import numpy as np
-
-        from perfpy.abi.columns import Columns
-
-        missing = [name for name in names if name not in self._columns]
-        for name in missing:
-            if name not in self:
-                raise KeyError(f"no column {name!r}; this recording has {', '.join(self.keys())}")
-        wanted = [name for name in missing if name != "event"]
-        batches = list(self._data.batches(wanted))
-        empty = self._data.no_samples()  # of an event that was never sampled, the others have not its columns
-        fields = Columns.concat([Columns(0, {name: empty[name] for name in wanted}), *(batch.columns for batch in batches)])
-        if "event" in missing:
-            self._columns["event"] = np.concatenate([batch.event for batch in batches] or [np.zeros(0, np.int32)])
-        self._columns.update({name: fields[name] for name in wanted})
-
-    def to_dict(self) -> dict[str, Any]:
-        """Every column: name -> array."""
-        self.load(self.keys())
-        return {name: self[name] for name in self}
-
-    def to_arrow(self) -> Any:
-        """Every column as a pyarrow.Table, ragged ones as lists. Needs pyarrow."""
-        import pyarrow
-
-        from perfpy.abi.columns import Ragged
-
-        def converted(column: Any) -> Any:
-            if not isinstance(column, Ragged):
-                return pyarrow.array(column)
-            if names := column.values.dtype.names:  # of branches and counter readings
-                parts = [pyarrow.array(column.values[name]) for name in names]
-                return pyarrow.LargeListArray.from_arrays(column.offsets, pyarrow.StructArray.from_arrays(parts, names))
-            return pyarrow.LargeListArray.from_arrays(column.offsets, pyarrow.array(column.values))
-
-        return pyarrow.table({name: converted(column) for name, column in self.to_dict().items()})
-
-    def to_pandas(self) -> Any:
-        """Every column as a pandas.DataFrame, the rows of ragged ones as arrays. Needs pandas."""
-        import pandas
-
-        from perfpy.abi.columns import Ragged
-
-        columns = {name: list(column) if isinstance(column, Ragged) else column for name, column in self.to_dict().items()}
-        return pandas.DataFrame(columns)
 
 
 class TracepointSamples(NamedTuple):
@@ -312,10 +221,17 @@ class Recording:
         return self._new_symbolizer(self.timeline, options)
 
     def _new_symbolizer(self, timeline: TaskTimeline, options: SymbolOptions | None) -> Symbolizer:
+        from perfpy.symbols.files.debug_files import Inline
         from perfpy.symbols.symbolizer import Symbolizer
 
-        self._symbolizers.append(Symbolizer(timeline, options))
-        return self._symbolizers[-1]
+        symbolizer = Symbolizer(timeline, options, kept=self.data.kept_files)
+        self._symbolizers.append(symbolizer)
+        unwound = any(event.attr.sample_type & SampleType.STACK_USER for event in self.events)
+        if unwound or symbolizer.inline not in (Inline.NONE, Inline.UNWOUND_AS_PERF):
+            from perfpy.debuginfo.inlined_frames import give_inlined
+
+            give_inlined(symbolizer, unwound=unwound)
+        return symbolizer
 
     def report(
         self,
@@ -343,7 +259,6 @@ class Recording:
         from perfpy.analysis.report.layout import Wanted
         from perfpy.analysis.report.options import CallGraph, ReportOptions
         from perfpy.analysis.report.report import make_report
-        from perfpy.views.script import memory_text
 
         if options is None:
             wanted = Wanted(sort=(by if isinstance(by, str) else ",".join(by)) if by else None)
@@ -351,10 +266,10 @@ class Recording:
             options = ReportOptions(wanted=wanted, call_graph=graph, children=callers)
         timeline = self.make_timeline(keep_exited=options.keep_exited)
         symbolizer = self._new_symbolizer(timeline, symbols)
-        return make_report(self.data, timeline, symbolizer, options, self._payloads(symbolizer), memory_text, progress)
+        return make_report(self.data, timeline, symbolizer, options, self._payloads(symbolizer), _memory_words(options), progress)
 
     def stacks(
-        self, symbols: SymbolOptions | None = None, *, selection: SampleFilter | None = None, timed: bool = False, latency: bool = False
+        self, symbols: SymbolOptions | None = None, *, sample_filter: SampleFilter | None = None, timed: bool = False, latency: bool = False
     ) -> list[Stacks]:
         """The whole stacks of each event, for flame graphs and exports.
 
@@ -365,7 +280,7 @@ class Recording:
 
         timeline = self.make_timeline(keep_exited=True)
         symbolizer = self._new_symbolizer(timeline, symbols)
-        return make_stacks(self.data, timeline, symbolizer, selection or SampleFilter(), timed=timed, latency=latency)
+        return make_stacks(self.data, timeline, symbolizer, sample_filter or SampleFilter(), timed=timed, latency=latency)
 
     def flamegraph(self, path: str | PathLike[str], *, after: Recording | None = None, symbols: SymbolOptions | None = None) -> None:
         """Write all stacks as a flame graph: one HTML page for any browser, complete in itself.
@@ -389,7 +304,20 @@ class Recording:
 
     def _payloads(self, symbolizer: Symbolizer) -> PayloadTexts | None:
         """What words the data of tracepoints; None where the recording describes none."""
+        tracing = self.data.tracing
+        if tracing is None:
+            return None
         from perfpy.views.script.payloads import PayloadTexts
 
-        tracing = self.data.tracing
-        return None if tracing is None else PayloadTexts(tracing, symbolizer)
+        return PayloadTexts(tracing, symbolizer)
+
+
+def _memory_words(options: ReportOptions) -> MemoryWords | None:
+    """What words data_src; None where a report does not show it."""
+    from perfpy.analysis.sortkeys.sort_key import Mode
+
+    if options.wanted.mode is not Mode.MEMORY:
+        return None
+    from perfpy.views.script import memory_text
+
+    return memory_text

@@ -222,6 +222,13 @@ def test_tests_share_builders_alone(path):
     assert not [target for target in ours if not target.startswith(allowed)]
 
 
+@pytest.mark.parametrize("path", sorted((CHECKOUT / "tests" / "unit").glob("*/**/test_*.py")), ids=str)
+def test_unit_tests_stand_where_their_module_does(path):
+    """tests/unit/ROOM/test_NAME.py tests perfpy/ROOM/NAME; what is of several rooms is in tests/unit itself."""
+    tested = PACKAGE / path.relative_to(CHECKOUT / "tests" / "unit").with_name(path.stem.removeprefix("test_"))
+    assert tested.is_dir() or tested.with_suffix(".py").is_file()
+
+
 def test_no_module_hides_a_public_function():
     import perfpy
 
@@ -374,15 +381,62 @@ def test_headers_are_shown_without_anything_slow(line, tmp_path):
     assert not found
 
 
-def test_a_report_loads_nothing_of_pipes_and_tracepoints(tmp_path):
-    script = "import sys; from perfpy.cli import run; run(sys.argv[1:]); print(*sys.modules)"
+OF_CALL_TREES = {"analysis.report.trees", "analysis.report.call_tree", "views.report.callchain_text"}
+NOT_FOR_ALL = {
+    "report": OF_CALL_TREES
+    | {
+        "analysis.report.hierarchy",
+        "analysis.filters.event_switch",
+        "analysis.samples.branches",
+        "analysis.samples.cgroup_namespaces",
+        "analysis.samples.lbr_callchains",
+        "analysis.samples.parallelism",
+        "analysis.sortkeys.branch_columns",
+        "analysis.sortkeys.memory_columns",
+        "analysis.sortkeys.trace_fields",
+        "views.script.memory_text",
+    },
+    "script": {
+        "abi.registers",
+        "views.records.record_text",
+        "views.script.branch_text",
+        "views.script.memory_text",
+        "views.script.side_band",
+    },
+}
+NOT_FOR_MOST = {
+    "abi.user_records",
+    "analysis.filters.address_ranges",
+    "analysis.filters.event_switch",
+    "perfdata.records.decompression",
+    "perfdata.tracepoints.tracing_data",
+    "debuginfo.inlined_frames",
+    "debuginfo.units",
+    "symbols.interpreters",
+    "symbols.providers.jitdump",
+    "symbols.providers.perf_map",
+    "unwind",
+    "views.readable",
+}
+
+
+@pytest.mark.parametrize("command", ["report", "script"])
+def test_what_few_ask_for_is_loaded_for_these_only(command, tmp_path):
+    """dataclasses: of the modules that every report needs; making one takes as long as reading a small recording's samples."""
     (tmp_path / "perf.data").write_bytes(simple_recording(3).file())
-    run = subprocess.run(
-        [sys.executable, "-c", script, "report", "--stdio", "-i", "perf.data"], capture_output=True, text=True, cwd=tmp_path, check=True
-    )
-    loaded = set(run.stdout.splitlines()[-1].split())
-    assert not loaded & {"perfpy.abi.user_records", "perfpy.perfdata.tracepoints.tracing_data", "random"}
-    assert loaded & {"perfpy.abi.records", "numpy"} == {"perfpy.abi.records", "numpy"}
+    script = "import sys; from perfpy.cli import run; run(sys.argv[1:]); print(*sys.modules)"
+    line = [sys.executable, "-c", script, command, *(["--stdio"] if command == "report" else []), "-i", "perf.data"]
+    run = subprocess.run(line, capture_output=True, text=True, cwd=tmp_path, check=True)
+    loaded = {name.removeprefix("perfpy.") for name in run.stdout.splitlines()[-1].split()}
+    assert not loaded & (NOT_FOR_ALL[command] | NOT_FOR_MOST | {"elftools", "hashlib", "random"})
+    assert command == "script" or "dataclasses" not in loaded
+    assert {"abi.records", "numpy"} <= loaded
+
+
+def test_what_few_ask_for_is_there():
+    """So that the test above does not look for names that have changed."""
+    missing = {name for name in set().union(*NOT_FOR_ALL.values(), NOT_FOR_MOST) if f"perfpy.{name}" not in MODULES}
+    assert not missing
 
 
 def test_importing_the_package_is_nearly_free(tmp_path):

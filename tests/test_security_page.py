@@ -29,7 +29,7 @@ MB = 1 << 20
             ),
         ),
         (
-            "compressed ELF sections, debug data and modules",
+            "compressed ELF sections, debug data, modules and names kept in recordings",
             f"{expansion._RATIO} times their size, or {expansion._SMALL // MB} MB; {expansion._MOST // MB} MB",
         ),
         (

@@ -64,12 +64,21 @@ CHANGES = {
 }
 METHODS = {"write_bytes", "write_text", "unlink", "mkdir", "symlink_to", "hardlink_to", "rename", "rmdir", "touch"}  # of pathlib
 WRITERS = {
+    "capture/runtimes/cpython/attach.py": "in a new folder of ours alone",
+    "capture/runtimes/cpython/startup/perfpy_trampolines.py": "runs in the profiled interpreter: a new perf map of its own number",
     "untrusted/folders.py": "it is the door",
     "untrusted/terminal.py": "the descriptor of standard output or standard error",
     "symbols/files/build_id_cache.py": "below a Folder",
     "symbols/files/symbol_cache.py": "in a folder of ours alone; names without separators",
     "symbols/files/debuginfod.py": "in a folder of ours alone, by build-id",
     "capture/sampling/kernel_extent.py": "in a Folder",
+    "symbols/providers/mapped_dump.py": "a new folder, in one of ours alone",
+    "capture/runtimes/java_attach.py": "an empty file that tells a JVM to listen: new, in its /tmp, by its number; removed again",
+    "capture/runtimes/jitted_code.py": "images: in a new folder of ours, by numbers; dumps that our command wrote, by their inodes",
+    "capture/runtimes/rewriting.py": "the recording, as -o names it, and a new file beside it",
+    "capture/runtimes/session.py": "logs of ours in the current folder, by the numbers of recorded processes",
+    "capture/unwinding/process.py": "the name of its own process",
+    "capture/unwinding/spool.py": "a nameless file, in the folder of the recording",
     "capture/sampling/injecting.py": "images: in a new folder of ours alone, by numbers",
     "capture/sampling/output.py": "the recording, as -o names it, and its .old",
     "capture/sampling/output_switch.py": "recordings that it wrote itself",
@@ -105,6 +114,7 @@ FOLDERS = re.compile(
     r"\.build-id|/root/?\{\}|/tmp/perf-\{\}|/usr/lib/debug/?\{|/sys/module/\{|jitted-\{|\{\}/elf$|\{\}/kallsyms$|/var/tmp|\{\}/\.debug$"
 )
 PATH_MAKERS = {
+    "capture/runtimes/cpython/startup/perfpy_trampolines.py": "runs in the profiled interpreter: its own number",
     "untrusted/paths.py": "it is the door",
     "kernel/procfs.py": "below /proc, which nobody can write into",
 }
@@ -114,6 +124,7 @@ JOINS = {
     "symbols/files/debuginfod.py": "a folder of the user's environment",
     "capture/sampling/kernel_extent.py": "a folder of the user's environment",
     "capture/cgroups.py": "what -G names, below the hierarchy",
+    "capture/runtimes/programs.py": "PATH",
     "capture/workload.py": "PATH",
     "cli/line/perfconfig.py": "HOME",
     "events/event_files.py": "the user's folder of event files",
@@ -141,12 +152,17 @@ def test_paths_are_joined_where_their_parts_are_known():
 # -- reading: what stands where a file is expected may be a FIFO --------------------------------------------------
 
 READERS = {
+    "capture/runtimes/cpython/startup/perfpy_trampolines.py": "runs in the profiled interpreter: /proc, and a new file",
     "untrusted/files.py": "it is the door",
     "symbols/files/build_id_notes.py": "/sys and /proc/self",
     "symbols/files/build_id_cache.py": "a descriptor, and /proc/kallsyms",
     "symbols/providers/kernel_symbols.py": "/proc",
     "symbols/files/live_process.py": "/proc/PID",
     "capture/cgroups.py": "/proc, and folders of the hierarchy",
+    "capture/runtimes/attaching.py": "/proc/PID",
+    "capture/unwinding/process.py": "/dev/null",
+    "capture/unwinding/spool.py": "a nameless file of its own",
+    "capture/runtimes/java_attach.py": "/proc/PID; and it writes, in a mode of which it knows",
     "capture/control.py": "a FIFO that --control names, opened so that it does not block",
     "capture/environment.py": "/proc and /sys",
     "capture/targets.py": "/sys",

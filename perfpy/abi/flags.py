@@ -231,6 +231,16 @@ CONTEXT_GUEST = (1 << 64) - 2048
 CONTEXT_GUEST_KERNEL = (1 << 64) - 2176
 CONTEXT_GUEST_USER = (1 << 64) - 2560
 CONTEXT_MAX = (1 << 64) - 4095
+#: the markers that kernels write
+CONTEXTS = (
+    CONTEXT_HV,
+    CONTEXT_KERNEL,
+    CONTEXT_USER,
+    CONTEXT_USER_DEFERRED,
+    CONTEXT_GUEST,
+    CONTEXT_GUEST_KERNEL,
+    CONTEXT_GUEST_USER,
+)
 # no kernel writes this one: what unwinds stacks puts it where a caller must have been that is not known
 CONTEXT_LOST_CALLER = (1 << 64) - 4094
 

@@ -325,7 +325,7 @@ def decode(type: int, misc: int, body: bytes, id_layout: IdLayout = NO_ID, endia
     end = len(body) - id_layout.size
     if end < layout.size:
         raise ValueError(f"{names_of(RecordType)[type]} record with a body of {len(body)} bytes, needs {layout.size + id_layout.size}")
-    # a C string that is not ended in its place runs on into the trailer: perf 3.12's MMAP2 records had it 8 bytes earlier
+    # a C string that does not end within its field runs on into the trailer: perf 3.12's MMAP2 records had it 8 bytes earlier
     rest = body[layout.size :] if tail is record_tails.one_text else body[layout.size : end]
     values = tail(layout.unpack_from(body), rest, endian)
     sample_id = id_layout.decode(body)

@@ -49,7 +49,7 @@ class IdLayout:
         self._struct = struct.Struct(code)
         self._names = tuple(names)
         self.size = self._struct.size
-        # of each of SampleId's fields the place in what the struct has and a None after it
+        # of each of SampleId's fields the index in what the struct has and a None after it
         self._positions = tuple(names.index(field) if field in names else len(names) for field in SampleId._fields)
 
     @classmethod

@@ -90,6 +90,11 @@ class SampleLayout:
             *(name for names, _ in self._decoders for name in names),
         )
 
+    @property
+    def fixed_words(self) -> int:
+        """The words in front of the first field of no fixed offset, the header among them."""
+        return self._fixed_words
+
     def word_of(self, name: str) -> int | None:
         """The 8-byte word, counted from the record's start, that a fixed field begins in; None if samples lack it."""
         return next((word for field, word, _ in self._fixed if field == name), None)

@@ -2,7 +2,7 @@
 
 To readers and type checkers they are those of typing and functools; at run
 time the lines below stand for them: importing those two, with re, enum and
-collections behind them, would take longer than the header does.
+collections that they import, would take longer than the header does.
 """
 
 from __future__ import annotations

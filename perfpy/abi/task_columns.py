@@ -193,7 +193,7 @@ def _interned(raw: RawColumns, begin: int, name: int) -> tuple[list[int], list[b
     begins = raw.start + begin
     numbers, slices = _numbered(raw.data, begins, raw.start + raw.size - raw.trailer)
     if any(0 not in slice_[name:] for slice_ in slices):
-        # a C string that is not ended in its place runs on into the trailer, as in perfpy.abi.records
+        # a C string that does not end within its field runs on into the trailer, as in perfpy.abi.records
         return _numbered(raw.data, begins, raw.start + raw.size)
     return numbers, slices
 

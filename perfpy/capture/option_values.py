@@ -65,31 +65,35 @@ _PRIVILEGES: Final = BranchSample.USER | BranchSample.KERNEL | BranchSample.HV
 class Callchain(NamedTuple):
     """How stacks are taken. mode: "fp" (the kernel walks frame pointers) or "dwarf" (a copy of the user stack).
 
-    stack_size: bytes of the copy; max_stack: frames at most, 0 = the kernel's limit.
+    stack_size: bytes of the copy; max_stack: frames at most, 0 = the kernel's limit; defer: user frames are walked once,
+    on the way back to user space, where the kernel can do that (6.18 cannot).
     """
 
     mode: str
     stack_size: int = DEFAULT_STACK_SIZE
     max_stack: int = 0
+    defer: bool = False
 
 
 def parse_callchain(text: str) -> Callchain:
-    """`fp[,FRAMES]` or `dwarf[,BYTES]`.
+    """`fp[,FRAMES][,defer]` or `dwarf[,BYTES]`.
 
     >>> parse_callchain("dwarf,4096")
-    Callchain(mode='dwarf', stack_size=4096, max_stack=0)
+    Callchain(mode='dwarf', stack_size=4096, max_stack=0, defer=False)
     """
-    mode, _, number = text.partition(",")
+    mode, *more = text.split(",")
     if mode == "lbr":
         raise UsageError("--call-graph lbr needs a hardware PMU with branch records, which perfpy cannot use; try fp or dwarf")
     if mode not in ("fp", "dwarf"):
         raise UsageError(f"--call-graph {text}: unknown mode '{mode}'; there are fp and dwarf")
+    defer = mode == "fp" and "defer" in more
+    number = ",".join(word for word in more if not (defer and word == "defer"))
     if not number:
-        return Callchain(mode)
+        return Callchain(mode, defer=defer)
     if not re.fullmatch(r"0[xX][0-9a-fA-F]+|\d+", number):
         raise UsageError(f"--call-graph {text}: '{number}' is not a number")
     value = int(number, 0) if number[:2].lower() == "0x" else int(number)
-    return Callchain(mode, stack_size=stack_size(value, text)) if mode == "dwarf" else Callchain(mode, max_stack=value)
+    return Callchain(mode, stack_size=stack_size(value, text)) if mode == "dwarf" else Callchain(mode, max_stack=value, defer=defer)
 
 
 def stack_size(value: int, text: str = "") -> int:

@@ -17,7 +17,7 @@ from perfpy.errors import WorkloadFailed
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     import resource
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 _SHELL = "/bin/sh"
 _ERRNO_BYTES = 4
@@ -53,11 +53,12 @@ class Workload:
     The child exists from the constructor on, but executes the command only
     at start(): counters opened on `.pid` with enable_on_exec count the
     program and nothing of perfpy. Use it as a context manager, so that an
-    error in between does not leave the child behind. stdout_to_stderr: the
+    error in between does not leave a child that nobody waits for. stdout_to_stderr: the
     program's output goes there, as perfpy needs standard output for its own.
+    environment: variables to set for it.
     """
 
-    def __init__(self, command: Sequence[str], *, stdout_to_stderr: bool = False) -> None:
+    def __init__(self, command: Sequence[str], *, stdout_to_stderr: bool = False, environment: Mapping[str, str] | None = None) -> None:
         self.command = tuple(command)
         self.ended: Ended | None = None
         self.started_ns = 0
@@ -68,6 +69,8 @@ class Workload:
             os.close(self._go)
             if stdout_to_stderr:
                 os.dup2(2, 1)
+            if environment:
+                os.environ.update(environment)
             _run_child(self.command, go_read, failure_write)
         os.close(go_read)
         os.close(failure_write)
@@ -155,7 +158,7 @@ def _search_path(name: str) -> list[str]:
 
 
 def _execute(candidates: Sequence[str], command: tuple[str, ...]) -> None:
-    """As execvp(3): the first place that can be executed; what the kernel cannot execute is a script for the shell."""
+    """As execvp(3): the first path that can be executed; what the kernel cannot execute is a script for the shell."""
     refused: OSError | None = None
     for path in candidates:
         try:

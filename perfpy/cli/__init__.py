@@ -1,4 +1,4 @@
-"""The command line: the one place where a command line is run, and the one error handler.
+"""The command line: how one is run, and the one error handler.
 
 What enters: `sys.argv`. What leaves: an exit status. perf's own are kept: 129
 for a wrong command line, 255 for a failure, 130 after Ctrl-C, 141 when the

@@ -166,7 +166,7 @@ class _DiffRun:
         return lines if plain else (_cut(line, width()) for line in lines)
 
     def _text_options(self, *, plain: bool) -> DifferenceOptions:
-        from perfpy.cli.report.options import hidden_keys
+        from perfpy.cli.report.option_values import hidden_keys
         from perfpy.views.diff.text import DifferenceOptions
 
         asked = self._asked
@@ -178,14 +178,14 @@ class _DiffRun:
             noise=not plain if asked.noise is None else asked.noise,
             separator=asked.field_separator,
             quiet=asked.quiet,
-            hidden=tuple(key for key, _, _ in hidden_keys(self._selection(0))),
+            hidden=tuple(key for key, _, _ in hidden_keys(self._sample_filter(0))),
         )
 
     def _options(self, index: int) -> ReportOptions:
         """What the table of one recording is made of."""
         from perfpy.analysis.report.layout import Wanted
         from perfpy.analysis.report.options import ReportOptions
-        from perfpy.cli.report.options import configured_percentage
+        from perfpy.cli.report.option_values import configured_percentage
 
         asked, sort, recording = self._asked, self._asked.sort, self._recordings[index]
         if asked.cpu and not recording.data.is_pipe and not recording.data.has(SampleType.CPU):
@@ -193,19 +193,21 @@ class _DiffRun:
         percentage = asked.percentage or configured_percentage(self._config)
         unnamed = not asked.field_separator and not asked.dsos
         return ReportOptions(
+            rows_filtered=True,
             wanted=Wanted(sort=f"{_DEFAULT_SORT},{sort[1:]}" if sort.startswith("+") else sort or _DEFAULT_SORT),
-            selection=self._selection(index),
+            sample_filter=self._sample_filter(index),
             group=False,
             keep_exited=False,  # as perf diff; its report keeps them
+            as_addr2line=True,
             relative_percentages=percentage == "relative",
             verbose=self._verbose,
             unnamed_dso_width=ReportOptions().unnamed_dso_width if unnamed else 0,
         )
 
-    def _selection(self, index: int) -> SampleFilter:
+    def _sample_filter(self, index: int) -> SampleFilter:
         """Which samples of one recording count."""
         from perfpy.analysis.filters.sample_filter import SampleFilter
-        from perfpy.cli.report import options as texts
+        from perfpy.cli.report import option_values as texts
 
         asked = self._asked
         return SampleFilter(
@@ -242,7 +244,9 @@ class _DiffRun:
         if len(self._recordings) != 2:
             fail("--flamegraph compares two recordings")
         numbered = enumerate(self._recordings)
-        stacks = [recording.stacks(self._symbols(recording), selection=self._options(index).selection) for index, recording in numbered]
+        stacks = [
+            recording.stacks(self._symbols(recording), sample_filter=self._options(index).sample_filter) for index, recording in numbered
+        ]
         write_bytes(path, flame_graph_of_changes(self._recordings, stacks).encode(errors="replace"), quiet=self._asked.quiet)
         return 0
 

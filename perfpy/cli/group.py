@@ -7,45 +7,16 @@ commands themselves read their arguments without click (see `perfpy.cli.line.opt
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from perfpy.cli.commands import COMMANDS, load
+from perfpy.cli.line.help_text import as_click
 from perfpy.errors import UsageError
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from perfpy.cli.line.options import Option, PerfCommand
 
 PERF_COMMANDS = frozenset(
     "annotate archive bench c2c config daemon data ftrace iostat kallsyms kmem"
     " kvm kwork lock mem probe sched test timechart top trace".split()
 )
-
-
-class _ShownOption(click.Option):
-    """An option of ours, as a line in click's help."""
-
-    def __init__(self, option: Option) -> None:
-        super().__init__([*option.spellings, option.name], hidden=option.hidden, expose_value=False)
-        self._record = (option.help_names(), option.help)
-
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        return None if self.hidden else self._record
-
-
-def as_click(name: str, command: PerfCommand[Any]) -> click.Command:
-    """A command of ours as one of click's."""
-    params: list[click.Parameter] = [_ShownOption(option) for option in command.options if not option.hidden]
-    return click.Command(name, help=command.help, params=params, options_metavar=command.usage, add_help_option=False)
-
-
-def help_text(name: str, command: PerfCommand[Any]) -> str:
-    """What --help prints."""
-    shown = as_click(name, command)
-    return shown.get_help(click.Context(shown, info_name=f"perfpy {name}", max_content_width=120))
 
 
 class LazyGroup(click.Group):
@@ -57,7 +28,7 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of this name, imported now."""
-        return as_click(cmd_name, load(cmd_name)) if cmd_name in COMMANDS else None
+        return _as_click(cmd_name) if cmd_name in COMMANDS else None
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command that the first argument names."""
@@ -69,6 +40,11 @@ class LazyGroup(click.Group):
         """The table in the help."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+
+
+def _as_click(name: str) -> click.Command:
+    command = load(name)
+    return as_click(name, command.help, command.options, command.usage)
 
 
 def unknown_command(name: str) -> str:

@@ -25,7 +25,7 @@ def run(options: HelpCommandOptions) -> int:
         return 0
     if options.command not in COMMANDS:
         fail(group.unknown_command(options.command))
-    print(group.help_text(options.command, load(options.command)))
+    print(load(options.command).help_text(options.command))
     return 0
 
 

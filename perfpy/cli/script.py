@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from perfpy.cli.line.kinds import Flag, Lacking, Listed, Value, unsigned
+from perfpy.cli.line.kinds import Flag, Listed, Value, unsigned
 from perfpy.cli.line.options import CommandOptions, PerfCommand, fail, option
 from perfpy.cli.line.shared import HeaderOptions, InputOptions, QuietOptions, SymbolFileOptions, VerboseOptions
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Final
 
+    from perfpy.analysis.filters.address_ranges import AddressRanges
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.recording import Recording
     from perfpy.views.script.fields import OutputFields
@@ -32,8 +33,7 @@ _LACKING: Final = {
     "--dlfilter": "filters written in C are not loaded",
     "--dlarg": "filters written in C are not loaded",
     "--list-dlfilters": "filters written in C are not loaded",
-    "--addr2line": "source lines are not read yet",
-    "--full-source-path": "source lines are not read yet",
+    "--addr2line": "source lines are read without it",
     "--max-blocks": "it needs a disassembler",
     "--itrace": _HARDWARE_TRACE,
     "--insn-trace": _HARDWARE_TRACE,
@@ -67,6 +67,7 @@ class ScriptLineOptions(CommandOptions):
     hide_call_graph: bool = option("-G,--hide-call-graph", Flag(), "no callchains, only the sampled address")
     max_stack: int = option("--max-stack", Value(unsigned, default=127), "this many frames of a callchain at most", metavar="<n>")
     stop_bt: str = option("--stop-bt", Value(default=""), "end callchains at these functions", metavar="<symbol[,symbol...]>")
+    full_source_path: bool = option("--full-source-path", Flag(), "name source files with their folders")
     show_kernel_path: bool = option("--show-kernel-path", Flag(), "the path of the kernel's symbols in place of [kernel.kallsyms]")
 
 
@@ -138,7 +139,7 @@ class ScriptCommandOptions(
 ):
     """What the command takes."""
 
-    inline: bool = option("--inline", Lacking("inlined calls are not read yet", undone=True))
+    inline: bool | None = option("--inline", Flag(default=None), "show inlined calls (default: in unwound stacks)")
 
     @property
     def as_stored(self) -> bool:
@@ -206,10 +207,11 @@ class _ScriptRun:
             _count_misordered(run)
         else:
             run.write(sys.stdout.buffer)
-        if run.cut and not asked.quiet:
-            from perfpy.cli.line.notes import note_cut_stacks
+        if run.cut:
+            from perfpy.cli.line.notes import tell
+            from perfpy.unwind.cut_stacks import note
 
-            note_cut_stacks(run.cut)
+            tell(note(run.cut), quiet=asked.quiet, verbose=asked.verbose)
 
     def _dump(self, run: ScriptRun) -> None:
         from perfpy.views.dump.recording import write_dump
@@ -229,10 +231,11 @@ class _ScriptRun:
 
     def _options(self) -> ScriptOptions:
         from perfpy.cli.line.perfconfig import load
-        from perfpy.cli.line.symbol_values import symbol_options_of
+        from perfpy.cli.line.symbol_values import inline_of, symbol_options_of
         from perfpy.views.script.run import ScriptOptions
 
         asked, config = self._asked, load()
+        inline = inline_of(asked.inline, self._recording, plain=True)
         return ScriptOptions(
             fields=self._fields,
             shown=asked.shown_records,
@@ -246,16 +249,16 @@ class _ScriptRun:
             reltime=asked.reltime,
             deltatime=asked.deltatime,
             time=asked.time,
-            keep=self._filter(),
+            sample_filter=self._sample_filter(),
             switch_on=asked.switch_on,
             switch_off=asked.switch_off,
             show_switches=asked.show_on_off_events,
-            symbols=symbol_options_of(asked, config, self._recording, force=asked.force),
+            full_source_path=asked.full_source_path,
+            symbols=symbol_options_of(asked, config, self._recording, force=asked.force, inline=inline),
         )
 
-    def _filter(self) -> SampleFilter:
+    def _sample_filter(self) -> SampleFilter:
         from perfpy.abi.flags import SampleType
-        from perfpy.analysis.filters.address_ranges import AddressRanges
         from perfpy.analysis.filters.sample_filter import SampleFilter
         from perfpy.errors import PerfError
 
@@ -270,7 +273,7 @@ class _ScriptRun:
             tids=_numbers("--tid", asked.tid),
             symbols=_listed(asked.symbols),
             dsos=_listed(asked.dsos),
-            addresses=AddressRanges.of(asked.symbols.split(","), asked.addr_range),
+            addresses=_addresses(asked.symbols, asked.addr_range),
             unknown_cpu=True,  # as perf script; its report leaves them out
         )
 
@@ -298,13 +301,23 @@ def _numbers(name: str, text: str) -> frozenset[int] | None:
         fail(f"{name} {text!r}: a list of numbers is needed, such as 10,20")
 
 
+def _addresses(words: str, size: int) -> AddressRanges | None:
+    """The words of --symbols that are addresses."""
+    if not words:
+        return None
+    from perfpy.analysis.filters.address_ranges import AddressRanges
+
+    return AddressRanges.of(words.split(","), size)
+
+
 def _cpus(text: str) -> frozenset[int] | None:
     """0-2,5"""
-    # headers are shown without it
+    if not text:
+        return None
     from perfpy.abi.cpu_list import parse_cpu_list
 
     try:
-        return frozenset(parse_cpu_list(text)) if text else None
+        return frozenset(parse_cpu_list(text))
     except ValueError as error:
         fail(f"-C {text!r}: {error}")
 

@@ -2,6 +2,9 @@
 
 What enters: two `Runs`, live or from files. What leaves: a `Comparison` of
 `ComparedCount`s in the order of the counters, elapsed time first.
+
+A verdict takes three things: chance does not explain the difference (over all
+counters together), it is large enough to matter, and the medians say the same.
 """
 
 from __future__ import annotations
@@ -15,6 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 ELAPSED: Final = "elapsed"
+HIGHER: Final = "B is higher"
+LOWER: Final = "B is lower"
+TOO_SMALL: Final = "too small to matter"
+UNCLEAR: Final = "no significant difference"
+TOO_FEW: Final = "too few runs to tell"
+#: the smallest change that matters unless one says otherwise, and the most events of difference that never do
+LEAST_CHANGE: Final = 0.01
+FEW_EVENTS: Final = 2
 _NS_PER_S: Final = 1e9
 #: fewer runs than this say nothing about outliers
 _RUNS_FOR_FENCES: Final = 5
@@ -48,7 +59,7 @@ class Runs:
 
 
 class ComparedCount(NamedTuple):
-    """One counter on both sides. outliers: the runs (from 0) of A and of B that lie far outside the others."""
+    """One counter on both sides. verdict: one of those above; outliers: the runs (from 0) of A and of B far outside the others."""
 
     name: str
     unit: str
@@ -57,44 +68,51 @@ class ComparedCount(NamedTuple):
     a: Spread
     b: Spread
     change: RelativeChange
+    verdict: str
     a_outliers: Sequence[int]
     b_outliers: Sequence[int]
 
 
 class Comparison(NamedTuple):
-    """counts: what both sides counted; uncounted: counter -> why it is missing; confidence: of the intervals, 0 to 1."""
+    """counts: what both sides counted; uncounted: counter -> why it is missing.
+
+    confidence: of all intervals together, 0 to 1; least_change: what matters, as a part of A.
+    """
 
     a_name: str
     b_name: str
     counts: Sequence[ComparedCount]
     uncounted: Mapping[str, str]
     confidence: float
+    least_change: float
 
 
-def compare_runs(a: Runs, b: Runs, confidence: float = 0.95) -> Comparison:
+def compare_runs(a: Runs, b: Runs, confidence: float = 0.95, *, least_change: float = LEAST_CHANGE) -> Comparison:
     """Compare what both sides have counted. Raises ValueError when a side has no runs."""
     if not a.count or not b.count:
         raise ValueError(f"{(b if a.count else a).name}: no run to compare")
+    both = [name for name in a.amounts if name in b.amounts]
     counts = []
-    for name, (unit, a_values) in a.amounts.items():
-        if name not in b.amounts:
-            continue
-        b_values = b.amounts[name][1]
-        counts.append(
-            ComparedCount(
-                name,
-                unit,
-                a_values,
-                b_values,
-                spread(a_values, confidence),
-                spread(b_values, confidence),
-                compare(a_values, b_values, confidence),
-                outliers(a_values),
-                outliers(b_values),
-            )
-        )
+    for name in both:
+        (unit, a_values), (_, b_values) = a.amounts[name], b.amounts[name]
+        sides = spread(a_values, confidence), spread(b_values, confidence)
+        change = compare(a_values, b_values, confidence, of=len(both))
+        verdict = _verdict(change, *sides, unit, least_change)
+        counts.append(ComparedCount(name, unit, a_values, b_values, *sides, change, verdict, outliers(a_values), outliers(b_values)))
     missing = dict.fromkeys(a.amounts.keys() ^ b.amounts.keys(), "only one side counted it")
-    return Comparison(a.name, b.name, counts, {**missing, **a.uncounted, **b.uncounted}, confidence)
+    return Comparison(a.name, b.name, counts, {**missing, **a.uncounted, **b.uncounted}, confidence, least_change)
+
+
+def _verdict(change: RelativeChange, a: Spread, b: Spread, unit: str, least_change: float) -> str:
+    if not change.enough:
+        return TOO_FEW
+    higher = (change.estimate or 0.0) > 0 or change.estimate is None
+    if not change.significant or (b.median > a.median) != higher:
+        return UNCLEAR
+    few = not unit and abs(b.median - a.median) <= FEW_EVENTS
+    if few or (change.estimate is not None and abs(change.estimate) < least_change):
+        return TOO_SMALL
+    return HIGHER if higher else LOWER
 
 
 def outliers(values: Sequence[float]) -> list[int]:

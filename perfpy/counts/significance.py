@@ -1,8 +1,8 @@
 """Is B different from A? The Mann-Whitney test and the interval that belongs to it.
 
 What enters: two lists of numbers, one a run. What leaves: an estimate of the
-change with its confidence interval, and the probability that chance alone
-would show such a difference.
+change with its confidence interval, the probability that chance alone would
+show such a difference, and how many runs it takes to see one.
 
 Why this test: times and counts of programs are skewed and have outliers (a
 run is disturbed, never helped), so that a test on means, which wants bell
@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.counts.spread import deviation, mean, median, standard_error
+from perfpy.counts.spread import deviation, mean, median, quantile, standard_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,16 +24,22 @@ if TYPE_CHECKING:
 #: up to this many pairs of runs the exact distribution is computed
 _EXACT_PAIRS: Final = 900
 _BISECTIONS: Final = 60
+_POWER: Final = 0.8
+_NORMAL: Final = 10_000  # degrees of freedom that are as good as all
+_QUARTILES_APART: Final = 1.349  # standard deviations of a bell curve
+_RUNS_FOR_QUARTILES: Final = 4
+_MOST_RUNS: Final = 100
 
 
 class Spread(NamedTuple):
-    """One side's runs: mean, standard deviation, and the mean's confidence interval."""
+    """One side's runs: mean, standard deviation, the mean's confidence interval, and the median."""
 
     runs: int
     mean: float
     deviation: float
     low: float
     high: float
+    median: float
 
 
 class RelativeChange(NamedTuple):
@@ -58,18 +64,22 @@ def spread(values: Sequence[float], confidence: float = 0.95) -> Spread:
         raise ValueError("no values")
     middle = mean(values)
     reach = student_quantile((1 + confidence) / 2, len(values) - 1) * standard_error(values) if len(values) > 1 else 0.0
-    return Spread(len(values), middle, deviation(values), middle - reach, middle + reach)
+    return Spread(len(values), middle, deviation(values), middle - reach, middle + reach, median(values))
 
 
-def compare(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> RelativeChange:
-    """How B differs from A; raises ValueError when one of them is empty."""
+def compare(a: Sequence[float], b: Sequence[float], confidence: float = 0.95, *, of: int = 1) -> RelativeChange:
+    """How B differs from A; raises ValueError when one of them is empty.
+
+    of: how many comparisons are made at the same time. Who looks at twenty counters finds one that differs by chance at a
+    probability of 5 %: each gets its part of it (Bonferroni), so that all intervals together hold with `confidence`.
+    """
     if not a or not b:
         raise ValueError("no values to compare")
-    alpha = 1 - confidence
-    p = mann_whitney(a, b)
+    alpha = (1 - confidence) / of
+    p = min(1.0, mann_whitney(a, b) * of)
     cut = _interval_cut(len(a), len(b), alpha)
     estimate, low, high = _relative_shift(a, b, cut)
-    return RelativeChange(estimate, low, high, p, p < alpha, cut > 0)
+    return RelativeChange(estimate, low, high, p, p < 1 - confidence, cut > 0)
 
 
 def mann_whitney(a: Sequence[float], b: Sequence[float]) -> float:
@@ -88,6 +98,24 @@ def mann_whitney(a: Sequence[float], b: Sequence[float]) -> float:
         return 1.0
     z = max(0.0, (n * m / 2 - u - 0.5)) / math.sqrt(variance)
     return math.erfc(z / math.sqrt(2))
+
+
+def runs_to_see(change: float, a: Sequence[float], b: Sequence[float], confidence: float = 0.95, *, of: int = 1) -> int | None:
+    """How many runs of each side find a change of this size (0.05: 5 %) four times of five; None where the values cannot tell.
+
+    By the spread of these runs, as quartiles see it, and the efficiency of rank tests (3/pi).
+    """
+    if min(*a, *b) <= 0 or min(len(a), len(b)) < _RUNS_FOR_QUARTILES:
+        return None
+    noise = [_quartile_deviation([math.log(value) for value in side]) for side in (a, b)]
+    reach = student_quantile(1 - (1 - confidence) / of / 2, _NORMAL) + student_quantile(_POWER, _NORMAL)
+    least = next(runs for runs in range(2, _MOST_RUNS) if _interval_cut(runs, runs, (1 - confidence) / of))
+    return max(least, math.ceil(math.pi / 3 * sum(part * part for part in noise) * (reach / math.log1p(change)) ** 2))
+
+
+def _quartile_deviation(values: Sequence[float]) -> float:
+    """The standard deviation that a bell curve with these quartiles has."""
+    return (quantile(sorted(values), 0.75) - quantile(sorted(values), 0.25)) / _QUARTILES_APART
 
 
 def student_quantile(probability: float, freedom: int) -> float:
@@ -156,7 +184,7 @@ def _interval_cut(n: int, m: int, alpha: float) -> int:
                 break
             cut += 1
         return cut
-    z = student_quantile(1 - alpha / 2, 10_000)
+    z = student_quantile(1 - alpha / 2, _NORMAL)
     return max(0, math.floor(n * m / 2 - z * math.sqrt(n * m * (n + m + 1) / 12)))
 
 

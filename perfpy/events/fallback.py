@@ -1,7 +1,7 @@
 """What to try next when the kernel refuses an event: one rule for counting and for recording.
 
 What enters: an attr that was refused and the errno. What leaves: another attr
-to try, or None. Nothing is opened here. Two layers, as in perf 6.12:
+to try, or None. Nothing is opened here. Two layers, as in perf 6.12 (and 7.3 for what it does not know):
 
 1. `next_attempt`: the same event with less of what an older kernel or a simple
    PMU lacks (precision; then one feature after the other, newest first);
@@ -155,6 +155,7 @@ _CLOEXEC: Final = "cloexec"
 
 #: newest first: the order in which perf gives them up
 _FEATURES: Final[tuple[_Feature, ...]] = (
+    _Feature("deferred callchains", lambda a: a.attr.defer_callchain or a.attr.defer_output, _zero("defer_callchain", "defer_output")),
     _Feature(
         "branch counters",
         lambda a: a.attr.branch_sample_type & BranchSample.COUNTERS,

@@ -1,4 +1,4 @@
-"""Machine: where events come from, in one place: sysfs, tracefs, JSON event files.
+"""Machine: where events come from: sysfs, tracefs, JSON event files.
 
 What enters: roots of the file systems (tests bring their own). What leaves:
 the PMUs with all their named events, and the tracepoints. Nothing is read

@@ -39,7 +39,7 @@ def configure(event: Event, pmu: Pmu, terms: tuple[Term, ...], context: TermCont
     """Set the event's attr, terms, unit and scale from `terms`.
 
     A term without a value may be a named event of the PMU; its own terms are
-    set in its place, and a term of the user's fills each `?` among them.
+    set instead, and a term of the user's fills each `?` among them.
     """
     attr = event.attr
     if pmu.type is None:

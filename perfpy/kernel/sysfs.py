@@ -36,7 +36,7 @@ class Format:
         return sum(high - low + 1 for low, high in self.ranges)
 
     def spread(self, value: int) -> int:
-        """The value's bits at their places in the field; a value wider than `width` loses its high bits."""
+        """The value's bits where the field has them; a value wider than `width` loses its high bits."""
         word = 0
         for low, high in self.ranges:
             bits = high - low + 1

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from perfpy.abi.byteorder import as_number
 from perfpy.errors import BadPerfData
+from perfpy.perfdata.container.features import FEATURE_NAMES
 from perfpy.perfdata.container.header import SECTION_SIZE, FileHeader, FileSection, PipeHeader, decode_attr_table
 from perfpy.perfdata.container.preamble import Preamble
 
@@ -99,5 +100,5 @@ class _FilePreamble:
             left -= section.size
             if section.end > self._source.size or left < 0:
                 self._warn(f"offset {section.offset:#x}: feature {number} of {section.size} bytes reaches beyond the file; left out")
-            else:
+            elif number in FEATURE_NAMES:
                 preamble.add_feature(number, self._source.read(*section), header.endian, self._warn)

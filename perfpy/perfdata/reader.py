@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from perfpy.abi.columns import Columns
+    from perfpy.perfdata.container.kept_files import KeptFiles
     from perfpy.perfdata.records.batches import Batch, Change, FurtherColumns, StoredBatch
     from perfpy.perfdata.records.delivery_keys import OrderedChunk
     from perfpy.perfdata.records.equal_times import EqualTimes
@@ -149,6 +150,27 @@ class PerfData:
         except ValueError as error:
             self._warn(f"feature TRACING_DATA: {error}; left out")
             return None
+
+    @cached_property
+    def kept_files(self) -> KeptFiles | None:
+        """The files that were kept with the recording (record --jit); None where there are none."""
+        # only symbols need it
+        from perfpy.perfdata.container.kept_files import KEPT_FILES, KeptFiles
+
+        section = self.feature_sections.get(KEPT_FILES)
+        if section is None or not section.size or section.end > self._source.size:
+            return None
+        begin = section.offset
+        try:
+            return KeptFiles(lambda offset, size: self._source.read(begin + offset, size), section.size, self.endian, self._warn)
+        except ValueError as error:
+            self._warn(f"offset {begin:#x}: kept files: {error}; left out")
+            return None
+
+    def section(self, number: int) -> bytes:
+        """The bytes of a feature's section, as they are in the file."""
+        section = self.feature_sections[number]
+        return self._source.read(section.offset, section.size)
 
     @cached_property
     def _scans(self) -> RecordScans:

@@ -1,4 +1,4 @@
-"""Dense ids for 64-bit keys: the one hash table behind every group-by.
+"""Dense ids for 64-bit keys: the one hash table of every group-by.
 
 What enters: arrays of uint64 keys, batch after batch. What leaves: for each
 key a small int32 id; equal keys get equal ids, new keys get the next ids in

@@ -2,14 +2,15 @@
 
 What enters: callchains as frames. What leaves: the same without the frames of
 the interpreter's own program and libraries, where the chain has frames that
-the interpreter named itself (in its perf map): those say what ran. The
-innermost frame stays whatever it is: that is where the time went.
+the interpreter named itself (in its perf map, or as images of its jitdump):
+those say what ran. Extension modules and the C library are kept. The innermost
+frame stays whatever it is: that is where the time went.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -28,6 +29,7 @@ _INTERPRETERS = re.compile(
     r"|(lib)?ruby[\d.-]*(\.so[\d.]*)?"
     r"|libjvm\.so|luajit.*"
 )
+_JITTED: Final = re.compile(r"jitted-\d+-\d+\.so")  # what `inject --jit` makes of a jitdump
 
 
 def without_interpreters(
@@ -38,7 +40,7 @@ def without_interpreters(
         return frames, counts
     # one entry more: the Dso -1
     interpreter = np.array([bool(_INTERPRETERS.fullmatch(dso.short_name)) for dso in dsos] + [False])
-    named = np.array([dso.kind is DsoKind.JIT for dso in dsos] + [False])
+    named = np.array([dso.kind is DsoKind.JIT or bool(_JITTED.fullmatch(dso.short_name)) for dso in dsos] + [False])
     dso = dso_of_frame[frames]
     chain = np.repeat(np.arange(len(counts)), counts)
     speaks = np.bincount(chain, weights=named[dso], minlength=len(counts)) > 0

@@ -7,17 +7,17 @@ those without one, the paths that were searched.
 from __future__ import annotations
 
 import contextlib
+import os
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from perfpy.symbols.demangling.demangle import Demangle, demangle, plain
 from perfpy.symbols.dso import Dso, DsoKind, perf_map_pid
-from perfpy.symbols.files import debug_files, debuginfod, elf_cache, elf_symbols, live_process, symbol_cache
+from perfpy.symbols.files import debug_files, elf_cache, elf_symbols, symbol_cache
 from perfpy.symbols.files.compressed_files import mini_debug_info
-from perfpy.symbols.files.elf import DAMAGE, reason_of
+from perfpy.symbols.files.elf import DAMAGE, ElfFile, reason_of
 from perfpy.symbols.files.symbol_cache import SymbolCache
-from perfpy.symbols.providers import perf_map
 from perfpy.symbols.providers.kernel_symbols import KernelSymbols
 from perfpy.symbols.providers.missing import UnreadableFile
 from perfpy.symbols.symbol_table import EMPTY, SymbolTable, named
@@ -27,28 +27,31 @@ from perfpy.untrusted.files import Foreign, trusted
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    from perfpy.perfdata.container.kept_files import KeptFiles
+    from perfpy.symbols.files import debuginfod
     from perfpy.symbols.files.debug_files import SymbolOptions
-    from perfpy.symbols.files.elf import ElfFile
     from perfpy.symbols.tasks.address_space import TaskTimeline
 
 
 class SymbolLoader:
     """Loads symbol tables by the number of a Dso."""
 
-    def __init__(self, timeline: TaskTimeline, options: SymbolOptions) -> None:
+    def __init__(self, timeline: TaskTimeline, options: SymbolOptions, kept: KeptFiles | None = None) -> None:
         self._timeline = timeline
         self._options = options
+        self._kept = kept
         self._dsos = timeline.dso_table.dsos
         self._tables: dict[int, SymbolTable] = {}
         self._found: dict[int, debug_files.Found] = {}
         self._looked: dict[int, list[str]] = {}
+        self._map_sizes: dict[int, tuple[str, int]] = {}  # of perf maps, when they were read
         self._origins: dict[int, str] = {}
         self._files: list[ElfFile] = []
         self._unreadable: dict[str, str] = {}
         self._kernel: KernelSymbols | None = None
         self._cache = SymbolCache(symbol_cache.folder()) if options.cache else None
-        self._debuginfod = debuginfod.Client() if options.debuginfod else None
-        self._demangle: Demangle = demangle if options.demangle else plain
+        self._debuginfod = _debuginfod_client() if options.debuginfod else None
+        self.demangle: Demangle = demangle if options.demangle else plain
 
     @property
     def kernel(self) -> KernelSymbols:
@@ -65,14 +68,29 @@ class SymbolLoader:
             table = self._tables[number] = self._load(number, self._dsos[number])
         return table
 
+    def has_grown(self, number: int) -> bool:
+        """Whether the perf map of a Dso has got longer since it was read; then it is read again when it is asked for."""
+        known = self._map_sizes.get(number)
+        if not self._options.live or known is None or _size_of(known[0]) == known[1]:
+            return False
+        self._tables.pop(number, None)
+        return True
+
     def files(self, number: int) -> debug_files.Found:
         """The ELF files of a Dso of user space: the one that ran, and the one with its symbols; searched for once."""
         found = self._found.get(number)
         if found is None:
-            found = self._found[number] = debug_files.find(self._dsos[number], self._options, self._debuginfod)
+            dso = self._dsos[number]
+            kept = self._kept.get(dso.name) if self._kept and dso.kind is DsoKind.FILE else None
+            found = self._found[number] = debug_files.find(dso, self._options, self._debuginfod, kept)
             self._looked[number], self._origins[number] = found.looked, found.origin
             self._unreadable |= found.unreadable
         return found
+
+    def know_files(self, number: int, found: debug_files.Found) -> None:
+        """What files() is to say of a Dso: somebody has searched before."""
+        self._found[number] = found
+        self._looked[number], self._origins[number] = found.looked, found.origin
 
     def looked(self, number: int) -> list[str]:
         """Where the symbols of a Dso were searched."""
@@ -119,16 +137,23 @@ class SymbolLoader:
         self._files += {found.symbols, found.runtime}
         try:
             mini = None if elf_symbols.has_symtab(found.symbols) else mini_debug_info(found.runtime)
-            symbols = elf_cache.symbols_of(found.symbols, found.runtime, self._cache)
-            return elf_symbols.table_of(symbols, found.runtime, self._demangle, mini)
+            cache = None if found.origin == debug_files.KEPT else self._cache  # it knows files by their paths
+            symbols = elf_cache.symbols_of(found.symbols, found.runtime, cache)
+            return elf_symbols.table_of(symbols, found.runtime, self.demangle, mini)
         except DAMAGE as damage:
             self._unreadable[found.symbols.path] = reason_of(damage)
             return SymbolTable(EMPTY)
 
     def _load_jit(self, number: int, dso: Dso) -> SymbolTable:
+        from perfpy.symbols.providers import perf_map
+
         self._looked[number] = looked = []
+        if kept := self._kept.get(dso.name) if self._kept else None:
+            self._origins[number] = debug_files.KEPT
+            return perf_map.MapTable(perf_map.parse(kept))
         for path, owners in self._perf_maps(dso):
             looked.append(path)
+            self._map_sizes[number] = path, _size_of(path)  # what is written while it is read is read again
             try:
                 table = perf_map.load(path, owners)
             except Foreign as error:
@@ -136,12 +161,14 @@ class SymbolLoader:
             except (OSError, ValueError):
                 continue
             else:
-                self._origins[number] = "j"
+                self._origins[number] = debug_files.KEPT
                 return table
         return SymbolTable(EMPTY)
 
     def _perf_maps(self, dso: Dso) -> Iterator[tuple[str, Collection[int] | None]]:
         """Where a perf map may be, and whose it has to be: everybody can write into /tmp, not below symfs."""
+        from perfpy.symbols.files import live_process
+
         pid = perf_map_pid(dso.name)
         owners = None if self._options.force else trusted() if pid is None else live_process.believed(pid)
         with contextlib.suppress(paths.UnsafeName):
@@ -155,3 +182,16 @@ class SymbolLoader:
         mine = spaces.dso == number
         size = (spaces.map_end[mine] - spaces.map_start[mine]).max(keepdims=True)
         return SymbolTable(named(np.zeros(1, np.uint64), size, [dso.name.encode("utf-8", "surrogateescape")], binding=0, type=0))
+
+
+def _debuginfod_client() -> debuginfod.Client:
+    from perfpy.symbols.files import debuginfod  # few have servers
+
+    return debuginfod.Client()
+
+
+def _size_of(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return -1

@@ -8,111 +8,46 @@ unique frames, whose columns (dso, address, symbol ...) are valid after
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perfpy.abi.columns import Growing, distinct
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
 from perfpy.symbols.dso import Dso, DsoKind
-from perfpy.symbols.files.debug_files import SymbolOptions
+from perfpy.symbols.files.debug_files import Inline, SymbolOptions
+from perfpy.symbols.frame_table import FrameTable, Ids, SymbolNames
 from perfpy.symbols.interning import IdTable
-from perfpy.symbols.interpreters import without_interpreters
 from perfpy.symbols.loader import SymbolLoader
 from perfpy.symbols.mapped_names import KERNEL_NAME
 from perfpy.symbols.providers.missing import KERNEL_NOT_RECORDED, MissingSymbols, advice
-from perfpy.symbols.symbol_table import STT_OBJECT
 from perfpy.symbols.tasks.address_space import NO_SPACE, TaskTimeline
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfpy.perfdata.container.kept_files import KeptFiles
     from perfpy.symbols.files.debug_files import Found
+    from perfpy.symbols.files.elf import ElfFile
     from perfpy.symbols.providers.missing import UnreadableFile
     from perfpy.symbols.symbol_table import SymbolTable
 
-Ids = NDArray[np.int32]
 _WIDTH: Final = np.uint64(32)
 _END: Final = (1 << 64) - 1
 _MIX: Final = np.uint64(0x9E3779B97F4A7C15)  # odd: different scenes stay different
+_OF_INLINED: Final = np.uint64(0xA3B195354A39B70D)
 _NO_SCENE: Final = np.uint64(NO_SPACE << 3 | 2 << 1)  # neither the kernel's nor the process's
-_KERNEL_LEVEL, _USER_LEVEL, _OTHER_LEVEL = (np.uint8(ord(letter)) for letter in "k.H")
+_KERNEL_LEVEL, USER_LEVEL, _OTHER_LEVEL = (np.uint8(ord(letter)) for letter in "k.H")
 
 
-class FrameTable:
-    """The unique frames, as columns of one row a frame.
+class Inliner(Protocol):
+    """What puts inlined calls into callchains (perfpy.debuginfo.inlined_frames)."""
 
-    ip u64; level u8, the letter that perf prints; after `Symbolizer.resolve()` also dso (index into
-    Symbolizer.dsos, -1: none), address (u64 within the dso; the ip where there is no mapping), symbol (id of
-    Symbolizer.symbols, -1: none), symbol_offset (u64), map_start and map_end (u64, 0 without a mapping).
-    """
+    def expanded(self, frames: Ids, counts: NDArray[np.int64], *, callers_first: bool = False) -> tuple[Ids, NDArray[np.int64]]:
+        """Chains of frames (ids, and how many each has) with the frames of inlined calls among them."""
 
-    def __init__(self) -> None:
-        self.ip = np.zeros(0, np.uint64)
-        self.level = np.zeros(0, np.uint8)
-        self.dso = np.zeros(0, np.int32)
-        self.address = np.zeros(0, np.uint64)
-        self.symbol = np.zeros(0, np.int32)
-        self.symbol_offset = np.zeros(0, np.uint64)
-        self.map_start = np.zeros(0, np.uint64)
-        self.map_end = np.zeros(0, np.uint64)
-        self._columns = {name: Growing(values.dtype) for name, values in vars(self).items()}
-
-    def __len__(self) -> int:
-        return len(self.ip)
-
-    def extend(self, **columns: NDArray[Any]) -> None:
-        """Append rows: some or all columns of the class by name."""
-        for name, values in columns.items():
-            column = self._columns[name]
-            column.append(values)
-            setattr(self, name, column.values)
-
-
-class SymbolNames:
-    """The symbols that frames hit, by the ids of FrameTable.symbol."""
-
-    def __init__(self) -> None:
-        self._tables: list[SymbolTable] = []
-        self._dso: list[int] = []
-        self._row: list[int] = []
-        self._names: list[str | None] = []
-
-    def __len__(self) -> int:
-        return len(self._row)
-
-    def name(self, symbol: int) -> str:
-        """The name, demangled as perf prints it."""
-        name = self._names[symbol]
-        if name is None:
-            name = self._names[symbol] = self._tables[symbol].name(self._row[symbol])
-        return name
-
-    def start(self, symbol: int) -> int:
-        """Where it starts, as an address within its dso."""
-        return int(self._tables[symbol].symbols.start[self._row[symbol]])
-
-    def end(self, symbol: int) -> int:
-        """Where it ends (exclusive), as an address within its dso."""
-        return int(self._tables[symbol].symbols.end[self._row[symbol]])
-
-    def is_data(self, symbol: int) -> bool:
-        """Whether it is an object, not a function."""
-        return int(self._tables[symbol].symbols.type[self._row[symbol]]) == STT_OBJECT
-
-    def binding(self, symbol: int) -> int:
-        """0 local, 1 global, 2 weak."""
-        return int(self._tables[symbol].symbols.binding[self._row[symbol]])
-
-    def dso(self, symbol: int) -> int:
-        """Its dso, as an index into Symbolizer.dsos."""
-        return self._dso[symbol]
-
-    def extend(self, table: SymbolTable, dso: int, rows: list[int]) -> None:
-        """Append some; their ids go on from the length before."""
-        self._tables += [table] * len(rows)
-        self._dso += [dso] * len(rows)
-        self._row += rows
-        self._names += [None] * len(rows)
+    def may_expand(self, number: int) -> bool:
+        """Whether inlined calls can be found in a dso."""
 
 
 class UserScenes(NamedTuple):
@@ -126,12 +61,22 @@ class Symbolizer:
     """Names addresses of a recording.
 
     timeline: its tasks and address spaces. options: where to look for symbols. loader: what has loaded symbols already.
+    kept: files that the recording brings along. inliner: set by whoever wants inlined calls in callchains.
     """
 
-    def __init__(self, timeline: TaskTimeline, options: SymbolOptions | None = None, loader: SymbolLoader | None = None) -> None:
+    inliner: Inliner | None = None
+
+    def __init__(
+        self,
+        timeline: TaskTimeline,
+        options: SymbolOptions | None = None,
+        loader: SymbolLoader | None = None,
+        *,
+        kept: KeptFiles | None = None,
+    ) -> None:
         self._timeline = timeline
         self._options = options or SymbolOptions()
-        self._loader = loader or SymbolLoader(timeline, self._options)
+        self._loader = loader or SymbolLoader(timeline, self._options, kept)
         self.dsos: list[Dso] = timeline.dso_table.dsos
         self.frames = FrameTable()
         self.symbols = SymbolNames()
@@ -140,6 +85,7 @@ class Symbolizer:
         self._last_born = 0
         self._symbol_ids = IdTable()
         self._spaces_with_files: dict[int, bool] = {}
+        self._numbers_of_symbols = Growing(np.int32)  # symbols of inlined calls have numbers between
 
     def frame_ids(
         self,
@@ -204,7 +150,23 @@ class Symbolizer:
         """Callchains (frame ids, and how many each has) without interpreters' own frames, if the options ask for that."""
         if not self._options.fold_interpreters:
             return ids, counts
+        from perfpy.symbols.interpreters import without_interpreters
+
         return without_interpreters(ids, counts, self.frames.dso, self.dsos)
+
+    def expanded(self, ids: Ids, counts: NDArray[np.int64], *, callers_first: bool = False) -> tuple[Ids, NDArray[np.int64]]:
+        """Callchains (as for `folded`) with the frames of inlined calls among them, if somebody provides these."""
+        return (ids, counts) if self.inliner is None else self.inliner.expanded(ids, counts, callers_first=callers_first)
+
+    def add_inlined(self, frames: Ids, symbols: Ids) -> Ids:
+        """New frames that differ from some known ones in their symbols; all have to be resolved."""
+        table = self.frames
+        ids = np.arange(len(table), len(table) + len(frames), dtype=np.int32)
+        # they take numbers of the addresses' ids, by keys that no address has
+        self._scene_addresses.ids(ids.astype(np.uint64) * _MIX ^ _OF_INLINED)
+        self._born.append(np.zeros(len(frames), np.int32))
+        table.again(frames, symbols)
+        return ids
 
     def resolve(self) -> FrameTable:
         """Find the symbols of the frames seen since the last call; loads what is needed for them."""
@@ -232,9 +194,40 @@ class Symbolizer:
         symbol = int(frames.symbol[ids[0]])
         return None if symbol < 0 else (self.symbols.name(symbol), int(frames.symbol_offset[ids[0]]))
 
+    def kernel_image(self) -> tuple[ElfFile, int] | None:
+        """The vmlinux that the kernel's symbols come from, and how far the recorded kernel lies above it; None for others."""
+        return self._loader.kernel.image
+
     def files(self, number: int) -> Found:
         """The ELF files of a dso of user space (index into `dsos`): what ran, and where its symbols are; either may be None."""
         return self._loader.files(number)
+
+    @property
+    def root(self) -> str:
+        """The folder that stands for /, "" for / itself."""
+        return self._options.root
+
+    @property
+    def inline(self) -> Inline:
+        """Which callchains should get the frames of inlined calls."""
+        return self._options.inline
+
+    def shown_name(self, name: bytes) -> str:
+        """A function's name as its debug information has it -> as it is printed."""
+        return self._loader.demangle(name)
+
+    def symbols_of(self, number: int, addresses: NDArray[np.uint64]) -> tuple[SymbolTable, NDArray[np.int64]]:
+        """The symbols of a dso, and the row of each address in them (-1 for none): without frames, while these are still being found."""
+        table = self._loader.table(number)
+        return table, table.find(addresses) if len(table) else np.full(len(addresses), -1, np.int64)
+
+    def has_grown(self, dso: int) -> bool:
+        """Whether symbols_of() would know more now than before: the dso is a perf map that is still being written."""
+        return self._loader.has_grown(dso)
+
+    def know_files(self, number: int, found: Found) -> None:
+        """They were searched for before: by a Symbolizer of the same recording that knew less of its tasks."""
+        self._loader.know_files(number, found)
 
     def origin(self, number: int) -> str:
         """The letter by which perf says where a dso's symbols come from; valid after `resolve()`."""
@@ -312,13 +305,16 @@ class Symbolizer:
         born[early] = 0
         self._born.append(born)
         self._last_born = max(self._last_born, int(born.max()))
-        level = np.array([_KERNEL_LEVEL, _USER_LEVEL, _OTHER_LEVEL])[(scene >> np.uint64(1) & np.uint64(3)).astype(np.int64)]
+        level = np.array([_KERNEL_LEVEL, USER_LEVEL, _OTHER_LEVEL])[(scene >> np.uint64(1) & np.uint64(3)).astype(np.int64)]
         self.frames.extend(ip=ip, level=level, dso=dso, address=ip + bias, map_start=start, map_end=end)
 
     def _symbol_numbers(self, table: SymbolTable, dso: int, row: NDArray[np.int64]) -> Ids:
         ids, new = self._symbol_ids.ids_and_new(np.uint64(dso) << _WIDTH | row.astype(np.uint64))
+        first = len(self.symbols)
         self.symbols.extend(table, dso, row[new].tolist())
-        return ids
+        self._numbers_of_symbols.append(np.arange(first, len(self.symbols), dtype=np.int32))
+        found: Ids = self._numbers_of_symbols.values[ids]
+        return found
 
 
 def _spread(values: NDArray[Any], counts: NDArray[np.int64]) -> NDArray[Any]:

@@ -5,7 +5,7 @@ are data. What they say becomes
 
     a path            in untrusted.paths
     an open file      in untrusted.files (regular files only, of whom we trust)
-    a place to write  in untrusted.folders (ours alone, no links followed)
+    a folder to write in untrusted.folders (ours alone, no links followed)
     terminal text     in untrusted.text and untrusted.terminal
     memory            in untrusted.expansion (decompression with a limit)
 

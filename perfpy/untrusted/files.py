@@ -1,4 +1,4 @@
-"""Files that others may have put in the place of what is expected.
+"""Files that others may have put where another is expected.
 
 What enters: a path that the user's environment or untrusted data names. What
 leaves: an open regular file; OSError for a FIFO, a device, a folder (opening

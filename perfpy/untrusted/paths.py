@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _LONGEST_PART = 255  # NAME_MAX
 _LONGEST_NAME = 4000  # PATH_MAX, less what stands before and after
 _HEX = frozenset("0123456789abcdef")
-_BUILD_ID_DIGITS = range(4, 129, 2)  # of one byte nothing would be left behind the folder of its first two digits
+_BUILD_ID_DIGITS = range(4, 129, 2)  # of one byte nothing would be left after the folder of its first two digits
 INDEX = ".build-id"  # of a folder that is ordered by build-ids
 
 
@@ -79,6 +79,11 @@ def home_parts(name: str, build_id: str) -> list[str]:
     if found[0] == INDEX:
         raise UnsafeName(name, "the cache's index has that name")
     return [*found, build_id_hex(build_id)]
+
+
+def build_id_cache() -> str:
+    """Where perf keeps its build-id cache."""
+    return os.path.expanduser("~/.debug")
 
 
 def indexed(folder: str, build_id: str, file: str = "") -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from perfpy.symbols.files.compressed_files import mini_debug_info
-from perfpy.symbols.files.elf import DAMAGE, reason_of
+from perfpy.symbols.files.elf import DAMAGE, EM_ARM, reason_of
 from perfpy.unwind.frame_index import NONE, index_of, section_of
 from perfpy.unwind.frame_program import initial_state, rules_at
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.symbols.files.elf import ElfFile
+    from perfpy.unwind.arm_tables import ArmTables
     from perfpy.unwind.frame_entries import CommonEntry
     from perfpy.unwind.frame_index import FrameIndex
     from perfpy.unwind.frame_program import InitialState
@@ -75,7 +76,8 @@ class CallFrames:
                     self._known.update(zip(addresses[begin:end], found, strict=True))
                 begin = end
             addresses = [address for address in addresses if self._known.get(address) is None]
-        self._known.update(dict.fromkeys(addresses))
+        tables = self._arm if addresses else None
+        self._known.update((address, tables.find(address) if tables else None) for address in addresses)
 
     def is_stub(self, offsets: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Which offsets are in the procedure linkage table."""
@@ -108,6 +110,18 @@ class CallFrames:
     def _mini(self) -> FrameIndex | None:
         mini = mini_debug_info(self._runtime)
         return _index_of(mini, ".debug_frame") if mini else None
+
+    @cached_property
+    def _arm(self) -> ArmTables | None:
+        if self._runtime.machine != EM_ARM:
+            return None
+        from perfpy.unwind.arm_tables import ArmTables  # of few recordings
+
+        try:
+            return ArmTables(self._runtime)
+        except DAMAGE as damage:
+            self._runtime.flaw(f"unwinding tables of Arm: {reason_of(damage)}")
+            return None
 
     def _run(self, index: FrameIndex, offset: int, addresses: list[int]) -> Sequence[FrameRules | None]:
         """What an entry says of addresses; nothing if it is damaged."""

@@ -16,7 +16,8 @@ import numpy as np
 from perfpy.abi.columns import distinct
 from perfpy.symbols.dso import DsoKind
 from perfpy.unwind.call_frames import CallFrames
-from perfpy.unwind.rules import END, RuleTable, by_frame_pointer, of_stub
+from perfpy.unwind.rules import END, RuleTable, by_frame_pointer, by_record, of_leaf, of_signal, of_stub
+from perfpy.unwind.trampolines import in_trampolines, of_trampoline
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,13 +34,19 @@ class CodeRules:
     """The rules of all code that frames of a symbolizer lie in."""
 
     def __init__(self, architecture: Architecture, symbolizer: Symbolizer) -> None:
+        self._architecture = architecture
         self.table = RuleTable(architecture)
         self._symbolizer = symbolizer
         self._files: dict[int, CallFrames | None] = {}
         self._of_frame = np.zeros(0, np.int32)
-        self._near = self._number(by_frame_pointer(architecture, _REACH))
         self._far = self._number(by_frame_pointer(architecture, _UNLIMITED))
+        is_near = architecture.frame is not None and architecture.frame.is_near
+        self._near = self._number(by_frame_pointer(architecture, _REACH)) if is_near else self._far
+        self._leaf = self._number(of_leaf(architecture))
+        self._signal = self._number(of_signal(architecture))
+        self._by_record: dict[int, int] = {}
         self._stub = self._number(of_stub(architecture))
+        self._trampoline = self._number(of_trampoline(architecture))
 
     def _number(self, rules: Any) -> int:
         return END if rules is None else self.table.number(rules)
@@ -51,6 +58,37 @@ class CodeRules:
             self._of_frame = np.concatenate([self._of_frame, self._found(done)])
             self.table.update()
         return self._of_frame[ids]
+
+    def of_callers(self, ids: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The same for frames that are not innermost: what a vdso returns from is a signal handler."""
+        rules = self.of_frames(ids)
+        dso = self._symbolizer.frames.dso[ids]
+        if self._signal != END:
+            for one in distinct(dso[dso >= 0]).tolist():
+                if self._symbolizer.dsos[one].kind is DsoKind.VDSO:
+                    rules = np.where(dso == one, self._signal, rules).astype(np.int32)
+        return rules
+
+    def of_leaves(self, ids: NDArray[np.int32], rules: NDArray[np.int32], callers: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Rules of innermost frames, where code says nothing: a link register that leads into another function is believed.
+
+        After a function has called another, it leads into the function itself.
+        """
+        self._symbolizer.resolve()
+        dso, symbol = self._symbolizer.frames.dso, self._symbolizer.frames.symbol
+        known = (dso[callers] >= 0) & (symbol[ids] >= 0) & (symbol[callers] >= 0)
+        elsewhere = known & (symbol[ids] != symbol[callers])
+        found: NDArray[np.int32] = np.where(elsewhere, self._leaf, rules).astype(np.int32)
+        return found
+
+    def of_records(self, rules: NDArray[np.int32]) -> NDArray[np.int32]:
+        """What goes in place of rules where the frame pointer is known, and the stack pointer is not."""
+        for one in distinct(rules).tolist():
+            if one not in self._by_record:
+                found = by_record(self.table.rules[one], self._architecture) if one != END else None
+                self._by_record[one] = self._far if found is None else self.table.number(found)
+        self.table.update()
+        return np.array([self._by_record[one] for one in rules.tolist()], np.int32)
 
     def is_code(self, ids: NDArray[np.int32]) -> NDArray[np.bool_]:
         """Whether anything is mapped where the frames are."""
@@ -69,17 +107,20 @@ class CodeRules:
     def _in_file(self, dso: int, offsets: NDArray[np.uint64]) -> NDArray[np.int32]:
         frames = self._call_frames(dso)
         if frames is None:
-            return np.full(len(offsets), self._without_file(self._symbolizer.dsos[dso].kind), np.int32)
+            return self._without_file(dso, offsets)
         different, which = np.unique(offsets, return_inverse=True)  # many processes have the same code
         numbers = np.array([-1 if one is None else self.table.number(one) for one in frames.find(different)], np.int32)
         silent = np.where(frames.is_stub(different), self._stub, self._near)
-        return np.where(numbers >= 0, numbers, silent)[which]
+        return np.where(numbers >= 0, numbers, silent)[which].astype(np.int32)
 
-    def _without_file(self, kind: DsoKind) -> int:
+    def _without_file(self, dso: int, offsets: NDArray[np.uint64]) -> NDArray[np.int32]:
         """The rules of code for which there is no file; of a file that is not here nothing is known."""
-        if kind is DsoKind.VSYSCALL:
-            return self._stub
-        return END if kind in _WITH_FILES else self._far
+        kind = self._symbolizer.dsos[dso].kind
+        silent = self._stub if kind is DsoKind.VSYSCALL else END if kind in (DsoKind.FILE, DsoKind.VDSO) else self._far
+        numbers = np.full(len(offsets), silent, np.int32)
+        if self._trampoline != END:
+            numbers[in_trampolines(self._symbolizer, dso, offsets)] = self._trampoline
+        return numbers
 
     def _call_frames(self, dso: int) -> CallFrames | None:
         """The call frame information of a dso; None where it has no file."""
@@ -92,7 +133,10 @@ class CodeRules:
             return None
         found = self._symbolizer.files(dso)
         runtime = found.runtime or found.original
-        return None if runtime is None else CallFrames(runtime, found.symbols)
+        if found.call_frames is None and runtime is not None:
+            found.call_frames = CallFrames(runtime, found.symbols)
+        frames: CallFrames | None = found.call_frames
+        return frames
 
     def words(self, ids: NDArray[np.int32], word: int) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
         """The words that files have where the frames are, and whether they have any."""

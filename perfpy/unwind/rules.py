@@ -45,6 +45,12 @@ CfaRule: TypeAlias = "tuple[int, int] | bytes"
 #: nothing is known of the code: the chain ends
 END: Final = 0
 
+# operations of DWARF expressions
+_BREG0: Final = 0x70
+_DEREF: Final = 0x06
+_PLUS_CONSTANT: Final = 0x23
+_CONSTANT, _MINUS, _TIMES, _EQUAL = 0x08, 0x1C, 0x1E, 0x29
+
 
 class FrameRules(NamedTuple):
     """One row: how the CFA (the caller's stack pointer, in nearly all code) and the caller's registers are found.
@@ -66,16 +72,64 @@ def by_frame_pointer(architecture: Architecture, reach: int) -> FrameRules | Non
     frame, column = architecture.frame, architecture.return_column
     if frame is None:
         return None
+    if frame.chained:
+        return FrameRules(bytes((_BREG0 + frame.register, 0, _DEREF)), ((column, (OFFSET, frame.returns)),), column, reach=reach)
     saved = ((frame.register, (OFFSET, frame.saved - frame.size)), (column, (OFFSET, frame.returns - frame.size)))
     return FrameRules((frame.register, frame.size), tuple(sorted(saved)), column, reach=reach)
 
 
-def of_stub(architecture: Architecture) -> FrameRules | None:
-    """The rules of a linkage stub, which has pushed nothing yet but its return address."""
-    if not architecture.stub:
-        return None
+def of_stub(architecture: Architecture) -> FrameRules:
+    """The rules of a linkage stub, which has pushed nothing yet but its return address, if that."""
     column = architecture.return_column
-    return FrameRules((architecture.stack_pointer, architecture.stub), ((column, (OFFSET, -architecture.stub)),), column)
+    pushed = ((column, (OFFSET, -architecture.stub)),) if architecture.stub else ()
+    return FrameRules((architecture.stack_pointer, architecture.stub), pushed, column)
+
+
+def of_leaf(architecture: Architecture) -> FrameRules:
+    """The rules of code without information that has pushed nothing and called nobody; its caller must be code."""
+    return FrameRules((architecture.stack_pointer, architecture.entry), (), architecture.return_column, reach=0)
+
+
+def by_record(rules: FrameRules, architecture: Architecture) -> FrameRules | None:
+    """The same rules where the stack pointer is not known, but the frame pointer; None where they do not say enough.
+
+    The frame pointer points to where the caller's is saved, and the rules say where that is.
+    """
+    frame = architecture.frame
+    if frame is None or isinstance(rules.cfa, bytes) or rules.cfa[0] != architecture.stack_pointer:
+        return rules
+    kind, value = dict(rules.registers).get(frame.register, (SAME, 0))
+    if kind != OFFSET or isinstance(value, bytes):
+        return None
+    return rules._replace(cfa=(frame.register, frame.saved - value))
+
+
+def of_signal(architecture: Architecture) -> FrameRules | None:
+    """The rules of a signal frame, as the kernel lays it out."""
+    frame = architecture.signal
+    if frame is None:
+        return None
+    lower = _lower(architecture, *frame.small) if frame.small else b""
+    slots = (*frame.slots, (frame.column, frame.pc))
+    saved = {register: _above(architecture, frame.first + slot * architecture.word) + lower for register, slot in slots}
+    cfa = saved[architecture.stack_pointer] + bytes((_DEREF, _PLUS_CONSTANT)) + _uleb(architecture.entry)
+    rules: list[tuple[int, Rule]] = [(register, (EXPRESSION, address)) for register, address in sorted(saved.items())]
+    return FrameRules(cfa, tuple(rules), frame.column, is_signal=True)
+
+
+def _above(architecture: Architecture, offset: int) -> bytes:
+    """The address that is so far above the stack pointer, as an expression."""
+    return bytes((_BREG0 + architecture.stack_pointer, 0, _PLUS_CONSTANT)) + _uleb(offset)
+
+
+def _lower(architecture: Architecture, pointer: int, target: int, size: int) -> bytes:
+    """Take so much off if there is a pointer to a place, both counted from the stack pointer."""
+    is_pointed = _above(architecture, pointer) + bytes((_DEREF,)) + _above(architecture, target) + bytes((_EQUAL,))
+    return is_pointed + bytes((_CONSTANT, size, _TIMES, _MINUS))
+
+
+def _uleb(value: int) -> bytes:
+    return bytes((value & 0x7F | 0x80, value >> 7))
 
 
 class RuleColumns:
@@ -114,10 +168,11 @@ class RuleTable:
         self._architecture = architecture
         self._numbers: dict[FrameRules, int] = {}
         self.rules: list[FrameRules] = [FrameRules((architecture.stack_pointer, 0), (), architecture.return_column)]
-        frame = [architecture.frame.register] if architecture.frame else []
+        frame = [architecture.frame.register] if architecture.frame and not architecture.frame.chained else []
         self.tracked: list[int] = [architecture.stack_pointer, architecture.return_column, *frame]
         self._made = 0
         self._made_tracked = 0
+        self._moves: set[tuple[int, int]] = set()  # registers that are found in another one
 
     def __len__(self) -> int:
         return len(self.rules)
@@ -139,6 +194,7 @@ class RuleTable:
         """Make the arrays of what came since the last call."""
         for rules in self.rules[self._made :]:
             self._track_what_is_needed(rules)
+        self._track_moved()
         if self._made_tracked != len(self.tracked):
             self._begin()
         if self._made < len(self.rules):
@@ -149,14 +205,12 @@ class RuleTable:
         if not isinstance(rules.cfa, bytes):
             self.track(rules.cfa[0])
         self.track(rules.return_column)
-        for register, (kind, value) in rules.registers:
-            if kind == REGISTER and register in self.tracked and not isinstance(value, bytes):
-                self.track(value)
+        self._moves.update((register, int(value)) for register, (kind, value) in rules.registers if kind == REGISTER)
 
     def _begin(self) -> None:
         """Forget the arrays: their rows are registers, of which there are more now."""
         self._made, self._made_tracked = 0, len(self.tracked)
-        self._columns = [Growing(kind) for kind in (np.uint8, np.int64, np.uint64, np.int64, bool, np.uint64)]
+        self._columns = [Growing(kind) for kind in (np.uint8, np.int64, np.uint64, np.int64, bool, bool, np.uint64)]
         self.registers = [RuleColumns() for _ in self.tracked]
 
     def _extend(self, new: list[FrameRules]) -> None:
@@ -168,16 +222,32 @@ class RuleTable:
             np.array([offset & 0xFFFFFFFFFFFFFFFF for _, offset in cfa], np.uint64),
             np.array([row.get(rules.return_column, -1) for rules in new], np.int64),
             np.array([rules.reach is not None for rules in new], bool),
+            np.array([self._is_pointed(rules) for rules in new], bool),
             np.array([rules.reach or 0 for rules in new], np.uint64),
         )
         for column, values in zip(self._columns, added, strict=True):
             column.append(values)
-        self.flags, self.cfa_row, self.cfa_offset, self.return_row, self.is_guess, self.reach = (one.values for one in self._columns)
+        arrays = (one.values for one in self._columns)
+        self.flags, self.cfa_row, self.cfa_offset, self.return_row, self.is_guess, self.is_pointed, self.reach = arrays
         by_register = [dict(rules.registers) for rules in new]
         for register, columns in zip(self.tracked, self.registers, strict=True):
-            # a stack pointer that no rule speaks of is the CFA
-            default: Rule = (VAL_OFFSET, 0) if register == self._architecture.stack_pointer else (SAME, 0)
+            # a stack pointer that no rule speaks of is the CFA, or what it was
+            is_cfa = register == self._architecture.stack_pointer and not self._architecture.entry
+            default: Rule = (VAL_OFFSET, 0) if is_cfa else (SAME, 0)
             columns.extend([rules.get(register, default) for rules in by_register], row)
+
+    def _is_pointed(self, rules: FrameRules) -> bool:
+        """Whether the CFA is guessed by a register that may point anywhere."""
+        return rules.reach is not None and (isinstance(rules.cfa, bytes) or rules.cfa[0] != self._architecture.stack_pointer)
+
+    def _track_moved(self) -> None:
+        """Follow the registers in which those that are followed can be."""
+        tracked = 0
+        while tracked < len(self.tracked):
+            tracked = len(self.tracked)
+            for register, source in self._moves:
+                if register in self.tracked:
+                    self.track(source)
 
     def _flags_of(self, number: int, rules: FrameRules) -> int:
         flags = ENDS if number == END else SIGNAL if rules.is_signal else 0
@@ -185,7 +255,7 @@ class RuleTable:
             flags |= NEAR_GUESS if rules.reach else FAR_GUESS
         if isinstance(rules.cfa, bytes):
             flags |= CFA_EXPRESSION
-        if any(register == self._architecture.stack_pointer for register, _ in rules.registers):
+        if self._architecture.entry or any(register == self._architecture.stack_pointer for register, _ in rules.registers):
             flags |= MOVES_STACK_POINTER
         return flags | (RETURNS_ELSEWHERE if rules.return_column != self._architecture.return_column else 0)
 

@@ -19,6 +19,7 @@ from perfpy.unwind.expressions import evaluate
 from perfpy.unwind.memory import StackMemory
 from perfpy.unwind.rules import (
     CFA_EXPRESSION,
+    END,
     ENDS,
     EXPRESSION,
     FAR_GUESS,
@@ -101,7 +102,7 @@ class _StepperRun:
         self._table = code.table
         self._architecture = architecture
         self._symbolizer = symbolizer
-        self._mask = np.uint64(architecture.mask)
+        self._mask, self._code_mask = np.uint64(architecture.mask), np.uint64(architecture.code_mask)
         self.word, self.endian = architecture.word, endian
         self.operations_left = _OPERATIONS_MOST
         self._count = len(stacks)
@@ -114,8 +115,9 @@ class _StepperRun:
         self._registers = [self._initial[register][self._alive] for register in self._tracked]
         self._pc = self._sampled(stacks, None)[self._alive]
         base = self._initial[architecture.stack_pointer]
-        self._memory = StackMemory(stacks.data, stacks.starts, stacks.sizes, base, word=self.word, endian=endian)
+        self._memory = StackMemory(stacks.data, stacks.starts, stacks.sizes, base, word=self.word, endian=endian, whole=architecture.links)
         self._is_cut = np.zeros(self._count, bool)
+        self._is_loose = architecture.frame is not None and not architecture.frame.is_exact
         self._found: list[tuple[Rows, Values]] = []
 
     def _sampled(self, stacks: UserStacks, index: int | None) -> Values:
@@ -127,13 +129,17 @@ class _StepperRun:
         """All chains, of up to so many frames."""
         back: Values | np.uint64 = np.uint64(0)  # how far before the pc the instruction is that the frame is at
         guessed: NDArray[np.bool_] | None = None
+        afloat: NDArray[np.bool_] | None = None  # where the stack pointer is not known
         for depth in range(most):
             address = self._pc - back
             ids = self._symbolizer.frames_in(self._scenes, address, self._alive)
             if guessed is not None:
-                address, ids = self._without_wrong_guesses(guessed, address, ids)
+                rows = self._believed_callers(guessed, ids)
+                address, ids, afloat = address[rows], ids[rows], None if afloat is None else afloat[rows]
             self._note_found(address)
-            rules = self._code.of_frames(ids)
+            rules = self._code.of_callers(ids) if depth else self._innermost(ids)
+            if afloat is not None and afloat.any():
+                rules[afloat] = self._code.of_records(rules[afloat])
             flags = self._table.flags[rules]
             if int(np.bitwise_or.reduce(flags, initial=0)) & ENDS:
                 rows = np.flatnonzero(flags & ENDS == 0)
@@ -144,10 +150,22 @@ class _StepperRun:
             special = int(np.bitwise_or.reduce(flags))
             going = self._step(rules, special)
             guessed = flags[going] & FAR_GUESS != 0 if special & FAR_GUESS else None
+            afloat = self._table.is_pointed[rules[going]] if self._is_loose else None
             back = np.where(flags[going] & SIGNAL, np.uint64(0), _ONE) if special & SIGNAL else _ONE
             if not len(self._alive):
                 break
         return self._assembled()
+
+    def _innermost(self, ids: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The rules of the frames that were sampled."""
+        rules = self._code.of_frames(ids)
+        silent = np.flatnonzero((self._table.is_guess[rules] | (rules == END)) & self._architecture.links)
+        if len(silent):
+            returns = self._registers[1][silent] & self._code_mask
+            callers = self._symbolizer.frames_in(self._scenes, returns - _ONE, silent)
+            rules[silent] = self._code.of_leaves(ids[silent], rules[silent], callers)
+            self._table.update()
+        return rules
 
     def _note_found(self, address: Values) -> None:
         """A frame of each chain; perf leaves one out that is at 0."""
@@ -157,13 +175,11 @@ class _StepperRun:
             rows = np.flatnonzero(address)
             self._found.append((self._alive[rows], address[rows]))
 
-    def _without_wrong_guesses(
-        self, guessed: NDArray[np.bool_], address: Values, ids: NDArray[np.int32]
-    ) -> tuple[Values, NDArray[np.int32]]:
-        """End chains whose last caller was found by a frame pointer, but is no code."""
+    def _believed_callers(self, guessed: NDArray[np.bool_], ids: NDArray[np.int32]) -> Rows:
+        """End chains whose last caller was found by a frame pointer, but is no code; the others' rows."""
         rows = np.flatnonzero(~guessed | self._code.is_code(ids))
         self._keep(rows)
-        return address[rows], ids[rows]
+        return rows
 
     def _assembled(self) -> Unwound:
         lengths = np.zeros(self._count, np.int64)
@@ -200,7 +216,8 @@ class _StepperRun:
             callers[0] = self._caller(0, rules, cfa)[0]
         if special & RETURNS_ELSEWHERE:
             row = np.clip(self._table.return_row[rules], 0, len(callers) - 1)
-            pc = np.stack(callers)[row, np.arange(len(row))] & self._mask
+            pc = np.stack(callers)[row, np.arange(len(row))]
+        pc = pc & self._code_mask
         going = np.flatnonzero(known & loaded & (pc != 0) & ((pc != self._pc) | (cfa != stack_pointer)))
         self._pc, self._registers = pc, callers
         self._keep(going)
@@ -210,11 +227,11 @@ class _StepperRun:
         """Whether frame pointers, where they are guessed to be such, lie above the stack pointer, and not too far."""
         pointer, reach = cfa - np.uint64(2 * self.word), self._table.reach[rules]
         near = (pointer >= self._registers[0]) & ((reach == 0) | (pointer - self._registers[0] <= reach))
-        believed: NDArray[np.bool_] = ~self._table.is_guess[rules] | near
+        believed: NDArray[np.bool_] = ~self._table.is_pointed[rules] | near
         return believed
 
     def _note_lost(self, rows: Rows, rules: NDArray[np.int32], cfa: Values) -> None:
-        """End chains whose return address could not be read, or is none, as libunwind does: where it is mapped, with a mark."""
+        """End chains whose return address could not be read, or is none, as libunwind does on x86: where it is mapped, with a mark."""
         column, rules = self._table.registers[1], rules[rows]
         rows, rules = rows[column.kind[rules] == OFFSET], rules[column.kind[rules] == OFFSET]
         if not len(rows):
@@ -222,6 +239,8 @@ class _StepperRun:
         addresses = cfa[rows] + column.value[rules].view(np.uint64) & self._mask
         samples = self._alive[rows]
         self._is_cut[samples] = self._memory.is_above(samples, addresses)
+        if self._architecture.links:
+            return
         mapped = self._code.is_code(self._symbolizer.frames_in(self._scenes, addresses, samples))
         marked = mapped & (self._table.flags[rules] & FAR_GUESS == 0)
         self._found.append((samples[marked], np.full(int(marked.sum()), np.uint64(CONTEXT_LOST_CALLER))))

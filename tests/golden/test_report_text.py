@@ -13,7 +13,7 @@ import pytest
 
 from perfpy.analysis.report.layout import Wanted
 from perfpy.analysis.report.options import CallGraph, ReportOptions
-from perfpy.analysis.sortkeys.names import Mode
+from perfpy.analysis.sortkeys.sort_key import Mode
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.views.report.column_text import TextOptions

@@ -161,12 +161,32 @@ def test_a_program_that_does_more_is_found() -> None:
     assert json.loads(same[1])["change"] == pytest.approx(0, abs=0.2)
 
 
+def test_several_programs_are_each_compared_with_the_first() -> None:
+    """A, B, C: two comparisons."""
+    run = stat("-r", "5", "-j", "-e", "cs", "--compare", "true", "--compare", "sleep 0.05", "--", "true")
+    rows = [row for row in map(json.loads, run.stderr.splitlines()) if row["event"] == "elapsed"]
+    assert [(row["a"], row["b"]) for row in rows] == [("true", "true"), ("true", "sleep 0.05")]
+    assert rows[1]["verdict"] == "B is higher"
+
+
+def test_a_program_that_fails_is_not_faster() -> None:
+    """Which side, which run, which status; compared only where that is asked for."""
+    command = ["-r", "5", "-e", "cs", "--compare", "sh -c 'exit 3'", "--", "true"]
+    run = stat(*command)
+    assert run.returncode == 3
+    assert run.stderr.splitlines() == [
+        "B (sh -c 'exit 3') failed in its warm-up run with status 3: nothing to compare (or --ignore-failure)"
+    ]
+    assert "failed in run 1 with" in stat("--warmup", "0", *command).stderr
+    assert "elapsed (s)" in stat("--ignore-failure", *command).stderr
+
+
 def test_saved_counts_are_shown_again(tmp_path: Path) -> None:
     """stat record, stat report: the same counts; by file and by pipe; several runs to compare."""
     path = str(tmp_path / "counts.data")
-    assert stat("record", "-o", path, "-r", "4", "-e", "page-faults", "--", "true").returncode == 0
+    assert stat("record", "-o", path, "-r", "5", "-e", "page-faults", "--", "true").returncode == 0
     lines = stat("report", "-i", path, "-j").stderr.splitlines()
-    assert len(lines) == 4
+    assert len(lines) == 5
     comparison = stat("report", "-i", path, "--compare", path, "-j").stderr
     assert json.loads(comparison.splitlines()[1])["verdict"] == "no significant difference"
 

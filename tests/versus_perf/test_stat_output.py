@@ -7,17 +7,20 @@ import re
 import shlex
 import subprocess
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.builders.live_pairs import assert_alike
 from tests.builders.stat_shapes import csv_shape, json_shape, text_shape
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 pytestmark = [pytest.mark.versus_perf, pytest.mark.live, pytest.mark.system_wide]
 
+OURS = [sys.executable, "-m", "perfpy"]
 AGGREGATIONS = ["", "-A", "--per-socket", "--per-die", "--per-cluster", "--per-cache", "--per-core", "--per-node"]
 CPUS = ",".join(map(str, sorted(os.sched_getaffinity(0))))
 #: on a CPU that runs nothing of a cgroup, its events are not counted: this runs on each
@@ -81,7 +84,11 @@ def stat(program: list[str], options: str) -> str:
 
 
 def perfpy_stat(options: str) -> str:
-    return stat([sys.executable, "-m", "perfpy"], options)
+    return stat(OURS, options)
+
+
+def shapes(shape: Callable[[str], Iterable[object]], program: list[str], options: str) -> list[object]:
+    return unique(shape(stat(program, options)))
 
 
 def unique(shapes: Iterable[object]) -> list[object]:
@@ -94,7 +101,7 @@ def unique(shapes: Iterable[object]) -> list[object]:
 def test_text_has_perfs_columns(perf: str, aggregation: str, events: str) -> None:
     """Every aggregation's text has perf's widths, names and comments."""
     options = f"-a {aggregation} -e {events} -- sleep 0.02"
-    assert text_shape(perfpy_stat(options)) == text_shape(stat([perf], options))
+    assert_alike(lambda: text_shape(perfpy_stat(options)), lambda: text_shape(stat([perf], options)))
 
 
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)
@@ -102,8 +109,7 @@ def test_csv_has_perfs_fields(perf: str, aggregation: str) -> None:
     """Every aggregation's CSV has perf's fields in perf's order."""
     for more in ("", "-I 20 --interval-count 1", "-r 2"):
         options = f"-a {aggregation} -x, {more} -e {EVENTS[0]} -- sleep 0.05"
-        ours, theirs = csv_shape(perfpy_stat(options)), csv_shape(stat([perf], options))
-        assert unique(ours) == unique(theirs), options
+        assert_alike(partial(shapes, csv_shape, OURS, options), partial(shapes, csv_shape, [perf], options))
 
 
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)
@@ -111,14 +117,13 @@ def test_json_has_perfs_keys(perf: str, aggregation: str) -> None:
     """Every aggregation's JSON has perf's keys in perf's order."""
     for more in ("", "-I 20 --interval-count 1", "-r 2"):
         options = f"-a {aggregation} -j {more} -e {EVENTS[0]} -- sleep 0.05"
-        ours, theirs = json_shape(perfpy_stat(options)), json_shape(stat([perf], options))
-        assert unique(ours) == unique(theirs), options
+        assert_alike(partial(shapes, json_shape, OURS, options), partial(shapes, json_shape, [perf], options))
 
 
 @pytest.mark.parametrize("options", OPTIONS)
 def test_options_give_perfs_text(perf: str, options: str) -> None:
     """Options one by one, and in pairs that scripts use."""
-    assert text_shape(perfpy_stat(options)) == text_shape(stat([perf], options))
+    assert_alike(lambda: text_shape(perfpy_stat(options)), lambda: text_shape(stat([perf], options)))
 
 
 @pytest.mark.parametrize("options", OPTIONS_WITH_FIELDS)
@@ -126,7 +131,8 @@ def test_options_give_perfs_text(perf: str, options: str) -> None:
 def test_options_give_perfs_fields(perf: str, options: str, form: str) -> None:
     """The same options as CSV and JSON."""
     shape = csv_shape if form == "-x," else json_shape
-    ours, theirs = perfpy_stat(f"{form} {options}"), stat([perf], f"{form} {options}")
-    if "-D" in options:  # a message before the counts
-        ours, theirs = ours.partition("enabled\n")[2], theirs.partition("enabled\n")[2]
-    assert unique(shape(ours)) == unique(shape(theirs))
+
+    def fields(text: str) -> list[object]:
+        return unique(shape(text.partition("enabled\n")[2] if "-D" in options else text))  # a message comes before the counts
+
+    assert_alike(lambda: fields(perfpy_stat(f"{form} {options}")), lambda: fields(stat([perf], f"{form} {options}")))

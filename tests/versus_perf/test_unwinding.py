@@ -56,7 +56,19 @@ def recording(perf: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "program.c").write_text(SOURCE)
     options = ["-O2", "-fomit-frame-pointer", "-pthread", "-o"]
     subprocess.run([compiler, *options, folder / "program", folder / "program.c"], check=True, capture_output=True, timeout=60)
-    record = [perf, "record", "-q", "-e", "cpu-clock", "-F", "4000", "--call-graph", "dwarf,2048", "-o", folder / "perf.data"]
+    record: list[str | Path] = [
+        perf,
+        "record",
+        "-q",
+        "-e",
+        "cpu-clock",
+        "-F",
+        "4000",
+        "--call-graph",
+        "dwarf,2048",
+        "-o",
+        folder / "perf.data",
+    ]
     subprocess.run([*record, folder / "program"], check=True, capture_output=True, timeout=60)
     return folder / "perf.data"
 

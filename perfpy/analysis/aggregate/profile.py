@@ -8,7 +8,6 @@ Memory grows with what is distinct, not with the number of samples.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -43,7 +42,6 @@ LATENCY = "latency"
 _WEIGHTS = {"weight1": "weight", "weight2": "ins_lat", "weight3": "retire_lat"}
 
 
-@dataclass(eq=False, repr=False)
 class Folded:
     """Rows of distinct combinations.
 
@@ -51,14 +49,25 @@ class Folded:
     period, count; dimensions: name -> number of each row; measures: further sums by name.
     """
 
-    event: NDArray[np.int64]
-    filtered: NDArray[np.bool_]
-    chain: NDArray[np.int64]
-    tid: NDArray[np.int64]
-    period: NDArray[np.int64]
-    count: NDArray[np.int64]
-    dimensions: dict[str, NDArray[np.int64]]
-    measures: dict[str, NDArray[np.int64]]
+    def __init__(
+        self,
+        event: NDArray[np.int64],
+        filtered: NDArray[np.bool_],
+        chain: NDArray[np.int64],
+        tid: NDArray[np.int64],
+        period: NDArray[np.int64],
+        count: NDArray[np.int64],
+        dimensions: dict[str, NDArray[np.int64]],
+        measures: dict[str, NDArray[np.int64]],
+    ) -> None:
+        self.event = event
+        self.filtered = filtered
+        self.chain = chain
+        self.tid = tid
+        self.period = period
+        self.count = count
+        self.dimensions = dimensions
+        self.measures = measures
 
     def __len__(self) -> int:
         return len(self.event)
@@ -76,18 +85,23 @@ class Folded:
             {name: values[rows] for name, values in self.measures.items()},
         )
 
+    def filtering(self, rows: NDArray[np.bool_]) -> Folded:
+        """All rows; these are filtered, too."""
+        filtered = self.filtered | rows
+        return Folded(self.event, filtered, self.chain, self.tid, self.period, self.count, self.dimensions, self.measures)
+
 
 class Recipe(NamedTuple):
     """What samples are folded by.
 
     dimensions: names of DIMENSIONS, or "raw"; measures: names of further sums
     (period_sys ..., weight1 ..., latency); chains: whether callchains are kept;
-    selection: which samples are marked; by_function: whether the locations in one
+    sample_filter: which samples are marked; by_function: whether the locations in one
     function need not be told apart.
     """
 
     dimensions: tuple[str, ...]
-    selection: SampleFilter
+    sample_filter: SampleFilter
     measures: tuple[str, ...] = ()
     chains: bool = False
     by_function: bool = False
@@ -95,7 +109,7 @@ class Recipe(NamedTuple):
     @property
     def fields(self) -> set[str]:
         """The sample columns that are needed."""
-        needed = {"tid", "period"} | self.selection.fields()
+        needed = {"tid", "period"} | self.sample_filter.fields()
         for name in self.dimensions:
             needed |= {"raw"} if name == "raw" else {*DIMENSIONS[name].fields}
         if self.chains:
@@ -105,7 +119,7 @@ class Recipe(NamedTuple):
     @property
     def fingerprints(self) -> list[str]:
         """What tells samples apart (perfpy.analysis.samples.fingerprints)."""
-        found = self.selection.mark_fingerprints
+        found = self.sample_filter.mark_fingerprints
         for name in self.dimensions:
             found += ["raw"] if name == "raw" else DIMENSIONS[name].fingerprints
         if self.chains:
@@ -168,7 +182,7 @@ class Profile:
 
     def _numbers(self, samples: SampleView) -> list[NDArray[Any]]:
         """What the rows of samples are made of, as a column each."""
-        marked = self._recipe.selection.mark(samples)
+        marked = self._recipe.sample_filter.mark(samples)
         mark = np.zeros(len(samples), np.int32) if marked is None else marked.astype(np.int32)
         numbers = [samples.event, mark, *(self._dimension(name, samples) for name in self._recipe.dimensions)]
         if self.chains is not None:
@@ -215,12 +229,12 @@ class Profile:
         return rows.take(self._order)
 
     def samples_of_frames(self) -> NDArray[np.int64]:
-        """How many samples hit each frame, by frame id; empty where frames are not among the dimensions."""
+        """How many samples that filters leave hit each frame, by frame id; empty where frames are not among the dimensions."""
         folded = self.folded
         frames = folded.dimensions.get("frame")
         if frames is None or not len(frames):
             return np.zeros(0, np.int64)
-        return sum_by(frames, folded.count, int(frames.max()) + 1)
+        return sum_by(frames, np.where(folded.filtered, 0, folded.count), int(frames.max()) + 1)
 
 
 # so many kinds of samples are remembered: their rows are found again, but memory does not grow with the file

@@ -10,7 +10,6 @@ about the next (counter readings, switches of events).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -18,10 +17,8 @@ import numpy as np
 
 from perfpy.abi.flags import SampleType
 from perfpy.analysis.aggregate.profile import Profile
-from perfpy.analysis.samples.branches import branch_samples
-from perfpy.analysis.samples.lbr_callchains import CallStacks
 from perfpy.analysis.samples.sample_view import DeliveryOrder, SampleView
-from perfpy.analysis.sortkeys.names import Mode
+from perfpy.analysis.sortkeys.sort_key import Mode
 from perfpy.perfdata.records.group_reads import carries_readings, delivered
 
 if TYPE_CHECKING:
@@ -29,6 +26,7 @@ if TYPE_CHECKING:
 
     from perfpy.abi.attr import EventAttr
     from perfpy.analysis.aggregate.profile import Recipe
+    from perfpy.analysis.samples.lbr_callchains import CallStacks
     from perfpy.perfdata.reader import PerfData
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
@@ -48,7 +46,6 @@ class MoreColumns(Protocol):
         """The samples with them."""
 
 
-@dataclass(frozen=True, eq=False)
 class SampleScan:
     """How the samples of a recording are read and folded.
 
@@ -56,20 +53,32 @@ class SampleScan:
     max_stack: frames of a callchain that are looked at.
     """
 
-    data: PerfData
-    timeline: TaskTimeline
-    symbolizer: Symbolizer
-    recipe: Recipe
-    mode: Mode = Mode.NORMAL
-    more: Sequence[MoreColumns] = ()
-    grain: int = 1
-    progress: Progress | None = None
-    max_stack: int = 127
+    def __init__(
+        self,
+        data: PerfData,
+        timeline: TaskTimeline,
+        symbolizer: Symbolizer,
+        recipe: Recipe,
+        mode: Mode = Mode.NORMAL,
+        more: Sequence[MoreColumns] = (),
+        grain: int = 1,
+        progress: Progress | None = None,
+        max_stack: int = 127,
+    ) -> None:
+        self.data = data
+        self.timeline = timeline
+        self.symbolizer = symbolizer
+        self.recipe = recipe
+        self.mode = mode
+        self.more = more
+        self.grain = grain
+        self.progress = progress
+        self.max_stack = max_stack
 
     def profile(self) -> Profile:
         """Fold everything."""
         profile = Profile(self.recipe)
-        needs_order = self._has_readings or self.recipe.selection.switch is not None
+        needs_order = self._has_readings or self.recipe.sample_filter.switch is not None
         for samples in self.delivered() if needs_order else self._stored():
             profile.add(samples)
         return profile
@@ -85,8 +94,11 @@ class SampleScan:
     @cached_property
     def _callstacks(self) -> CallStacks | None:
         """What makes chains of branch stacks; None where none are wanted, or there are none."""
-        callstacks = CallStacks(self._attrs)
-        return callstacks if self.recipe.chains and callstacks else None
+        if not self.recipe.chains:
+            return None
+        from perfpy.analysis.samples.lbr_callchains import CallStacks
+
+        return CallStacks(self._attrs) or None
 
     @cached_property
     def unwinding(self) -> UserCallchains | None:
@@ -123,7 +135,7 @@ class SampleScan:
 
     def delivered(self, fields: Collection[str] = ()) -> Iterator[SampleView]:
         """The samples wanted, in order of delivery. fields: further columns."""
-        self.recipe.selection.begin()
+        self.recipe.sample_filter.begin()
         ordinal = 0
         for batch in delivered(self.data.batches([*self._fields(), *fields], self.unwinding), self.data.events):
             ordinals = np.arange(ordinal, ordinal + len(batch))
@@ -140,10 +152,12 @@ class SampleScan:
             samples = self._callstacks.add_to(samples)
         for columns in self.more:
             samples = columns.add_to(samples)
-        samples = samples.take(self.recipe.selection.kept_rows(samples))
+        samples = samples.take(self.recipe.sample_filter.kept_rows(samples))
         if "time" in self.recipe.dimensions:
             samples = samples.in_grains(self.grain)
         if self.mode is Mode.BRANCH:
+            from perfpy.analysis.samples.branches import branch_samples
+
             samples = branch_samples(samples)
         elif self.mode is Mode.MEMORY:
             samples = samples.weighted()

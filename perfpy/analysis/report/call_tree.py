@@ -1,6 +1,6 @@
 """Call trees: caller or callee trees of many histogram entries, grown together, level by level.
 
-What enters: walkers. A walker is one distinct chain under one root (a
+What enters: walkers (perfpy.analysis.report.entries). A walker is one distinct chain under one root (a
 histogram entry): where its frames begin and end in one flat array of frame
 classes, in the order in which the tree is read, with its period and its
 number of samples. What leaves: a `CallForest`, from which the nodes of one
@@ -17,13 +17,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perfpy.analysis.aggregate.exact_sums import count_by, sum_by
 from perfpy.symbols.interning import IdTable
+
+if TYPE_CHECKING:
+    from perfpy.analysis.report.entries import Walkers
 
 Int64 = NDArray[np.int64]
 _MOST_PERIOD: Final = float(1 << 62)
@@ -48,15 +51,17 @@ class Pruning(NamedTuple):
         return least[parents]
 
 
-@dataclass(eq=False, repr=False)
-class Walkers:
-    """Distinct chains under roots: root id, first and end position in the flat frames, period, samples."""
+class SiblingNames(NamedTuple):
+    """The order of siblings of which any was inlined: by name. rank, inlined: of each frame class."""
 
-    root: Int64
-    start: Int64
-    end: Int64
-    period: Int64
-    count: Int64
+    rank: Int64
+    inlined: NDArray[np.bool_]
+
+    def order(self, owner: Int64, frame: Int64) -> Int64:
+        """A number for each node, by its parent and its class: smaller ones come first among equal siblings."""
+        by_name = np.zeros(int(owner.max()) + 1 if len(owner) else 0, np.bool_)
+        by_name[owner[self.inlined[frame]]] = True
+        return np.where(by_name[owner], self.rank[frame], frame)
 
 
 @dataclass(eq=False, repr=False)
@@ -161,16 +166,25 @@ class CallForest:
         return node, first, last, depth
 
 
-def grow(frames: NDArray[np.int32], walkers: Walkers, roots: int, pruning: Pruning, *, by_period: bool = True) -> CallForest:
+def grow(
+    frames: NDArray[np.int32],
+    walkers: Walkers,
+    roots: int,
+    pruning: Pruning,
+    *,
+    by_period: bool = True,
+    names: SiblingNames | None = None,
+) -> CallForest:
     """Grow the trees of all roots.
 
     frames: flat frame classes; a class with a smaller number comes first
     among siblings with equal periods. roots: how many there are. by_period:
-    siblings with more come first; else they come in order of their class.
+    siblings with more come first; else they come in order of their class. names:
+    another order of classes, for siblings of which some were inlined.
     """
     classes = int(frames.max()) + 1 if len(frames) else 1
     node, index, end = walkers.root.astype(np.int64), walkers.start.astype(np.int64), walkers.end.astype(np.int64)
-    period, count = walkers.period, walkers.count
+    period, count = walkers.period, walkers.samples
     empty = np.zeros(roots, np.int64)
     root_level = parents = _TreeLevel(empty, empty, empty, count_by(node, roots))
     levels: list[_TreeLevel] = []
@@ -186,7 +200,7 @@ def grow(frames: NDArray[np.int32], walkers: Walkers, roots: int, pruning: Pruni
         parents.child_count = sum_by(owner, level.count, len(parents.period))
         # filled from the back, so that the first walker's position stays
         level.example[group[::-1]] = index[::-1]
-        rank, kept = _arrange(owner, level, pruning.least(owner, parents.child_period), by_period)
+        rank, kept = _arrange(owner, level, pruning.least(owner, parents.child_period), names, by_period=by_period)
         owner = owner[kept]
         _link(parents, owner, level)
         if not size or not len(kept):
@@ -216,13 +230,14 @@ def _group(keys: Int64, domain: int) -> tuple[Int64, Int64]:
     return distinct[order], number[ids]
 
 
-def _arrange(owner: Int64, level: _TreeLevel, least: Int64, by_period: bool) -> tuple[Int64, Int64]:
+def _arrange(owner: Int64, level: _TreeLevel, least: Int64, names: SiblingNames | None, *, by_period: bool) -> tuple[Int64, Int64]:
     """Drop and sort the nodes of a level, in place.
 
     Returns the new number of each node (-1: dropped), and the old numbers in the new order.
     """
     kept = np.flatnonzero(level.period >= least)
-    keys = (level.frame[kept], -level.period[kept], owner[kept]) if by_period else (level.frame[kept], owner[kept])
+    frame = level.frame[kept] if names is None else names.order(owner[kept], level.frame[kept])
+    keys = (frame, -level.period[kept], owner[kept]) if by_period else (frame, owner[kept])
     kept = kept[np.lexsort(keys)]
     rank = np.full(len(level.period), -1, np.int64)
     rank[kept] = np.arange(len(kept))

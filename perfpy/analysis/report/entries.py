@@ -12,7 +12,6 @@ recurs: the first it is met as, the sample's own location before all.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -21,8 +20,7 @@ from perfpy.abi.columns import slices_index
 from perfpy.analysis.aggregate.exact_sums import GroupSums, sum_by
 from perfpy.analysis.aggregate.profile import LATENCY
 from perfpy.analysis.aggregate.tuple_table import TupleTable
-from perfpy.analysis.report.call_tree import Int64, Walkers
-from perfpy.analysis.samples.locations import OF_SAMPLE, chain_locations
+from perfpy.analysis.samples.locations import OF_SAMPLE, Int64, chain_locations
 from perfpy.symbols.interning import IdTable, first_occurrences
 
 if TYPE_CHECKING:
@@ -57,7 +55,19 @@ class Tables(NamedTuple):
     members: int
 
 
-@dataclass(eq=False, repr=False)
+class Walkers(NamedTuple):
+    """What call trees grow from: distinct chains under roots.
+
+    root: number; start, end: positions in the flat frames; samples: how many they stand for.
+    """
+
+    root: Int64
+    start: Int64
+    end: Int64
+    period: Int64
+    samples: Int64
+
+
 class Entries:
     """All entries of all tables.
 
@@ -66,11 +76,12 @@ class Entries:
     depth: the longest chain below each entry (with callers; of a group's first member).
     """
 
-    table: Int64
-    row: Int64
-    location: Int64
-    measures: dict[str, Int64]
-    depth: Int64 | None
+    def __init__(self, table: Int64, row: Int64, location: Int64, measures: dict[str, Int64], depth: Int64 | None) -> None:
+        self.table = table
+        self.row = row
+        self.location = location
+        self.measures = measures
+        self.depth = depth
 
     def __len__(self) -> int:
         return len(self.table)

@@ -7,7 +7,7 @@ shorter list, siblings in perf's order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -69,8 +69,7 @@ def make_hierarchy(histogram: Histogram) -> Hierarchy:
     numbers = {name: KeyValues(values.key, values.column, values.number[example]) for name, values in keys.items()}
     ordered = sort_entries(nodes, np.arange(made), layout, numbers, None, histogram.tids[example], histogram.options.sort_member)
     order = _below_parents(ordered, np.concatenate(parent_of))
-    filtered = np.zeros(made, np.bool_)
-    shown_nodes = replace(histogram, entries=nodes, keys=numbers, order=order, filtered=filtered, tids=histogram.tids[example], trees=None)
+    shown_nodes = histogram.of_nodes(nodes, numbers, order, histogram.tids[example])
     return Hierarchy(shown_nodes, np.concatenate(depths), np.concatenate(leaf), histogram)
 
 

@@ -7,7 +7,6 @@ their call trees.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,19 +15,20 @@ import numpy as np
 
 from perfpy.abi.columns import distinct
 from perfpy.analysis.aggregate.profile import LATENCY
-from perfpy.analysis.report.call_tree import CallForest, CallNode, Int64, Pruning, grow, minimum_period
 from perfpy.analysis.report.tree_order import tree_order
-from perfpy.analysis.samples.locations import ranks
-from perfpy.analysis.sortkeys.names import SortKey
+from perfpy.analysis.samples.locations import Int64, ranks
+from perfpy.analysis.sortkeys.sort_key import SortKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
-    from perfpy.analysis.report.entries import Entries, EntryBuilder
+    from perfpy.analysis.report.call_tree import CallNode
+    from perfpy.analysis.report.entries import Entries
     from perfpy.analysis.report.layout import Layout
-    from perfpy.analysis.report.options import CallGraph, ReportOptions
+    from perfpy.analysis.report.options import ReportOptions
+    from perfpy.analysis.report.trees import Trees
     from perfpy.analysis.samples.locations import Locations
     from perfpy.analysis.sortkeys.key_columns import KeyColumn
     from perfpy.perfdata.container.events import FileEvent
@@ -56,7 +56,7 @@ class KeyValues:
 class EventTotals(NamedTuple):
     """All samples of one event: how many, and their periods' sum.
 
-    kept_period: of the samples that no filter excludes; shown_samples,
+    kept_period, kept_samples: of the samples that no filter excludes; shown_samples,
     shown_period: of the rows that are shown, which a first sample decides.
     latency, shown_latency: as period, of shares of the wall clock.
     """
@@ -69,6 +69,7 @@ class EventTotals(NamedTuple):
     kept_period: int
     latency: int = 0
     shown_latency: int = 0
+    kept_samples: int = 0
 
 
 class ReportRow(NamedTuple):
@@ -85,7 +86,6 @@ class ReportRow(NamedTuple):
     texts: dict[str, str]
 
 
-@dataclass(eq=False)
 class Histogram:
     """One table.
 
@@ -95,22 +95,60 @@ class Histogram:
     group_title: of an event group; plural: whether it was recorded as one.
     """
 
-    events: list[EventTotals]
-    layout: Layout
-    entries: Entries
-    keys: dict[str, KeyValues]
-    order: Int64
-    filtered: NDArray[np.bool_]
-    tids: Int64
-    options: ReportOptions
-    trees: Trees | None
-    locations: Locations = field(repr=False)
-    last_comm: Callable[[int], str] = field(repr=False)
-    group_title: str = ""
-    plural: bool = False
+    def __init__(
+        self,
+        events: list[EventTotals],
+        layout: Layout,
+        entries: Entries,
+        keys: dict[str, KeyValues],
+        order: Int64,
+        filtered: NDArray[np.bool_],
+        tids: Int64,
+        options: ReportOptions,
+        trees: Trees | None,
+        locations: Locations,
+        last_comm: Callable[[int], str],
+        group_title: str = "",
+        plural: bool = False,
+    ) -> None:
+        self.events = events
+        self.layout = layout
+        self.entries = entries
+        self.keys = keys
+        self.order = order
+        self.filtered = filtered
+        self.tids = tids
+        self.options = options
+        self.trees = trees
+        self.locations = locations
+        self.last_comm = last_comm
+        self.group_title = group_title
+        self.plural = plural
 
     def __len__(self) -> int:
         return len(self.order)
+
+    def of_nodes(self, entries: Entries, keys: dict[str, KeyValues], order: Int64, tids: Int64) -> Histogram:
+        """Other entries under the same totals, all shown, without call trees."""
+        return self._like(self.events, entries, keys, order, np.zeros(len(entries), np.bool_), tids, self.options, None)
+
+    def with_totals(self, events: list[EventTotals], options: ReportOptions) -> Histogram:
+        """The same entries under other totals."""
+        return self._like(events, self.entries, self.keys, self.order, self.filtered, self.tids, options, self.trees)
+
+    def _like(
+        self,
+        events: list[EventTotals],
+        entries: Entries,
+        keys: dict[str, KeyValues],
+        order: Int64,
+        filtered: NDArray[np.bool_],
+        tids: Int64,
+        options: ReportOptions,
+        trees: Trees | None,
+    ) -> Histogram:
+        names = (self.locations, self.last_comm, self.group_title, self.plural)
+        return Histogram(events, self.layout, entries, keys, order, filtered, tids, options, trees, *names)
 
     @property
     def leader(self) -> EventTotals:
@@ -195,72 +233,6 @@ class Histogram:
         return self.trees.calls(entry) if self.trees else []
 
 
-class Trees:
-    """The call trees of one histogram's entries, grown when the first is asked for."""
-
-    def __init__(
-        self,
-        builder: EntryBuilder,
-        entries: Int64,
-        weights: Int64,
-        total: int,
-        graph: CallGraph,
-        classes: NDArray[Any],
-        frames: NDArray[np.int32],
-        locations: Locations,
-    ) -> None:
-        self._builder = builder
-        self._entries = entries
-        self._weights = weights
-        self._minimum = minimum_period(total, graph.percent)
-        self._graph = graph
-        self._classes = classes  # of each position in the flat chains
-        self._frames = frames  # the frame at each position
-        self._locations = locations
-
-    @cached_property
-    def _root_of(self) -> Int64:
-        roots = np.full(int(self._entries.max()) + 1 if len(self._entries) else 0, -1, np.int64)
-        roots[self._entries] = np.arange(len(self._entries))
-        return roots
-
-    @cached_property
-    def _forest(self) -> CallForest:
-        graph, count = self._graph, len(self._entries)
-        # below the threshold nothing of a tree is shown; fractal trees are measured by themselves
-        kept = self._entries if graph.relative else self._entries[self._weights >= self._minimum]
-        wanted = np.zeros(self._builder.size, np.bool_)
-        wanted[kept] = True
-        padded = np.full(self._builder.size, -1, np.int64)
-        padded[: len(self._root_of)] = self._root_of
-        walkers = self._builder.walkers(wanted, padded)
-        pruning = Pruning(relative=graph.percent / 100) if graph.relative else Pruning(self._minimum)
-        return grow(self._classes, walkers, count, pruning, by_period=graph.style in ("graph", "fractal"))
-
-    def have_calls(self, entries: Int64) -> NDArray[np.bool_]:
-        """Which of some entries' trees have nodes."""
-        return self._forest.have_nodes(self._root_of[entries])
-
-    def calls(self, entry: int) -> list[CallNode]:
-        """The top nodes of an entry's tree."""
-        return self._forest.children_of_root(int(self._root_of[entry]))
-
-    def frame_name(self, position: int) -> str:
-        """What a frame of a call tree is called: its function, or its address."""
-        frame = int(self._frames[position])
-        return self._locations.name(frame) or _hex(int(self._locations.ip[frame]))
-
-    def under(self, entry: int) -> tuple[int, int]:
-        """Period and samples of all chains of an entry."""
-        root = int(self._root_of[entry])
-        return self._forest.child_period(root), self._forest.child_count(root)
-
-
-def _hex(number: int) -> str:
-    """As C's %#x has it: no prefix for 0."""
-    return hex(number) if number else "0"
-
-
 def sort_entries(
     entries: Entries, chosen: Int64, layout: Layout, keys: dict[str, KeyValues], depth: Int64 | None, tids: Int64, sort_member: int
 ) -> Int64:
@@ -333,13 +305,15 @@ def _is_ambiguous(chosen: Int64, layout: Layout, keys: dict[str, KeyValues]) -> 
     """Whether perf's comparison of the entries is no order.
 
     It is none with functions and bare addresses of several files side by
-    side, nor with addresses that are further apart than half of all.
+    side, nor with functions some of which were inlined, nor with addresses that are further apart than half of all.
     """
     names = [key.name for key in layout.keys]
     for index, name in enumerate(names):
         column = keys[name].column
         if column.compare is None or column.unnamed is None:
             continue
+        if column.by_name is not None and column.by_name[keys[name].number[chosen]].any():
+            return True
         unnamed = column.unnamed[keys[name].number[chosen]]
         if unnamed.any() and ("dso" not in names[:index] or _wraps(keys[name], chosen[unnamed])):
             return True

@@ -7,20 +7,10 @@ What leaves: a `Layout`.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from perfpy.analysis.sortkeys.names import (
-    DEFAULT_ORDER,
-    TRACEPOINT_ORDER,
-    Mode,
-    OutputField,
-    SortKey,
-    key_named,
-    names,
-    output_field,
-    sort_key,
-)
+from perfpy.analysis.sortkeys.names import DEFAULT_ORDER, TRACEPOINT_ORDER, key_named, names, output_field, sort_key
+from perfpy.analysis.sortkeys.sort_key import Mode, OutputField, SortKey
 from perfpy.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,17 +23,17 @@ _ALL_FIELDS = "trace_fields"  # of recordings without tracepoints, too, which ha
 _SEPARATORS = re.compile(r"[{}, ]")
 
 
-@dataclass(eq=False)
 class Layout:
     """fields: the columns, from left to right; sorts: what rows are compared by, in order; levels: keys of each level of -H.
 
     hidden: names of keys that are the same in all rows shown: they have no column and do not sort.
     """
 
-    fields: list[Entry] = field(default_factory=list)
-    sorts: list[Entry] = field(default_factory=list)
-    levels: list[list[SortKey]] = field(default_factory=list)
-    hidden: tuple[str, ...] = ()
+    def __init__(self) -> None:
+        self.fields: list[Entry] = []
+        self.sorts: list[Entry] = []
+        self.levels: list[list[SortKey]] = []
+        self.hidden: tuple[str, ...] = ()
 
     @property
     def keys(self) -> list[SortKey]:
@@ -194,7 +184,6 @@ _ONLY = {Mode.BRANCH: "is of branch records: recordings made with -b have them",
 #: perf's keys that perfpy does not have
 _LACKING = {
     **dict.fromkeys(("type", "typeoff", "typecln"), "it needs the types of data, which perfpy does not read"),
-    **dict.fromkeys(("srcline_from", "srcline_to"), "it needs source lines of branches, which perfpy does not read"),
 }
 
 

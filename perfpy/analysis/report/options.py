@@ -29,6 +29,11 @@ class CallGraph(NamedTuple):
         """Whether shares are of the parent node's."""
         return self.style == "fractal"
 
+    @property
+    def by_place(self) -> bool:
+        """Whether places within a function are told apart, and named."""
+        return self.key in ("address", "srcline")
+
 
 #: what is a parent for --sort parent where no -p says otherwise
 DEFAULT_PARENT = "^sys_|^do_page_fault"
@@ -44,11 +49,14 @@ class ReportOptions(NamedTuple):
     have a parent are shown. group: whether events of a
     group share a table (True: all events, where none are grouped); sort_member: by which member it is sorted.
     keep_exited: whether threads keep their names when they exit; samples that
-    come after that have only their number otherwise.
+    come after that have only their number otherwise. full_source_path: whether
+    source files are named with their folders; rows_filtered: whether filters show or hide rows as perf does, each by its
+    first sample, in place of samples; as_addr2line: as perf names them (perfpy.debuginfo.line_table).
     """
 
     wanted: Wanted = Wanted()
-    selection: SampleFilter = SampleFilter()
+    sample_filter: SampleFilter = SampleFilter()
+    rows_filtered: bool = False
     call_graph: CallGraph | None = None
     children: bool = False
     max_stack: int = 127
@@ -65,3 +73,5 @@ class ReportOptions(NamedTuple):
     time_quantum: int = 100_000_000
     unnamed_dso_width: int = 16
     keep_exited: bool = True
+    full_source_path: bool = False
+    as_addr2line: bool = False

@@ -12,14 +12,13 @@ from perfpy.abi.flags import PerfType, SampleType
 from perfpy.analysis.aggregate.profile import LATENCY, Recipe
 from perfpy.analysis.report.groups import EventGroups
 from perfpy.analysis.report.layout import Layout, make_layout
-from perfpy.analysis.sortkeys.names import Mode, OutputField
-from perfpy.analysis.sortkeys.trace_fields import field_keys
+from perfpy.analysis.sortkeys.sort_key import Mode, OutputField
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfpy.analysis.report.options import ReportOptions
-    from perfpy.analysis.sortkeys.names import SortKey
+    from perfpy.analysis.sortkeys.sort_key import SortKey
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.reader import PerfData
 
@@ -40,7 +39,13 @@ class ReportPlan(NamedTuple):
     def follows_switches(self) -> bool:
         """Whether it matters how many threads ran."""
         recipe = self.recipe
-        return "parallelism" in recipe.dimensions or LATENCY in recipe.measures or recipe.selection.parallelism is not None
+        return "parallelism" in recipe.dimensions or LATENCY in recipe.measures or recipe.sample_filter.parallelism is not None
+
+    @property
+    def needs_sources(self) -> bool:
+        """Whether source lines are shown."""
+        graph = self.options.call_graph
+        return any(self.layout.has(name) for name in _OF_SOURCE) or (graph is not None and graph.by_place)
 
     @property
     def needs_parents(self) -> bool:
@@ -54,7 +59,11 @@ def plan_report(data: PerfData, options: ReportOptions) -> ReportPlan:
     options = _as_recorded(options, events, is_pipe=data.is_pipe)
 
     def traced(token: str) -> list[SortKey]:
-        return [] if tracing is None else field_keys(token, events, tracing.formats, raw=options.wanted.raw_trace, endian=data.endian)
+        if tracing is None:
+            return []
+        from perfpy.analysis.sortkeys.trace_fields import field_keys
+
+        return field_keys(token, events, tracing.formats, raw=options.wanted.raw_trace, endian=data.endian)
 
     layout = make_layout(options.wanted, traced)
     groups = EventGroups.of(len(events), data.features.get("group_desc", ()), options.group)
@@ -80,6 +89,8 @@ def _as_recorded(options: ReportOptions, events: Sequence[FileEvent], *, is_pipe
     return options._replace(call_graph=graph, children=children, wanted=wanted, max_stack=parts * options.max_stack)
 
 
+#: keys that show source lines
+_OF_SOURCE = ("srcline", "srcfile", "srcline_from", "srcline_to")
 #: what is the same everywhere in a function
 _OF_FUNCTION = ("dso", "symbol", "symbol_size", "dso_size")
 
@@ -95,9 +106,9 @@ def _recipe(options: ReportOptions, layout: Layout) -> Recipe:
     asked = [entry.value.removesuffix("_children") for entry in layout.fields if isinstance(entry, OutputField)]
     measures = [name for name in asked if name not in known]
     # -v shows the address of a row's first sample
-    by_address = options.verbose or (options.call_graph is not None and options.call_graph.key == "address")
+    by_address = options.verbose or (options.call_graph is not None and options.call_graph.by_place)
     by_function = not by_address and all(key.name in _OF_FUNCTION for key in layout.keys if key.of_location)
-    return Recipe(tuple(dict.fromkeys(sources)), options.selection, tuple(dict.fromkeys(measures)), chains, by_function)
+    return Recipe(tuple(dict.fromkeys(sources)), options.sample_filter, tuple(dict.fromkeys(measures)), chains, by_function)
 
 
 def _needs_parents(options: ReportOptions, layout: Layout) -> bool:
@@ -106,4 +117,4 @@ def _needs_parents(options: ReportOptions, layout: Layout) -> bool:
 
 
 def _looks_at_locations(options: ReportOptions) -> bool:
-    return options.selection.by_location or options.selection.symbol_part is not None or options.hide_unresolved
+    return options.sample_filter.by_location or options.sample_filter.symbol_part is not None or options.hide_unresolved

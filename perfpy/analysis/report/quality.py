@@ -61,3 +61,14 @@ def _unnamed_percent(histogram: Histogram) -> float:
     frames = histogram.entries.location[histogram.order] >> ROLE_BITS
     unnamed = histogram.order[histogram.locations.symbol[frames] < 0]
     return histogram.share(int(histogram.entries.measures["period"][unnamed, 0].sum()))
+
+
+def filtered_rows_notes(report: Report) -> Iterator[str]:
+    """Where rows are shown or hidden by their first samples: how many samples of other kinds than asked for that shows or hides."""
+    for histogram in report.histograms:
+        for event in histogram.events:
+            if event.kept_samples != event.shown_samples:
+                yield (
+                    f"{event.event.name}: the filters leave {event.kept_samples:,} samples, the rows shown have {event.shown_samples:,}: "
+                    f"in plain text rows are shown or hidden by their first samples, as in perf; --json filters samples"
+                )

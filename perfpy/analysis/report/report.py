@@ -1,24 +1,23 @@
 """A report of a recording: samples in, histograms out.
 
 What enters: a recording, its tasks and symbolizer, and ReportOptions.
-What leaves: `Report`. This is the one place that knows the order of the steps:
+What leaves: `Report`. It alone knows the order of the steps:
 plan, fold the samples, name the locations, make the tables.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from perfpy.abi.flags import RecordType
 from perfpy.abi.records import Cgroup, Lost, LostSamples
 from perfpy.analysis.aggregate.scan import SampleScan
+from perfpy.analysis.report.chain_ends import chain_note
 from perfpy.analysis.report.plan import plan_report
+from perfpy.analysis.report.rows import drawn_chains
 from perfpy.analysis.report.tables import make_tables
 from perfpy.analysis.report.values import histogram_values
-from perfpy.analysis.samples.cgroup_namespaces import CgroupNamespaces
 from perfpy.analysis.samples.locations import Locations
-from perfpy.analysis.samples.parallelism import Parallelism
 from perfpy.analysis.sortkeys.key_texts import KeyStyle, KeyTexts, MachineTexts, TaskComms, TraceData
 
 if TYPE_CHECKING:
@@ -28,6 +27,9 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.histogram import Histogram, ReportRow
     from perfpy.analysis.report.layout import Layout
     from perfpy.analysis.report.options import ReportOptions
+    from perfpy.analysis.report.plan import ReportPlan
+    from perfpy.analysis.samples.cgroup_namespaces import CgroupNamespaces
+    from perfpy.analysis.samples.source_texts import SourceTexts
     from perfpy.analysis.sortkeys.key_texts import MemoryWords, Payloads
     from perfpy.perfdata.reader import PerfData
     from perfpy.symbols.providers.missing import MissingSymbols
@@ -36,23 +38,34 @@ if TYPE_CHECKING:
     from perfpy.unwind.cut_stacks import CutStacks
 
 
-@dataclass(eq=False)
 class Report:
     """The histograms of a recording, in the order of its events.
 
     lost: samples that the kernel says it dropped; dropped: records of any kind
     for which there was no room; missing: files whose symbols
     were not found, with the samples in them (empty where no locations are shown); cut: callchains that end
-    because copies of stacks were too short.
+    because copies of stacks were too short; notes: what else to know of it, a line each.
     """
 
-    histograms: list[Histogram]
-    options: ReportOptions
-    layout: Layout
-    lost: int
-    dropped: int
-    missing: list[MissingSymbols]
-    cut: list[CutStacks]
+    def __init__(
+        self,
+        histograms: list[Histogram],
+        options: ReportOptions,
+        layout: Layout,
+        lost: int,
+        dropped: int,
+        missing: list[MissingSymbols],
+        cut: list[CutStacks],
+        notes: list[str],
+    ) -> None:
+        self.histograms = histograms
+        self.options = options
+        self.layout = layout
+        self.lost = lost
+        self.dropped = dropped
+        self.missing = missing
+        self.cut = cut
+        self.notes = notes
 
     @property
     def samples(self) -> int:
@@ -85,20 +98,42 @@ def make_report(
     Raises UsageError for keys that nobody knows.
     """
     plan = plan_report(data, options)
-    namespaces = CgroupNamespaces(data.side_band([RecordType.NAMESPACES])) if plan.layout.has("cgroup_id") else None
-    more: list[MoreColumns] = [Parallelism.of(data)] if plan.follows_switches else []
-    more += [namespaces] if namespaces is not None else []
+    namespaces = _cgroup_namespaces(data) if plan.layout.has("cgroup_id") else None
+    more = [*_followed_switches(data, plan), *([namespaces] if namespaces is not None else ())]
     grain, most = options.time_quantum, options.max_stack
     scan = SampleScan(data, timeline, symbolizer, plan.recipe, options.wanted.mode, more, grain, progress, max_stack=most)
     profile = scan.profile()
+    drawn = drawn_chains(profile, symbolizer, plan.options)  # adds frames: before anybody looks at all of them
     listed = [entry.filename for entry in data.features.get("build_id", ())]
     locations = Locations(symbolizer, long_names=options.verbose, listed=listed)
     tasks, trace = TaskComms(timeline.comms, timeline.last_comm), TraceData(profile.raw.payloads, payloads)
-    texts = KeyTexts(locations, tasks, trace, memory, _machine_names(data, plan.layout, namespaces), _key_style(options))
-    histograms = make_tables(plan, profile, texts)
+    sources = _source_texts(symbolizer, plan.options) if plan.needs_sources else None
+    texts = KeyTexts(locations, sources, tasks, trace, memory, _machine_names(data, plan.layout, namespaces), _key_style(options))
+    histograms = make_tables(plan, profile, drawn, texts)
     lost, dropped = _losses(data)
+    note = chain_note(data, profile, symbolizer)
     missing = symbolizer.missing(profile.samples_of_frames())
-    return Report(histograms, plan.options, plan.layout, lost, dropped, missing, scan.cut)
+    return Report(histograms, plan.options, plan.layout, lost, dropped, missing, scan.cut, [note] if note else [])
+
+
+def _source_texts(symbolizer: Symbolizer, options: ReportOptions) -> SourceTexts:
+    from perfpy.analysis.samples.source_texts import SourceTexts  # most reports show no source lines
+
+    return SourceTexts(symbolizer, full_paths=options.full_source_path, as_addr2line=options.as_addr2line)
+
+
+def _followed_switches(data: PerfData, plan: ReportPlan) -> list[MoreColumns]:
+    if not plan.follows_switches:
+        return []
+    from perfpy.analysis.samples.parallelism import Parallelism
+
+    return [Parallelism.of(data)]
+
+
+def _cgroup_namespaces(data: PerfData) -> CgroupNamespaces:
+    from perfpy.analysis.samples.cgroup_namespaces import CgroupNamespaces
+
+    return CgroupNamespaces(data.side_band([RecordType.NAMESPACES]))
 
 
 def _losses(data: PerfData) -> tuple[int, int]:

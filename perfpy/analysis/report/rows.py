@@ -7,7 +7,6 @@ What enters: a profile, its locations, what the report asks for. What leaves:
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -23,6 +22,9 @@ if TYPE_CHECKING:
     from perfpy.analysis.aggregate.profile import Folded, Profile
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.samples.locations import Locations
+    from perfpy.symbols.symbolizer import Symbolizer
+
+    DrawnChains = tuple[NDArray[np.int32], Int64]
 
 
 class Rows(NamedTuple):
@@ -46,7 +48,7 @@ class Rows(NamedTuple):
         return roles
 
 
-def shown_rows(profile: Profile, known: Locations, options: ReportOptions) -> Rows:
+def shown_rows(profile: Profile, drawn: DrawnChains | None, known: Locations, options: ReportOptions) -> Rows:
     """The rows of a profile, those that filters of locations exclude marked or left out."""
     folded = profile.folded
     frame = folded.dimensions.get("frame")
@@ -54,24 +56,32 @@ def shown_rows(profile: Profile, known: Locations, options: ReportOptions) -> Ro
     if options.hide_unresolved:
         kept = np.flatnonzero(known.symbol[location >> ROLE_BITS] >= 0)
         folded, location = folded.take(kept), location[kept]
-    if options.selection.by_location:
-        folded = replace(folded, filtered=folded.filtered | options.selection.mark_frames(known)[location >> ROLE_BITS])
-    chains = _oriented(*profile.chains.chains(), known, options) if profile.chains is not None else None
+    if options.sample_filter.by_location:
+        folded = folded.filtering(options.sample_filter.mark_frames(known)[location >> ROLE_BITS])
+    chains = Chains(*drawn, _roles(*drawn, known)) if drawn is not None else None
     return Rows(folded, location, chains, np.full(len(folded), -1, np.int64))
 
 
-def _oriented(frames: NDArray[np.int32], offsets: Int64, known: Locations, options: ReportOptions) -> Chains:
-    """The distinct chains in the order in which trees are read, cut to the greatest depth."""
+def drawn_chains(profile: Profile, symbolizer: Symbolizer, options: ReportOptions) -> DrawnChains | None:
+    """The distinct chains (frames, and where each begins) in the order in which trees are read, cut to the greatest depth.
+
+    Inlined calls do not count as depth. They are new frames of the symbolizer.
+    """
+    if profile.chains is None:
+        return None
+    frames, offsets = profile.chains.chains()
     graph = options.call_graph
     if options.hide_unresolved:
-        frames, offsets = _without(frames, offsets, known.symbol[frames] < 0)
-    if graph is not None and graph.order == "caller":
+        frames, offsets = _without(frames, offsets, symbolizer.resolve().symbol[frames] < 0)
+    callers_first = graph is not None and graph.order == "caller"
+    if callers_first:
         frames = _reversed(frames, offsets)
     lengths = np.diff(offsets)
     if len(lengths) and int(lengths.max()) > options.max_stack:
-        index, offsets = slices_index(offsets[:-1], np.minimum(lengths, options.max_stack))
-        frames = frames[index]
-    return Chains(frames, offsets, _roles(frames, offsets, known))
+        lengths = np.minimum(lengths, options.max_stack)
+        frames = frames[slices_index(offsets[:-1], lengths)[0]]
+    frames, lengths = symbolizer.expanded(frames, lengths, callers_first=callers_first)
+    return frames, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
 def _without(frames: NDArray[np.int32], offsets: Int64, dropped: NDArray[np.bool_]) -> tuple[NDArray[np.int32], Int64]:
@@ -111,7 +121,7 @@ def with_parents(rows: Rows, known: Locations, options: ReportOptions) -> Rows:
         parent[parent >= 0] = number.ravel()
         rows = rows._replace(parent=parent, parents=tuple(known.symbols.name(symbol) for symbol in symbols.tolist()))
     if options.exclude_other:
-        rows = rows._replace(folded=replace(folded, filtered=folded.filtered | (rows.parent < 0)))
+        rows = rows._replace(folded=folded.filtering(rows.parent < 0))
     return rows
 
 

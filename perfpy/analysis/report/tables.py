@@ -18,7 +18,7 @@ from perfpy.analysis.aggregate.profile import LATENCY
 from perfpy.analysis.aggregate.tuple_table import TupleTable
 from perfpy.analysis.filters.sample_filter import frames_named
 from perfpy.analysis.report.entries import Entries, EntryBuilder, Tables
-from perfpy.analysis.report.histogram import EventTotals, Histogram, KeyValues, Trees, sort_entries
+from perfpy.analysis.report.histogram import EventTotals, Histogram, KeyValues, sort_entries
 from perfpy.analysis.report.rows import shown_rows, with_parents, without_callees
 from perfpy.analysis.samples.locations import OF_SAMPLE, ROLE_BITS, Int64, chain_locations
 
@@ -26,17 +26,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.analysis.aggregate.profile import Profile
+    from perfpy.analysis.report.call_names import CallNames
     from perfpy.analysis.report.groups import EventGroups
     from perfpy.analysis.report.plan import ReportPlan
-    from perfpy.analysis.report.rows import Rows
+    from perfpy.analysis.report.rows import DrawnChains, Rows
+    from perfpy.analysis.report.trees import Trees
     from perfpy.analysis.samples.locations import Locations
     from perfpy.analysis.sortkeys.key_texts import KeyTexts
 
 
-def make_tables(plan: ReportPlan, profile: Profile, texts: KeyTexts) -> list[Histogram]:
-    """The tables, in the order of their events."""
+def make_tables(plan: ReportPlan, profile: Profile, drawn: DrawnChains | None, texts: KeyTexts) -> list[Histogram]:
+    """The tables, in the order of their events; drawn: the chains of their trees."""
     known, options = texts.locations, plan.options
-    rows = shown_rows(profile, known, options)
+    rows = shown_rows(profile, drawn, known, options)
     if plan.needs_parents:
         rows = with_parents(rows, known, options)
     rows = without_callees(rows, known, options)
@@ -72,8 +74,8 @@ def _join(rows: Rows, plan: ReportPlan, texts: KeyTexts) -> _Joined:
             values, number = np.unique(rows.parent if key.dimension == "parent" else folded.dimensions[key.dimension], return_inverse=True)
             sample_keys[key.name] = (key.column(texts, values), number.ravel())
     sample_classes = [column.same[number] for column, number in sample_keys.values()]
-    if options.selection.parallelism is not None:
-        # perf leaves it to a row's first sample whether the row is shown, which hides rows of other samples
+    # perf leaves it to a row's first sample whether the row is shown
+    if (not options.rows_filtered or options.sample_filter.parallelism is not None) and folded.filtered.any():
         sample_classes.append(folded.filtered.astype(np.int64))
     location_class = _class_of([column.same for column in location_keys.values()], len(used))[number_of]
     tables = _tables(plan.groups)
@@ -119,7 +121,7 @@ def _tables(groups: EventGroups) -> Tables:
 def _filtered(rows: Rows, entries: Entries, plan: ReportPlan, known: Locations) -> NDArray[np.bool_]:
     """Which entries are not shown: made by a sample that is filtered, or, of the first event, without the name's part."""
     filtered = rows.folded.filtered[entries.row]
-    part = plan.options.selection.symbol_part
+    part = plan.options.sample_filter.symbol_part
     if part is None:
         return filtered
     lacking: NDArray[np.bool_] = ~frames_named(known, lambda name: part in name)[entries.location >> ROLE_BITS]
@@ -133,7 +135,7 @@ def _totals(rows: Rows, joined: _Joined, plan: ReportPlan) -> list[EventTotals]:
     folded, entries, count = rows.folded, joined.entries, len(plan.events)
     samples, period = sum_by(folded.event, folded.count, count), sum_by(folded.event, folded.period, count)
     left = ~folded.filtered
-    kept_period = sum_by(folded.event[left], folded.period[left], count)
+    kept_samples, kept_period = (sum_by(folded.event[left], column[left], count) for column in (folded.count, folded.period))
     latency = folded.measures.get(LATENCY, np.zeros(len(folded), np.int64))
     latencies = sum_by(folded.event, latency, count)
     # perf counts a sample as shown if its row's first one is
@@ -142,8 +144,9 @@ def _totals(rows: Rows, joined: _Joined, plan: ReportPlan) -> list[EventTotals]:
     totals = []
     for event, leader, member in zip(plan.events, plan.groups.leader, plan.groups.member, strict=True):
         counted, all_period, kept, clock = (int(column[event.index]) for column in (samples, period, kept_period, latencies))
+        left_of_it = int(kept_samples[event.index])
         shown_here, period_here, clock_here = (int(column[leader, member]) for column in (shown_counts, shown, of_clock))
-        totals.append(EventTotals(event, counted, all_period, shown_here, period_here, kept, clock, clock_here))
+        totals.append(EventTotals(event, counted, all_period, shown_here, period_here, kept, clock, clock_here, left_of_it))
     return totals
 
 
@@ -173,7 +176,7 @@ def _histogram(
     entries, keys, options, groups = joined.entries, joined.keys, plan.options, plan.groups
     member = min(options.sort_member, len(events) - 1)
     order = sort_entries(entries, chosen, plan.layout, keys, _depth(entries, plan), joined.tids, member)
-    trees = _trees(leader, chosen, rows, joined, events[0], plan, texts.locations)
+    trees = _trees(leader, chosen, rows, joined, events[0], plan, texts)
     title, plural = groups.titles.get(leader, ""), groups.sizes.get(leader, len(events)) > 1
     return Histogram(
         events,
@@ -202,15 +205,25 @@ def _depth(entries: Entries, plan: ReportPlan) -> Int64 | None:
     return entries.depth
 
 
-def _trees(
-    leader: int, chosen: Int64, rows: Rows, joined: _Joined, totals: EventTotals, plan: ReportPlan, known: Locations
-) -> Trees | None:
+def _trees(leader: int, chosen: Int64, rows: Rows, joined: _Joined, totals: EventTotals, plan: ReportPlan, texts: KeyTexts) -> Trees | None:
     """The call trees of the chosen entries; None where none are drawn, or the leader has no callchains."""
     options, graph = plan.options, plan.options.call_graph
     if graph is None or graph.style == "none" or not plan.events[leader].attr.sample_type & SampleType.CALLCHAIN:
         return None
+    from perfpy.analysis.report.call_tree import SiblingNames
+    from perfpy.analysis.report.trees import Trees  # most reports are flat
+
     assert rows.chains is not None
     weights = joined.entries.measures["children" if options.children else "period"][chosen, 0]
     total = totals.shown_period if options.relative_percentages else totals.period
-    classes = known.chain_ranks(by_address=graph.key == "address")[rows.chains.frames]
-    return Trees(joined.builder, chosen, weights, total, graph, classes, rows.chains.frames, known)
+    frames, known = rows.chains.frames, texts.locations
+    calls = _call_names(texts, frames, graph.key) if graph.by_place else None
+    classes = calls.ranks(known) if calls and graph.key == "srcline" else known.chain_ranks(by_address=graph.key == "address")
+    names = SiblingNames(*known.chain_name_ranks(classes)) if known.inlined.any() and not calls else None
+    return Trees(joined.builder, chosen, weights, total, graph, classes[frames], frames, known, names, calls)
+
+
+def _call_names(texts: KeyTexts, frames: NDArray[np.int32], key: str) -> CallNames:
+    from perfpy.analysis.report.call_names import CallNames  # most trees have functions only
+
+    return CallNames.of(texts, frames, key)

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from perfpy.analysis.samples.branches import branch_frames
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -65,7 +63,12 @@ def _added(name: str, *fields: str) -> Dimension:
 
 
 def _branch_end(name: str) -> Dimension:
-    return Dimension(("branch_stack", "pid"), (name, "space"), lambda samples: branch_frames(samples, name), dense=True)
+    def read(samples: SampleView) -> NDArray[Any]:
+        from perfpy.analysis.samples.branches import branch_frames
+
+        return branch_frames(samples, name)
+
+    return Dimension(("branch_stack", "pid"), (name, "space"), read, dense=True)
 
 
 DIMENSIONS: dict[str, Dimension] = {

@@ -29,7 +29,7 @@ class Functions:
         """The first frame in the function of each frame."""
         known = len(self._first_of_frame.values)
         if len(symbolizer.frames) > known:
-            self._see(symbolizer.resolve().symbol[known:], len(symbolizer.symbols))
+            self._see(_told_apart_by(symbolizer)[known:], len(symbolizer.symbols))
         found: NDArray[np.int32] = self._first_of_frame.values[frames]
         return found
 
@@ -44,3 +44,12 @@ class Functions:
         first = fresh.copy()
         first[named] = first_of[symbol[named]]
         self._first_of_frame.append(first)
+
+
+def _told_apart_by(symbolizer: Symbolizer) -> NDArray[np.int32]:
+    """The symbol of every frame; -1 also where frames of one function can become different ones, as other calls are inlined."""
+    table, inliner = symbolizer.resolve(), symbolizer.inliner
+    if inliner is None:
+        return table.symbol
+    apart = np.array([inliner.may_expand(number) for number in range(len(symbolizer.dsos))] + [False])
+    return np.where(apart[table.dso], np.int32(-1), table.symbol)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfpy.abi.columns import Ragged, slices_index
-from perfpy.abi.flags import CONTEXT_USER, BranchSample, SampleType
+from perfpy.abi.flags import CONTEXT_MAX, CONTEXT_USER, BranchSample, SampleType
 from perfpy.abi.sample_branches import BRANCH_DTYPE
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from perfpy.abi.attr import EventAttr
     from perfpy.analysis.samples.sample_view import SampleView
+
+_LONGEST_CALL = np.uint64(16)  # bytes of an instruction: a return address, or the byte before it, is less far from where the call is
 
 
 def has_callstacks(attr: EventAttr) -> bool:
@@ -52,6 +54,39 @@ def with_callstacks(chains: Ragged, branches: Ragged, chosen: NDArray[np.bool_] 
     return Ragged(values, offsets)
 
 
+def with_callers_beyond(called: Ragged, branches: Ragged, whole: Ragged, chosen: NDArray[np.bool_]) -> Ragged:
+    """Callchains of branch records, which hold some dozens of calls, and beyond these what a copy of the stack gives.
+
+    called: the former; whole: of the same samples the latter; chosen: the rows that have both. Where the outermost call
+    that was recorded is found in `whole`, its callers there follow.
+    """
+    calls = branches.lengths
+    rows = np.flatnonzero(chosen & (calls > 0))
+    if not len(rows):
+        return called
+    outermost = np.zeros(len(whole), np.uint64)
+    outermost[rows] = branches.values["from"][branches.offsets[1:][rows] - 1]
+    of_row = np.repeat(np.arange(len(whole)), whole.lengths)
+    near = whole.values - outermost[of_row] < _LONGEST_CALL
+    met = np.flatnonzero(near & (chosen & (calls > 0))[of_row] & (whole.values < np.uint64(CONTEXT_MAX)))
+    first = np.full(len(whole), -1, np.int64)
+    first[of_row[met][::-1]] = met[::-1]  # backwards: of several the innermost is kept
+    more = np.where(first >= 0, whole.offsets[1:] - first - 1, 0)
+    offsets = np.concatenate([[0], np.cumsum(called.lengths + more)]).astype(np.int64)
+    values = np.empty(int(offsets[-1]), np.uint64)
+    values[slices_index(offsets[:-1], called.lengths)[0]] = called.values
+    values[slices_index(offsets[:-1] + called.lengths, more)[0]] = whole.values[slices_index(first + 1, more)[0]]
+    return Ragged(values, offsets)
+
+
+def callchains_of_event(attr: EventAttr, chains: Ragged, branches: Ragged) -> Ragged:
+    """The callchains of samples of one event whose branch records are call stacks."""
+    called = with_callstacks(chains, branches)
+    if not attr.sample_type & SampleType.STACK_USER:
+        return called
+    return with_callers_beyond(called, branches, chains, np.ones(len(chains), np.bool_))
+
+
 def _to_user_marker(chains: Ragged) -> NDArray[np.int64]:
     """The length of each chain up to its first user marker and with it; 0 where there is none."""
     marks = np.flatnonzero(chains.values == np.uint64(CONTEXT_USER))
@@ -69,6 +104,7 @@ class CallStacks:
 
     def __init__(self, attrs: Sequence[EventAttr]) -> None:
         self._has = np.array([has_callstacks(attr) for attr in attrs], np.bool_)
+        self._has_both = self._has & np.array([bool(attr.sample_type & SampleType.STACK_USER) for attr in attrs], np.bool_)
 
     def __bool__(self) -> bool:
         return bool(self._has.any())
@@ -76,5 +112,7 @@ class CallStacks:
     def add_to(self, samples: SampleView) -> SampleView:
         """The samples with whole callchains."""
         branches, chosen = samples.ragged(self.field, BRANCH_DTYPE), self._has[samples.event]
-        columns: dict[str, Any] = {**samples.columns, "callchain": with_callstacks(samples.chains().gathered(), branches, chosen)}
+        whole = samples.chains().gathered()
+        chains = with_callers_beyond(with_callstacks(whole, branches, chosen), branches, whole, self._has_both[samples.event])
+        columns: dict[str, Any] = {**samples.columns, "callchain": chains}
         return samples.with_columns(columns)

@@ -10,6 +10,7 @@ before it, or of the sample. So a location is a frame id times four, plus its ro
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,6 +68,7 @@ class Locations:
 
     ip: address in memory; address: as perf keeps it for a sample, relative to
     the file; dso, symbol: ids, NOWHERE where there is none; level: 'k', '.' ...
+    inlined: of symbols, the last for NOWHERE.
     long_names: whether DSOs go by their paths (perf report -v). listed: files
     of the recording's build-id table, which perf meets before all others.
     """
@@ -93,6 +95,7 @@ class Locations:
         self._symbol_start = np.array([self.symbols.start(number) for number in range(count)] + [0], np.uint64)
         self._symbol_end = np.array([self.symbols.end(number) for number in range(count)] + [0], np.uint64)
         self._symbol_dso = np.array([self.symbols.dso(number) for number in range(count)], np.int64)
+        self.inlined = np.array([self.symbols.inlined(number) for number in range(count)] + [False], np.bool_)
 
     def dso_ranks(self, locations: Int64) -> Int64:
         """Ranks of the DSOs by name, files without a name last."""
@@ -109,11 +112,20 @@ class Locations:
         """Ranks by which two locations are the same function: DSO name, then symbol start and end, or the bare address."""
         symbol = self.symbol[locations >> ROLE_BITS]
         # functions come first, and are few: the rank of each is found once
-        of_symbol = np.append(ranks(self._dso_rank[self._symbol_dso], self._symbol_start[:-1].view(np.int64), self._symbol_end[:-1]), 0)
+        bounds = self._symbol_start[:-1].view(np.int64), self._symbol_end[:-1]
+        of_symbol = np.append(ranks(self._dso_rank[self._symbol_dso], *bounds, self._inlined_ranks[:-1]), 0)
         found: Int64 = of_symbol[symbol]
         unnamed = np.flatnonzero(symbol < 0)
         bare = self.shown_address(locations[unnamed]).view(np.int64)
         found[unnamed] = len(of_symbol) + np.searchsorted(distinct(bare), bare)
+        return found
+
+    @cached_property
+    def _inlined_ranks(self) -> Int64:
+        """For every symbol: 0, or of inlined functions the rank of their names among those, from 1 on."""
+        found = np.zeros(len(self.inlined), np.int64)
+        numbers = np.flatnonzero(self.inlined)
+        found[numbers] = 1 + name_ranks([self.symbols.name(number) for number in numbers.tolist()])
         return found
 
     def symbol_name_ranks(self, locations: Int64) -> Int64:
@@ -141,7 +153,19 @@ class Locations:
         bias = np.zeros(len(self.dsos) + 1, np.uint64)
         bias[self.dso[::-1]] = (self.ip - self.address)[::-1]
         start = np.where(named, self._symbol_start[symbol] + bias[self.dso], self.ip)
-        return ranks(-self._dso_met[self.dso], ~start, ~named)
+        # inlined functions are the same wherever they are inlined
+        inlined = np.where(named, self._inlined_ranks[symbol], 0)
+        met = np.where(inlined > 0, 0, -self._dso_met[self.dso])
+        return ranks(met, -inlined, np.where(inlined > 0, np.uint64(0), ~start), ~named)
+
+    def chain_name_ranks(self, classes: Int64) -> tuple[Int64, NDArray[np.bool_]]:
+        """For every class of frames (`chain_ranks`): its rank by name, the last name first, and whether it was inlined."""
+        size = int(classes.max()) + 1 if len(classes) else 0
+        rank, inlined = np.zeros(size, np.int64), np.zeros(size, np.bool_)
+        names = np.append(name_ranks([self.symbols.name(number) for number in range(len(self.symbols))]), NOWHERE)
+        rank[classes] = -names[self.symbol]
+        inlined[classes] = self.inlined[self.symbol]
+        return rank, inlined
 
     def level_roles(self) -> NDArray[np.uint8]:
         """For every frame: the role at its level that it gives to entries after it; OF_CHAIN for other levels."""
@@ -179,6 +203,10 @@ class Locations:
         """The symbol's name, or "" where there is none."""
         symbol = int(self.symbol[frame])
         return self.symbols.name(symbol) if symbol >= 0 else ""
+
+    def is_inlined(self, frame: int) -> bool:
+        """Whether the frame's function was inlined into the next frame's."""
+        return bool(self.inlined[self.symbol[frame]])
 
     def name_in_memory(self, frame: int) -> str:
         """The symbol's name; of data, which is touched at many locations, with the offset in it."""

@@ -6,13 +6,14 @@ branch (perfpy.analysis.samples.branches), or the flag word (perfpy.abi.sample_b
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfpy.analysis.samples.locations import Int64, ranks, sample_locations
-from perfpy.analysis.sortkeys.key_columns import KeyColumn, byte_width
+from perfpy.analysis.sortkeys.key_columns import KeyColumn, by_text, byte_width
 from perfpy.analysis.sortkeys.location_columns import UNNAMED_WIDTH, symbol_text
+from perfpy.analysis.sortkeys.sort_key import ColumnCell, Mode, SortKey
 
 if TYPE_CHECKING:
     from perfpy.analysis.sortkeys.key_texts import KeyTexts
@@ -67,6 +68,11 @@ def address(texts: KeyTexts, frames: Int64) -> KeyColumn:
     return KeyColumn(rank, rank, text, lambda i: 0 if known.symbol[frames[i]] >= 0 else UNNAMED_WIDTH)
 
 
+def source_line(texts: KeyTexts, frames: Int64) -> KeyColumn:
+    """The line of the source at an end of a branch."""
+    return by_text(texts.source_texts.lines(frames))
+
+
 def _flags(values: Int64, bits: int, words: dict[int, str]) -> KeyColumn:
     rank = ranks(values & bits)
     return KeyColumn(rank, rank, lambda i: words[int(values[i]) & bits])
@@ -101,3 +107,21 @@ def no_ipc(texts: KeyTexts, frames: Int64) -> KeyColumn:
     rank = symbol(texts, frames).same
     named = texts.locations.symbol[frames] >= 0
     return KeyColumn(rank, rank, lambda i: "0.00  [  0.0%]" if named[i] else "-")
+
+
+#: the sort keys of branch records, in the order in which perf looks through them
+BRANCH_KEYS: Final = (
+    SortKey("dso_from", "Source Shared Object", "branch_from", dso, mode=Mode.BRANCH),
+    SortKey("dso_to", "Target Shared Object", "branch_to", dso, mode=Mode.BRANCH),
+    SortKey("symbol_from", "Source Symbol", "branch_from", symbol, ColumnCell.CUT, mode=Mode.BRANCH),
+    SortKey("symbol_to", "Target Symbol", "branch_to", symbol, ColumnCell.CUT, mode=Mode.BRANCH),
+    SortKey("mispredict", "Branch Mispredicted", "branch_flags", mispredict, mode=Mode.BRANCH),
+    SortKey("abort", "Transaction abort", "branch_flags", abort, mode=Mode.BRANCH),
+    SortKey("in_tx", "Branch in transaction", "branch_flags", in_transaction, mode=Mode.BRANCH),
+    SortKey("cycles", "Basic Block Cycles", "branch_flags", cycles, mode=Mode.BRANCH),
+    SortKey("srcline_from", "From Source:Line", "branch_from", source_line, mode=Mode.BRANCH),
+    SortKey("srcline_to", "To Source:Line", "branch_to", source_line, mode=Mode.BRANCH),
+    SortKey("ipc_lbr", "IPC   [IPC Coverage]", "branch_to", no_ipc, mode=Mode.BRANCH),
+    SortKey("addr_from", "Source Address", "branch_from", address, ColumnCell.LOOSE, mode=Mode.BRANCH),
+    SortKey("addr_to", "Target Address", "branch_to", address, ColumnCell.LOOSE, mode=Mode.BRANCH),
+)

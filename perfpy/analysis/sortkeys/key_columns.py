@@ -35,7 +35,7 @@ class KeyColumn(NamedTuple):
     the width that it asks for its column. per_sample: numbers that are printed
     times the samples of the row, instead of a text. compare(i, j): perf's own
     comparison, below 0 if i comes first, where it is no order and ranks are
-    but the next best; unnamed: which numbers make it so. texts, widest: what
+    but the next best; unnamed, by_name: which numbers make it so. texts, widest: what
     text says of each of many numbers, and the most that wide says of them,
     where there is a faster way than one by one.
     """
@@ -49,6 +49,7 @@ class KeyColumn(NamedTuple):
     unnamed: NDArray[np.bool_] | None = None
     texts: Callable[[Int64], list[str]] | None = None
     widest: Callable[[Int64], int] | None = None
+    by_name: NDArray[np.bool_] | None = None
 
     def texts_of(self, numbers: Int64) -> list[str]:
         """What is printed for each of some numbers."""

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from perfpy.analysis.samples.locations import Locations
+    from perfpy.analysis.samples.source_texts import SourceTexts
 
 
 class Payloads(Protocol):
@@ -97,12 +98,23 @@ class KeyStyle(NamedTuple):
 
 
 class KeyTexts(NamedTuple):
-    """All parts. memory: None where nothing words memory accesses; parents: the names that rows' parents have, by number."""
+    """All parts.
+
+    sources: None where no key shows source lines; memory: None where nothing words memory accesses; parents: the names
+    that rows' parents have, by number.
+    """
 
     locations: Locations
+    sources: SourceTexts | None
     tasks: TaskComms
     trace: TraceData
     memory: MemoryWords | None = None
     machine: MachineTexts = MachineTexts()
     style: KeyStyle = KeyStyle()
     parents: Sequence[str] = ()
+
+    @property
+    def source_texts(self) -> SourceTexts:
+        """What words source lines, for keys that show them."""
+        assert self.sources is not None
+        return self.sources

@@ -11,8 +11,7 @@ import numpy as np
 
 from perfpy.abi.columns import distinct, first_of_each
 from perfpy.analysis.samples.locations import ROLE_BITS, Int64, Locations, name_ranks, ranks
-from perfpy.analysis.sortkeys.key_columns import KeyColumn, by_number, byte_width
-from perfpy.errors import UsageError
+from perfpy.analysis.sortkeys.key_columns import KeyColumn, by_number, by_text, byte_width
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,7 +77,24 @@ def symbol(texts: KeyTexts, locations: Int64) -> KeyColumn:
     same = known.symbol_ranks(locations)
     unnamed = known.symbol[frames] < 0
     compare = _comparison(same, known.dso_ranks(locations), unnamed, addresses)
-    return KeyColumn(same, known.symbol_name_ranks(locations), text, wide, compare=compare, unnamed=unnamed, texts=many, widest=widest)
+    order, inlined = known.symbol_name_ranks(locations), known.inlined[known.symbol[frames]]
+    if not inlined.any():
+        return KeyColumn(same, order, text, wide, compare=compare, unnamed=unnamed, texts=many, widest=widest)
+    compare = _with_inlined(compare, known.dso[frames], order, inlined)
+    return KeyColumn(same, order, text, wide, compare=compare, unnamed=unnamed, texts=many, widest=widest, by_name=inlined)
+
+
+def _with_inlined(
+    others: Callable[[int, int], int], dso: NDArray[np.int32], name_rank: Int64, inlined: NDArray[np.bool_]
+) -> Callable[[int, int], int]:
+    """perf's comparison of functions of which any was inlined: within a file by name, the last first."""
+
+    def compare(i: int, j: int) -> int:
+        if (inlined[i] or inlined[j]) and dso[i] == dso[j] and name_rank[i] != name_rank[j]:
+            return -1 if name_rank[i] > name_rank[j] else 1
+        return others(i, j)
+
+    return compare
 
 
 def _comparison(same: Int64, dso_rank: Int64, unnamed: NDArray[np.bool_], addresses: NDArray[np.uint64]) -> Callable[[int, int], int]:
@@ -107,7 +123,7 @@ def symbol_text(known: Locations, location: int, address: int) -> str:
     """A location with its level: the name of the function or of the data, or the address."""
     frame = location >> ROLE_BITS
     name = known.name_in_memory(frame) if known.symbol[frame] >= 0 else f"{'0x' if address else ''}{address:016x}"
-    return f"[{known.level_of(location)}] {name}"
+    return f"[{known.level_of(location)}] {name}{' (inlined)' if known.is_inlined(frame) else ''}"
 
 
 def symbol_texts(known: Locations, locations: Int64, addresses: NDArray[np.uint64]) -> list[str]:
@@ -172,9 +188,14 @@ def dso_size(texts: KeyTexts, locations: Int64) -> KeyColumn:
     return by_number(sizes, lambda i: str(int(sizes[i])) if mapped[i] else "unknown")
 
 
-def source_line(_texts: KeyTexts, _locations: Int64) -> KeyColumn:
-    """File and line of the source, or the file alone."""
-    raise UsageError("srcline and srcfile need source lines, which perfpy does not read; --sort symoff shows places within functions")
+def source_line(texts: KeyTexts, locations: Int64) -> KeyColumn:
+    """The file and the line of the source."""
+    return by_text(texts.source_texts.lines(locations >> ROLE_BITS))
+
+
+def source_file(texts: KeyTexts, locations: Int64) -> KeyColumn:
+    """The file of the source."""
+    return by_text(texts.source_texts.files(locations >> ROLE_BITS))
 
 
 def parent(texts: KeyTexts, values: Int64) -> KeyColumn:

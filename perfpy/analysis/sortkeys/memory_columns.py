@@ -6,13 +6,15 @@ or the data_src word (union perf_mem_data_src in perf_event.h).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfpy.analysis.samples.locations import Int64, ranks, sample_locations
 from perfpy.analysis.sortkeys.key_columns import KeyColumn, byte_width
 from perfpy.analysis.sortkeys.location_columns import UNNAMED_WIDTH, symbol_text
+from perfpy.analysis.sortkeys.payload_columns import page_size
+from perfpy.analysis.sortkeys.sort_key import ColumnCell, Mode, SortKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -102,3 +104,19 @@ snoop = _part(19, 5, lambda memory, data_src: memory.snoop_text(data_src))
 locked = _part(24, 2, lambda memory, data_src: memory.lock_text(data_src))
 tlb = _part(26, 7, lambda memory, data_src: memory.tlb_text(data_src))
 blocked = _part(40, 3, lambda memory, data_src: memory.block_text(data_src))
+
+
+#: the sort keys of memory accesses, in the order in which perf looks through them
+MEMORY_KEYS: Final = (
+    SortKey("symbol_daddr", "Data Symbol", "data", data_symbol, ColumnCell.CUT, mode=Mode.MEMORY),
+    SortKey("dso_daddr", "Data Object", "data", dso, mode=Mode.MEMORY),
+    SortKey("locked", "Locked", "data_src", locked, ColumnCell.CUT, 6, Mode.MEMORY),
+    SortKey("tlb", "TLB access", "data_src", tlb, ColumnCell.LEFT, 22, Mode.MEMORY),
+    SortKey("mem", "Memory access", "data_src", level, ColumnCell.LEFT, 39, Mode.MEMORY),
+    SortKey("snoop", "Snoop", "data_src", snoop, ColumnCell.LEFT, 12, Mode.MEMORY),
+    SortKey("dcacheline", "Data Cacheline", "data", cache_line, ColumnCell.CUT, 22, Mode.MEMORY),
+    SortKey("symbol_iaddr", "Code Symbol", "frame", code_symbol, ColumnCell.CUT, mode=Mode.MEMORY),
+    SortKey("phys_daddr", "Data Physical Address", "phys_addr", physical, ColumnCell.LEFT, 22, Mode.MEMORY),
+    SortKey("data_page_size", "Data Page Size", "data_page_size", page_size, ColumnCell.LEFT, 22, Mode.MEMORY),
+    SortKey("blocked", "Blocked", "data_src", blocked, ColumnCell.CUT, 10, Mode.MEMORY),
+)

@@ -15,7 +15,7 @@ import numpy as np
 from perfpy.abi.byteorder import as_number
 from perfpy.abi.flags import PerfType
 from perfpy.analysis.sortkeys.key_columns import KeyColumn, byte_width
-from perfpy.analysis.sortkeys.names import ColumnCell, SortKey
+from perfpy.analysis.sortkeys.sort_key import ColumnCell, SortKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

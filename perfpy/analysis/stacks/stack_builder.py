@@ -36,26 +36,33 @@ _LAST_ADDRESS = np.uint64((1 << 64) - 1)  # where analysis.samples.callchains ha
 
 
 def make_stacks(
-    data: PerfData, timeline: TaskTimeline, symbolizer: Symbolizer, selection: SampleFilter, *, timed: bool = False, latency: bool = False
+    data: PerfData,
+    timeline: TaskTimeline,
+    symbolizer: Symbolizer,
+    sample_filter: SampleFilter,
+    *,
+    timed: bool = False,
+    latency: bool = False,
 ) -> list[Stacks]:
     """The stacks of all events that have samples.
 
     timed: with the single samples, in order of time; latency: weighted by
     their shares of the wall clock (perfpy.analysis.samples.parallelism).
     """
-    builder = _Builder(data, timeline, symbolizer, selection, timed=timed, latency=latency)
-    return builder.stacks(Locations(symbolizer))
+    builder = _Builder(data, timeline, symbolizer, sample_filter, timed=timed, latency=latency)
+    chains = builder.expanded_chains(symbolizer)  # adds frames: before anybody looks at all of them
+    return builder.stacks(Locations(symbolizer), *chains)
 
 
 class _Builder:
     def __init__(
-        self, data: PerfData, timeline: TaskTimeline, symbolizer: Symbolizer, selection: SampleFilter, *, timed: bool, latency: bool
+        self, data: PerfData, timeline: TaskTimeline, symbolizer: Symbolizer, sample_filter: SampleFilter, *, timed: bool, latency: bool
     ) -> None:
         self._events = data.events
         self._comms = timeline.comms
-        self._selection = selection
-        recipe = Recipe(("comm", "frame"), selection, (LATENCY,) if latency else (), chains=True, by_function=True)
-        more = [Parallelism.of(data)] if latency or selection.parallelism is not None else []
+        self._sample_filter = sample_filter
+        recipe = Recipe(("comm", "frame"), sample_filter, (LATENCY,) if latency else (), chains=True, by_function=True)
+        more = [Parallelism.of(data)] if latency or sample_filter.parallelism is not None else []
         scan = SampleScan(data, timeline, symbolizer, recipe, more=more)
         self._timed: list[tuple[NDArray[np.int64], ...]] | None = [] if timed else None
         self._profile = scan.profile() if self._timed is None else self._folded_and_timed(scan, recipe, self._timed)
@@ -70,10 +77,15 @@ class _Builder:
         timed[:] = [(profile.ranks(rows), *columns) for rows, *columns in timed]
         return profile
 
-    def stacks(self, locations: Locations) -> list[Stacks]:
-        folded = self._profile.folded
+    def expanded_chains(self, symbolizer: Symbolizer) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """The distinct chains with inlined calls: frames, and where each begins."""
         assert self._profile.chains is not None
         frames, offsets = self._profile.chains.chains()
+        frames, lengths = symbolizer.expanded(frames, np.diff(offsets))
+        return frames, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+    def stacks(self, locations: Locations, frames: NDArray[np.int32], offsets: NDArray[np.int64]) -> list[Stacks]:
+        folded = self._profile.folded
         functions, function_of = _functions(locations)
         chains = _Chains(folded, function_of[frames], offsets, function_of)
         wanted = self._wanted(folded, locations)
@@ -83,9 +95,9 @@ class _Builder:
     def _wanted(self, folded: Folded, locations: Locations) -> NDArray[np.bool_]:
         """Which rows the filters leave."""
         wanted, frame = ~folded.filtered, folded.dimensions["frame"]
-        if self._selection.by_location:
-            wanted &= ~self._selection.mark_frames(locations)[frame]
-        part = self._selection.symbol_part
+        if self._sample_filter.by_location:
+            wanted &= ~self._sample_filter.mark_frames(locations)[frame]
+        part = self._sample_filter.symbol_part
         if part is not None:
             wanted &= frames_named(locations, lambda name: part in name)[frame]
         return wanted

@@ -1,36 +1,46 @@
-"""Running two programs against each other: in turn, so that what changes on the machine meanwhile hits both alike.
+"""Running programs against each other: in turn, so that what changes on the machine meanwhile hits all alike.
 
-What enters: two plans, how many runs. What leaves: the `Runs` of both sides.
+What enters: a plan for each, how many runs. What leaves: the `Runs` of every side.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from perfpy.capture.counting.measurement import Hooks, Measurement
 from perfpy.counts.comparison import Runs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from perfpy.capture.counting.measurement import Outcome, Plan
     from perfpy.kernel import Kernel
 
 
-class Contest:
-    """A against B.
+class FailedRun(NamedTuple):
+    """A run that failed. side: which plan's; number: its run from 1, 0 for those that warm up; status: its exit status."""
 
-    plans: A's and B's, for the same events; repeat: runs of each that count;
-    warmup: runs of each before that which do not; progress: called before
-    each run with the number of runs done and of all runs.
+    side: int
+    number: int
+    status: int
+
+
+class Contest:
+    """Several programs in turn.
+
+    plans: one a program, for the same events; repeat: runs of each that count;
+    warmup: runs of each before that which do not; ignore_failure: go on after
+    a run that failed; progress: called before each run with the number of runs
+    done and of all runs.
     """
 
     def __init__(
         self,
-        plans: tuple[Plan, Plan],
+        plans: Sequence[Plan],
         *,
         repeat: int,
         warmup: int = 1,
+        ignore_failure: bool = False,
         hooks: Hooks | None = None,
         progress: Callable[[int, int], None] | None = None,
         kernel: Kernel | None = None,
@@ -38,30 +48,33 @@ class Contest:
         self._plans = plans
         self._repeat = repeat
         self._warmup = warmup
+        self._ignore_failure = ignore_failure
         self._hooks = hooks or Hooks()
         self._progress = progress or (lambda _done, _total: None)
         self._kernel = kernel
-        self.exit_codes: list[int] = []
+        self.failed: list[FailedRun] = []
 
-    def run(self) -> tuple[Runs, Runs]:
-        """Run all of it. The order of the two changes from round to round, so that neither always comes first."""
-        sides = tuple(Runs(" ".join(plan.command)) for plan in self._plans)
-        total = 2 * (self._repeat + self._warmup)
-        done = 0
-        for number in range(-self._warmup, self._repeat):
-            order: Sequence[int] = (0, 1) if number % 2 == 0 else (1, 0)
-            for side in order:
-                self._progress(done, total)
-                outcome = Measurement(self._plans[side], self._hooks, kernel=self._kernel).run()
-                done += 1
-                if outcome.exit_code:
-                    self.exit_codes.append(outcome.exit_code)
-                if number >= 0:
-                    _add(sides[side], outcome)
-                if self._hooks.stopped:
-                    return sides[0], sides[1]
+    def run(self) -> list[Runs]:
+        """Run all of it, or up to a failure. The order changes from round to round, so that none always comes first."""
+        sides = [Runs(" ".join(plan.command)) for plan in self._plans]
+        total = len(sides) * (self._repeat + self._warmup)
+        for done, (number, side) in enumerate(self._turns()):
+            self._progress(done, total)
+            outcome = Measurement(self._plans[side], self._hooks, kernel=self._kernel).run()
+            if number > 0:
+                _add(sides[side], outcome)
+            if outcome.exit_code and not self._hooks.stopped:
+                self.failed.append(FailedRun(side, max(number, 0), outcome.exit_code))
+            if self._hooks.stopped or (self.failed and not self._ignore_failure):
+                return sides
         self._progress(total, total)
-        return sides[0], sides[1]
+        return sides
+
+    def _turns(self) -> Iterator[tuple[int, int]]:
+        """(run from 1, side), those that warm up numbered 0 and below."""
+        for number in range(1 - self._warmup, self._repeat + 1):
+            sides = range(len(self._plans))
+            yield from ((number, side) for side in (sides if number % 2 else reversed(sides)))
 
 
 def _add(runs: Runs, outcome: Outcome) -> None:

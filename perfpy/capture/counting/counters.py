@@ -236,7 +236,7 @@ class Counting:
         """Every counter's reading since it was enabled.
 
         tool_times: the tool events' values in ns. An event of which a counter
-        could not be read (a pinned one that lost its place) is marked failed.
+        could not be read (a pinned one that lost the PMU) is marked failed.
         """
         found: dict[CountedEvent, list[CounterCell]] = {}
         groups: dict[tuple[Event, int, int], list[Reading]] = {}

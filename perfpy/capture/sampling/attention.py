@@ -1,4 +1,4 @@
-"""What a recording attends to beside its rings: signals, the clock, --control, the end of what is recorded.
+"""What a recording attends to beside its rings: signals, the clock, --control, answers of others, the end of what is recorded.
 
 What enters: open counters, the signals, the workload and --control, if any.
 What leaves: whether the recording is to stop, and because of which signal;
@@ -21,6 +21,7 @@ from perfpy.capture.sampling.timetable import Timetable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from typing import Protocol
 
     from perfpy.capture.control import Command, Control
     from perfpy.capture.sampling.output_switch import OutputSwitch
@@ -28,6 +29,15 @@ if TYPE_CHECKING:
     from perfpy.capture.sampling.wakeups import Wakeups
     from perfpy.capture.workload import Workload
     from perfpy.events.event import Event
+
+    class Answers(Protocol):
+        """Something else that wants attention when its descriptor becomes readable."""
+
+        def fileno(self) -> int:
+            """The descriptor."""
+
+        def take(self) -> bool:
+            """Take what is there; False when no more is to come."""
 
     #: events and evlist's option -> its lines
     Describe = Callable[[Sequence[Event], str], str]
@@ -47,7 +57,7 @@ class Attention:
     """Attends to one recording.
 
     tell: a line for whoever watches; describe: the events as --control's
-    evlist shows them. stopping: it is time to stop; signal: what ended it, 0
+    evlist shows them; answers: comes from whoever helps. stopping: it is time to stop; signal: what ended it, 0
     = no signal; wakeups: how often it was waited.
     """
 
@@ -59,6 +69,7 @@ class Attention:
         *,
         workload: Workload | None = None,
         control: Control | None = None,
+        answers: Answers | None = None,
         tell: Callable[[str], None],
         describe: Describe = names_only,
     ) -> None:
@@ -67,6 +78,7 @@ class Attention:
         self._output_switch = output_switch
         self._workload = workload
         self._control = control
+        self._answers = answers
         self.tell = tell
         self._describe = describe
         self._timetable = Timetable(0, 0.0)
@@ -82,13 +94,23 @@ class Attention:
         now = self._looked = time.monotonic()
         self._timetable = Timetable(delay, now)
         self._alive = set(fds)
-        for fd in (*self._alive, self._signals.fileno(), *((self._control.fileno(),) if self._control else ())):
+        others = [source.fileno() for source in (self._signals, self._control, self._answers) if source]
+        for fd in (*self._alive, *others):
             self._poller.register(fd, select.POLLIN)
 
     @property
     def called(self) -> bool:
         """A signal has come; costs nothing to ask."""
         return self._signals.arrived
+
+    @property
+    def signal_fd(self) -> int:
+        """Becomes readable when a signal has come."""
+        return self._signals.fileno()
+
+    def is_called_again(self) -> bool:
+        """One more signal has come that ends a recording."""
+        return bool(self._signals.read() & set(STOPPING))
 
     def look(self, *, wait: bool) -> None:
         """See what there is to do, and do it; wait: there is nothing else to do until then."""
@@ -112,6 +134,9 @@ class Attention:
     def _see(self, fd: int, events: int) -> None:
         if fd == self._signals.fileno():
             self._take_signals()
+        elif self._answers and fd == self._answers.fileno():
+            if not self._answers.take():
+                self._poller.unregister(fd)
         elif self._control and fd == self._control.fileno():
             if events & select.POLLIN:
                 self._obey(self._control)

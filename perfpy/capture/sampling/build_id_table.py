@@ -19,7 +19,7 @@ from perfpy.symbols.files.build_id_cache import BuildIdCache
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from perfpy.capture.sampling.dso_hits import HitDso
+    from perfpy.capture.dso_hits import HitDso
 
 _VDSO: Final = "[vdso]"
 _PID: Final = -1  # the host

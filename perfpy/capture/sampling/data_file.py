@@ -23,8 +23,9 @@ from perfpy.perfdata.container.writer import FileWriter, WrittenEvent
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from perfpy.abi.attr import EventAttr
     from perfpy.abi.build_id_record import HeaderBuildId
-    from perfpy.capture.sampling.dso_hits import DsoHits
+    from perfpy.capture.dso_hits import DsoHits
     from perfpy.capture.sampling.options import RecordOptions
     from perfpy.capture.sampling.output import RecordOutput
     from perfpy.capture.sampling.sample_counters import SampleCounters
@@ -35,9 +36,10 @@ _PIECE = 1 << 16  # synthesized records are written in pieces of about this size
 
 
 class DataFile:
-    """Begins and ends the files of a recording; samples: those of the file ended last, None where nobody counted.
+    """Begins and ends the files of a recording; samples: those of the file ended last, None where nobody counted;
+    hint: what to do better next time, "" for nothing.
 
-    workload: the pid of the command, 0 without one.
+    workload: the pid of the command, 0 without one; attrs: of the events, where the file's are not what the kernel has.
     """
 
     def __init__(
@@ -49,13 +51,15 @@ class DataFile:
         *,
         workload: int = 0,
         packer: Packer | None = None,
+        attrs: Sequence[EventAttr] = (),
     ) -> None:
         self._output = output
+        self._attrs = attrs or [event.attr for event in counters.events]
         self._counters = counters
         self._options = options
         self._workload = workload
         self._packer = packer
-        self._features = RecordedFeatures(counters, options)
+        self._features = RecordedFeatures(counters, options, self._attrs)
         self._layout = id_layout(counters.events[0].attr.sample_type)
         self._tail = options.tail_synthesize or options.overwrite
         self._procfs = procfs
@@ -64,6 +68,7 @@ class DataFile:
         self._programs = loaded_programs() if options.bpf_events and not options.per_thread else []
         self._program_types = loaded_types(self._programs)
         self.samples: int | None = None
+        self.hint = ""
         self.lost = 0
 
     def _tracing_data(self) -> bytes:
@@ -78,11 +83,7 @@ class DataFile:
 
     def begin(self, *, first: bool = True) -> None:
         """Write everything that stands in front of the samples; first: the command has not started yet."""
-        events = [WrittenEvent(event.attr, self._counters.ids(event)) for event in self._counters.events]
-        features: dict[int, bytes] = {}
-        if self._output.is_pipe:
-            features = self._collect()
-        self._output.begin(events, features)
+        self._begin_head()
         if not self._tail:
             self._write(self._synthesized())
         if self._workload and first:  # its name before it is executed: some samples may come before the kernel's own COMM
@@ -91,6 +92,20 @@ class DataFile:
             self._write(self._synthesis().threads((self._workload,)))
         if not self._tail:
             self._output.write(event_records.FINISHED_INIT)
+
+    def resume(self, records: Iterable[bytes]) -> None:
+        """As begin(), in the middle of a recording: the records are what is known by then."""
+        self._begin_head()
+        self._write(records)
+
+    @property
+    def written_events(self) -> list[WrittenEvent]:
+        """The events, as the file has them."""
+        return [WrittenEvent(attr, self._counters.ids(event)) for event, attr in zip(self._counters.events, self._attrs, strict=True)]
+
+    def _begin_head(self) -> None:
+        features = self._collect() if self._output.is_pipe else {}
+        self._output.begin(self.written_events, features)
 
     def _write(self, records: Iterable[bytes]) -> None:
         pending: list[bytes] = []
@@ -163,7 +178,16 @@ class DataFile:
             return {}
         hits = self._scan()
         build_ids = self._build_ids(hits) if hits and self._options.buildids else ()
-        return self._collect(times=(hits.first_time, hits.last_time) if hits else (0, 0), build_ids=build_ids)
+        features = self._collect(times=(hits.first_time, hits.last_time) if hits else (0, 0), build_ids=build_ids)
+        return features | self._room_for_names()
+
+    def _room_for_names(self) -> dict[int, bytes]:
+        """The entry for files that are put in when the recording is complete."""
+        if not self._options.jit:
+            return {}
+        from perfpy.perfdata.container.kept_files import KEPT_FILES  # rarely asked for
+
+        return {KEPT_FILES: b""}
 
     def _collect(self, *, times: tuple[int, int] = (0, 0), build_ids: Sequence[HeaderBuildId] = ()) -> dict[int, bytes]:
         return self._features.collect(
@@ -179,22 +203,39 @@ class DataFile:
     def _scan(self) -> DsoHits | None:
         """Look through the records for what the features need; None when they need nothing of it."""
         options, writer = self._options, self._output.writer
+        if self._output.hits:  # somebody has looked already
+            from perfpy.capture.dso_hits import DsoHits  # not needed while the measurement runs
+
+            hits = DsoHits.from_told(self._output.hits)
+            self.samples = hits.samples
+            return hits
         if not isinstance(writer, FileWriter) or self._packer or options.buildid_mmap:
             return None
         if not (options.buildids or options.timestamp_boundary) or not writer.data.size:
             return None
-        from perfpy.capture.sampling.dso_hits import DsoHits  # not needed while the measurement runs
+        from perfpy.capture.dso_hits import DsoHits  # not needed while the measurement runs
 
-        hits = DsoHits([event.attr for event in self._counters.events])
+        hits = DsoHits(self._attrs)
         try:
             mapped = mmap.mmap(writer.fd, writer.size, mmap.MAP_SHARED, mmap.PROT_READ)
         except OSError:  # a device such as /dev/null
             return None
         with mapped, memoryview(mapped) as whole, whole[writer.data.offset :] as data:
             hits.scan(data)
+            self._judge_chains(data, hits, writer.data.offset)
         if options.buildids and not options.buildid_all:
             self.samples = hits.samples
         return hits
+
+    def _judge_chains(self, data: memoryview, hits: DsoHits, start: int) -> None:
+        """Whether the callchains that the kernel walked are worth something."""
+        if self._options.unwind:
+            return
+        from perfpy.capture.sampling.chain_ends import chain_ends, has_walked_chains  # not needed while the measurement runs
+
+        if has_walked_chains(self._attrs):
+            rounds = [offset - start for offset in self._output.round_starts.offsets]
+            self.hint = chain_ends(data, rounds, self._attrs, hits).of_frame_pointers()
 
     def _build_ids(self, hits: DsoHits) -> tuple[HeaderBuildId, ...]:
         from perfpy.capture.sampling.build_id_table import keep, paths, table  # as above

@@ -6,19 +6,13 @@ samples hit, in a table or in the mappings themselves. What leaves: a new record
 
 The records that mark rounds are left out: what is added is older than what
 stands around it, so a reader has to put all records in order of time.
-
-A dump lies where its program wanted it, often where others may write. It is
-believed from the owner of its process, from root and from ourselves, or where
-the recording says that the process mapped this very file; of its own process
-only. The images go into a new folder that is ours alone.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import struct
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfpy.abi import records
 from perfpy.abi.flags import MISC_MMAP_BUILD_ID, MISC_USER, NATIVE_ENDIAN, RecordType, SampleType
@@ -26,13 +20,13 @@ from perfpy.abi.framing import HEADER
 from perfpy.abi.sample_id import NO_ID, IdLayout, SampleId
 from perfpy.errors import OutputFailed, PerfError
 from perfpy.perfdata.container.features import FEATURE_NAMES, Feature, encode_feature, key_of
+from perfpy.perfdata.container.kept_files import KEPT_FILES
 from perfpy.perfdata.container.writer import FileWriter, WrittenEvent
-from perfpy.symbols.files import live_process
 from perfpy.symbols.files.build_id_cache import BuildIdCache
 from perfpy.symbols.mapped_names import KERNEL_NAME, is_anonymous
 from perfpy.symbols.providers import jitdump
-from perfpy.untrusted import folders, paths
-from perfpy.untrusted.files import open_regular
+from perfpy.symbols.providers.mapped_dump import is_dump, new_folder, read_dump
+from perfpy.untrusted import paths
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -41,9 +35,8 @@ if TYPE_CHECKING:
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.reader import PerfData
     from perfpy.perfdata.records.side_band import SideRecord
+    from perfpy.symbols.providers.mapped_dump import MapRecord
 
-_DUMP = re.compile(r"/jit-(\d+)\.dump\Z")
-_Mapping: TypeAlias = records.Mmap | records.Mmap2
 _MAPPING: Final = (records.Mmap, records.Mmap2)
 _PROT_READ_EXEC: Final = 5
 _MAP_PRIVATE: Final = 2
@@ -81,8 +74,7 @@ class JitInjector:
             record = side.record
             if not isinstance(record, _MAPPING):
                 continue
-            match = _DUMP.search(record.filename)
-            if match and record.pid not in self.dumps:
+            if is_dump(record.filename) and record.pid not in self.dumps:
                 self.dumps[record.pid] = record.filename
                 found += self._inject(record)
         return found
@@ -91,13 +83,10 @@ class JitInjector:
         """Whether a record would hide what is added: the mapping of a dump, and memory that its process got for code."""
         if not isinstance(record, _MAPPING):
             return False
-        return record.pid in self.dumps and (is_anonymous(record.filename) or bool(_DUMP.search(record.filename)))
+        return record.pid in self.dumps and (is_anonymous(record.filename) or is_dump(record.filename))
 
-    def _inject(self, record: _Mapping) -> list[bytes]:
-        path = record.filename
-        dump = jitdump.parse(self._read(record), path)
-        if dump.arch_clock:
-            raise PerfError(f"{path}: its times are those of the processor's own clock; only CLOCK_MONOTONIC is understood")
+    def _inject(self, record: MapRecord) -> list[bytes]:
+        dump = read_dump(record, force=self._force)
         images: dict[int, _Mapped] = {}
         added = []
         for event in dump.events:
@@ -112,22 +101,11 @@ class JitInjector:
                 added.append(self._mapping(mine, image))
         return added
 
-    def _read(self, record: _Mapping) -> bytes:
-        path = record.filename
-        try:
-            with open_regular(live_process.seen_by(record.pid, path), limit=jitdump.LARGEST) as file:
-                state = os.fstat(file.fileno())
-                if not (self._force or state.st_uid in live_process.believed(record.pid) or _mapped_by(record, state)):
-                    raise PerfError(f"{path}: belongs to user {state.st_uid}, not to its process; give -f if you trust it")
-                return file.read()
-        except OSError as error:
-            raise PerfError(f"{path}: {error.strerror}; inject where the program ran, before its dump is removed") from None
-
     def _write_image(self, load: jitdump.CodeLoad, dump: jitdump.JitDump) -> _Mapped:
         self.functions += 1
         data = jitdump.image(load, dump.machine, dump.endian)
         try:
-            self.folder = self.folder or _new_folder(self._cache)
+            self.folder = self.folder or new_folder(self._cache)
             path = paths.below(self.folder, paths.jitted(load.pid, load.code_index))
             if os.path.lexists(path):  # a number that came twice; what has been mapped stays
                 path = paths.below(self.folder, f"{self.functions}-{paths.jitted(load.pid, load.code_index)}")
@@ -163,23 +141,6 @@ def _first_event(data: PerfData) -> FileEvent:
     if not data.events:
         raise PerfError(f"{data.path}: it has no events, and nothing can be added to it")
     return data.events[0]
-
-
-def _mapped_by(record: _Mapping, state: os.stat_result) -> bool:
-    """Whether a file is the very one of a mapping: then its process chose it, whoever owns it."""
-    if not isinstance(record, records.Mmap2) or not record.ino:
-        return False
-    return (record.maj, record.min, record.ino) == (os.major(state.st_dev), os.minor(state.st_dev), state.st_ino)
-
-
-def _new_folder(cache: str) -> str:
-    """A folder that nobody else can write into, where perf puts jitted code, too."""
-    import tempfile
-
-    folder = paths.below(cache, "jit")
-    folders.require_own(cache)
-    folders.require_own(folder)
-    return tempfile.mkdtemp(dir=os.path.abspath(folder), prefix="perfpy-")
 
 
 def _decoded(record: bytes, kind: int, misc: int, layout: IdLayout, endian: str) -> Any:
@@ -286,6 +247,8 @@ def _features(data: PerfData, build_ids: Collection[HeaderBuildId] | None) -> di
     }
     if key_of(Feature.TRACING_DATA) in data.features:
         features[Feature.TRACING_DATA] = data.features[key_of(Feature.TRACING_DATA)]
+    if KEPT_FILES in data.feature_sections:
+        features[KEPT_FILES] = data.section(KEPT_FILES)
     if build_ids is not None:
         features[Feature.BUILD_ID] = encode_feature(Feature.BUILD_ID, tuple(build_ids), data.endian)
     return features

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from perfpy.capture.option_values import Callchain, SwitchOutput
 
 DEFAULT_FREQ: Final = 4000
+DEFAULT_COMPRESSION: Final = 1  # of what is unwound: callchains say the same again and again
 MAX_FREQ: Final = -1  # --freq max
 
 SYNTH_TASK: Final = "task"
@@ -34,7 +35,8 @@ class RecordOptions(NamedTuple):
     (events); None = 4000 Hz. strict_freq: refuse what the kernel lowers.
     no_samples: side-band only.
 
-    What a sample carries: callchain, data (addresses), phys_data,
+    What a sample carries: callchain, unwind (DWARF stacks become callchains
+    while the recording runs), keep_stacks (they are kept, too), data (addresses), phys_data,
     data_page_size, code_page_size, raw, cpu_field, period_field and time
     (None = perf's rule), weight, identifier, inherit_stat (READ records),
     running_time, user_regs, intr_regs, branch_filter (masks), clockid,
@@ -50,6 +52,8 @@ class RecordOptions(NamedTuple):
     File: output ("-" = standard output), compression_level (0 = none),
     buildids / buildid_cache / buildid_all, buildid_dir, max_size (bytes),
     switch_output, switch_max_files, timestamp_filename, timestamp_boundary.
+
+    jit: make runtimes tell the names of their code, and keep these in the file.
 
     command_line: what stands in the file as the command line. verbose, quiet.
     """
@@ -71,6 +75,8 @@ class RecordOptions(NamedTuple):
     no_samples: bool = False
 
     callchain: Callchain | None = None
+    unwind: bool = False
+    keep_stacks: bool = False
     data: bool = False
     phys_data: bool = False
     data_page_size: bool = False
@@ -120,6 +126,8 @@ class RecordOptions(NamedTuple):
     timestamp_filename: bool = False
     timestamp_boundary: bool = False
 
+    jit: bool = False
+
     command_line: tuple[str, ...] = ()
     verbose: int = 0
     quiet: bool = False
@@ -138,6 +146,22 @@ class RecordOptions(NamedTuple):
             raise UsageError("--switch-output needs a file, and -o - is a pipe")
         if self.cgroups and not self.all_cpus:
             raise UsageError("--cgroup is measured on whole CPUs: add -a")
+
+        if self.unwind or self.keep_stacks:
+            self._check_unwinding()
+
+    def _check_unwinding(self) -> None:
+        if self.keep_stacks and not self.unwind:
+            raise UsageError("--keep-stacks is for --unwind; without it stacks are kept anyway")
+        if self.callchain and self.callchain.mode != "dwarf":
+            raise UsageError(f"--unwind is for --call-graph dwarf; with {self.callchain.mode} the kernel walks the stacks")
+        if self.user_regs:
+            raise UsageError("--unwind uses all registers up; leave out --user-regs")
+        if self.overwrite or self.tail_synthesize:
+            option = "--overwrite" if self.overwrite else "--tail-synthesize"
+            raise UsageError(f"--unwind has to know first what runs already; leave out {option}, or --unwind")
+        if self.keep_stacks and self.switch_output is not None:
+            raise UsageError("--keep-stacks writes one file, --switch-output many; leave out one of them")
 
     @property
     def starts_disabled(self) -> bool:

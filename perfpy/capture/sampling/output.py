@@ -12,12 +12,14 @@ import os
 import time
 from typing import TYPE_CHECKING, Final
 
+from perfpy.capture.sampling.round_starts import RoundStarts
 from perfpy.errors import OutputFailed
 from perfpy.perfdata.container.writer import FINISHED_ROUND, FileWriter, PipeWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from perfpy.capture.sampling.attention import Answers
     from perfpy.perfdata.container.compression import Packer
     from perfpy.perfdata.container.writer import RecordWriter, Slice, WrittenEvent
 
@@ -28,8 +30,13 @@ _STDOUT_FD: Final = 1
 class RecordOutput:
     """Where a recording goes; open it before anything is measured, so that a bad path costs nothing.
 
-    packer: compresses the records of the rings. Raises OutputFailed.
+    packer: compresses the records of the rings. others: the processes that help to write it; answers: what
+    comes from them; hits: which files samples fell into, where they found that out. Raises OutputFailed.
     """
+
+    others: tuple[int, ...] = ()
+    answers: Answers | None = None
+    hits: bytes = b""
 
     def __init__(self, path: str, packer: Packer | None = None) -> None:
         self.path = path
@@ -38,6 +45,7 @@ class RecordOutput:
         self._old = ""
         self.writer = self._open()
         self.rounds = 0
+        self.round_starts = RoundStarts()
 
     def _open(self) -> RecordWriter:
         if self.is_pipe:
@@ -48,6 +56,11 @@ class RecordOutput:
     @property
     def size(self) -> int:
         """Bytes written to the current file."""
+        return self.writer.size
+
+    @property
+    def taken(self) -> int:
+        """Bytes that the rings gave: as many as were written."""
         return self.writer.size
 
     def begin(self, events: Sequence[WrittenEvent], features: Mapping[int, bytes]) -> None:
@@ -65,10 +78,17 @@ class RecordOutput:
         else:
             self.writer.write(*slices)
 
+    def start(self) -> None:
+        """What stands in front of the samples is written; they come next."""
+
+    def complete(self, called: int, hurried: Callable[[], bool]) -> None:
+        """No more records come: write what is held back. called: becomes readable with a signal; hurried: whether it says not to wait."""
+
     def end_round(self) -> None:
         """All rings were read: what stands before the previous round can be put in order."""
         self.rounds += 1
         self.writer.write(FINISHED_ROUND)
+        self.round_starts.add(self.writer.size)
 
     def finish(self, features: Mapping[int, bytes]) -> None:
         """Complete the current file and close it."""
@@ -87,6 +107,7 @@ class RecordOutput:
     def reopen(self) -> None:
         """Begin another file of the same path."""
         self.writer = self._open()
+        self.round_starts = RoundStarts()
 
     def abandon(self) -> None:
         """Nothing was recorded: leave things as they were."""

@@ -21,7 +21,7 @@ class OutputSwitch:
         self._rule = rule
         self._keep = keep
         self._asked = False
-        self._files: list[str] = []
+        self.files: list[str] = []  # that are complete, and still there
         self._next: float | None = None
 
     def begin(self, start: float) -> None:
@@ -51,7 +51,7 @@ class OutputSwitch:
 
     def finished(self, name: str) -> None:
         """A file is complete: remove the oldest beyond the number to keep."""
-        self._files.append(name)
-        while self._keep and len(self._files) > self._keep:
+        self.files.append(name)
+        while self._keep and len(self.files) > self._keep:
             with contextlib.suppress(OSError):
-                os.unlink(self._files.pop(0))
+                os.unlink(self.files.pop(0))

@@ -36,9 +36,12 @@ _SURE: Final = 3  # looks in a row
 
 
 class OwnSamples:
-    """Looks for samples of the calling thread, in the passes over the rings that it asks for."""
+    """Looks for samples of the calling thread, in the passes over the rings that it asks for.
 
-    def __init__(self, events: Sequence[Event]) -> None:
+    others: processes that count as its own.
+    """
+
+    def __init__(self, events: Sequence[Event], others: Sequence[int] = ()) -> None:
         kinds = [event.attr.sample_type for event in events]
         first = kinds[0]
         # of all events the id stands in front, or of none; IP and TID follow (the order of PERF_SAMPLE_* in perf_event_open(2))
@@ -47,6 +50,7 @@ class OwnSamples:
         self._tid_at = 8 + sum(8 for kind in (SampleType.IDENTIFIER, SampleType.IP) if first & kind) + 4  # after the pid
         self._sample = int(RecordType.SAMPLE)
         self.tid = get_native_id()
+        self._tids = (self.tid, *others)
         self._own = self._all = 0  # bytes, of the pass that is looked at
         self._looked_at = 0
         self._found = 0
@@ -75,7 +79,7 @@ class OwnSamples:
             if size < 8:
                 return
             self._all += size
-            if kind == self._sample and _TID.unpack_from(data, offset + self._tid_at)[0] == self.tid:
+            if kind == self._sample and _TID.unpack_from(data, offset + self._tid_at)[0] in self._tids:
                 self._own += size
             offset += size
             looked += 1
@@ -84,5 +88,11 @@ class OwnSamples:
         """Narrow the filters, once; returns the events whose counters need them."""
         events, self._events, self._found = self._events, [], 0
         for event in events:
-            event.append_filter(f"common_pid != {self.tid}")
+            leave_out(event, self._tids)
         return events
+
+
+def leave_out(event: Event, tids: Sequence[int]) -> None:
+    """Narrow the filter of a tracepoint to what others than these threads do."""
+    for tid in tids:
+        event.append_filter(f"common_pid != {tid}")

@@ -20,6 +20,7 @@ from perfpy.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from perfpy.abi.attr import EventAttr
     from perfpy.abi.build_id_record import HeaderBuildId
     from perfpy.capture.sampling.options import RecordOptions
     from perfpy.capture.sampling.sample_counters import SampleCounters
@@ -34,9 +35,10 @@ _CLOCK_DATA_VERSION = 1
 
 
 class RecordedFeatures:
-    """Collects the sections. Build it when the recording starts: the clocks are compared then."""
+    """Collects the sections. Build it when the recording starts: the clocks are compared then. attrs: of the events."""
 
-    def __init__(self, counters: SampleCounters, options: RecordOptions) -> None:
+    def __init__(self, counters: SampleCounters, options: RecordOptions, attrs: Sequence[EventAttr]) -> None:
+        self._attrs = attrs
         self._counters = counters
         self._options = options
         self._fixed: dict[int, Any] = {}
@@ -62,7 +64,9 @@ class RecordedFeatures:
         values |= {
             Feature.VERSION: f"perfpy {__version__}",
             Feature.CMDLINE: self._options.command_line,
-            Feature.EVENT_DESC: tuple(EventDesc(event.attr, event.name, self._counters.ids(event)) for event in events),
+            Feature.EVENT_DESC: tuple(
+                EventDesc(attr, event.name, self._counters.ids(event)) for event, attr in zip(events, self._attrs, strict=True)
+            ),
             Feature.SAMPLE_TIME: SampleTime(*times),
             Feature.BPF_PROG_INFO: tuple(BpfProgram(*program.with_arrays()) for program in programs),
             Feature.BPF_BTF: tuple(BpfTypes(ident, data) for ident, data in program_types.items()),

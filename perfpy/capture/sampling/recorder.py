@@ -22,7 +22,7 @@ from perfpy.capture.sampling.output import RecordOutput
 from perfpy.capture.sampling.output_switch import OutputSwitch
 from perfpy.capture.sampling.own_samples import OwnSamples
 from perfpy.capture.sampling.sample_attrs import configure_sampling
-from perfpy.capture.sampling.sample_counters import SampleCounters, default_pages
+from perfpy.capture.sampling.sample_counters import SampleCounters, default_pages, roomy_pages
 from perfpy.capture.sampling.wakeups import Wakeups
 from perfpy.capture.targets import ANY, Target, resolve
 from perfpy.capture.workload import Workload
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfpy.capture.control import Control
+    from perfpy.capture.runtimes.session import RuntimeNames
     from perfpy.capture.sampling.attention import Describe
     from perfpy.events.event import Event
     from perfpy.kernel import Kernel
@@ -75,9 +76,8 @@ class RecordSummary(NamedTuple):
 class Recorder:
     """One recording, from its events to its file.
 
-    command: the program to run, () for none; events: their texts, () for
-    perf's default; filters: (number of events in front of it, expression);
-    describe: what --control's evlist shows.
+    command: the program to run, () for none; events: their texts, () for perf's default;
+    filters: (number of events in front of it, expression); describe: what --control's evlist shows.
     """
 
     def __init__(
@@ -100,6 +100,7 @@ class Recorder:
         self._procfs = ProcFs()
         self._packer = Packer(self.options.compression_level) if self.options.compression_level else None
         self._workload: Workload | None = None
+        self._names = self._runtime_names() if self.options.jit else None
         self._size = 0
         self._failure: OutputFailed | None = None
 
@@ -113,26 +114,23 @@ class Recorder:
         with ExitStack() as stack:
             # before anything is touched: no signal ends it in the middle of something
             signals = stack.enter_context(Wakeups((*STOPPING, signal.SIGCHLD, signal.SIGUSR2)))
-            self._output = RecordOutput(self.options.output, self._packer)
+            self._output = self._open_output(events)
             beginning = stack.enter_context(ExitStack())
             beginning.callback(self._output.abandon)
             if self.command:
-                self._workload = stack.enter_context(Workload(self.command, stdout_to_stderr=self._output.is_pipe))
+                variables = self._names.variables if self._names else {}
+                self._workload = stack.enter_context(Workload(self.command, stdout_to_stderr=self._output.is_pipe, environment=variables))
             control = self._open_control(stack)
             self._counters = self._open_counters(events, target)
             stack.callback(self._counters.close)
             self._output_switch = OutputSwitch(self.options.switch_output, self.options.switch_max_files)
             self._attention = self._attend(signals, control)
             self._warn_of_hidden_addresses()
-            self._file = DataFile(
-                self._output,
-                self._counters,
-                self.options,
-                self._procfs,
-                workload=self._workload.pid if self._workload else 0,
-                packer=self._packer,
-            )
+            if self._names:
+                self._names.begin(stack.callback)
+            self._file = self._open_file()
             self._file.begin()
+            self._output.start()
             self._start(target)
             beginning.pop_all()
             self._loop(target)
@@ -147,9 +145,31 @@ class Recorder:
         target = self._find_target()
         return target, configure_sampling(self._parse(), self.options, target, self._kernel)
 
+    def _open_output(self, events: list[Event]) -> RecordOutput:
+        if not self.options.unwind:
+            return RecordOutput(self.options.output, self._packer)
+        from perfpy.capture.sampling.unwound_recording import open_output  # not asked for by all
+
+        return open_output(self.options, self._packer, events, self._tell)
+
+    def _open_file(self) -> DataFile:
+        workload = self._workload.pid if self._workload else 0
+        if not self.options.unwind:
+            return DataFile(self._output, self._counters, self.options, self._procfs, workload=workload, packer=self._packer)
+        from perfpy.capture.sampling.unwound_recording import open_file  # as above
+
+        return open_file(self._output, self._counters, self.options, self._procfs, workload, self._packer)
+
     def _tell(self, text: str) -> None:
         if not self.options.quiet:
             print(text, file=sys.stderr)
+
+    def _runtime_names(self) -> RuntimeNames:
+        from perfpy.capture.runtimes.session import RuntimeNames  # rarely asked for
+
+        names = RuntimeNames(self.options, self.command, self._tell)
+        self.options = names.options
+        return names
 
     # what to record
 
@@ -216,7 +236,8 @@ class Recorder:
         )
         counters.open()
         try:
-            counters.map(options.mmap_pages or default_pages(self._procfs))
+            usual = roomy_pages(self._procfs, own_status()[0]) if options.unwind else default_pages(self._procfs)
+            counters.map(options.mmap_pages or usual)
         except BaseException:
             counters.close()
             raise
@@ -262,6 +283,7 @@ class Recorder:
             self._output_switch,
             workload=self._workload,
             control=control,
+            answers=self._output.answers,
             tell=self._tell,
             describe=self._describe,
         )
@@ -283,7 +305,7 @@ class Recorder:
         """Empty the rings whenever they are worth it, until it is time to stop; then once more what they hold then."""
         attention = self._attention
         drain = Drain(self._counters, self._output, self.options.mmap_flush, stop=lambda: attention.called)
-        own = OwnSamples(self._counters.events)
+        own = OwnSamples(self._counters.events, self._output.others)
         try:
             while not attention.stopping:
                 taken = drain.forward()
@@ -297,10 +319,14 @@ class Recorder:
                 drain.backward()
         except OutputFailed as failure:
             self._failure = failure
+        try:
+            self._output.complete(attention.signal_fd, attention.is_called_again)
+        except OutputFailed as failure:
+            self._failure = self._failure or failure
 
     def _check_own_samples(self, drain: Drain, own: OwnSamples) -> None:
         """Take the recorder out of the events where they come from recording them."""
-        drain.inspect = own.inspect if own.due(self._output.size) else None
+        drain.inspect = own.inspect if own.due(self._output.taken) else None
         if own.prevail:
             for event in own.leave_out():
                 self._counters.refilter(event)
@@ -332,8 +358,7 @@ class Recorder:
 
     def _end(self) -> None:
         """Complete the file, and see to the command's end."""
-        if not self.options.quiet:
-            print(f"[ perf record: Woken up {self._attention.wakeups} times to write data ]", file=sys.stderr)
+        self._tell(f"[ perf record: Woken up {self._attention.wakeups} times to write data ]")
         if self._workload and not self._workload.poll():
             self._workload.kill(signal.SIGTERM)
         self._size = self._output.size
@@ -345,6 +370,8 @@ class Recorder:
             self._failure = self._failure or failure
         self._say_captured()
         self._attention.wait_for_workload()  # at last: it need not heed a signal, and the file is complete
+        if self._names and not self._failure:
+            self._names.end(self._output_switch.files if self._stamps else [self.options.output])
 
     @property
     def _stamps(self) -> bool:
@@ -360,6 +387,8 @@ class Recorder:
             original = self._packer.taken / _MEGABYTE
             packed = f", compressed (original {original:.3f} MB, ratio is {self._packer.ratio:.3f})"
         self._tell(f"[ perf record: Captured and wrote {size:.3f} MB {name}{samples}{packed} ]")
+        if self._file.hint:
+            self._tell(f"note: {self._file.hint}")
         if self._file.lost:
             self._tell(f"warning: {self._file.lost} samples were lost: try larger buffers (-m) or a lower frequency (-F)")
 
@@ -367,5 +396,4 @@ class Recorder:
         code = self._workload.wait().exit_code if self._workload else 0
         if self._attention.signal:
             code = _KILLED + self._attention.signal
-        wakeups = self._attention.wakeups
-        return RecordSummary(code, self.options.output, self._size, self._file.samples, self._file.lost, wakeups)
+        return RecordSummary(code, self.options.output, self._size, self._file.samples, self._file.lost, self._attention.wakeups)

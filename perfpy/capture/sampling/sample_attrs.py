@@ -32,6 +32,7 @@ _TRACE_FIELDS: Final = SampleType.RAW | SampleType.TIME | SampleType.CPU | Sampl
 _TIMES: Final = ReadFormat.TOTAL_TIME_ENABLED | ReadFormat.TOTAL_TIME_RUNNING
 _FUNCTION_TRACE: Final = ("ftrace", "function")
 _MAX_PRECISION: Final = 3
+_WORTH_WAKING: Final = 1 << 18  # bytes in a ring
 
 
 def configure_sampling(events: Sequence[Event], options: RecordOptions, target: Target, kernel: Kernel) -> list[Event]:
@@ -149,7 +150,9 @@ class _Draft:
 
     def _set_fields(self) -> None:
         options, draft = self.options, self.draft
-        addresses = options.data or bool(options.callchain and options.callchain.mode == "dwarf")
+        stacks = bool(options.callchain and options.callchain.mode == "dwarf")
+        # perf records data addresses with stacks; where these are unwound at once nobody has a use for them
+        addresses = options.data or (stacks and not options.unwind)
         for wanted, field in (
             (addresses, SampleType.ADDR | SampleType.DATA_SRC),
             (not self.target.has_tasks or options.cpu_field, SampleType.CPU),
@@ -165,7 +168,7 @@ class _Draft:
                 self.sample |= field
         if self.sample & SampleType.BRANCH_STACK:
             draft.branch_sample_type = options.branch_filter
-        if addresses:
+        if addresses or stacks:  # call frame information lies in mappings that are not executable
             draft.mmap_data = int(self.tracks)
         if options.time is not False and (options.time or not options.per_thread):
             self.sample |= SampleType.TIME
@@ -184,12 +187,15 @@ class _Draft:
         draft.sample_max_stack = callchain.max_stack
         draft.exclude_callchain_user = int(options.kernel_callchains or is_function)
         draft.exclude_callchain_kernel = int(options.user_callchains)
+        draft.defer_callchain = int(callchain.defer)
         if callchain.mode == "dwarf" and not is_function:  # page faults while tracing functions would never end
             self.sample |= SampleType.REGS_USER | SampleType.STACK_USER
             # those who choose registers get them, and what nothing can be unwound without
             registers = minimal_registers if options.user_regs else user_registers
             draft.sample_regs_user |= registers(os.uname().machine)
             draft.sample_stack_user = callchain.stack_size
+            if options.unwind and not options.no_buffering:  # half of a roomy ring would be seconds of a few samples
+                draft.watermark, draft.wakeup_events = 1, _WORTH_WAKING
             draft.exclude_callchain_user = 1
 
     def _set_registers(self) -> None:
@@ -212,6 +218,7 @@ class _Draft:
         draft.namespaces = int(options.namespaces)
         draft.cgroup = int(options.all_cgroups)
         draft.context_switch = int(options.switch_events)
+        draft.defer_output = int(bool(options.callchain and options.callchain.defer))
 
     def _set_enabling(self) -> None:
         """Leaders start off; those of a program start with it; side-band of a system starts at once."""
@@ -251,7 +258,7 @@ class _Draft:
         if mode == "no":
             return
         if mode == "dwarf":
-            self.sample |= SampleType.ADDR | SampleType.DATA_SRC
+            self.sample |= 0 if self.options.unwind else SampleType.ADDR | SampleType.DATA_SRC
             draft.mmap_data = int(self.tracks)
         copied = stack_size(terms.stack_size) if terms.stack_size else common.stack_size if common else 0
         chain = Callchain(mode, max_stack=terms.max_stack or 0)

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
 _MLOCK_SETTING: Final = "kernel.perf_event_mlock_kb"
 _DEFAULT_MLOCK_KB: Final = 516
+_PARANOID: Final = "kernel.perf_event_paranoid"
+_CAP_IPC_LOCK: Final = 14
+_ROOMY: Final = 8 << 20  # bytes: a quarter of a second of stacks of 16 kB at 2 kHz
+_ALL_RINGS: Final = 256 << 20
 
 
 class CounterTarget(NamedTuple):
@@ -55,6 +59,13 @@ def default_pages(procfs: ProcFs) -> int:
     allowed = procfs.setting(_MLOCK_SETTING) or _DEFAULT_MLOCK_KB
     pages = max(allowed * 1024 // PAGE_SIZE - 1, 1)
     return 1 << (pages.bit_length() - 1)
+
+
+def roomy_pages(procfs: ProcFs, capabilities: int) -> int:
+    """The pages of a ring for samples that are as large as stacks: what is of use, where a user may lock that much."""
+    may_lock = capabilities >> _CAP_IPC_LOCK & 1 or (procfs.setting(_PARANOID) or 0) < 0
+    each = min(_ROOMY, _ALL_RINGS // (os.cpu_count() or 1))
+    return max(default_pages(procfs), 1 << (each // PAGE_SIZE).bit_length() - 1 if may_lock else 0)
 
 
 class SampleCounters:

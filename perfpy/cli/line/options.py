@@ -29,19 +29,19 @@ says why. Where the configuration has a default (~/.perfconfig), the option's is
 None, and the function that acts on it asks the configuration.
 
 Declarations are plain values: importing click takes longer than all of `perf
-stat -- true`, so it is left to `perfpy.cli.group`, which makes help of them.
+stat -- true`, so it is left to `perfpy.cli.line.help_text`.
 """
 
 from __future__ import annotations
 
 from perfpy.cli.line.kinds import Flag, Lacking
-from perfpy.cli.line.parser import Parser
+from perfpy.cli.line.parser import Option, Parser
 from perfpy.errors import UsageError
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any, ClassVar, Final, Generic, NoReturn, Self, TypeVar
+    from typing import ClassVar, Final, Generic, NoReturn, Self, TypeVar
 
     from perfpy.cli.line.kinds import Kind
     from perfpy.cli.line.parser import Given
@@ -55,46 +55,6 @@ else:
 
 
 _NOTHING: Final[dict[str, str]] = {}
-_METAVARS: Final[dict[Any, str]] = {int: "<n>", float: "<n>"}
-
-
-class Option:
-    """One option: its spellings (`-e,--event`), its kind, its line in the help. name: the field's.
-
-    hidden: help does not show it; negatable: `--no-X` is accepted.
-    """
-
-    name = ""
-
-    def __init__(
-        self, spellings: str, kind: Kind[Any], help: str = "", *, metavar: str = "", hidden: bool = False, negatable: bool = True
-    ) -> None:
-        spelt = [spelling.strip() for spelling in spellings.split(",")]
-        self.words = [spelling[2:] for spelling in spelt if spelling.startswith("--")]
-        self.letters = [spelling[1:] for spelling in spelt if not spelling.startswith("--")]
-        self.kind = kind
-        self.help = help
-        self.metavar = metavar or _METAVARS.get(kind.type, "<str>")
-        self.hidden = hidden or bool(kind.lacking)
-        self.negatable = negatable
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    @property
-    def spellings(self) -> list[str]:
-        """All spellings, letters first."""
-        return [f"-{letter}" for letter in self.letters] + [f"--{word}" for word in self.words]
-
-    def help_names(self) -> str:
-        """The left side of its line in help: `-e, --event <event>`."""
-        names = ("" if self.letters else "    ") + ", ".join(self.spellings)
-        if not self.kind.wants_value:
-            return names
-        if self.kind.bare is None:
-            return f"{names} {self.metavar}"
-        separator = " " if self.kind.takes_word else "=" if self.words else ""
-        return f"{names}[{separator}{self.metavar}]"
 
 
 class Argument:
@@ -267,11 +227,15 @@ class PerfCommand(Generic[_O]):
         parser = self.parser(args)
         for asked, status in _HELP_STATUS.items():
             if parser.values.pop(asked, False):
-                from perfpy.cli.group import help_text  # click formats it
-
-                print(help_text(name, self))
+                print(self.help_text(name))
                 return status
         return self.call(parser)
+
+    def help_text(self, name: str) -> str:
+        """What --help prints."""
+        from perfpy.cli.line.help_text import help_text  # click formats it
+
+        return help_text(name, self.help, self.options, self.usage)
 
     def call(self, parser: Parser) -> int:
         """Call the function with what was read."""

@@ -3,7 +3,7 @@
 What enters: a path and what is to stand there. What leaves: the file, whole or
 not at all; an OutputFailed where it cannot be written.
 
-A result is written beside its place and renamed when it is complete, so that
+A result is written beside its path and renamed when it is complete, so that
 neither Ctrl-C nor a full disk leaves half a page where a whole one may have
 stood. What is no regular file (a device, a fifo) is written as it is, and so
 is a file in a folder where nothing may be made.

@@ -21,9 +21,50 @@ from perfpy.errors import UsageError
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from typing import Any
+    from typing import Any, Final
 
-    from perfpy.cli.line.options import Option
+    from perfpy.cli.line.kinds import Kind
+
+_METAVARS: Final[dict[Any, str]] = {int: "<n>", float: "<n>"}
+
+
+class Option:
+    """One option: its spellings (`-e,--event`), its kind, its line in the help. name: the field's.
+
+    hidden: help does not show it; negatable: `--no-X` is accepted.
+    """
+
+    name = ""
+
+    def __init__(
+        self, spellings: str, kind: Kind[Any], help: str = "", *, metavar: str = "", hidden: bool = False, negatable: bool = True
+    ) -> None:
+        spelt = [spelling.strip() for spelling in spellings.split(",")]
+        self.words = [spelling[2:] for spelling in spelt if spelling.startswith("--")]
+        self.letters = [spelling[1:] for spelling in spelt if not spelling.startswith("--")]
+        self.kind = kind
+        self.help = help
+        self.metavar = metavar or _METAVARS.get(kind.type, "<str>")
+        self.hidden = hidden or bool(kind.lacking)
+        self.negatable = negatable
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @property
+    def spellings(self) -> list[str]:
+        """All spellings, letters first."""
+        return [f"-{letter}" for letter in self.letters] + [f"--{word}" for word in self.words]
+
+    def help_names(self) -> str:
+        """The left side of its line in help: `-e, --event <event>`."""
+        names = ("" if self.letters else "    ") + ", ".join(self.spellings)
+        if not self.kind.wants_value:
+            return names
+        if self.kind.bare is None:
+            return f"{names} {self.metavar}"
+        separator = " " if self.kind.takes_word else "=" if self.words else ""
+        return f"{names}[{separator}{self.metavar}]"
 
 
 class Given:

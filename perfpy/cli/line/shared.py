@@ -1,6 +1,7 @@
 """Groups of options that several commands take; see `perfpy.cli.line.options`.
 
-What enters: nothing. What leaves: base classes for the options of commands.
+What enters: nothing. What leaves: base classes for the options of commands;
+what -e and --filter say together.
 """
 
 from __future__ import annotations
@@ -50,3 +51,15 @@ class StdioOptions(CommandOptions):
     """Whether text is perf's on a terminal, too; see `perfpy.cli.line.terminal`."""
 
     stdio: bool = option("--stdio", Flag(), "plain text in perf's layout, on a terminal too")
+
+
+def events_with_filters(options: CommandOptions) -> tuple[list[str], list[tuple[int, str]]]:
+    """The -e texts, and each --filter with the number of -e in front of it."""
+    events: list[str] = []
+    filters: list[tuple[int, str]] = []
+    for given in options.in_order("event", "filter"):
+        if given.name == "event":
+            events.append(given.value)
+        else:
+            filters.append((len(events), given.value))
+    return events, filters

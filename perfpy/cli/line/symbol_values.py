@@ -16,18 +16,24 @@ if TYPE_CHECKING:
     from perfpy.cli.line.perfconfig import Config
     from perfpy.cli.line.shared import SymbolFileOptions
     from perfpy.recording import Recording
-    from perfpy.symbols.files.debug_files import SymbolOptions
+    from perfpy.symbols.files.debug_files import Inline, SymbolOptions
 
 
 def symbol_options_of(
-    asked: SymbolFileOptions, config: Config, recording: Recording, *, force: bool = False, ignore_vmlinux: bool = False
+    asked: SymbolFileOptions,
+    config: Config,
+    recording: Recording,
+    *,
+    force: bool = False,
+    ignore_vmlinux: bool = False,
+    inline: Inline | None = None,
 ) -> SymbolOptions:
-    """Where to look for symbols, and how to print them.
+    """Where to look for symbols, and how to print them. inline: which chains get inlined calls; None: all.
 
     Servers are asked when DEBUGINFOD_URLS is set, or perfconfig's buildid-cache.debuginfod (or debuginfod.urls) is.
     Raises PerfError where a file that was named cannot be read.
     """
-    from perfpy.symbols.files.debug_files import SymbolOptions
+    from perfpy.symbols.files.debug_files import Inline, SymbolOptions
 
     _require_readable("kallsyms", asked.kallsyms)
     _require_readable("vmlinux", asked.vmlinux)
@@ -46,7 +52,24 @@ def symbol_options_of(
         buildid_dir=os.path.expanduser(config.get("buildid.dir", "")) if not asked.symfs else "",
         debuginfod=bool(os.environ.get("DEBUGINFOD_URLS")),
         os_release=recording.data.features.get("osrelease", ""),
+        inline=inline or Inline.ALL,
     )
+
+
+def inline_of(inline: bool | None, recording: Recording, *, plain: bool) -> Inline:
+    """Which callchains get inlined calls: --inline, --no-inline or neither (None) of a command.
+
+    plain: the output is perf's text. perf 6.12 has them in unwound stacks, whatever is asked for; perf 7.3 in all.
+    """
+    from perfpy.abi.flags import SampleType
+    from perfpy.symbols.files.debug_files import Inline
+
+    unwound = any(event.attr.sample_type & SampleType.STACK_USER for event in recording.events)
+    if inline is False:
+        return Inline.NONE
+    if not plain:
+        return Inline.ALL
+    return Inline.UNWOUND_AS_PERF if unwound or inline is None else Inline.ALL_AS_PERF
 
 
 def _require_readable(option: str, path: str) -> None:

@@ -2,7 +2,7 @@
 
 What enters: the options `--stdio` and `--stdio-color`, the environment
 (NO_COLOR, TERM, COLUMNS) and where standard output leads. What leaves: yes,
-no, or a number of columns. This is the only place that asks.
+no, or a number of columns. Nobody else asks.
 """
 
 from __future__ import annotations

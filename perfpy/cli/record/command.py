@@ -18,9 +18,10 @@ from perfpy.capture.option_values import (
     parse_pages,
     parse_registers,
 )
-from perfpy.capture.sampling.options import SYNTH_ALL, RecordOptions
+from perfpy.capture.sampling.options import DEFAULT_COMPRESSION, SYNTH_ALL, RecordOptions
 from perfpy.cli.line.options import PerfCommand, fail
 from perfpy.cli.line.perfconfig import load
+from perfpy.cli.line.shared import events_with_filters
 from perfpy.cli.record.options import RecordCommandOptions
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def run(options: RecordCommandOptions) -> int:
     wanted = record_options(options, load())
     from perfpy.capture.sampling.recorder import Recorder  # help does not need the kernel
 
-    events, filters = _events(options)
+    events, filters = events_with_filters(options)
     recorder = Recorder(options.workload, events, filters, wanted, describe=_describe)
     if options.dry_run:
         recorder.prepare()
@@ -96,6 +97,9 @@ def record_options(options: RecordCommandOptions, config: Config) -> RecordOptio
         inherit=not options.no_inherit,
         period=options.count,
         callchain=_callchain(options, config),
+        jit=options.jit,
+        unwind=options.unwind,
+        keep_stacks=options.keep_stacks,
         raw=options.raw_samples,
         cpu_field=options.sample_cpu,
         period_field=options.period,
@@ -110,7 +114,7 @@ def record_options(options: RecordCommandOptions, config: Config) -> RecordOptio
         buildid_mmap=options.buildid_mmap or build_id == "mmap",
         synth=_synthesis(options.synth),
         mmap_pages=_pages(options.mmap_pages),
-        compression_level=_level(options.compression_level),
+        compression_level=_level(options.compression_level, unwind=options.unwind),
         buildids=not (options.no_buildid or build_id == "skip" or switches),
         buildid_cache=not (options.no_buildid_cache or options.no_buildid or build_id == "no-cache"),
         buildid_dir=os.path.expanduser(config.get("buildid.dir", "")),
@@ -118,30 +122,20 @@ def record_options(options: RecordCommandOptions, config: Config) -> RecordOptio
     )
 
 
-def _level(level: int) -> int:
+def _level(level: int | None, *, unwind: bool) -> int:
+    if level is None:
+        return DEFAULT_COMPRESSION if unwind else 0
     if not 0 <= level <= _MOST_COMPRESSION:
         fail(f"--compression-level {level}: zstd has levels 1 to {_MOST_COMPRESSION}")
     return level
 
 
-def _events(options: RecordCommandOptions) -> tuple[list[str], list[tuple[int, str]]]:
-    """The -e texts, and each --filter with the number of -e in front of it."""
-    events: list[str] = []
-    filters: list[tuple[int, str]] = []
-    for given in options.in_order("event", "filter"):
-        if given.name == "event":
-            events.append(given.value)
-        else:
-            filters.append((len(events), given.value))
-    return events, filters
-
-
 def _callchain(options: RecordCommandOptions, config: Config) -> Callchain | None:
     if options.call_graph is not None:
         return parse_callchain(options.call_graph)
-    if not options.callchains:
+    if not (options.callchains or options.unwind) or (options.jit and options.unwind):  # --jit chooses, by what runs
         return None
-    mode = config.get("call-graph.record-mode", "fp")
+    mode = "dwarf" if options.unwind else config.get("call-graph.record-mode", "fp")
     size = int(config.number("call-graph.dump-size", 0)) if mode == "dwarf" else 0
     return parse_callchain(f"{mode},{size}" if size else mode)
 

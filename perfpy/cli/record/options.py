@@ -119,9 +119,18 @@ class ContentOptions(CommandOptions):
     """What a sample carries."""
 
     callchains: bool = option("-g", Flag(), "record call chains by frame pointers")
-    call_graph: str | None = option("--call-graph", Value(), "record call chains: fp[,frames] or dwarf[,bytes]", metavar="<mode[,size]>")
+    call_graph: str | None = option(
+        "--call-graph", Value(), "record call chains: fp[,frames][,defer] or dwarf[,bytes]", metavar="<mode[,size]>"
+    )
+    unwind: bool = option(
+        "--unwind",
+        Flag(),
+        "unwind DWARF stacks while recording, store call chains instead: a fiftieth of the size (implies --call-graph dwarf)",
+    )
+    keep_stacks: bool = option("--keep-stacks", Flag(), "with --unwind: write the stacks, too, into a file <output>.stacks")
     kernel_callchains: bool = option("--kernel-callchains", Flag(), "call chains of the kernel only")
     user_callchains: bool = option("--user-callchains", Flag(), "call chains of user space only")
+    jit: bool = option("--jit", Flag(), "make Python, Node, Java ... tell the names of their code, and keep them in the file")
     stat: bool = option("-s,--stat", Flag(), "counts of each thread at its end, too")
     raw_samples: bool = option("-R,--raw-samples", Flag(), "raw data, as tracepoints have")
     data: bool = option("-d,--data", Flag(), "data addresses")
@@ -176,7 +185,12 @@ class FileOptions(CommandOptions):
     max_size: int = option("--max-size", Value(_max_size, default=0), "stop when the file has this size", metavar="<size>")
     timestamp_filename: bool = option("--timestamp-filename", Flag(), "put the time after the file's name")
     timestamp_boundary: bool = option("--timestamp-boundary", Flag(), "note the times of the first and the last sample")
-    compression_level: int = option("-z,--compression-level", Attached("1", int, default=0), "compress with zstd (1 to 22)", metavar="<n>")
+    compression_level: int | None = option(
+        "-z,--compression-level",
+        Attached("1", int),
+        "compress with zstd (1 to 22; with --unwind the default is 1, -z0: not)",
+        metavar="<n>",
+    )
     no_buildid_cache: bool = option("-N,--no-buildid-cache", Flag(), "keep no copies of the recorded programs")
     no_buildid: bool = option("-B,--no-buildid", Flag(), "note no build-ids")
     buildid_all: bool = option("--buildid-all", Flag(), "note the build-ids of all files, hit or not")

@@ -14,7 +14,7 @@ from perfpy.cli.line.options import fail
 
 if TYPE_CHECKING:
     from perfpy.cli.line.perfconfig import Config
-    from perfpy.cli.report.command import ReportCommandOptions
+    from perfpy.cli.report.options import ReportCommandOptions
 
 _ENOUGH: Final = 1_000_000  # more than any percentage, and than the calls that anybody reads
 # every word of --call-graph, in perf's order of search: the first that begins with what is given is meant
@@ -36,7 +36,6 @@ _WORDS: Final = (
 )
 _NO_KEYS: Final = {
     "branch": "needs branch records in callchains, which perfpy does not join",
-    "srcline": "needs source lines, which perfpy does not read; address tells the places within a function apart",
 }
 _CONFIGURED: Final = (("print-type", "style"), ("order", "order"), ("sort-key", "key"))
 

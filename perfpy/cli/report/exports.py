@@ -9,24 +9,25 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from perfpy.cli.line.notes import note_cut_stacks
+from perfpy.cli.line.notes import tell
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.output_files import write_bytes
+from perfpy.unwind.cut_stacks import note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.stacks.stacks import Stacks
-    from perfpy.cli.report.command import ReportCommandOptions
+    from perfpy.cli.report.options import ReportCommandOptions
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
 
 
-def write_exports(recording: Recording, asked: ReportCommandOptions, selection: SampleFilter, symbols: SymbolOptions) -> None:
+def write_exports(recording: Recording, asked: ReportCommandOptions, sample_filter: SampleFilter, symbols: SymbolOptions) -> None:
     """Write every format that is asked for."""
     _refuse_what_stacks_have_not(asked)
-    stacks = recording.stacks(symbols, selection=selection, timed=asked.firefox is not None, latency=asked.latency)
+    stacks = recording.stacks(symbols, sample_filter=sample_filter, timed=asked.firefox is not None, latency=asked.latency)
     if not stacks:
         print(f"Error:\nThe {recording.path} data has no samples, or the filters leave none!", file=sys.stderr)
         return
@@ -39,8 +40,7 @@ def write_exports(recording: Recording, asked: ReportCommandOptions, selection: 
     }
     for name, path in asked.exports.items():
         write_bytes(path, makers[name](), quiet=asked.quiet)
-    if not asked.quiet:
-        note_cut_stacks(stacks[0].cut)
+    tell(note(stacks[0].cut), quiet=asked.quiet, verbose=asked.verbose)
 
 
 def _refuse_what_stacks_have_not(asked: ReportCommandOptions) -> None:

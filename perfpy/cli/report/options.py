@@ -1,153 +1,193 @@
-"""perf report's option texts -> what the library is asked for.
-
-What enters: values of the command line and of the configuration. What leaves:
-SampleFilter, Wanted. The syntax is that of perf-report(1).
-"""
+"""What `perfpy report` takes: perf report's options, by topic."""
 
 from __future__ import annotations
 
-import re
-from itertools import chain
-from typing import TYPE_CHECKING, Final
+from perfpy.cli.line.kinds import Attached, Choice, Flag, Value, unsigned
+from perfpy.cli.line.options import CommandOptions, option, word
+from perfpy.cli.line.shared import HeaderOptions, InputOptions, QuietOptions, StdioOptions, SymbolFileOptions, VerboseOptions
 
-from perfpy.abi.cpu_list import parse_cpu_list
-from perfpy.analysis.filters.sample_filter import SampleFilter
-from perfpy.analysis.report.layout import Wanted
-from perfpy.analysis.sortkeys.names import Mode
-from perfpy.cli.line.options import fail
-from perfpy.untrusted.files import read_named
-
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from typing import Final
 
-    from perfpy.analysis.filters.event_switch import EventSwitch
-    from perfpy.analysis.filters.time_ranges import TimeRanges
-    from perfpy.cli.line.perfconfig import Config
-    from perfpy.cli.report.command import ReportCommandOptions
+#: -g without a value
+_CALL_GRAPH: Final = "graph,0.5,caller,function,percent"
+#: what is written where an export names no file
+_DEFAULT_FILES: Final = {
+    "flamegraph": "flamegraph.html",
+    "folded": "-",
+    "speedscope": "perf.speedscope.json",
+    "firefox": "perf.firefox.json",
+    "pprof": "perf.pb.gz",
+}
 
-_WIDEST: Final = 10_000  # columns of a terminal
-#: in front of a path, in lists of names
-_FILE: Final = "file://"
-_LARGEST_LIST: Final = 64 << 20  # bytes of names
-
-
-def configured_percentage(config: Config) -> str:
-    """What shares are of, as the configuration has it."""
-    text = config.get("hist.percentage", "absolute")
-    if text not in ("absolute", "relative"):
-        fail(f"configuration: hist.percentage = {text!r} is neither absolute nor relative")
-    return text
-
-
-def words(text: str) -> tuple[str, ...] | None:
-    """A list of names, None if none is given; file://PATH stands for the lines of a file."""
-    found = (_lines(name[len(_FILE) :]) if name.startswith(_FILE) else [name] for name in text.split(",") if name)
-    return tuple(chain.from_iterable(found)) or None
-
-
-def _lines(path: str) -> list[str]:
-    try:
-        return read_named(path, limit=_LARGEST_LIST).decode("utf-8", "surrogateescape").splitlines()
-    except OSError as error:
-        fail(f"{_FILE}{path}: {error.strerror}; a file with a name on each line is needed")
-
-
-def pattern(text: str, option: str) -> str:
-    """A regular expression."""
-    try:
-        re.compile(text)
-    except re.error as error:
-        fail(f"{option} {text!r} is no regular expression: {error}")
-    return text
+_LACKING: Final = {
+    "--gtk": "it needs GTK",
+    "--itrace": "it needs decoders of hardware traces",
+    "--stitch-lbr": "it needs call stacks from last branch records",
+    "--branch-history": "it needs branch records in callchains",
+    "--total-cycles": "it needs block counts of last branch records",
+    "--show-ref-call-graph": "every event shows its own callchains",
+    "--samples": "perfpy script shows single samples",
+    "--objdump": "there is no annotation of code yet",
+    "--source": "there is no annotation of code yet",
+    "--asm-raw": "there is no annotation of code yet",
+    "-M,--disassembler-style": "there is no annotation of code yet",
+    "--percent-type": "there is no annotation of code yet",
+    "--prefix": "there is no annotation of code yet",
+    "--prefix-strip": "there is no annotation of code yet",
+    "--disable-order": "records are always shown in order of time",
+    "--socket-filter": "use -C with the socket's CPUs",
+    "--pretty": "with -T, values are always in columns",
+    "--addr2line": "source lines are read without it",
+}
 
 
-def numbers(text: str, option: str) -> tuple[int, ...] | None:
-    """A list of numbers, None if none is given."""
-    try:
-        return tuple(int(number) for number in text.split(",") if number) or None
-    except ValueError:
-        fail(f"{option} {text!r}: a list of numbers is needed, such as 1,2")
+class ReportColumnOptions(CommandOptions):
+    """What the columns show."""
+
+    sort: str | None = option("-s,--sort", Value(), "sort by these keys: comm, dso, symbol, pid, cpu ...", metavar="<key[,key2...]>")
+    fields: str | None = option("-F,--fields", Value(), "columns; + adds to the usual ones", metavar="<key[,keys...]>")
+    show_nr_samples: bool = option("-n,--show-nr-samples", Flag(), "show a column with the number of samples")
+    show_total_period: bool = option("--show-total-period", Flag(), "show a column with the sum of periods")
+    show_cpu_utilization: bool = option("--show-cpu-utilization,--showcpuutilization", Flag(), "show shares of kernel and user code")
+    threads: bool = option("-T,--threads", Flag(), "show counts per thread (of recordings made with -s)")
 
 
-def ranges(text: str, option: str) -> tuple[int, ...] | None:
-    """A list of numbers such as 0-2,5, None if none is given."""
-    try:
-        return parse_cpu_list(text) if text else None
-    except ValueError as error:
-        fail(f"{option} {text!r}: {error}")
+class ReportCallchainOptions(CommandOptions):
+    """What is made of callchains, and which rows come of them."""
 
-
-def selection(asked: ReportCommandOptions, times: TimeRanges | None, switch: EventSwitch | None) -> SampleFilter:
-    """The filters of a command line."""
-    return SampleFilter(
-        comms=words(asked.comms),
-        pids=numbers(asked.pid, "--pid"),
-        tids=numbers(asked.tid, "--tid"),
-        dsos=words(asked.dsos),
-        symbols=words(asked.symbols),
-        symbol_part=asked.symbol_part,
-        cpus=ranges(asked.cpu, "-C"),
-        times=times,
-        switch=switch,
-        parallelism=ranges(asked.parallelism, "--parallelism"),
+    call_graph: str | None = option(
+        "-g,--call-graph", Attached(_CALL_GRAPH, takes_word=True, negated="none"), "how to show callchains", metavar="<print_type,...>"
     )
+    children: bool | None = option("--children", Flag(default=None), "add callers' overhead (default where there are callchains)")
+    latency: bool = option("--latency", Flag(), "sort by shares of the wall clock (of recordings with context switches)")
+    inverted: bool = option("-G,--inverted", Flag(), "call graphs from callers to callees")
+    hierarchy: bool = option("-H,--hierarchy", Flag(), "a level for each sort key")
+    max_stack: int = option("--max-stack", Value(unsigned, default=127), "look at this many frames of a callchain", metavar="<n>")
+    ignore_callees: str = option("--ignore-callees", Value(default=""), "forget what these functions call", metavar="<regex>")
+    parent: str = option("-p,--parent", Value(default=""), "what a parent is, for --sort parent", metavar="<regex>")
+    exclude_other: bool = option("-x,--exclude-other", Flag(), "only samples that have a parent")
 
 
-def hidden_keys(chosen: SampleFilter) -> tuple[tuple[str, str, str], ...]:
-    """Keys that a filter leaves one value: (key, perf's name of the filter, the value)."""
-    lists = (("dso", "dso", chosen.dsos), ("comm", "comm", chosen.comms), ("symbol", "symbol", chosen.symbols))
-    return tuple((key, name, next(iter(values))) for key, name, values in lists if values and len(values) == 1)
+class ReportFilterOptions(CommandOptions):
+    """Which samples and rows count."""
 
-
-def sort_order(asked: ReportCommandOptions, config: Config, mode: Mode) -> str | None:
-    """The sort keys of a command line, or else of the configuration; None where neither says."""
-    sort = config.get("report.sort_order") if asked.sort is None else asked.sort
-    if sort and "symbol" in sort:
-        # perf's own addition: instructions per cycle, a column of dashes without branch records
-        sort += ",ipc_lbr" if mode is Mode.BRANCH else ",ipc_null"
-    return sort
-
-
-def wanted(asked: ReportCommandOptions, chosen: SampleFilter, *, children: bool, config: Config, mode: Mode) -> Wanted:
-    """The columns of a command line."""
-    if asked.fields and not asked.fields.replace(",", ""):
-        fail(f"--fields {asked.fields!r} names no field")
-    return Wanted(
-        sort=sort_order(asked, config, mode),
-        fields=asked.fields,
-        children=children,
-        mode=mode,
-        raw_trace=asked.raw_trace,
-        metrics=tuple(_metrics(asked)),
-        parent=bool(asked.parent),
-        latency=asked.latency,
-        hidden=() if asked.hierarchy else tuple(key for key, _, _ in hidden_keys(chosen)),
+    dsos: str = option("-d,--dsos", Value(default=""), "only these shared objects", metavar="<dso[,dso...]>")
+    comms: str = option("-c,--comms", Value(default=""), "only these commands", metavar="<comm[,comm...]>")
+    symbols: str = option("-S,--symbols", Value(default=""), "only these functions", metavar="<symbol[,symbol...]>")
+    symbol_filter: str = option("--symbol-filter", Value(default=""), "only functions whose name has this part", metavar="<filter>")
+    pid: str = option("--pid", Value(default=""), "only these processes", metavar="<pid[,pid...]>")
+    tid: str = option("--tid", Value(default=""), "only these threads", metavar="<tid[,tid...]>")
+    cpu: str = option("-C,--cpu", Value(default=""), "only these CPUs", metavar="<cpu>")
+    parallelism: str = option(
+        "--parallelism", Value(default=""), "only while so many threads ran (of recordings with context switches)", metavar="<n[,n-n...]>"
     )
+    time: str = option("--time", Value(default=""), "only this time: start,stop, 10%-20%, 10%/2", metavar="<str>")
+    switch_on: str = option("--switch-on", Value(default=""), "only samples after this event", metavar="<event>")
+    switch_off: str = option("--switch-off", Value(default=""), "only samples before this event", metavar="<event>")
+    show_on_off_events: bool = option("--show-on-off-events", Flag(), "count the events of --switch-on and --switch-off, too")
+    percent_limit: float | None = option("--percent-limit", Value(float), "leave out rows below it", metavar="<percent>")
+    percentage: str | None = option("--percentage", Value(Choice("relative", "absolute")), "shares of what filters leave, or of all")
+    hide_unresolved: bool = option("-U,--hide-unresolved", Flag(), "leave out what has no symbol")
 
 
-def _metrics(asked: ReportCommandOptions) -> Iterator[str]:
-    if asked.show_cpu_utilization:
-        yield from ("overhead_sys", "overhead_us")
-    if asked.show_nr_samples:
-        yield "sample"
-    if asked.show_total_period:
-        yield "period"
+class ReportTableOptions(CommandOptions):
+    """What a table holds, and how it is set."""
+
+    group: bool | None = option("--group", Flag(default=None), "show events of a group side by side (default)")
+    group_sort_idx: int = option("--group-sort-idx", Value(int, default=0), "sort groups by this event", metavar="<n>")
+    field_separator: str | None = option("-t,--field-separator", Value(), "columns with this separator", metavar="<separator>")
+    column_widths: str = option("-w,--column-widths", Value(default=""), "use these widths", metavar="<width[,width...]>")
+    branch_stack: bool | None = option(
+        "-b,--branch-stack", Flag(default=None), "a row for each branch (default for recordings of branches)"
+    )
+    mem_mode: bool = option("--mem-mode", Flag(), "a row for each kind of memory access")
+    ns: bool = option("--ns", Flag(), "show times in nanoseconds")
+    time_quantum: str = option("--time-quantum", Value(default="100ms"), "grain of times in --sort time", metavar="<time>")
+    raw_trace: bool = option("--raw-trace", Flag(), "show tracepoints' fields, not their formatted text")
+    full_source_path: bool = option("--full-source-path", Flag(), "name source files with their folders")
+    skip_empty: bool | None = option("--skip-empty", Flag(default=None), "leave out events without samples (default)")
 
 
-def widths(text: str) -> tuple[int, ...]:
-    """The numbers of -w."""
-    try:
-        return tuple(min(int(width), _WIDEST) for width in text.split(",") if width)
-    except ValueError:
-        fail(f"-w {text!r}: a list of widths is needed, such as 10,20")
+class ReportOutputOptions(CommandOptions):
+    """In which form the report is shown or written."""
+
+    tui: bool = option("--tui", Flag(), "browse the report (needs pip install perfpy[tui])")
+    stdio_color: str = option(
+        "--stdio-color",
+        Attached("always", Choice("always", "never", "auto"), default="auto", takes_word=True),
+        "colours in plain text: always, never or auto",
+        metavar="<mode>",
+    )
+    whole_names: bool = option("--whole-names", Flag(), "on screens, names of functions with all their arguments")
+    json: str | None = option("--json", Attached("-", takes_word=True), "the report as JSON", metavar="<file>")
+    flamegraph: str | None = option("--flamegraph,--html", Attached("", takes_word=True), "a flame graph, one HTML file", metavar="<file>")
+    folded: str | None = option(
+        "--folded", Attached("-", takes_word=True), "stacks as lines for flamegraph.pl and others", metavar="<file>"
+    )
+    speedscope: str | None = option("--speedscope", Attached("", takes_word=True), "stacks for speedscope", metavar="<file>")
+    firefox: str | None = option("--firefox", Attached("", takes_word=True), "samples for the Firefox Profiler", metavar="<file>")
+    pprof: str | None = option("--pprof", Attached("", takes_word=True), "stacks for pprof", metavar="<file>")
 
 
-_UNITS: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
+class ReportMetadataOptions(CommandOptions):
+    """What is shown in place of samples, or with them."""
+
+    show_info: bool = option("-I,--show-info", Flag(), "show more of the header")
+    stats: bool = option("--stats", Flag(), "show how many records of each type there are")
+    tasks: bool = option("--tasks", Flag(), "show the tasks recorded")
+    mmaps: bool = option("--mmaps", Flag(), "show the tasks recorded with their mappings")
+    dump_raw_trace: bool = option("-D,--dump-raw-trace", Flag(), "print every record as bytes and as text")
 
 
-def quantum(text: str) -> int:
-    """A time with its unit, in nanoseconds."""
-    parts = re.fullmatch(r"(\d+)(s|ms|us|ns)", text)
-    if not parts:
-        fail(f"--time-quantum {text!r}: a number and s, ms, us or ns are needed, such as 100ms")
-    return int(parts[1]) * _UNITS[parts[2]]
+class ReportModuleOptions(CommandOptions):
+    """Which of the kernel's files have its symbols."""
+
+    modules: bool = option("-m,--modules", Flag(), "load symbols of modules (they are, always)")
+    ignore_vmlinux: bool = option("--ignore-vmlinux", Flag(), "do not look for a vmlinux")
+
+
+class ReportCommandOptions(
+    InputOptions,
+    ReportColumnOptions,
+    ReportCallchainOptions,
+    ReportFilterOptions,
+    ReportTableOptions,
+    StdioOptions,
+    ReportOutputOptions,
+    HeaderOptions,
+    ReportMetadataOptions,
+    SymbolFileOptions,
+    ReportModuleOptions,
+    VerboseOptions,
+    QuietOptions,
+    lacks=_LACKING,
+):
+    """What the command takes."""
+
+    inline: bool | None = option("--inline", Flag(default=None), "show inlined calls (default; in plain text: of unwound stacks)")
+    part: str | None = word("[<symbol part>]")
+
+    @property
+    def symbol_part(self) -> str | None:
+        """What must be in a function's name."""
+        return self.symbol_filter or self.part or None
+
+    @property
+    def exports(self) -> dict[str, str]:
+        """The formats of whole stacks that are asked for, with their files."""
+        asked = {name: getattr(self, name) for name in _DEFAULT_FILES}
+        return {name: path or _DEFAULT_FILES[name] for name, path in asked.items() if path is not None}
+
+    @property
+    def needs_plain(self) -> bool:
+        """Whether something is asked for that only the plain text has."""
+        layout = self.hierarchy or self.field_separator or self.column_widths or self.threads
+        return bool(self.stdio or self.header or layout or self.verbose or self.quiet)
+
+    @property
+    def gives_row_limit_last(self) -> bool:
+        """Whether --percent-limit comes after --call-graph, which has a limit, too."""
+        given = self.in_order("call_graph", "percent_limit")
+        return bool(given) and given[-1].name == "percent_limit"

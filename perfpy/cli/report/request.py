@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfpy.abi.flags import SampleType
-from perfpy.analysis.filters.event_switch import EventSwitch
 from perfpy.analysis.report.options import DEFAULT_PARENT, ReportOptions
-from perfpy.analysis.sortkeys.names import DEFAULT_ORDER, Mode
+from perfpy.analysis.sortkeys.names import DEFAULT_ORDER
+from perfpy.analysis.sortkeys.sort_key import Mode
 from perfpy.cli.line.options import fail
-from perfpy.cli.line.symbol_values import symbol_options_of
+from perfpy.cli.line.symbol_values import inline_of, symbol_options_of
 from perfpy.cli.line.terminal import colour_start
-from perfpy.cli.report import options as texts
+from perfpy.cli.report import option_values as texts
 from perfpy.cli.report.call_graph import call_graph
 from perfpy.errors import PerfError
 from perfpy.views.report.column_text import TextOptions
@@ -24,10 +24,11 @@ from perfpy.views.report.column_text import TextOptions
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from perfpy.analysis.filters.event_switch import EventSwitch
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.filters.time_ranges import TimeRanges
     from perfpy.cli.line.perfconfig import Config
-    from perfpy.cli.report.command import ReportCommandOptions
+    from perfpy.cli.report.options import ReportCommandOptions
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
 
@@ -40,8 +41,8 @@ class ReportRequest:
         self._asked = asked
         self._config = config
 
-    def report_options(self) -> ReportOptions:
-        """Which rows the report has. Raises PerfError for what was not recorded, UsageError for what makes no sense."""
+    def report_options(self, *, plain: bool = False) -> ReportOptions:
+        """Which rows the report has; plain: perf's text. Raises PerfError for what was not recorded, UsageError for what makes no sense."""
         asked, config = self._asked, self._config
         children = config.flag("report.children", True) if asked.children is None else asked.children
         graph = call_graph(asked, children=children, config=config)
@@ -49,10 +50,12 @@ class ReportRequest:
         self._refuse_sorting_without_groups()
         percentage = asked.percentage or texts.configured_percentage(config)
         children = children and not asked.hierarchy
-        selection = self.selection()
+        sample_filter = self.sample_filter()
         return ReportOptions(
-            wanted=texts.wanted(asked, selection, children=children, config=config, mode=self._mode()),
-            selection=selection,
+            wanted=texts.wanted(asked, sample_filter, children=children, config=config, mode=self._mode()),
+            sample_filter=sample_filter,
+            rows_filtered=plain,
+            as_addr2line=plain,
             call_graph=graph,
             children=children,
             hierarchy=asked.hierarchy,
@@ -66,20 +69,21 @@ class ReportRequest:
             relative_percentages=percentage == "relative",
             verbose=asked.verbose > 0,
             nanoseconds=asked.ns,
+            full_source_path=asked.full_source_path,
             time_quantum=texts.quantum(asked.time_quantum),
             unnamed_dso_width=0 if asked.column_widths or asked.field_separator or asked.dsos else 16,
         )
 
-    def selection(self) -> SampleFilter:
+    def sample_filter(self) -> SampleFilter:
         """The filters."""
         asked = self._asked
-        switch = EventSwitch.between(asked.switch_on, asked.switch_off, self._recording.events, show=asked.show_on_off_events)
-        return texts.selection(asked, self._times(), switch)
+        return texts.sample_filter(asked, self._times(), self._switch())
 
-    def symbol_options(self) -> SymbolOptions:
-        """Where symbols come from."""
-        asked = self._asked
-        return symbol_options_of(asked, self._config, self._recording, force=asked.force, ignore_vmlinux=asked.ignore_vmlinux)
+    def symbol_options(self, *, plain: bool = False) -> SymbolOptions:
+        """Where symbols come from; plain: for perf's text."""
+        asked, recording = self._asked, self._recording
+        inline = inline_of(asked.inline, recording, plain=plain)
+        return symbol_options_of(asked, self._config, recording, force=asked.force, ignore_vmlinux=asked.ignore_vmlinux, inline=inline)
 
     def text_options(self) -> TextOptions:
         """How rows are printed."""
@@ -102,9 +106,19 @@ class ReportRequest:
         return self._config.flag("report.skip-empty", True) if asked is None else asked
 
     def _times(self) -> TimeRanges | None:
+        if not self._asked.time:
+            return None
         from perfpy.analysis.filters.time_ranges import ranges_of
 
-        return ranges_of(self._asked.time, self._recording.times()) if self._asked.time else None
+        return ranges_of(self._asked.time, self._recording.times())
+
+    def _switch(self) -> EventSwitch | None:
+        asked = self._asked
+        if not (asked.switch_on or asked.switch_off):
+            return None
+        from perfpy.analysis.filters.event_switch import EventSwitch
+
+        return EventSwitch.between(asked.switch_on, asked.switch_off, self._recording.events, show=asked.show_on_off_events)
 
     def _mode(self) -> Mode:
         """What a row stands for."""

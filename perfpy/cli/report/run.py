@@ -9,24 +9,23 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from perfpy.cli.line.notes import note_cut_stacks
+from perfpy.cli.line.notes import tell
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.progress import progress_line
 from perfpy.cli.line.terminal import is_terminal, print_lines, wants_plain
-from perfpy.cli.report.options import hidden_keys
+from perfpy.cli.report.option_values import hidden_keys
 from perfpy.cli.report.request import ReportRequest
 from perfpy.errors import PerfError
 from perfpy.untrusted.text import lines as one_line_each
-from perfpy.untrusted.text import one_line
 from perfpy.views.report.text import HEADER_HINT, report_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.report.report import Report
-    from perfpy.cli.report.command import ReportCommandOptions
+    from perfpy.cli.report.options import ReportCommandOptions
     from perfpy.recording import Recording
     from perfpy.views.report.column_text import TextOptions
 
@@ -77,7 +76,7 @@ class ReportRun:
     def _export(self) -> None:
         from perfpy.cli.report.exports import write_exports
 
-        write_exports(self._recording, self._asked, self._request.selection(), self._request.symbol_options())
+        write_exports(self._recording, self._asked, self._request.sample_filter(), self._request.symbol_options())
 
     def _report(self) -> int:
         options = self._report_options()
@@ -95,21 +94,19 @@ class ReportRun:
             self._print_tables(report, text_options)
         else:
             self._show_screen(report, text_options)
-        self._note_missing(report)
-        if not self._asked.quiet:
-            note_cut_stacks(report.cut)
+        tell(self._notes(report), quiet=self._asked.quiet, verbose=self._asked.verbose)
         return 0
 
     def _report_options(self) -> ReportOptions:
         try:
-            return self._request.report_options()
+            return self._request.report_options(plain=self._plain)
         except PerfError:
             self._hint()
             raise
 
     def _make(self, options: ReportOptions) -> Report:
         with progress_line("reading samples") as progress:
-            return self._recording.report(options=options, symbols=self._request.symbol_options(), progress=progress)
+            return self._recording.report(options=options, symbols=self._request.symbol_options(plain=self._plain), progress=progress)
 
     def _introduce(self, report: Report, options: ReportOptions) -> None:
         """Print what is before the tables of a plain report; perf says nothing before it knows the sort keys."""
@@ -120,7 +117,7 @@ class ReportRun:
             from perfpy.cli.line.header import features_of_pipe
 
             _print(features_of_pipe(self._recording))
-        said = {key: f"# {name}: {value}" for key, name, value in hidden_keys(options.selection)}
+        said = {key: f"# {name}: {value}" for key, name, value in hidden_keys(options.sample_filter)}
         _print(said[entry.name] for entry in report.layout.fields if entry.name in said)
 
     def _hint(self) -> None:
@@ -138,17 +135,20 @@ class ReportRun:
         from perfpy.cli.line.terminal import console
         from perfpy.views.report.screen import show_report
 
-        show_report(report, self._recording, console(), options)
+        show_report(report, self._recording, console(), options._replace(short_names=not self._asked.whole_names))
 
-    def _note_missing(self, report: Report) -> None:
-        """Say on standard error what has no symbols, and what would help."""
-        if self._asked.quiet or not report.missing:
-            return
+    def _notes(self, report: Report) -> Iterator[str]:
+        """What has no symbols, no callers or short stacks, and what would help; what perf's way of filtering hides."""
         from perfpy.symbols.providers.missing import note
+        from perfpy.unwind import cut_stacks
 
-        sys.stdout.flush()
-        for line in note(report.missing, report.samples, everything=bool(self._asked.verbose)):
-            print(one_line(line), file=sys.stderr)
+        if self._plain and self._request.sample_filter().marks:
+            from perfpy.analysis.report.quality import filtered_rows_notes
+
+            yield from filtered_rows_notes(report)
+        yield from note(report.missing, report.samples, everything=bool(self._asked.verbose))
+        yield from report.notes
+        yield from cut_stacks.note(report.cut)
 
     @staticmethod
     def _write_json(path: str, report: Report) -> int:
@@ -165,7 +165,7 @@ class ReportRun:
             fail(f"--tui needs the module {error.name}: pip install 'perfpy[tui]'")
         if not is_terminal():
             fail("--tui needs a terminal: standard output is none")
-        ReportBrowser(report, self._header_lines).run()
+        ReportBrowser(report, self._header_lines, whole_names=self._asked.whole_names).run()
         return 0
 
     def _header_lines(self) -> Iterable[str]:

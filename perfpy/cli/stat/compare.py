@@ -1,8 +1,9 @@
-"""`perfpy stat --compare`: two programs in turn, and whether one of them is better.
+"""`perfpy stat --compare`: programs in turn, and whether one of them is better.
 
-What enters: the request, with the other program as a text in shell syntax.
-What leaves: a table (CSV with -x, JSON with -j) of both sides' counts, the
-change and what it means. The exit status is that of the first run that failed.
+What enters: the request, with each other program as a text in shell syntax.
+What leaves: for each a table (CSV with -x, JSON with -j) of both sides' counts,
+the change and what it means. A program that fails ends it: what fails early is
+not faster. The exit status is that of the run that failed.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from perfpy.capture.counting.measurement import Hooks
 from perfpy.cli.line.options import fail
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfpy.capture.counting.contest import FailedRun
     from perfpy.capture.counting.measurement import Plan
     from perfpy.cli.stat.options import StatCommandOptions
     from perfpy.cli.stat.output import StatOutput
@@ -24,7 +28,7 @@ _DEFAULT_RUNS: Final = 10
 
 
 def compare_programs(options: StatCommandOptions) -> int:
-    """Run the command and that of --compare in turn, and show how they differ. Raises UsageError."""
+    """Run the command and those of --compare in turn, and show how they differ from it. Raises UsageError."""
     from perfpy.capture.counting.contest import Contest
     from perfpy.cli.stat.output import StatOutput, form_of
     from perfpy.cli.stat.progress import Progress
@@ -34,31 +38,42 @@ def compare_programs(options: StatCommandOptions) -> int:
     plans = _plans(options)
     repeat = options.repeat if options.repeat != 1 else _DEFAULT_RUNS
     watcher, progress = _Watcher(), Progress()
+    ignore = options.ignore_failure
     with StatOutput(form_of(options)) as output:
-        contest = Contest(plans, repeat=repeat, warmup=options.warmup, hooks=watcher, progress=progress.show)
+        contest = Contest(plans, repeat=repeat, warmup=options.warmup, ignore_failure=ignore, hooks=watcher, progress=progress.show)
         with Signals(watcher):
-            a, b = contest.run()
+            first, *others = contest.run()
         progress.clear()
-        if not (a.count and b.count):
-            fail("--compare was stopped before both commands had run")
-        show(compare_runs(a, b), output)
-    if contest.exit_codes:
-        failed = len(contest.exit_codes)
-        print(f"Warning: {failed} runs failed, the first with status {contest.exit_codes[0]}", file=sys.stderr)
-        return contest.exit_codes[0]
+        if contest.failed and not ignore:
+            return _failed(contest.failed[0], plans)
+        if not all(side.count for side in (first, *others)):
+            fail("--compare was stopped before every command had run")
+        least = options.min_change / 100
+        show([compare_runs(first, other, least_change=least) for other in others], output)
+    if contest.failed:
+        print(f"Warning: {len(contest.failed)} runs failed, the first with status {contest.failed[0].status}", file=sys.stderr)
+        return contest.failed[0].status
     return 0
 
 
-def show(comparison: Comparison, output: StatOutput) -> None:
-    """Write a comparison in the output's form."""
+def _failed(run: FailedRun, plans: Sequence[Plan]) -> int:
+    """Say which side, which run and how."""
+    which = f"run {run.number}" if run.number else "its warm-up run"
+    side, command = chr(ord("A") + run.side), shlex.join(plans[run.side].command)
+    print(f"{side} ({command}) failed in {which} with status {run.status}: nothing to compare (or --ignore-failure)", file=sys.stderr)
+    return run.status
+
+
+def show(comparisons: Sequence[Comparison], output: StatOutput) -> None:
+    """Write comparisons of one A with some others in the output's form."""
     from perfpy.views.stat import comparison as stat_compare
 
     if output.form.json:
-        pieces = stat_compare.render_json(comparison)
+        pieces = stat_compare.render_json(comparisons)
     elif output.form.separator is not None:
-        pieces = stat_compare.render_csv(comparison, output.form.separator)
+        pieces = stat_compare.render_csv(comparisons, output.form.separator)
     else:
-        pieces = stat_compare.render_text(comparison, pictures=output.stream.isatty())
+        pieces = stat_compare.render_text(comparisons, pictures=output.stream.isatty())
     output.write("".join(pieces))
 
 
@@ -69,7 +84,7 @@ class _Watcher(Hooks):
         self.stopped = bool(signum)
 
 
-def _plans(options: StatCommandOptions) -> tuple[Plan, Plan]:
+def _plans(options: StatCommandOptions) -> list[Plan]:
     from perfpy.cli.stat.request import plan_of
 
     given = _alone(options)
@@ -77,19 +92,25 @@ def _plans(options: StatCommandOptions) -> tuple[Plan, Plan]:
         fail(f"--compare does not go with --{given[0]}")
     if options.repeat == 0 or options.warmup < 0:
         fail("--compare needs a number of runs: -r 1 or more, --warmup 0 or more")
-    try:
-        other = tuple(shlex.split(options.compare))
-    except ValueError as error:
-        fail(f"--compare {options.compare}: {error}")
-    a, b = plan_of(options), plan_of(options)
-    if not other or not a.command:
+    plans = [plan_of(options), *(_plan_of_other(options, text) for text in options.compare)]
+    if not all(plan.command for plan in plans):
         fail("--compare needs two commands: --compare 'command B' -- command A")
-    b.command = other
-    for plan in (a, b):
+    for plan in plans:
         plan.repeat = 1
         if plan.target.kind != "command":
-            fail("--compare counts what two commands do: it goes with no other target")
-    return a, b
+            fail("--compare counts what commands do: it goes with no other target")
+    return plans
+
+
+def _plan_of_other(options: StatCommandOptions, text: str) -> Plan:
+    from perfpy.cli.stat.request import plan_of
+
+    plan = plan_of(options)
+    try:
+        plan.command = tuple(shlex.split(text))
+    except ValueError as error:
+        fail(f"--compare {text}: {error}")
+    return plan
 
 
 def _alone(options: StatCommandOptions) -> list[str]:

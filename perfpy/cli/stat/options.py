@@ -93,8 +93,15 @@ class StatCommandOptions(RunOptions, PartOptions, lacks=_LACKING):
     control: str = option(
         "--control", Value(default=""), "take enable and disable from there, answer ack", metavar="<fd:N[,M]|fifo:PATH[,PATH]>"
     )
-    compare: str = option(
-        "--compare", Value(default=""), "run this command, too, in turn with the other, and tell how it differs", metavar="<command>"
+    compare: tuple[str, ...] = option(
+        "--compare",
+        Listed(),
+        "run this command, too, in turn with the other, and tell how it differs; more than once for more",
+        metavar="<command>",
     )
     warmup: int = option("--warmup", Value(int, default=1), "with --compare: runs of each before those that count")
+    min_change: float = option(
+        "--min-change", Value(float, default=1.0), "with --compare: differences below this are too small to matter", metavar="<percent>"
+    )
+    ignore_failure: bool = option("--ignore-failure", Flag(), "with --compare: compare programs that fail, too")
     workload: tuple[str, ...] = program_to_run()

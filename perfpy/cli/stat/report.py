@@ -71,7 +71,7 @@ def _compare(a: RecordedCounts, b: RecordedCounts, options: StatReportOptions) -
     except ValueError as error:
         fail(str(error))
     with StatOutput(options.form) as output:
-        show(comparison, output)
+        show([comparison], output)
 
 
 command = PerfCommand(StatReportOptions, run)

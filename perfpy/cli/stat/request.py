@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 
 from perfpy.cli.line.options import fail
+from perfpy.cli.line.shared import events_with_filters
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def plan_of(options: StatCommandOptions) -> Plan:
     system_wide = options.all_cpus or not (options.workload or tasks or options.cpu)
     every_thread = mode is Aggregation.THREAD and system_wide and not tasks
     target, warnings = resolve(pid=options.pid, tid=options.tid, cpu=options.cpu, system_wide=system_wide, every_thread=every_thread)
-    texts, filters = _event_texts(options)
+    texts, filters = events_with_filters(options)
     events, more = planning.choose_events(
         texts, filters, target, detailed=options.detailed, null_run=options.null, event_files=options.event_files
     )
@@ -120,18 +121,6 @@ def plan_of(options: StatCommandOptions) -> Plan:
 def _metric_names(options: StatCommandOptions) -> str:
     """All -M names, and the group of --topdown."""
     return ",".join([*options.metrics, *([f"TopdownL{options.td_level}"] if options.topdown else [])])
-
-
-def _event_texts(options: StatCommandOptions) -> tuple[list[str], list[tuple[int, str]]]:
-    """The -e texts, and each filter with the number of texts before it."""
-    texts: list[str] = []
-    filters: list[tuple[int, str]] = []
-    for item in options.in_order("event", "filter"):
-        if item.name == "event":
-            texts.append(item.value)
-        else:
-            filters.append((len(texts), item.value))
-    return texts, filters
 
 
 def _add_cgroups(plan: Plan, options: StatCommandOptions) -> None:

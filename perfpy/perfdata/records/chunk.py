@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _SAMPLE: Final = int(RecordType.SAMPLE)
+#: records that hold others, compressed
+COMPRESSED_TYPES: Final = (RecordType.COMPRESSED, RecordType.COMPRESSED2)
 
 
 class Chunk:

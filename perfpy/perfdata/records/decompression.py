@@ -17,7 +17,7 @@ import numpy as np
 from perfpy.abi.byteorder import as_number
 from perfpy.abi.flags import RecordType
 from perfpy.abi.framing import HEADER
-from perfpy.perfdata.records.chunk import make_chunk
+from perfpy.perfdata.records.chunk import COMPRESSED_TYPES, make_chunk
 from perfpy.perfdata.records.walk import walk
 
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ _ALWAYS: Final = 1 << 23  # bytes that a stream may unpack to, however short it 
 _MOST_RECORDS: Final = 8  # for each packed byte
 _ALWAYS_RECORDS: Final = 1 << 17
 _MOST_FRAMES: Final = 64  # in one record: writers have one for all of them
-
-COMPRESSED_TYPES: Final = (RecordType.COMPRESSED, RecordType.COMPRESSED2)
 
 
 def zstd_decompressor() -> Any:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.records.batches import Change
+    from perfpy.perfdata.records.deferred_callchains import DeferredCallchains
     from perfpy.perfdata.records.raw_records import RawRecord
     from perfpy.perfdata.records.stream import RecordStream
 
@@ -95,10 +96,27 @@ class RecordScans:
         present = [kind for kind in types if self.survey.types[kind]]
         return records_of_types(self.ordered_chunks(), self.survey.bulk_turns, present) if present else iter(())
 
+    @cached_property
+    def _deferred(self) -> DeferredCallchains | None:
+        """The user callchains that stand apart from their samples; None where there are none."""
+        if not self.survey.types[RecordType.CALLCHAIN_DEFERRED]:
+            return None
+        # few recordings have them
+        from perfpy.perfdata.records.deferred_callchains import DeferredCallchains
+
+        return DeferredCallchains(self._bulk([RecordType.CALLCHAIN_DEFERRED]), self.table.endian)
+
+    def _whole(self, change: Change | None) -> Change | None:
+        """What is done with samples: at first they get what of their callchains stands apart from them."""
+        deferred = self._deferred
+        if deferred is None:
+            return change
+        return deferred.added if change is None else lambda samples: change(deferred.added(samples))
+
     def batches(self, fields: Collection[str] | None, change: Change | None = None) -> Iterator[Batch]:
         """All samples in order of delivery. change: what is done with those of each chunk first."""
         turns = self.survey.turns
-        yield from ordered_batches(self.ordered_chunks(), turns, self.table, fields, self._warn, change)
+        yield from ordered_batches(self.ordered_chunks(), turns, self.table, fields, self._warn, self._whole(change))
 
     def stored(self, fields: Collection[str] | None, turns: range | None = None, change: Change | None = None) -> Iterator[StoredBatch]:
         """All samples as they stand in the file; or those of some of the survey's turns. change: as for batches."""
@@ -106,4 +124,4 @@ class RecordScans:
         turns = range(len(found)) if turns is None else turns
         chunks_before = Counter(turn.stream for turn in found[: turns.start])
         streams = [stream.chunks(chunks_before[number]) for number, stream in enumerate(self._ordered)]
-        return stored_batches(streams, found[turns.start : turns.stop], self.table, fields, self._warn, change)
+        return stored_batches(streams, found[turns.start : turns.stop], self.table, fields, self._warn, self._whole(change))

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.perfdata.records.chunk import Chunk, make_chunk
-from perfpy.perfdata.records.decompression import COMPRESSED_TYPES, Unpacker
+from perfpy.perfdata.records.chunk import COMPRESSED_TYPES, Chunk, make_chunk
 from perfpy.perfdata.records.record_offsets import RecordOffsets, packed
 from perfpy.perfdata.records.walk import PAYLOAD_TYPES, Walk, walk, walk_over_payloads
 
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.perfdata.container.source import ByteSource
+    from perfpy.perfdata.records.decompression import Unpacker
 
 CHUNK_SIZE: Final = 1 << 20
 STACKS_CHUNK_SIZE: Final = 1 << 25  # of samples with copies of stacks: some thousands of them
@@ -84,7 +84,7 @@ class RecordStream:
             if not chunk.holds(COMPRESSED_TYPES):
                 yield chunk
                 continue
-            unpacker = unpacker or Unpacker(self.endian, self._chunk_size, self._unpack_limit)
+            unpacker = unpacker or self._unpacker()
             for kind in COMPRESSED_TYPES:
                 self.unpacked[kind] += int((chunk.types == kind).sum())
             yield from unpacker.unpack(chunk)
@@ -95,6 +95,11 @@ class RecordStream:
             self._known = known
         elif unpacker.left_over and not self.damage:
             self.damage = Damage(self.end, "the compressed records end inside a record")
+
+    def _unpacker(self) -> Unpacker:
+        from perfpy.perfdata.records.decompression import Unpacker
+
+        return Unpacker(self.endian, self._chunk_size, self._unpack_limit)
 
     def _plain_chunks(self, known: list[_KnownChunk]) -> Iterator[Chunk]:
         """The records as they stand in the file; where the chunks are is added to `known`."""

@@ -34,16 +34,11 @@ _DEBUG_FILES: Final = "/usr/lib/debug"
 _COPY_SIZE: Final = 1 << 20
 
 
-def default_folder() -> str:
-    """Where perf keeps the cache."""
-    return os.path.expanduser("~/.debug")
-
-
 class BuildIdCache:
     """The cache below `folder` ("" = perf's default)."""
 
     def __init__(self, folder: str = "") -> None:
-        self.folder = folder or default_folder()
+        self.folder = folder or paths.build_id_cache()
 
     def add(self, entries: Iterable[HeaderBuildId], elsewhere: Mapping[str, str] | None = None) -> list[str]:
         """Keep the files of a recording's build-id table. Nothing fails: what cannot be kept is not kept.

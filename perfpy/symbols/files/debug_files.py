@@ -10,23 +10,35 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING, Final, NamedTuple
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfpy.symbols.dso import Dso, DsoKind
-from perfpy.symbols.files import build_id_notes, debuginfod
-from perfpy.symbols.files.build_id_cache import default_folder
+from perfpy.symbols.files import build_id_notes
 from perfpy.symbols.files.elf import BadElf, ElfFile, NotElf
 from perfpy.symbols.files.elf_symbols import has_dynsym, has_symtab
-from perfpy.symbols.files.live_process import DELETED, paths_of
 from perfpy.untrusted import paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from perfpy.symbols.files import debuginfod
+
 _DEBUG_ROOT: Final = "/usr/lib/debug"
 # perf's letters for where symbols come from (report -v)
 _CACHED: Final = "B"
 _AT_PATH: Final = "d"
+#: of symbols that stand in the recording itself, or in a perf map
+KEPT: Final = "j"
+
+
+class Inline(Enum):
+    """Which callchains get the frames of inlined calls."""
+
+    NONE = "none"
+    ALL = "all"
+    ALL_AS_PERF = "all, as perf 7.3"  # which takes the address that a call returns to for the caller's
+    UNWOUND_AS_PERF = "unwound, as perf 6.12"  # chains made of stacks' copies, where functions' names are the debug information's
 
 
 class SymbolOptions(NamedTuple):
@@ -37,7 +49,8 @@ class SymbolOptions(NamedTuple):
     buildid_dir: the build-id cache ("": perf's default, ~/.debug, or under symfs); debuginfod: ask the servers of
     DEBUGINFOD_URLS; os_release: of the recorded kernel, for the usual paths of vmlinux; cache: keep
     parsed symbols under XDG_CACHE_HOME; fold_interpreters: leave frames of interpreters out of callchains; force: believe
-    perf maps of whoever owns them.
+    perf maps of whoever owns them; inline: which callchains get the frames of inlined calls;
+    live: what is recorded still runs, and writes on at its perf maps.
     """
 
     symfs: str = ""
@@ -53,6 +66,8 @@ class SymbolOptions(NamedTuple):
     cache: bool = True
     fold_interpreters: bool = False
     force: bool = False
+    inline: Inline = Inline.ALL
+    live: bool = False
 
     @property
     def root(self) -> str:
@@ -66,14 +81,15 @@ class SymbolOptions(NamedTuple):
             return self.buildid_dir
         if self.root:
             return self.root + "/.debug"
-        return default_folder()
+        return paths.build_id_cache()
 
 
 class Found:
     """The result of a search. symbols and runtime are None where nothing fits; looked: every path that was tried.
 
     original: the file at the recorded path, of whatever build; origin: perf's letter for the kind of path where
-    the symbols were ("!": nowhere); unreadable: the damaged files that were met, and what is wrong with them.
+    the symbols were ("!": nowhere); unreadable: the damaged files that were met, and what is wrong with them; call_frames:
+    what unwinding knows of the code, for whoever comes to these files later.
     """
 
     def __init__(self) -> None:
@@ -83,11 +99,16 @@ class Found:
         self.original: ElfFile | None = None
         self.unreadable: dict[str, str] = {}
         self.origin = "!"
+        self.call_frames: Any = None
 
 
-def find(dso: Dso, options: SymbolOptions, client: debuginfod.Client | None = None) -> Found:
-    """The files of a Dso of user space; client: asks servers for what no path here has."""
+def find(dso: Dso, options: SymbolOptions, client: debuginfod.Client | None = None, kept: bytes | None = None) -> Found:
+    """The files of a Dso of user space; client: asks servers for what no path here has; kept: the file itself, if it was recorded."""
     found = Found()
+    if kept and (image := _read(dso.name, found, kept)):
+        _take(image, found, KEPT)
+        found.runtime = found.symbols
+        return found
     found.original = _at_recorded_path(dso, options.root, found)
     build_id = dso.build_id or (found.original.build_id if found.original else "")
     for candidates in (_candidates(dso, build_id, options, found.original), _last_resorts(dso, options)):
@@ -163,10 +184,10 @@ def _same_file(one: str, other: str) -> bool:
         return False
 
 
-def _read(path: str, found: Found) -> ElfFile | None:
+def _read(path: str, found: Found, data: bytes | None = None) -> ElfFile | None:
     """The file at a path, None if there is none, or no ELF file that can be read."""
     try:
-        return ElfFile(path) if os.path.isfile(path) else None
+        return ElfFile(path, data) if data or os.path.isfile(path) else None
     except (OSError, ValueError, NotElf):  # ValueError: a name with a NUL
         return None
     except BadElf as damage:
@@ -215,6 +236,8 @@ def _last_resorts(dso: Dso, options: SymbolOptions) -> Iterator[tuple[str, str]]
     """Where a file can be that is not at its path any more, or never was: it was deleted, or it is a container's."""
     if options.root or dso.kind is not DsoKind.FILE or not dso.name.startswith("/"):
         return
+    from perfpy.symbols.files.live_process import DELETED, paths_of
+
     if dso.name.endswith(DELETED) and dso.build_id:  # replaced by the same, as upgrades do
         yield _AT_PATH, dso.name.removesuffix(DELETED)
     yield from ((_AT_PATH, candidate) for candidate in paths_of(dso.name, dso.pids))

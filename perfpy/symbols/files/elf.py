@@ -36,14 +36,13 @@ SHT_DYNSYM: Final = 11
 SHF_ALLOC: Final = 2
 _SHF_COMPRESSED: Final = 0x800
 _PT_LOAD: Final = 1
-_BUILD_ID_SECTION: Final = ".note.gnu.build-id"
-_NOTE_SECTIONS: Final = (".notes", ".note")
+_NOTE_SECTIONS: Final = (".note.gnu.build-id", ".notes", ".note")  # kernels have the second, vdsos the third
 
 # what no file needs, but a damaged one can ask for
 _NAME_MOST: Final = 256  # bytes of a section's name; without an end they would all be as long as the table
 _SECTIONS_MOST: Final = 1 << 17  # compilers that give each function a section make tens of thousands
 _SEGMENTS_BYTES: Final = 1 << 16  # Linux runs no program with larger program headers (fs/binfmt_elf.c)
-_BUILD_ID_MOST: Final = 1 << 12
+_NOTES_MOST: Final = 1 << 16
 _LINK_MOST: Final = 1 << 12  # PATH_MAX
 _FLAWS_MOST: Final = 4
 _NOBITS_MOST: Final = 1 << 62  # so that an offset and a size can be added
@@ -133,6 +132,7 @@ class ElfFile:
     def __init__(self, path: str, data: bytes | None = None) -> None:
         self.path = path
         self.flaws: list[str] = []
+        self._expanded: dict[int, bytes] = {}
         self._buffer: bytes | mmap.mmap = _map_file(path) if data is None else data
         ident = self._buffer[:16]
         if len(ident) < 16 or ident[:4] != b"\x7fELF" or ident[4] not in (1, 2) or ident[5] not in (1, 2):
@@ -200,15 +200,8 @@ class ElfFile:
             return ""
 
     def _build_id(self) -> bytes:
-        section = self.section(_BUILD_ID_SECTION)
-        if section:
-            return build_id_notes.from_notes(bytes(self.data(section)[:_BUILD_ID_MOST]), self.endian)
         section = next((section for name in _NOTE_SECTIONS if (section := self.section(name))), None)
-        if section is None:
-            return b""
-        from perfpy.symbols.files import elf_structures  # kernels have such a section, few else
-
-        return elf_structures.build_id(self.data(section), self.bits, self.endian)
+        return build_id_notes.from_notes(bytes(self.data(section)[:_NOTES_MOST]), self.endian) if section else b""
 
     def debuglink(self, name: str = ".gnu_debuglink") -> str:
         """The file name in .gnu_debuglink (or .gnu_debugaltlink), "" if there is none."""
@@ -259,6 +252,12 @@ class ElfFile:
             section.size = max(len(self._buffer) - section.offset, 0)
 
     def _uncompressed(self, section: ElfSection, raw: memoryview) -> bytes:
+        expanded = self._expanded.get(section.index)  # lines and inlined calls look into the same sections
+        if expanded is None:
+            expanded = self._expanded[section.index] = self._expand(section, raw)
+        return expanded
+
+    def _expand(self, section: ElfSection, raw: memoryview) -> bytes:
         from perfpy.symbols.files import elf_structures  # for debug files only
         from perfpy.untrusted.expansion import expand
 

@@ -33,7 +33,7 @@ def paths_of(path: str, pids: Iterable[int]) -> Iterator[str]:
 
 def perf_map_paths(pid: int) -> Iterator[str]:
     """Where a process's perf map can be: in its own /tmp, by the pid that it knows itself by, or in ours."""
-    inner = _innermost_pid(pid)
+    inner = innermost_pid(pid)
     if inner and other_root(pid):
         yield paths.in_process(pid, paths.perf_map(inner))
     yield paths.perf_map(pid)
@@ -49,6 +49,27 @@ def seen_by(pid: int, path: str) -> str:
             inside = paths.in_process(pid, path)
             return inside if os.path.exists(inside) else path
     return path
+
+
+def began(pid: int) -> float | None:
+    """When a process began, in seconds since the epoch; None where it has gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stat:
+            ticks = int(stat.read().rpartition(b")")[2].split()[19])
+        with open("/proc/stat", "rb") as machine:
+            booted = next(int(line.split()[1]) for line in machine if line.startswith(b"btime "))
+    except (OSError, ValueError, IndexError, StopIteration):
+        return None
+    return booted + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def is_younger(path: str, pid: int) -> bool:
+    """Whether a file was written since a running process began; a moment is let pass, as the clocks of files are coarse."""
+    born = began(pid)
+    try:
+        return born is not None and os.stat(path).st_mtime >= born - 1
+    except OSError:
+        return False
 
 
 def believed(pid: int) -> set[int]:
@@ -86,17 +107,27 @@ def _map_links(pid: int) -> list[str]:
         return []
 
 
-def _innermost_pid(pid: int) -> int:
+def innermost_pid(pid: int) -> int:
+    """The number that a process knows itself by; 0 where it has gone."""
     found = _status(pid, "NStgid:")
     return int(found[-1]) if found else 0
 
 
+def catches(pid: int, number: int) -> bool:
+    """Whether a running process has a handler for a signal."""
+    words = _words(pid, "SigCgt:")
+    return bool(words) and bool(int(words[0], 16) >> (number - 1) & 1)
+
+
 def _status(pid: int, label: str) -> list[str]:
     """The numbers of a line of /proc/PID/status; none where there is no such process."""
+    return [word for word in _words(pid, label) if word.isdecimal()]
+
+
+def _words(pid: int, label: str) -> list[str]:
     try:
         with open(f"/proc/{pid}/status", encoding="utf-8", errors="surrogateescape") as status:
-            line = next((line for line in status if line.startswith(label)), "")
-        return [word for word in line.split()[1:] if word.isdecimal()]
+            return next((line for line in status if line.startswith(label)), "").split()[1:]
     except OSError:
         return []
 

@@ -112,7 +112,7 @@ def _strings(table: bytes, offsets: list[int]) -> list[bytes]:
 
 
 def _relocated_names(file: ElfFile, known: SymbolTable) -> list[bytes] | None:
-    """For each entry of the table, in its order, the name of the function behind it; None without relocations."""
+    """For each entry of the table, in its order, the name of the function that it leads to; None without relocations."""
     section = file.section(".rela.plt", elf.SHT_RELA) or file.section(".rel.plt", elf.SHT_REL)
     # a static program has a table for its IFUNCs, which are linked to .symtab
     tables = (file.section(".dynsym", elf.SHT_DYNSYM), file.section(".symtab", elf.SHT_SYMTAB))

@@ -9,12 +9,14 @@ still being written, or was cut, yields what is whole.
 
 from __future__ import annotations
 
-import hashlib
 import struct
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.errors import PerfError
 from perfpy.symbols.providers.line_program import CodeLine, debug_sections
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _MAGIC: Final = 0x4A695444  # "JiTD" in the byte order of the writer
 _CODE_LOAD, _CODE_MOVE, _DEBUG_INFO, _CLOSE, _UNWINDING = range(5)
@@ -144,7 +146,9 @@ def _debug_info(body: bytes, endian: str) -> tuple[int, tuple[CodeLine, ...]]:
     return owner, tuple(found)
 
 
-class _Section(NamedTuple):
+class Section(NamedTuple):
+    """A section of a file that is made here; what it lies at is known when all are put together."""
+
     name: bytes
     type: int
     flags: int
@@ -159,40 +163,55 @@ def image(load: CodeLoad, machine: int, endian: str = "<") -> bytes:
 
     Its build-id is made of the code and the name, so that it can be kept in a build-id cache.
     """
-    name = load.name.encode("utf-8", "surrogateescape")
-    identity = hashlib.sha1(load.code + b"\0" + name, usedforsecurity=False).digest()
-    note = struct.pack(endian + "III", 4, len(identity), 3) + b"GNU\0" + identity
-    symbol = struct.pack(endian + "IBBHQQ", 1, 2, 0, 1, TEXT_OFFSET, len(load.code))  # STB_LOCAL, STT_FUNC, .text
-    sections = [_Section(b".text", 1, 6, load.code, align=16)]
+    sections = [Section(b".text", 1, 6, load.code, align=16)]
     if load.eh_frame:
-        sections += [_Section(b".eh_frame", 1, 2, load.eh_frame, align=8), _Section(b".eh_frame_hdr", 1, 2, load.eh_frame_hdr, align=4)]
+        sections += [Section(b".eh_frame", 1, 2, load.eh_frame, align=8), Section(b".eh_frame_hdr", 1, 2, load.eh_frame_hdr, align=4)]
     if load.lines:
         lines = [line._replace(address=line.address - load.address + TEXT_OFFSET) for line in load.lines]
         debug = debug_sections(lines, TEXT_OFFSET, len(load.code), endian)
-        sections += [_Section(section, 1, 0, data) for section, data in debug.items()]
-    sections += [
-        _Section(b".note.gnu.build-id", 7, 2, note, align=4),
-        _Section(b".symtab", 2, 0, bytes(24) + symbol, link=len(sections) + 3, entsize=24, align=8),
-        _Section(b".strtab", 3, 0, b"\0" + name + b"\0"),
+        sections += [Section(section, 1, 0, data) for section, data in debug.items()]
+    return shared_object(sections, [(load.name, TEXT_OFFSET, len(load.code))], machine, endian)
+
+
+def shared_object(
+    sections: list[Section], symbols: Sequence[tuple[str, int, int]], machine: int, endian: str = "<", *, text_offset: int = TEXT_OFFSET
+) -> bytes:
+    """A file of these sections, the first of which is its code, at text_offset; symbols: name, address and size of functions."""
+    names, table = bytearray(b"\0"), bytearray(24)
+    for text, address, size in symbols:
+        table += struct.pack(endian + "IBBHQQ", len(names), 2, 0, 1, address, size)  # STB_LOCAL, STT_FUNC, .text
+        names += text.encode("utf-8", "surrogateescape") + b"\0"
+    import hashlib
+
+    identity = hashlib.sha1(sections[0].data + names[:-1], usedforsecurity=False).digest()
+    note = struct.pack(endian + "III", 4, len(identity), 3) + b"GNU\0" + identity
+    sections = [
+        *sections,
+        Section(b".note.gnu.build-id", 7, 2, note, align=4),
+        Section(b".symtab", 2, 0, bytes(table), link=len(sections) + 3, entsize=24, align=8),
+        Section(b".strtab", 3, 0, bytes(names)),
     ]
-    return _assemble(sections, machine, endian, len(load.code))
+    return _assemble(sections, machine, endian, text_offset)
 
 
-def _assemble(sections: list[_Section], machine: int, endian: str, text_size: int) -> bytes:
+def _assemble(sections: list[Section], machine: int, endian: str, text_offset: int) -> bytes:
     names = b"\0" + b"".join(section.name + b"\0" for section in sections) + b".shstrtab\0"
-    sections = [*sections, _Section(b".shstrtab", 3, 0, names)]
-    body, headers = bytearray(TEXT_OFFSET), [bytes(64)]
+    sections = [*sections, Section(b".shstrtab", 3, 0, names)]
+    body, headers = bytearray(text_offset), [bytes(64)]
+    loaded = text_offset + len(sections[0].data)
     for section in sections:
-        offset = TEXT_OFFSET if len(body) == TEXT_OFFSET else len(body) + -len(body) % section.align
+        offset = text_offset if len(body) == text_offset else len(body) + -len(body) % section.align
         body += bytes(offset - len(body)) + section.data
         address = offset if section.flags & 2 else 0
+        loaded = len(body) if address else loaded
         row = (names.index(section.name + b"\0"), section.type, section.flags, address, offset, len(section.data), section.link)
         headers.append(struct.pack(endian + "IIQQQQIIQQ", *row, 0, section.align, section.entsize))
     body += bytes(-len(body) % 8)
     ident = b"\x7fELF\x02" + (b"\x01" if endian == "<" else b"\x02") + b"\x01" + bytes(9)
     head = struct.pack(
-        endian + "HHIQQQIHHHHHH", 3, machine, 1, TEXT_OFFSET, 64, len(body), 0, 64, 56, 1, 64, len(headers), len(headers) - 1
+        endian + "HHIQQQIHHHHHH", 3, machine, 1, text_offset, 64, len(body), 0, 64, 56, 1, 64, len(headers), len(headers) - 1
     )
-    segment = struct.pack(endian + "IIQQQQQQ", 1, 5, TEXT_OFFSET, TEXT_OFFSET, TEXT_OFFSET, text_size, text_size, 8)
+    # whoever unwinds takes the first segment for the one that is mapped lowest, at a whole page
+    segment = struct.pack(endian + "IIQQQQQQ", 1, 5, 0, 0, 0, loaded, loaded, 0x1000)
     body[:120] = ident + head + segment
     return bytes(body) + b"".join(headers)

@@ -168,7 +168,7 @@ def _mapping(record: Mmap | Mmap2) -> TaskMapping:
 
 
 def _insert(mappings: list[TaskMapping], new: TaskMapping) -> None:
-    """Put a mapping in its place, cutting off what it covers of others."""
+    """Put a mapping among the others, cutting off what it covers of others."""
     kept = []
     for old in mappings:
         if old.end <= new.start or old.start >= new.end:

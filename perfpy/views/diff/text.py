@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from perfpy.analysis.report.proportions import LEVEL
-from perfpy.analysis.sortkeys.names import SortKey
+from perfpy.analysis.sortkeys.sort_key import SortKey
 from perfpy.views.report.column_text import KeyColumnText, KeyWidths, TextOptions
 from perfpy.views.report.table_text import heading, row_line
 

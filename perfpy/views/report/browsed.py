@@ -7,10 +7,10 @@ puts them on a screen.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.untrusted.text import visible
+from perfpy.views.readable import at_a_glance
 from perfpy.views.report.column_text import TextOptions
 from perfpy.views.report.table_text import HistogramText, row_line
 from perfpy.views.report.text import event_title, table_lines
@@ -49,7 +49,7 @@ def _of_rows(histogram: Histogram, rows: list[int]) -> Histogram:
     """The same table, 100 % being what some of its rows have."""
     totals = histogram.entries.measures["period"][rows].sum(axis=0).tolist()
     events = [event._replace(shown_period=period) for event, period in zip(histogram.events, totals, strict=False)]
-    return replace(histogram, events=events, options=histogram.options._replace(relative_percentages=True))
+    return histogram.with_totals(events, histogram.options._replace(relative_percentages=True))
 
 
 class CallLine(NamedTuple):
@@ -63,18 +63,20 @@ class CallLine(NamedTuple):
 class BrowsedReport:
     """A report, the table that is looked at, and the filters that led there.
 
+    whole_names: whether names of functions are shown with all their arguments.
     Raises ValueError for a report without samples.
     """
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Report, *, whole_names: bool = False) -> None:
         self.report = report
+        self.whole_names = whole_names
         self._tables = [histogram for histogram in report.histograms if histogram.leader.samples]
         if not self._tables:
             raise ValueError("a report without samples has nothing to browse")
-        self._texts = [HistogramText(histogram, TextOptions()) for histogram in self._tables]
+        self._texts: dict[tuple[int, bool], HistogramText] = {}
         self._index = 0
         self.relative = False  # whether shares are of what the filters leave
-        self._text = self._texts[0]
+        self._text = self._text_of_all()
         self.filters: list[Filter] = []
         self.least = 0.0  # percent; rows below it are left out
 
@@ -82,6 +84,16 @@ class BrowsedReport:
     def histogram(self) -> Histogram:
         """The table that is shown."""
         return self._tables[self._index]
+
+    def _text_of_all(self) -> HistogramText:
+        """The table's rows as text, whatever the filters leave."""
+        key = self._index, self.whole_names
+        if key not in self._texts:
+            self._texts[key] = self._as_text(self.histogram)
+        return self._texts[key]
+
+    def _as_text(self, histogram: Histogram) -> HistogramText:
+        return HistogramText(histogram, TextOptions(short_names=not self.whole_names))
 
     def turn(self, step: int) -> None:
         """Go on to another event's table; the filters stay."""
@@ -94,7 +106,7 @@ class BrowsedReport:
         for wanted in self.filters:
             if wanted.key in histogram.keys:
                 kept = [entry for entry in kept if wanted.keeps(histogram.text(wanted.key, entry))]
-        self._text = HistogramText(_of_rows(histogram, kept), TextOptions()) if self.relative else self._texts[self._index]
+        self._text = self._as_text(_of_rows(histogram, kept)) if self.relative else self._text_of_all()
         return [entry for entry in kept if self.percent(entry) >= self.least] if self.least else kept
 
     def title(self, rows: Sequence[int]) -> str:
@@ -122,7 +134,8 @@ class BrowsedReport:
     def line(self, entry: int) -> str:
         """A row's text, set in columns."""
         columns = self._text.columns
-        return visible(row_line([column.cell(entry) for column in columns], [column.width for column in columns], None).rstrip())
+        cells = [column.cell(entry) for column in columns]
+        return visible(row_line(cells, [column.width for column in columns], None).rstrip())
 
     def percent(self, entry: int) -> float:
         """What decides a row's colour."""
@@ -137,12 +150,13 @@ class BrowsedReport:
     def calls(self, nodes: Sequence[CallNode]) -> list[CallLine]:
         """The lines of some calls: where there is but one way on, functions follow each other."""
         trees, lines = self.histogram.trees, []
+        name = str if self.whole_names else at_a_glance
         assert trees is not None  # there are no call nodes without
         for node in nodes:
             last = len(node.frames) - 1
             for number, frame in enumerate(node.frames):
                 share = None if number else self.histogram.share(node.period)
-                lines.append(CallLine(visible(trees.frame_name(frame)), share, node.children if number == last else ()))
+                lines.append(CallLine(visible(name(trees.frame_name(frame))), share, node.children if number == last else ()))
         return lines
 
     def zoom(self, key: str, entry: int) -> bool:
@@ -194,10 +208,11 @@ class BrowsedReport:
         return True
 
     def find(self, part: str, rows: Sequence[int], start: int) -> int | None:
-        """The position of the first row from `start` on, and around, whose line has this part, whatever its case."""
-        wanted = part.lower()
+        """The position of the first row from `start` on, and around, whose line, or whole name, has this part, whatever its case."""
+        wanted, names = part.lower(), "symbol" in self.histogram.keys
         for step in range(len(rows)):
             position = (start + step) % len(rows)
-            if wanted in self.line(rows[position]).lower():
+            row = rows[position]
+            if wanted in self.line(row).lower() or (names and wanted in self.histogram.text("symbol", row).lower()):
                 return position
         return None

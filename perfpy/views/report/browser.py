@@ -62,6 +62,7 @@ _KEYS: Final = (
     ("Esc, left", "take the last filter back"),
     ("Tab, n; Shift+Tab, p", "the next event, the one before"),
     ("H", "names of the columns on and off"),
+    ("V", "names of functions whole, or without long lists of arguments"),
     ("i", "what the recording says of itself"),
     ("P", "write the table to perf.hist.N"),
     ("h, ?, F1", "these keys"),
@@ -107,6 +108,7 @@ class ReportBrowser(App[None]):
         Binding("h,question_mark,f1", "help", "Keys"),
         Binding("i", "circumstances", show=False),
         Binding("H", "headings", show=False),
+        Binding("V", "whole_names", show=False),
         Binding("P", "write", show=False),
         Binding("slash", "ask('filter')", "Functions"),
         Binding("ctrl+f", "ask('search')", "Search", priority=True),
@@ -139,10 +141,10 @@ class ReportBrowser(App[None]):
     """
     ENABLE_COMMAND_PALETTE = False
 
-    def __init__(self, report: Report, header: Callable[[], Iterable[str]] = tuple) -> None:
-        """header: the lines of the recording's header."""
+    def __init__(self, report: Report, header: Callable[[], Iterable[str]] = tuple, *, whole_names: bool = False) -> None:
+        """header: the lines of the recording's header; whole_names: show names of functions whole."""
         super().__init__()
-        self.model = BrowsedReport(report)
+        self.model = BrowsedReport(report, whole_names=whole_names)
         self._header = header
         self._rows: list[int] = []
         self._asked = ""  # what the line below is for
@@ -266,6 +268,11 @@ class ReportBrowser(App[None]):
     def action_shares(self) -> None:
         """Show shares of what filters leave, or of all."""
         self.model.relative = not self.model.relative
+        self.fill()
+
+    def action_whole_names(self) -> None:
+        """Show names of functions whole, or short again."""
+        self.model.whole_names = not self.model.whole_names
         self.fill()
 
     def action_sort_by(self, member: int) -> None:

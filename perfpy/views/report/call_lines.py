@@ -1,6 +1,6 @@
 """A call tree in few columns, for a terminal: shares in front, thin lines for the depth.
 
-What enters: a histogram and one of its entries. What leaves: lines of text.
+What enters: a histogram, one of its entries, and how functions are called. What leaves: lines of text.
 """
 
 from __future__ import annotations
@@ -10,14 +10,19 @@ from typing import TYPE_CHECKING, Final
 from perfpy.untrusted.text import visible
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from perfpy.analysis.report.call_tree import CallNode
     from perfpy.analysis.report.histogram import Histogram
 
 _NO_SHARE: Final = " " * len("100.00%")
 
 
-def call_lines(histogram: Histogram, entry: int) -> list[str]:
-    """A line for each function; those that only lead on to the next have no share of their own."""
+def call_lines(histogram: Histogram, entry: int, name: Callable[[str], str] = str) -> list[str]:
+    """A line for each function; those that only lead on to the next have no share of their own.
+
+    name: a function's name -> what is shown of it.
+    """
     trees = histogram.trees
     assert trees is not None  # call trees were asked for
     lines: list[str] = []
@@ -27,7 +32,7 @@ def call_lines(histogram: Histogram, entry: int) -> list[str]:
         node, before, below = work.pop()
         share = f"{histogram.share(node.period):6.2f}%"
         for number, frame in enumerate(node.frames):
-            lines.append(f"{_NO_SHARE if number else share}  {below if number else before}{visible(trees.frame_name(frame))}")
+            lines.append(f"{_NO_SHARE if number else share}  {below if number else before}{visible(name(trees.frame_name(frame)))}")
         work += _siblings(node.children, below)
     return lines
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from perfpy.analysis.report.call_tree import CallNode
+    from perfpy.analysis.report.histogram import Histogram
     from perfpy.analysis.report.options import CallGraph
 
 _MARGIN = " " * 12
@@ -56,8 +57,14 @@ class ChainWriter:
         self._skip_first = skip_first
         self._colour = colour
 
+    def lines_of(self, histogram: Histogram, entry: int) -> Iterator[str]:
+        """The lines of the tree of an entry of a table that has trees."""
+        assert histogram.trees is not None
+        stem = Stem(histogram.weight(entry), histogram.leader.period, *histogram.trees.under(entry))
+        return self.lines(histogram.calls(entry), stem)
+
     def lines(self, nodes: list[CallNode], stem: Stem) -> Iterator[str]:
-        """The lines of one entry's tree."""
+        """The lines of one tree."""
         if self._graph.style == "flat":
             return self._flat(nodes, stem)
         if self._graph.style == "folded":

@@ -1,6 +1,7 @@
 """The columns of a report's tables as text: numbers with their units, and keys set to their widths.
 
-What enters: a Histogram, and which of its entries. What leaves: cells, perf 6.12's.
+What enters: a Histogram, and which of its entries. What leaves: cells, perf
+6.12's; where names are to be short, those of functions as a screen shows them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 from perfpy.abi.columns import distinct
 from perfpy.analysis.aggregate.profile import LATENCY
 from perfpy.analysis.sortkeys.key_columns import byte_width
-from perfpy.analysis.sortkeys.names import ColumnCell, OutputField, SortKey, Unit
+from perfpy.analysis.sortkeys.sort_key import ColumnCell, OutputField, SortKey, Unit
 from perfpy.views.report.share_colour import coloured
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.histogram import Histogram
 
 _LONGEST_HEADER: Final = 1023  # bytes that perf has room for
+#: keys whose texts are names of functions, with [.] or the like in front
+_FUNCTIONS: Final = ("symbol", "symbol_from", "symbol_to", "parent")
+_LEVEL: Final = len("[.] ")
 
 
 class TextOptions(NamedTuple):
@@ -29,7 +33,8 @@ class TextOptions(NamedTuple):
     separator: perf's -t, None for aligned columns; widths: -w; quiet: only
     rows; percent_limit: rows below it are left out; times: the text of --time;
     colour: what the colours of shares begin with, "" for none (in columns: of
-    aligned text only, as perf does).
+    aligned text only, as perf does). short_names: names of functions as there
+    is room for them on a screen.
     """
 
     separator: str | None = None
@@ -40,6 +45,23 @@ class TextOptions(NamedTuple):
     skip_empty: bool = True
     memory_order: str = ""
     colour: str = ""
+    short_names: bool = False
+
+
+_PERFS: Final = TextOptions()
+
+
+def key_texts(key: str, histogram: Histogram, entries: Int64, options: TextOptions) -> list[str]:
+    """The text of a key in each of some entries' rows, names of functions short where that is wanted."""
+    texts = histogram.texts(key, entries)
+    return list(map(_short, texts)) if options.short_names and key in _FUNCTIONS else texts
+
+
+def _short(text: str) -> str:
+    """A function with its level ([.] for user code) in front."""
+    from perfpy.views.readable import at_a_glance  # for screens
+
+    return text[:_LEVEL] + at_a_glance(text[_LEVEL:]) if text.startswith("[") and text[_LEVEL - 2 : _LEVEL] == "] " else at_a_glance(text)
 
 
 def metric_header(metric: OutputField, histogram: Histogram) -> str:
@@ -100,7 +122,7 @@ class KeyColumnText:
     def __init__(self, key: SortKey, histogram: Histogram, options: TextOptions, width: int) -> None:
         self.entry = key
         self._histogram = histogram
-        self._separator = options.separator
+        self._options = options
         self.width = width
 
     def header(self) -> str:
@@ -115,9 +137,9 @@ class KeyColumnText:
 
     def cells(self, entries: Int64) -> list[str]:
         """The text of each of some entries, set as the column is."""
-        texts = self._histogram.texts(self.entry.name, entries)
-        if self._separator:
-            texts = [text.replace(self._separator[0], ".") for text in texts]
+        texts, separator = key_texts(self.entry.name, self._histogram, entries, self._options), self._options.separator
+        if separator:
+            texts = [text.replace(separator[0], ".") for text in texts]
         values = self._histogram.keys[self.entry.name]
         if values.column.unnamed is None:
             made = {text: _set(text, self.entry.cell, self.width) for text in set(texts)}
@@ -153,9 +175,10 @@ def _filled(text: str, width: int) -> str:
 class KeyWidths:
     """The widths that some entries of a table ask for."""
 
-    def __init__(self, histogram: Histogram, entries: Int64 | list[int]) -> None:
+    def __init__(self, histogram: Histogram, entries: Int64 | list[int], options: TextOptions = _PERFS) -> None:
         self._histogram = histogram
         self._entries = entries
+        self._options = options
 
     def of(self, key: SortKey) -> int:
         """As wide as the header, the least width, and the widest text."""
@@ -168,5 +191,7 @@ class KeyWidths:
             return longest + key.by_comm if longest else 0
         if key.late and histogram.leader.samples == 1:
             return 0
+        if self._options.short_names and key.name in _FUNCTIONS:
+            return max(map(byte_width, key_texts(key.name, histogram, np.asarray(self._entries), self._options)), default=0)
         values = histogram.keys[key.name]
         return values.column.width_of(distinct(values.number[self._entries]))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfpy.views.report.callchain_text import Stem
 from perfpy.views.report.column_text import KeyColumnText, MetricColumnText, TextOptions
 from perfpy.views.report.table_text import GAP, HistogramText, chain_writer
 
@@ -44,12 +43,9 @@ class HierarchyText:
             if nodes.percent("period", node) < self._options.percent_limit:
                 continue
             yield self._row(node, int(depth[node]))
-            source = self._hierarchy.source
             if leaf[node] >= 0:
-                if writer is not None and source.trees is not None:
-                    entry = int(leaf[node])
-                    stem = Stem(source.weight(entry), source.leader.period, *source.trees.under(entry))
-                    yield from writer.lines(source.calls(entry), stem)
+                if writer is not None:
+                    yield from writer.lines_of(self._hierarchy.source, int(leaf[node]))
             elif nodes.percent("period", order[index + 1]) < self._options.percent_limit:
                 yield self._nothing(int(depth[node]))
 

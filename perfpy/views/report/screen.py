@@ -1,22 +1,25 @@
 """A report for the person at the terminal: what was recorded and how far to trust it, then the table.
 
 What enters: a Report and its recording. What leaves: text through a rich
-console, within the window's width: bars and colours, the hottest rows. Names
-are cut where the window is too narrow for them; numbers never are.
+console, within the window's width: bars and colours, the hottest rows. Long
+lists in names of functions are left out unless asked for, and names are cut
+where the window is too narrow for them; numbers never are.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import numpy as np
 from rich.table import Table
 from rich.text import Text
 
 from perfpy.analysis.report.quality import quality_notes
-from perfpy.analysis.sortkeys.names import OutputField, Unit
+from perfpy.analysis.sortkeys.sort_key import OutputField, Unit
 from perfpy.untrusted.text import visible
+from perfpy.views.readable import at_a_glance
 from perfpy.views.report.call_lines import call_lines
-from perfpy.views.report.column_text import TextOptions, metric_header
+from perfpy.views.report.column_text import TextOptions, key_texts, metric_header
 from perfpy.views.report.share_colour import style
 from perfpy.views.report.text import event_title
 
@@ -70,21 +73,22 @@ def _show_table(histogram: Histogram, console: Console, options: TextOptions) ->
     measure = "children" if "children" in histogram.entries.measures else "period"
     kept = [entry for entry in histogram.shown().tolist() if histogram.percent(measure, entry) >= options.percent_limit]
     hottest = max((histogram.percent(measure, entry) for entry in kept), default=0.0)
-    console.print(_table(histogram, kept[:_ROWS], measure, hottest, console.width))
+    console.print(_table(histogram, kept[:_ROWS], measure, hottest, console.width, options))
     if len(kept) > _ROWS:
         rest = len(kept) - _ROWS
         console.print(f"... {rest:,} more rows; --stdio shows all, --percent-limit fewer", style="dim")
-    _show_calls(histogram, kept[:1], console)
+    _show_calls(histogram, kept[:1], console, options)
 
 
-def _table(histogram: Histogram, entries: Sequence[int], measure: str, hottest: float, width: int) -> Table:
+def _table(histogram: Histogram, entries: Sequence[int], measure: str, hottest: float, width: int, options: TextOptions) -> Table:
     numbers = _numbers(histogram)
     keys = [key for key in histogram.layout.keys if key.name not in histogram.layout.hidden and key.name != "ipc_null"]
     bar, gap = (_BAR, 2) if width >= _NARROW else (_BAR // 2, 1)
     if sum(len(number.header) + gap for number in numbers) + bar + _LAST_KEY > width:
         bar = 0
     cells = [[_number(histogram, number, entry) for number in numbers] for entry in entries]
-    texts = [[visible(histogram.text(key.name, entry).replace(*_KERNEL).strip()) for key in keys] for entry in entries]
+    columns = [key_texts(key.name, histogram, np.array(entries, np.int64), options) for key in keys]
+    texts = [[visible(column[row].replace(*_KERNEL).strip()) for column in columns] for row in range(len(entries))]
     table = Table(box=None, pad_edge=False, header_style="dim", show_edge=False, padding=(0, gap, 0, 0))
     for index, number in enumerate(numbers):
         least = max([len(number.header), *(len(row[index]) for row in cells)])
@@ -130,12 +134,12 @@ def _widths(headers: Sequence[str], texts: Sequence[Sequence[str]], room: int) -
     return [*others, max(min(asked[-1], room - sum(others)), 1)]
 
 
-def _show_calls(histogram: Histogram, entries: Sequence[int], console: Console) -> None:
+def _show_calls(histogram: Histogram, entries: Sequence[int], console: Console, options: TextOptions) -> None:
     """The call tree of the first row."""
     if histogram.trees is None:
         return
     for entry in entries:
-        lines = call_lines(histogram, entry)
+        lines = call_lines(histogram, entry, at_a_glance if options.short_names else str)
         if lines:
             console.print()
             console.print("calls of the first row:", style="dim")

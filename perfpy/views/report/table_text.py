@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from perfpy.analysis.sortkeys.key_columns import byte_width
-from perfpy.analysis.sortkeys.names import OutputField
-from perfpy.views.report.callchain_text import ChainWriter, Stem
+from perfpy.analysis.sortkeys.sort_key import OutputField
 from perfpy.views.report.column_text import KeyColumnText, KeyWidths, MetricColumnText, TextOptions
 
 if TYPE_CHECKING:
@@ -20,7 +19,8 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.report.call_tree import Int64
     from perfpy.analysis.report.histogram import Histogram
-    from perfpy.analysis.sortkeys.names import SortKey
+    from perfpy.analysis.sortkeys.sort_key import SortKey
+    from perfpy.views.report.callchain_text import ChainWriter
 
 GAP = "  "
 _ROWS_AT_ONCE = 4096
@@ -58,6 +58,8 @@ def chain_writer(histogram: Histogram, options: TextOptions) -> ChainWriter | No
     trees, graph = histogram.trees, histogram.options.call_graph
     if trees is None or graph is None:
         return None
+    from perfpy.views.report.callchain_text import ChainWriter  # most reports are flat
+
     wanted = histogram.options.wanted
     named_already = wanted.fields is None and (wanted.sort or "").startswith("sym")
     return ChainWriter(graph, trees.frame_name, separator=options.separator or ";", skip_first=named_already, colour=options.colour)
@@ -73,7 +75,7 @@ class HistogramText:
         fields = [entry for entry in histogram.layout.fields if isinstance(entry, OutputField) or entry.event in (None, event)]
         shown = [entry for entry in fields if entry.name not in histogram.layout.hidden]
         self._last = histogram.layout.fields[-1]
-        wide = KeyWidths(histogram, histogram.shown())
+        wide = KeyWidths(histogram, histogram.shown(), options)
         self.columns = [
             MetricColumnText(entry, histogram, options, self._user_width(entry))
             if isinstance(entry, OutputField)
@@ -104,8 +106,7 @@ class HistogramText:
             for index in np.flatnonzero(trees.have_calls(entries)).tolist():  # most rows of long tables have none
                 yield from rows[done : index + 1]
                 done, entry = index + 1, int(entries[index])
-                stem = Stem(histogram.weight(entry), histogram.leader.period, *trees.under(entry))
-                yield from writer.lines(histogram.calls(entry), stem)
+                yield from writer.lines_of(histogram, entry)
             yield from rows[done:]
 
     def _rows(self, entries: Int64) -> list[str]:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfpy.analysis.report.hierarchy import make_hierarchy
-from perfpy.views.report.hierarchy_text import HierarchyText
 from perfpy.views.report.table_text import HistogramText
 from perfpy.views.report.tips import tip
 
@@ -43,6 +41,9 @@ def table_lines(histogram: Histogram, options: TextOptions) -> Iterator[str]:
     """One table: rows, or with -H levels of rows."""
     if not histogram.options.hierarchy:
         return HistogramText(histogram, options).lines()
+    from perfpy.analysis.report.hierarchy import make_hierarchy
+    from perfpy.views.report.hierarchy_text import HierarchyText
+
     return HierarchyText(make_hierarchy(histogram), options).lines()
 
 

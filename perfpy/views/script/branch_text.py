@@ -13,29 +13,29 @@ import numpy as np
 
 from perfpy.views.script.addresses import frames_of
 from perfpy.views.script.field_text import branch_flags_text, column
-from perfpy.views.script.frame_text import FrameStyle, FrameTexts
+from perfpy.views.script.frame_text import FrameStyle
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.records.batches import Batch
-    from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.views.script.line_context import LineContext
     from perfpy.views.script.pieces import Piece
 
 
 class BranchTexts:
     """Makes the piece of one event's branch stacks; b"" when the fields do not ask for it."""
 
-    def __init__(self, event: FileEvent, symbolizer: Symbolizer, fields: set[str], kernel_start: int | None, *, kernel_path: bool) -> None:
+    def __init__(self, event: FileEvent, context: LineContext, fields: set[str]) -> None:
         self._event = event
-        self._symbolizer = symbolizer
-        self._kernel_start = kernel_start
+        self._symbolizer = context.symbolizer
+        self._kernel_start = context.kernel_start
         self._kind = next((name for name in ("brstack", "brstacksym", "brstackoff") if name in fields), "")
         self._with_dso = "dso" in fields
         by_symbol = self._kind == "brstacksym"
-        style = FrameStyle(None, symbol=by_symbol, dso=self._with_dso, dso_offset="dsoff" in fields, kernel_path=kernel_path)
-        self._frames = FrameTexts(symbolizer, style)
+        style = FrameStyle(None, symbol=by_symbol, dso=self._with_dso, dso_offset="dsoff" in fields, kernel_path=context.kernel_path)
+        self._frames = context.frame_texts(style)
         self._flags: dict[int, bytes] = {}
 
     def piece(self, batch: Batch) -> Piece:

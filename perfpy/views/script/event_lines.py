@@ -7,7 +7,7 @@ their text.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -17,22 +17,20 @@ from perfpy.abi.flags import BranchSample, HardwareId, PerfType, SampleType, Sof
 from perfpy.untrusted.text import one_line, one_line_bytes
 from perfpy.views.script import field_text
 from perfpy.views.script.addresses import frames_of
-from perfpy.views.script.branch_text import BranchTexts
 from perfpy.views.script.fields import has_callchain
-from perfpy.views.script.frame_text import FrameStyle, FrameTexts, chain_texts, outermost_first, shortened
+from perfpy.views.script.frame_text import FrameStyle, chain_texts, outermost_first, shortened
 from perfpy.views.script.pieces import Coded, Flat, Joiner, Piece
 from perfpy.views.script.time_text import time_piece
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from perfpy.abi.columns import Columns, Ragged
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.records.batches import Batch
-    from perfpy.symbols.symbolizer import Symbolizer
-    from perfpy.symbols.tasks.address_space import TaskTimeline
+    from perfpy.views.script.branch_text import BranchTexts
+    from perfpy.views.script.line_context import LineContext
+    from perfpy.views.script.source_code import SourceCode
     from perfpy.views.script.trace_text import TraceSource
 
 _FAULTS: Final = (SoftwareId.PAGE_FAULTS, SoftwareId.PAGE_FAULTS_MIN, SoftwareId.PAGE_FAULTS_MAJ)
@@ -42,33 +40,8 @@ _COLUMNS: Final = {
     "addr": ("addr", "pid", "cpumode"), "iregs": ("intr_regs", "intr_regs_abi"), "uregs": ("user_regs", "user_regs_abi"),
     "brstack": ("branch_stack", "pid", "cpumode"), "brstacksym": ("branch_stack", "pid", "cpumode"),
     "brstackoff": ("branch_stack", "pid", "cpumode"), "bpf-output": ("raw",), "tod": ("time",), "metric": ("period",),
+    "srcline": (), "srccode": ("ip", "pid", "tid", "cpumode"),
 }  # fmt: skip
-
-
-def no_clock(_stamp: int) -> bytes:
-    """The tod field of a recording that does not say what time it was."""
-    return b"disabled "
-
-
-@dataclass(slots=True)
-class LineContext:
-    """What the lines of all events of a recording share."""
-
-    timeline: TaskTimeline
-    symbolizer: Symbolizer
-    arch: str = ""
-    kernel_start: int | None = 1 << 63  # None: addresses are the kernel's or not by the mode
-    name_width: int = 0
-    ns: bool = False
-    latency: bool = False
-    use_callchain: bool = True
-    max_stack: int = 127
-    callers_first: bool = False
-    kernel_path: bool = False
-    flags: bool = False
-    cgroups: dict[int, str] = field(default_factory=dict)
-    clock: Callable[[int], bytes] = no_clock  # time of day of a time stamp
-    stop_at: frozenset[str] = frozenset()  # symbols after which a callchain is not shown
 
 
 def columns_of(event: FileEvent, fields: set[str]) -> set[str]:
@@ -111,12 +84,17 @@ class EventLines:
         self._numbers = field_text.number_texts(fields, field_text.cpu_form(latency=context.latency))
         self._name = b"%s: " % one_line_bytes(event.name.encode("utf-8", "surrogateescape").rjust(context.name_width))
         style = FrameStyle.of(fields, kernel_path=context.kernel_path)
-        self._flat_frames = FrameTexts(context.symbolizer, style, b" ")
-        self._chain_frames = FrameTexts(context.symbolizer, style, b"\t", b"\n")
+        self._flat_frames = context.frame_texts(style, b" ")
+        self._chain_frames = context.frame_texts(style, b"\t", b"\n")
         plain_address = FrameStyle(16, symbol=False, offset=False, dso=False)
-        self._data_frames = FrameTexts(context.symbolizer, style if names_data_address(event) else plain_address)
+        self._data_frames = context.frame_texts(style if names_data_address(event) else plain_address)
         self._data_sources = field_text.DataSourceTexts()
-        self._branches = BranchTexts(event, context.symbolizer, fields, context.kernel_start, kernel_path=context.kernel_path)
+
+    @cached_property
+    def _branches(self) -> BranchTexts:
+        from perfpy.views.script.branch_text import BranchTexts
+
+        return BranchTexts(self._event, self._context, self._fields)
 
     @property
     def is_silent(self) -> bool:
@@ -138,12 +116,21 @@ class EventLines:
         if "metric" in batch.columns:
             pieces.append(self._metrics(batch, shown_times))
         pieces.append(b"\n")
+        if "srccode" in self._fields and self._context.source_code is not None:
+            pieces.append(self._code(batch, self._context.source_code))
         return self._joiner.join(pieces, rows)
 
     def _metrics(self, batch: Batch, shown_times: NDArray[np.uint64]) -> Piece:
         """Lines below a sample: each begins as the sample's own."""
         starts = Joiner().join([b"\n", *self._start(batch, shown_times), b"\tmetric: "], len(batch)).lines()
         return [b"".join(start + text for text in texts) for start, texts in zip(starts, batch.columns["metric"].tolist(), strict=True)]
+
+    def _code(self, batch: Batch, source_code: SourceCode) -> Piece:
+        """The source's own text below a sample."""
+        columns = batch.columns
+        ids = self._context.symbolizer.frame_ids(self._column(batch, "pid"), self._column(batch, "ip"), batch.key, columns["cpumode"])
+        self._context.symbolizer.resolve()
+        return source_code.pieces(ids, self._column(batch, "tid"))
 
     def _start(self, batch: Batch, shown_times: NDArray[np.uint64]) -> list[Piece]:
         """Task, cpu, misc and time: what side-band lines begin with too."""
@@ -180,7 +167,8 @@ class EventLines:
         if "ip" in fields:
             pieces += self._instruction(batch)
         pieces += self._registers(batch)
-        pieces.append(self._branches.piece(batch))
+        if "branch_stack" in batch.columns:
+            pieces.append(self._branches.piece(batch))
         if "bpf-output" in fields and self._is_bpf_output:
             pieces.append([field_text.bpf_output_text(raw) for raw in _raw_bytes(columns)])
         pieces += [self._number(name, batch) for name in ("phys_addr", "data_page_size", "code_page_size")]
@@ -214,15 +202,16 @@ class EventLines:
             ids = symbolizer.frame_ids(pid, self._column(batch, "ip"), batch.key, columns["cpumode"])
             return [Coded(ids, self._flat_frames.update())]
         from perfpy.analysis.samples.callchains import frames_of
-        from perfpy.analysis.samples.lbr_callchains import has_callstacks, with_callstacks
+        from perfpy.analysis.samples.lbr_callchains import callchains_of_event, has_callstacks
 
         chains = columns["callchain"]
         if has_callstacks(self._event.attr) and "branch_stack" in columns:
-            chains = with_callstacks(chains, columns["branch_stack"])
+            chains = callchains_of_event(self._event.attr, chains, columns["branch_stack"])
         frames, counts = frames_of(chains, pid, batch.key, symbolizer)
         if self._context.callers_first:
             frames = outermost_first(frames, counts)
         frames, counts = shortened(frames, counts, self._most_frames)
+        frames, counts = symbolizer.expanded(frames, counts, callers_first=self._context.callers_first)
         lines = self._chain_frames.update()
         if self._context.stop_at:
             frames, counts = self._stopped(frames, counts)

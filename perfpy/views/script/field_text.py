@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfpy.abi import flags
-from perfpy.abi.registers import register_name
 from perfpy.abi.sample_branches import BRANCH_FLAGS
 from perfpy.untrusted.text import one_line_bytes
-from perfpy.views.script.memory_text import memory_text
 from perfpy.views.script.pieces import Coded, Piece, ValueTexts
 
 if TYPE_CHECKING:
@@ -131,6 +129,8 @@ class DataSourceTexts:
 
     def piece(self, values: NDArray[np.uint64]) -> Piece:
         """The pieces of the next samples, in the order in which they are printed."""
+        from perfpy.views.script.memory_text import memory_text
+
         texts = []
         for value in values.tolist():
             text = self._known.get(value)
@@ -197,6 +197,8 @@ def times(batch: Batch, events: Sequence[FileEvent]) -> NDArray[np.uint64]:
 
 def register_texts(abis: NDArray[np.uint64], registers: Ragged, mask: int, arch: str) -> Piece:
     """iregs and uregs: " ABI:2    AX:0x1 ..."; nothing for samples without registers."""
+    from perfpy.abi.registers import register_name
+
     names = [register_name(arch, bit).rjust(5).encode() for bit in range(64) if mask >> bit & 1]
     form = b"".join(name + b":0x%x " for name in names)
     values, offsets = registers.values.tolist(), registers.offsets.tolist()

@@ -26,11 +26,10 @@ FIELDS: Final = (
     "brstackinsnlen", "machine_pid", "vcpu", "cgroup", "retire_lat", "brstackdisasm", "brcntr",
 )  # fmt: skip
 
-#: fields that need what is not here: a disassembler, AUX decoders, source files
+#: fields that need what is not here: a disassembler, AUX decoders
 LACKING: Final = {
     **dict.fromkeys(("insn", "disasm", "insnlen", "brstackinsn", "brstackinsnlen", "brstackdisasm"), "it needs a disassembler"),
     **dict.fromkeys(("callindent", "synth", "ipc"), "it needs a decoder of hardware traces"),
-    **dict.fromkeys(("srcline", "srccode"), "source lines are not read yet"),
     **dict.fromkeys(("machine_pid", "vcpu"), "guests are not told apart yet"),
     "brcntr": "branch counters stand beside the instructions of brstackinsn, and those need a disassembler",
 }
@@ -231,6 +230,7 @@ class OutputFields:
             if name == "ip":
                 _check_symbols(one, sample_type)
         _check_symbols(one, sample_type)
+        _check_sources(one)
 
     def _add_pipe_chains(self, events: Sequence[FileEvent]) -> None:
         """perf gives the events of a pipe with stacks an ip and a symbol, whatever their kind prints."""
@@ -255,6 +255,11 @@ def _check_symbols(one: FieldSet, sample_type: int) -> None:
         raise PerfError("-F symoff: an offset stands after its symbol: add sym")
     if "dso" in one.fields and not sample_type & (SampleType.IP | SampleType.ADDR):
         raise PerfError("-F dso: samples have neither ip nor addr to find files by")
+
+
+def _check_sources(one: FieldSet) -> None:
+    if one.fields & {"srcline", "srccode"} and "ip" not in one.fields:
+        raise PerfError("-F srcline, srccode: they are the ip's: add ip")
 
 
 def _invalid(kind: int) -> frozenset[str]:

@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfpy.analysis.samples.source_texts import SourceTexts
     from perfpy.symbols.symbolizer import Symbolizer
 
 _NO_NAME: Final = b"[unknown]"
+_INLINED: Final = b" (inlined)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,8 @@ class FrameStyle:
     """What of a frame is printed.
 
     address_width: digits of the address (None: no address); kernel_path: the
-    path of the kernel's symbols in place of [kernel.kallsyms].
+    path of the kernel's symbols in place of [kernel.kallsyms]; source: the line
+    of the source on a line of its own.
     """
 
     address_width: int | None = 16
@@ -40,18 +43,22 @@ class FrameStyle:
     dso: bool = True
     dso_offset: bool = False
     kernel_path: bool = False
+    source: bool = False
 
     @classmethod
     def of(cls, fields: Collection[str], *, kernel_path: bool = False, address_width: int | None = 16) -> FrameStyle:
         """The style of a set of -F fields."""
-        return cls(address_width, "sym" in fields, "symoff" in fields, "dso" in fields, "dsoff" in fields, kernel_path)
+        return cls(address_width, "sym" in fields, "symoff" in fields, "dso" in fields, "dsoff" in fields, kernel_path, "srcline" in fields)
 
 
 class FrameTexts:
     """The texts of all frames in one style: " ADDRESS SYMBOL+OFFSET (DSO)"; grows with the symbolizer's table."""
 
-    def __init__(self, symbolizer: Symbolizer, style: FrameStyle, before: bytes = b"", after: bytes = b"") -> None:
+    def __init__(
+        self, symbolizer: Symbolizer, style: FrameStyle, before: bytes = b"", after: bytes = b"", sources: SourceTexts | None = None
+    ) -> None:
         self._symbolizer = symbolizer
+        self._sources = sources if style.source else None
         self._style = style
         self._before = before
         self._after = after
@@ -79,6 +86,10 @@ class FrameTexts:
             parts.append(self._symbols(done))
         if style.dso:
             parts.append(self._dsos(done))
+        if self._sources is not None:
+            parts.append(self._lines(self._sources, np.arange(done, len(frames))))
+        if self._symbolizer.inliner is not None:
+            parts.append([_INLINED if inlined else b"" for inlined in self._are_inlined(done)])
         parts.append([self._after] * count)
         return list(map(b"".join, zip(*parts, strict=True)))
 
@@ -93,17 +104,31 @@ class FrameTexts:
             return [blank + (names[symbol] if symbol >= 0 else _NO_NAME) for symbol, _ in pairs]
         return [blank + (b"%s+0x%x" % (names[symbol], offset) if symbol >= 0 else _NO_NAME) for symbol, offset in pairs]
 
+    def _lines(self, sources: SourceTexts, frames: NDArray[np.int64]) -> list[bytes]:
+        """The line of the source of each frame; nothing without a mapping."""
+        return [b"\n  " + _encoded(text) if text else b"" for text in sources.in_files(frames)]
+
     def _dsos(self, done: int) -> list[bytes]:
         frames, dsos = self._symbolizer.frames, self._symbolizer.dsos
         names = [b" (" + _encoded(dso.long_name if self._style.kernel_path else _plain_name(dso)) for dso in dsos]
         names.append(b" (" + UNKNOWN_NAME.encode())  # for -1
         if not self._style.dso_offset:
-            return [names[dso] + b")" for dso in frames.dso[done:].tolist()]
+            ends = [name + b")" for name in names]
+            inlined = self._are_inlined(done)
+            return [b"" if hidden else ends[dso] for dso, hidden in zip(frames.dso[done:].tolist(), inlined, strict=True)]
         # of the kernel only while it has no symbols
         named = set(frames.dso[frames.symbol >= 0].tolist())
         plain = [dso.kernel and number in named for number, dso in enumerate(dsos)] + [True]
         pairs = zip(frames.dso[done:].tolist(), frames.address[done:].tolist(), strict=True)
-        return [names[dso] + (b")" if plain[dso] else b"+0x%x)" % address) for dso, address in pairs]
+        found = [names[dso] + (b")" if plain[dso] else b"+0x%x)" % address) for dso, address in pairs]
+        return [b"" if inlined else text for text, inlined in zip(found, self._are_inlined(done), strict=True)]
+
+    def _are_inlined(self, done: int) -> list[bool]:
+        """Which frames are those of inlined calls, from one on: these have no file of their own."""
+        symbols = self._symbolizer.symbols
+        inlined = np.array([symbols.inlined(number) for number in range(len(symbols))] + [False], np.bool_)
+        found: list[bool] = inlined[self._symbolizer.frames.symbol[done:]].tolist()
+        return found
 
 
 def _plain_name(dso: Dso) -> str:

@@ -14,10 +14,10 @@ import numpy as np
 
 from perfpy.perfdata.records.batches import Batch
 from perfpy.views.script import field_text
-from perfpy.views.script.event_lines import EventLines, LineContext, columns_of
+from perfpy.views.script.event_lines import EventLines, columns_of
 from perfpy.views.script.fields import OutputFields, kind_of
 from perfpy.views.script.pieces import Flat
-from perfpy.views.script.side_band import SideLine, whole
+from perfpy.views.script.side_line import SideLine, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.samples.sample_view import SampleView
     from perfpy.perfdata.container.events import FileEvent
+    from perfpy.views.script.line_context import LineContext
     from perfpy.views.script.time_text import RelativeTimes
     from perfpy.views.script.trace_text import TraceSource
 
@@ -44,7 +45,7 @@ class ScriptLines:
     events: Sequence[FileEvent]
     fields: OutputFields
     context: LineContext
-    keep: SampleFilter
+    sample_filter: SampleFilter
     trace: TraceSource | None = None
     relative: RelativeTimes | None = None
 
@@ -53,7 +54,7 @@ class ScriptLines:
         needed = {"tid", "time", "cpumode"}
         for event in self.events:
             needed |= columns_of(event, self.fields.sets[kind_of(event)].fields)
-        return needed | self.keep.all_fields()
+        return needed | self.sample_filter.all_fields()
 
     def write(self, batches: Iterable[Batch], side: Iterable[SideLine], out: BinaryIO) -> int:
         """All lines, in order; returns how many samples were printed."""
@@ -85,11 +86,11 @@ class ScriptLines:
         positions = positions_among(side, part)
         shown, side_times = self._shown_times(field_text.times(part, self.events), side, positions)
         texts: list[bytes | None] = [*(self._flat(part, shown, makers).lines() or [b""] * len(part))]
-        if not self.keep.is_open:
+        if not self.sample_filter.is_open:
             view = self._view(part)
-            for row in np.flatnonzero(~self.keep.kept(view)).tolist():
+            for row in np.flatnonzero(~self.sample_filter.kept(view)).tolist():
                 texts[row] = b""
-            for row in np.flatnonzero(~self.keep.by_time_and_cpu(view)).tolist():
+            for row in np.flatnonzero(~self.sample_filter.by_time_and_cpu(view)).tolist():
                 texts[row] = None
         done = 0
         for record, position, time in zip(side, positions, side_times, strict=True):
@@ -115,9 +116,9 @@ class ScriptLines:
         return EventLines(event, one.fields, one.chosen, self.context, self.trace)
 
     def _chosen(self, batch: Batch) -> Batch:
-        kept = None if self.keep.is_open else self.keep.kept(self._view(batch))
-        if self.keep.switch is not None:  # last: what is not printed switches nothing
-            kept = self.keep.switch.mask(batch.event, kept)
+        kept = None if self.sample_filter.is_open else self.sample_filter.kept(self._view(batch))
+        if self.sample_filter.switch is not None:  # last: what is not printed switches nothing
+            kept = self.sample_filter.switch.mask(batch.event, kept)
         return batch if kept is None or kept.all() else taken(batch, np.flatnonzero(kept))
 
     def _texts(self, batch: Batch, side: list[SideLine], makers: _Makers) -> list[bytes]:

@@ -22,14 +22,16 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.filters.event_switch import EventSwitch
     from perfpy.analysis.filters.time_ranges import TimeRanges
+    from perfpy.analysis.samples.source_texts import SourceTexts
     from perfpy.perfdata.records.batches import Batch
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.unwind.callchains import UserCallchains
     from perfpy.unwind.cut_stacks import CutStacks
     from perfpy.views.recorded import Recorded
-    from perfpy.views.script.event_lines import LineContext
+    from perfpy.views.script.line_context import LineContext
     from perfpy.views.script.lines import DumpLines, ScriptLines
+    from perfpy.views.script.source_code import SourceCode
     from perfpy.views.script.trace_text import TraceSource
 
 _SECOND: Final = 1_000_000_000
@@ -58,11 +60,18 @@ class ScriptOptions:
     reltime: bool = False
     deltatime: bool = False
     time: str = ""
-    keep: SampleFilter = field(default_factory=SampleFilter)
+    sample_filter: SampleFilter = field(default_factory=SampleFilter)
     switch_on: str = ""
     switch_off: str = ""
     show_switches: bool = False
+    full_source_path: bool = False
     symbols: SymbolOptions | None = None
+
+
+def _source_code(sources: SourceTexts) -> SourceCode:
+    from perfpy.views.script.source_code import SourceCode
+
+    return SourceCode(sources)
 
 
 class ScriptRun:
@@ -139,26 +148,27 @@ class ScriptRun:
 
     def _keep(self) -> SampleFilter:
         options = self._options
-        return options.keep._replace(times=self._times() if options.time else options.keep.times, switch=self._switch())
+        return options.sample_filter._replace(times=self._times() if options.time else options.sample_filter.times, switch=self._switch())
 
     def _times(self) -> TimeRanges:
         from perfpy.analysis.filters.time_ranges import ranges_of
 
         return ranges_of(self._options.time, self._recording.times(), relative=self._options.reltime)
 
-    def _lines(self, keep: SampleFilter) -> ScriptLines:
+    def _lines(self, sample_filter: SampleFilter) -> ScriptLines:
         from perfpy.views.script.lines import ScriptLines
         from perfpy.views.script.time_text import RelativeTimes
 
         options = self._options
         relative = RelativeTimes(delta=options.deltatime) if options.reltime or options.deltatime else None
         events = self._recording.events
-        return ScriptLines(events, options.fields, self._context(), keep, self._tracepoints(), relative)
+        return ScriptLines(events, options.fields, self._context(), sample_filter, self._tracepoints(), relative)
 
     def _context(self) -> LineContext:
-        from perfpy.views.script.event_lines import LineContext
+        from perfpy.views.script.line_context import LineContext
 
         recording, options = self._recording, self._options
+        sources = self._sources()
         return LineContext(
             recording.timeline,
             self._symbolizer,
@@ -175,7 +185,17 @@ class ScriptRun:
             cgroups={side.record.id: side.record.path for side in recording.side_band([RecordType.CGROUP])},
             clock=_clock(recording.header.get("clock_data"), ns=options.ns),
             stop_at=options.stop_at,
+            sources=sources,
+            source_code=_source_code(sources) if sources else None,
         )
+
+    def _sources(self) -> SourceTexts | None:
+        """What words source lines, where a field asks for them."""
+        if not any({"srcline", "srccode"} & one.fields for one in self._options.fields.sets.values()):
+            return None
+        from perfpy.analysis.samples.source_texts import SourceTexts
+
+        return SourceTexts(self._symbolizer, full_paths=self._options.full_source_path, as_addr2line=True)
 
     def _kernel_start(self) -> int | None:
         """From where on addresses are the kernel's: half of the space, or where the kernel says; None: it has a space of its own."""
@@ -239,7 +259,7 @@ class ScriptRun:
             use_callchain=self._use_callchain,
             name_kernel=lambda address: _kernel_symbol(self._symbolizer, address),
             clock=context.clock,
-            cpus=self._options.keep.cpus,
+            cpus=self._options.sample_filter.cpus,
             endian=self._recording.data.endian,
             latency=self._options.latency,
         )
@@ -247,9 +267,11 @@ class ScriptRun:
         return maker.lines(self._recording.side_band(names_of(RecordType) if "round" in self._options.shown else None))
 
     def _switch(self) -> EventSwitch | None:
+        options = self._options
+        if not (options.switch_on or options.switch_off):
+            return None
         from perfpy.analysis.filters.event_switch import EventSwitch
 
-        options = self._options
         return EventSwitch.between(options.switch_on, options.switch_off, self._recording.events, show=options.show_switches)
 
 
@@ -277,7 +299,7 @@ def _kernel_symbol(symbolizer: Symbolizer, address: int) -> tuple[str, int] | No
 def _clock(clock: Any, *, ns: bool) -> Callable[[int], bytes]:
     """The time of day of a time stamp, from the CLOCK_DATA feature."""
     if clock is None:
-        from perfpy.views.script.event_lines import no_clock
+        from perfpy.views.script.line_context import no_clock
 
         return no_clock
     import time as system_time

@@ -19,8 +19,8 @@ from perfpy.views.records.record_text import KernelNamer, alternate, record_text
 from perfpy.views.records.swapped import as_perf_reads
 from perfpy.views.script.field_text import comm_form, cpu_form, misc_text, task_text
 from perfpy.views.script.fields import OutputFields, has_callchain, kind_of
+from perfpy.views.script.side_line import SideLine
 from perfpy.views.script.stat_rounds import StatRounds
-from perfpy.views.script.time_text import time_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -46,23 +46,6 @@ _NEVER: Final = 0xFFFFFFFFFFFFFFFF
 _WITHOUT_EVENTS: Final = {"comm", "tid", "cpu", "time"}
 #: records that name the task themselves; all others are about the task of their sample_id
 _OWN_TASK: Final = (records.Comm, records.Fork, records.Exit, records.Mmap, records.Mmap2, records.Namespaces)
-
-
-class SideLine(NamedTuple):
-    """A line before the samples that are delivered after it.
-
-    key, offset, kind: of the record, which is of type `kind`; time: its time
-    stamp, for times relative to others; start and rest: its text before and
-    after the time field, which is left out here.
-    """
-
-    key: int
-    offset: int
-    kind: int
-    time: int
-    start: bytes
-    rest: bytes
-    has_time: bool
 
 
 class _Who(NamedTuple):
@@ -189,8 +172,3 @@ def _trace_error(record: AuxtraceError) -> str:
     task = f"cpu {signed(record.cpu)} pid {signed(record.pid)} tid {signed(record.tid)}"
     name = _ERROR_NAMES.get(record.type, "unknown AUX")
     return f" {name} error type {record.type} time {time}{guest} {task} ip {alternate(record.ip)} code {record.code}: {record.msg}\n"
-
-
-def whole(line: SideLine, shown_time: int, *, ns: bool) -> bytes:
-    """A line with its time field, if it has one."""
-    return line.start + (time_text(shown_time, ns=ns) if line.has_time else b"") + line.rest

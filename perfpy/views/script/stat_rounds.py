@@ -53,7 +53,7 @@ class StatRounds:
         for event in self._events:
             for number, thread in enumerate(self._threads):
                 for index, cpu in enumerate(event.cpus or self._cpus):
-                    # a count is found by the CPU itself; where CPUs do not count, by its place
+                    # a count is found by the CPU itself; where CPUs do not count, by its index
                     value, enabled, running = (
                         self._since((event.index, cpu, number)) or self._since((event.index, index, number)) or (0, 0, 0)
                     )

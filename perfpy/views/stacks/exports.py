@@ -18,6 +18,7 @@ import numpy as np
 from perfpy.abi.columns import distinct
 from perfpy.analysis.stacks.stacks import Function, Stacks, TimedSamples, prefix_table
 from perfpy.untrusted.text import one_line
+from perfpy.views.readable import readable, source_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -69,7 +70,8 @@ def speedscope(parts: Sequence[Stacks], name: str) -> str:
                 "weights": part.weight.tolist(),
             }
         )
-    shared = {"frames": [{"name": f.name, **({"file": f.dso} if f.dso else {})} for f in frames]}
+    files = [source_file(f.name) or f.dso for f in frames]
+    shared = {"frames": [{"name": readable(f.name), **({"file": file} if file else {})} for f, file in zip(frames, files, strict=True)]}
     schema = "https://www.speedscope.app/file-format-schema.json"
     return json.dumps({"$schema": schema, "name": name, "exporter": "perfpy", "shared": shared, "profiles": profiles})
 
@@ -145,7 +147,7 @@ def _gecko_thread(stacks: Stacks, timed: TimedSamples, rows: NDArray[np.int64], 
     prefix, function, leaf = prefix_table(stacks, chains)
     used, frame = np.unique(function, return_inverse=True)
     functions = [stacks.functions[f] for f in used.tolist()]
-    strings = [f"{f.name} (in {f.dso})" if f.dso else f.name for f in functions]
+    strings = [_gecko_name(f) for f in functions]
     frames = [[i, False, 0, None, None, None, None, int(f.kernel), None] for i, f in enumerate(functions)]
     table = [[p if p >= 0 else None, f] for p, f in zip(prefix.tolist(), frame.tolist(), strict=True)]
     times = ((timed.time[rows] - zero) / 1e6).tolist()
@@ -162,6 +164,13 @@ def _gecko_thread(stacks: Stacks, timed: TimedSamples, rows: NDArray[np.int64], 
         "stringTable": strings,
         **{key: {"schema": {name: i for i, name in enumerate(_GECKO_SCHEMAS[key])}, "data": value} for key, value in data.items()},
     }
+
+
+def _gecko_name(function: Function) -> str:
+    """`name (in library)`, or where the runtime told it `name (file)`."""
+    if source_file(function.name):
+        return readable(function.name)
+    return f"{function.name} (in {function.dso})" if function.dso else function.name
 
 
 def _comm_of(stacks: Stacks, timed: TimedSamples, rows: NDArray[np.int64]) -> str:
@@ -225,8 +234,9 @@ class _PprofWriter:
         return _number(1, ident) + _number(2, mapping) + _message(4, _number(1, ident))
 
     def _function(self, ident: int, function: Function) -> bytes:
-        name = self._string(function.name)
-        return _number(1, ident) + _number(2, name) + _number(3, name) + _number(4, self._string(function.dso))
+        name, raw = self._string(readable(function.name)), self._string(function.name)
+        file = self._string(source_file(function.name) or function.dso)
+        return _number(1, ident) + _number(2, name) + _number(3, raw) + _number(4, file)
 
     def _mapping(self, ident: int, dso: str) -> bytes:
         return _number(1, ident) + _number(5, self._string(dso)) + _number(7, 1)

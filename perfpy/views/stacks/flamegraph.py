@@ -5,6 +5,7 @@ graph those of a second recording too. What leaves: the text of a page that
 needs no network. The page (flamegraph.html beside this file) holds the trees
 as columns in depth-first order, deflated and base64-coded, so that 200,000
 stacks stay a small file; a browser draws only what is wide enough to see.
+Names of functions are shown short and told whole; a box in the page changes that.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfpy.analysis.stacks.stacks import Function, Stacks, StackTree
+from perfpy.views.readable import at_a_glance, source_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,12 +54,18 @@ def render(parts: Sequence[Stacks], *, title: str, circumstances: Sequence[str] 
         "unit": "periods",
         "parts": 1 if after is None else 2,
         "events": events,
-        "names": [[f.name, f.dso, int(f.kernel)] for f in names],
+        "names": [_named(function) for function in names],
     }
     # "<" must not end the script element that holds the data
     text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
     page = Path(__file__).with_suffix(".html").read_text(encoding="utf-8")
     return page.replace("/*DATA*/", text)
+
+
+def _named(function: Function) -> list[Any]:
+    """Name, module, whether it is the kernel's; and the short name where that is another."""
+    short = at_a_glance(function.name)
+    return [function.name, source_file(function.name) or function.dso, int(function.kernel), *([short] if short != function.name else [])]
 
 
 def _pairs(before: Sequence[Stacks], after: Sequence[Stacks]) -> list[tuple[Stacks, Stacks]]:

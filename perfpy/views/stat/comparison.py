@@ -1,110 +1,149 @@
-"""A comparison of two sets of runs as text, CSV or JSON, with a small picture for a terminal.
+"""Comparisons of some sets of runs with a first one as text, CSV or JSON, with a small picture for a terminal.
 
-What enters: a `Comparison`. What leaves: pieces of text that end in newlines.
+What enters: `Comparison`s, all with the same A. What leaves: pieces of text that end in newlines.
 """
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Final
 
+from perfpy.counts.comparison import FEW_EVENTS, HIGHER, LOWER, TOO_FEW, TOO_SMALL, UNCLEAR
+from perfpy.counts.significance import runs_to_see
 from perfpy.counts.spread import quantile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from perfpy.counts.comparison import ComparedCount, Comparison
-    from perfpy.counts.significance import RelativeChange
+    from perfpy.counts.significance import Spread
 
-_NAME_WIDTH: Final = 22
+_NAME_WIDTH: Final = 19
 _PICTURE_WIDTH: Final = 32
-_SMALLEST_P: Final = 0.001
+_LINE_WIDTH: Final = 78
+_WANTED_CHANGE: Final = 0.05
 
 CSV_FIELDS: Final = (
-    "event", "unit", "a-runs", "a-mean", "a-stddev", "a-low", "a-high", "b-runs", "b-mean", "b-stddev", "b-low",
-    "b-high", "change", "change-low", "change-high", "p", "verdict",
+    "event", "unit", "a-runs", "a-mean", "a-stddev", "a-low", "a-high", "a-median",
+    "b-runs", "b-mean", "b-stddev", "b-low", "b-high", "b-median",
+    "change", "change-low", "change-high", "p", "verdict", "a", "b",
 )  # fmt: skip
+_SHORT_VERDICTS: Final = {HIGHER: "higher", LOWER: "lower", TOO_SMALL: "small", UNCLEAR: "unclear", TOO_FEW: "few runs"}
 
 
-def render_text(comparison: Comparison, *, pictures: bool = False) -> Iterator[str]:
-    """A line a counter: both means with their spread, the change with its interval, the verdict.
+def render_text(comparisons: Sequence[Comparison], *, pictures: bool = False) -> Iterator[str]:
+    """For each a line a counter, of at most 80 columns: both medians, the change with its interval, the verdict.
 
     pictures: a line with both distributions below each counter.
     """
-    first = comparison.counts[0]
-    percent = f"{comparison.confidence * 100:g}"
-    yield f"\n A: {comparison.a_name}  ({first.a.runs} runs)\n B: {comparison.b_name}  ({first.b.runs} runs)\n\n"
-    heading = f" {'':{_NAME_WIDTH}} {'A mean':>14} {'+- sd':>8} {'B mean':>14} {'+- sd':>8}"
-    yield f"{heading}  {'B against A':>11}  {percent + '% interval':^21} {'p':>7}\n"
+    first = comparisons[0]
+    yield f"\n A: {first.a_name}  ({first.counts[0].a.runs} runs)\n"
+    for letter, comparison in zip(_letters(comparisons), comparisons, strict=True):
+        yield f" {letter}: {comparison.b_name}  ({comparison.counts[0].b.runs} runs)\n"
+    for letter, comparison in zip(_letters(comparisons), comparisons, strict=True):
+        yield from _table(comparison, letter, pictures=pictures)
+    yield from _legend(first)
+    yield from _outliers(comparisons)
+    yield from _uncounted(comparisons)
+    yield "\n"
+
+
+def _letters(comparisons: Sequence[Comparison]) -> list[str]:
+    return [chr(ord("B") + number) for number in range(len(comparisons))]
+
+
+def _table(comparison: Comparison, letter: str, *, pictures: bool) -> Iterator[str]:
+    percent = f"{comparison.confidence * 100:g}% interval"
+    yield f"\n {'':{_NAME_WIDTH}} {'A median':>10} {letter + ' median':>10} {letter + ' vs A':>8}  {percent:^17}\n"
     for count in comparison.counts:
         yield _text_line(count)
         if pictures and max(*count.a_values, *count.b_values) > min(*count.a_values, *count.b_values):
-            for side, picture in zip("AB", box_plots(count.a_values, count.b_values), strict=True):
+            for side, picture in zip("A" + letter, box_plots(count.a_values, count.b_values), strict=True):
                 yield f" {'':{_NAME_WIDTH}} {side} {picture}\n"
-    yield from _notes(comparison)
 
 
 def _text_line(count: ComparedCount) -> str:
     name = f"{count.name} ({count.unit})" if count.unit else count.name
+    if len(name) > _NAME_WIDTH:
+        name = f"{name}\n {'':{_NAME_WIDTH}}"
     change = count.change
-    sides = f"{_amount(count.a.mean):>14} {_relative(count.a.deviation, count.a.mean):>8}"
-    sides += f" {_amount(count.b.mean):>14} {_relative(count.b.deviation, count.b.mean):>8}"
-    interval = f"[{_percent(change.low):>9}, {_percent(change.high):>9}]" if change.enough else " " * 22
-    p = f"{change.p:7.3f}" if change.p >= _SMALLEST_P else f"<{_SMALLEST_P:.3f}".rjust(7)
-    return f" {name:{_NAME_WIDTH}} {sides}  {_percent(change.estimate):>11}  {interval} {p}  {verdict(change)}\n"
+    interval = f"[{_percent(change.low):>7}, {_percent(change.high):>7}]" if change.enough else " " * 18
+    sides = f"{_amount(count.a.median):>10} {_amount(count.b.median):>10}"
+    shown = count.b.median / count.a.median - 1 if count.a.median else None  # of the medians beside it, whose sign the verdict needs
+    return f" {name:{_NAME_WIDTH}} {sides} {_percent(shown):>8} {interval}  {_SHORT_VERDICTS[count.verdict]}\n"
 
 
-def verdict(change: RelativeChange) -> str:
-    """What the test says, in words."""
-    if not change.enough:
-        return "too few runs to tell"
-    if not change.significant:
-        return "no significant difference"
-    return "B is higher" if (change.estimate or 0.0) > 0 or change.estimate is None else "B is lower"
-
-
-def _notes(comparison: Comparison) -> Iterator[str]:
-    percent = f"{comparison.confidence * 100:g}"
+def _legend(comparison: Comparison) -> Iterator[str]:
+    together = "all intervals together hold" if len(comparison.counts) > 1 else "the interval holds"
     yield (
-        f"\n Significant: p < {1 - comparison.confidence:.2g} by the Mann-Whitney test on ranks, which skewed times and"
-        f"\n outliers cannot mislead; the {percent}% interval (Hodges-Lehmann) belongs to the same test.\n"
+        f"\n Mann-Whitney test on ranks, which skewed times and outliers cannot mislead;\n"
+        f" {together} with {comparison.confidence * 100:g} % (Hodges-Lehmann, Bonferroni).\n"
     )
-    for count in comparison.counts:
-        for side, outliers in (("A", count.a_outliers), ("B", count.b_outliers)):
-            if outliers:
-                runs = ", ".join(str(run + 1) for run in outliers)
-                yield f" Note: {count.name} of {side} has outliers: run {runs}; something else may have run then.\n"
-    for name, why in comparison.uncounted.items():
-        yield f" Note: {name} was not counted: {why}.\n"
-    yield "\n"
+    verdicts = {count.verdict for count in comparison.counts}
+    if TOO_SMALL in verdicts:
+        yield from _wrapped(f"small: less than {comparison.least_change * 100:g} % (--min-change), or not more than {FEW_EVENTS} events.")
+    elapsed = comparison.counts[0]
+    runs = runs_to_see(_WANTED_CHANGE, elapsed.a_values, elapsed.b_values, comparison.confidence, of=len(comparison.counts))
+    if elapsed.verdict in (UNCLEAR, TOO_FEW):
+        enough = f"some {runs} runs (-r {runs})" if runs else "more runs (-r)"
+        yield from _wrapped(f"To find a change of {_WANTED_CHANGE * 100:g} % in {elapsed.name} four times of five takes {enough}.")
 
 
-def render_csv(comparison: Comparison, separator: str) -> Iterator[str]:
-    """A heading, then a line a counter; changes are fractions of A."""
+def _outliers(comparisons: Sequence[Comparison]) -> Iterator[str]:
+    """Which runs lie far outside the others, a line a side."""
+    sides = [("A", [(count.name, count.a_outliers) for count in comparisons[0].counts])]
+    for letter, comparison in zip(_letters(comparisons), comparisons, strict=True):
+        sides.append((letter, [(count.name, count.b_outliers) for count in comparison.counts]))
+    for side, counters in sides:
+        found = "; ".join(f"{name} {', '.join(str(run + 1) for run in runs)}" for name, runs in counters if runs)
+        if found:
+            yield from _wrapped(f"Runs of {side} far from the others (something else may have run then): {found}.")
+
+
+def _uncounted(comparisons: Sequence[Comparison]) -> Iterator[str]:
+    """What was not counted, a line a reason."""
+    by_reason: dict[str, dict[str, None]] = {}
+    for comparison in comparisons:
+        for name, why in comparison.uncounted.items():
+            by_reason.setdefault(why, {})[name] = None
+    for why, names in by_reason.items():
+        yield from _wrapped(f"Not counted: {', '.join(names)}: {why}.")
+
+
+def _wrapped(text: str) -> Iterator[str]:
+    for line in textwrap.wrap(text, _LINE_WIDTH, break_long_words=False, subsequent_indent="  "):
+        yield f" {line}\n"
+
+
+def render_csv(comparisons: Sequence[Comparison], separator: str) -> Iterator[str]:
+    """A heading, then a line a counter of each comparison; changes are fractions of A."""
     yield separator.join(CSV_FIELDS) + "\n"
-    for count in comparison.counts:
-        yield separator.join(_field(value) for value in _values(count)) + "\n"
+    for comparison in comparisons:
+        for count in comparison.counts:
+            yield separator.join(_field(value) for value in _values(comparison, count)) + "\n"
 
 
-def render_json(comparison: Comparison) -> Iterator[str]:
+def render_json(comparisons: Sequence[Comparison]) -> Iterator[str]:
     """An object a counter, a line each; with every run's value."""
     import json
 
-    for count in comparison.counts:
-        fields = dict(zip(CSV_FIELDS, _values(count), strict=True))
-        fields["a-values"], fields["b-values"] = list(count.a_values), list(count.b_values)
-        fields["a-outliers"], fields["b-outliers"] = list(count.a_outliers), list(count.b_outliers)
-        yield json.dumps(fields) + "\n"
+    for comparison in comparisons:
+        for count in comparison.counts:
+            fields = dict(zip(CSV_FIELDS, _values(comparison, count), strict=True))
+            fields["a-values"], fields["b-values"] = list(count.a_values), list(count.b_values)
+            fields["a-outliers"], fields["b-outliers"] = list(count.a_outliers), list(count.b_outliers)
+            yield json.dumps(fields) + "\n"
 
 
-def _values(count: ComparedCount) -> list[object]:
+def _values(comparison: Comparison, count: ComparedCount) -> list[object]:
     change = count.change
     interval = (change.low, change.high) if change.enough else (None, None)
-    return [count.name, count.unit, *_side(count.a), *_side(count.b), change.estimate, *interval, change.p, verdict(change)]
+    sides = [*_side(count.a), *_side(count.b)]
+    return [count.name, count.unit, *sides, change.estimate, *interval, change.p, count.verdict, comparison.a_name, comparison.b_name]
 
 
-def _side(spread: Sequence[float]) -> list[float]:
-    runs, middle, deviation, low, high = spread
-    return [int(runs), middle, deviation, low, high]
+def _side(spread: Spread) -> list[float]:
+    return [*spread]
 
 
 def _field(value: object) -> str:
@@ -115,12 +154,8 @@ def _amount(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 10_000 or value == int(value) else f"{value:.4g}"
 
 
-def _relative(part: float, whole: float) -> str:
-    return f"{100 * part / abs(whole):.2f}%" if whole else ""
-
-
 def _percent(value: float | None) -> str:
-    return f"{100 * value:+.2f}%" if value is not None else "n/a"
+    return f"{100 * value:+.1f}%" if value is not None else "n/a"
 
 
 def box_plots(*sides: Sequence[float], width: int = _PICTURE_WIDTH) -> list[str]:

@@ -2,7 +2,7 @@
 
 What enters: a `Tally` and the separator. What leaves: lines. The fields and
 their order are those of perf-stat(1), "CSV FORMAT", as perf 6.12 has them:
-[summary,][time,][place,[counters,]]count,unit,event,[cgroup,][noise,]running,share,ratio,unit.
+[summary,][time,][aggregate,[counters,]]count,unit,event,[cgroup,][noise,]running,share,ratio,unit.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ _METRIC_ONLY_WIDTH: Final = 20
 _INTERVALS_A_HEADER: Final = 26
 _NS: Final = 1e9
 
-#: width of the place's column, and its heading
+#: width of the column of what a count belongs to, and its heading
 _AGGREGATE_COLUMNS: Final = {
     Aggregation.GLOBAL: (0, ""),
     Aggregation.NONE: (6, "cpu"),
@@ -167,7 +167,7 @@ def timestamp(tally: Tally) -> str:
 
 
 def aggregate_column(mode: Aggregation, aggregate_id: AggregateId, cells: int) -> str:
-    """The place's column, "" where everything is summed."""
+    """The column of what a count belongs to, "" where everything is summed."""
     if mode is Aggregation.GLOBAL:
         return ""
     if mode is Aggregation.THREAD:

@@ -84,7 +84,7 @@ def test_a_class_says_what_it_has(kind: type[typing.Any]) -> None:
 
 
 @pytest.mark.parametrize("cached", [cached_property, functools.cached_property])
-def test_a_cached_property_is_computed_once(cached: typing.Any) -> None:
+def test_a_cached_property_is_computed_once(cached: typing.Callable[[typing.Any], object]) -> None:
     class Counted:
         calls = 0
 

@@ -15,6 +15,8 @@ from perfpy.errors import UsageError
     [
         ("fp", values.Callchain("fp")),
         ("fp,32", values.Callchain("fp", max_stack=32)),
+        ("fp,defer", values.Callchain("fp", defer=True)),
+        ("fp,32,defer", values.Callchain("fp", max_stack=32, defer=True)),
         ("dwarf", values.Callchain("dwarf", stack_size=8192)),
         ("dwarf,4090", values.Callchain("dwarf", stack_size=4096)),
     ],
@@ -23,7 +25,7 @@ def test_call_graphs(text, chain):
     assert values.parse_callchain(text) == chain
 
 
-@pytest.mark.parametrize("text", ["lbr", "foo", "dwarf,x", "dwarf,65536", "dwarf,0"])
+@pytest.mark.parametrize("text", ["lbr", "foo", "dwarf,x", "dwarf,65536", "dwarf,0", "dwarf,defer"])
 def test_call_graphs_that_cannot_be(text):
     with pytest.raises(UsageError, match="--call-graph"):
         values.parse_callchain(text)

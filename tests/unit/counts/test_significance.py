@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from perfpy.counts.comparison import Runs, compare_runs
-from perfpy.counts.significance import compare, mann_whitney, spread, student_quantile
+from perfpy.counts.comparison import HIGHER, LOWER, TOO_FEW, TOO_SMALL, UNCLEAR, Runs, compare_runs
+from perfpy.counts.significance import compare, mann_whitney, runs_to_see, spread, student_quantile
 
 
 @pytest.mark.parametrize(("freedom", "expected"), [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (19, 2.093), (30, 2.042)])
@@ -91,3 +91,63 @@ def test_only_what_both_sides_counted_is_compared() -> None:
     assert comparison.uncounted == {"only": "only one side counted it"}
     with pytest.raises(ValueError, match="no run"):
         compare_runs(a, Runs("empty"))
+
+
+def runs_of(name: str, elapsed: list[float], **counters: list[float]) -> Runs:
+    runs = Runs(name)
+    for number, seconds in enumerate(elapsed):
+        runs.add(round(seconds * 1e9), {counter: ("", values[number]) for counter, values in counters.items()})
+    return runs
+
+
+def test_many_counters_of_equal_programs_rarely_cry_wolf() -> None:
+    """Six counters each: at most about 5 comparisons in 100 have a verdict where there is none."""
+    chance = random.Random(3)
+
+    def side() -> Runs:
+        counters = {f"c{number}": [1000 * chance.lognormvariate(0, 0.2) for _ in range(10)] for number in range(5)}
+        return runs_of("same", [chance.lognormvariate(0, 0.1) for _ in range(10)], **counters)
+
+    comparisons = [compare_runs(side(), side()) for _ in range(200)]
+    assert sum(any(count.verdict in (HIGHER, LOWER) for count in one.counts) for one in comparisons) <= 16
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "verdict"),
+    [
+        ([100, 101, 100, 101, 100, 101, 100], [102, 103, 102, 103, 102, 103, 102], TOO_SMALL),  # two events more are nothing
+        ([1000, 1001, 1002, 1003, 1004, 1005, 1006], [1007, 1008, 1009, 1010, 1011, 1012, 1013], TOO_SMALL),  # below 1 %
+        ([1000, 1001, 1002, 1003, 1004, 1005, 1006], [1100, 1101, 1102, 1103, 1104, 1105, 1106], HIGHER),
+        ([1100, 1101, 1102, 1103, 1104, 1105, 1106], [1000, 1001, 1002, 1003, 1004, 1005, 1006], LOWER),
+        ([1000, 1001, 1002, 1003, 1004, 1005, 1006], [1000, 1003, 1001, 1006, 1002, 1004, 1005], UNCLEAR),
+    ],
+)
+def test_a_verdict_takes_a_difference_that_matters(a: list[float], b: list[float], verdict: str) -> None:
+    """Chance excluded, more than a few events, more than 1 %."""
+    times = [1.0 + run / 1000 for run in range(7)]
+    comparison = compare_runs(runs_of("a", times, cs=a), runs_of("b", times, cs=b))
+    assert comparison.counts[1].verdict == verdict
+
+
+def test_what_matters_can_be_said() -> None:
+    """A tenth of a percent is enough for who says so."""
+    a, b = [1 + run / 1e6 for run in range(8)], [1.002 + run / 1e6 for run in range(8)]
+    assert compare_runs(runs_of("a", a), runs_of("b", b)).counts[0].verdict == TOO_SMALL
+    assert compare_runs(runs_of("a", a), runs_of("b", b), least_change=0.001).counts[0].verdict == HIGHER
+    assert compare_runs(runs_of("a", a[:3]), runs_of("b", b[:3])).counts[0].verdict == TOO_FEW
+
+
+def test_the_runs_it_takes_are_enough() -> None:
+    """With as many runs as said, a change is found about four times of five."""
+    chance = random.Random(11)
+
+    def side(count: int, factor: float = 1.0) -> list[float]:
+        return [factor * chance.lognormvariate(0, 0.05) for _ in range(count)]
+
+    needed = runs_to_see(0.05, side(60), side(60))
+    assert needed is not None
+    assert 10 < needed < 30
+    found = sum(compare(side(needed), side(needed, 1.05)).significant for _ in range(200))
+    assert 130 <= found <= 195
+    assert runs_to_see(0.05, [1.0], [1.0]) is None
+    assert runs_to_see(0.05, [0.0] * 9, [1.0] * 9) is None

@@ -37,6 +37,11 @@ def test_a_sampling_event_gives_up_the_newest_feature_first() -> None:
     ]
 
 
+def test_callchains_are_taken_at_once_where_they_cannot_be_put_off() -> None:
+    attr = EventAttr(type=9, defer_callchain=1, defer_output=1, read_format=ReadFormat.LOST)
+    assert changes(attr)[:2] == [{"defer_callchain": 0, "defer_output": 0}, {"read_format": 0}]
+
+
 def test_weights_and_clocks_step_down_in_perfs_order() -> None:
     attr = EventAttr(type=9, sample_type=SampleType.WEIGHT_STRUCT, use_clockid=1, clockid=4)
     assert changes(attr) == [{"sample_type": SampleType.WEIGHT}, {"clockid": 1}, {"use_clockid": 0, "clockid": 0}, {"flags": 0}, {}]

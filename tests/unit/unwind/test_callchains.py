@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -58,7 +58,7 @@ def recording(tmp_path: Path) -> Path:
     attr = usual_attr(TYPE, sample_regs_user=REGISTERS, sample_stack_user=COPY)
     built = PerfDataBuilder([attr]).record(comm(7, "made")).record(mmap(7, CODE, 0x4000, str(program(tmp_path))))
     built.record(mmap(7, STACK, 0x1000, "[stack]", prot=3))
-    of_user = {"ip": CODE + LEAF, "misc": 2, "user_regs": [0, STACK, CODE + LEAF], "user_regs_abi": 2}
+    of_user: dict[str, Any] = {"ip": CODE + LEAF, "misc": 2, "user_regs": [0, STACK, CODE + LEAF], "user_regs_abi": 2}
     of_kernel = {**of_user, "ip": KERNEL[1], "misc": 1, "callchain": KERNEL}
     for time, values in enumerate(
         (
@@ -122,12 +122,12 @@ def test_a_report_counts_callers(recording, tmp_path):
 
 
 def test_script_prints_whole_callchains_and_a_note(recording, capfd):
-    assert cli.run(["script", "-i", str(recording), "--symfs", "/", "--kallsyms", "/dev/null", "-F", "ip,sym"]) == 0
+    assert cli.run(["script", "-v", "-i", str(recording), "--symfs", "/", "--kallsyms", "/dev/null", "-F", "ip,sym"]) == 0
     out, err = capfd.readouterr()
     frames = [text.split() for text in out.split("\n\n")[0].splitlines() if text.strip()]
     assert frames == [["401000", "leaf"], ["40111f", "middle"], ["40121f", "outer"]]
     assert "ffffffffffffffff [unknown]" in out.split("\n\n")[2]
-    assert err.splitlines() == note([CutStacks(1, 3, COPY)])
+    assert note([CutStacks(1, 3, COPY)])[0] in err.splitlines()
 
 
 def test_a_script_of_addresses_alone_does_not_unwind(recording, capfd):
@@ -168,7 +168,7 @@ def test_stacks_are_unwound_chunk_by_chunk_and_delivered_in_order(tmp_path, monk
     for time in times.tolist():
         whole = time % 2 == 0
         copy = (WHOLE if whole else stack_of(CODE + MIDDLE + 0x20, 0, 1)).ljust(size, b"\0")
-        registers = {"user_regs": [0, STACK, CODE + LEAF], "user_regs_abi": 2}
+        registers: dict[str, Any] = {"user_regs": [0, STACK, CODE + LEAF], "user_regs_abi": 2}
         built.sample(time=time, pid=7, tid=7, ip=CODE + LEAF, misc=2, callchain=[], user_stack=copy, **registers)
     path = tmp_path / "perf.data"
     path.write_bytes(built.file())

@@ -41,7 +41,8 @@ class Machine:
 def results(expression: bytes, rows: int = 2, cfa: int | None = None, **machine: object) -> list[int]:
     context = Machine(**machine)  # type: ignore[arg-type]
     start = None if cfa is None else np.full(rows, cfa, np.uint64)
-    return evaluate(expression, context, np.arange(rows), start)[0].tolist()
+    found: list[int] = evaluate(expression, context, np.arange(rows), start)[0].tolist()
+    return found
 
 
 def literal(number: int) -> bytes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,14 +22,14 @@ def found(entry: FrameEntry, *addresses: int) -> list[rules.FrameRules | None]:
     return rules_at(entry, state, sorted(addresses), endian="<", word=8)[0]
 
 
-def entry_of(*program: bytes, common: tuple[bytes, ...] = (), **of_common: object) -> FrameEntry:
+def entry_of(*program: bytes, common: tuple[bytes, ...] = (), **of_common: Any) -> FrameEntry:
     info = cfi.CallFrameInfo()
-    place = info.common(cfi.define_cfa(7, 8), cfi.offset(16, 1), *common, **of_common)  # type: ignore[arg-type]
+    place = info.common(cfi.define_cfa(7, 8), cfi.offset(16, 1), *common, **of_common)
     offset = info.entry(place, START, 0x100, *program)
     return FrameSection(info.section(), info.address, is_eh=True, endian="<", word=8).entry(offset)
 
 
-def last_rules(*program: bytes, **of_common: object) -> rules.FrameRules:
+def last_rules(*program: bytes, **of_common: Any) -> rules.FrameRules:
     (rule,) = found(entry_of(*program, **of_common), START + 0xFF)
     assert rule is not None
     return rule

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pytest
 
@@ -28,7 +30,7 @@ def loaded(source: StackMemory, row: int, address: int) -> int | None:
 @pytest.mark.parametrize("distance", [0, 1, 4, 5, 8, 15])
 def test_a_word_is_read_at_any_address(word, endian, distance):
     source, data = memory(word=word, endian=endian)
-    order = "little" if endian == "<" else "big"
+    order: Literal["little", "big"] = "little" if endian == "<" else "big"
     assert loaded(source, 0, BASE + distance) == int.from_bytes(data[distance : distance + word], order)
     assert loaded(source, 1, BASE + 0x100 + distance) == int.from_bytes(data[64 + distance : 64 + distance + word], order)
 

@@ -60,19 +60,19 @@ def printed(recording: Recording, keep: SampleFilter, **switches: str) -> set[in
     fields = OutputFields()
     fields.apply("time")
     out = io.BytesIO()
-    ScriptRun(recording, ScriptOptions(fields=fields, keep=keep, symbols=NOWHERE_ELSE, **switches)).write(out)  # type: ignore[arg-type]
+    ScriptRun(recording, ScriptOptions(fields=fields, sample_filter=keep, symbols=NOWHERE_ELSE, **switches)).write(out)  # type: ignore[arg-type]
     return {int(float(line.rstrip(b": "))) for line in out.getvalue().splitlines()}
 
 
 def shown(recording: Recording, keep: SampleFilter) -> set[int]:
     """The seconds of the samples in a report's rows."""
-    found = recording.report(options=ReportOptions(wanted=Wanted(sort="time"), selection=keep), symbols=NOWHERE_ELSE)
+    found = recording.report(options=ReportOptions(wanted=Wanted(sort="time"), sample_filter=keep), symbols=NOWHERE_ELSE)
     return {int(float(row.texts["time"])) for histogram in found.histograms for row in histogram.rows()}
 
 
 def stacked(recording: Recording, keep: SampleFilter) -> int:
     """How many samples are in the stacks."""
-    return sum(int(stacks.weight.sum()) for stacks in recording.stacks(NOWHERE_ELSE, selection=keep))
+    return sum(int(stacks.weight.sum()) for stacks in recording.stacks(NOWHERE_ELSE, sample_filter=keep))
 
 
 CONDITIONS = [

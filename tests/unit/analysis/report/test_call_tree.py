@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfpy.analysis.report.call_tree import Pruning, Walkers, grow, minimum_period
+from perfpy.analysis.report.call_tree import Pruning, grow, minimum_period
+from perfpy.analysis.report.entries import Walkers
 
 
 def forest(chains, *, pruning=None, by_period=True):

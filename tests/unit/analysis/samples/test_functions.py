@@ -8,6 +8,8 @@ from perfpy.analysis.samples.functions import Functions
 class Names:
     """What Functions asks a symbolizer: the symbol of each frame, -1 for none."""
 
+    inliner = None
+
     def __init__(self, *symbols: int) -> None:
         self.frames = list(symbols)
         self.symbols = range(max(symbols, default=-1) + 1)

@@ -40,7 +40,7 @@ def kernel(tmp_path):
 
 def known(**parts):
     """What keys know of a recording, of which a test supplies what its key reads."""
-    return KeyTexts(**{"locations": None, "tasks": None, "trace": None, **parts})
+    return KeyTexts(**{"locations": None, "sources": None, "tasks": None, "trace": None, **parts})
 
 
 class Worded:

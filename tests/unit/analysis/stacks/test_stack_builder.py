@@ -34,8 +34,8 @@ def recording(tmp_path: Path) -> Recording:
     return Recording(path)
 
 
-def lines(recording: Recording, selection: SampleFilter | None = None, *, timed: bool = False, latency: bool = False) -> list[str]:
-    return list(folded(recording.stacks(selection=selection, timed=timed, latency=latency)))
+def lines(recording: Recording, sample_filter: SampleFilter | None = None, *, timed: bool = False, latency: bool = False) -> list[str]:
+    return list(folded(recording.stacks(sample_filter=sample_filter, timed=timed, latency=latency)))
 
 
 def test_every_sample_is_in_a_stack(recording: Recording) -> None:
@@ -52,7 +52,7 @@ def test_filters_leave_out_samples(recording: Recording, timed: bool) -> None:
 
 
 def test_the_single_samples_are_those_of_the_filters(recording: Recording) -> None:
-    (part,) = recording.stacks(selection=SampleFilter(comms=("second",)), timed=True)
+    (part,) = recording.stacks(sample_filter=SampleFilter(comms=("second",)), timed=True)
     assert part.timed is not None
     assert part.timed.time.tolist() == [50]
 

@@ -8,8 +8,8 @@ import pytest
 
 from perfpy.abi.build_id_record import MISC_BUILD_ID_SIZE, HeaderBuildId
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
+from perfpy.capture.dso_hits import HitDso
 from perfpy.capture.sampling import build_id_table
-from perfpy.capture.sampling.dso_hits import HitDso
 from perfpy.symbols.files import build_id_notes, live_process
 from perfpy.symbols.files.build_id_cache import BuildIdCache
 from tests.builders.elf import Elf

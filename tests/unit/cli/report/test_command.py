@@ -8,7 +8,9 @@ import pytest
 
 from perfpy.cli.line.perfconfig import Config
 from perfpy.cli.report.call_graph import call_graph
-from perfpy.cli.report.command import ReportCommandOptions, command
+from perfpy.cli.report.command import command
+from perfpy.cli.report.options import ReportCommandOptions
+from tests.builders.long_names import OWNER, SORT, recording_with_long_names
 from tests.builders.perfdata import simple_recording
 
 if TYPE_CHECKING:
@@ -62,3 +64,13 @@ def test_stacks_are_those_of_the_functions_that_a_word_names(tmp_path: Path, cap
         printed.append(capfdbinary.readouterr().out)
     assert printed[0]
     assert printed[1:] == [b"", b""]
+
+
+@pytest.mark.parametrize("form", ["--stdio", "--json", "--folded", "--speedscope=-"])
+def test_programs_read_names_whole(form: str, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]):
+    path = recording_with_long_names(tmp_path)
+    assert command.run("report", [form, "-i", str(path), "--symfs", str(tmp_path)]) == 0
+    printed = capfdbinary.readouterr().out.decode()
+    assert SORT[1] in printed
+    assert OWNER[1] in printed
+    assert "…" not in printed

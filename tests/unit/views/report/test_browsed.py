@@ -9,6 +9,7 @@ import pytest
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.views.report.browsed import BrowsedReport, Filter
+from tests.builders.long_names import OWNER, SORT, recording_with_long_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,3 +125,19 @@ def test_a_search_goes_round(browse: Browse) -> None:
 def test_a_report_without_samples_cannot_be_browsed(browse: Browse) -> None:
     with pytest.raises(ValueError, match="without samples"):
         browse("nosamples-a")
+
+
+def test_names_are_short_or_whole_and_found_by_what_is_not_shown(tmp_path: Path) -> None:
+    with Recording(str(recording_with_long_names(tmp_path))) as recording:
+        model = BrowsedReport(recording.report(callers=True, symbols=SymbolOptions(symfs=str(tmp_path), cache=False)))
+    rows = model.rows()
+    row = next(index for index, entry in enumerate(rows) if SORT[1] in model.histogram.text("symbol", entry))
+    short = model.line(rows[row])
+    assert short.endswith(SORT[2])
+    assert [line.name for line in model.calls(model.histogram.calls(rows[row]))] == [OWNER[2], SORT[2]]
+    assert model.find("_iter_less_iter>(int*", rows, 0) == row
+    model.whole_names = True
+    model.rows()
+    assert model.line(rows[row]).endswith(SORT[1])
+    assert len(model.heading()) > len(short)
+    assert [line.name for line in model.calls(model.histogram.calls(rows[row]))] == [OWNER[1], SORT[1]]

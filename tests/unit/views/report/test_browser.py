@@ -10,6 +10,7 @@ import pytest
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
 from tests.builders.hostile_names import FORGED, hostile, hostile_program, hostile_recording
+from tests.builders.long_names import SORT, recording_with_long_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -233,3 +234,9 @@ def test_names_with_control_sequences_are_shown(tmp_path: Path) -> None:
     seen = "".join(strips)
     assert not [char for char in seen if not char.isprintable() and char != "\u00a0"]
     assert not [strip for strip in strips if strip.strip().startswith(FORGED)]
+
+
+def test_the_v_key_shows_names_whole_and_short_again(tmp_path: Path) -> None:
+    path = recording_with_long_names(tmp_path)
+    for keys, name in (((), SORT[2]), (("V",), SORT[1]), (("V", "V"), SORT[2])):
+        assert any(line.endswith(f"[.] {name}") for line in driven(path, tmp_path, *keys).lines)

@@ -16,18 +16,21 @@ from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.views.report.column_text import TextOptions
 from perfpy.views.report.screen import show_report
+from tests.builders.long_names import OWNER, SORT, recording_with_long_names
 from tests.builders.perfdata import USUAL, PerfDataBuilder, simple_recording, usual_attr
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+PLAIN = TextOptions()
 
-def shown(path: Path, width: int, *, callers: bool = False) -> list[str]:
+
+def shown(path: Path, width: int, *, callers: bool = False, options: TextOptions = PLAIN) -> list[str]:
     """The lines of a window so many columns wide."""
     with Recording(str(path)) as recording:
         report = recording.report(callers=callers, symbols=SymbolOptions(cache=False, symfs=str(path.parent)))
         file = io.StringIO()
-        show_report(report, recording, Console(file=file, width=width, no_color=True, highlight=False, markup=False), TextOptions())
+        show_report(report, recording, Console(file=file, width=width, no_color=True, highlight=False, markup=False), options)
     return file.getvalue().splitlines()
 
 
@@ -68,3 +71,12 @@ def test_records_that_were_lost_are_told_of(tmp_path: Path) -> None:
     path = tmp_path / "perf.data"
     path.write_bytes(simple_recording(20).record(Lost(0, 0, 1234, SampleId(pid=1, tid=1, time=1))).file())
     assert any(line.startswith("! 1,234 records were lost") for line in shown(path, 100))
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_long_names_are_short_in_rows_and_calls_unless_asked_for(tmp_path: Path, whole: bool) -> None:
+    options = TextOptions(short_names=not whole)
+    lines = "\n".join(shown(recording_with_long_names(tmp_path), 250, callers=True, options=options))
+    for _, long, short in (SORT, OWNER):
+        assert (f"[.] {long}" in lines, f"[.] {short}" in lines) == (whole, not whole)
+        assert lines.count(long if whole else short) > 1

@@ -153,7 +153,7 @@ def test_relative_times_count_the_records_between(tmp_path: Path) -> None:
     ],
 )
 def test_samples_are_filtered(tmp_path: Path, keep: SampleFilter, times: list[str]) -> None:
-    assert [line.strip() for line in script(tmp_path, one_process(), "time", keep=keep)] == times
+    assert [line.strip() for line in script(tmp_path, one_process(), "time", sample_filter=keep)] == times
 
 
 def test_a_time_range_is_applied(tmp_path: Path) -> None:
@@ -364,4 +364,4 @@ def test_script_has_a_use_for_throttles(tmp_path: Path) -> None:
 
 def test_a_dump_does_not_say_of_whom_samples_are_whose_time_or_cpu_leaves_them_out(tmp_path: Path) -> None:
     assert dumped(tmp_path, one_process(), time="2,2.5").count(" ... thread: work:7") == 1
-    assert dumped(tmp_path, one_process(), keep=SampleFilter(pids=frozenset((8,)))).count(" ... thread: work:7") == 2
+    assert dumped(tmp_path, one_process(), sample_filter=SampleFilter(pids=frozenset((8,)))).count(" ... thread: work:7") == 2

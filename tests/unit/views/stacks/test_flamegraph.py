@@ -1,6 +1,7 @@
 """The flame graph page: self-contained, safe, and working in a real browser."""
 
 import dataclasses
+import html
 import json
 import re
 import shutil
@@ -11,7 +12,10 @@ from pathlib import Path
 import pytest
 
 from perfpy.analysis.stacks.stacks import Function
+from perfpy.recording import Recording
+from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.views.stacks import flamegraph
+from tests.builders.long_names import OWNER, SORT, recording_with_long_names
 from tests.builders.stacks import stacks
 
 BEFORE = "sh;main;run;sys_read_[k] 30\nsh;main;run 20\nls;main;list 50"
@@ -78,6 +82,27 @@ say();
 """
 
 
+#: a long name in its box, in the line about it and in the table, short and whole
+SAY_NAMES = """
+<script>
+async function say() {
+  while (!document.body.dataset.ready) await new Promise(done => setTimeout(done, 20));
+  const drawn = [], write = pen.fillText.bind(pen), out = document.createElement("pre");
+  pen.fillText = (text, x, y) => { drawn.push(text); write(text, x, y); };
+  const cell = () => document.querySelector("#flat td.name button");
+  const say = () => `${drawn.pop()} | ${cell().textContent} | ${cell().title}`;
+  canvas.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowUp", bubbles: true }));
+  canvas.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowUp", bubbles: true }));
+  const said = [$("about").textContent, say()];
+  $("whole").checked = true; $("whole").onchange();
+  said.push(say());
+  out.id = "said"; out.textContent = said.join("\\n"); document.body.append(out);
+}
+say();
+</script>
+"""
+
+
 def browse(page: str, tmp_path: Path, actions: str = ACTIONS) -> list[str]:
     """What the page says after some actions, in headless Chromium."""
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -136,6 +161,24 @@ def test_names_cannot_end_the_script_that_holds_them() -> None:
     assert "<b>" not in page
 
 
+def test_long_names_are_drawn_short_and_told_whole(tmp_path: Path) -> None:
+    part = stacks("sh;x 1")
+    part = dataclasses.replace(part, functions=[Function("void pick<A<B>, C<D>, E<F> >(int)", "app", False)])
+    said = [html.unescape(line) for line in browse(flamegraph.render([part], title="t"), tmp_path, SAY_NAMES)]
+    whole, short = part.functions[0].name, "pick<…>(int)"
+    assert said == [f"{whole} (app): 100.00%, 1 periods", f"{short} | {short} | {whole}", f"{whole} | {whole} | Search for this function"]
+
+
+def test_the_page_has_short_names_beside_whole_ones(tmp_path: Path) -> None:
+    with Recording(str(recording_with_long_names(tmp_path))) as recording:
+        page = flamegraph.render(recording.stacks(SymbolOptions(symfs=str(tmp_path), cache=False)), title="t")
+    elements = _Elements()
+    elements.feed(page)
+    names = json.loads(elements.scripts[0])["names"]
+    assert [name[::3] for name in names if len(name) > 3] == [list(OWNER[1:]), list(SORT[1:])]
+    assert [name for name in names if len(name) == 3]
+
+
 class _Elements(HTMLParser):
     """What a browser makes of a page: its elements, and what stands in its scripts."""
 
@@ -180,3 +223,9 @@ def test_an_event_of_only_one_recording_is_left_out() -> None:
     page = flamegraph.render([stacks(BEFORE, "a"), stacks(BEFORE, "b")], title="x", after=[stacks(AFTER, "b")])
     assert '"event":"b"' in page
     assert '"event":"a"' not in page
+
+
+def test_functions_of_python_are_shown_with_their_files() -> None:
+    page = _Elements()
+    page.feed(flamegraph.render([stacks("sh;py::main:/srv/app.py 5")], title="t"))
+    assert ["py::main:/srv/app.py", "/srv/app.py", 0, "main (app.py)"] in json.loads(page.scripts[0])["names"]

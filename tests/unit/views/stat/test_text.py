@@ -119,11 +119,27 @@ def test_comparisons_say_which_side_is_higher(form: str) -> None:
         b.add(2 * 10**9 + run * 10**6, {})
     comparison = compare_runs(a, b)
     rendered = {
-        "text": stat_compare.render_text(comparison, pictures=True),
-        "csv": stat_compare.render_csv(comparison, ","),
-        "json": stat_compare.render_json(comparison),
+        "text": stat_compare.render_text([comparison], pictures=True),
+        "csv": stat_compare.render_csv([comparison], ","),
+        "json": stat_compare.render_json([comparison]),
     }[form]
     text = "".join(rendered)
-    assert "B is higher" in text
+    assert "old" in text
+    assert "new" in text
+    assert ("higher" if form == "text" else "B is higher") in text
     if form == "json":
         assert json.loads(text)["change"] == pytest.approx(0.99, abs=0.02)
+
+
+def test_several_comparisons_fit_eighty_columns() -> None:
+    """Each program has its letter and its table; a long name of an event gets a line of its own."""
+    sides = [Runs(name) for name in ("old", "new", "newest")]
+    for run in range(10):
+        for number, side in enumerate(sides):
+            side.add(10**9 * (1 + number) + run * 10**6, {"an-event-with-quite-a-name": ("", 12345678.0 * (1 + number))})
+            side.cannot_count("cycles", "no PMU")
+    text = "".join(stat_compare.render_text([compare_runs(sides[0], other) for other in sides[1:]], pictures=True))
+    assert max(map(len, text.splitlines())) <= 80
+    assert text.count("higher") == 4
+    assert "C median" in text
+    assert text.count("Not counted: cycles: no PMU.") == 1

@@ -1,0 +1,97 @@
+"""The call trees of one table's entries.
+
+What enters: the entries, what their walkers are made from, how trees are
+asked for. What leaves: `Trees`: nodes, sums and names of frames, of one entry
+at a time.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perfpy.analysis.report.call_tree import Pruning, grow, minimum_period
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfpy.analysis.report.call_names import CallNames
+    from perfpy.analysis.report.call_tree import CallForest, CallNode, SiblingNames
+    from perfpy.analysis.report.entries import EntryBuilder
+    from perfpy.analysis.report.options import CallGraph
+    from perfpy.analysis.samples.locations import Int64, Locations
+
+
+class Trees:
+    """The call trees of one histogram's entries, grown when the first is asked for."""
+
+    def __init__(
+        self,
+        builder: EntryBuilder,
+        entries: Int64,
+        weights: Int64,
+        total: int,
+        graph: CallGraph,
+        classes: NDArray[Any],
+        frames: NDArray[np.int32],
+        locations: Locations,
+        names: SiblingNames | None = None,
+        calls: CallNames | None = None,
+    ) -> None:
+        self._builder = builder
+        self._entries = entries
+        self._weights = weights
+        self._minimum = minimum_period(total, graph.percent)
+        self._graph = graph
+        self._classes = classes  # of each position in the flat chains
+        self._frames = frames  # the frame at each position
+        self._locations = locations
+        self._names = names
+        self._calls = calls  # what is said of functions besides their names
+
+    @cached_property
+    def _root_of(self) -> Int64:
+        roots = np.full(int(self._entries.max()) + 1 if len(self._entries) else 0, -1, np.int64)
+        roots[self._entries] = np.arange(len(self._entries))
+        return roots
+
+    @cached_property
+    def _forest(self) -> CallForest:
+        graph, count = self._graph, len(self._entries)
+        # below the threshold nothing of a tree is shown; fractal trees are measured by themselves
+        kept = self._entries if graph.relative else self._entries[self._weights >= self._minimum]
+        wanted = np.zeros(self._builder.size, np.bool_)
+        wanted[kept] = True
+        padded = np.full(self._builder.size, -1, np.int64)
+        padded[: len(self._root_of)] = self._root_of
+        walkers = self._builder.walkers(wanted, padded)
+        pruning = Pruning(relative=graph.percent / 100) if graph.relative else Pruning(self._minimum)
+        return grow(self._classes, walkers, count, pruning, by_period=graph.style in ("graph", "fractal"), names=self._names)
+
+    def have_calls(self, entries: Int64) -> NDArray[np.bool_]:
+        """Which of some entries' trees have nodes."""
+        return self._forest.have_nodes(self._root_of[entries])
+
+    def calls(self, entry: int) -> list[CallNode]:
+        """The top nodes of an entry's tree."""
+        return self._forest.children_of_root(int(self._root_of[entry]))
+
+    def frame_name(self, position: int) -> str:
+        """What a frame of a call tree is called: its function, or its address."""
+        frame = int(self._frames[position])
+        name = self._locations.name(frame)
+        source = self._calls.text(frame) if self._calls and name else None
+        name = f"{name} {source}" if source is not None else name or _hex(int(self._locations.ip[frame]))
+        return f"{name} (inlined)" if self._locations.is_inlined(frame) else name
+
+    def under(self, entry: int) -> tuple[int, int]:
+        """Period and samples of all chains of an entry."""
+        root = int(self._root_of[entry])
+        return self._forest.child_period(root), self._forest.child_count(root)
+
+
+def _hex(number: int) -> str:
+    """As C's %#x has it: no prefix for 0."""
+    return hex(number) if number else "0"

@@ -1,0 +1,79 @@
+"""Source lines of frames, as perf words them.
+
+What enters: frames of a Symbolizer. What leaves: a text for each: FILE:LINE, the file by its last part or by its whole path;
+where the line is not known, the function and the offset in it, or the file and the address.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfpy.debuginfo.debug_info import DebugInfos
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from perfpy.symbols.symbolizer import Symbolizer
+
+#: what perf says where nothing is mapped
+UNKNOWN_LINE = "??:0"
+
+
+class SourceTexts:
+    """Words where the code of frames is from.
+
+    full_paths: whether files are named with their folders; as_addr2line: as binutils names them, which perf asks
+    (perfpy.debuginfo.line_table).
+    """
+
+    def __init__(self, symbolizer: Symbolizer, *, full_paths: bool = False, as_addr2line: bool = False) -> None:
+        self._symbolizer = symbolizer
+        self._infos = DebugInfos(symbolizer, as_addr2line=as_addr2line)
+        self._full_paths = full_paths
+
+    def lines(self, frames: NDArray[np.int64]) -> list[str]:
+        """FILE:LINE, FUNCTION+OFFSET, DSO[ADDRESS] or ??:0 for each frame."""
+        return [text or UNKNOWN_LINE for text in self._worded(frames, self._in_function)]
+
+    def files(self, frames: NDArray[np.int64]) -> list[str]:
+        """The file for each frame, "" where it is not known."""
+        return [(text or "").partition(":")[0] for text in self._worded(frames, lambda _frame, _address: "")]
+
+    def in_files(self, frames: NDArray[np.int64]) -> list[str]:
+        """FILE:LINE or DSO[ADDRESS] for each frame, "" without a mapping."""
+        return [text or "" for text in self._worded(frames, self._in_dso)]
+
+    def calls(self, frames: NDArray[np.int64], *, offsets: bool) -> list[str | None]:
+        """What stands behind the functions of callchains: FILE:LINE, +OFFSET (without offsets ??:0), or None without a mapping."""
+        return self._worded(frames, self._offset if offsets else lambda _frame, _address: UNKNOWN_LINE)
+
+    def code(self, frames: Sequence[int]) -> list[tuple[str, int] | None]:
+        """The path and the line for each frame, None where they are not known."""
+        found, paths = self._infos.code_lines(np.array(frames, np.int64)), self._infos.paths
+        return [(paths[file], line) if file >= 0 else None for file, line in zip(found.file.tolist(), found.line.tolist(), strict=True)]
+
+    def _worded(self, frames: NDArray[np.int64], otherwise: Callable[[int, int], str]) -> list[str | None]:
+        """FILE:LINE for each frame; None without a mapping; otherwise(frame, address) where the file is not known."""
+        found = self._infos.code_lines(frames)
+        names = [path if self._full_paths else path.rpartition("/")[2] for path in self._infos.paths]
+        mapped = self._symbolizer.frames.dso[frames] >= 0
+        columns = (frames, mapped, found.file, found.line, found.address)
+        return [
+            f"{names[file]}:{line}" if file >= 0 else otherwise(frame, address) if there else None
+            for frame, there, file, line, address in zip(*(column.tolist() for column in columns), strict=True)
+        ]
+
+    def _in_function(self, frame: int, address: int) -> str:
+        symbol = int(self._symbolizer.frames.symbol[frame])
+        return self._in_dso(frame, address) if symbol < 0 else self._symbolizer.symbols.name(symbol) + self._offset(frame, address)
+
+    def _offset(self, frame: int, address: int) -> str:
+        table = self._symbolizer.frames
+        return f"+{table.symbol_offset[frame]}" if table.symbol[frame] >= 0 else self._in_dso(frame, address)
+
+    def _in_dso(self, frame: int, address: int) -> str:
+        return f"{self._symbolizer.dsos[int(self._symbolizer.frames.dso[frame])].short_name}[{address:x}]"

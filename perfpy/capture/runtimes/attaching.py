@@ -1,0 +1,63 @@
+"""What can be had of runtimes that were running before they are recorded (`record --jit -p PID`).
+
+What enters: pids. What leaves: a line for each runtime that does not tell the names of its code, and cannot be made to.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from perfpy.capture.runtimes.java_attach import is_java, write_perf_map
+from perfpy.capture.runtimes.programs import runtime_of
+from perfpy.symbols.files import live_process
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from perfpy.capture.runtimes.table import LanguageRuntime
+
+JCMD: Final = "jcmd"
+REMOTE_EXEC: Final = "remote_exec"  # perfpy.capture.runtimes.cpython.attach, which says itself what is missing
+_FRAME_POINTERS: Final = b"+PreserveFramePointer"
+
+
+def runtime_of_process(pid: int) -> LanguageRuntime | None:
+    """The runtime that a process is; None where that is not known."""
+    if is_java(pid):
+        return runtime_of("java")
+    try:
+        return runtime_of(os.readlink(f"/proc/{pid}/exe"))
+    except OSError:
+        return None
+
+
+def lacks(pid: int) -> str:
+    """What a running process does not tell, in one line; "" where it does, or is no runtime."""
+    runtime = runtime_of_process(pid)
+    if runtime is None or runtime.attach == REMOTE_EXEC:
+        return ""
+    if runtime.attach == JCMD:
+        told = _FRAME_POINTERS in _of_process(pid, "cmdline") or _FRAME_POINTERS in _of_process(pid, "environ")
+        return "" if told else f"process {pid} is {runtime.name}: call chains need -XX:+PreserveFramePointer from its start"
+    if any(live_process.is_younger(path, pid) for path in live_process.perf_map_paths(pid)):
+        return ""
+    return f"process {pid} is {runtime.name}, which cannot be asked for names while it runs: {runtime.attach}"
+
+
+def ask(pids: Iterable[int]) -> Iterator[str]:
+    """Make those that can be asked write their perf maps; what went wrong, a line each."""
+    for pid in pids:
+        if is_java(pid):
+            try:
+                write_perf_map(pid)
+            except OSError as error:
+                yield f"Java process {pid} was asked for its perf map: {error.strerror or error}"
+
+
+def _of_process(pid: int, name: str) -> bytes:
+    try:
+        with open(f"/proc/{pid}/{name}", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""

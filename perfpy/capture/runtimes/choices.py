@@ -1,0 +1,78 @@
+"""What `record --jit` chooses where the user left it open: the clock, how stacks are walked, how often.
+
+What enters: RecordOptions, and the runtime that is recorded. What leaves: the
+same options with what names need: jitdumps have times of CLOCK_MONOTONIC, and
+whoever asks for the names of functions asks who called them.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import time
+from typing import TYPE_CHECKING, Final
+
+from perfpy.capture.option_values import Callchain
+from perfpy.capture.runtimes.programs import find_program
+from perfpy.capture.runtimes.table import PYTHON
+from perfpy.untrusted.files import open_regular
+
+if TYPE_CHECKING:
+    from perfpy.capture.runtimes.table import LanguageRuntime
+    from perfpy.capture.sampling.options import RecordOptions
+
+_STACK_SIZE: Final = 32768  # a call of a Python function takes some 500 bytes of the C stack
+_DWARF_FREQUENCY: Final = 999  # Hz: with stacks of that size 32 MB a second of one CPU, to be copied if not to be written
+_PROLOGUE: Final = b"\x55\x48\x89\xe5"  # push %rbp; mov %rsp,%rbp
+_ENOUGH: Final = 2000  # functions that begin so: an interpreter has some ten thousand, without frame pointers a few hundred
+_SMALL: Final = 1 << 20  # bytes: a program that has its interpreter in a shared object
+
+
+def chosen(options: RecordOptions, runtime: LanguageRuntime | None, program: str, *, unwound_later: bool = False) -> RecordOptions:
+    """The options, complete.
+
+    program: what is run, or the path of what runs; "" where several are; unwound_later: how to unwind its code is known at
+    the end only.
+    """
+    if options.clockid is None:
+        options = options._replace(clockid=time.CLOCK_MONOTONIC)
+    if options.callchain is not None or options.unwind:
+        return options
+    if not needs_stack_copies(runtime, program):
+        return options._replace(callchain=Callchain("fp"))
+    can_be_unwound = not (unwound_later or options.user_regs or options.overwrite or options.tail_synthesize)  # see RecordOptions.check
+    options = options._replace(callchain=Callchain("dwarf", _STACK_SIZE), unwind=can_be_unwound)
+    return options._replace(freq=_DWARF_FREQUENCY) if options.freq is None and options.period is None else options
+
+
+def needs_stack_copies(runtime: LanguageRuntime | None, program: str) -> bool:
+    """Whether frame pointers do not lead from a runtime's frames to their callers."""
+    if os.uname().machine != "x86_64":  # elsewhere compilers keep frame pointers unless told not to
+        return False
+    return (runtime or PYTHON).stacks == "dwarf" and not _has_frame_pointers(find_program(program))
+
+
+def _has_frame_pointers(path: str) -> bool:
+    """Whether a program, or the interpreter's library beside it, was compiled with frame pointers."""
+    real = os.path.realpath(path) if path else ""
+    try:
+        if not real or os.path.getsize(real) >= _SMALL:
+            return _prologues(real) >= _ENOUGH if real else False
+        return any(_prologues(library) >= _ENOUGH for library in _libraries(real))
+    except (OSError, ValueError):
+        return False
+
+
+def _libraries(program: str) -> list[str]:
+    """libpython3.12.so.1.0 of bin/python3.12."""
+    name, folder = os.path.basename(program), os.path.dirname(os.path.dirname(program))
+    candidates = [f"{folder}/{lib}/lib{name}.so.1.0" for lib in ("lib", "lib64", f"lib/{os.uname().machine}-linux-gnu")]
+    return [path for path in candidates if os.path.isfile(path)]
+
+
+def _prologues(path: str) -> int:
+    with open_regular(path) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        count, position = 0, data.find(_PROLOGUE)
+        while position >= 0 and count < _ENOUGH:
+            count, position = count + 1, data.find(_PROLOGUE, position + 4)
+        return count

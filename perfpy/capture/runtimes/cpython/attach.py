@@ -1,0 +1,209 @@
+"""Names of Python functions in a process that runs already: CPython 3.14 and later switch their trampolines on when asked.
+
+What enters: the number of a process. What leaves: nothing, or the switch that turns them off again; NoNames with one line
+on what is missing. The process is asked as sys.remote_exec (PEP 768) asks: it runs a few lines of ours at the next
+moment at which it could run a signal handler. Asking is done by its own interpreter, as only one of the same version
+can. Functions that are being run at that moment get their names when they are called the next time.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+import tempfile
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfpy.errors import PerfError
+from perfpy.kernel.procfs import ProcFs
+from perfpy.symbols.files import live_process
+from perfpy.untrusted.files import read_regular, trusted
+from perfpy.untrusted.text import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_PROGRAM: Final = re.compile(r"(?:lib)?python(\d)\.(\d+)[a-z]*(?:\.so[\d.]*)?")
+_CAN_BE_ASKED: Final = (3, 14)
+_HAS_TRAMPOLINES: Final = (3, 12)
+_PATIENCE: Final = 3.0  # seconds for the process to run our lines
+_ASKING: Final = 20.0  # seconds for its interpreter to start
+_LONGEST_ANSWER: Final = 1000
+#: Run by the process, in names of their own: its __main__ is the program's. An answer is whole when it has its name.
+_LINES: Final = """\
+exec('''
+import os, sys
+try:
+    {action}
+except Exception as error:
+    said = f"{{type(error).__name__}}: {{error}}"
+with open({answer!r} + ".part", "w") as file:
+    file.write(said)
+os.rename({answer!r} + ".part", {answer!r})
+''', {{}})
+"""
+_ON: Final = """said = "already" if sys.is_stack_trampoline_active() else "on"
+    sys.activate_stack_trampoline("perf")"""
+_OFF: Final = """sys.deactivate_stack_trampoline()
+    said = "off\""""
+
+
+class NoNames(PerfError):
+    """The functions of a process cannot be named: which process, and what to do instead."""
+
+    def __init__(self, pid: int, reason: str) -> None:
+        self.pid = pid
+        self.reason = reason
+        super().__init__(f"process {pid}: no names of Python functions: {reason}")
+
+
+class RunningPython(NamedTuple):
+    """The CPython in a process: its version, the file that holds it, and whether that is a program (else a library)."""
+
+    version: tuple[int, int]
+    path: str
+    is_program: bool
+
+
+def interpreter_of(pid: int, proc: ProcFs | None = None) -> RunningPython | None:
+    """The CPython that a process runs; None where there is none."""
+    found = [found for mapping in (proc or ProcFs()).maps(pid) if (found := _named(mapping.path))]
+    return min(found, key=lambda interpreter: interpreter.is_program, default=None)  # the library knows the version best
+
+
+def _named(path: str) -> RunningPython | None:
+    name = os.path.basename(path)
+    match = _PROGRAM.fullmatch(name)
+    return RunningPython((int(match[1]), int(match[2])), path, not name.startswith("lib")) if match else None
+
+
+class Trampolines:
+    """The trampolines of a process, on until `off`. late: it has not answered yet, and switches when it comes to it."""
+
+    def __init__(self, pid: int, program: str) -> None:
+        self.pid = pid
+        self.late = False
+        self._program = program
+        self._folder = tempfile.mkdtemp(prefix="perfpy-")
+        self._ours = True
+        self._count = 0
+
+    def on(self) -> None:
+        """Trampolines them on. Raises NoNames where the process refuses."""
+        answer = self._ask(_ON)
+        self._ours = answer != "already"
+        self.late = answer is None
+        if answer not in ("on", "already", None):
+            raise NoNames(self.pid, f"it answers {visible(answer)}")
+
+    def off(self) -> None:
+        """As it was before: off, unless they were on already. Our lines stay where a process has still to read them."""
+        try:
+            waits = self._ours and self._ask(_OFF) is None
+        except NoNames:  # it has ended
+            waits = False
+        if not waits:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _ask(self, action: str) -> str | None:
+        """What the process says; None where it does not in time."""
+        self._count += 1
+        lines, answer = f"{self._folder}/{self._count}.py", f"{self._folder}/{self._count}.answer"
+        with open(lines, "x", encoding="utf-8") as file:
+            file.write(_LINES.format(action=action, answer=answer))
+        _give_away(self._folder, lines, ProcFs().status(self.pid))
+        self._run(f"import sys; sys.remote_exec({self.pid}, {lines!r})")
+        end = time.monotonic() + _PATIENCE
+        while time.monotonic() < end:
+            with suppress(OSError):
+                return read_regular(answer, limit=_LONGEST_ANSWER).decode("utf-8", "replace")
+            time.sleep(0.005)
+        return None
+
+    def _run(self, line: str) -> None:
+        command = (self._program, "-I", "-S", "-c", line)
+        try:
+            done = subprocess.run(command, capture_output=True, timeout=_ASKING, stdin=subprocess.DEVNULL, check=False)
+        except (OSError, subprocess.SubprocessError) as error:
+            raise NoNames(self.pid, f"cannot run {visible(self._program)}: {error}") from error
+        if done.returncode:
+            said = done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit status {done.returncode}"]
+            raise NoNames(self.pid, f"asking it failed: {visible(said[-1])}")
+
+
+def _give_away(folder: str, lines: str, status: object) -> None:
+    """The process reads our lines and writes its answer: as root, leave the folder to its user."""
+    uid = getattr(status, "uid", 0)
+    if os.geteuid() == 0 and uid:
+        for path in (folder, lines):
+            os.chown(path, uid, -1)
+
+
+def attach(pid: int, proc: ProcFs | None = None) -> Trampolines | None:
+    """Have the functions of a process named; None where it runs no CPython or names them already, NoNames where it cannot."""
+    interpreter = interpreter_of(pid, proc)
+    if interpreter is None:
+        return None
+    if interpreter.version < _CAN_BE_ASKED:
+        if any(os.path.exists(path) for path in live_process.perf_map_paths(pid)):
+            return None  # it names them already
+        raise NoNames(pid, _what_to_type(interpreter.version, ".".join(map(str, interpreter.version))))
+    _require_our_files(pid)
+    switch = Trampolines(pid, _program(pid, interpreter))
+    try:
+        switch.on()
+    except BaseException:
+        switch.off()
+        raise
+    return switch
+
+
+def attach_all(pids: Iterable[int], proc: ProcFs | None = None) -> tuple[list[Trampolines], list[NoNames]]:
+    """Those of several processes: what was switched on, and what could not be."""
+    switches, refused = [], []
+    for pid in pids:
+        try:
+            switch = attach(pid, proc)
+        except NoNames as error:
+            refused.append(error)
+        else:
+            switches += [switch] if switch is not None else []
+    return switches, refused
+
+
+def _what_to_type(version: tuple[int, int], name: str) -> str:
+    """What helps with an interpreter that cannot be asked."""
+    start = "start the program with perfpy record --jit -- COMMAND"
+    if version < (3, 8):
+        return f"CPython {name} has no way to name them; 3.8 and later have"
+    if version >= _HAS_TRAMPOLINES:
+        start += ", or with PYTHONPERFSUPPORT=1 in its environment"
+    return f"CPython {name} names them from its start only (3.14 can be asked later): {start}"
+
+
+def _require_our_files(pid: int) -> None:
+    """Our lines have to be found under the same path by the process."""
+    try:
+        same = os.path.samestat(os.stat(f"/proc/{pid}/root"), os.stat("/"))
+    except OSError as error:
+        raise NoNames(pid, f"it may not be looked at ({error.strerror}): measure as its user, or as root") from error
+    if not same:
+        raise NoNames(pid, "it is in a container, with other files than ours: record inside of it")
+
+
+def _program(pid: int, interpreter: RunningPython) -> str:
+    """An interpreter of the same version, to ask with. As it is run by us, it has to be root's or ours."""
+    name = "python{}.{}".format(*interpreter.version)
+    path = interpreter.path if interpreter.is_program else os.path.realpath(f"/proc/{pid}/exe")
+    program = path if _PROGRAM.fullmatch(os.path.basename(path)) else shutil.which(name)
+    if program is None:
+        raise NoNames(pid, f"it has to be asked by a {name}, and there is none in PATH")
+    with suppress(OSError):
+        state = os.stat(program)
+        if state.st_uid in trusted() and not state.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            return program
+    raise NoNames(pid, f"{visible(program)} is not root's or ours alone: measure as the user who runs it")

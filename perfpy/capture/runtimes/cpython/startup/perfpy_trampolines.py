@@ -1,0 +1,176 @@
+"""Python names for perf in CPython 3.8 to 3.11, which have no -X perf: every function runs through a trampoline of its own.
+
+What enters: the interpreter that this runs in, when it starts. What leaves: an interpreter whose frames go through the
+evaluator of perfpy_machine_code (evaluator.c says what that does), and /tmp/perf-PID.map, where each trampoline gets
+its line, "ADDRESS SIZE py::FUNCTION:FILE". Nothing is changed where anything is not as it is known to be: the offsets
+below are tried on a frame of our own first.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+#: Where the code object is in a frame, co_extra in a code object, eval_frame in the interpreter's state (-1: there is a
+#: function for it), and the frame in a frame object (0: they are one). Include/cpython/*.h, Include/internal/*.h.
+OFFSETS = {
+    (3, 8): (32, 144, 568, 0),
+    (3, 9): (32, 144, -1, 0),
+    (3, 10): (32, 144, -1, 0),
+    (3, 11): (32, 176, -1, 24),
+}
+CODE_SIZE = 0x10000  # of the machine code's memory; the state lies after it
+READ, WRITE, EXECUTE = 1, 2, 4
+PRIVATE_ANONYMOUS = 0x22
+#: What the evaluator calls, in the order of its state (struct state).
+CALLED = (
+    *("_PyCode_SetExtra", "_PyCode_GetExtra", "PyObject_GetAttrString", "PyUnicode_AsUTF8AndSize", "PyUnicode_FromFormat"),
+    *("PyTuple_Size", "PyTuple_GetItem", "PyLong_AsUnsignedLongMask", "PyErr_Fetch", "PyErr_Restore", "PyErr_Clear"),
+    *("Py_IncRef", "Py_DecRef"),
+)
+
+
+class Interpreter:
+    """The interpreter that we run in, by its C API."""
+
+    def __init__(self, ctypes) -> None:  # type: ignore[no-untyped-def]  # the module, imported where it is used only
+        self._ctypes = ctypes
+        self._api = ctypes.PyDLL(None)
+        self._c = ctypes.CDLL(None, use_errno=True)
+        names = ("_PyInterpreterState_Get", "PyInterpreterState_Get")
+        self.state = self.call(names[sys.version_info >= (3, 9)])
+        self.main = self.state == self.call("PyInterpreterState_Main")
+        self.evaluate = self.address("_PyEval_EvalFrameDefault")
+
+    def address(self, name: str) -> int:
+        """Of a function of the C API."""
+        return int(self._ctypes.cast(self._api[name], self._ctypes.c_void_p).value)
+
+    def call(self, name: str, *values: int) -> int:
+        """Call a function of the C API with words; it gives one back."""
+        return self._call(self._api[name], values)
+
+    def system(self, name: str, *values: int) -> int:
+        """Call a function of the C library; refusals are OSErrors."""
+        result = self._call(self._c[name], values)
+        if result == (1 << 64) - 1 or result == (1 << 32) - 1:
+            error = self._ctypes.get_errno()
+            raise OSError(error, os.strerror(error))
+        return result
+
+    def _call(self, function, values) -> int:  # type: ignore[no-untyped-def]  # a function of ctypes
+        function.argtypes = [self._ctypes.c_ulong] * len(values)
+        function.restype = self._ctypes.c_ulong
+        return int(function(*values))
+
+    def word(self, address: int) -> int:
+        """What lies at an address."""
+        return int(self._ctypes.c_ulong.from_address(address).value)
+
+    def put(self, address: int, data: bytes) -> None:
+        """Change what lies at an address."""
+        self._ctypes.memmove(address, data, len(data))
+
+    def evaluator(self, offset: int) -> int:
+        """Which function runs frames now."""
+        return self.word(self.state + offset) if offset >= 0 else self.call("_PyInterpreterState_GetEvalFrameFunc", self.state)
+
+    def set_evaluator(self, offset: int, function: int) -> None:
+        """From now on this one does."""
+        if offset >= 0:
+            self.put(self.state + offset, function.to_bytes(8, sys.byteorder))
+        else:
+            self.call("_PyInterpreterState_SetEvalFrameFunc", self.state, function)
+
+
+def install() -> None:
+    """Put the evaluator into this interpreter, where it is known, as it should be, and the machine has code of ours."""
+    offsets = OFFSETS.get(sys.version_info[:2])
+    if offsets is None or sys.maxsize < 1 << 32 or sys.byteorder != "little" or hasattr(sys, "gettotalrefcount"):
+        return
+    import ctypes
+
+    from perfpy_machine_code import MACHINES
+
+    del sys.modules["perfpy_machine_code"]
+    made = MACHINES.get(os.uname().machine)
+    interpreter = Interpreter(ctypes)
+    frame_code, code_extra, eval_frame, frame_of_object = offsets
+    if made is None or not interpreter.main or interpreter.evaluator(eval_frame) != interpreter.evaluate:
+        return  # a subinterpreter, or somebody else's evaluator is there
+    if not _frame_is_known(interpreter, frame_code, frame_of_object):
+        return
+    index = interpreter.call("_PyEval_RequestCodeExtraIndex", 0)
+    name_index = interpreter.call("_PyEval_RequestCodeExtraIndex", interpreter.address("Py_DecRef"))
+    if not index < name_index < 256 or not _extra_is_known(interpreter, code_extra, index):
+        return
+    in_thread, without_thread, state_size, digits = made
+    code = _executable(interpreter, bytes.fromhex(digits), state_size)
+    map_state = _start_map()
+    state = (
+        *(frame_code, code_extra, index, name_index, sys.version_info >= (3, 11), id(type(install.__code__)), interpreter.evaluate),
+        *(interpreter.address(name) for name in CALLED),
+        *map_state,
+    )
+    interpreter.put(code + CODE_SIZE, b"".join(int(word).to_bytes(8, "little") for word in state))
+    interpreter.set_evaluator(eval_frame, code + (without_thread if sys.version_info < (3, 9) else in_thread))
+
+
+def _frame_is_known(interpreter: Interpreter, frame_code: int, frame_of_object: int) -> bool:
+    frame = sys._getframe()  # noqa: SLF001 - the only way to a frame
+    address = interpreter.word(id(frame) + frame_of_object) if frame_of_object else id(frame)
+    return bool(address) and interpreter.word(address + frame_code) == id(frame.f_code)
+
+
+def _extra_is_known(interpreter: Interpreter, code_extra: int, index: int) -> bool:
+    """Try the extra on a code object of ours: nothing there, then what was set, of the size that was asked for."""
+    code = id(_extra_is_known.__code__)
+    mark = 0x5045524650
+    if interpreter.word(code + code_extra) or interpreter.call("_PyCode_SetExtra", code, index, mark):
+        return False
+    extra = interpreter.word(code + code_extra)
+    known = extra != 0 and extra % 8 == 0 and interpreter.word(extra) > index and interpreter.word(extra + 8 + 8 * index) == mark
+    return interpreter.call("_PyCode_SetExtra", code, index, 0) == 0 and known
+
+
+def _executable(interpreter: Interpreter, code: bytes, state_size: int) -> int:
+    """The address of the code, with memory for its state after it. It stays when the interpreter goes."""
+    size = CODE_SIZE + (state_size + 0xFFFF & ~0xFFFF)
+    address = interpreter.system("mmap", 0, size, READ | WRITE, PRIVATE_ANONYMOUS, (1 << 64) - 1, 0)
+    interpreter.put(address, code)
+    try:
+        interpreter.system("mprotect", address, CODE_SIZE, READ | EXECUTE)
+    except OSError as refused:
+        text = "perfpy: process {}: no names of Python functions: no executable memory here ({})\n"
+        sys.stderr.write(text.format(os.getpid(), refused.strerror))
+        interpreter.system("munmap", address, size)
+        raise
+    return address
+
+
+def _start_map() -> tuple[int, int, int, int, int]:
+    """The state of the map: no descriptor yet, device, inode, process, and bytes in it."""
+    path = f"/tmp/perf-{os.getpid()}.map"
+    flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        file = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        if not _is_of_this_process(path):
+            os.unlink(path)
+            flags |= os.O_CREAT | os.O_EXCL
+        file = os.open(path, flags, 0o600)
+    about = os.fstat(file)
+    os.close(file)
+    return ((1 << 64) - 1, about.st_dev, about.st_ino, os.getpid(), about.st_size)
+
+
+def _is_of_this_process(path: str) -> bool:
+    """Whether the map was written since this process began: by the program that became this one with exec."""
+    import stat
+    import time
+
+    with open("/proc/self/stat", "rb") as file:
+        ticks = int(file.read().rpartition(b")")[2].split()[19])
+    age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    about = os.lstat(path)
+    return stat.S_ISREG(about.st_mode) and about.st_uid == os.geteuid() and about.st_mtime >= time.time() - age - 0.1

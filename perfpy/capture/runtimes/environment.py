@@ -1,0 +1,103 @@
+"""The environment in which runtimes tell the names of the code they make.
+
+What enters: a command, the environment that it would have. What leaves: the
+variables to set for it (and, as they are inherited, for its children), and how
+its stacks are walked best. The user's own values are kept: ours stands beside
+them, or is left out where there is no room for two.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfpy.capture.runtimes.programs import runtime_of
+from perfpy.capture.runtimes.table import PYTHON, RUNTIMES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from perfpy.capture.runtimes.table import LanguageRuntime, Variable, Version
+
+_DUMPS: Final = "PYTHON_PERF_JIT_SUPPORT"
+_SECONDS: Final = 5  # for a runtime to say which version it is
+_VERSION: Final = re.compile(rb"\d+(?:\.\d+)+|\b\d+\b")
+
+
+class CommandEnvironment(NamedTuple):
+    """What a command is started with. variables: those to set; runtime: what it is, None where that is not known.
+
+    hints: what the command would have to be given by hand.
+    """
+
+    variables: dict[str, str]
+    runtime: LanguageRuntime | None
+    hints: tuple[str, ...] = ()
+
+    @property
+    def asked(self) -> list[LanguageRuntime]:
+        """The runtimes that were asked for names."""
+        return [known for known in RUNTIMES if any(variable.name in self.variables for variable in known.variables)]
+
+    @property
+    def stacks(self) -> str:
+        """How stacks are walked best: "fp" or "dwarf"; that of Python, as it is what most scripts start, where nothing is known."""
+        return (self.runtime or PYTHON).stacks
+
+
+def environment_for(command: Sequence[str], environ: Mapping[str, str] = os.environ) -> CommandEnvironment:
+    """The environment that makes a command and its children tell names."""
+    runtime = runtime_of(command[0], environ) if command else None
+    variables: dict[str, str] = {}
+    for known in RUNTIMES:
+        if known.version is None or (known is runtime and _is_new_enough(known.version)):
+            for variable in known.variables:
+                value = joined(variable, environ.get(variable.name, ""))
+                if value != environ.get(variable.name):
+                    variables[variable.name] = value
+    lacks = runtime is not None and not any(variable.name in {**environ, **variables} for variable in runtime.variables)
+    return CommandEnvironment(variables, runtime, (f"{runtime.name}: {runtime.attach}",) if runtime and lacks else ())
+
+
+def joined(variable: Variable, users: str) -> str:
+    """What a variable is to hold where the user has set it to something already."""
+    if not users:
+        return variable.value
+    if not variable.between or variable.value in users:
+        return users
+    between = variable.between
+    if variable.first:
+        return variable.value.removesuffix(between) + between + users
+    return users + between + variable.value.removeprefix(between)
+
+
+def writes_dumps(command: Sequence[str], environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether the user has chosen jitdumps for Python (-X perf_jit), which say how to unwind its trampolines when they are whole."""
+    return environ.get(_DUMPS, "0") not in ("", "0") or any(word.removeprefix("-X") == "perf_jit" for word in command)
+
+
+def told(environment: CommandEnvironment, environ: Mapping[str, str] = os.environ) -> str:
+    """What was set, in one line: what concerns the command itself in full, the rest by name."""
+    own = {variable.name for variable in environment.runtime.variables} if environment.runtime else set(environment.variables)
+    shown = [_assignment(name, value, environ.get(name, "")) for name, value in environment.variables.items() if name in own]
+    others = [name for name in environment.variables if name not in own]
+    return " ".join(shown) + (f"{' and ' if shown else ''}for its children {' '.join(others)}" if others else "")
+
+
+def _assignment(name: str, value: str, users: str) -> str:
+    added = value.replace(users, "").strip() if users else value
+    quoted = f"'{added}'" if re.search(r"[^\w@%+=:,./-]", added) else added
+    return f"{name}{'+' if users else ''}={quoted}"
+
+
+def _is_new_enough(version: Version) -> bool:
+    """Whether a runtime is there, and takes the switches; one that does not answer is left alone."""
+    import subprocess  # few are asked
+
+    try:
+        answer = subprocess.run(version.asked, capture_output=True, timeout=_SECONDS, stdin=subprocess.DEVNULL, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return False
+    found = _VERSION.search(answer.stdout + answer.stderr)
+    return found is not None and tuple(int(part) for part in found[0].split(b".")) >= version.oldest

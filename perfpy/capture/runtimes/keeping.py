@@ -1,0 +1,88 @@
+"""The names that the recorded runtimes told, put into the recording.
+
+What enters: a finished recording, on the machine where it was made, right
+after. What leaves: the same recording with the perf maps of its processes, and
+the code of their jitdumps as images, with the records that map them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfpy.abi import records
+from perfpy.abi.flags import NATIVE_ENDIAN
+from perfpy.capture.runtimes.attaching import ask
+from perfpy.capture.runtimes.jitted_code import JittedCode
+from perfpy.capture.runtimes.perf_maps import PerfMaps
+from perfpy.capture.runtimes.rewriting import append_section, rewrite
+from perfpy.errors import OutputFailed
+from perfpy.perfdata.container.kept_files import encode
+from perfpy.perfdata.reader import PerfData
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_MOST: Final = 1 << 30  # bytes of perf maps and images together, not compressed
+
+
+class Kept(NamedTuple):
+    """What was kept: so many perf maps, and functions of jitdumps; failures: what could not be, a line each; pids that made code."""
+
+    maps: int = 0
+    functions: int = 0
+    failures: tuple[str, ...] = ()
+    pids: frozenset[int] = frozenset()
+
+
+def keep_names(path: str, began: float, cache: str | None = "", *, remove_dumps: bool = False) -> Kept:
+    """Put the names into a recording.
+
+    began: when it began, in seconds since the epoch; cache: see JittedCode; remove_dumps: dumps that are in the recording
+    are of no more use. Raises PerfError where the file cannot be read again.
+    """
+    with PerfData(path) as data:
+        maps, code = PerfMaps(began), JittedCode(data, cache)
+        for side in data.side_band():
+            if isinstance(side.record, (records.Mmap, records.Mmap2)):
+                maps.see(side.record)
+                code.see(side.record)
+        code.sort()
+        asked = [*ask(sorted(maps.pids))]
+        texts = _limited(maps.files())
+        failures = [*asked, *code.failures, *maps.failures]
+        functions = _put_code(path, data, code, texts, failures) if code.records else 0
+        if texts and not functions:
+            texts = _put_texts(path, data, texts, failures)
+    if functions and remove_dumps:
+        code.remove_dumps()
+    return Kept(len(texts), functions, tuple(failures), frozenset(maps.pids | code.dumps.keys()))
+
+
+def _limited(files: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
+    """Files by name, as long as there is room."""
+    found, room = {}, _MOST
+    for name, data in files:
+        room -= len(data)
+        if room >= 0:
+            found[name] = data
+    return found
+
+
+def _put_code(path: str, data: PerfData, code: JittedCode, texts: dict[str, bytes], failures: list[str]) -> int:
+    """Put in everything; how many functions of dumps there are in the recording now."""
+    try:
+        rewrite(path, data, code, encode(texts | code.images, NATIVE_ENDIAN))
+    except OutputFailed as failure:
+        failures.append(f"{failure}; the recording stays as it was, without the code of its jitdumps")
+        return 0
+    return code.functions
+
+
+def _put_texts(path: str, data: PerfData, texts: dict[str, bytes], failures: list[str]) -> dict[str, bytes]:
+    """Put in the perf maps; those that are in the recording now."""
+    try:
+        append_section(path, data, encode(texts, NATIVE_ENDIAN))
+    except OutputFailed as failure:
+        failures.append(f"{failure}; the recording stays as it was, without its perf maps")
+        return {}
+    return texts

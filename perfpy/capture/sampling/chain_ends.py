@@ -1,0 +1,91 @@
+"""`record -g` of programs without frame pointers: whether the callchains were worth taking, told in one line.
+
+What enters: a finished recording, and where in it rounds begin. What leaves:
+the line, or none. Some hundreds of samples from all over the file are looked
+at, without numpy: that costs a few milliseconds whatever the file's size.
+
+A chain ends with its first frame where what follows lies in no code: without
+frame pointers the kernel takes whatever is in that register for one.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final
+
+from perfpy.abi.flags import CONTEXT_MAX, CONTEXT_USER, RecordType, SampleType
+from perfpy.symbols.chain_ends import ChainEnds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from perfpy.abi.attr import EventAttr
+    from perfpy.capture.dso_hits import DsoHits
+
+_HEADER: Final = struct.Struct("=IHH")
+_WORD: Final = struct.Struct("=Q")
+_MOST: Final = 2000  # samples
+_BEFORE_CHAIN: Final = (
+    SampleType.IDENTIFIER,
+    SampleType.IP,
+    SampleType.TID,
+    SampleType.TIME,
+    SampleType.ADDR,
+    SampleType.ID,
+    SampleType.STREAM_ID,
+    SampleType.CPU,
+    SampleType.PERIOD,
+)
+
+
+def has_walked_chains(attrs: Sequence[EventAttr]) -> bool:
+    """Whether the kernel was to walk user frames in all samples, and their callchains are where they can be found."""
+    return all(
+        attr.sample_type & SampleType.CALLCHAIN
+        and not attr.sample_type & (SampleType.STACK_USER | SampleType.READ | SampleType.BRANCH_STACK)
+        and not attr.exclude_callchain_user
+        and not attr.exclude_user
+        for attr in attrs
+    )
+
+
+def chain_ends(data: memoryview, starts: Sequence[int], attrs: Sequence[EventAttr], hits: DsoHits) -> ChainEnds:
+    """Look at samples of every part of the data. starts: where rounds begin in it; hits: what was mapped where."""
+    kind = attrs[0].sample_type
+    chain_at = 8 * (1 + sum(1 for field in _BEFORE_CHAIN if kind & field))
+    pid_at = 8 * (1 + sum(1 for field in _BEFORE_CHAIN[:2] if kind & field))
+    chains, early = 0, dict[str, int]()
+    each = max(_MOST // max(len(starts), 1), 1)
+    for start in starts:
+        for offset in _samples(data, start, each):
+            pid = _HEADER.unpack_from(data, offset + pid_at)[0]
+            frames = _user_frames(data, offset + chain_at)
+            first = hits.file_of(pid, frames[0]) if frames else None
+            if first is None:
+                continue
+            chains += 1
+            if len(frames) < 2 or hits.file_of(pid, frames[1]) is None:
+                early[first.name] = early.get(first.name, 0) + 1
+    return ChainEnds(chains, early)
+
+
+def _samples(data: memoryview, offset: int, most: int) -> Iterator[int]:
+    """Where the next samples are."""
+    while offset + 8 <= len(data) and most > 0:
+        kind, _, size = _HEADER.unpack_from(data, offset)
+        if size < 8 or offset + size > len(data):
+            return
+        if kind == RecordType.SAMPLE:
+            yield offset
+            most -= 1
+        offset += size
+
+
+def _user_frames(data: memoryview, offset: int) -> list[int]:
+    """The innermost two addresses of user space in a callchain."""
+    (count,) = _WORD.unpack_from(data, offset)
+    words = data[offset + 8 : offset + 8 + 8 * min(count, 512)].cast("Q").tolist()
+    if CONTEXT_USER not in words:
+        return []
+    first = words.index(CONTEXT_USER) + 1
+    return [word for word in words[first : first + 2] if word < CONTEXT_MAX]

@@ -1,0 +1,226 @@
+"""The output of a recording that is unwound while it runs.
+
+What enters: what the rings hold, as for any RecordOutput. What leaves: the
+same records in the file, those with a stack copy as plain callchains, as soon
+as the unwinding process hands them back. A round in the file is one or more of
+the rings' rounds.
+
+Where that process ends before its time, everything that it had not handed back
+goes, with all that comes later, into a file of raw stacks; so does everything
+at once where the stacks are to be kept.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Final
+
+from perfpy.abi.flags import NATIVE_ENDIAN
+from perfpy.abi.user_records import HeaderAttr, encode
+from perfpy.capture.sampling.output import STANDARD_OUTPUT, RecordOutput
+from perfpy.capture.unwinding import messages
+from perfpy.capture.unwinding.process import UnwindingProcess
+from perfpy.capture.unwinding.side_band_log import SideBandLog
+from perfpy.capture.unwinding.spool import Spool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from perfpy.abi.attr import EventAttr
+    from perfpy.capture.sampling.stack_file import StackFile
+    from perfpy.perfdata.container.compression import Packer
+    from perfpy.perfdata.container.writer import Slice
+
+    Serve = Callable[[int, int, tuple[int, int]], None]
+
+_PIECE: Final = 48 << 20  # bytes: a piece costs the more for each sample, the fewer these are
+_FIRST_MOMENT: Final = 0.1  # seconds after which less is a piece, too: programs begin then, and with them mappings
+_MOMENT: Final = 1.0  # the same, later on
+_PATIENCE: Final = 10.0  # seconds for it to get ready
+_SLOW: Final = 1.0  # seconds at the end after which one is told what is waited for
+_DEFAULT_NAME: Final = "perf.data"
+_STACKS: Final = ".stacks"
+
+
+class UnwoundOutput(RecordOutput):
+    """A RecordOutput whose stacks are unwound by another process.
+
+    serve: what that process does; tell: called with each line that the user ought to read; keep_stacks: write the
+    raw stacks beside it, too. stack_file: makes the file of raw stacks, set before the first record comes; hits: in the
+    end, which files the samples fell into, as DsoHits.told() has it.
+    """
+
+    def __init__(self, path: str, packer: Packer | None, serve: Serve, *, tell: Callable[[str], None], keep_stacks: bool = False) -> None:
+        super().__init__(path, packer)
+        self._tell = tell
+        self._keep_stacks = keep_stacks
+        self._spool = Spool(os.path.dirname(os.path.abspath(path)) if path != STANDARD_OUTPUT else os.getcwd())
+        self._process = UnwindingProcess(self._spool, serve)
+        self._stacks: StackFile | None = None
+        self.stack_file: Callable[[], StackFile] | None = None
+        self.hits = b""
+        self._side_band = SideBandLog(self._spool.folder)
+        self._knows = True  # what is written so far the other process has to know of
+        self._begun = 0.0  # when the open piece was begun
+        self._moment = _FIRST_MOMENT
+        self._ready = self._finished = False
+        self._unwinds = True  # until it is given up
+        self._is_over = False
+        self._taken = 0
+        self.others = (self._process.pid,)
+        self.answers = self
+
+    @property
+    def taken(self) -> int:
+        """Bytes that the rings gave."""
+        return self._taken
+
+    @property
+    def stacks_path(self) -> str:
+        """Where raw stacks go."""
+        return (_DEFAULT_NAME if self.is_pipe else self.path) + _STACKS
+
+    # before the recording
+
+    def expect(self, events: Iterable[tuple[EventAttr, tuple[int, ...]]]) -> None:
+        """Tell the other process what samples look like. events: their attrs and ids."""
+        self._spool.write([encode(HeaderAttr(0, attr, ids), NATIVE_ENDIAN) for attr, ids in events])
+        self._process.ask(messages.EVENTS, self._spool.close_piece())
+
+    def write(self, *slices: Slice) -> None:
+        """Append records as they are; those of what runs already are news to the other process."""
+        super().write(*slices)
+        if self._knows:
+            self._spool.write(slices)
+            self._side_band.append(b"".join(slices))
+
+    def start(self) -> None:
+        """The recording begins: wait until the other process can."""
+        self._process.ask(messages.KNOWN, self._spool.close_piece())
+        self._knows = False
+        end = time.monotonic() + _PATIENCE
+        while self._process.alive and not self._ready and (left := end - time.monotonic()) > 0:
+            self._process.wait(left)
+            self.take()
+        if self._keep_stacks:
+            self._open_stacks(all_of_it=True)
+        if not self._ready:
+            self._give_up("unwinding did not start")
+
+    # while it runs
+
+    def write_ring(self, slices: Sequence[Slice]) -> None:
+        """Take records of a ring over."""
+        self._taken += sum(map(len, slices))
+        if self._stacks:
+            self._stacks.write_ring(slices)
+        if self._unwinds:
+            if not self._spool.size:
+                self._begun = time.monotonic()
+            self._spool.write(slices)
+
+    def end_round(self) -> None:
+        """All rings were read."""
+        if self._stacks:
+            self._stacks.end_round()
+        self.take()
+        if self._spool.size >= _PIECE or time.monotonic() - self._begun >= self._moment:
+            self._send_piece()
+            self._moment = min(2 * self._moment, _MOMENT)
+
+    def _send_piece(self) -> None:
+        if self._unwinds and self._spool.size:
+            self._process.ask(messages.PIECE, self._spool.close_piece())
+
+    def fileno(self) -> int:
+        """What to poll: there are answers to take."""
+        return self._process.answers
+
+    def take(self) -> bool:
+        """Write what the other process has done; False when no more is to come."""
+        for kind, data in self._process.take():
+            if kind == messages.READY:
+                self._ready = True
+                self._spool.done()
+                self._spool.done()
+            elif kind == messages.SIDE_BAND:
+                self._side_band.append(data)
+            elif kind == messages.RECORDS:
+                super().write_ring([data])
+            elif kind == messages.PIECE_DONE:
+                super().end_round()
+                self._spool.done()
+            elif kind == messages.HITS:
+                self.hits = data
+            elif kind == messages.NOTE:
+                self._tell(data.decode("utf-8", "replace"))
+            elif kind == messages.FINISHED:
+                self._finished = True
+        if self._unwinds and self._ready and not (self._process.alive or self._finished):
+            self._give_up("the unwinding process has ended")
+        return self._process.alive
+
+    # the end
+
+    def complete(self, called: int, hurried: Callable[[], bool]) -> None:
+        """Nothing more comes: wait for the rest. called: becomes readable with a signal; hurried: whether it says not to wait."""
+        try:
+            self._send_piece()
+            self._process.ask(messages.END)
+            self.take()
+            if self._unwinds and not self._finished:
+                self._wait_for_rest(called, hurried)
+        finally:
+            self._is_over = True
+            if not self._finished:
+                self._process.kill()
+            self._process.close()
+            self._spool.close()
+            self._side_band.close()
+
+    def _wait_for_rest(self, called: int, hurried: Callable[[], bool]) -> None:
+        end = time.monotonic() + _SLOW
+        while self._unwinds and not self._finished:
+            self._process.wait(max(end - time.monotonic(), 0.0) if end else None, called)
+            self.take()
+            if hurried():
+                self._process.kill()
+                self._give_up("unwinding was not waited for")
+            elif end and time.monotonic() >= end and not self._finished:
+                end = 0.0
+                self._tell("[ perf record: unwinding what is left; another Ctrl-C keeps that as stacks ]")
+
+    def finish(self, features: Mapping[int, bytes]) -> None:
+        """Complete the current file; with the last one, that of the raw stacks, if there is one."""
+        try:
+            super().finish(features)
+        finally:
+            if self._stacks and self._is_over:
+                self._stacks.end()
+
+    def abandon(self) -> None:
+        """Nothing was recorded."""
+        self._process.kill()
+        self._process.close()
+        self._spool.close()
+        self._side_band.close()
+        super().abandon()
+
+    def _open_stacks(self, *, all_of_it: bool) -> None:
+        assert self.stack_file is not None
+        self._stacks = self.stack_file()
+        self._stacks.begin(None if all_of_it else self._side_band.pieces())
+
+    def _give_up(self, why: str) -> None:
+        """From here on stacks are stored as they are."""
+        self._unwinds = False
+        waiting = self._spool.take_all() if self._ready else []  # before, it is not from the rings
+        has_all = self._stacks is not None
+        if not has_all:
+            self._open_stacks(all_of_it=False)
+            assert self._stacks is not None
+            self._stacks.write_ring(waiting)
+            self._stacks.end_round()
+        rest = "all samples" if has_all else "the samples that were not unwound"
+        self._tell(f"warning: {why}; {rest} are in {self.stacks_path}, with their stacks")

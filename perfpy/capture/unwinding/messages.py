@@ -1,0 +1,81 @@
+"""What the recording process and the unwinding one say to each other, over two pipes.
+
+What enters: extents of the spool, and what to do with them; the other way:
+finished records. What leaves: bytes.
+
+    request { u32 kind, extents; { u64 store, offset, size; } [extents] }
+    answer  { u32 kind, reserved; u64 size; char data[size] }
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final
+
+from perfpy.capture.unwinding.spool import Extent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+#: requests: the events, as HEADER_ATTR records; records that are in the file already; records to unwind; there are no more
+EVENTS: Final = 1
+KNOWN: Final = 2
+PIECE: Final = 3
+END: Final = 4
+
+#: answers: ready to begin; records of the oldest piece; its last ones; those of them that are no samples, once more; a line
+#: for the user; which files samples fell into; everything is done
+READY: Final = 11
+RECORDS: Final = 12
+PIECE_DONE: Final = 13
+SIDE_BAND: Final = 14
+NOTE: Final = 15
+HITS: Final = 16
+FINISHED: Final = 17
+
+_REQUEST: Final = struct.Struct("=II")
+_EXTENT: Final = struct.Struct("=QQQ")
+_ANSWER: Final = struct.Struct("=IIQ")
+
+
+def request(kind: int, extents: Sequence[Extent] = ()) -> bytes:
+    """A request."""
+    return _REQUEST.pack(kind, len(extents)) + b"".join(_EXTENT.pack(*extent) for extent in extents)
+
+
+def answer(kind: int, data: bytes = b"") -> bytes:
+    """An answer."""
+    return _ANSWER.pack(kind, 0, len(data)) + data
+
+
+class Incoming:
+    """Puts messages together from what reads give."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+
+    def add(self, data: bytes) -> None:
+        """What was read."""
+        self._bytes += data
+
+    def requests(self) -> Iterator[tuple[int, list[Extent]]]:
+        """The requests that are whole."""
+        while len(self._bytes) >= _REQUEST.size:
+            kind, count = _REQUEST.unpack_from(self._bytes)
+            end = _REQUEST.size + count * _EXTENT.size
+            if len(self._bytes) < end:
+                return
+            extents = [Extent(*numbers) for numbers in _EXTENT.iter_unpack(bytes(self._bytes[_REQUEST.size : end]))]
+            del self._bytes[:end]
+            yield kind, extents
+
+    def answers(self) -> Iterator[tuple[int, bytes]]:
+        """The answers that are whole."""
+        while len(self._bytes) >= _ANSWER.size:
+            kind, _, size = _ANSWER.unpack_from(self._bytes)
+            end = _ANSWER.size + size
+            if len(self._bytes) < end:
+                return
+            data = bytes(self._bytes[_ANSWER.size : end])
+            del self._bytes[:end]
+            yield kind, data

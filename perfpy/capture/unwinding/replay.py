@@ -1,0 +1,121 @@
+"""Tasks and mappings while they are recorded: the one replay of them, begun anew where something has changed.
+
+What enters: the records of the rings, piece after piece. What leaves: a
+Symbolizer that knows all mappings, and their files. What
+processes that are gone had mapped is forgotten after a while, so that a
+recording of days does not grow; files are opened as soon as they are mapped,
+since they may be gone when their code is met.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
+from perfpy.abi.task_columns import TASK_TYPES
+from perfpy.perfdata.records.delivery_keys import OrderedChunk
+from perfpy.perfdata.records.raw_records import RawRecords
+from perfpy.perfdata.records.side_band import SideBand
+from perfpy.symbols.dso import DsoKind
+from perfpy.symbols.files.debug_files import SymbolOptions
+from perfpy.symbols.symbolizer import Symbolizer
+from perfpy.symbols.tasks.address_space import TaskTimeline
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfpy.perfdata.records.chunk import Chunk
+    from perfpy.perfdata.records.event_table import EventTable
+    from perfpy.symbols.files.debug_files import Found
+
+_WANTED: Final = list(TASK_TYPES - {RecordType.KSYMBOL})
+_WORTH_FORGETTING: Final = 4096  # records
+
+
+class Replay:
+    """What is known of tasks. table: whose records these are."""
+
+    def __init__(self, table: EventTable) -> None:
+        self._table = table
+        self._records = RawRecords.joined([])
+        self._forgotten_at = _WORTH_FORGETTING
+        self._offset = 0
+        self._ordinal = 0
+        self._found: dict[tuple[str, str], Found] = {}
+        self._stale = True
+        self._symbolizer: Symbolizer | None = None
+
+    def keys(self, times: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """The delivery keys of records that come next: their times, or where they have none their numbers."""
+        if self._table.has_times:
+            return times
+        first = self._ordinal + 1
+        self._ordinal += len(times)
+        return np.arange(first, first + len(times), dtype=np.uint64)
+
+    def add(self, chunk: Chunk, keys: NDArray[np.uint64], times: NDArray[np.uint64], events: NDArray[np.int32]) -> None:
+        """Take over the records that are no samples. keys, times: of all; events: of those that are no samples."""
+        nothing = np.zeros(0, np.intp)
+        ordered = OrderedChunk(chunk, keys, times, nothing, chunk.rows(nothing), nothing.astype(np.int32), events)
+        chosen = np.isin(chunk.types[chunk.others], _WANTED)
+        if not chosen.any():
+            return
+        added = RawRecords.of_chunk(ordered, chosen)
+        added.rows["offset"] += self._offset
+        self._offset += len(chunk.data)
+        self._records = RawRecords.joined([self._records, added])
+        self._stale = True
+
+    def symbolizer(self, before: int) -> Symbolizer:
+        """Knows all that is known; the same one as long as that stays the same. before: no sample with a lower key is to come."""
+        if self._symbolizer is None or self._stale:
+            self._forget(before)
+            band = SideBand(self._records.in_order(), lambda _types: iter(()), self._table, lambda _text: None, None)
+            self._symbolizer = Symbolizer(TaskTimeline(band.tasks()), SymbolOptions(live=True))
+            self._open_files(self._symbolizer)
+            self._stale = False
+        return self._symbolizer
+
+    def _open_files(self, symbolizer: Symbolizer) -> None:
+        """Find the files of all mappings, each once."""
+        for number, dso in enumerate(symbolizer.dsos):
+            if dso.kind in (DsoKind.FILE, DsoKind.VDSO):
+                key = dso.name, dso.build_id
+                if key in self._found:
+                    symbolizer.know_files(number, self._found[key])
+                else:
+                    self._found[key] = symbolizer.files(number)
+
+    def _forget(self, before: int) -> None:
+        """Let go of processes that ended before any sample that is still to come, unless others have their mappings from them."""
+        if len(self._records) < self._forgotten_at:
+            return
+        rows, bodies = self._records.rows, self._records.bodies
+        halves = np.frombuffer(bodies, NATIVE_ENDIAN + "u4")
+        pid, second = (halves.take((rows["start"] >> 2) + half, mode="clip") for half in (0, 1))
+        ended = set(pid[(rows["type"] == RecordType.EXIT) & (rows["key"] < before)].tolist())
+        kept = {one for one in set(pid.tolist()) if one not in ended or os.path.exists(f"/proc/{one}")}
+        forks = rows["type"] == RecordType.FORK
+        parents = dict(zip(pid[forks].tolist(), second[forks].tolist(), strict=True))
+        for one in list(kept):
+            while (one := parents.get(one, one)) not in kept:
+                kept.add(one)
+        chosen = np.isin(pid, np.array(sorted(kept), np.uint32))
+        self._records = _compact(RawRecords(rows[chosen], bodies))
+        self._forgotten_at = max(_WORTH_FORGETTING, 2 * len(self._records))
+
+
+def _compact(records: RawRecords) -> RawRecords:
+    """The same records, and no bytes of others."""
+    rows = records.rows.copy()
+    parts = []
+    end = 0
+    for number, (start, size) in enumerate(zip(rows["start"].tolist(), rows["size"].tolist(), strict=True)):
+        body = records.bodies[start : start + size]
+        parts.append(body + bytes(-size % 8))
+        rows["start"][number] = end
+        end += len(parts[-1])
+    return RawRecords(rows, b"".join(parts))

@@ -1,0 +1,121 @@
+"""Samples with stack copies -> the same samples with callchains: every record of a piece at once.
+
+What enters: the records of a piece and the callchains of those samples that
+carried a stack. What leaves: the bytes of the records, in their order, the
+samples without registers and stack. All other fields, and all other records,
+are as the kernel wrote them. Layout: perfpy.abi.samples.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfpy.abi.columns import Columns, Ragged, slices_index
+from perfpy.abi.flags import NATIVE_ENDIAN
+from perfpy.abi.sample_cursor import Cursor
+from perfpy.abi.sample_fields import variable_decoders
+from perfpy.abi.samples import SampleLayout
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfpy.abi.attr import EventAttr
+    from perfpy.perfdata.records.chunk import Chunk
+
+_MOST: Final = 0xFFF8 >> 3  # words of a record
+_SIZE: Final = 3  # of the four u16 of a header the one with the size
+
+
+class SampleParts(NamedTuple):
+    """Where the words of samples are: before the callchain; between it and the registers; after the stack. Starts and ends, in words."""
+
+    start: NDArray[np.int64]
+    chain: NDArray[np.int64]
+    after_chain: NDArray[np.int64]
+    registers: NDArray[np.int64]
+    after_stack: NDArray[np.int64]
+    end: NDArray[np.int64]
+    whole: NDArray[np.bool_]
+
+
+def parts_of(attr: EventAttr, chunk: Chunk) -> SampleParts:
+    """The parts of samples that carry a callchain, registers and a stack."""
+    start = chunk.starts >> 3
+    end = start + (chunk.sizes >> 3).astype(np.int64)
+    cursor = Cursor(chunk.data[: len(chunk.data) & ~7], NATIVE_ENDIAN, start, end)
+    cursor.skip(SampleLayout(attr, NATIVE_ENDIAN).fixed_words)
+    found: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+    nothing = Columns(len(start))
+    for names, step in variable_decoders(attr, NATIVE_ENDIAN):
+        before = cursor.position
+        step(cursor, nothing, False)
+        found[names[0]] = before, cursor.position
+    (chain, after_chain), (registers, _), (_, after_stack) = (found[name] for name in ("callchain", "user_regs", "user_stack"))
+    whole = np.ones(len(start), bool) if cursor.damaged is None else ~cursor.damaged
+    return SampleParts(start, chain, after_chain, registers, after_stack, end, whole)
+
+
+class Rewriting:
+    """Collects what becomes of the records of one chunk; `written` makes the bytes of it.
+
+    kept: which records are written at all.
+    """
+
+    def __init__(self, chunk: Chunk) -> None:
+        self._words = chunk.data[: len(chunk.data) & ~7].view(np.uint64)
+        start = chunk.starts >> 3
+        nowhere = start + (chunk.sizes >> 3).astype(np.int64)
+        self.kept = np.ones(len(chunk), bool)
+        # three spans of words from each record: of most the first is everything
+        self._begins = [start, nowhere.copy(), nowhere.copy()]
+        self._ends = [nowhere.copy(), nowhere.copy(), nowhere.copy()]
+        self._rows: list[NDArray[np.int64]] = []
+        self._chains: list[Ragged] = []
+
+    def replace(self, rows: NDArray[np.int64], parts: SampleParts, chains: Ragged) -> None:
+        """These records are samples with stacks, of which the callchains have been made."""
+        ranges = ((parts.start, parts.chain), (parts.after_chain, parts.registers), (parts.after_stack, parts.end))
+        for begins, ends, (begin, end) in zip(self._begins, self._ends, ranges, strict=True):
+            begins[rows], ends[rows] = begin, end
+        self.kept[rows[~parts.whole]] = False
+        fixed = sum((end - begin for begin, end in ranges), np.ones(len(rows), np.int64))
+        self._rows.append(rows)
+        self._chains.append(_cut(chains, _MOST - fixed))
+
+    def written(self, most: int = 1 << 62) -> list[bytes]:
+        """The records, in parts of whole ones, each of about `most` bytes."""
+        kept = self.kept
+        lengths = [np.where(kept, end - begin, 0) for begin, end in zip(self._begins, self._ends, strict=True)]
+        counted = np.zeros(len(kept), np.int64)  # words of the callchain, with their number
+        rows = np.concatenate(self._rows) if self._rows else np.zeros(0, np.int64)
+        chains = Ragged.concat(self._chains) if self._chains else Ragged.empty(0, np.uint64)
+        counted[rows] = chains.lengths + 1
+        counted[~kept] = 0
+        sizes = lengths[0] + counted + lengths[1] + lengths[2]
+        ends = np.cumsum(sizes)
+        records = ends - sizes
+        out = np.empty(int(ends[-1]) if len(ends) else 0, np.uint64)
+        chain_end = records + lengths[0] + counted
+        for target, begin, length in zip((records, chain_end, chain_end + lengths[1]), self._begins, lengths, strict=True):
+            out[slices_index(target, length)[0]] = self._words[slices_index(begin, length)[0]]
+        mine = kept[rows]
+        chains, counts = chains.take(np.flatnonzero(mine)), (records + lengths[0])[rows[mine]]
+        out[counts] = chains.lengths.astype(np.uint64)
+        out[slices_index(counts + 1, chains.lengths)[0]] = chains.values
+        out.view(np.uint16)[(records[kept] << 2) + _SIZE] = (sizes[kept] << 3).astype(np.uint16)
+        # a part ends with the first record beyond each multiple
+        borders = ends[np.searchsorted(ends << 3, np.arange(most, len(out) << 3, most))].tolist() if len(out) << 3 > most else []
+        edges = [0, *dict.fromkeys(borders), len(out)]
+        return [out[first:end].tobytes() for first, end in pairwise(edges) if end > first]
+
+
+def _cut(chains: Ragged, most: NDArray[np.int64]) -> Ragged:
+    """The chains, none longer than what the record has room for."""
+    lengths = np.minimum(chains.lengths, np.maximum(most, 0))
+    if (lengths == chains.lengths).all():
+        return chains
+    index, offsets = slices_index(chains.offsets[:-1], lengths)
+    return Ragged(chains.values[index], offsets)

@@ -1,0 +1,137 @@
+"""What the unwinding process does: pieces of the rings in, the same records with plain callchains out.
+
+What enters: requests, and the spool that they speak of. What leaves: answers.
+
+A piece is held until the next one has come: all rings were read once more
+then, so that whatever was mapped before any of its samples is known.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfpy.abi import user_records
+from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
+from perfpy.capture.unwinding import messages
+from perfpy.capture.unwinding.spool import MEMORY
+from perfpy.capture.unwinding.unwinder import PieceUnwinder, UnwoundPiece
+from perfpy.perfdata.container.events import FileEvent
+from perfpy.perfdata.records.chunk import Chunk
+from perfpy.perfdata.records.walk import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from perfpy.capture.unwinding.spool import Extent
+
+_READ: Final = 1 << 16
+
+
+def serve(requests: int, answers: int, stores: tuple[int, int]) -> None:
+    """Serve until there is nothing more to do, or nobody there."""
+    try:
+        for answer in _answers(_Stores(stores), _requests(requests)):
+            _write(answers, answer)
+    except (KeyboardInterrupt, BrokenPipeError):
+        raise
+    except Exception as error:  # whatever it is, the recorder goes on without this process, and says why
+        with contextlib.suppress(BrokenPipeError):
+            _write(answers, messages.answer(messages.NOTE, f"unwinding: {type(error).__name__}: {error}".encode()))
+        raise
+
+
+def _requests(fd: int) -> Iterator[tuple[int, list[Extent]]]:
+    incoming = messages.Incoming()
+    while data := os.read(fd, _READ):
+        incoming.add(data)
+        yield from incoming.requests()
+
+
+def _write(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _answers(stores: _Stores, requests: Iterator[tuple[int, list[Extent]]]) -> Iterator[bytes]:
+    unwinder: PieceUnwinder | None = None
+    for kind, extents in requests:
+        data = stores.bytes_of(extents)
+        if kind == messages.EVENTS:
+            unwinder = PieceUnwinder(events_of(data))
+            continue
+        if unwinder is None:
+            raise ValueError("records before their events")
+        if kind == messages.KNOWN:
+            unwinder.learn(chunk_of(data))
+            yield messages.answer(messages.READY)
+        elif kind == messages.PIECE:
+            yield from _done(unwinder.take(chunk_of(data)))
+        else:
+            yield from _done(unwinder.rest())
+            yield messages.answer(messages.HITS, unwinder.hits())
+            yield from (messages.answer(messages.NOTE, note.encode()) for note in unwinder.notes())
+            yield messages.answer(messages.FINISHED)
+            return
+
+
+def _done(piece: UnwoundPiece | None) -> Iterator[bytes]:
+    if piece is not None:
+        if piece.side_band:
+            yield messages.answer(messages.SIDE_BAND, piece.side_band)
+        yield from (messages.answer(messages.RECORDS, part) for part in piece.parts)
+        yield messages.answer(messages.PIECE_DONE)
+
+
+def events_of(data: NDArray[np.uint8]) -> list[FileEvent]:
+    """The events that HEADER_ATTR records tell of."""
+    found = []
+    chunk = chunk_of(data)
+    for row in range(len(chunk)):
+        record = user_records.decode(RecordType.HEADER_ATTR, 0, chunk.record(row)[8:], NATIVE_ENDIAN)
+        assert isinstance(record, user_records.HeaderAttr)
+        found.append(FileEvent(record.attr, record.ids, "", row))
+    return found
+
+
+def chunk_of(data: NDArray[np.uint8]) -> Chunk:
+    """The records of a piece: they are the kernel's, or our own, and whole."""
+    return Chunk(data, walk(data, NATIVE_ENDIAN).starts, NATIVE_ENDIAN, 0)
+
+
+class _Stores:
+    """The spool, to read from. Memory is mapped: what lies there in one piece is used where it is."""
+
+    def __init__(self, fds: tuple[int, int]) -> None:
+        self._fds = fds
+        self._memory = np.zeros(0, np.uint8)
+
+    def bytes_of(self, extents: Sequence[Extent]) -> NDArray[np.uint8]:
+        """What some extents hold; valid until the piece is done with."""
+        if len(extents) == 1 and extents[0].store == MEMORY:
+            _, offset, size = extents[0]
+            return self._mapped(offset + size)[offset : offset + size]
+        data = np.empty(sum(extent.size for extent in extents), np.uint8)
+        end = 0
+        for store, offset, size in extents:
+            view = data[end : end + size].data
+            done = 0
+            while done < size:
+                count = os.preadv(self._fds[store], [view[done:]], offset + done)
+                if not count:
+                    raise ValueError("the spool is shorter than its extents say")
+                done += count
+            end += size
+        return data
+
+    def _mapped(self, needed: int) -> NDArray[np.uint8]:
+        if len(self._memory) < needed:
+            self._memory = np.frombuffer(mmap.mmap(self._fds[MEMORY], 0, prot=mmap.PROT_READ), np.uint8)
+        return self._memory

@@ -1,0 +1,154 @@
+"""What waits to be unwound: bytes in memory that two processes share, and beyond that in a file without a name.
+
+What enters: what the rings hold. What leaves: pieces, each a list of extents
+that the other process reads. Whoever empties the rings must never wait: where
+the memory is full the disk takes the rest, which is what a recording of raw
+stacks costs all the time. What is done with is given back in the order in
+which it came, so that memory is used round and round.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfpy.errors import OutputFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfpy.perfdata.container.writer import Slice
+
+MEMORY: Final = 0
+DISK: Final = 1
+_LEAST: Final = 64 << 20  # bytes of memory
+_MOST: Final = 512 << 20  # ten seconds of what two CPUs give at 2 kHz
+_SHARE: Final = 32  # of the machine's memory: a part in so many
+
+
+class Extent(NamedTuple):
+    """Bytes in a row: of which store (MEMORY, DISK), from where on, how many."""
+
+    store: int
+    offset: int
+    size: int
+
+
+class Spool:
+    """Keeps pieces until they are done with, the first first.
+
+    folder: where the file goes that takes what does not fit; capacity: bytes of memory (0: by what there is).
+    most_on_disk: the most bytes that it held.
+    """
+
+    def __init__(self, folder: str, capacity: int = 0) -> None:
+        self.memory = os.memfd_create("perfpy-stacks", os.MFD_CLOEXEC)
+        self.disk = nameless_file(folder)
+        self.folder = folder
+        self._capacity = capacity or _usual_capacity()
+        self._next = 0  # where memory is written next
+        self._end_of_disk = 0
+        self._waiting: deque[list[Extent]] = deque()
+        self._open: list[Extent] = []
+        self.size = 0  # of the piece that is not closed yet
+        self.most_on_disk = 0
+
+    def __len__(self) -> int:
+        """How many pieces wait."""
+        return len(self._waiting)
+
+    def write(self, slices: Sequence[Slice]) -> None:
+        """Add to the piece that is open. Raises OutputFailed where neither memory nor the disk has room."""
+        for piece in slices:
+            data = memoryview(piece)
+            while data:
+                store, room = self._room()
+                written = min(room, len(data)) if store == MEMORY else len(data)
+                self._put(store, data[:written])
+                data = data[written:]
+
+    def _put(self, store: int, data: memoryview) -> None:
+        fd, offset = (self.memory, self._next) if store == MEMORY else (self.disk, self._end_of_disk)
+        done = 0
+        try:
+            while done < len(data):
+                done += os.pwrite(fd, data[done:], offset + done)
+        except OSError as error:
+            remedy = "unwinding does not keep up here: a lower frequency (-F), or more room, helps"
+            raise OutputFailed(self.folder, os.strerror(error.errno or 0), remedy=remedy) from None
+        if store == MEMORY:
+            self._next = (offset + done) % self._capacity
+        else:
+            self._end_of_disk = offset + done
+            self.most_on_disk = max(self.most_on_disk, self._end_of_disk)
+        self._extend(Extent(store, offset, done))
+        self.size += done
+
+    def _extend(self, extent: Extent) -> None:
+        last = self._open[-1] if self._open else None
+        if last and last.store == extent.store and last.offset + last.size == extent.offset:
+            self._open[-1] = last._replace(size=last.size + extent.size)
+        else:
+            self._open.append(extent)
+
+    def _room(self) -> tuple[int, int]:
+        """Where the next bytes go, and how many of them fit there in a row."""
+        first = next((one for piece in (*self._waiting, self._open) for one in piece if one.store == MEMORY), None)
+        if first is None:
+            self._next = 0  # what is written again and again stays in the CPU's cache
+            return MEMORY, self._capacity
+        if first.offset > self._next:
+            return MEMORY, first.offset - self._next
+        is_full = first.offset == self._next
+        return (DISK, 0) if is_full else (MEMORY, self._capacity - self._next)
+
+    def close_piece(self) -> list[Extent]:
+        """The open piece is whole: its extents."""
+        piece, self._open, self.size = self._open, [], 0
+        self._waiting.append(piece)
+        return piece
+
+    def done(self) -> None:
+        """The piece that came first is not needed any more."""
+        gone = self._waiting.popleft()
+        if any(extent.store == DISK for extent in gone) and not self._on_disk:
+            self._end_of_disk = 0
+            os.ftruncate(self.disk, 0)
+
+    @property
+    def _on_disk(self) -> bool:
+        return any(extent.store == DISK for piece in (*self._waiting, self._open) for extent in piece)
+
+    def take_all(self) -> list[bytes]:
+        """What waits, the open piece too, in order; nothing waits then."""
+        extents = [extent for piece in (*self._waiting, self._open) for extent in piece]
+        self._waiting.clear()
+        self._open, self.size = [], 0
+        return [os.pread((self.memory, self.disk)[store], size, offset) for store, offset, size in extents]
+
+    def close(self) -> None:
+        """Give memory and file back."""
+        for fd in (self.memory, self.disk):
+            os.close(fd)
+
+
+def _usual_capacity() -> int:
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return min(max(memory // _SHARE, _LEAST), _MOST) & ~4095
+
+
+def nameless_file(folder: str) -> int:
+    """A file that nobody finds and that is gone with its last descriptor. Raises OutputFailed."""
+    try:
+        return os.open(folder, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o600)
+    except OSError:  # a file system that has no such files
+        pass
+    import tempfile  # not needed where there are such files
+
+    try:
+        fd, name = tempfile.mkstemp(dir=folder)
+        os.unlink(name)
+    except OSError as error:
+        raise OutputFailed(folder, os.strerror(error.errno or 0), remedy="choose another folder with -o") from None
+    return fd

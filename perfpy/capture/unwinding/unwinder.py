@@ -1,0 +1,184 @@
+"""Pieces of the rings -> the same records with plain callchains.
+
+What enters: the records of a piece, and then of the next one. What leaves: the
+bytes of the former. Samples of this process itself are left out: where whole
+CPUs are recorded it would be seen at work that nobody asked about.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from perfpy.abi.columns import Ragged, slices_index
+from perfpy.abi.flags import CONTEXT_MAX, CONTEXT_USER, CONTEXTS, MISC_USER, NATIVE_ENDIAN, RecordType
+from perfpy.capture.dso_hits import DsoHits
+from perfpy.capture.unwinding.plain_attrs import has_stacks, plain_attr
+from perfpy.capture.unwinding.replay import Replay
+from perfpy.capture.unwinding.rewriting import Rewriting, parts_of
+from perfpy.perfdata.records.event_table import EventTable
+from perfpy.unwind.callchains import UserCallchains
+from perfpy.unwind.cut_stacks import CutStacks, note
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from perfpy.perfdata.container.events import FileEvent
+    from perfpy.perfdata.records.chunk import Chunk
+    from perfpy.symbols.symbolizer import Symbolizer
+
+_PART: Final = 1 << 16  # bytes: what the recorder writes in one go
+
+
+class _Held(NamedTuple):
+    """A piece that waits for the next one. rows: which of its records are samples; events, keys: of these."""
+
+    chunk: Chunk
+    rows: NDArray[np.intp]
+    samples: Chunk
+    events: NDArray[np.int32]
+    keys: NDArray[np.uint64]
+
+
+class UnwoundPiece(NamedTuple):
+    """A piece with plain callchains: its records, in parts of whole ones; and once more those that are no samples."""
+
+    parts: list[bytes]
+    side_band: bytes
+
+
+class PieceUnwinder:
+    """Unwinds the pieces of one recording, one after the other. own: the pid whose samples are left out; machine: as uname names it."""
+
+    def __init__(self, events: Sequence[FileEvent], own: int | None = None, machine: str = "") -> None:
+        self._table = EventTable(events, NATIVE_ENDIAN)
+        self._attrs = [event.attr for event in events]
+        self._replay = Replay(self._table)
+        self._own = os.getpid() if own is None else own
+        self._machine = machine or os.uname().machine
+        self._held: _Held | None = None
+        self._current: tuple[Symbolizer, UserCallchains] | None = None
+        self._cut: dict[int, CutStacks] = {}
+        self._hits = DsoHits([plain_attr(attr) for attr in self._attrs])
+
+    def learn(self, chunk: Chunk) -> None:
+        """Records that are written already: what ran before."""
+        self._see(chunk)
+        self._hits.scan(chunk.data.data)
+        self._replay.symbolizer(0)
+
+    def take(self, chunk: Chunk) -> UnwoundPiece | None:
+        """The next piece; returns the records of the one before, None for the first."""
+        held, self._held = self._held, self._see(chunk)
+        # at once, whether there are samples or not: new files may be gone when their samples come
+        self._replay.symbolizer(0 if held is None or not len(held.keys) else int(held.keys.min()))
+        return None if held is None else self._unwound(held)
+
+    def rest(self) -> UnwoundPiece | None:
+        """No piece comes any more: the records of the last one."""
+        held, self._held = self._held, None
+        return None if held is None else self._unwound(held)
+
+    def _see(self, chunk: Chunk) -> _Held:
+        """Take over what the records say of tasks."""
+        table = self._table
+        rows, others = np.flatnonzero(chunk.types == RecordType.SAMPLE), chunk.others
+        samples, side_band = chunk.rows(rows), chunk.rows(others)
+        events, other_events = table.of_samples(samples), np.zeros(len(others), np.int32)
+        times = np.zeros(len(chunk), np.uint64)
+        times[rows] = table.sample_times(samples, events)
+        of_kernel = side_band.types < RecordType.HEADER_ATTR
+        known = side_band.rows(np.flatnonzero(of_kernel))
+        other_events[of_kernel] = table.of_side_band(known)
+        times[others[of_kernel]] = table.side_band_times(known, other_events[of_kernel])
+        keys = self._replay.keys(times)
+        self._replay.add(chunk, keys, times, other_events)
+        return _Held(chunk, rows, samples, events, keys[rows])
+
+    def _unwound(self, held: _Held) -> UnwoundPiece:
+        rewriting = Rewriting(held.chunk)
+        for number, attr in enumerate(self._attrs):
+            mine = np.flatnonzero(held.events == number)
+            if has_stacks(attr) and len(mine):
+                samples = held.samples.rows(mine)
+                chains = self._chains(number, samples, held.keys[mine])
+                rewriting.replace(held.rows[mine], parts_of(attr, samples), chains)
+        rewriting.kept[held.rows[self._is_own(held)]] = False
+        rewriting.kept[held.rows[held.events < 0]] = False
+        parts = rewriting.written(_PART)
+        for part in parts:
+            self._hits.scan(memoryview(part))
+        return UnwoundPiece(parts, _bytes_of(held.chunk, held.chunk.others))
+
+    def _is_own(self, held: _Held) -> NDArray[np.bool_]:
+        pids = self._column(held, "pid")
+        return np.zeros(len(held.rows), bool) if pids is None else pids == self._own
+
+    def _column(self, held: _Held, name: str) -> Any:
+        layout = self._table.layouts[0]
+        return layout.decode(held.samples.data, held.samples.starts, [name]).get(name) if len(held.rows) else None
+
+    def _chains(self, number: int, samples: Chunk, keys: NDArray[np.uint64]) -> Ragged:
+        """Whole callchains of samples of one event."""
+        callchains = self._callchains(int(keys.min()))
+        columns = self._table.layouts[number].decode(samples.data, samples.starts, {*callchains.fields, "ip", "cpumode"}, late=True)
+        found: Ragged = callchains.extended(columns, np.full(len(samples), number, np.int32), keys)["callchain"].gathered()
+        return _with_leaves(_without_false_markers(found), columns["ip"], columns["cpumode"] == MISC_USER)
+
+    def _callchains(self, before: int) -> UserCallchains:
+        """What unwinds by all that is known; before: no sample with a lower key is to come."""
+        symbolizer = self._replay.symbolizer(before)
+        if self._current is None or symbolizer is not self._current[0]:
+            self._note_cut()
+            self._current = symbolizer, UserCallchains(self._attrs, self._machine, symbolizer, endian=NATIVE_ENDIAN)
+        return self._current[1]
+
+    def hits(self) -> bytes:
+        """Which files the samples fell into, as DsoHits.told() has it."""
+        return self._hits.told()
+
+    def _note_cut(self) -> None:
+        for cut in self._current[1].cut if self._current else ():
+            before = self._cut.get(cut.size, cut._replace(cut=0, stacks=0))
+            self._cut[cut.size] = CutStacks(before.cut + cut.cut, before.stacks + cut.stacks, cut.size)
+
+    def notes(self) -> list[str]:
+        """What the user ought to know, at the end."""
+        self._note_cut()
+        self._current = None
+        return [f"note: {line}" for line in note(self._cut.values())]
+
+
+def _without_false_markers(chains: Ragged) -> Ragged:
+    """Callchains, less what a reader would take for a marker that it does not know: callers at -1, and the mark of lost ones."""
+    false = (chains.values >= np.uint64(CONTEXT_MAX)) & ~np.isin(chains.values, np.array(CONTEXTS, np.uint64))
+    if not false.any():
+        return chains
+    before = np.concatenate([[0], np.cumsum(false)])
+    return Ragged(chains.values[~false], chains.offsets - before[chains.offsets])
+
+
+def _with_leaves(chains: Ragged, ip: NDArray[np.uint64], is_user: NDArray[np.bool_]) -> Ragged:
+    """Callchains that have at least the sampled instruction, as those that the kernel walks."""
+    lengths = chains.lengths
+    last = chains.values[np.maximum(chains.offsets[1:] - 1, 0)] if len(chains.values) else np.zeros(len(chains), np.uint64)
+    rows = np.flatnonzero(is_user & ((lengths == 0) | (last == np.uint64(CONTEXT_USER))))
+    if not len(rows):
+        return chains
+    more = np.zeros(len(chains), np.int64)
+    more[rows] = 1 + (lengths[rows] == 0)
+    offsets = np.concatenate([[0], np.cumsum(lengths + more)]).astype(np.int64)
+    values = np.full(int(offsets[-1]), CONTEXT_USER, np.uint64)
+    values[slices_index(offsets[:-1], lengths)[0]] = chains.values
+    values[offsets[1:][rows] - 1] = ip[rows]
+    return Ragged(values, offsets)
+
+
+def _bytes_of(chunk: Chunk, rows: NDArray[np.intp]) -> bytes:
+    words = chunk.data[: len(chunk.data) & ~7].view(np.uint64)
+    some = chunk.rows(rows)
+    return words[slices_index(some.starts >> 3, some.sizes.astype(np.int64) >> 3)[0]].tobytes()

@@ -1,0 +1,39 @@
+"""The help of a command, in click's layout.
+
+What enters: its name, what it does, its options. What leaves: text. The
+commands themselves read their arguments without click.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfpy.cli.line.parser import Option
+
+
+class _ShownOption(click.Option):
+    """An option of ours, as a line in click's help."""
+
+    def __init__(self, option: Option) -> None:
+        super().__init__([*option.spellings, option.name], hidden=option.hidden, expose_value=False)
+        self._record = (option.help_names(), option.help)
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        return None if self.hidden else self._record
+
+
+def as_click(name: str, help: str, options: Sequence[Option], usage: str) -> click.Command:
+    """A command of ours as one of click's."""
+    params: list[click.Parameter] = [_ShownOption(option) for option in options if not option.hidden]
+    return click.Command(name, help=help, params=params, options_metavar=usage, add_help_option=False)
+
+
+def help_text(name: str, help: str, options: Sequence[Option], usage: str) -> str:
+    """What --help prints."""
+    shown = as_click(name, help, options, usage)
+    return shown.get_help(click.Context(shown, info_name=f"perfpy {name}", max_content_width=120))

@@ -1,0 +1,153 @@
+"""perf report's option texts -> what the library is asked for.
+
+What enters: values of the command line and of the configuration. What leaves:
+SampleFilter, Wanted. The syntax is that of perf-report(1).
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+from perfpy.abi.cpu_list import parse_cpu_list
+from perfpy.analysis.filters.sample_filter import SampleFilter
+from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.sortkeys.sort_key import Mode
+from perfpy.cli.line.options import fail
+from perfpy.untrusted.files import read_named
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfpy.analysis.filters.event_switch import EventSwitch
+    from perfpy.analysis.filters.time_ranges import TimeRanges
+    from perfpy.cli.line.perfconfig import Config
+    from perfpy.cli.report.options import ReportCommandOptions
+
+_WIDEST: Final = 10_000  # columns of a terminal
+#: in front of a path, in lists of names
+_FILE: Final = "file://"
+_LARGEST_LIST: Final = 64 << 20  # bytes of names
+
+
+def configured_percentage(config: Config) -> str:
+    """What shares are of, as the configuration has it."""
+    text = config.get("hist.percentage", "absolute")
+    if text not in ("absolute", "relative"):
+        fail(f"configuration: hist.percentage = {text!r} is neither absolute nor relative")
+    return text
+
+
+def words(text: str) -> tuple[str, ...] | None:
+    """A list of names, None if none is given; file://PATH stands for the lines of a file."""
+    found = (_lines(name[len(_FILE) :]) if name.startswith(_FILE) else [name] for name in text.split(",") if name)
+    return tuple(chain.from_iterable(found)) or None
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return read_named(path, limit=_LARGEST_LIST).decode("utf-8", "surrogateescape").splitlines()
+    except OSError as error:
+        fail(f"{_FILE}{path}: {error.strerror}; a file with a name on each line is needed")
+
+
+def pattern(text: str, option: str) -> str:
+    """A regular expression."""
+    try:
+        re.compile(text)
+    except re.error as error:
+        fail(f"{option} {text!r} is no regular expression: {error}")
+    return text
+
+
+def numbers(text: str, option: str) -> tuple[int, ...] | None:
+    """A list of numbers, None if none is given."""
+    try:
+        return tuple(int(number) for number in text.split(",") if number) or None
+    except ValueError:
+        fail(f"{option} {text!r}: a list of numbers is needed, such as 1,2")
+
+
+def ranges(text: str, option: str) -> tuple[int, ...] | None:
+    """A list of numbers such as 0-2,5, None if none is given."""
+    try:
+        return parse_cpu_list(text) if text else None
+    except ValueError as error:
+        fail(f"{option} {text!r}: {error}")
+
+
+def sample_filter(asked: ReportCommandOptions, times: TimeRanges | None, switch: EventSwitch | None) -> SampleFilter:
+    """The filters of a command line."""
+    return SampleFilter(
+        comms=words(asked.comms),
+        pids=numbers(asked.pid, "--pid"),
+        tids=numbers(asked.tid, "--tid"),
+        dsos=words(asked.dsos),
+        symbols=words(asked.symbols),
+        symbol_part=asked.symbol_part,
+        cpus=ranges(asked.cpu, "-C"),
+        times=times,
+        switch=switch,
+        parallelism=ranges(asked.parallelism, "--parallelism"),
+    )
+
+
+def hidden_keys(chosen: SampleFilter) -> tuple[tuple[str, str, str], ...]:
+    """Keys that a filter leaves one value: (key, perf's name of the filter, the value)."""
+    lists = (("dso", "dso", chosen.dsos), ("comm", "comm", chosen.comms), ("symbol", "symbol", chosen.symbols))
+    return tuple((key, name, next(iter(values))) for key, name, values in lists if values and len(values) == 1)
+
+
+def sort_order(asked: ReportCommandOptions, config: Config, mode: Mode) -> str | None:
+    """The sort keys of a command line, or else of the configuration; None where neither says."""
+    sort = config.get("report.sort_order") if asked.sort is None else asked.sort
+    if sort and "symbol" in sort:
+        # perf's own addition: instructions per cycle, a column of dashes without branch records
+        sort += ",ipc_lbr" if mode is Mode.BRANCH else ",ipc_null"
+    return sort
+
+
+def wanted(asked: ReportCommandOptions, chosen: SampleFilter, *, children: bool, config: Config, mode: Mode) -> Wanted:
+    """The columns of a command line."""
+    if asked.fields and not asked.fields.replace(",", ""):
+        fail(f"--fields {asked.fields!r} names no field")
+    return Wanted(
+        sort=sort_order(asked, config, mode),
+        fields=asked.fields,
+        children=children,
+        mode=mode,
+        raw_trace=asked.raw_trace,
+        metrics=tuple(_metrics(asked)),
+        parent=bool(asked.parent),
+        latency=asked.latency,
+        hidden=() if asked.hierarchy else tuple(key for key, _, _ in hidden_keys(chosen)),
+    )
+
+
+def _metrics(asked: ReportCommandOptions) -> Iterator[str]:
+    if asked.show_cpu_utilization:
+        yield from ("overhead_sys", "overhead_us")
+    if asked.show_nr_samples:
+        yield "sample"
+    if asked.show_total_period:
+        yield "period"
+
+
+def widths(text: str) -> tuple[int, ...]:
+    """The numbers of -w."""
+    try:
+        return tuple(min(int(width), _WIDEST) for width in text.split(",") if width)
+    except ValueError:
+        fail(f"-w {text!r}: a list of widths is needed, such as 10,20")
+
+
+_UNITS: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
+
+
+def quantum(text: str) -> int:
+    """A time with its unit, in nanoseconds."""
+    parts = re.fullmatch(r"(\d+)(s|ms|us|ns)", text)
+    if not parts:
+        fail(f"--time-quantum {text!r}: a number and s, ms, us or ns are needed, such as 100ms")
+    return int(parts[1]) * _UNITS[parts[2]]

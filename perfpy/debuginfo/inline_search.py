@@ -1,0 +1,168 @@
+"""The functions and inlined calls of a unit that addresses are in.
+
+What enters: a unit and sorted addresses. What leaves: for each address the innermost Activation, whose callers lead to
+the function itself. The tree of DIEs is walked once: what has no address asked about is skipped, by DW_AT_sibling
+where the compiler wrote it. Where the layout is defined: DWARF 5, section 3.3.8.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import TYPE_CHECKING, Final
+
+from perfpy.debuginfo import dwarf, leb128
+from perfpy.debuginfo.layouts import BLOCK, FUNCTION, INLINED, LEAF, SCOPE, DieLayout, layout_of
+from perfpy.debuginfo.ranges import Ranges, ranges_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfpy.debuginfo.unit import Attribute, DebugUnit
+
+_BYTES_OF_DIE: Final = 8  # about, to count the work
+_DEPTH_MOST: Final = 1 << 12  # of functions inlined into each other; perf stops after 1,024
+
+
+class Activation:
+    """A function at work: as itself, or inlined into its caller.
+
+    unit, offset: its DIE (of inlined ones: that of the call). origin: what is inlined; None for the function itself.
+    file, line: of the call, as numbers of the unit's line program. caller: None for the function itself.
+    """
+
+    __slots__ = ("caller", "file", "line", "offset", "origin", "unit")
+
+    def __init__(self, unit: DebugUnit, offset: int, caller: Activation | None, attributes: dict[int, Attribute]) -> None:
+        self.unit = unit
+        self.offset = offset
+        self.caller = caller
+        self.origin = attributes.get(dwarf.AT_ABSTRACT_ORIGIN) if caller else None
+        self.file = _number(attributes.get(dwarf.AT_CALL_FILE))
+        self.line = _number(attributes.get(dwarf.AT_CALL_LINE))
+
+
+def _number(attribute: Attribute | None) -> int:
+    return attribute.value if attribute and isinstance(attribute.value, int) else 0
+
+
+class InlineSearch:
+    """One walk through a unit. addresses: ascending; found: the innermost Activation of each."""
+
+    def __init__(self, unit: DebugUnit, addresses: Sequence[int]) -> None:
+        self.found: list[Activation | None] = [None] * len(addresses)
+        self._unit = unit
+        self._addresses = addresses
+        self._data = unit.reader.data
+        self._order = unit.sections.order
+        self._address_size = unit.header.shape.address_size
+        self._layouts: dict[int, DieLayout] = {code: layout_of(found) for code, found in unit.abbreviations.all().items()}
+        # the assembler writes a function for every alias: the last of them counts
+        self._takes_last = unit.number(dwarf.AT_LANGUAGE) == dwarf.LANG_MIPS_ASSEMBLER
+        self._scopes_skipped = False
+        self._left = len(addresses)
+
+    def run(self) -> list[Activation | None]:
+        """Look at the functions of the unit; where those are not all, also into what lies within scopes."""
+        self._walk(whole=False)
+        if self._left and self._scopes_skipped:
+            self._walk(whole=True)
+        return self.found
+
+    def _walk(self, *, whole: bool) -> None:
+        data, layouts, offset, end = self._data, self._layouts, self._unit.header.size, len(self._data)
+        self._unit.sections.spend(end // _BYTES_OF_DIE)
+        callers: list[Activation | None] = []  # of each open DIE: what its children belong to
+        current: Activation | None = None
+        while offset < end:
+            start, code = offset, data[offset]
+            offset += 1
+            if code >= 0x80:
+                code, offset = leb128.unsigned(data, start)
+            if not code:
+                current = callers.pop()
+                if not callers or not (self._left or current or self._takes_last):
+                    return
+                continue
+            kind, size, sibling, children, _, abbreviation = layout = layouts[code]
+            after = offset + size if size >= 0 else self._unit.reader.skip(abbreviation, offset)
+            if kind == LEAF:
+                offset = after
+                continue
+            inside = current
+            if kind >= BLOCK:
+                entered, inside = self._enter(layout, start, offset, current)
+            else:
+                entered = kind == SCOPE and (whole or sibling < 0 or not callers or current is not None)
+                self._scopes_skipped |= kind == SCOPE and not entered
+            if not children:
+                offset = after
+            elif entered:
+                callers.append(current)
+                current, offset = inside, after
+                if len(callers) > _DEPTH_MOST:
+                    raise ValueError(f"entries nested more than {_DEPTH_MOST} deep at {self._unit.header.start + start:#x}")
+            else:
+                offset = self._skip_tree(offset, sibling, after)
+
+    def _skip_tree(self, offset: int, sibling: int, after: int) -> int:
+        """The offset behind a DIE and its children."""
+        if sibling >= 0:
+            next_one = int.from_bytes(self._data[offset + sibling : offset + sibling + 4], self._order)
+            if next_one <= after:
+                raise ValueError(f"a sibling before its entry at {self._unit.header.start + offset:#x}")
+            return next_one
+        return self._skip_children(after)
+
+    def _skip_children(self, offset: int) -> int:
+        data, layouts, depth = self._data, self._layouts, 1
+        while depth:
+            code = data[offset]
+            offset += 1
+            if code >= 0x80:
+                code, offset = leb128.unsigned(data, offset - 1)
+            if not code:
+                depth -= 1
+                continue
+            _, size, sibling, children, _, abbreviation = layouts[code]
+            after = offset + size if size >= 0 else self._unit.reader.skip(abbreviation, offset)
+            if not children:
+                offset = after
+            elif sibling >= 0:
+                offset = self._skip_tree(offset, sibling, after)
+            else:
+                depth, offset = depth + 1, after
+        return offset
+
+    def _enter(self, layout: DieLayout, start: int, offset: int, current: Activation | None) -> tuple[bool, Activation | None]:
+        """Whether addresses are in a DIE with code, and what its children belong to."""
+        attributes: dict[int, Attribute] | None = None
+        if layout.bounds is not None:
+            low_offset, high_offset, size = layout.bounds
+            low = int.from_bytes(self._data[offset + low_offset : offset + low_offset + self._address_size], self._order)
+            ranges = [(low, low + int.from_bytes(self._data[offset + high_offset : offset + high_offset + size], self._order))]
+        else:
+            attributes, _ = self._unit.attributes(layout.abbreviation, offset)
+            ranges = ranges_of(self._unit, attributes)
+        hits = self._hits(ranges)
+        if not hits or layout.kind == BLOCK:
+            return bool(hits), current
+        if attributes is None:
+            attributes, _ = self._unit.attributes(layout.abbreviation, offset)
+        caller = current if layout.kind == INLINED else None
+        activation = Activation(self._unit, start, caller, attributes)
+        for index in hits:
+            if self.found[index] is None:
+                self._left -= 1
+            elif layout.kind == FUNCTION and not self._takes_last:
+                continue
+            self.found[index] = activation
+        return True, activation
+
+    def _hits(self, ranges: Ranges) -> list[int]:
+        addresses, hits = self._addresses, list[int]()
+        for start, end in ranges:
+            index = bisect_left(addresses, start)
+            while index < len(addresses) and addresses[index] < end:
+                hits.append(index)
+                index += 1
+        return hits

@@ -1,0 +1,121 @@
+"""Addresses of a file -> the functions that are at work there: those inlined, and the one they were inlined into.
+
+What enters: a column of addresses. What leaves: InlinedCalls, for each address its functions, innermost first. Only the
+units that are hit are looked into.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfpy.debuginfo.function_names import FunctionNames
+from perfpy.debuginfo.inline_search import Activation, InlineSearch
+from perfpy.debuginfo.sections import damage_of
+from perfpy.symbols.files.elf import DAMAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from perfpy.debuginfo.unit import DebugUnit
+    from perfpy.debuginfo.units import UnitIndex
+
+#: number of the name, unit, file and line of the call
+CallRow = tuple[int, int, int, int]
+_NESTED_MOST: Final = 1 << 10  # as many as perf follows
+
+
+class InlinedCalls(NamedTuple):
+    """The functions at each address. counts: how many; the other columns have one row a function, innermost first.
+
+    name: its number in FunctionNames.names; unit: the offset of its unit; file, line: where it was called from, the file
+    by its number in the unit's line program: zeros for the last one of each address, which is not inlined. unsure: for
+    each address where the innermost function has no name of the linker's in a language that has such, a number for its
+    DIE; -1 elsewhere.
+    """
+
+    counts: NDArray[np.int64]
+    unsure: NDArray[np.int64]
+    name: NDArray[np.int32]
+    unit: NDArray[np.int64]
+    file: NDArray[np.int64]
+    line: NDArray[np.int64]
+
+    def rows(self) -> list[CallRow]:
+        """The functions one after the other."""
+        return list(zip(*(column.tolist() for column in (self.name, self.unit, self.file, self.line)), strict=True))
+
+
+class InlineFinder:
+    """Finds the functions at addresses of one file."""
+
+    def __init__(self, units: UnitIndex) -> None:
+        self._units = units
+        self._functions = FunctionNames()
+
+    @property
+    def names(self) -> list[bytes]:
+        """What InlinedCalls.name numbers."""
+        return self._functions.names
+
+    def find(self, addresses: NDArray[np.uint64]) -> InlinedCalls:
+        """The functions at each address, in the order of the addresses."""
+        rows: list[list[CallRow]] = [[] for _ in range(len(addresses))]
+        unsure = np.full(len(addresses), -1, np.int64)
+        try:
+            units = self._units.find(addresses)
+            for offset in np.unique(units[units >= 0]).tolist():
+                self._find_in(offset, np.flatnonzero(units == offset), addresses, rows, unsure)
+        except DAMAGE as damage:
+            self._units.sections.file.flaw(damage_of(damage))
+        counts = np.array([len(row) for row in rows], np.int64)
+        name, unit, file, line = np.array([entry for row in rows for entry in row], np.int64).reshape(-1, 4).T
+        return InlinedCalls(counts, unsure, name.astype(np.int32), unit, file, line)
+
+    def _find_in(
+        self,
+        offset: int,
+        members: NDArray[np.int64],
+        addresses: NDArray[np.uint64],
+        rows: list[list[CallRow]],
+        unsure: NDArray[np.int64],
+    ) -> None:
+        """Look into one unit for the addresses that are in it."""
+        unit = self._units.unit(offset)
+        if unit is None:
+            return
+        members = members[np.argsort(addresses[members], kind="stable")]
+        known: dict[Activation, list[CallRow]] = {}
+        for member, found in zip(members.tolist(), self._search(unit, addresses[members].tolist()), strict=True):
+            if found is None:
+                continue
+            if found not in known:
+                known[found] = [*self._rows_of(found, offset)]
+            rows[member] = known[found]
+            if self._functions.lacks_linkage_name(found):
+                unsure[member] = found.unit.header.start + found.offset
+        unit.release()
+
+    def _search(self, unit: DebugUnit, addresses: list[int]) -> list[Activation | None]:
+        search = None
+        try:
+            search = InlineSearch(self._units.whole(unit), addresses)
+            search.run()
+        except DAMAGE as damage:
+            unit.sections.file.flaw(damage_of(damage))
+        return search.found if search else [None] * len(addresses)
+
+    def _rows_of(self, activation: Activation | None, unit: int) -> Iterator[CallRow]:
+        for _ in range(_NESTED_MOST):
+            if activation is None:
+                return
+            yield self._functions.number(activation), unit, _bounded(activation.file), _bounded(activation.line)
+            activation = activation.caller
+
+
+def _bounded(number: int) -> int:
+    """A number of a line or file; what cannot be one is none."""
+    return number if 0 <= number < 1 << 32 else 0

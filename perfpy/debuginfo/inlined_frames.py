@@ -1,0 +1,193 @@
+"""Callchains with the frames of inlined calls.
+
+What enters: a Symbolizer and chains of its frames. What leaves: the same chains, each frame replaced by the functions at
+work there, innermost first: frames of their own, at the same address, with symbols that are marked as inlined.
+
+Callers' addresses of unwound stacks are within the call; those of callchains that the kernel made are behind it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfpy.abi.columns import distinct, slices_index
+from perfpy.debuginfo.addresses import link_addresses
+from perfpy.debuginfo.inlined_calls import InlineFinder
+from perfpy.debuginfo.sections import DebugSections
+from perfpy.debuginfo.units import UnitIndex
+from perfpy.symbols.dso import DsoKind
+from perfpy.symbols.files.debug_files import Inline
+from perfpy.symbols.interning import first_occurrences
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfpy.debuginfo.inlined_calls import CallRow
+    from perfpy.symbols.files.elf import ElfFile
+    from perfpy.symbols.frame_table import FrameTable
+    from perfpy.symbols.symbolizer import Symbolizer
+
+    Ids = NDArray[np.int32]
+    Int64 = NDArray[np.int64]
+
+_USER: Final = ord(".")
+_NO_NAME: Final = "??"  # as addr2line has it
+_UNSEEN: Final = -1
+
+
+class InlineStyle(NamedTuple):
+    """How chains are read.
+
+    returns: callers' addresses are those that calls return to; names_decide: a function whose name is another one in the
+    debug information (an alias, a clone) counts as inlined, as in perf 6.12; perf 7.3 keeps the symbol. as_addr2line:
+    which both ask: it gives an inlined function that the linker has no name for the symbol's name the first time that
+    it is the innermost one.
+    """
+
+    returns: bool = True
+    names_decide: bool = False
+    as_addr2line: bool = False
+
+
+def give_inlined(symbolizer: Symbolizer, *, unwound: bool) -> None:
+    """Let a Symbolizer put inlined calls into chains, if its options ask for them; unwound: chains are made of stacks' copies."""
+    wanted = symbolizer.inline
+    as_of_6, ours = wanted is Inline.UNWOUND_AS_PERF, wanted is Inline.ALL
+    if wanted is not Inline.NONE and (unwound or not as_of_6):
+        symbolizer.inliner = InlinedFrames(symbolizer, InlineStyle(ours and not unwound, as_of_6, not ours))
+
+
+class InlinedFrames:
+    """Puts inlined calls into the chains of one Symbolizer."""
+
+    def __init__(self, symbolizer: Symbolizer, style: InlineStyle) -> None:
+        self._symbolizer = symbolizer
+        self._style = style
+        self._finders: dict[int, InlineFinder | None] = {}
+        # of each frame, as the innermost one and as a caller: how many frames it becomes (0: it stays), and where they are
+        self._count = np.zeros(0, np.int64)
+        self._start = np.zeros(0, np.int64)
+        self._frames = np.zeros(0, np.int32)
+        self._named: set[tuple[int, int]] = set()  # dso, and what had its name once
+
+    def may_expand(self, number: int) -> bool:
+        """Whether inlined calls can be found in a dso."""
+        return number >= 0 and self._finder(number) is not None
+
+    def expanded(self, frames: Ids, counts: Int64, *, callers_first: bool = False) -> tuple[Ids, Int64]:
+        """Chains of frames (ids one chain after the other, and how many each has) with the frames of inlined calls."""
+        if not len(frames):
+            return frames, counts
+        ends = np.cumsum(counts)
+        mirror = np.repeat(2 * ends - counts - 1, counts) - np.arange(len(frames)) if callers_first else slice(None)
+        states = self._states(frames, counts, callers_first=callers_first)
+        queries = states[mirror]
+        self._learn(queries[first_occurrences(queries.view(np.uint64))])
+        many = self._count[states]
+        grown = np.flatnonzero(many)
+        if not len(grown):
+            return frames, counts
+        lengths = np.maximum(many, 1)
+        bounds = np.concatenate([[0], np.cumsum(lengths)])
+        index, groups = slices_index(self._start[states[grown]], many[grown])
+        if callers_first:
+            index = index[np.repeat(groups[:-1] + groups[1:] - 1, many[grown]) - np.arange(len(index))]
+        result = np.repeat(frames, lengths)
+        result[slices_index(bounds[grown], many[grown])[0]] = self._frames[index]
+        return result, bounds[ends] - bounds[ends - counts]
+
+    def _states(self, frames: Ids, counts: Int64, *, callers_first: bool) -> Int64:
+        """Each frame's number times two, one more for callers whose address is behind the call."""
+        states = frames.astype(np.int64) << 1
+        if not self._style.returns:
+            return states
+        user = np.flatnonzero(self._symbolizer.frames.level[frames] == _USER)
+        chain = np.repeat(np.arange(len(counts)), counts)[user]
+        innermost = np.ones(len(user), np.bool_)
+        differs = chain[1:] != chain[:-1]
+        innermost[slice(0, -1) if callers_first else slice(1, None)] = differs
+        states[user[~innermost]] |= 1
+        return states
+
+    def _learn(self, states: Int64) -> None:
+        """Look up what was not met before; in the order of the states."""
+        table = self._symbolizer.resolve()
+        fresh = np.full(max(2 * len(table) - len(self._count), 0), _UNSEEN, np.int64)
+        self._count, self._start = np.concatenate([self._count, fresh]), np.concatenate([self._start, np.zeros_like(fresh)])
+        states = states[self._count[states] == _UNSEEN]
+        self._count[states] = 0
+        frames = states >> 1
+        states = states[(table.symbol[frames] >= 0) & (table.level[frames] == _USER)]
+        dso = table.dso[states >> 1]
+        for number in distinct(dso).tolist():
+            finder = self._finder(number)
+            if finder is not None:
+                self._learn_of(number, finder, states[dso == number], table)
+
+    def _learn_of(self, number: int, finder: InlineFinder, states: Int64, table: FrameTable) -> None:
+        """Look up frames of one dso and keep what they become."""
+        frames = states >> 1
+        addresses = table.address[frames] - (states & 1).astype(np.uint64)
+        unique = distinct(addresses)
+        runtime = self._symbolizer.files(number).runtime
+        calls = finder.find(unique if runtime is None else link_addresses(runtime, unique))
+        which = np.searchsorted(unique, addresses)
+        starts = (np.cumsum(calls.counts) - calls.counts)[which]
+        unnamed = self._unnamed(number, calls.unsure[which])
+        rows = calls.rows()
+        first, next_frame = len(self._frames), len(table)
+        bases: list[int] = []
+        symbols: list[int] = []
+        columns = (states, frames, starts, calls.counts[which], unnamed)
+        for state, frame, start, count, lacks_name in zip(*(column.tolist() for column in columns), strict=True):
+            functions = rows[start : start + count]
+            chosen = self._symbols(finder, int(table.symbol[frame]), functions, innermost_is_symbol=lacks_name)
+            if not chosen:
+                continue
+            self._start[state], self._count[state] = first + len(bases), count
+            table.called_from |= {next_frame + len(bases) + depth: function[1:] for depth, function in enumerate(functions[:-1], 1)}
+            bases += [frame] * count
+            symbols += chosen
+        made = self._symbolizer.add_inlined(np.array(bases, np.int32), np.array(symbols, np.int32))
+        self._frames = np.concatenate([self._frames, made])
+
+    def _unnamed(self, number: int, unsure: Int64) -> NDArray[np.bool_]:
+        """Which addresses addr2line gives the symbol's name in place of the innermost function's; each function's first one."""
+        found = np.zeros(len(unsure), np.bool_)
+        if self._style.as_addr2line:
+            for row in np.flatnonzero(unsure >= 0).tolist():
+                found[row] = (number, int(unsure[row])) not in self._named
+                self._named.add((number, int(unsure[row])))
+        return found
+
+    def _symbols(self, finder: InlineFinder, base: int, rows: list[CallRow], *, innermost_is_symbol: bool) -> list[int]:
+        """The symbols of the frames that one in the symbol `base` becomes, innermost first; none if it stays as it is."""
+        symbols = self._symbolizer.symbols
+        own_name = symbols.name(base)
+        names = [self._symbolizer.shown_name(finder.names[row[0]]) or _NO_NAME for row in rows]
+        if innermost_is_symbol:
+            names[0] = own_name
+        # what is called as the symbol is the symbol, also where it was inlined into a namesake
+        found = [base if name == own_name else symbols.inlined_into(base, name) for name in names[:-1]]
+        if names and self._style.names_decide and names[-1] != own_name:
+            return [*found, symbols.inlined_into(base, names[-1])]
+        return [*found, base] if found else []
+
+    def _finder(self, number: int) -> InlineFinder | None:
+        if number not in self._finders:
+            file = self._file(number)
+            self._finders[number] = InlineFinder(UnitIndex(DebugSections(file, self._symbolizer.root))) if file else None
+        return self._finders[number]
+
+    def _file(self, number: int) -> ElfFile | None:
+        """The file with the debug information of a dso."""
+        if self._symbolizer.dsos[number].kind is not DsoKind.FILE:
+            return None
+        found = self._symbolizer.files(number)
+        return next((file for file in (found.symbols, found.runtime) if file and _has_units(file)), None)
+
+
+def _has_units(file: ElfFile) -> bool:
+    return file.section(".debug_info") is not None or file.section(".zdebug_info") is not None

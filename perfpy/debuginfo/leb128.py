@@ -1,0 +1,45 @@
+"""Integers of variable length, as DWARF has them (LEB128).
+
+What enters: bytes and an offset. What leaves: the value and the offset behind it. IndexError where the bytes end,
+ValueError where a number goes on beyond all sizes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_LONGEST: Final = 70  # bits; 64 fit, and some writers fill up with empty bytes
+
+
+def unsigned(data: Sequence[int], offset: int) -> tuple[int, int]:
+    """An unsigned number."""
+    byte = data[offset]
+    if byte < 0x80:
+        return byte, offset + 1
+    value, shift = byte & 0x7F, 7
+    while True:
+        offset += 1
+        byte = data[offset]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, offset + 1
+        shift += 7
+        if shift > _LONGEST:
+            raise ValueError(f"a number without an end at {offset:#x}")
+
+
+def signed(data: Sequence[int], offset: int) -> tuple[int, int]:
+    """A signed number."""
+    value, after = unsigned(data, offset)
+    bits = 7 * (after - offset)
+    return (value - (1 << bits) if value >> (bits - 1) & 1 else value), after
+
+
+def skip(data: Sequence[int], offset: int) -> int:
+    """The offset behind a number."""
+    while data[offset] >= 0x80:
+        offset += 1
+    return offset + 1

@@ -1,0 +1,117 @@
+"""The line table of one unit: which file and line each address is of.
+
+What enters: .debug_line, and what a unit says of its part of it. What leaves: columns of files and lines for columns of
+addresses, and the paths of files. Where sequences overlap, rows repeat or go back, binutils' way is followed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfpy.debuginfo import line_header
+from perfpy.debuginfo.line_program import LineMachine
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfpy.debuginfo.line_header import Name
+    from perfpy.debuginfo.line_operations import Int64, Uint64
+    from perfpy.debuginfo.line_program import LineRows
+    from perfpy.debuginfo.unit import DebugUnit
+
+NOTHING: Final = -1
+_UNNAMED: Final = "<unknown>"
+
+
+class LineTable:
+    """The lines of a unit. Raises ValueError or IndexError where they are damaged.
+
+    as_addr2line: name files as binutils does (2.40), not as the standard says: in version 5, sequences begin in file 0, not 1;
+    and a folder of the unit that is no whole path stands twice in the paths of its files.
+    """
+
+    def __init__(self, unit: DebugUnit, offset: int, *, as_addr2line: bool = False) -> None:
+        sections = unit.sections
+        self._unit = unit
+        self._as_addr2line = as_addr2line
+        self._header = line_header.read(sections, offset)
+        code = sections.data("line")[self._header.program : self._header.end]
+        sections.spend(len(code) >> 3)
+        first_file = 0 if as_addr2line and self._header.version >= 5 else 1
+        rows = LineMachine(self._header, sections.file.endian, first_file).run(code)
+        self._address, self._file, self._line = _searchable(rows)
+
+    def __len__(self) -> int:
+        return len(self._address)
+
+    def find(self, addresses: Uint64) -> tuple[Int64, Int64]:
+        """The number of the file, NOTHING where the table has none, and the line of each address."""
+        if not len(self._address):
+            return np.full(len(addresses), NOTHING), np.zeros(len(addresses), np.int64)
+        row = np.searchsorted(self._address, addresses, "right") - 1
+        file = np.where(row < 0, NOTHING, self._file[row]).astype(np.int64)
+        return file, self._line[row].astype(np.int64)
+
+    def path(self, number: int) -> str:
+        """The path of a file by its number; as the compiler was told it, where that was no whole path."""
+        entry = self._header.file(number)
+        name = self._text(entry.name) if entry else ""
+        if entry is None or not name:
+            return _UNNAMED
+        if name.startswith("/"):
+            return name
+        directory = self._header.directory(entry.directory, own=self._as_addr2line)
+        folder = self._text(directory.name) if directory else ""
+        start = "" if folder.startswith("/") else self._unit.comp_dir
+        return "/".join(part for part in (start, folder, name) if part)
+
+    def _text(self, name: Name) -> str:
+        if not isinstance(name, bytes):
+            name = self._referred(*name)
+        return name.decode("utf-8", "surrogateescape")
+
+    def _referred(self, kind: str, number: int) -> bytes:
+        unit, sections, size = self._unit, self._unit.sections, self._header.offset_size
+        if kind == line_header.NUMBERED:
+            offset = sections.number("str_offsets", unit.str_offsets_base + number * size, size)
+            return sections.string("str", offset)
+        if kind == line_header.ALTERNATE:
+            return sections.alternate.string("str", number) if sections.alternate else b""
+        return sections.string(kind, number)
+
+
+def _searchable(rows: LineRows) -> tuple[Uint64, NDArray[np.int32], NDArray[np.uint32]]:
+    """Rows in order of address, each true up to the next; NOTHING as the file where none is."""
+    count = len(rows.address)
+    if not count:
+        return rows.address, np.zeros(0, np.int32), np.zeros(0, np.uint32)
+    end = rows.end.copy()
+    end[-1] = True  # of a program that is cut
+    last = np.flatnonzero(end)
+    first = np.append(0, last[:-1] + 1)
+    low, high = np.minimum.reduceat(rows.address, first), rows.address[last]
+    # those that share addresses: the longest of those that begin first has them, others what is left
+    order = np.lexsort((~high, low))
+    order = order[high[order] > low[order]]
+    if len(order) and low[order[-1]]:  # code that the linker dropped lies at 0
+        order = order[low[order] > 0]
+    before = np.append(np.zeros(1, np.uint64), np.maximum.accumulate(high[order])[:-1])[: len(order)]
+    order, before = order[high[order] > before], before[high[order] > before]
+    row, floor, ceiling = _rows_of(first[order], last[order], np.maximum(low[order], before), high[order])
+    address = np.maximum(rows.address[row], floor)
+    kept = (address < ceiling) | end[row]
+    row, address = row[kept], np.where(end[row], ceiling, address)[kept]
+    if (address[1:] < address[:-1]).any():
+        again = np.argsort(address, kind="stable")
+        row, address = row[again], address[again]
+    return address, np.where(end[row], np.int32(NOTHING), rows.file[row]), rows.line[row]
+
+
+def _rows_of(first: Int64, last: Int64, low: Uint64, high: Uint64) -> tuple[Int64, Uint64, Uint64]:
+    """The rows of some sequences one after the other, and the bounds of the sequence of each."""
+    sizes = last - first + 1
+    start = np.cumsum(sizes) - sizes
+    row = np.arange(int(sizes.sum())) + np.repeat(first - start, sizes)
+    return row, np.repeat(low, sizes), np.repeat(high, sizes)

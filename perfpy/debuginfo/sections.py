@@ -1,0 +1,150 @@
+"""The sections with debug information of one ELF file.
+
+What enters: an ElfFile. What leaves: the bytes of .debug_NAME (of .zdebug_NAME, or of .debug_NAME.dwo in split files),
+uncompressed, and strings and numbers in them; the sections of the file with what dwz took out of several. How much work
+a file may cause is counted here. Names in files become paths below the folder that stands for / only.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Literal
+
+from perfpy.symbols.files.debug_files import same_build_id
+from perfpy.symbols.files.elf import DAMAGE, ElfFile, reason_of
+from perfpy.untrusted import paths
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: how many entries of whatever kind are read of one file: minutes of work, which no program's debug information makes
+WORK_MOST: Final = 1 << 25
+_STRING_MOST: Final = 1 << 16  # names of templates have thousands of characters
+_DEBUG_ROOT: Final = "/usr/lib/debug"
+_LINK: Final = ".gnu_debugaltlink"
+_LINK_MOST: Final = 1 << 12  # PATH_MAX
+_OLD_HEADER: Final = 12  # "ZLIB" and the size inside, in eight bytes
+
+
+class DebugSections:
+    """Sections by their name without .debug_; the same bytes object each time, empty where the file has none.
+
+    suffix: ".dwo" for those of split files. root: the folder that stands for /, for the files that this one names.
+    """
+
+    def __init__(self, file: ElfFile, root: str = "", suffix: str = "") -> None:
+        self.file = file
+        self.root = root
+        self.suffix = suffix
+        self._data: dict[str, bytes | memoryview] = {}
+        self._work = 0
+
+    @cached_property
+    def order(self) -> Literal["little", "big"]:
+        """The byte order, as int.from_bytes calls it."""
+        return "little" if self.file.endian == "<" else "big"
+
+    @cached_property
+    def alternate(self) -> DebugSections | None:
+        """The file with what several have in common, which dwz made; None where there is none, or it is not here."""
+        return _alternate(self)
+
+    def data(self, name: str) -> bytes | memoryview:
+        """The bytes of .debug_NAME. Raises BadElf where they cannot be expanded."""
+        data = self._data.get(name)
+        if data is None:
+            data = self._data[name] = self._read(name)
+        return data
+
+    def _read(self, name: str) -> bytes | memoryview:
+        section = self.file.section(f".debug_{name}{self.suffix}")
+        if section is not None:
+            return self.file.data(section)
+        section = self.file.section(f".zdebug_{name}{self.suffix}")
+        return _expanded(self.file.data(section)) if section else b""
+
+    def string(self, name: str, offset: int) -> bytes:
+        """The string at an offset of .debug_NAME; as far as it goes where it has no end."""
+        data = self.data(name)
+        if not 0 <= offset < len(data):
+            raise ValueError(f"a string at {offset:#x} of .debug_{name}, which has {len(data)} bytes")
+        for size in (256, _STRING_MOST):
+            text, end, _ = bytes(data[offset : offset + size]).partition(b"\0")
+            if end:
+                break
+        return text
+
+    def number(self, name: str, offset: int, size: int) -> int:
+        """An unsigned number of `size` bytes at an offset of .debug_NAME."""
+        data = self.data(name)
+        if not 0 <= offset <= len(data) - size:
+            raise ValueError(f"an offset {offset:#x} in .debug_{name}, which has {len(data)} bytes")
+        return int.from_bytes(data[offset : offset + size], self.order)
+
+    def spend(self, entries: int) -> None:
+        """Count work that this file caused. Raises ValueError where it becomes more than any file needs."""
+        self._work += entries
+        if self._work > WORK_MOST:
+            raise ValueError("the debug information leads in circles: the rest of it is left unread")
+
+
+def _expanded(data: bytes | memoryview) -> bytes | memoryview:
+    """What is in a .zdebug section, as gcc made them before ELF had compressed sections."""
+    if bytes(data[:4]) != b"ZLIB":
+        return data
+    from perfpy.untrusted.expansion import expand  # old files only
+
+    return expand("zlib", data[_OLD_HEADER:])
+
+
+def _alternate(sections: DebugSections) -> DebugSections | None:
+    """The file that .gnu_debugaltlink names, by its name or its build-id."""
+    section = sections.file.section(_LINK)
+    if section is None:
+        return None
+    name, _, build_id = bytes(sections.file.data(section)[:_LINK_MOST]).partition(b"\0")
+    for path in _alternate_paths(sections, os.fsdecode(name), build_id.hex()):
+        file = opened(path)
+        if file and (not build_id or same_build_id(file.build_id, build_id.hex())):
+            return DebugSections(file, sections.root)
+    sections.file.flaw(f"its debug information is partly in {os.fsdecode(name)!r}, which is not here")
+    return None
+
+
+def _alternate_paths(sections: DebugSections, name: str, build_id: str) -> Iterator[str]:
+    yield from paths_below(sections.root, name) if name.startswith("/") else _beside(sections.file.path, name)
+    yield from paths_below(sections.root, f"{_DEBUG_ROOT}/.dwz/{os.path.basename(name)}")
+    try:
+        yield paths.debug_file(sections.root + _DEBUG_ROOT, build_id)
+    except paths.UnsafeName:
+        return
+
+
+def _beside(path: str, name: str) -> Iterator[str]:
+    """A name relative to the folder of the file that has it; dwz writes ../../.dwz/NAME."""
+    folder = os.path.dirname(os.path.abspath(path))
+    while name.startswith("../"):
+        folder, name = os.path.dirname(folder), name[3:]
+    yield from paths_below(folder, name)
+
+
+def paths_below(folder: str, name: str) -> list[str]:
+    """The path of a name inside a folder; none where it leads out of it."""
+    try:
+        return [paths.below(folder, name)]
+    except paths.UnsafeName:
+        return []
+
+
+def opened(path: str) -> ElfFile | None:
+    """The ELF file at a path, None where there is none that can be read."""
+    try:
+        return ElfFile(path) if os.path.isfile(path) else None
+    except (OSError, *DAMAGE):
+        return None
+
+
+def damage_of(error: Exception) -> str:
+    """What is wrong with debug information, for ElfFile.flaw."""
+    return f"debug information: {reason_of(error)}"

@@ -1,0 +1,163 @@
+"""Addresses of a file -> the lines of source that their code was compiled from.
+
+What enters: a column of addresses, as the file's symbols have them. What leaves: SourceLines, for each address its file and line.
+Only the line programs of units that are hit are run, each once.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfpy.abi.columns import distinct
+from perfpy.debuginfo.line_table import NOTHING, LineTable
+from perfpy.debuginfo.sections import damage_of
+from perfpy.debuginfo.symbol_files import SymbolFiles
+from perfpy.symbols.files.elf import DAMAGE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfpy.debuginfo.unit import DebugUnit
+    from perfpy.debuginfo.units import UnitIndex
+
+_ROWS_MOST: Final = 1 << 24  # of all tables that are kept; a row takes 16 bytes
+
+
+class FileLines(NamedTuple):
+    """Where code is from. file: number in SourceLines.paths, -1 where nothing is known; line: 0 where only the file is."""
+
+    file: NDArray[np.int64]
+    line: NDArray[np.int64]
+
+
+class SourceLines:
+    """The source lines of one file; paths: what numbers of files stand for. as_addr2line: see LineTable."""
+
+    def __init__(self, units: UnitIndex, *, as_addr2line: bool = False) -> None:
+        self._as_addr2line = as_addr2line
+        self._units = units
+        self._sections = units.sections
+        self.paths: list[str] = []
+        self._numbers: dict[str, int] = {}
+        self._tables: dict[int, LineTable | None] = {}
+        self._met: list[tuple[DebugUnit, LineTable]] = []
+        self._files: dict[tuple[int, int], int] = {}  # offset of a line program, number there -> number here
+
+    @cached_property
+    def any(self) -> bool:
+        """Whether the file has lines at all."""
+        return len(self._data()) > 0
+
+    def find(self, addresses: NDArray[np.uint64]) -> FileLines:
+        """The file and line of each address; what only the symbol table knows has the line 0."""
+        found = FileLines(np.full(len(addresses), NOTHING), np.zeros(len(addresses), np.int64))
+        if not self.any or not len(addresses):
+            return found
+        units = self._units.find(addresses)
+        for offset in distinct(units[units >= 0]).tolist():
+            rows = np.flatnonzero(units == offset)
+            self._find_in(offset, addresses[rows], rows, found)
+        self._find_outside(addresses, found)
+        for row in np.flatnonzero(found.file == NOTHING).tolist():
+            name = self._symbol_file(int(addresses[row]))
+            if name is not None:
+                found.file[row] = self._number(name)
+        return found
+
+    def file(self, unit: int, number: int) -> int:
+        """The number in `paths` of a file that a unit (offset in .debug_info) has under `number`; -1 where it has none."""
+        one = self._units.unit(unit)
+        table = self._table(one) if one else None
+        return NOTHING if table is None or one is None else self._file(one, table, number)
+
+    def _find_in(self, unit: int, addresses: NDArray[np.uint64], rows: NDArray[np.int64], found: FileLines) -> None:
+        one = self._units.unit(unit)
+        table = self._table(one) if one else None
+        if one is not None and table is not None:
+            self._take(one, table, addresses, rows, found)
+
+    def _take(self, unit: DebugUnit, table: LineTable, addresses: NDArray[np.uint64], rows: NDArray[np.int64], found: FileLines) -> None:
+        """Fill in what a table knows of some addresses, which are the given rows."""
+        file, line = table.find(addresses)
+        known = np.flatnonzero(file != NOTHING)
+        if not len(known):
+            return
+        different, which = np.unique(file[known], return_inverse=True)
+        numbers = np.array([self._file(unit, table, number) for number in different.tolist()], np.int64)
+        found.file[rows[known]] = numbers[which.ravel()]
+        found.line[rows[known]] = line[known]
+
+    def _find_outside(self, addresses: NDArray[np.uint64], found: FileLines) -> None:
+        """Link-time optimisation makes code that no unit claims, but that line programs know: of the units that were met."""
+        for unit, table in self._met:
+            lost = np.flatnonzero(found.file == NOTHING)
+            if not len(lost):
+                return
+            self._take(unit, table, addresses[lost], lost, found)
+
+    def _file(self, unit: DebugUnit, table: LineTable, number: int) -> int:
+        key = (unit.stmt_list or 0, number)
+        known = self._files.get(key)
+        if known is None:
+            try:
+                path = table.path(number)
+            except DAMAGE as damage:
+                self._sections.file.flaw(damage_of(damage))
+                path = UNREADABLE
+            known = self._files[key] = self._number(path)
+        return known
+
+    def _table(self, unit: DebugUnit) -> LineTable | None:
+        """The line table of a unit; None where it has none, or it is damaged."""
+        try:
+            offset = unit.stmt_list
+            if offset is None:
+                return None
+            if offset not in self._tables:
+                self._tables[offset] = None
+                table = self._tables[offset] = LineTable(unit, offset, as_addr2line=self._as_addr2line)
+                self._met.append((unit, table))
+                self._forget()
+            return self._tables[offset]
+        except DAMAGE as damage:
+            self._sections.file.flaw(damage_of(damage))
+            return None
+
+    def _forget(self) -> None:
+        """Keep no more rows than there is memory for: the tables that were met first go."""
+        kept = sum(len(table) for _, table in self._met)
+        while kept > _ROWS_MOST and len(self._met) > 1:
+            unit, table = self._met.pop(0)
+            kept -= len(table)
+            self._tables.pop(unit.stmt_list or 0, None)
+
+    def _number(self, path: str) -> int:
+        number = self._numbers.setdefault(path, len(self.paths))
+        if number == len(self.paths):
+            self.paths.append(path)
+        return number
+
+    @cached_property
+    def _symbols(self) -> SymbolFiles:
+        return SymbolFiles(self._sections.file)
+
+    def _symbol_file(self, address: int) -> str | None:
+        try:
+            return self._symbols.name(address)
+        except DAMAGE as damage:
+            self._sections.file.flaw(damage_of(damage))
+            return None
+
+    def _data(self) -> bytes | memoryview:
+        try:
+            return self._sections.data("line")
+        except DAMAGE as damage:
+            self._sections.file.flaw(damage_of(damage))
+            return b""
+
+
+#: the path of a file whose name cannot be read
+UNREADABLE: Final = "??"

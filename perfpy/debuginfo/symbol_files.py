@@ -1,0 +1,119 @@
+"""What a symbol table says of source files: the name of the file that a function without line information was compiled from.
+
+What enters: an ELF file with symbols. What leaves: for addresses, the file's name where the symbol table has it, "??" where it
+has not, None where no function is. The choice is that of binutils, which perf asks: the symbol that begins nearest before
+the address in its section; for a local one, the nearest entry for a file before it in the table.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from perfpy.symbols.files import elf
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfpy.symbols.files.elf import ElfFile, ElfSection
+
+UNKNOWN_FILE: Final = "??"
+_NOTYPE, _OBJECT, _SECTION, _FILE, _TLS = 0, 1, 3, 4, 6
+_NO_CODE: Final = (_OBJECT, _SECTION, _FILE, _TLS)
+_NAME_MOST: Final = 1 << 12  # PATH_MAX
+
+
+class _Functions(NamedTuple):
+    """What can be a function, in order of section, address and place in the table.
+
+    file: the name's offset in the string table, -1 where none is known.
+    """
+
+    section: NDArray[np.int64]
+    value: NDArray[np.uint64]
+    size: NDArray[np.uint64]
+    typed: NDArray[np.bool_]
+    file: NDArray[np.int64]
+
+
+class SymbolFiles:
+    """The source files of one ELF file's functions."""
+
+    def __init__(self, file: ElfFile) -> None:
+        self._file = file
+        loaded = [section for section in file.sections[1:] if section.flags & elf.SHF_ALLOC and section.size]
+        self._sections = loaded
+
+    def name(self, address: int) -> str | None:
+        """The file that the function at an address was compiled from."""
+        section = next((one for one in self._sections if one.addr <= address < one.addr + one.size), None)
+        if section is None:
+            return None
+        functions = self._functions
+        first, after = np.searchsorted(functions.section, (section.index, section.index + 1)).tolist()
+        nearest = first + int(np.searchsorted(functions.value[first:after], np.uint64(address), "right")) - 1
+        if nearest < first:
+            return None
+        start = first + int(np.searchsorted(functions.value[first:after], functions.value[nearest]))
+        chosen = start
+        for row in range(start + 1, nearest + 1):
+            if _fits_better(functions, row, chosen, address):
+                chosen = row
+        return self._name(int(functions.file[chosen]))
+
+    def _name(self, offset: int) -> str:
+        if offset < 0:
+            return UNKNOWN_FILE
+        strings = self._strings
+        return bytes(strings[offset : offset + _NAME_MOST]).split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
+
+    @cached_property
+    def _table(self) -> ElfSection | None:
+        return self._file.section(".symtab", elf.SHT_SYMTAB) or self._file.section(".dynsym", elf.SHT_DYNSYM)
+
+    @cached_property
+    def _strings(self) -> bytes | memoryview:
+        return self._file.strings(self._table) if self._table else b""
+
+    @cached_property
+    def _functions(self) -> _Functions:
+        entries: Any = self._file.symbols(self._table)[1:] if self._table else np.zeros(0, self._file.dtype(_NONE))
+        kind, other = entries["info"] & 15, entries["other"] & 3
+        local = entries["info"] >> 4 == 0
+        is_file = kind == _FILE
+        number = np.arange(len(entries))
+        before = np.maximum.accumulate(np.where(is_file, number, -1)) if len(entries) else number
+        # a file entry after other symbols: from there on, global symbols are no file's
+        others = np.append(0, np.cumsum(~is_file)[:-1]) if len(entries) else number
+        mixed = np.cumsum(is_file & (others > 0)) > 0
+        file = np.where((before >= 0) & (local | ~mixed), entries["name"].astype(np.int64)[before], -1)
+        marker = (entries["size"] == 0) & local & (kind == _NOTYPE) & (other == _HIDDEN)  # annobin's
+        rows = np.flatnonzero(~np.isin(kind, _NO_CODE) & ~marker & (entries["shndx"] > 0) & (entries["shndx"] < 0xFF00))
+        order = np.lexsort((rows, entries["value"][rows], entries["shndx"][rows]))
+        rows = rows[order]
+        return _Functions(
+            entries["shndx"][rows].astype(np.int64),
+            entries["value"][rows].astype(np.uint64),
+            np.maximum(entries["size"][rows].astype(np.uint64), np.uint64(1)),
+            kind[rows] != _NOTYPE,
+            file[rows],
+        )
+
+
+_HIDDEN: Final = 2
+_NONE: Final = elf.fields("name u4, info u1, other u1, shndx u2, value u8, size u8")
+
+
+def _fits_better(functions: _Functions, row: int, than: int, address: int) -> bool:
+    """Of two symbols that begin at one place: the longer one, until one reaches the address; of those that do, the typed, shorter one."""
+    size, other = int(functions.size[row]), int(functions.size[than])
+    distance = address - int(functions.value[row])
+    if other <= distance:
+        return size > other
+    if size <= distance:
+        return False
+    if functions.typed[row] != functions.typed[than]:
+        return bool(functions.typed[row])
+    return size < other

@@ -1,0 +1,295 @@
+"""One unit of .debug_info: its header, its root, and what values in it mean.
+
+What enters: DebugSections and an offset. What leaves: a DebugUnit with the attributes of its root DIE (name, comp_dir,
+stmt_list ...), strings, addresses and DIEs by their offset. Where the layout is defined: DWARF 5, sections 7.5 and 3.1.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from perfpy.debuginfo import dwarf, leb128
+from perfpy.debuginfo.abbreviations import Shape
+from perfpy.debuginfo.forms import FormReader
+from perfpy.symbols.files.elf import DAMAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfpy.debuginfo.abbreviations import Abbreviation, AbbreviationTable
+    from perfpy.debuginfo.sections import DebugSections
+
+_HEAD_BYTES: Final = 1 << 10
+_LONG: Final = 0xFFFFFFFF  # the length that says that a longer one follows
+_VERSIONS: Final = range(2, 6)
+_ADDRESS_SIZES: Final = (2, 4, 8)
+
+Value = int | bytes
+
+
+class Header(NamedTuple):
+    """A unit's header: start and end (offsets in .debug_info), shape, kind (of DWARF 5; compile before), table (of
+    abbreviations), size (of the header), dwo_id (0 where it has none).
+    """
+
+    start: int
+    end: int
+    shape: Shape
+    kind: int
+    table: int
+    size: int
+    dwo_id: int
+
+
+class Attribute(NamedTuple):
+    """The value of an attribute as it stands there, and its form."""
+
+    form: int
+    value: Value
+
+
+class UnitOwner(Protocol):
+    """What a unit asks of the units beside it."""
+
+    def table(self, offset: int, shape: Shape) -> AbbreviationTable:
+        """The abbreviations at an offset of .debug_abbrev."""
+
+    def unit_around(self, offset: int) -> DebugUnit | None:
+        """The unit that an offset of .debug_info is in."""
+
+    @property
+    def alternate(self) -> UnitOwner | None:
+        """The units of the file that dwz made."""
+
+
+class DebugUnit:
+    """One unit.
+
+    sections: of the file it is in; owner: the units of that file. offsets: where its parts of the other sections start,
+    in packages of split files (dwp). skeleton: for a split unit, the one that stands in the program and has the addresses.
+    """
+
+    def __init__(
+        self,
+        sections: DebugSections,
+        header: Header,
+        owner: UnitOwner,
+        offsets: Mapping[str, int] | None = None,
+        skeleton: DebugUnit | None = None,
+    ) -> None:
+        self.sections = sections
+        self.header = header
+        self.offsets = offsets or {}
+        self.skeleton = skeleton
+        self.owner = owner
+
+    @cached_property
+    def reader(self) -> FormReader:
+        """The unit's bytes; offsets in them count from its header, as those of references within it do."""
+        return self._reader_of(self.header.end)
+
+    def _reader_of(self, end: int) -> FormReader:
+        data = bytes(self.sections.data("info")[self.header.start : end])
+        return FormReader(data, self.header.shape, self.sections.order)
+
+    @cached_property
+    def abbreviations(self) -> AbbreviationTable:
+        """What its DIEs look like, by code."""
+        return self.owner.table(self.offsets.get("abbrev", 0) + self.header.table, self.header.shape)
+
+    @cached_property
+    def root(self) -> dict[int, Attribute]:
+        """The attributes of its first DIE."""
+        return self._root_die[1]
+
+    @cached_property
+    def _root_die(self) -> tuple[Abbreviation, dict[int, Attribute]]:
+        """The first DIE; the unit's first bytes do, which is all that is needed of most units."""
+        head = self._reader_of(min(self.header.end, self.header.start + _HEAD_BYTES))
+        try:
+            return self._die_in(head, self.header.size)[:2]
+        except DAMAGE:
+            return self.die(self.header.size)[:2]
+
+    @cached_property
+    def tag(self) -> int:
+        """The tag of its first DIE."""
+        return self._root_die[0].tag
+
+    def die(self, offset: int) -> tuple[Abbreviation, dict[int, Attribute], int]:
+        """The DIE at an offset from the unit's start: what it is, its attributes, and the offset behind it."""
+        if not self.header.size <= offset < self.header.end - self.header.start:
+            raise ValueError(f"a reference to {self.header.start + offset:#x}, which is not in its unit")
+        return self._die_in(self.reader, offset)
+
+    def _die_in(self, reader: FormReader, offset: int) -> tuple[Abbreviation, dict[int, Attribute], int]:
+        code, after = leb128.unsigned(reader.data, offset)
+        abbreviation = self.abbreviations.get(code)
+        if abbreviation is None:
+            raise ValueError(f"no abbreviation {code} for the entry at {self.header.start + offset:#x}")
+        found, after = _attributes(reader, abbreviation, after)
+        return abbreviation, found, after
+
+    def attributes(self, abbreviation: Abbreviation, offset: int) -> tuple[dict[int, Attribute], int]:
+        """The attributes whose values start at an offset, and the offset behind them."""
+        return _attributes(self.reader, abbreviation, offset)
+
+    @property
+    def is_compilation(self) -> bool:
+        """Whether it is of a source file, not of a type."""
+        return self.header.kind in (dwarf.UT_COMPILE, dwarf.UT_SPLIT_COMPILE) and self.tag == dwarf.TAG_COMPILE_UNIT
+
+    def target(self, attribute: Attribute) -> tuple[DebugUnit, int] | None:
+        """The unit and the offset in it that a reference points to; None where that is not here."""
+        form, value = attribute
+        if isinstance(value, bytes):
+            return None
+        if form in dwarf.UNIT_REFERENCES:
+            return self, value
+        owner = self.owner.alternate if form in dwarf.ALTERNATE_REFERENCES else self.owner if form == dwarf.FORM_REF_ADDR else None
+        unit = owner.unit_around(value) if owner else None
+        return (unit, value - unit.header.start) if unit else None
+
+    def release(self) -> None:
+        """Forget its bytes, which are read again when they are asked for."""
+        self.__dict__.pop("reader", None)
+
+    # the root
+
+    @cached_property
+    def name(self) -> str:
+        """DW_AT_name: the source file."""
+        return self.text(dwarf.AT_NAME)
+
+    @cached_property
+    def comp_dir(self) -> str:
+        """DW_AT_comp_dir: the folder it was compiled in."""
+        return self.text(dwarf.AT_COMP_DIR) or (self.skeleton.comp_dir if self.skeleton else "")
+
+    @cached_property
+    def dwo_name(self) -> str:
+        """The file with the rest of a skeleton; "" where the unit is whole."""
+        return self.text(dwarf.AT_DWO_NAME, dwarf.AT_GNU_DWO_NAME)
+
+    @cached_property
+    def dwo_id(self) -> int:
+        """What a skeleton and its split unit have in common; 0 where there is nothing split."""
+        return self.header.dwo_id or self.number(dwarf.AT_GNU_DWO_ID) or 0
+
+    @cached_property
+    def stmt_list(self) -> int | None:
+        """The offset of its line program in .debug_line; None where it has none."""
+        return self.number(dwarf.AT_STMT_LIST)
+
+    @cached_property
+    def low_pc(self) -> int:
+        """The address that ranges count from."""
+        return self.skeleton.low_pc if self.skeleton else self.address(self.root.get(dwarf.AT_LOW_PC)) or 0
+
+    @cached_property
+    def addr_base(self) -> int:
+        """Where its addresses start in .debug_addr."""
+        return self.number(dwarf.AT_ADDR_BASE, dwarf.AT_GNU_ADDR_BASE) or 0
+
+    @cached_property
+    def str_offsets_base(self) -> int:
+        """Where its strings start in .debug_str_offsets."""
+        base = self.number(dwarf.AT_STR_OFFSETS_BASE)
+        if base is not None:
+            return base
+        header = 0 if self.header.shape.version < 5 or not self.sections.suffix else 2 * self.header.shape.offset_size
+        return self.offsets.get("str_offsets", 0) + header
+
+    @cached_property
+    def rnglists_base(self) -> int:
+        """Where the offsets of its ranges start in .debug_rnglists."""
+        base = self.number(dwarf.AT_RNGLISTS_BASE)
+        if base is not None:
+            return base
+        size = self.header.shape.offset_size
+        return self.offsets.get("rnglists", 0) + (size if size == 4 else size + 4) + 8  # length, version, sizes, count
+
+    @cached_property
+    def ranges_base(self) -> int:
+        """Where a split unit's ranges start in the program's .debug_ranges (DWARF 4)."""
+        return (self.skeleton.number(dwarf.AT_GNU_RANGES_BASE) or 0) if self.skeleton else 0
+
+    def text(self, *attributes: int) -> str:
+        """A string of the root, "" where it has none of these attributes."""
+        found = next((self.root[attribute] for attribute in attributes if attribute in self.root), None)
+        return "" if found is None else self.string(found).decode("utf-8", "surrogateescape")
+
+    def number(self, *attributes: int) -> int | None:
+        """A number of the root, None where it has none of these attributes."""
+        values = (self.root[attribute].value for attribute in attributes if attribute in self.root)
+        return next((value for value in values if isinstance(value, int)), None)
+
+    # what values mean
+
+    def string(self, attribute: Attribute) -> bytes:
+        """The bytes of a string of whatever form."""
+        form, value = attribute
+        if isinstance(value, bytes):
+            return value
+        if form == dwarf.FORM_STRP:
+            return self.sections.string("str", value)
+        if form == dwarf.FORM_LINE_STRP:
+            return self.sections.string("line_str", value)
+        if form in dwarf.STRING_INDICES:
+            size = self.header.shape.offset_size
+            offset = self.sections.number("str_offsets", self.str_offsets_base + value * size, size)
+            return self.sections.string("str", offset)
+        if form in dwarf.ALTERNATE_STRINGS:
+            return self.sections.alternate.string("str", value) if self.sections.alternate else b""
+        raise ValueError(f"a string of the form {form:#x}")
+
+    def address(self, attribute: Attribute | None) -> int | None:
+        """An address of whatever form."""
+        if attribute is None or isinstance(attribute.value, bytes):
+            return None
+        return self.indexed(attribute.value) if attribute.form in dwarf.ADDRESS_INDICES else attribute.value
+
+    def indexed(self, index: int) -> int:
+        """An entry of .debug_addr; a split unit's are in the program."""
+        owner = self.skeleton or self
+        size = self.header.shape.address_size
+        return owner.sections.number("addr", owner.addr_base + index * size, size)
+
+
+def _attributes(reader: FormReader, abbreviation: Abbreviation, offset: int) -> tuple[dict[int, Attribute], int]:
+    found: dict[int, Attribute] = {}
+    for attribute, form, constant in abbreviation.attributes:
+        value, offset = reader.value(form, constant, offset)
+        found[attribute] = Attribute(form, value)
+    return found, offset
+
+
+def read_header(sections: DebugSections, offset: int) -> Header:
+    """The header at an offset of .debug_info. Raises ValueError where there is none."""
+    data, order, start = sections.data("info"), sections.order, offset
+    if offset + 11 > len(data):
+        raise ValueError(f"no unit at {offset:#x} of .debug_info, which has {len(data)} bytes")
+    offset_size, length = 4, int.from_bytes(data[offset : offset + 4], order)
+    offset += 4
+    if length == _LONG:
+        offset_size, length = 8, int.from_bytes(data[offset : offset + 8], order)
+        offset += 8
+    end = min(offset + length, len(data))
+    version = int.from_bytes(data[offset : offset + 2], order)
+    if version not in _VERSIONS or offset + 2 > end:
+        raise ValueError(f"a unit of version {version} at {start:#x} of .debug_info")
+    if version < 5:
+        table, after = int.from_bytes(data[offset + 2 : offset + 2 + offset_size], order), offset + 3 + offset_size
+        kind, address_size = dwarf.UT_COMPILE, data[after - 1]
+    else:
+        kind, address_size = data[offset + 2], data[offset + 3]
+        table, after = int.from_bytes(data[offset + 4 : offset + 4 + offset_size], order), offset + 4 + offset_size
+    if address_size not in _ADDRESS_SIZES:
+        raise ValueError(f"addresses of {address_size} bytes in the unit at {start:#x} of .debug_info")
+    dwo_id = 0
+    if kind in (dwarf.UT_SKELETON, dwarf.UT_SPLIT_COMPILE):
+        dwo_id, after = int.from_bytes(data[after : after + 8], order), after + 8
+    elif kind in (dwarf.UT_TYPE, dwarf.UT_SPLIT_TYPE):
+        after += 8 + offset_size
+    return Header(start, end, Shape(version, offset_size, address_size), kind, table, after - start, dwo_id)

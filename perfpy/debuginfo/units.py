@@ -1,0 +1,212 @@
+"""The units of a file's debug information, and which of them an address is in.
+
+What enters: DebugSections. What leaves: for columns of addresses the offsets of their units in .debug_info, and Units
+by offset. .debug_aranges says it where compilers write it; where not, each unit's own ranges. Where the layout is
+defined: DWARF 5, section 6.1.2.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfpy.abi.columns import slices_index
+from perfpy.debuginfo import dwarf
+from perfpy.debuginfo.abbreviations import AbbreviationTable
+from perfpy.debuginfo.ranges import ranges_of
+from perfpy.debuginfo.sections import damage_of
+from perfpy.debuginfo.split_files import SplitFiles
+from perfpy.debuginfo.unit import DebugUnit, read_header
+from perfpy.symbols.files.elf import DAMAGE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfpy.debuginfo.abbreviations import Shape
+    from perfpy.debuginfo.sections import DebugSections
+    from perfpy.debuginfo.unit import Header
+
+Offsets = "NDArray[np.int64]"
+_UNITS_MOST: Final = 1 << 18  # the largest browsers have some 60,000
+_RANGES_MOST: Final = 1 << 21
+_NESTED_MOST: Final = 16  # ranges that lie within others: linkers that fold identical code make some
+_LONG: Final = 0xFFFFFFFF
+_WITH_CODE: Final = (dwarf.UT_COMPILE, dwarf.UT_SKELETON)
+
+
+class UnitRanges:
+    """Ranges of addresses and the unit of each. start, end, unit: columns of equal length, in any order."""
+
+    def __init__(self, start: NDArray[np.uint64], end: NDArray[np.uint64], unit: NDArray[np.int64]) -> None:
+        # of those that start at one address the shortest comes last, of equal ones the first unit's: the search meets it first
+        order = np.lexsort((-unit, ~end, start))
+        self.start, self.end, self.unit = start[order], end[order], unit[order]
+
+    def find(self, addresses: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """The unit of each address, -1 for none: of ranges that overlap, the one that starts last."""
+        found = np.full(len(addresses), -1, np.int64)
+        row = np.searchsorted(self.start, addresses, "right") - 1
+        left = np.flatnonzero(row >= 0)
+        for _ in range(_NESTED_MOST):
+            candidate = row[left]
+            hit = addresses[left] < self.end[candidate]
+            found[left[hit]] = self.unit[candidate[hit]]
+            row[left] -= 1
+            left = left[~hit & (candidate > 0)]
+            if not len(left):
+                break
+        return found
+
+
+class UnitIndex:
+    """The units of one file. Whatever is damaged is left out, and stands in the file's flaws."""
+
+    def __init__(self, sections: DebugSections) -> None:
+        self.sections = sections
+        self._units: dict[int, DebugUnit | None] = {}
+        self._tables: dict[tuple[int, Shape], AbbreviationTable] = {}
+        self._headers: list[Header] | None = None
+        self._starts: NDArray[np.int64] | None = None
+        self._listed: UnitRanges | None = None
+        self._others: UnitRanges | None = None
+
+    @cached_property
+    def alternate(self) -> UnitIndex | None:
+        """The units of the file with what dwz took out of several; None where there is none."""
+        return UnitIndex(self.sections.alternate) if self.sections.alternate else None
+
+    def find(self, addresses: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """The offset in .debug_info of the unit that each address is in, -1 for none."""
+        if self._listed is None:
+            self._listed = self._read_aranges()
+        found = self._listed.find(addresses)
+        lost = np.flatnonzero(found < 0)
+        if len(lost):
+            if self._others is None:
+                self._others = self._read_units()
+            found[lost] = self._others.find(addresses[lost])
+        return found
+
+    def unit(self, offset: int) -> DebugUnit | None:
+        """The unit whose header is at an offset of .debug_info, None where it is damaged."""
+        if offset not in self._units:
+            try:
+                self._units[offset] = DebugUnit(self.sections, read_header(self.sections, offset), self)
+            except DAMAGE as damage:
+                self.sections.file.flaw(damage_of(damage))
+                self._units[offset] = None
+        return self._units[offset]
+
+    def whole(self, unit: DebugUnit) -> DebugUnit:
+        """The unit with a unit's DIEs: the unit itself, or what a skeleton stands for."""
+        if unit.dwo_name and unit.dwo_id:
+            return self._split.unit(unit) or unit
+        return unit
+
+    @cached_property
+    def _split(self) -> SplitFiles:
+        return SplitFiles(self.sections, UnitIndex)
+
+    def unit_around(self, offset: int) -> DebugUnit | None:
+        """The unit that an offset of .debug_info is in: what references between units point to."""
+        if self._starts is None:
+            self._starts = np.array([header.start for header in self.headers()], np.int64)
+        row = int(np.searchsorted(self._starts, offset, "right")) - 1
+        unit = self.unit(int(self._starts[row])) if row >= 0 else None
+        return unit if unit and offset < unit.header.end else None
+
+    def headers(self) -> list[Header]:
+        """The headers of all units, up to the first one that is damaged."""
+        if self._headers is None:
+            self._headers = []
+            try:
+                self._read_headers(self._headers)
+            except DAMAGE as damage:
+                self.sections.file.flaw(damage_of(damage))
+        return self._headers
+
+    def table(self, offset: int, shape: Shape) -> AbbreviationTable:
+        """The abbreviations at an offset of .debug_abbrev; units share them."""
+        found = self._tables.get((offset, shape))
+        if found is None:
+            found = self._tables[offset, shape] = AbbreviationTable(self.sections, offset, shape)
+        return found
+
+    def _read_headers(self, headers: list[Header]) -> None:
+        offset, size = 0, len(self.sections.data("info"))
+        while offset < size:
+            header = read_header(self.sections, offset)
+            headers.append(header)
+            offset = header.end
+            if len(headers) >= _UNITS_MOST:
+                raise ValueError(f"more than {_UNITS_MOST} units")
+
+    def _read_aranges(self) -> UnitRanges:
+        sets: list[tuple[int, int, int, int]] = []
+        try:
+            self._read_sets(sets)
+        except DAMAGE as damage:
+            self.sections.file.flaw(damage_of(damage))
+        parts = [self._pairs(sets, width) for width in sorted({one[0] for one in sets})]
+        start, size, unit = (np.concatenate(column) for column in zip(*parts, strict=True)) if parts else (np.zeros(0, np.uint64),) * 3
+        with np.errstate(over="ignore"):
+            end = start + size
+        good = end > start
+        return UnitRanges(start[good], end[good], unit[good].astype(np.int64))
+
+    def _pairs(self, sets: list[tuple[int, int, int, int]], width: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64]]:
+        """The (start, size) pairs of `width` bytes, with the unit of each."""
+        unit, first, count = np.array([one[1:] for one in sets if one[0] == width], np.int64).T
+        offsets = slices_index(np.zeros_like(count), count)[0] * width + np.repeat(first, count)
+        data = np.frombuffer(self.sections.data("aranges"), np.uint8)
+        rows = data[offsets[:, None] + np.arange(width)].view(f"{self.sections.file.endian}u{width // 2}").astype(np.uint64)
+        return rows[:, 0], rows[:, 1], np.repeat(unit, count)
+
+    def _read_sets(self, sets: list[tuple[int, int, int, int]]) -> None:
+        """.debug_aranges: for each unit a header and (start, size) pairs, the last one zeros: (bytes of a pair, unit, offset, count)."""
+        data, order = bytes(self.sections.data("aranges")), self.sections.order
+        units = len(self.sections.data("info"))
+        offset = 0
+        while offset + 12 <= len(data):
+            start, size, length = offset, 4, int.from_bytes(data[offset : offset + 4], order)
+            offset += 4
+            if length == _LONG:
+                size, length = 8, int.from_bytes(data[offset : offset + 8], order)
+                offset += 8
+            end = min(offset + length, len(data))
+            unit = int.from_bytes(data[offset + 2 : offset + 2 + size], order)
+            address_size = data[offset + 2 + size]
+            if address_size not in (4, 8):
+                raise ValueError(f"addresses of {address_size} bytes at {start:#x} of .debug_aranges")
+            width = 2 * address_size
+            first = start + -(-(offset + 4 + size - start) // width) * width
+            count = max(end - first, 0) // width
+            if count and unit < units:
+                sets.append((width, unit, first, count))
+            self.sections.spend(1)
+            offset = end
+
+    def _read_units(self) -> UnitRanges:
+        """The ranges that units say themselves, of those that .debug_aranges leaves out."""
+        listed = set(self._listed.unit.tolist()) if self._listed else set()
+        found: list[tuple[int, int, int]] = []
+        for header in self.headers():
+            if header.start in listed or header.kind not in _WITH_CODE:
+                continue
+            unit = self.unit(header.start)
+            if unit:
+                found += ((start, end, header.start) for start, end in self._ranges_of(unit))
+            if len(found) > _RANGES_MOST:
+                self.sections.file.flaw(f"debug information: more than {_RANGES_MOST} ranges")
+                break
+        start, end = (np.array([row[column] for row in found], np.uint64) for column in (0, 1))
+        return UnitRanges(start, end, np.array([unit for _, _, unit in found], np.int64))
+
+    def _ranges_of(self, unit: DebugUnit) -> list[tuple[int, int]]:
+        try:
+            return [(start, end) for start, end in ranges_of(unit, unit.root) if end >> 64 == 0]
+        except DAMAGE as damage:
+            self.sections.file.flaw(damage_of(damage))
+            return []

@@ -1,0 +1,166 @@
+"""Long C++ and Rust names -> names that a person takes in at a glance.
+
+What enters: a name for people, as demangle.py gives it. What leaves: the same
+with long lists of template arguments and parameters written as …, without the
+type that a template returns, and with std::string called so:
+
+    void std::__introsort_loop<int*, long, Less>(int*, int*, long, Less)
+    std::__introsort_loop<…>(…)
+
+Short lists stay (`fib(int)`), as do names of operators, closures, anonymous
+namespaces, Rust's `<T as Trait>` around its own long lists, and all names of
+other languages. Time and memory grow with the name's length only.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+#: what stands for a list that is left out
+CUT: Final = "…"
+_KEPT: Final = 16  # characters of a list that are read at a glance
+_STRINGS = re.compile(
+    r"std::(?:__cxx11::|__1::)?basic_(string|string_view|ostream|istream|iostream|[io]?stringstream)"
+    r"<char, std::char_traits<char>(?:, std::allocator<char> ?)? ?>"
+)
+# what structures a name; "operator" with its sign, which may be made of the others
+_SIGN = re.compile(
+    r"\boperator\b(?: ?(?:\(\)|\[\]|->\*?|<=>|<<=?|>>=?|[<>]=?|&&|\|\||\+\+|--|,|[-+*/%^&|!=]=?|~)|\"\"[ \w]*| (?:new|delete)\b(?:\[\])?)?"
+    r"|[<>()\[\]{} ]"
+)
+_CLOSERS: Final = {"<": ">", "(": ")", "[": "]", "{": "}"}
+# words in front of a name that are no type
+_ABOUT = re.compile(
+    r"(?:(?:construction )?vtable|VTT|typeinfo(?: name| fn)?|guard variable|(?:non-)?virtual thunk|covariant return thunk|transaction clone"
+    r"|non-transaction clone|TLS (?:init|wrapper) function|reference temporary #\d+|template parameter object|hidden alias) (?:for|to) "
+)
+#: operators of which a name with a path, as other languages have them, has no trace
+_SLASH: Final = "operator/"
+
+
+class _Open(NamedTuple):
+    """A bracket that is open: which, the piece that it is, the length in front of it, whether its contents may go."""
+
+    sign: str
+    piece: int
+    before: int
+    is_list: bool
+
+
+@lru_cache(maxsize=1 << 14)
+def shortened(name: str) -> str:
+    """The name for a narrow place; unchanged where nothing in it is long.
+
+    >>> shortened("void sort<std::vector<int, std::allocator<int> > >(std::vector<int, std::allocator<int> >&)")
+    'sort<std::vector<…>>(std::vector<…>&)'
+    """
+    if "<" not in name and "(" not in name:
+        return name
+    if "/" in name and _SLASH not in name:
+        return name  # a path: of a script's function, say
+    about = _ABOUT.match(name)
+    words = about[0] if about else ""
+    return words + _Shortening(_STRINGS.sub(r"std::\1", name[len(words) :])).result()
+
+
+class _Shortening:
+    """One pass over a name."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._pieces: list[str] = []
+        self._length = 0
+        self._open: list[_Open] = []
+        self._depths = dict.fromkeys(_CLOSERS, 0)
+        self._joined: set[int] = set()  # the open brackets that have " as " or "impl " within
+        self._previous = ""  # the last sign or text, for what a bracket follows
+        self._start = 0  # the piece with which the function's name begins, after a return type
+        self._has_parameters = self._is_template = self._converts = False
+        self._spaced = False  # after "operator " or an operator's sign
+
+    def result(self) -> str:
+        """The short name."""
+        end = 0
+        for found in _SIGN.finditer(self._name):
+            if found.start() > end:
+                self._text(self._name[end : found.start()])
+            end = found.end()
+            self._take(found[0], found.start())
+        self._text(self._name[end:])
+        # templates' names are told with the type that they return
+        return "".join(self._pieces[self._start if self._is_template else 0 :])
+
+    def _text(self, text: str) -> None:
+        if text:
+            self._write(text)
+            self._spaced = False
+
+    def _write(self, piece: str) -> None:
+        self._pieces.append(piece)
+        self._length += len(piece)
+        self._previous = piece
+
+    def _take(self, sign: str, start: int) -> None:
+        if sign.startswith("operator"):
+            self._operator(sign)
+        elif sign == " ":
+            self._space(start)
+        elif sign in _CLOSERS:
+            self._opened(sign, start)
+        else:
+            self._closed(sign)
+
+    def _operator(self, sign: str) -> None:
+        self._write(sign)
+        self._spaced = True
+        self._converts |= sign == "operator" and not self._open  # to a type, of which spaces are part
+
+    def _space(self, start: int) -> None:
+        self._write(" ")
+        if self._open:
+            if self._open[-1].sign == "<" and self._name.startswith("as ", start + 1):
+                self._joined.add(len(self._open))
+        elif not (self._has_parameters or self._converts or self._spaced):
+            self._start = len(self._pieces)
+
+    def _opened(self, sign: str, start: int) -> None:
+        previous, spaced = self._previous, self._spaced
+        self._spaced = False
+        if sign == "<" and previous.endswith(")") and not spaced:
+            self._write(sign)  # less than
+            return
+        is_list = spaced or previous[-1:].isalnum() or previous.endswith(("_", "$", ">", "]", "}", CUT))
+        if sign == "<" and previous.endswith("::"):
+            is_list = not self._name.startswith("impl ", start + 1)
+        elif sign in "[{" or previous == "decltype":
+            is_list = False
+        elif sign == "(" and is_list and not self._open:
+            self._has_parameters, self._is_template = True, previous.endswith(">") and not spaced
+        self._open.append(_Open(sign, len(self._pieces), self._length, is_list))
+        self._depths[sign] += 1
+        self._write(sign)
+
+    def _closed(self, sign: str) -> None:
+        if sign == ">" and (self._previous.endswith(("-", "=")) or not (self._open and self._open[-1].sign == "<")):
+            self._write(sign)  # an arrow, or greater than
+            return
+        opener = next(bracket for bracket, closer in _CLOSERS.items() if closer == sign)
+        if not self._depths[opener]:
+            self._write(sign)
+            return
+        while self._open[-1].sign != opener:  # brackets that never close: cut names, comparisons
+            self._drop()
+        opened = self._open[-1]
+        is_list = opened.is_list and len(self._open) not in self._joined
+        self._drop()
+        if is_list and self._length - opened.before - 1 > _KEPT:
+            del self._pieces[opened.piece + 1 :]
+            self._length = opened.before + 1
+            self._write(CUT)
+        self._write(sign)
+
+    def _drop(self) -> None:
+        self._joined.discard(len(self._open))
+        self._depths[self._open.pop().sign] -= 1

@@ -1,0 +1,122 @@
+"""The distinct frames that a recording's addresses led to, and the symbols that they hit.
+
+What enters: columns of new rows, from a Symbolizer. What leaves: FrameTable
+and SymbolNames, tables that grow, whose row numbers are the ids of frames and of
+symbols.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfpy.abi.columns import Growing
+from perfpy.symbols.symbol_table import STT_OBJECT
+
+if TYPE_CHECKING:
+    from perfpy.symbols.symbol_table import SymbolTable
+
+Ids = NDArray[np.int32]
+
+
+class FrameTable:
+    """The unique frames, as columns of one row a frame.
+
+    ip u64; level u8, the letter that perf prints; after `Symbolizer.resolve()` also dso (index into
+    Symbolizer.dsos, -1: none), address (u64 within the dso; the ip where there is no mapping), symbol (id of
+    Symbolizer.symbols, -1: none), symbol_offset (u64), map_start and map_end (u64, 0 without a mapping).
+    called_from: of the frames into which others are inlined, where those are called: the offset of the unit in the debug
+    information, the number of the file in the unit's line program, the line.
+    """
+
+    def __init__(self) -> None:
+        self.ip = np.zeros(0, np.uint64)
+        self.level = np.zeros(0, np.uint8)
+        self.dso = np.zeros(0, np.int32)
+        self.address = np.zeros(0, np.uint64)
+        self.symbol = np.zeros(0, np.int32)
+        self.symbol_offset = np.zeros(0, np.uint64)
+        self.map_start = np.zeros(0, np.uint64)
+        self.map_end = np.zeros(0, np.uint64)
+        self.called_from: dict[int, tuple[int, int, int]] = {}
+        self._columns = {name: Growing(values.dtype) for name, values in vars(self).items() if name != "called_from"}
+
+    def __len__(self) -> int:
+        return len(self.ip)
+
+    def again(self, rows: Ids, symbols: Ids) -> None:
+        """Append rows once more, with other symbols."""
+        self.extend(**{name: getattr(self, name)[rows] for name in self._columns if name != "symbol"}, symbol=symbols)
+
+    def extend(self, **columns: NDArray[Any]) -> None:
+        """Append rows: some or all columns of the class by name."""
+        for name, values in columns.items():
+            column = self._columns[name]
+            column.append(values)
+            setattr(self, name, column.values)
+
+
+class SymbolNames:
+    """The symbols that frames hit, by the ids of FrameTable.symbol."""
+
+    def __init__(self) -> None:
+        self._tables: list[SymbolTable] = []
+        self._dso: list[int] = []
+        self._row: list[int] = []
+        self._names: list[str | None] = []
+        self._inlined: dict[tuple[int, str], int] = {}
+        self._is_inlined: set[int] = set()
+
+    def __len__(self) -> int:
+        return len(self._row)
+
+    def name(self, symbol: int) -> str:
+        """The name, demangled as perf prints it."""
+        name = self._names[symbol]
+        if name is None:
+            name = self._names[symbol] = self._tables[symbol].name(self._row[symbol])
+        return name
+
+    def start(self, symbol: int) -> int:
+        """Where it starts, as an address within its dso."""
+        return int(self._tables[symbol].symbols.start[self._row[symbol]])
+
+    def end(self, symbol: int) -> int:
+        """Where it ends (exclusive), as an address within its dso."""
+        return int(self._tables[symbol].symbols.end[self._row[symbol]])
+
+    def is_data(self, symbol: int) -> bool:
+        """Whether it is an object, not a function."""
+        return int(self._tables[symbol].symbols.type[self._row[symbol]]) == STT_OBJECT
+
+    def inlined(self, symbol: int) -> bool:
+        """Whether it is a function that was inlined into another one, whose start and end it has."""
+        return symbol in self._is_inlined
+
+    def inlined_into(self, symbol: int, name: str) -> int:
+        """The symbol for what was inlined into a symbol under this name; a new one the first time."""
+        number = self._inlined.setdefault((symbol, name), len(self))
+        if number == len(self):
+            self._is_inlined.add(number)
+            self._tables.append(self._tables[symbol])
+            self._dso.append(self._dso[symbol])
+            self._row.append(self._row[symbol])
+            self._names.append(name)
+        return number
+
+    def binding(self, symbol: int) -> int:
+        """0 local, 1 global, 2 weak."""
+        return int(self._tables[symbol].symbols.binding[self._row[symbol]])
+
+    def dso(self, symbol: int) -> int:
+        """Its dso, as an index into Symbolizer.dsos."""
+        return self._dso[symbol]
+
+    def extend(self, table: SymbolTable, dso: int, rows: list[int]) -> None:
+        """Append some; their ids go on from the length before."""
+        self._tables += [table] * len(rows)
+        self._dso += [dso] * len(rows)
+        self._row += rows
+        self._names += [None] * len(rows)

@@ -1,0 +1,152 @@
+"""The functions of a jitdump -> few images, each of a region of memory as it was, and the mappings that put them there.
+
+What enters: JitDump. What leaves: Regions: a shared object with all functions
+of a megabyte that never lay over each other, at the distances that they had in
+memory, with their symbols, lines and how to unwind them; and what of it was
+mapped when. An image per function, as perf makes them, costs a program of
+10,000 functions as many files; and an unwinder as many tables. As one mapping
+is as far from its image's beginning as any other, they are one mapped file for it.
+
+A function that lies where another one was belongs to a new image, and is mapped
+later. Functions that follow each other are mapped together.
+"""
+
+from __future__ import annotations
+
+import bisect
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfpy.symbols.providers import jitdump
+from perfpy.symbols.providers.jit_unwinding import frame_sections
+from perfpy.symbols.providers.jitdump import CodeLoad, Section
+from perfpy.symbols.providers.line_program import debug_sections
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfpy.symbols.providers.jitdump import CodeMove, JitDump
+
+_PAGE: Final = 0x1000
+_REGION_SHIFT: Final = 20
+_NEAR: Final = 0x400  # bytes without a function in them that are mapped along
+_LARGEST_FUNCTION: Final = 64 << 20
+_LARGEST_DUMP: Final = 256 << 20  # bytes of memory that all images together stand for
+
+
+class CodeMapping(NamedTuple):
+    """Mapped from `time` on, by a thread: `size` bytes at `address`, which are at `offset` in the image."""
+
+    time: int
+    pid: int
+    tid: int
+    address: int
+    size: int
+    offset: int
+
+
+class JitRegion(NamedTuple):
+    """An image, and what is mapped of it."""
+
+    image: bytes
+    mappings: tuple[CodeMapping, ...]
+
+
+def regions(dump: JitDump) -> list[JitRegion]:
+    """The images of a dump's functions."""
+    layout = _Layout()
+    loads: dict[int, CodeLoad] = {}
+    for event in dump.events:
+        if isinstance(event, CodeLoad):
+            loads[event.code_index] = event
+            layout.add(event)
+        elif event.code_index in loads:
+            layout.add(_moved(loads[event.code_index], event))
+    found, room = [], _LARGEST_DUMP
+    for draft in layout.drafts:
+        room -= draft.extent
+        if room < 0:  # the same memory over and over: what comes then is not named
+            break
+        found.append(draft.finished(dump))
+    return found
+
+
+def _moved(load: CodeLoad, move: CodeMove) -> CodeLoad:
+    shift = move.address - load.address
+    lines = tuple(line._replace(address=line.address + shift) for line in load.lines)
+    return load._replace(time=move.time, tid=move.tid, address=move.address, lines=lines)
+
+
+class _Layout:
+    """Which function belongs to which image."""
+
+    def __init__(self) -> None:
+        self.drafts: list[_RegionDraft] = []
+        self._newest: dict[int, _RegionDraft] = {}  # megabyte -> the image that takes what comes
+
+    def add(self, load: CodeLoad) -> None:
+        if not 0 < len(load.code) <= _LARGEST_FUNCTION or load.address + len(load.code) >= 1 << 63:
+            return
+        number = load.address >> _REGION_SHIFT
+        draft = self._newest.get(number)
+        if draft is None or not draft.has_room(load):
+            draft = self._newest[number] = _RegionDraft(over_others=draft is not None)
+            self.drafts.append(draft)
+        draft.add(load)
+
+
+class _RegionDraft:
+    """An image that is not finished. over_others: some of it was code of another image before."""
+
+    def __init__(self, *, over_others: bool) -> None:
+        self._over_others = over_others
+        self._loads: list[CodeLoad] = []
+        self._starts: list[int] = []  # sorted; and the ends in the same order
+        self._ends: list[int] = []
+        self._mappings: list[list[int]] = []  # time, pid, tid, address, end
+
+    def has_room(self, load: CodeLoad) -> bool:
+        """Whether there is no other function in the place of this one."""
+        where = bisect.bisect_right(self._starts, load.address)
+        begins_later = where == len(self._starts) or self._starts[where] >= load.address + len(load.code)
+        return begins_later and (not where or self._ends[where - 1] <= load.address)
+
+    def add(self, load: CodeLoad) -> None:
+        end = load.address + len(load.code)
+        where = bisect.bisect_right(self._starts, load.address)
+        self._starts.insert(where, load.address)
+        self._ends.insert(where, end)
+        self._loads.append(load)
+        last = self._mappings[-1] if self._mappings else None
+        if last and not self._over_others and last[-1] <= load.address <= last[-1] + _NEAR:
+            last[-1] = end
+        else:
+            self._mappings.append([load.time, load.pid, load.tid, load.address, end])
+
+    @property
+    def extent(self) -> int:
+        """From the first function to the last, in bytes."""
+        return self._ends[-1] - self._starts[0]
+
+    def finished(self, dump: JitDump) -> JitRegion:
+        """The image, and the mappings."""
+        shift = _PAGE - (self._starts[0] & -_PAGE)  # from addresses in memory to those in the image
+        loads = sorted(self._loads, key=lambda load: load.address)
+        size = self._ends[-1] + shift - _PAGE
+        text = bytearray(size)
+        for load in loads:
+            begin = load.address + shift - _PAGE
+            text[begin : begin + len(load.code)] = load.code
+        sections = [Section(b".text", 1, 6, bytes(text), align=16), *frame_sections(loads, shift, _PAGE + size, dump.endian)]
+        sections += _line_sections(loads, shift, size, dump.endian)
+        symbols = [(load.name, load.address + shift, len(load.code)) for load in loads]
+        image = jitdump.shared_object(sections, symbols, dump.machine, dump.endian, text_offset=_PAGE)
+        return JitRegion(
+            image, tuple(CodeMapping(time, pid, tid, start, end - start, start + shift) for time, pid, tid, start, end in self._mappings)
+        )
+
+
+def _line_sections(loads: list[CodeLoad], shift: int, size: int, endian: str) -> Iterator[Section]:
+    lines = [line._replace(address=line.address + shift) for load in loads for line in load.lines]
+    if lines:
+        for name, data in debug_sections(lines, _PAGE, size, endian).items():
+            yield Section(name, 1, 0, data)

@@ -1,0 +1,82 @@
+"""How to unwind each function of a jitdump -> .eh_frame and .eh_frame_hdr of one image with many functions.
+
+What enters: CodeLoads, each with an .eh_frame of its own, as a JIT compiler made
+it to stand right behind its function (rounded up to 8 bytes). What leaves: one
+.eh_frame, in which each entry points to its function again, and the sorted table
+of all. Entries that point elsewhere, or nowhere that is understood, are left out.
+Layout: the Linux Standard Base, "Exception Frames"; DWARF 5, 6.4.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final
+
+from perfpy.symbols.providers.jitdump import Section
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfpy.symbols.providers.jitdump import CodeLoad
+
+_PC_RELATIVE: Final = 0x10  # DW_EH_PE_pcrel
+_FORMATS: Final = {0x1B: "i", 0x1C: "q", 0x10: "q", 0x13: "I"}  # sdata4, sdata8, absptr, udata4; all of them pcrel
+_TABLE: Final = bytes((1, 0x1B, 0x03, 0x3B))  # version 1; pointer: pcrel sdata4; count: udata4; table: datarel sdata4
+
+
+def frame_sections(loads: Sequence[CodeLoad], shift: int, end: int, endian: str) -> list[Section]:
+    """The sections, to follow in the image from `end` on; shift: from addresses in memory to those in the image."""
+    begin = end + -end % 8
+    frames, table = bytearray(), []
+    for load in loads:
+        piece = _moved(load, load.address + shift, begin + len(frames), endian) if load.eh_frame else None
+        if piece:
+            table += [(load.address + shift, begin + len(frames) + offset) for offset in piece[1]]
+            frames += piece[0]
+    if not table:
+        return []
+    header = begin + len(frames) + 4
+    rows = b"".join(struct.pack(endian + "ii", address - header, entry - header) for address, entry in sorted(table))
+    head = _TABLE + struct.pack(endian + "iI", begin - (header + 4), len(table)) + rows
+    return [Section(b".eh_frame", 1, 2, bytes(frames) + bytes(4), align=8), Section(b".eh_frame_hdr", 1, 2, head, align=4)]
+
+
+def _moved(load: CodeLoad, address: int, new: int, endian: str) -> tuple[bytes, list[int]] | None:
+    """A function's entries as they have to be at the address `new`, and the offsets of those that describe code."""
+    data = bytearray(load.eh_frame)
+    distance = len(load.code) + -len(load.code) % 8  # where they stand for their maker: so far from the function
+    code, found, position = "", [], 0
+    while position + 8 <= len(data):
+        length, pointer = struct.unpack_from(endian + "II", data, position)
+        if not length or position + 4 + length > len(data):
+            break
+        if not pointer:
+            code = _format_of(bytes(data[position + 8 : position + 4 + length]))
+        elif not code or length < 4 + struct.calcsize(code):
+            return None
+        else:
+            field = position + 8
+            target = struct.unpack_from(endian + code, data, field)[0] + distance + field
+            if target != 0:  # of another function, or of a part
+                return None
+            struct.pack_into(endian + code, data, field, address - (new + field))
+            found.append(position)
+        position += 4 + length
+    return (bytes(data[:position]), found) if found and not position % 4 else None
+
+
+def _format_of(body: bytes) -> str:
+    """How a CIE says that addresses of code are written; "" where that is not known. body: from the version on."""
+    version, _, rest = body[:1], *body[1:].partition(b"\0")[1:]
+    augmentation = body[1:].partition(b"\0")[0]
+    if version != b"\x01" or augmentation[:1] != b"z" or augmentation[1:] != b"R":
+        return ""
+    for _ in range(3):  # alignment of code and of data, the register of the return address (a byte, in version 1)
+        rest = _after_leb(rest)
+    rest = _after_leb(rest)  # the length of what the augmentation adds
+    return _FORMATS.get(rest[0], "") if rest else ""
+
+
+def _after_leb(data: bytes) -> bytes:
+    index = next((index for index, byte in enumerate(data) if byte < 0x80), len(data))
+    return data[index + 1 :]

@@ -1,0 +1,66 @@
+"""jitdump files that recorded processes mapped, to be read where and when they ran; and a folder for what is made of them.
+
+What enters: the record of a mapping. What leaves: the JitDump behind it.
+
+A dump lies where its program wanted it, often where others may write. It is
+believed from the owner of its process, from root and from ourselves, or where
+the recording says that the process mapped this very file.
+The images go into a new folder that is ours alone.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from typing import Final, TypeAlias
+
+from perfpy.abi import records
+from perfpy.errors import PerfError
+from perfpy.symbols.files import live_process
+from perfpy.symbols.providers import jitdump
+from perfpy.untrusted import folders, paths
+from perfpy.untrusted.files import open_regular
+
+MapRecord: TypeAlias = "records.Mmap | records.Mmap2"
+
+_NAME: Final = re.compile(r"/jit-\d+\.dump\Z")
+
+
+def is_dump(name: str) -> bool:
+    """Whether the file of a mapping marks a jitdump by its name."""
+    return _NAME.search(name) is not None
+
+
+def read_dump(record: MapRecord, *, force: bool = False) -> jitdump.JitDump:
+    """The dump that a record maps. force: of whoever. Raises PerfError where it is gone, or not its process's, or not understood."""
+    path = record.filename
+    try:
+        with open_regular(live_process.seen_by(record.pid, path), limit=jitdump.LARGEST) as file:
+            state = os.fstat(file.fileno())
+            if not (force or state.st_uid in live_process.believed(record.pid) or is_mapped_by(record, state)):
+                raise PerfError(f"{path}: belongs to user {state.st_uid}, not to its process; give -f if you trust it")
+            data = file.read()
+    except OSError as error:
+        raise PerfError(f"{path}: {error.strerror}; inject where the program ran, before its dump is removed") from None
+    if not data:
+        raise PerfError(f"{path}: empty: its process ended before it was written")
+    dump = jitdump.parse(data, path)
+    if dump.arch_clock:
+        raise PerfError(f"{path}: its times are those of the processor's own clock; only CLOCK_MONOTONIC is understood")
+    return dump
+
+
+def is_mapped_by(record: MapRecord, state: os.stat_result) -> bool:
+    """Whether a file is the very one of a mapping: then its process chose it, whoever owns it."""
+    if not isinstance(record, records.Mmap2) or not record.ino:
+        return False
+    return (record.maj, record.min, record.ino) == (os.major(state.st_dev), os.minor(state.st_dev), state.st_ino)
+
+
+def new_folder(cache: str) -> str:
+    """A folder that nobody else can write into, where perf puts jitted code, too."""
+    folder = paths.below(cache, "jit")
+    folders.require_own(cache)
+    folders.require_own(folder)
+    return tempfile.mkdtemp(dir=os.path.abspath(folder), prefix="perfpy-")

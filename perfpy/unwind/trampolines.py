@@ -1,0 +1,49 @@
+"""The trampolines of Python functions, which have no call frame information: which of them keep no frame pointer.
+
+What enters: addresses in the code that a process made, and their symbols (its perf map). What leaves: whether they lie
+in a trampoline of CPython 3.12 or 3.13 (-X perf), which says `sub $8, %rsp; call *%rcx; add $8, %rsp; ret` and nothing of
+%rbp. Later ones, and those that perfpy puts into earlier interpreters, push %rbp: a frame pointer leads through these.
+The two are told apart by their sizes, with and without an endbr64 (objdump of libpython: _Py_trampoline_func_start).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfpy.abi.columns import distinct
+from perfpy.symbols.dso import DsoKind
+from perfpy.unwind.rules import OFFSET, FrameRules
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.unwind.architectures import Architecture
+
+_PYTHON: Final = "py::"
+_SIZES: Final = (11, 15)
+_X86_64_STACK: Final = (7, 16)  # the stack pointer's number in DWARF; the trampoline's 8 bytes and its return address
+
+
+def of_trampoline(architecture: Architecture) -> FrameRules | None:
+    """The rules of these trampolines while they call; None for architectures whose trampolines have a frame pointer."""
+    if architecture.word != 8 or architecture.stack_pointer != _X86_64_STACK[0] or architecture.return_column != 16:
+        return None
+    return FrameRules(_X86_64_STACK, ((architecture.return_column, (OFFSET, -8)),), architecture.return_column)
+
+
+def in_trampolines(symbolizer: Symbolizer, dso: int, addresses: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Whether addresses of a dso lie in such trampolines."""
+    if symbolizer.dsos[dso].kind is not DsoKind.JIT:
+        return np.zeros(len(addresses), bool)
+    table, row = symbolizer.symbols_of(dso, addresses)
+    if bool((row < 0).any()) and symbolizer.has_grown(dso):
+        table, row = symbolizer.symbols_of(dso, addresses)
+    found = row >= 0
+    size = table.symbols.end[row[found]] - table.symbols.start[row[found]]
+    found[found] = np.isin(size, _SIZES)
+    python = [one for one in distinct(row[found]).tolist() if table.name(one).startswith(_PYTHON)]
+    inside: NDArray[np.bool_] = found & np.isin(row, python)
+    return inside

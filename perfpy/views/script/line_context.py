@@ -1,0 +1,53 @@
+"""What the lines of all events of a recording share: names, styles, the texts of frames."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from perfpy.views.script.frame_text import FrameTexts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perfpy.analysis.samples.source_texts import SourceTexts
+    from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.symbols.tasks.address_space import TaskTimeline
+    from perfpy.views.script.frame_text import FrameStyle
+    from perfpy.views.script.source_code import SourceCode
+
+
+def no_clock(_stamp: int) -> bytes:
+    """The tod field of a recording that does not say what time it was."""
+    return b"disabled "
+
+
+@dataclass(slots=True)
+class LineContext:
+    """What the lines of all events of a recording share."""
+
+    timeline: TaskTimeline
+    symbolizer: Symbolizer
+    arch: str = ""
+    kernel_start: int | None = 1 << 63  # None: addresses are the kernel's or not by the mode
+    name_width: int = 0
+    ns: bool = False
+    latency: bool = False
+    use_callchain: bool = True
+    max_stack: int = 127
+    callers_first: bool = False
+    kernel_path: bool = False
+    flags: bool = False
+    cgroups: dict[int, str] = field(default_factory=dict)
+    clock: Callable[[int], bytes] = no_clock  # time of day of a time stamp
+    stop_at: frozenset[str] = frozenset()  # symbols after which a callchain is not shown
+    sources: SourceTexts | None = None
+    source_code: SourceCode | None = None
+    _frame_texts: dict[tuple[FrameStyle, bytes, bytes], FrameTexts] = field(default_factory=dict)
+
+    def frame_texts(self, style: FrameStyle, before: bytes = b"", after: bytes = b"") -> FrameTexts:
+        """The texts of all frames in a style: one for all events, of which there may be thousands."""
+        found = self._frame_texts.get((style, before, after))
+        if found is None:
+            found = self._frame_texts[style, before, after] = FrameTexts(self.symbolizer, style, before, after, self.sources)
+        return found

@@ -1,0 +1,29 @@
+"""The line of a side-band record, as it waits for its turn among the lines of samples."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from perfpy.views.script.time_text import time_text
+
+
+class SideLine(NamedTuple):
+    """A line before the samples that are delivered after it.
+
+    key, offset, kind: of the record, which is of type `kind`; time: its time
+    stamp, for times relative to others; start and rest: its text before and
+    after the time field, which is left out here.
+    """
+
+    key: int
+    offset: int
+    kind: int
+    time: int
+    start: bytes
+    rest: bytes
+    has_time: bool
+
+
+def whole(line: SideLine, shown_time: int, *, ns: bool) -> bytes:
+    """A line with its time field, if it has one."""
+    return line.start + (time_text(shown_time, ns=ns) if line.has_time else b"") + line.rest

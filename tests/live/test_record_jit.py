@@ -1,0 +1,221 @@
+"""record --jit: runtimes tell the names of their functions, and the recording keeps them."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import perfpy
+from perfpy.capture.runtimes.java_attach import is_java, write_perf_map
+from perfpy.recording import Recording
+
+pytestmark = pytest.mark.live
+
+SHARES = {"heavy": 60, "middle": 30, "light": 10}
+TOLERANCE = 3  # percentage points
+PYTHON = """
+import time
+def spin(n):
+    x = 1
+    for _ in range(n): x = (x * 1103515245 + 12345) & 0x7fffffff
+    return x
+def heavy(): return spin(6000)
+def middle(): return spin(3000)
+def light(): return spin(1000)
+def main():
+    end = time.process_time() + SECONDS
+    while time.process_time() < end: heavy(); middle(); light()
+main()
+"""
+NODE = """
+function heavy(n) { let x = 1; for (let i = 0; i < 6 * n; i++) x = (x * 1103515245 + 12345) & 0x7fffffff; return x }
+function middle(n) { let x = 1; for (let i = 0; i < 3 * n; i++) x = (x * 1103515245 + 12345) & 0x7fffffff; return x }
+function light(n) { let x = 1; for (let i = 0; i < n; i++) x = (x * 1103515245 + 12345) & 0x7fffffff; return x }
+function main() {
+  const end = process.cpuUsage().user + SECONDS * 1e6;
+  let t = 0; while (process.cpuUsage().user < end) { t ^= heavy(20000); t ^= middle(20000); t ^= light(20000) } return t }
+main()
+"""
+JAVA = """
+public class Shares {
+  static long heavy(long n) { long x = 1; for (long i = 0; i < 6 * n; i++) x = (x * 1103515245 + 12345) & 0x7fffffff; return x; }
+  static long middle(long n) { long x = 1; for (long i = 0; i < 3 * n; i++) x = (x * 1103515245 + 12345) & 0x7fffffff; return x; }
+  static long light(long n) { long x = 1; for (long i = 0; i < n; i++) x = (x * 1103515245 + 12345) & 0x7fffffff; return x; }
+  public static void main(String[] args) {
+    long t = 0, end = System.nanoTime() + (long) (Double.parseDouble(args[0]) * 1e9);
+    while (System.nanoTime() < end) { t ^= heavy(20000); t ^= middle(20000); t ^= light(20000); }
+    System.out.println(t);
+  }
+}
+"""
+
+
+def pyenv(version: str) -> str:
+    """A Python of a version, "" where there is none."""
+    home = Path(pwd.getpwuid(os.geteuid()).pw_dir)  # HOME is another one in tests
+    found = sorted(map(str, (home / ".pyenv" / "versions").glob(f"{version}.*/bin/python{version}")))
+    asked = ["-X", "perf", "-c", "import sys; sys.exit(not sys.is_stack_trampoline_active())"]
+    candidates = filter(None, [shutil.which(f"python{version}"), *found])
+    return next((python for python in candidates if not subprocess.run([python, *asked], check=False, capture_output=True).returncode), "")
+
+
+def record(folder: Path, *words: str) -> tuple[Path, str]:
+    """The recording of a command line, and what was said of it; nothing else is in the folder then."""
+    path = folder / "perf.data"
+    before = {*folder.iterdir()}
+    perfpy = [sys.executable, "-m", "perfpy", "record", "--jit", "-o", str(path)]
+    done = subprocess.run([*perfpy, *words], check=True, capture_output=True, text=True, timeout=120, cwd=folder)
+    assert {*folder.iterdir()} == {*before, path}
+    return path, done.stderr
+
+
+def report(path: Path) -> list[tuple[float, str]]:
+    """Each symbol, with what it and what it calls take in percent."""
+    command = [sys.executable, "-m", "perfpy", "report", "--stdio", "--children", "-g", "none", "-s", "sym", "-i", str(path)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    rows = re.findall(r"^ +([\d.]+)% +[\d.]+% +(\S.*?) *$", done.stdout, re.MULTILINE)
+    return [(float(percent), symbol) for percent, symbol in rows]
+
+
+def shares(path: Path) -> dict[str, float]:
+    """Of what the three functions take together with what they call, each one's part in percent."""
+    found = dict.fromkeys(SHARES, 0.0)
+    for percent, symbol in report(path):
+        match = re.search(r"\b(heavy|middle|light)\b", symbol)
+        if match:
+            found[match[1]] += percent
+    total = sum(found.values())
+    assert total > 60, found
+    return {name: 100 * part / total for name, part in found.items()}
+
+
+def forget(path: Path) -> None:
+    """Remove what runtimes have left in /tmp and in the build-id cache, as another machine would not have it."""
+    with Recording(str(path)) as recording:
+        for name in recording.data.kept_files or ():
+            Path(name).unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("version", ["3.12", "3.13"])
+def test_functions_of_python_have_their_shares(tmp_path: Path, version: str):
+    python = pyenv(version)
+    if not python:
+        pytest.skip(f"no Python {version} that writes perf maps")
+    program = PYTHON.replace("SECONDS", "1.5")
+    path, said = record(tmp_path, "-F", "3000", "--call-graph", "dwarf,8192", "--", python, "-c", program)
+    assert "--jit sets PYTHONPERFSUPPORT=1 PYTHONPATH=" in said
+    forget(path)
+    assert shares(path) == pytest.approx(SHARES, abs=TOLERANCE)
+
+
+def test_functions_of_node_have_their_shares(tmp_path: Path):
+    if not shutil.which("node"):
+        pytest.skip("no node in PATH")
+    (tmp_path / "shares.js").write_text(NODE.replace("SECONDS", "1.5"))
+    path, said = record(tmp_path, "--", "node", "shares.js")
+    assert "NODE_OPTIONS='--perf-basic-prof --interpreted-frames-native-stack'" in said
+    forget(path)
+    assert shares(path) == pytest.approx(SHARES, abs=TOLERANCE)
+
+
+@pytest.fixture
+def java(tmp_path: Path) -> list[str]:
+    """A command that runs the Java program."""
+    if not shutil.which("javac"):
+        pytest.skip("no JDK in PATH")
+    (tmp_path / "Shares.java").write_text(JAVA)
+    subprocess.run(["javac", "Shares.java"], check=True, cwd=tmp_path)
+    version = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr
+    if int(re.findall(r'"(\d+)', version)[0]) < 17:
+        pytest.skip("Java older than 17 has no perf map")
+    # functions that are inlined have no frames
+    return ["java", "-XX:-Inline", "-cp", str(tmp_path), "Shares"]
+
+
+def test_functions_of_java_have_their_shares(tmp_path: Path, java: list[str]):
+    path, _ = record(tmp_path, "--", *java, "2")
+    forget(path)
+    assert shares(path) == pytest.approx(SHARES, abs=TOLERANCE)
+
+
+def test_running_java_is_asked(tmp_path: Path, java: list[str]):
+    with subprocess.Popen([java[0], "-XX:+PreserveFramePointer", *java[1:], "30"], stdout=subprocess.DEVNULL) as process:
+        try:
+            time.sleep(2)
+            assert is_java(process.pid)
+            path, said = record(tmp_path, "-p", str(process.pid), "--", "sleep", "1.5")
+            assert process.poll() is None
+            assert "kept 1 perf map" in said
+            assert "warning" not in said
+        finally:
+            process.kill()
+    forget(path)
+    assert shares(path) == pytest.approx(SHARES, abs=TOLERANCE)
+
+
+def test_what_is_no_java_gets_no_signal():
+    with subprocess.Popen(["sleep", "60"]) as process:
+        try:
+            assert not is_java(process.pid)
+            with pytest.raises(OSError, match="does not listen"):
+                write_perf_map(process.pid)  # SIGQUIT would end it
+            assert process.poll() is None
+        finally:
+            process.send_signal(signal.SIGKILL)
+
+
+def test_others_that_run_already_are_told_what_they_lack(tmp_path: Path):
+    if not shutil.which("node"):
+        pytest.skip("no node in PATH")
+    with subprocess.Popen(["node", "-e", "setTimeout(() => 0, 60000)"]) as process:
+        try:
+            time.sleep(0.5)
+            _, said = record(tmp_path, "-p", str(process.pid), "--", "sleep", "0.2")
+        finally:
+            process.kill()
+    assert f"process {process.pid} is Node.js, which cannot be asked for names while it runs: start it with --perf-basic-prof" in said
+
+
+def test_children_threads_and_forks_have_names(tmp_path: Path):
+    python = pyenv("3.12")
+    if not python:
+        pytest.skip("no Python 3.12 that writes perf maps")
+    program = """
+import os, subprocess, sys, threading, time
+def spin():
+    end = time.thread_time() + 0.3
+    while time.thread_time() < end: sum(range(1000))
+def in_thread(): spin()
+def in_fork(): spin()
+def in_child(): spin()
+if sys.argv[1:]: in_child(); sys.exit()
+thread = threading.Thread(target=in_thread); thread.start(); thread.join()
+pid = os.fork()
+if pid == 0: in_fork(); os._exit(0)
+os.waitpid(pid, 0)
+subprocess.run([sys.executable, __file__, "x"])
+"""
+    (tmp_path / "program.py").write_text(program)
+    path, _ = record(tmp_path, "--", "sh", "-c", f"{python} program.py; true")
+    rows = report(path)
+    for name in ("in_thread", "in_fork", "in_child"):
+        assert sum(percent for percent, symbol in rows if f"py::{name}:" in symbol) > 20, name
+
+
+def test_the_api_has_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    python = pyenv("3.12") or pyenv("3.13")
+    if not python:
+        pytest.skip("no Python that writes perf maps")
+    monkeypatch.chdir(tmp_path)
+    summary = perfpy.record([python, "-c", PYTHON.replace("SECONDS", "0.5")], jit=True, output=tmp_path / "perf.data")
+    assert (summary.exit_code, [path.name for path in tmp_path.iterdir()]) == (0, ["perf.data"])
+    assert sum(percent for percent, symbol in report(tmp_path / "perf.data") if "py::main:" in symbol) > 50

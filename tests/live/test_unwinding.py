@@ -1,0 +1,213 @@
+"""record --unwind on this machine: callchains in the file, and the samples whatever happens."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import perfpy
+from perfpy.abi.flags import CONTEXT_USER, SampleType
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(os.uname().machine != "x86_64", reason="stacks of x86-64 are unwound here"),
+    pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc"),
+]
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+PROGRAM = r"""
+#include <stdlib.h>
+#include <time.h>
+volatile unsigned long sink;
+__attribute__((noinline)) void leaf(void) { for (int i = 0; i < 5000; i++) sink += i; }
+__attribute__((noinline)) void middle(int depth) { if (depth) middle(depth - 1); else leaf(); sink++; }
+int main(int count, char **words)
+{
+    struct timespec begin, now;
+    double seconds = atof(words[1]);
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    do {
+        for (int i = 0; i < 100; i++) middle(5);
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    } while (now.tv_sec - begin.tv_sec + (now.tv_nsec - begin.tv_nsec) / 1e9 < seconds);
+    return 7;
+}
+"""
+CHAIN = ["leaf", *["middle"] * 6, "main"]
+UNWIND = ["--unwind", "-N", "-e", "task-clock:u", "-F", "2000"]
+
+
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("program")
+    (folder / "busy.c").write_text(PROGRAM)
+    flags = ["-O2", "-fomit-frame-pointer", "-fno-optimize-sibling-calls"]
+    subprocess.run(["gcc", *flags, "-o", folder / "busy", folder / "busy.c"], check=True, timeout=60)
+    return str(folder / "busy")
+
+
+def start(folder: Path, *args: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+    return subprocess.Popen(
+        [sys.executable, "-m", "perfpy", "record", *args], cwd=folder, env=environment, stderr=subprocess.PIPE, text=True
+    )
+
+
+def record(folder: Path, *args: str, status: int = 7) -> str:
+    process = start(folder, *args)
+    said = process.communicate(timeout=120)[1]
+    assert process.returncode == status, said
+    return said
+
+
+def stacks(path: Path) -> dict[tuple[str, ...], int]:
+    """The names of each callchain up to main, innermost first -> samples."""
+    done = subprocess.run(
+        [sys.executable, "-m", "perfpy", "script", "-i", str(path), "-F", "ip,sym"],
+        capture_output=True, text=True, check=True, timeout=60, env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+    )  # fmt: skip
+    found: dict[tuple[str, ...], int] = {}
+    for block in done.stdout.split("\n\n"):
+        names = [line.split()[1] for line in block.split("\n") if line.strip()]
+        if names:
+            chain = tuple(names[: names.index("main") + 1] if "main" in names else names)
+            found[chain] = found.get(chain, 0) + 1
+    return found
+
+
+def most_are_whole(path: Path) -> bool:
+    found = stacks(path)
+    return found.get(tuple(CHAIN), 0) * 10 >= 8 * sum(found.values()) > 100
+
+
+def unwinding_process(recorder: int, seconds: float = 30) -> int:
+    """The pid of the unwinding process, as soon as the program runs beside it."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        children = Path(f"/proc/{recorder}/task/{recorder}/children").read_text().split()
+        names = {Path(f"/proc/{child}/comm").read_text().strip(): int(child) for child in children}
+        if "busy" in names and "perfpy-unwind" in names:
+            return names["perfpy-unwind"]
+        time.sleep(0.05)
+    raise TimeoutError
+
+
+def test_the_file_has_plain_callchains(tmp_path, busy):
+    said = record(tmp_path, *UNWIND, "--", busy, "1")
+    path = tmp_path / "perf.data"
+    with perfpy.open(path) as recording:
+        (event,) = recording.events
+        count = len(recording.samples["ip"])
+        assert event.attr.sample_type & SampleType.CALLCHAIN
+        assert not event.attr.sample_type & (SampleType.REGS_USER | SampleType.STACK_USER)
+        assert all(CONTEXT_USER in chain.tolist() for chain in recording.samples["callchain"])
+        assert len(recording.header["build_id"]) >= 2
+    assert f"({count} samples)" in said
+    assert path.stat().st_size * 50 < count * 8192
+    assert most_are_whole(path)
+
+
+def test_a_pipe_has_them_too(tmp_path, busy):
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+    command = [sys.executable, "-m", "perfpy", "record", *UNWIND, "-o", "-", "--", busy, "1"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 7
+    (tmp_path / "perf.pipe").write_bytes(done.stdout)
+    assert most_are_whole(tmp_path / "perf.pipe")
+
+
+def test_without_compression_it_is_larger(tmp_path, busy):
+    record(tmp_path, *UNWIND, "-z0", "--", busy, "1")
+    assert most_are_whole(tmp_path / "perf.data")
+    with perfpy.open(tmp_path / "perf.data") as recording:
+        assert "compressed" not in recording.header
+
+
+def test_the_stacks_can_be_kept(tmp_path, busy):
+    record(tmp_path, *UNWIND, "--keep-stacks", "--", busy, "1")
+    with perfpy.open(tmp_path / "perf.data") as plain, perfpy.open(tmp_path / "perf.data.stacks") as raw:
+        assert raw.events[0].attr.sample_type & SampleType.STACK_USER
+        assert raw.samples["time"].tolist() == plain.samples["time"].tolist()
+    assert most_are_whole(tmp_path / "perf.data")
+    assert most_are_whole(tmp_path / "perf.data.stacks")
+
+
+def test_a_program_that_is_gone_was_known_in_time(tmp_path, busy):
+    copy = tmp_path / "busy"
+    shutil.copy(busy, copy)
+    process = start(tmp_path, *UNWIND, "--", str(copy), "3")
+    unwinding_process(process.pid)
+    time.sleep(1.5)
+    copy.unlink()
+    process.communicate(timeout=60)
+    shutil.copy(busy, copy)  # for the names
+    assert most_are_whole(tmp_path / "perf.data")
+
+
+def test_ctrl_c_ends_it_with_all_samples(tmp_path, busy):
+    process = start(tmp_path, *UNWIND, "--", busy, "60")
+    unwinding_process(process.pid)
+    time.sleep(1.5)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGINT
+    assert most_are_whole(tmp_path / "perf.data")
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_samples_outlive_the_unwinding_process(tmp_path, busy, how):
+    process = start(tmp_path, *UNWIND, "--", busy, "3")
+    victim = unwinding_process(process.pid)
+    time.sleep(1.2)
+    os.kill(victim, how)
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 7
+    assert "the unwinding process has ended; the samples that were not unwound are in perf.data.stacks, with their stacks" in said
+    with perfpy.open(tmp_path / "perf.data") as plain, perfpy.open(tmp_path / "perf.data.stacks") as raw:
+        before, after = plain.samples["time"].tolist(), raw.samples["time"].tolist()
+        assert not plain.warnings
+    assert not set(before) & set(after)
+    assert after[-1] - (before or after)[0] > 2e9
+    assert most_are_whole(tmp_path / "perf.data.stacks")
+
+
+def test_the_unwinding_process_goes_with_the_recorder(tmp_path, busy):
+    process = start(tmp_path, *UNWIND, "--", busy, "5")
+    orphan = unwinding_process(process.pid)
+    process.kill()
+    process.communicate(timeout=60)
+    end = time.monotonic() + 20
+    while os.path.exists(f"/proc/{orphan}") and time.monotonic() < end:
+        time.sleep(0.1)
+    assert not os.path.exists(f"/proc/{orphan}")
+
+
+def test_a_full_disk_is_told(tmp_path, busy):
+    process = start(tmp_path, *UNWIND, "-z0", "-o", "/dev/full", "--", busy, "1")
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 255
+    assert "No space left" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--unwind", "--call-graph", "fp"], "--unwind is for --call-graph dwarf"),
+        (["--unwind", "--overwrite"], "leave out --overwrite"),
+        (["--unwind", "--tail-synthesize"], "leave out --tail-synthesize"),
+        (["--unwind", "--user-regs=ax"], "leave out --user-regs"),
+        (["--keep-stacks"], "--keep-stacks is for --unwind"),
+        (["--unwind", "--keep-stacks", "--switch-output=1s"], "leave out one of them"),
+    ],
+)
+def test_what_does_not_go_with_it_is_said_in_a_line(tmp_path, words, said):
+    found = record(tmp_path, *words, "--", "true", status=129)
+    assert said in found
+    assert len(found.splitlines()) == 1

@@ -1,0 +1,67 @@
+"""Filters choose samples; in perf's plain text they choose rows, by the first sample of each, and that is told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfpy.abi.records import Comm
+from perfpy.analysis.filters.sample_filter import SampleFilter
+from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.report.options import ReportOptions
+from perfpy.analysis.report.quality import filtered_rows_notes
+from perfpy.recording import Recording
+from tests.builders.perfdata import PerfDataBuilder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from perfpy.analysis.report.report import Report
+
+FIRST, SECOND = 7, 8
+
+
+def report(tmp_path: Path, sample_filter: SampleFilter, *, rows_filtered: bool = False) -> Report:
+    """Of two processes on one CPU, the first one first, three samples of the one and two of the other."""
+    built = PerfDataBuilder().record(Comm(0, FIRST, FIRST, "first")).record(Comm(0, SECOND, SECOND, "second"))
+    for time, pid in enumerate((FIRST, SECOND, FIRST, SECOND, FIRST)):
+        built.sample(pid=pid, tid=pid, time=time + 1, ip=0x1000, period=10, cpu=0)
+    path = tmp_path / "perf.data"
+    path.write_bytes(built.file())
+    options = ReportOptions(wanted=Wanted(sort="cpu"), sample_filter=sample_filter, rows_filtered=rows_filtered)
+    with Recording(str(path)) as recording:
+        return recording.report(options=options)
+
+
+def counts(found: Report) -> list[int]:
+    return [row.values["samples"][0] for row in found.top(10)]
+
+
+@pytest.mark.parametrize(
+    ("sample_filter", "kept"),
+    [
+        (SampleFilter(pids=(SECOND,)), 2),
+        (SampleFilter(tids=(FIRST,)), 3),
+        (SampleFilter(comms=("second",)), 2),
+        (SampleFilter(comms=("first", "second")), 5),
+    ],
+)
+def test_a_row_has_the_samples_that_filters_leave(sample_filter: SampleFilter, kept: int, tmp_path: Path) -> None:
+    found = report(tmp_path, sample_filter)
+    assert counts(found) == [kept]
+    assert list(filtered_rows_notes(found)) == []
+
+
+def test_a_filter_that_leaves_nothing_leaves_no_row(tmp_path: Path) -> None:
+    assert counts(report(tmp_path, SampleFilter(pids=(99,)))) == []
+
+
+def test_perfs_text_has_rows_by_their_first_samples_and_that_is_told(tmp_path: Path) -> None:
+    hidden = report(tmp_path, SampleFilter(pids=(SECOND,)), rows_filtered=True)
+    assert counts(hidden) == []
+    assert "the filters leave 2 samples, the rows shown have 0" in "".join(filtered_rows_notes(hidden))
+    shown = report(tmp_path, SampleFilter(pids=(FIRST,)), rows_filtered=True)
+    assert counts(shown) == [5]
+    assert "the filters leave 3 samples, the rows shown have 5" in "".join(filtered_rows_notes(shown))
+    assert list(filtered_rows_notes(report(tmp_path, SampleFilter(), rows_filtered=True))) == []

@@ -1,0 +1,176 @@
+"""Processes that run already: which Python is in them, what it is asked, and what is said where it cannot be asked."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+import types
+from pathlib import Path
+
+import pytest
+
+from perfpy.capture.runtimes.cpython import attach
+from perfpy.kernel.procfs import ProcFs
+from tests.builders.pythons import interpreter
+
+SPIN = "import time\ndef work(): return sum(range(1000))\nend = time.time() + 60\nwhile time.time() < end: work()"
+
+
+def proc(folder: Path, *paths: str) -> ProcFs:
+    (folder / "7").mkdir()
+    lines = [f"7f00000{n}0000-7f00000{n}1000 r-xp 00000000 fe:00 5 {path}\n" for n, path in enumerate(paths)]
+    (folder / "7" / "maps").write_text("".join(lines))
+    return ProcFs(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("paths", "version"),
+    [
+        (("/usr/bin/python3.14", "/usr/lib/libc.so.6"), (3, 14)),
+        (("/opt/bin/python3", "/opt/lib/libpython3.11.so.1.0"), (3, 11)),
+        (("/usr/bin/uwsgi", "/usr/lib/libpython3.14t.so.1.0"), (3, 14)),
+        (("/usr/bin/node",), None),
+        (("/usr/lib/python3.11/lib-dynload/_json.cpython-311-x86_64-linux-gnu.so",), None),
+    ],
+)
+def test_the_version_is_that_of_the_file_that_is_mapped(tmp_path: Path, paths: tuple[str, ...], version: tuple[int, int] | None):
+    found = attach.interpreter_of(7, proc(tmp_path, *paths))
+    assert (found.version if found else None) == version
+
+
+def test_what_runs_no_python_is_left_alone(tmp_path: Path):
+    assert attach.attach(7, proc(tmp_path, "/usr/bin/sleep")) is None
+
+
+@pytest.mark.parametrize(
+    ("version", "says"),
+    [
+        ("3.7", "CPython 3.7 has no way to name them; 3.8 and later have"),
+        (
+            "3.9",
+            "CPython 3.9 names them from its start only (3.14 can be asked later): start the program with perfpy record --jit -- COMMAND",
+        ),
+        ("3.12", "perfpy record --jit -- COMMAND, or with PYTHONPERFSUPPORT=1 in its environment"),
+    ],
+)
+def test_one_line_says_what_to_type_where_it_cannot_be_asked(tmp_path: Path, version: str, says: str):
+    with pytest.raises(attach.NoNames) as raised:
+        attach.attach(7, proc(tmp_path, f"/usr/bin/python{version}"))
+    text = str(raised.value)
+    assert text.startswith("process 7: no names of Python functions: ")
+    assert text.endswith(says)
+    assert "\n" not in text
+
+
+def test_of_several_processes_each_is_asked_and_those_that_refuse_are_told(tmp_path: Path):
+    switches, refused = attach.attach_all([7, 7], proc(tmp_path, "/usr/bin/python3.10"))
+    assert (switches, [error.pid for error in refused]) == ([], [7, 7])
+
+
+def test_an_interpreter_that_others_may_write_to_is_not_run(tmp_path: Path):
+    program = tmp_path / "python3.14"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o777)
+    found = attach.RunningPython((3, 14), str(program), is_program=True)
+    with pytest.raises(attach.NoNames, match="is not root's or ours alone"):
+        attach._program(os.getpid(), found)
+
+
+class Told:
+    """A sys module that keeps what it is told."""
+
+    def __init__(self, *, active: bool = False, error: str = "") -> None:
+        self.calls: list[str] = []
+        self._active, self._error = active, error
+
+    def is_stack_trampoline_active(self) -> bool:
+        return self._active
+
+    def activate_stack_trampoline(self, backend: str) -> None:
+        if self._error:
+            raise ValueError(self._error)
+        self.calls.append(f"activate {backend}")
+
+    def deactivate_stack_trampoline(self) -> None:
+        self.calls.append("deactivate")
+
+
+def ran(action: str, answer: Path, told: Told, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
+    """Run the lines as the process does; what they left in its __main__."""
+    main = types.ModuleType("__main__")
+    with monkeypatch.context() as patched:
+        patched.setitem(sys.modules, "sys", told)
+        exec(compile(attach._LINES.format(action=action, answer=str(answer)), "lines", "exec"), main.__dict__)
+    return {name: value for name, value in main.__dict__.items() if not name.startswith("__")}
+
+
+@pytest.mark.parametrize(
+    ("action", "told", "answer", "calls"),
+    [
+        (attach._ON, Told(), "on", ["activate perf"]),
+        (attach._ON, Told(active=True), "already", ["activate perf"]),
+        (attach._ON, Told(error="perf trampoline not available"), "ValueError: perf trampoline not available", []),
+        (attach._OFF, Told(active=True), "off", ["deactivate"]),
+    ],
+)
+def test_the_process_answers_and_keeps_nothing_of_the_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: str, told: Told, answer: str, calls: list[str]
+):
+    assert ran(action, tmp_path / "1.answer", told, monkeypatch) == {}
+    assert (tmp_path / "1.answer").read_text() == answer
+    assert told.calls == calls
+    assert [path.name for path in tmp_path.iterdir()] == ["1.answer"]
+
+
+@pytest.fixture
+def python() -> str:
+    found = interpreter("3.14")
+    if not found:
+        pytest.skip("no Python 3.14 on this machine")
+    return found
+
+
+def map_of(pid: int) -> Path:
+    return Path(f"/tmp/perf-{pid}.map")
+
+
+def test_a_process_names_its_functions_when_asked(python: str):
+    with subprocess.Popen([python, "-c", SPIN]) as process:
+        try:
+            time.sleep(0.3)
+            switch = attach.attach(process.pid)
+            assert switch is not None
+            assert not switch.late
+            assert any(" py::work:" in line for line in map_of(process.pid).read_text().splitlines())
+            switch.off()
+        finally:
+            process.kill()
+            map_of(process.pid).unlink(missing_ok=True)
+
+
+def test_a_process_that_waits_is_not_waited_for(python: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(attach, "_PATIENCE", 0.2)
+    with subprocess.Popen([python, "-c", "import time; time.sleep(60)"]) as process:
+        try:
+            time.sleep(0.3)
+            switch = attach.attach(process.pid)
+            assert switch is not None
+            assert switch.late
+            switch.off()
+            assert os.path.exists(switch._folder)  # it reads our lines whenever it wakes
+            shutil.rmtree(switch._folder)
+        finally:
+            process.kill()
+
+
+def test_a_process_that_forbids_it_is_told_of(python: str):
+    with subprocess.Popen([python, "-X", "disable-remote-debug", "-c", SPIN]) as process:
+        try:
+            time.sleep(0.3)
+            with pytest.raises(attach.NoNames, match=r"asking it failed: RuntimeError: .*debug"):
+                attach.attach(process.pid)
+        finally:
+            process.kill()

@@ -1,0 +1,93 @@
+"""What --jit chooses."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from perfpy.capture.option_values import Callchain
+from perfpy.capture.runtimes.choices import chosen
+from perfpy.capture.runtimes.programs import runtime_of
+from perfpy.capture.runtimes.session import RuntimeNames
+from perfpy.capture.sampling.options import RecordOptions
+
+PUSHES = b"\x55\x48\x89\xe5" + b"\x90" * 12
+
+
+@pytest.fixture(autouse=True)
+def x86_64(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "uname", lambda: type("Uname", (), {"machine": "x86_64"}))
+
+
+def choice(command: str, options: RecordOptions | None = None) -> RecordOptions:
+    return chosen(options or RecordOptions(), runtime_of(command, {}), command)
+
+
+def python(folder: Path, functions: int) -> str:
+    (folder / "bin").mkdir()
+    path = folder / "bin" / "python3.12"
+    path.write_bytes(b"\x7fELF" + bytes(1 << 20) + PUSHES * functions)
+    return str(path)
+
+
+def test_times_are_those_of_jitdumps():
+    assert choice("sh").clockid == time.CLOCK_MONOTONIC
+    assert choice("sh", RecordOptions(clockid=time.CLOCK_BOOTTIME)).clockid == time.CLOCK_BOOTTIME
+
+
+def test_python_without_frame_pointers_gets_copies_of_stacks_and_fewer_samples(tmp_path: Path):
+    options = choice(python(tmp_path, 10))
+    assert (options.callchain, options.unwind, options.freq) == (Callchain("dwarf", 32768), True, 999)
+
+
+@pytest.mark.parametrize("asked", [RecordOptions(overwrite=True), RecordOptions(tail_synthesize=True), RecordOptions(user_regs=1)])
+def test_what_cannot_be_unwound_at_once_is_unwound_later(asked: RecordOptions):
+    options = choice("sh", asked)
+    assert (options.callchain, options.unwind) == (Callchain("dwarf", 32768), False)
+    options.check()
+
+
+def test_python_with_frame_pointers_does_not_need_them(tmp_path: Path):
+    options = choice(python(tmp_path, 3000))
+    assert (options.callchain, options.freq) == (Callchain("fp"), None)
+
+
+def test_the_interpreter_may_be_in_a_library_beside_the_program(tmp_path: Path):
+    path = Path(python(tmp_path, 0))
+    path.write_bytes(b"\x7fELF")
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "libpython3.12.so.1.0").write_bytes(PUSHES * 3000)
+    assert choice(str(path)).callchain == Callchain("fp")
+
+
+def test_code_of_node_and_java_has_frame_pointers(tmp_path: Path):
+    assert choice("/usr/bin/node").callchain == choice("/usr/bin/java").callchain == Callchain("fp")
+
+
+def test_a_program_that_is_not_known_may_start_python(tmp_path: Path):
+    assert choice("sh").callchain == Callchain("dwarf", 32768)
+
+
+def test_what_was_asked_for_stays():
+    asked = RecordOptions(callchain=Callchain("fp", max_stack=3), freq=50)
+    assert choice("python3", asked) == asked._replace(clockid=time.CLOCK_MONOTONIC)
+    assert choice("python3", RecordOptions(unwind=True)).callchain is None
+    assert choice("python3", RecordOptions(period=1000)).freq is None
+    assert choice("python3", RecordOptions(freq=4000)).freq == 4000
+
+
+def test_elsewhere_compilers_keep_frame_pointers(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(os, "uname", lambda: type("Uname", (), {"machine": "aarch64"}))
+    assert choice("python3").callchain == Callchain("fp")
+
+
+def test_what_is_unwound_at_once_has_perf_maps_and_stacks():
+    """A jitdump is read when a recording ends: too late for code of no file to be unwound."""
+    names = RuntimeNames(RecordOptions(jit=True, unwind=True), ["node"], lambda _line: None)
+    assert "PYTHONPERFSUPPORT" in names.variables
+    assert "PYTHON_PERF_JIT_SUPPORT" not in names.variables
+    assert names.options.callchain is not None
+    assert names.options.callchain.mode == "dwarf"

@@ -1,0 +1,253 @@
+"""Names put into a finished recording."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from perfpy.abi import records
+from perfpy.abi.flags import MISC_USER, RecordType
+from perfpy.abi.sample_id import SampleId
+from perfpy.capture.runtimes.keeping import Kept, keep_names
+from perfpy.perfdata.container.feature_values import Compression
+from perfpy.perfdata.container.features import Feature, encode_feature
+from perfpy.perfdata.container.kept_files import KEPT_FILES
+from perfpy.recording import Recording
+from perfpy.symbols.files import live_process
+from tests.builders.jitdump import PID, header, load
+from tests.builders.perfdata import PerfDataBuilder, usual_attr
+
+CODE = 0x7F0000001000
+MAP = f"{CODE:x} 10 py::f:/a.py\n".encode()
+LONG_AGO, NOW = 0.0, 2_000_000_000.0
+
+
+def mapping(name: str, address: int, time: int, size: int = 0x1000) -> records.Mmap2:
+    identity = SampleId(PID, PID, time)
+    return records.Mmap2(MISC_USER, PID, PID, address, size, 0, 0, 0, 0, 0, 5, 2, name, sample_id=identity)
+
+
+def recording_of(
+    folder: Path, *mappings: records.Mmap2, times: tuple[int, ...] = (15, 35), rounds: bool = False, packed: bool = False
+) -> str:
+    """A recording as record --jit leaves it before the names are put in: with an empty section for them."""
+    builder = PerfDataBuilder(attrs=[usual_attr(use_clockid=1, clockid=1)])
+    builder.features[Feature.HOSTNAME] = encode_feature(Feature.HOSTNAME, "here")
+    builder.features[KEPT_FILES] = b""
+    for record in mappings:
+        builder.record(record)
+    for time in times:
+        builder.sample(ip=CODE + 4, pid=PID, tid=PID, time=time, period=1, misc=MISC_USER)
+        if rounds:
+            builder.round()
+    if packed:
+        size = len(builder.body)
+        builder.compressed()
+        builder.features[Feature.COMPRESSED] = encode_feature(Feature.COMPRESSED, Compression(1, 1, 1, 2, size))
+    path = folder / "perf.data"
+    path.write_bytes(builder.file())
+    return str(path)
+
+
+def names(path: str) -> list[str]:
+    with Recording(path) as recording:
+        symbolizer = recording.symbolizer()
+        found = []
+        for batch in recording.data.batches():
+            columns = batch.columns
+            ids = symbolizer.frame_ids(columns["pid"], columns["ip"], batch.key, columns["cpumode"])
+            symbol = symbolizer.resolve().symbol[ids]
+            found += [symbolizer.symbols.name(number) if number >= 0 else "-" for number in symbol.tolist()]
+        assert recording.warnings == []
+        return found
+
+
+@pytest.fixture
+def perf_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the process's perf map is, in the place of /tmp."""
+    path = tmp_path / "perf-77.map"
+    monkeypatch.setattr(live_process, "perf_map_paths", lambda pid: iter([str(tmp_path / f"perf-{pid}.map")]))
+    monkeypatch.setattr(live_process, "began", lambda pid: None)
+    return path
+
+
+@pytest.fixture
+def dump(tmp_path: Path, perf_map: Path) -> Path:
+    """A jitdump with a function that was made at time 20."""
+    path = tmp_path / "jit-77.dump"
+    path.write_bytes(header() + load("JS:*fib", CODE, b"\x90" * 16, 3, time=20))
+    return path
+
+
+def test_a_perf_map_is_kept_and_read_when_the_file_has_gone(tmp_path: Path, perf_map: Path):
+    perf_map.write_bytes(MAP)
+    path = recording_of(tmp_path, mapping("//anon", CODE, 10))
+    before = Path(path).read_bytes()
+    kept = keep_names(path, LONG_AGO)
+    assert kept == Kept(1, 0, (), frozenset({PID}))
+    perf_map.unlink()
+    assert names(path) == ["py::f:/a.py"] * 2
+    assert len(Path(path).read_bytes()) > len(before)
+
+
+def test_what_a_recording_keeps_comes_before_what_a_machine_has(tmp_path: Path, perf_map: Path):
+    perf_map.write_bytes(MAP)
+    path = recording_of(tmp_path, mapping("//anon", CODE, 10))
+    keep_names(path, LONG_AGO)
+    perf_map.write_bytes(MAP.replace(b"py::f", b"another's"))
+    assert names(path) == ["py::f:/a.py"] * 2
+
+
+def test_nothing_is_written_where_there_is_nothing_to_keep(tmp_path: Path, perf_map: Path):
+    path = recording_of(tmp_path, mapping("//anon", CODE, 10))
+    before = Path(path).read_bytes()
+    assert keep_names(path, LONG_AGO).maps == 0
+    assert Path(path).read_bytes() == before
+
+
+@pytest.mark.parametrize(("began", "first", "maps"), [(NOW, 10, 0), (LONG_AGO, 10, 1), (NOW, 0, 1)])
+def test_a_map_from_before_its_process_is_another_ones(tmp_path: Path, perf_map: Path, began: float, first: int, maps: int):
+    """A mapping of time 0 was there when the recording began, and so may be a map from before."""
+    perf_map.write_bytes(MAP)
+    os.utime(perf_map, (NOW - 1000, NOW - 1000))
+    assert keep_names(recording_of(tmp_path, mapping("//anon", CODE, first)), began).maps == maps
+
+
+def test_a_map_from_before_a_process_that_runs_is_another_ones(tmp_path: Path, perf_map: Path, monkeypatch: pytest.MonkeyPatch):
+    perf_map.write_bytes(MAP)
+    monkeypatch.setattr(live_process, "began", lambda pid: NOW * 2)
+    assert keep_names(recording_of(tmp_path, mapping("//anon", CODE, 0)), LONG_AGO).maps == 0
+
+
+def test_maps_of_others_are_not_believed(tmp_path: Path, perf_map: Path, monkeypatch: pytest.MonkeyPatch):
+    perf_map.write_bytes(MAP)
+    monkeypatch.setattr(live_process, "believed", lambda pid: {os.geteuid() + 1})
+    kept = keep_names(recording_of(tmp_path, mapping("//anon", CODE, 10)), LONG_AGO)
+    assert (kept.maps, kept.failures) == (0, (f"{perf_map}: belongs to user {os.geteuid()}; not kept",))
+
+
+def test_jitted_code_is_mapped_from_when_it_was_made(tmp_path: Path, dump: Path):
+    path = recording_of(tmp_path, mapping(str(dump), 0x1000, 10), mapping("//anon", CODE, 5), mapping("//anon", CODE, 30))
+    kept = keep_names(path, LONG_AGO, str(tmp_path / "cache"))
+    dump.unlink()
+    assert (kept.maps, kept.functions, kept.failures) == (0, 1, ())
+    assert names(path) == ["-", "JS:*fib"]
+    with Recording(path) as recording:
+        assert recording.header["hostname"] == "here"
+        files = recording.data.kept_files
+        assert files is not None
+        (image,) = files
+        assert os.path.dirname(os.path.dirname(image)) == str(tmp_path / "cache" / "jit")
+        assert Path(image).read_bytes() == files.get(image)
+    assert [entry.name for entry in tmp_path.iterdir() if entry.name.startswith("perf.data")] == ["perf.data"]
+
+
+def test_images_are_read_from_the_recording(tmp_path: Path, dump: Path):
+    path = recording_of(tmp_path, mapping(str(dump), 0x1000, 10))
+    keep_names(path, LONG_AGO, str(tmp_path / "cache"))
+    for image in (tmp_path / "cache" / "jit").rglob("*.so"):
+        image.unlink()
+    assert names(path) == ["-", "JS:*fib"]
+
+
+def test_no_image_is_written_where_no_copies_are_wanted(tmp_path: Path, dump: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    path = recording_of(tmp_path, mapping(str(dump), 0x1000, 10))
+    keep_names(path, LONG_AGO, None)
+    assert names(path) == ["-", "JS:*fib"]
+    assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize("rounds", [True, False])
+def test_records_stand_in_the_round_of_their_time(tmp_path: Path, dump: Path, rounds: bool):
+    times = (10, 15, 18, 25, 35, 45)
+    path = recording_of(tmp_path, mapping(str(dump), 0x1000, 8), times=times, rounds=rounds)
+    keep_names(path, LONG_AGO, str(tmp_path / "cache"))
+    assert names(path) == ["-", "-", "-", "JS:*fib", "JS:*fib", "JS:*fib"]
+    with Recording(path) as recording:
+        types = [kind for stream in recording.data.ordered_chunks() for ordered in stream for kind in ordered.chunk.types.tolist()]
+    assert types.count(RecordType.FINISHED_ROUND) == (len(times) if rounds else 0)
+    if rounds:  # behind the sample of time 25, before the end of its round
+        assert types.index(RecordType.MMAP2) == 7
+
+
+def test_a_compressed_recording_stays_compressed(tmp_path: Path, dump: Path):
+    path = recording_of(tmp_path, mapping(str(dump), 0x1000, 8), times=tuple(range(10, 3010)), packed=True)
+    keep_names(path, LONG_AGO, str(tmp_path / "cache"))
+    assert names(path) == ["-"] * 10 + ["JS:*fib"] * 2990
+    with Recording(path) as recording:
+        assert recording.data.survey.types[RecordType.COMPRESSED]
+        assert recording.header["compressed"].mmap_len >= recording.header["compressed"].ratio > 1
+
+
+@pytest.mark.parametrize("name", ["replace", "writev"])
+def test_a_recording_that_cannot_be_rewritten_stays_as_it_was(
+    tmp_path: Path, dump: Path, perf_map: Path, monkeypatch: pytest.MonkeyPatch, name: str
+):
+    def full(*arguments: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    path = recording_of(tmp_path, mapping(str(dump), 0x1000, 10))
+    before = Path(path).read_bytes()
+    monkeypatch.setattr(os, name, full)
+    kept = keep_names(path, LONG_AGO, str(tmp_path / "cache"), remove_dumps=True)
+    assert kept.functions == 0
+    assert "No space left on device" in kept.failures[0]
+    assert "the recording stays as it was" in kept.failures[0]
+    assert Path(path).read_bytes() == before
+    assert dump.exists()
+    assert [entry.name for entry in tmp_path.iterdir() if entry.name.startswith("perf.data")] == ["perf.data"]
+
+
+def test_the_perf_maps_are_kept_all_the_same(tmp_path: Path, dump: Path, perf_map: Path, monkeypatch: pytest.MonkeyPatch):
+    def refused(*arguments: object) -> None:
+        raise PermissionError(errno.EACCES, "no")
+
+    perf_map.write_bytes(MAP)
+    path = recording_of(tmp_path, mapping(str(dump), 0x1000, 10), mapping("//anon", CODE, 10))
+    monkeypatch.setattr(os, "replace", refused)
+    assert keep_names(path, LONG_AGO, str(tmp_path / "cache")).maps == 1
+    assert names(path) == ["py::f:/a.py"] * 2
+
+
+def test_a_section_that_cannot_be_added_leaves_the_recording_as_it_was(tmp_path: Path, perf_map: Path, monkeypatch: pytest.MonkeyPatch):
+    real = os.write
+    sizes: list[int] = []
+
+    def half(fd: int, data: bytes) -> int:
+        sizes.append(len(data))
+        if len(sizes) > 1:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(fd, data[: len(data) // 2])
+
+    perf_map.write_bytes(MAP)
+    path = recording_of(tmp_path, mapping("//anon", CODE, 10))
+    before = Path(path).read_bytes()
+    monkeypatch.setattr(os, "write", half)
+    kept = keep_names(path, LONG_AGO)
+    assert (kept.maps, len(sizes)) == (0, 2)
+    assert "No space left on device" in kept.failures[0]
+    assert Path(path).read_bytes() == before
+
+
+def test_dumps_are_removed_when_their_code_is_in_the_recording(tmp_path: Path, dump: Path):
+    state = dump.stat()
+    mapped = mapping(str(dump), 0x1000, 10)._replace(maj=os.major(state.st_dev), min=os.minor(state.st_dev), ino=state.st_ino)
+    keep_names(recording_of(tmp_path, mapped._replace(ino=1)), LONG_AGO, str(tmp_path / "cache"), remove_dumps=True)
+    assert dump.exists()  # not the file that was mapped
+    keep_names(recording_of(tmp_path, mapped), LONG_AGO, str(tmp_path / "cache"), remove_dumps=True)
+    assert not dump.exists()
+
+
+def test_a_dump_that_is_none_is_told(tmp_path: Path, dump: Path):
+    dump.write_bytes(b"x" * 100)
+    kept = keep_names(recording_of(tmp_path, mapping(str(dump), 0x1000, 10)), LONG_AGO, str(tmp_path / "cache"))
+    assert kept.failures == (f"{dump}: not a jitdump file",)
+
+
+def test_functions_of_other_processes_are_left_out(tmp_path: Path, dump: Path):
+    dump.write_bytes(header() + load("theirs", CODE, b"\x90" * 16, 3, time=20, pid=PID + 1))
+    assert keep_names(recording_of(tmp_path, mapping(str(dump), 0x1000, 10)), LONG_AGO, str(tmp_path / "cache")).functions == 0

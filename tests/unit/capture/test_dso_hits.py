@@ -1,0 +1,94 @@
+"""Which files samples fell into, without order and without forgetting."""
+
+from __future__ import annotations
+
+import struct
+
+from perfpy.abi.attr import EventAttr
+from perfpy.abi.flags import MISC_FORK_EXEC, MISC_KERNEL, MISC_USER, NATIVE_ENDIAN, SampleType
+from perfpy.abi.framing import with_header
+from perfpy.abi.records import Fork, Mmap, Mmap2, encode
+from perfpy.abi.sample_id import NO_ID
+from perfpy.capture.dso_hits import DsoHits
+
+TIMED = EventAttr(sample_type=SampleType.IP | SampleType.TID | SampleType.TIME)
+KERNEL = 0xFFFFFFFF81000000
+
+
+def mapped(name: str, start: int, pid: int = 5) -> bytes:
+    return encode(Mmap2(MISC_USER, pid, pid, start, 0x2000, 0, 0, 0, 0, 0, 5, 2, name), NO_ID, NATIVE_ENDIAN)
+
+
+def kernel_map(name: str, start: int, size: int) -> bytes:
+    return encode(Mmap(MISC_KERNEL, 0xFFFFFFFF, 0, start, size, start, name), NO_ID, NATIVE_ENDIAN)
+
+
+def sample(ip: int, pid: int = 5, time: int = 100, mode: int = MISC_USER) -> bytes:
+    return with_header(9, mode, struct.pack("=QIIQ", ip, pid, pid, time), NATIVE_ENDIAN)
+
+
+def hits(*records: bytes, attr: EventAttr = TIMED) -> DsoHits:
+    found = DsoHits([attr])
+    found.scan(memoryview(b"".join(records)))
+    return found
+
+
+def names(found: DsoHits) -> list[str]:
+    return [dso.name for dso in found.hit()]
+
+
+def test_only_files_with_samples_are_hit():
+    assert names(hits(mapped("/a", 0x1000), mapped("/b", 0x10000), sample(0x1FFF))) == ["/a"]
+
+
+def test_the_vdso_always_counts():
+    assert names(hits(mapped("[vdso]", 0x1000))) == ["[vdso]"]
+
+
+def test_a_sample_may_come_before_the_map_in_the_file():
+    assert names(hits(sample(0x2345), mapped("/a", 0x1000))) == ["/a"]
+
+
+def test_a_forked_process_has_its_parents_maps():
+    fork = encode(Fork(0, 6, 5, 6, 5, 0), NO_ID, NATIVE_ENDIAN)
+    assert names(hits(mapped("/a", 0x1000), fork, sample(0x1000, pid=6))) == ["/a"]
+
+
+def test_another_process_has_not():
+    assert names(hits(mapped("/a", 0x1000), sample(0x1000, pid=7))) == []
+
+
+def test_kernel_addresses_are_modules_or_the_kernel():
+    text, module = kernel_map("[kernel.kallsyms]_text", KERNEL, 0x100000), kernel_map("[mod]", 0xFFFFFFFFC0000000, 0x1000)
+    assert names(hits(text, module, sample(KERNEL + 5, mode=MISC_KERNEL))) == ["[kernel.kallsyms]"]
+    assert names(hits(text, module, sample(0xFFFFFFFFC0000005, mode=MISC_KERNEL))) == ["[mod]"]
+
+
+def test_the_kernel_may_be_where_programs_are_too():  # as on s390x
+    text, program = kernel_map("[kernel.kallsyms]_text", 0x100000, 0x100000), mapped("/a", 0x100000)
+    assert names(hits(text, program, sample(0x100005, mode=MISC_KERNEL))) == ["[kernel.kallsyms]"]
+    assert names(hits(text, program, sample(0x100005))) == ["/a"]
+
+
+def test_samples_and_times_are_counted():
+    found = hits(sample(1, time=7), sample(2, time=3), sample(3, time=9))
+    assert (found.samples, found.first_time, found.last_time) == (3, 3, 9)
+
+
+def test_samples_without_times_are_counted_too():
+    attr = EventAttr(sample_type=SampleType.IP | SampleType.TID)
+    record = with_header(9, MISC_USER, struct.pack("=QII", 0x1000, 5, 5), NATIVE_ENDIAN)
+    found = hits(mapped("/a", 0x1000), record, attr=attr)
+    assert (names(found), found.samples, found.last_time) == (["/a"], 1, 0)
+
+
+def test_an_identifier_in_front_moves_the_rest():
+    attr = EventAttr(sample_type=TIMED.sample_type | SampleType.IDENTIFIER)
+    record = with_header(9, MISC_USER, struct.pack("=QQIIQ", 77, 0x1000, 5, 5, 42), NATIVE_ENDIAN)
+    found = hits(mapped("/a", 0x1000), record, attr=attr)
+    assert (names(found), found.first_time) == (["/a"], 42)
+
+
+def test_a_process_that_ran_before_has_only_its_own_maps():
+    fork = encode(Fork(MISC_FORK_EXEC, 6, 5, 6, 5, 0), NO_ID, NATIVE_ENDIAN)  # made up by perf
+    assert names(hits(mapped("/a", 0x1000), fork, sample(0x1000, pid=6))) == []

@@ -1,0 +1,104 @@
+"""What waits to be unwound: memory first, then the disk, given back in order."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfpy.capture.unwinding.spool import DISK, MEMORY, Extent, Spool
+from perfpy.errors import OutputFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Iterator[Spool]:
+    made = Spool(str(tmp_path), capacity=64)
+    yield made
+    made.close()
+
+
+def read(spool: Spool, extents: list[Extent]) -> bytes:
+    return b"".join(os.pread((spool.memory, spool.disk)[store], size, offset) for store, offset, size in extents)
+
+
+def test_a_piece_holds_what_was_written_in_one_extent(spool):
+    spool.write([b"abc", b"defg"])
+    piece = spool.close_piece()
+    assert piece == [Extent(MEMORY, 0, 7)]
+    assert read(spool, piece) == b"abcdefg"
+
+
+def test_what_does_not_fit_into_memory_goes_to_disk(spool):
+    spool.write([bytes(60)])
+    first = spool.close_piece()
+    spool.write([b"0123456789"])
+    second = spool.close_piece()
+    assert [extent.store for extent in first + second] == [MEMORY, MEMORY, DISK]
+    assert read(spool, second) == b"0123456789"
+    assert spool.most_on_disk == 6
+
+
+def test_memory_is_used_round_and_round(spool):
+    for _ in range(2):
+        spool.write([bytes(30)])
+        spool.close_piece()
+    spool.done()  # 0-30 are free, 30-60 wait
+    spool.write([b"x" * 20])
+    piece = spool.close_piece()
+    assert piece == [Extent(MEMORY, 60, 4), Extent(MEMORY, 0, 16)]
+    assert read(spool, piece) == b"x" * 20
+    assert spool.most_on_disk == 0
+
+
+def test_memory_that_is_all_in_use_takes_nothing(spool):
+    spool.write([bytes(64)])
+    spool.close_piece()
+    spool.write([b"more"])
+    assert spool.close_piece() == [Extent(DISK, 0, 4)]
+
+
+def test_the_disk_is_given_back_when_nothing_on_it_waits(spool):
+    spool.write([bytes(100)])
+    spool.close_piece()
+    assert os.fstat(spool.disk).st_size == 36
+    spool.done()
+    assert os.fstat(spool.disk).st_size == 0
+
+
+def test_everything_that_waits_can_be_taken_in_order(spool):
+    spool.write([b"a" * 60])
+    spool.close_piece()
+    spool.write([b"b" * 10])
+    spool.close_piece()
+    spool.write([b"c"])
+    assert b"".join(spool.take_all()) == b"a" * 60 + b"b" * 10 + b"c"
+    assert len(spool) == 0
+    assert spool.take_all() == []
+
+
+def test_many_pieces_come_back_as_they_were(spool):
+    waiting = []
+    for number in range(200):
+        spool.write([bytes([number]) * (number % 37 + 1)])
+        waiting.append((number, spool.close_piece()))
+        if number % 3:
+            first, extents = waiting.pop(0)
+            assert read(spool, extents) == bytes([first]) * (first % 37 + 1)
+            spool.done()
+
+
+def test_a_folder_that_takes_no_files_is_named(tmp_path):
+    with pytest.raises(OutputFailed, match="no-such-folder"):
+        Spool(str(tmp_path / "no-such-folder"))
+
+
+def test_a_full_disk_says_what_helps(spool):
+    os.close(spool.disk)
+    spool.disk = os.open("/dev/full", os.O_RDWR)
+    with pytest.raises(OutputFailed, match="a lower frequency"):
+        spool.write([bytes(100)])

@@ -1,0 +1,163 @@
+"""Pieces of rings become the same records with callchains, whatever order the rings were read in."""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from perfpy.abi import records
+from perfpy.abi.attr import EventAttr
+from perfpy.abi.columns import Ragged
+from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, MISC_USER, NATIVE_ENDIAN, SampleType
+from perfpy.abi.sample_encoding import encode_sample
+from perfpy.abi.sample_id import IdLayout, SampleId
+from perfpy.abi.samples import SampleLayout
+from perfpy.capture.dso_hits import DsoHits
+from perfpy.capture.unwinding import unwinder
+from perfpy.capture.unwinding.plain_attrs import plain_attr
+from perfpy.capture.unwinding.serving import chunk_of
+from perfpy.capture.unwinding.unwinder import PieceUnwinder
+from perfpy.perfdata.container.events import FileEvent
+
+pytestmark = pytest.mark.skipif(NATIVE_ENDIAN == ">", reason="the samples are of x86-64")
+
+S = SampleType
+FIELDS = S.IP | S.TID | S.TIME | S.CALLCHAIN | S.REGS_USER | S.STACK_USER
+ATTR = EventAttr(sample_type=FIELDS, sample_regs_user=0xFF0FFF, sample_stack_user=64, sample_id_all=1, exclude_callchain_user=1)
+CODE, PROGRAM, STACK, OWN = 0x10000, 0x400000, 0x7FFE0000, 4242
+BP, SP, IP = 6, 7, 8
+
+
+def sample(time: int, pid: int = 7, *, kernel: tuple[int, ...] = (), registers: dict[int, int] | None = None) -> bytes:
+    """Code without a file, with a frame pointer: one caller, at CODE + 0x200."""
+    values = {BP: STACK + 0x10, SP: STACK, IP: CODE + 0x100, **(registers or {})}
+    stack = struct.pack("=8Q", 0, 0, 0, CODE + 0x200, 0, 0, 0, 0)
+    fields: dict[str, Any] = {
+        "misc": MISC_USER,
+        "ip": values[IP],
+        "pid": pid,
+        "tid": pid,
+        "time": time,
+        "callchain": kernel,
+        "user_stack": stack,
+    }
+    return encode_sample(ATTR, {**fields, "user_regs": [values.get(number, 0) for number in range(20)]}, NATIVE_ENDIAN)
+
+
+def mapped(time: int, pid: int = 7) -> bytes:
+    """A program, which is here; and code that it has made."""
+    names = ((PROGRAM, os.path.realpath(sys.executable)), (CODE, "//anon"))
+    return b"".join(
+        encoded(records.Mmap2(MISC_USER, pid, pid, start, 0x1000, 0, 0, 0, 0, 0, 5, 2, name, b"", SampleId(pid, pid, time)))
+        for start, name in names
+    )
+
+
+def encoded(record: Any) -> bytes:
+    return records.encode(record, IdLayout.of(ATTR, NATIVE_ENDIAN), NATIVE_ENDIAN)
+
+
+def unwinding() -> PieceUnwinder:
+    return PieceUnwinder([FileEvent(ATTR, (), "", 0)], OWN, "x86_64")
+
+
+def pieces(*given: bytes, known: bytes = b"") -> list[list[list[int]]]:
+    """The callchains of each piece."""
+    one = unwinding()
+    one.learn(chunk_of(array(known)))
+    found = [one.take(chunk_of(array(data))) for data in given]
+    assert found[0] is None
+    return [chains(b"".join(piece.parts)) for piece in [*found[1:], one.rest()] if piece]
+
+
+def array(data: bytes) -> np.ndarray:
+    return np.frombuffer(data, np.uint8)
+
+
+def chains(data: bytes) -> list[list[int]]:
+    chunk = chunk_of(array(data))
+    samples = chunk.rows(np.flatnonzero(chunk.types == 9))
+    columns = SampleLayout(plain_attr(ATTR), NATIVE_ENDIAN).decode(samples.data, samples.starts)
+    assert columns.damaged is None
+    return [row.tolist() for row in columns["callchain"]]
+
+
+WHOLE = [CONTEXT_USER, CODE + 0x100, CODE + 0x1FF]
+ALONE = [CONTEXT_USER, CODE + 0x100]
+
+
+def test_stacks_become_callchains():
+    assert pieces(mapped(1) + sample(2)) == [[WHOLE]]
+
+
+def test_the_kernels_part_stays_in_front():
+    assert pieces(mapped(1) + sample(2, kernel=(CONTEXT_KERNEL, 1 << 63))) == [[[CONTEXT_KERNEL, 1 << 63, *WHOLE]]]
+
+
+def test_what_ran_before_is_known():
+    assert pieces(sample(2), known=mapped(0)) == [[WHOLE]]
+
+
+def test_a_mapping_that_another_ring_tells_later_counts_from_its_time_on():
+    assert pieces(sample(5) + sample(2), mapped(3)) == [[WHOLE, ALONE], []]
+
+
+def test_each_process_has_its_own_mappings():
+    assert pieces(mapped(1, 7) + sample(2, 7) + sample(2, 8)) == [[WHOLE, ALONE]]
+
+
+def test_samples_of_the_process_itself_are_left_out():
+    assert pieces(mapped(1) + sample(2, OWN) + sample(3)) == [[WHOLE]]
+
+
+def test_a_caller_at_minus_one_is_no_marker():
+    chain = Ragged(np.array([CONTEXT_USER, 1, (1 << 64) - 1, 2, CONTEXT_USER, 3], np.uint64), np.array([0, 3, 6]))
+    assert [row.tolist() for row in unwinder._without_false_markers(chain)] == [[CONTEXT_USER, 1], [2, CONTEXT_USER, 3]]
+
+
+def test_side_band_is_handed_over_once_more():
+    one = unwinding()
+    one.take(chunk_of(array(mapped(1) + sample(2) + mapped(3))))
+    piece = one.rest()
+    assert piece is not None
+    assert piece.side_band == mapped(1) + mapped(3)
+
+
+def test_hits_are_those_of_the_finished_records():
+    one = unwinding()
+    one.learn(chunk_of(array(mapped(0))))
+    one.take(chunk_of(array(sample(2) + sample(9))))
+    one.rest()
+    hits = DsoHits.from_told(one.hits())
+    assert (hits.samples, hits.first_time, hits.last_time) == (2, 2, 9)
+    assert [(os.path.basename(dso.name), dso.hit) for dso in hits.dsos.values()][1:] == [("anon", True)]
+
+
+def test_processes_that_ended_are_forgotten_and_others_not(monkeypatch):
+    monkeypatch.setattr("os.path.exists", lambda path: path == "/proc/3")
+    one = unwinding()
+    gone = [encoded(records.Exit(0, pid, 1, pid, 1, 0, SampleId(pid, pid, 50))) for pid in (1, 2)]
+    forked = encoded(records.Fork(0, 3, 2, 3, 2, 0, SampleId(2, 2, 40)))
+    one.learn(chunk_of(array(b"".join(mapped(1, pid) for pid in (1, 2, 2, 2, 1, 1, 1, 1)) + forked + b"".join(gone))))
+    monkeypatch.setattr(one._replay, "_forgotten_at", 20)
+    one.take(chunk_of(array(sample(100, 3) + sample(101, 4))))
+    assert len(one._replay._records) == 19
+    piece = one.take(chunk_of(array(mapped(102, 5))))
+    assert piece is not None
+    assert chains(b"".join(piece.parts)) == [WHOLE, ALONE]  # 3 has its mappings from 2, which is gone
+    kept = one._replay._records
+    assert {int.from_bytes(record.body[:4], "little") for record in kept} == {2, 3, 5}
+
+
+@pytest.mark.parametrize("step", [8, 24, 40])
+def test_pieces_cut_anywhere_end_nothing(step):
+    data = mapped(1) + sample(2) + sample(3)
+    for end in range(0, len(data), step):
+        one = unwinding()
+        one.take(chunk_of(array(data[:end])))
+        one.rest()

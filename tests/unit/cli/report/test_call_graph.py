@@ -1,0 +1,22 @@
+"""What the configuration says of reports."""
+
+import pytest
+
+from perfpy.cli.line.perfconfig import Config
+from perfpy.cli.report.call_graph import call_graph
+from perfpy.cli.report.options import ReportCommandOptions
+
+THRESHOLD, ROWS = {"call-graph.threshold": "10"}, {"report.percent-limit": "2"}
+
+
+@pytest.mark.parametrize(
+    ("config", "limit"),
+    [
+        ({}, 0.5),
+        (THRESHOLD, 10),
+        (ROWS, 2),
+        (THRESHOLD | ROWS, 2),
+    ],
+)
+def test_the_configured_limit_of_rows_is_that_of_callers_too(config, limit):
+    assert call_graph(ReportCommandOptions(call_graph="graph"), children=False, config=Config(config)).percent == limit

@@ -1,0 +1,110 @@
+"""Files kept inside of a recording."""
+
+from __future__ import annotations
+
+import random
+import struct
+import zlib
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfpy.perfdata.container.kept_files import KEPT_FILES, KeptFiles, encode
+from perfpy.recording import Recording
+from tests.builders.perfdata import PerfDataBuilder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FILES = {"/tmp/perf-77.map": b"7f00 10 py::f:/a.py\n" * 500, "/root/jitted-77-1.so": bytes(range(256)) * 3, "\udcff": b"", "short": b"x"}
+
+
+def opened(section: bytes, endian: str = "<") -> tuple[KeptFiles, list[str]]:
+    warnings: list[str] = []
+    return KeptFiles(lambda offset, size: section[offset : offset + size], len(section), endian, warnings.append), warnings
+
+
+@pytest.mark.parametrize("endian", ["<", ">"])
+def test_files_come_back_as_they_were_kept(endian: str):
+    kept, warnings = opened(encode(FILES, endian), endian)
+    assert {name: kept.get(name) for name in kept} == FILES
+    assert (len(kept), "short" in kept, kept.get("else"), warnings) == (4, True, None, [])
+
+
+def test_what_repeats_itself_is_packed():
+    assert len(encode(FILES, "<")) < 1500
+
+
+def test_what_would_be_refused_as_too_good_to_be_true_is_stored_as_it_is():
+    wonder = bytes(5 << 20)  # zstd makes some hundred bytes of it
+    kept, warnings = opened(encode({"zeros": wonder}, "<"))
+    assert (kept.get("zeros") == wonder, warnings) == (True, [])
+
+
+def test_zlib_is_read_too():
+    packed = zlib.compress(b"names" * 100)
+    name = struct.pack("<QQHB", 500, len(packed), 1, 1) + b"m"
+    kept, _ = opened(struct.pack("<8sII", b"perfpy\1\0", 1, len(name)) + name + packed)
+    assert kept.get("m") == b"names" * 100
+
+
+def test_a_damaged_file_is_left_out_and_the_others_are_there():
+    section = encode(FILES, "<")
+    where = section.index(b"\x28\xb5\x2f\xfd")  # the first zstd frame
+    kept, warnings = opened(section[: where + 6] + b"\xff\xff\xff" + section[where + 9 :])
+    assert kept.get("/tmp/perf-77.map") is None
+    assert kept.get("short") == b"x"
+    assert warnings == [warnings[0]]
+    assert warnings[0].startswith("'/tmp/perf-77.map', kept in the recording: ")
+
+
+def test_a_bomb_does_not_go_off():
+    packed = zlib.compress(bytes(64 << 20))
+    name = struct.pack("<QQHB", 64 << 20, len(packed), 1, 1) + b"m"
+    kept, warnings = opened(struct.pack("<8sII", b"perfpy\1\0", 1, len(name)) + name + packed)
+    assert kept.get("m") is None
+    assert "become more than" in warnings[0]
+
+
+def test_a_section_cut_anywhere_is_refused_or_gives_what_is_whole():
+    section = encode(FILES, "<")
+    for size in range(0, len(section), 3):
+        try:
+            kept, _ = opened(section[:size])
+        except ValueError:
+            continue
+        assert {kept.get(name) for name in kept} <= {*FILES.values(), None}
+
+
+def test_changed_bytes_do_no_harm():
+    section, chance = encode(FILES, "<"), random.Random(1)
+    for _ in range(300):
+        changed = bytearray(section)
+        for _ in range(chance.randint(1, 4)):
+            changed[chance.randrange(len(changed))] = chance.randrange(256)
+        try:
+            kept, _ = opened(bytes(changed))
+        except ValueError:
+            continue
+        for name in kept:
+            kept.get(name)
+
+
+def test_a_recording_says_what_is_kept_with_it(tmp_path: Path):
+    builder = PerfDataBuilder().sample(ip=1, pid=77, tid=77, time=5, period=1)
+    builder.features[KEPT_FILES] = encode(FILES, "<")
+    (tmp_path / "perf.data").write_bytes(builder.file())
+    with Recording(str(tmp_path / "perf.data")) as recording:
+        kept = recording.data.kept_files
+        assert kept is not None
+        assert kept.get("short") == b"x"
+        assert recording.warnings == []
+
+
+def test_a_damaged_section_is_a_warning(tmp_path: Path):
+    builder = PerfDataBuilder().sample(ip=1, pid=77, tid=77, time=5, period=1)
+    builder.features[KEPT_FILES] = b"nothing of that kind"
+    (tmp_path / "perf.data").write_bytes(builder.file())
+    with Recording(str(tmp_path / "perf.data")) as recording:
+        assert recording.data.kept_files is None
+        assert "kept files: not a section of kept files; left out" in recording.warnings[0]

@@ -1,0 +1,107 @@
+"""The functions of a jitdump in images of whole regions of memory."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+
+from perfpy.symbols.demangling.demangle import plain
+from perfpy.symbols.files import elf_symbols
+from perfpy.symbols.files.elf import ElfFile
+from perfpy.symbols.providers.jit_regions import JitRegion, regions
+from perfpy.symbols.providers.jitdump import parse
+from perfpy.unwind.call_frames import CallFrames
+from tests.builders.jitdump import header, load, move, record, unwinding
+
+BASE = 0x7F0000012340
+
+
+def made(*parts: bytes) -> list[JitRegion]:
+    return regions(parse(header() + b"".join(parts)))
+
+
+def names(region: JitRegion) -> dict[str, tuple[int, int]]:
+    """Name -> where it is in memory, by the region's first mapping, and its size."""
+    file = ElfFile("image", region.image)
+    table = elf_symbols.table_of(elf_symbols.collect(file, file), file, plain)
+    shift = region.mappings[0].address - region.mappings[0].offset
+    symbols = table.symbols
+    return {
+        table.name(row): (int(symbols.start[row]) + shift, int(symbols.end[row] - symbols.start[row])) for row in range(len(symbols.start))
+    }
+
+
+def test_functions_keep_their_distances():
+    (region,) = made(load("f", BASE, b"\x90" * 16, 1, time=20), load("g", BASE + 64, b"\xc3" * 8, 2, time=30))
+    assert names(region) == {"f": (BASE, 16), "g": (BASE + 64, 8)}
+    assert [tuple(mapping) for mapping in region.mappings] == [(20, 77, 77, BASE, 72, 0x1000 + 0x340)]
+    assert region.image[0x1340:0x1350] == b"\x90" * 16
+    assert region.image[0x1380:0x1388] == b"\xc3" * 8
+
+
+def test_functions_far_from_each_other_are_mapped_for_themselves():
+    (region,) = made(load("f", BASE, bytes(16), 1), load("g", BASE + 0x4000, bytes(16), 2))
+    assert [(mapping.address, mapping.size, mapping.offset) for mapping in region.mappings] == [
+        (BASE, 16, 0x1340),
+        (BASE + 0x4000, 16, 0x5340),
+    ]
+
+
+def test_what_comes_to_the_place_of_another_is_mapped_later_from_an_image_of_its_own():
+    first, second = made(load("old", BASE, bytes(16), 1, time=20), load("new", BASE + 8, bytes(4), 2, time=30))
+    assert [*names(first), *names(second)] == ["old", "new"]
+    assert [(mapping.time, mapping.address) for mapping in (*first.mappings, *second.mappings)] == [(20, BASE), (30, BASE + 8)]
+
+
+def test_each_megabyte_has_its_image():
+    found = made(load("f", BASE, bytes(16), 1), load("g", BASE + (1 << 30), bytes(16), 2))
+    assert [*map(names, found)] == [{"f": (BASE, 16)}, {"g": (BASE + (1 << 30), 16)}]
+
+
+def test_a_function_that_moved_is_at_both_addresses():
+    (region,) = made(load("f", BASE, bytes(16), 5, time=20), move(BASE, BASE + 0x800, 16, 5, time=30))
+    assert [(mapping.time, mapping.address) for mapping in region.mappings] == [(20, BASE), (30, BASE + 0x800)]
+
+
+def test_functions_that_cannot_be_are_left_out():
+    assert made(load("empty", BASE, b""), load("beyond", (1 << 64) - 16, bytes(16), 2), record(1, bytes(48), 9)) == []
+
+
+def test_each_function_is_unwound_by_its_own_entry():
+    code = b"\x48\x83\xec\x08\xff\xd1\x48\x83\xc4\x08\xc3"
+    parts = [part for index in range(3) for part in (unwinding(len(code)), load(f"f{index}", BASE + 0x110 * index, code, index))]
+    (region,) = made(*parts)
+    file = ElfFile("image", region.image)
+    frames = CallFrames(file)
+    offsets = [0x1340 + 0x110 * index + inside for index in range(3) for inside in (0, 6, 10)]
+    rules = frames.find(np.array(offsets, np.uint64))
+    assert [rule.cfa[1] if rule else None for rule in rules] == [8, 16, 8] * 3
+    assert frames.find(np.array([0x1340 + 11, 0x1340 + 0x100], np.uint64)) == [None, None]
+    assert file.flaws == []
+
+
+def test_an_entry_for_other_code_is_left_out():
+    code = bytes(16)
+    (region,) = made(unwinding(len(code) + 8), load("f", BASE, code))
+    assert ElfFile("image", region.image).section(".eh_frame") is None
+
+
+def test_unwinding_cut_or_changed_does_no_harm():
+    whole = unwinding(11)[16 + 24 :]
+    for size in range(len(whole)):
+        for value in (0, 0x7F, 0xFF):
+            changed = whole[:size] + bytes([value]) + whole[size + 1 :]
+            frames = record(4, (len(changed)).to_bytes(8, "little") + (20).to_bytes(8, "little") + bytes(8) + changed, 9)
+            (region,) = made(frames, load("f", BASE, bytes(11)))
+            ElfFile("image", region.image)
+
+
+def test_images_are_read_by_other_tools():
+    from elftools.dwarf.callframe import FDE
+    from elftools.elf.elffile import ELFFile
+
+    (region,) = made(unwinding(11), load("f", BASE, bytes(11)))
+    entries = ELFFile(io.BytesIO(region.image)).get_dwarf_info().EH_CFI_entries()
+    (start,) = (entry["initial_location"] for entry in entries if isinstance(entry, FDE))
+    assert start == 0x1340

@@ -1,0 +1,33 @@
+"""Names that runtimes pack more into, as people read them."""
+
+from __future__ import annotations
+
+import pytest
+
+from perfpy.views.readable import readable, source_file
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("py::main:/srv/app.py", "main (app.py)"),
+        ("py::Parser.<locals>.<lambda>:app.py", "Parser.<locals>.<lambda> (app.py)"),
+        ("[.] py::loads:/usr/lib/python3.11/json/__init__.py", "[.] loads (json/__init__.py)"),
+        ("py::<module>:/srv/tool/__main__.py", "<module> (tool/__main__.py)"),
+        ("py::_find_and_load:<frozen importlib._bootstrap>", "_find_and_load (<frozen importlib._bootstrap>)"),
+        ("py::f:<ipython-input-1:2>", "f (<ipython-input-1:2>)"),
+        ("py::f:/a b/c:d.py", "f (c:d.py)"),
+        ("py::run:/srv/", "run (/srv/)"),
+        ("std::vector<py::object>::push_back", "std::vector<py::object>::push_back"),
+        ("py::cast<int>(py::handle)", "py::cast<int>(py::handle)"),
+        ("py::main:", "py::main:"),
+        ("main", "main"),
+    ],
+)
+def test_the_function_comes_first_and_then_its_file(name: str, shown: str):
+    assert readable(name) == shown
+
+
+def test_the_file_is_told_whole():
+    assert source_file("py::main:/srv/app.py") == "/srv/app.py"
+    assert source_file("py::cast<int>(py::handle)") == ""

@@ -127,7 +127,7 @@ def test_script_prints_whole_callchains_and_a_note(recording, capfd):
     frames = [text.split() for text in out.split("\n\n")[0].splitlines() if text.strip()]
     assert frames == [["401000", "leaf"], ["40111f", "middle"], ["40121f", "outer"]]
     assert "ffffffffffffffff [unknown]" in out.split("\n\n")[2]
-    assert err.splitlines() == note([CutStacks(1, 3, COPY)])
+    assert note([CutStacks(1, 3, COPY)])[0] in err.splitlines()
 
 
 def test_a_script_of_addresses_alone_does_not_unwind(recording, capfd):

@@ -140,6 +140,7 @@ def record(
     frequency: int | None = None,
     period: int | None = None,
     call_graph: str | bool = False,
+    jit: bool = False,
     unwind: bool = False,
     pid: int | None = None,
     tid: int | None = None,
@@ -153,8 +154,9 @@ def record(
     output: the file. frequency: samples a second, or period: events between two
     samples (neither: 4000 a second). call_graph: True or "fp" for call chains by
     frame pointers, "dwarf" for copies of the stack; unwind: these are replaced by call
-    chains while it records (and asked for, without call_graph). pid, tid, cpus, system_wide:
-    record there; without a command until they end. An interrupt (Ctrl-C) that
+    chains while it records (and asked for, without call_graph); jit: Python, Node.js, Java
+    and others tell the names of their functions, which the file keeps, with call chains.
+    pid, tid, cpus, system_wide: record there; without a command until they end. An interrupt (Ctrl-C) that
     comes to the main thread while it records ends the recording, with the file complete.
 
     Returns the program's exit status, and how many samples were written and
@@ -175,6 +177,7 @@ def record(
         frequency=frequency,
         period=period,
         call_graph=call_graph,
+        jit=jit,
         unwind=unwind,
         pid=pid,
         tid=tid,

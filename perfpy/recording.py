@@ -14,6 +14,7 @@ from perfpy.abi.flags import PerfType, RecordType, SampleType
 from perfpy.abi.startup import NamedTuple, cached_property
 from perfpy.errors import OutputFailed, UsageError
 from perfpy.perfdata.reader import PerfData
+from perfpy.perfdata.sample_columns import Samples
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
+    from perfpy.unwind.callchains import UserCallchains
     from perfpy.views.script.payloads import PayloadTexts
 
 
@@ -43,95 +45,6 @@ class Sample(NamedTuple):
 
     event: FileEvent
     fields: Mapping[str, Any]
-
-
-class Samples:
-    """All samples of a recording as columns: a read-only mapping from field name to one array over the whole file.
-
-    A column is read from the file when it is asked for and kept. Besides the
-    fields there is "event": indexes into Recording.events. A recording that
-    is larger than memory is read with Recording.batches() instead.
-
-    Numbers are the kernel's own, of its types: "ip", "addr", "time" (ns of
-    the recording's clock), "period" (events since the sample before) are
-    uint64; "pid", "tid", "cpu" int32 or uint32. What differs in length from
-    sample to sample ("callchain", "raw" ...) is a perfpy.abi.columns.Ragged:
-    `values` of all samples, and where each sample's begin in `offsets`.
-    """
-
-    def __init__(self, data: PerfData) -> None:
-        self._data = data
-        self._columns: dict[str, Any] = {}
-
-    def keys(self) -> list[str]:
-        """The names of the columns that this recording has."""
-        return ["event", *self._data.column_names]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.keys())
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.keys()
-
-    def __len__(self) -> int:
-        return len(self.keys())
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in self._columns:
-            self.load([name])
-        return self._columns[name]
-
-    def load(self, names: Collection[str]) -> None:
-        """Read several columns at once: one pass over the file instead of one for each.
-
-        Raises KeyError for a name that is not in keys().
-        """
-        # numpy is loaded when the first column is asked for, not by opening a file
-        import numpy as np
-
-        from perfpy.abi.columns import Columns
-
-        missing = [name for name in names if name not in self._columns]
-        for name in missing:
-            if name not in self:
-                raise KeyError(f"no column {name!r}; this recording has {', '.join(self.keys())}")
-        wanted = [name for name in missing if name != "event"]
-        batches = list(self._data.batches(wanted))
-        empty = self._data.no_samples()  # of an event that was never sampled, the others have not its columns
-        fields = Columns.concat([Columns(0, {name: empty[name] for name in wanted}), *(batch.columns for batch in batches)])
-        if "event" in missing:
-            self._columns["event"] = np.concatenate([batch.event for batch in batches] or [np.zeros(0, np.int32)])
-        self._columns.update({name: fields[name] for name in wanted})
-
-    def to_dict(self) -> dict[str, Any]:
-        """Every column: name -> array."""
-        self.load(self.keys())
-        return {name: self[name] for name in self}
-
-    def to_arrow(self) -> Any:
-        """Every column as a pyarrow.Table, ragged ones as lists. Needs pyarrow."""
-        import pyarrow
-
-        from perfpy.abi.columns import Ragged
-
-        def converted(column: Any) -> Any:
-            if not isinstance(column, Ragged):
-                return pyarrow.array(column)
-            if names := column.values.dtype.names:  # of branches and counter readings
-                parts = [pyarrow.array(column.values[name]) for name in names]
-                return pyarrow.LargeListArray.from_arrays(column.offsets, pyarrow.StructArray.from_arrays(parts, names))
-            return pyarrow.LargeListArray.from_arrays(column.offsets, pyarrow.array(column.values))
-
-        return pyarrow.table({name: converted(column) for name, column in self.to_dict().items()})
-
-    def to_pandas(self) -> Any:
-        """Every column as a pandas.DataFrame, the rows of ragged ones as arrays. Needs pandas."""
-        import pandas
-
-        from perfpy.abi.columns import Ragged
-
-        columns = {name: list(column) if isinstance(column, Ragged) else column for name, column in self.to_dict().items()}
-        return pandas.DataFrame(columns)
 
 
 class TracepointSamples(NamedTuple):
@@ -219,8 +132,8 @@ class Recording:
         """The samples in order of delivery, some thousands at a time, as columns.
 
         fields: names of the columns wanted, of which those that the recording
-        lacks are left out; None: all. Memory stays bounded however large the
-        file is. A batch has `columns` (as Samples), `event` (indexes into
+        lacks are left out; None: all. more: makes further columns (see
+        unwinding). Memory stays bounded however large the file is. A batch has `columns` (as Samples), `event` (indexes into
         Recording.events), `key` (the ordinal in the order of delivery) and
         `offset` (in the file, in bytes), one row a sample.
         """
@@ -229,6 +142,16 @@ class Recording:
 
         for batch in self.data.batches(fields, more):
             yield Batch(batch.columns, batch.event, self.data.equal_times.settled(batch.key, batch.offset), batch.offset)
+
+    def unwinding(self, symbols: SymbolOptions | None = None, *, max_stack: int = 127) -> UserCallchains | None:
+        """What makes whole callchains of copied stacks, for `batches`; None where the recording has no copies.
+
+        The "callchain" column goes on, after the kernel's part and a marker (PERF_CONTEXT_USER), with the user's frames,
+        innermost first: `recording.batches(["callchain"], recording.unwinding())`. symbols: where files are; max_stack: of each part.
+        """
+        from perfpy.analysis.samples.user_callchains import user_callchains
+
+        return user_callchains(self.data, self.symbolizer(symbols), max_stack)
 
     def side_band(self, types: Collection[int] | None = None) -> SideBand:
         """The records that are no samples, in order of delivery: an iterable of SideRecord.
@@ -298,13 +221,16 @@ class Recording:
         return self._new_symbolizer(self.timeline, options)
 
     def _new_symbolizer(self, timeline: TaskTimeline, options: SymbolOptions | None) -> Symbolizer:
-        from perfpy.debuginfo.inlined_frames import give_inlined
+        from perfpy.symbols.files.debug_files import Inline
         from perfpy.symbols.symbolizer import Symbolizer
 
         symbolizer = Symbolizer(timeline, options, kept=self.data.kept_files)
         self._symbolizers.append(symbolizer)
         unwound = any(event.attr.sample_type & SampleType.STACK_USER for event in self.events)
-        give_inlined(symbolizer, unwound=unwound)
+        if unwound or symbolizer.inline not in (Inline.NONE, Inline.UNWOUND_AS_PERF):
+            from perfpy.debuginfo.inlined_frames import give_inlined
+
+            give_inlined(symbolizer, unwound=unwound)
         return symbolizer
 
     def report(

@@ -19,6 +19,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 
 if TYPE_CHECKING:
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 CHECKOUT = Path(__file__).resolve().parents[1]
 OLDEST_PERF = (6, 12)
 NEEDS = ("live", "system_wide", "versus_perf")
+
+# how long an example takes says how busy the machine is
+hypothesis.settings.register_profile("any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("any machine")
 
 
 @pytest.fixture(scope="session")

@@ -222,6 +222,13 @@ def test_tests_share_builders_alone(path):
     assert not [target for target in ours if not target.startswith(allowed)]
 
 
+@pytest.mark.parametrize("path", sorted((CHECKOUT / "tests" / "unit").glob("*/**/test_*.py")), ids=str)
+def test_unit_tests_stand_where_their_module_does(path):
+    """tests/unit/ROOM/test_NAME.py tests perfpy/ROOM/NAME; what is of several rooms is in tests/unit itself."""
+    tested = PACKAGE / path.relative_to(CHECKOUT / "tests" / "unit").with_name(path.stem.removeprefix("test_"))
+    assert tested.is_dir() or tested.with_suffix(".py").is_file()
+
+
 def test_no_module_hides_a_public_function():
     import perfpy
 
@@ -403,8 +410,13 @@ NOT_FOR_MOST = {
     "analysis.filters.event_switch",
     "perfdata.records.decompression",
     "perfdata.tracepoints.tracing_data",
+    "debuginfo.inlined_frames",
+    "debuginfo.units",
     "symbols.interpreters",
+    "symbols.providers.jitdump",
     "symbols.providers.perf_map",
+    "unwind",
+    "views.readable",
 }
 
 
@@ -416,7 +428,7 @@ def test_what_few_ask_for_is_loaded_for_these_only(command, tmp_path):
     line = [sys.executable, "-c", script, command, *(["--stdio"] if command == "report" else []), "-i", "perf.data"]
     run = subprocess.run(line, capture_output=True, text=True, cwd=tmp_path, check=True)
     loaded = {name.removeprefix("perfpy.") for name in run.stdout.splitlines()[-1].split()}
-    assert not loaded & (NOT_FOR_ALL[command] | NOT_FOR_MOST | {"elftools", "random"})
+    assert not loaded & (NOT_FOR_ALL[command] | NOT_FOR_MOST | {"elftools", "hashlib", "random"})
     assert command == "script" or "dataclasses" not in loaded
     assert {"abi.records", "numpy"} <= loaded
 

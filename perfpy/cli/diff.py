@@ -198,6 +198,7 @@ class _DiffRun:
             sample_filter=self._sample_filter(index),
             group=False,
             keep_exited=False,  # as perf diff; its report keeps them
+            as_addr2line=True,
             relative_percentages=percentage == "relative",
             verbose=self._verbose,
             unnamed_dso_width=ReportOptions().unnamed_dso_width if unnamed else 0,

@@ -207,6 +207,11 @@ class _ScriptRun:
             _count_misordered(run)
         else:
             run.write(sys.stdout.buffer)
+        if run.cut:
+            from perfpy.cli.line.notes import tell
+            from perfpy.unwind.cut_stacks import note
+
+            tell(note(run.cut), quiet=asked.quiet, verbose=asked.verbose)
 
     def _dump(self, run: ScriptRun) -> None:
         from perfpy.views.dump.recording import write_dump

@@ -6,7 +6,7 @@ code, each with its attributes and a way to skip it: by one addition where all o
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.debuginfo import dwarf, leb128
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from perfpy.debuginfo.sections import DebugSections
 
 _TABLE_MOST: Final = 1 << 16  # abbreviations of one table: link-time optimised programs have some thousands
+_MORE: Final = 0x80  # of a byte in LEB128: others follow
 _ATTRIBUTES_MOST: Final = 1 << 10  # of one abbreviation
 
 # how values without a fixed size are skipped; sizes are positive
@@ -120,6 +121,16 @@ class Abbreviation:
         return any(attribute in attributes for attribute, _, _ in self.attributes)
 
 
+@lru_cache(maxsize=1 << 14)
+def _abbreviation(tag: int, attributes: tuple[tuple[int, int, int], ...], shape: Shape, children: bool) -> Abbreviation:
+    """The same object for what is the same: the tables of units are much alike."""
+    form_sizes = sizes(shape)
+    unknown = next((form for _, form, _ in attributes if form not in form_sizes), None)
+    if unknown is not None:
+        raise ValueError(f"unknown form {unknown:#x} in .debug_abbrev")
+    return Abbreviation(tag, attributes, form_sizes, children=children)
+
+
 def _joined(skips: list[int]) -> tuple[int, ...]:
     """Neighbouring fixed sizes added up."""
     joined: list[int] = []
@@ -132,27 +143,35 @@ def _joined(skips: list[int]) -> tuple[int, ...]:
 
 
 class AbbreviationTable:
-    """The abbreviations that start at an offset of .debug_abbrev, by code; read as far as was asked."""
+    """The abbreviations that start at an offset of .debug_abbrev, by code; looked through as far as was asked.
+
+    Units have hundreds of them, and of most units only the root is looked at: those that nobody asks for are passed over.
+    """
 
     def __init__(self, sections: DebugSections, offset: int, shape: Shape) -> None:
         self._sections = sections
         self._data = sections.data("abbrev")
         self._offset = offset
-        self._sizes = sizes(shape)
+        self._shape = shape
         self._read: dict[int, Abbreviation] = {}
+        self._starts: dict[int, int] = {}  # of the tags
         self._whole = False
 
     def get(self, code: int) -> Abbreviation | None:
         """The abbreviation of a code, None where the table has none."""
-        while code not in self._read and not self._whole:
-            self._next()
-        return self._read.get(code)
+        found = self._read.get(code)
+        if found is None:
+            while code not in self._starts and not self._whole:
+                self._next()
+            if code in self._starts:
+                found = self._read[code] = self._made(self._starts[code])
+        return found
 
     def all(self) -> dict[int, Abbreviation]:
         """All of them."""
         while not self._whole:
             self._next()
-        return self._read
+        return {code: self._read.get(code) or self._read.setdefault(code, self._made(start)) for code, start in self._starts.items()}
 
     def _next(self) -> None:
         code, offset = leb128.unsigned(self._data, self._offset)
@@ -160,23 +179,45 @@ class AbbreviationTable:
             self._whole = True
             return
         self._sections.spend(8)
-        tag, offset = leb128.unsigned(self._data, offset)
-        children = bool(self._data[offset])
-        attributes, self._offset = _attributes(self._data, offset + 1)
-        unknown = next((form for _, form, _ in attributes if form not in self._sizes), None)
-        if unknown is not None:
-            raise ValueError(f"unknown form {unknown:#x} before {self._offset:#x} of .debug_abbrev")
-        self._read.setdefault(code, Abbreviation(tag, attributes, self._sizes, children=children))
-        if len(self._read) > _TABLE_MOST:
+        self._starts.setdefault(code, offset)
+        self._offset = _end_of(self._data, offset)
+        if len(self._starts) > _TABLE_MOST:
             raise ValueError(f"more than {_TABLE_MOST} abbreviations in one table")
+
+    def _made(self, start: int) -> Abbreviation:
+        """The abbreviation whose tag is at an offset."""
+        tag, offset = leb128.unsigned(self._data, start)
+        children = bool(self._data[offset])
+        attributes, _ = _attributes(self._data, offset + 1)
+        return _abbreviation(tag, attributes, self._shape, children)
+
+
+def _end_of(data: Sequence[int], offset: int) -> int:
+    """Where an abbreviation ends whose tag is at an offset."""
+    offset = leb128.skip(data, offset) + 1
+    while True:
+        attribute, form = data[offset], data[offset + 1]
+        if attribute >= _MORE or form >= _MORE:
+            offset = leb128.skip(data, offset)
+            form, offset = leb128.unsigned(data, offset)
+        else:
+            offset += 2
+        if form == dwarf.FORM_IMPLICIT_CONST:
+            offset = leb128.skip(data, offset)
+        elif not attribute and not form:
+            return offset
 
 
 def _attributes(data: Sequence[int], offset: int) -> tuple[tuple[tuple[int, int, int], ...], int]:
     found: list[tuple[int, int, int]] = []
     while True:
-        attribute, offset = leb128.unsigned(data, offset)
-        form, offset = leb128.unsigned(data, offset)
         constant = 0
+        attribute, form = data[offset], data[offset + 1]
+        if attribute < 0x80 and form < 0x80:  # nearly always
+            offset += 2
+        else:
+            attribute, offset = leb128.unsigned(data, offset)
+            form, offset = leb128.unsigned(data, offset)
         if form == dwarf.FORM_IMPLICIT_CONST:
             constant, offset = leb128.signed(data, offset)
         if not attribute and not form:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from perfpy.abi.columns import distinct
+from perfpy.debuginfo.addresses import link_addresses
 from perfpy.debuginfo.sections import DebugSections
 from perfpy.debuginfo.source_lines import SourceLines
 from perfpy.debuginfo.units import UnitIndex
@@ -27,31 +28,21 @@ if TYPE_CHECKING:
 class DebugInfo:
     """What one file's debug information says.
 
-    symbols: the file that has it; runtime: the one that ran. lines: where addresses are from.
+    symbols: the file that has it; runtime: the one that ran, or (of a kernel) how far that lay above the file. lines: where
+    addresses are from.
     """
 
-    def __init__(self, symbols: ElfFile, runtime: ElfFile, root: str = "", *, as_addr2line: bool = False) -> None:
+    def __init__(self, symbols: ElfFile, runtime: ElfFile | int, root: str = "", *, as_addr2line: bool = False) -> None:
         self.file = symbols
         self._runtime = runtime
         self.units = UnitIndex(DebugSections(symbols, root))
         self.lines = SourceLines(self.units, as_addr2line=as_addr2line)
 
     def addresses(self, offsets: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Offsets in the file that ran -> addresses as its symbols and debug information have them."""
-        found = offsets + np.uint64(self._text_bias)
-        done = np.zeros(len(offsets), np.bool_)
-        for segment in self._runtime.segments:
-            start, size = np.uint64(segment["offset"]), np.uint64(segment["filesz"])
-            inside = (offsets >= start) & (offsets - start < size) & ~done
-            found[inside] = offsets[inside] - start + np.uint64(segment["vaddr"])
-            done |= inside
-        return found
-
-    @property
-    def _text_bias(self) -> int:
-        """Of a file without segments: how far .text lies above its offset in the file."""
-        text = self._runtime.section(".text")
-        return (text.addr - text.offset) % (1 << 64) if text else 0
+        """Offsets in the file that ran (of a kernel: addresses) -> addresses as its symbols and debug information have them."""
+        if isinstance(self._runtime, int):
+            return offsets - np.uint64(self._runtime % (1 << 64))
+        return link_addresses(self._runtime, offsets)
 
 
 class CodeLines(NamedTuple):
@@ -120,9 +111,12 @@ class DebugInfos:
         return number
 
     def _opened(self, dso: int) -> DebugInfo | None:
-        if self._symbolizer.dsos[dso].kind is not DsoKind.FILE:
+        kind, root = self._symbolizer.dsos[dso].kind, self._symbolizer.root
+        if kind is DsoKind.KERNEL and (image := self._symbolizer.kernel_image()):
+            return DebugInfo(*image, root, as_addr2line=self._as_addr2line)
+        if kind is not DsoKind.FILE:
             return None
         found = self._symbolizer.files(dso)
         if found.symbols is None or found.runtime is None:
             return None
-        return DebugInfo(found.symbols, found.runtime, self._symbolizer.root, as_addr2line=self._as_addr2line)
+        return DebugInfo(found.symbols, found.runtime, root, as_addr2line=self._as_addr2line)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfpy.abi.columns import distinct, slices_index
+from perfpy.debuginfo.addresses import link_addresses
 from perfpy.debuginfo.inlined_calls import InlineFinder
 from perfpy.debuginfo.sections import DebugSections
 from perfpy.debuginfo.units import UnitIndex
@@ -130,7 +131,8 @@ class InlinedFrames:
         frames = states >> 1
         addresses = table.address[frames] - (states & 1).astype(np.uint64)
         unique = distinct(addresses)
-        calls = finder.find(unique)
+        runtime = self._symbolizer.files(number).runtime
+        calls = finder.find(unique if runtime is None else link_addresses(runtime, unique))
         which = np.searchsorted(unique, addresses)
         starts = (np.cumsum(calls.counts) - calls.counts)[which]
         unnamed = self._unnamed(number, calls.unsure[which])

@@ -6,6 +6,7 @@ block or of no concern, and how to skip it.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.debuginfo import dwarf
@@ -49,6 +50,7 @@ class DieLayout(NamedTuple):
     abbreviation: Abbreviation
 
 
+@lru_cache(maxsize=1 << 14)
 def layout_of(abbreviation: Abbreviation) -> DieLayout:
     """The DieLayout of an abbreviation."""
     offset, form, _ = abbreviation.offsets.get(dwarf.AT_SIBLING, (-1, 0, 0))

@@ -1,6 +1,7 @@
 """Where the operations of a line program begin, and the numbers in them; for all of a program together.
 
-What enters: the bytes of a program. What leaves: offsets of operations, and numbers at offsets, as columns.
+What enters: the bytes of a program. What leaves: offsets of operations, some thousand at a time, and numbers at offsets, as
+columns.
 
 Operations have various lengths, so where one begins depends on the one before it. All possible beginnings are looked at
 together: for every byte, where the next operation is if one begins here; from that two operations on, four, ... 64. A
@@ -15,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from perfpy.debuginfo.line_header import LineHeader
 
 EXTENDED, COPY, ADVANCE_PC, ADVANCE_LINE, SET_FILE = range(5)
@@ -23,8 +26,9 @@ SPECIAL, UNKNOWN = 13, 14
 _LEB128_OPERANDS: Final = bytes((0, 0, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 1))  # of operations 0 to 12
 _FIXED_ADVANCE_BYTES: Final = 2
 
-_WINDOW: Final = 1 << 15  # bytes that are looked at together ...
+_WINDOW: Final = 1 << 16  # bytes that are looked at together ...
 _MARGIN: Final = 1 << 8  # ... and how far a number may reach beyond them
+_MORE: Final = 0x80  # of a byte in LEB128: others follow
 _DOUBLINGS: Final = 6
 _FAR: Final = 1 << 40  # beyond every program
 PADDING: Final = bytes(16)  # zeros behind a program, so that operands of a cut one can be read
@@ -42,26 +46,25 @@ def meanings(header: LineHeader) -> Bytes:
     return table
 
 
-def starts(code: Bytes, header: LineHeader) -> Int64:
-    """The offset of each operation that is whole; the code has PADDING behind it."""
+def windows(code: Bytes, header: LineHeader) -> Iterator[Int64]:
+    """The offset of each operation that is whole, a part of the program after the other; the code has PADDING behind it."""
     operands = np.zeros(256, np.int64)
     operands[1 : 1 + len(header.operands)] = np.frombuffer(header.operands, np.uint8)
     operands[:SPECIAL] = np.frombuffer(_LEB128_OPERANDS, np.uint8)
     operands[header.opcode_base :] = 0
     kinds = meanings(header)
-    found, begin, end = [np.zeros(0, np.int64)], 0, len(code) - len(PADDING)
+    begin, end = 0, len(code) - len(PADDING)
     while begin < end:
         following = _following(code[begin : min(begin + _WINDOW + _MARGIN, end)], operands, kinds)
         reached = _reached(following[:_WINDOW])
-        found.append(reached + begin)
+        offsets = reached + begin
         begin += int(following[reached[-1]])
-    offsets = np.concatenate(found)
-    return offsets if begin == end else offsets[:-1]
+        yield offsets if begin <= end else offsets[:-1]
 
 
 def _following(code: Bytes, operands: Int64, kinds: Bytes) -> Int64:
     """For every byte: where the next operation is, if one begins here."""
-    last = code < 0x80  # of a number in LEB128
+    last = code < _MORE  # of a number in LEB128
     stops = np.append(np.flatnonzero(last), _FAR)
     passed = np.cumsum(last)  # how many numbers end up to here
     count = operands[code]
@@ -103,6 +106,12 @@ def unsigned(code: Bytes, offset: Int64) -> Uint64:
     return _numbers(code, offset)[0]
 
 
+def unsigned_with_end(code: Bytes, offset: Int64) -> tuple[Uint64, Int64]:
+    """As `unsigned`, and where each ends (at its beginning where it is longer than any number)."""
+    value, bits, byte = _numbers(code, offset)
+    return value, offset + np.where(byte < _MORE, bits // np.uint64(7), np.uint64(0)).astype(np.int64)
+
+
 def signed(code: Bytes, offset: Int64) -> Int64:
     """As `unsigned`, with a sign."""
     value, bits, byte = _numbers(code, offset)
@@ -116,7 +125,7 @@ def _numbers(code: Bytes, offset: Int64) -> tuple[Uint64, Uint64, Bytes]:
     byte = code[offset]
     value = (byte & 0x7F).astype(np.uint64)
     bits = np.full(len(offset), 7, np.uint64)
-    going = np.flatnonzero(byte >= 0x80)
+    going = np.flatnonzero(byte >= _MORE)
     offset = offset[going]
     while len(going) and bits[going[0]] < 70:
         offset = np.minimum(offset + 1, len(code) - 1)
@@ -125,6 +134,6 @@ def _numbers(code: Bytes, offset: Int64) -> tuple[Uint64, Uint64, Bytes]:
         value[going] |= np.where(shift < 64, (more & 0x7F).astype(np.uint64) << np.minimum(shift, np.uint64(63)), np.uint64(0))
         bits[going] = shift + np.uint64(7)
         byte[going] = more
-        on = more >= 0x80
+        on = more >= _MORE
         going, offset = going[on], offset[on]
     return value, bits, byte

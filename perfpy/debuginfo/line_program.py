@@ -20,90 +20,149 @@ if TYPE_CHECKING:
 
 _END_SEQUENCE, _SET_ADDRESS = 1, 2
 _ADDRESS_BYTES: Final = 8
+_FILE_MOST: Final = (1 << 31) - 1  # no program has so many
 
 
 class LineRows(NamedTuple):
     """The rows of a program: from `address` on it is this line of this file; end: where a sequence ends."""
 
     address: Uint64
-    file: Int64
-    line: Int64
+    file: NDArray[np.int32]
+    line: NDArray[np.uint32]
     end: NDArray[np.bool_]
 
 
-class _Program(NamedTuple):
-    """A program's operations as columns.
+class _Registers(NamedTuple):
+    """What operations change; operation: of those that an instruction holds."""
 
-    code: its bytes; start: where each begins; kind: what it is (line_operations.meanings); number: its first byte;
-    ends: which of them end a sequence, by index.
+    file: int
+    address: int = 0
+    operation: int = 0
+    line: int = 1
+
+
+class _Operations(NamedTuple):
+    """Some operations of a program as columns.
+
+    code: the program's bytes; start: where each begins; number: its first byte; kind: what it is (line_operations.meanings);
+    ends, sets: which of them end a sequence, and set the address, by index; addresses: to what.
     """
 
     code: Bytes
     start: Int64
-    kind: Bytes
     number: Bytes
+    kind: Bytes
     ends: Int64
+    sets: Int64
+    addresses: Uint64
 
     def of_kind(self, kind: int) -> Int64:
-        """Which operations are of a kind, by index."""
+        """Which are of a kind, by index."""
         return np.flatnonzero(self.kind == kind)
 
 
-class _Extended(NamedTuple):
-    """The extended operations: which of all they are, of what kind, and where and how large their operand is."""
+class LineMachine:
+    """Runs the program of one header. first_file: the file at the start of a sequence."""
 
-    which: Int64
-    kind: Bytes
-    operand: Int64
-    size: Uint64
+    def __init__(self, header: LineHeader, endian: str, first_file: int = 1) -> None:
+        self._header = header
+        self._endian = endian
+        self._first = _Registers(first_file)
+        self._meanings = operations.meanings(header)
+        adjusted = np.arange(256) - header.opcode_base
+        special = adjusted >= 0
+        self._advances = np.where(special, adjusted // header.line_range, 0).astype(np.uint64)
+        if header.opcode_base > operations.CONST_ADD_PC:
+            self._advances[operations.CONST_ADD_PC] = self._advances[255]
+        self._lines = np.where(special, header.line_base + adjusted % header.line_range, 0)
 
+    def run(self, data: bytes | memoryview) -> LineRows:
+        """The rows that a program makes; as far as it goes where it is cut."""
+        code = np.frombuffer(bytes(data) + operations.PADDING, np.uint8)
+        parts = [LineRows(np.zeros(0, np.uint64), np.zeros(0, np.int32), np.zeros(0, np.uint32), np.zeros(0, np.bool_))]
+        registers = self._first
+        for start in operations.windows(code, self._header):
+            if len(start):
+                rows, registers = self._part(self._operations(code, start), registers)
+                parts.append(rows)
+        return LineRows(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
-def run(data: bytes | memoryview, header: LineHeader, endian: str, first_file: int = 1) -> LineRows:
-    """The rows that a program makes; as far as it goes where it is cut. first_file: the file at the start of a sequence."""
-    code = np.frombuffer(bytes(data) + operations.PADDING, np.uint8)
-    start = operations.starts(code, header)
-    number = code[start]
-    kind = operations.meanings(header)[number]
-    extended = _extended(code, start, np.flatnonzero(kind == operations.EXTENDED))
-    program = _Program(code, start, kind, number, extended.which[extended.kind == _END_SEQUENCE])
-    end = np.zeros(len(start), np.bool_)
-    end[program.ends] = True
-    rows = np.flatnonzero(end | (kind == operations.SPECIAL) | (kind == operations.COPY))
-    return LineRows(
-        _addresses(program, header, endian, extended)[rows],
-        _files(program, first_file)[rows],
-        _lines(program, header)[rows],
-        end[rows],
-    )
+    def _operations(self, code: Bytes, start: Int64) -> _Operations:
+        number = code[start]
+        kind = self._meanings[number]
+        extended = np.flatnonzero(kind == operations.EXTENDED)
+        size, after = operations.unsigned_with_end(code, start[extended] + 1)
+        what = np.where((size > 0) & (after > start[extended] + 1), code[after], np.uint8(0))
+        sets = np.flatnonzero(what == _SET_ADDRESS)
+        addresses = _addresses_of(code, after[sets] + 1, size[sets] - np.uint64(1), self._endian)
+        return _Operations(code, start, number, kind, extended[what == _END_SEQUENCE], extended[sets], addresses)
 
+    def _part(self, part: _Operations, before: _Registers) -> tuple[LineRows, _Registers]:
+        """The rows of some operations, and what the registers are after the last one."""
+        (address, operation), file, line = (
+            self._address_column(part, before),
+            self._file_column(part, before),
+            self._line_column(part, before),
+        )
+        end = np.zeros(len(part.start), np.bool_)
+        end[part.ends] = True
+        rows = np.flatnonzero(end | (part.kind == operations.SPECIAL) | (part.kind == operations.COPY))
+        after = self._first if end[-1] else _Registers(int(file[-1]), int(address[-1]), operation, int(line[-1]))
+        files = np.minimum(file[rows].view(np.uint64), np.uint64(_FILE_MOST)).astype(np.int32)
+        return LineRows(address[rows], files, line[rows].astype(np.uint32), end[rows]), after
 
-def _extended(code: Bytes, start: Int64, index: Int64) -> _Extended:
-    size = operations.unsigned(code, start[index] + 1)
-    last = np.flatnonzero(code < 0x80)  # of each number
-    kind = last[np.searchsorted(last, start[index] + 1)] + 1
-    return _Extended(index, np.where(size > 0, code[kind], np.uint8(0)), kind + 1, size - np.minimum(size, np.uint64(1)))
+    def _address_column(self, part: _Operations, before: _Registers) -> tuple[Uint64, int]:
+        """The address after each operation, and how many operations the last instruction has had."""
+        advances = self._advances[part.number]
+        rows = part.of_kind(operations.ADVANCE_PC)
+        advances[rows] = operations.unsigned(part.code, part.start[rows] + 1)
+        fixed = part.of_kind(operations.FIXED_ADVANCE_PC)
+        low, high = (1, 2) if self._endian == "<" else (2, 1)
+        jumps = part.code[part.start[fixed] + low].astype(np.uint64) | part.code[part.start[fixed] + high].astype(np.uint64) << np.uint64(8)
+        if self._header.most_operations > 1:
+            of_fixed, of_given = (
+                dict(zip(one.tolist(), two.tolist(), strict=True)) for one, two in ((fixed, jumps), (part.sets, part.addresses))
+            )
+            return self._bundled(part, before, advances.tolist(), of_fixed, of_given)
+        advances *= np.uint64(self._header.min_instruction)
+        advances[fixed] += jumps
+        total = np.cumsum(advances, dtype=np.uint64)
+        first = np.concatenate((part.ends + 1, part.sets))
+        base = np.concatenate((-total[part.ends], part.addresses - total[part.sets]))
+        return total + _held(first, base, np.uint64(before.address), len(total)), 0
 
+    def _bundled(
+        self, part: _Operations, before: _Registers, advances: list[int], jumps: dict[int, int], given: dict[int, int]
+    ) -> tuple[Uint64, int]:
+        """As _address_column, of a machine whose instructions hold several operations each, which count on: one after the other."""
+        ends = set(part.ends.tolist())
+        found, address, operation = [], before.address, before.operation
+        for index, step in enumerate(advances):
+            if index in given or index in jumps:
+                address, operation = given.get(index, address + jumps.get(index, 0)), 0
+            else:
+                bundles, operation = divmod(operation + step, self._header.most_operations)
+                address += self._header.min_instruction * bundles
+            found.append(address % (1 << 64))
+            if index in ends:
+                address, operation = 0, 0
+        return np.array(found, np.uint64), operation
 
-def _addresses(program: _Program, header: LineHeader, endian: str, extended: _Extended) -> Uint64:
-    """The address after each operation."""
-    advances = _operation_advances(program, header)
-    fixed = program.of_kind(operations.FIXED_ADVANCE_PC)
-    offset = program.start[fixed]
-    low, high = (1, 2) if endian == "<" else (2, 1)
-    jumps = program.code[offset + low].astype(np.uint64) | program.code[offset + high].astype(np.uint64) << np.uint64(8)
-    chosen = extended.kind == _SET_ADDRESS
-    index = extended.which[chosen]
-    given = _operands(program.code, extended.operand[chosen], extended.size[chosen], endian)
-    if header.most_operations > 1:
-        of_fixed, of_given = (dict(zip(one.tolist(), two.tolist(), strict=True)) for one, two in ((fixed, jumps), (index, given)))
-        return _bundled(program, header, advances, of_fixed, of_given)
-    advances *= np.uint64(header.min_instruction)
-    advances[fixed] += jumps
-    total = np.cumsum(advances, dtype=np.uint64)
-    first = np.concatenate((program.ends + 1, index))
-    base = np.concatenate((-total[program.ends], given - total[index]))
-    address: Uint64 = total + _held(first, base, np.uint64(0), len(total))
-    return address
+    def _file_column(self, part: _Operations, before: _Registers) -> Int64:
+        """The number of the file after each operation."""
+        rows = part.of_kind(operations.SET_FILE)
+        number = operations.unsigned(part.code, part.start[rows] + 1).view(np.int64)
+        value = np.concatenate((np.full(len(part.ends), self._first.file), number))
+        return _held(np.concatenate((part.ends + 1, rows)), value, before.file, len(part.start))
+
+    def _line_column(self, part: _Operations, before: _Registers) -> Int64:
+        """The line after each operation, as a number of 32 bits."""
+        advances = self._lines[part.number]
+        rows = part.of_kind(operations.ADVANCE_LINE)
+        advances[rows] = operations.signed(part.code, part.start[rows] + 1)
+        total = np.cumsum(advances)
+        line: Int64 = total + _held(part.ends + 1, self._first.line - total[part.ends], before.line, len(total))
+        return line & 0xFFFFFFFF
 
 
 def _held(first: Int64, value: NDArray[Any], before: Any, count: int) -> NDArray[Any]:
@@ -113,19 +172,7 @@ def _held(first: Int64, value: NDArray[Any], before: Any, count: int) -> NDArray
     return np.repeat(np.concatenate((np.array([before], value.dtype), value[order])), np.diff(first))
 
 
-def _operation_advances(program: _Program, header: LineHeader) -> Uint64:
-    """By how many operations (mostly: shortest instructions) each moves on."""
-    adjusted = np.arange(256) - header.opcode_base
-    table = np.where(adjusted >= 0, adjusted // header.line_range, 0).astype(np.uint64)
-    if header.opcode_base > operations.CONST_ADD_PC:
-        table[operations.CONST_ADD_PC] = table[255]
-    advances = table[program.number]
-    rows = program.of_kind(operations.ADVANCE_PC)
-    advances[rows] = operations.unsigned(program.code, program.start[rows] + 1)
-    return advances
-
-
-def _operands(code: Bytes, offset: Int64, size: Uint64, endian: str) -> Uint64:
+def _addresses_of(code: Bytes, offset: Int64, size: Uint64, endian: str) -> Uint64:
     """Addresses of up to eight bytes."""
     used = np.minimum(size, np.uint64(_ADDRESS_BYTES)).astype(np.int64)
     byte = np.arange(_ADDRESS_BYTES)
@@ -135,38 +182,3 @@ def _operands(code: Bytes, offset: Int64, size: Uint64, endian: str) -> Uint64:
     shifted = matrix << (8 * np.where(inside, shift, 0)).astype(np.uint64)
     joined: Uint64 = np.where(inside, shifted, np.uint64(0)).sum(axis=1, dtype=np.uint64)
     return joined
-
-
-def _bundled(program: _Program, header: LineHeader, advances: Uint64, jumps: dict[int, int], given: dict[int, int]) -> Uint64:
-    """The addresses of a machine whose instructions hold several operations each, which count on: one after the other."""
-    ends = set(program.ends.tolist())
-    found, address, operation = [], 0, 0
-    for index, step in enumerate(advances.tolist()):
-        if index in given or index in jumps:
-            address, operation = given.get(index, address + jumps.get(index, 0)), 0
-        else:
-            bundles, operation = divmod(operation + step, header.most_operations)
-            address += header.min_instruction * bundles
-        found.append(address % (1 << 64))
-        if index in ends:
-            address, operation = 0, 0
-    return np.array(found, np.uint64)
-
-
-def _files(program: _Program, first_file: int) -> Int64:
-    """The number of the file after each operation."""
-    sets = program.of_kind(operations.SET_FILE)
-    number = operations.unsigned(program.code, program.start[sets] + 1).view(np.int64)
-    first = np.concatenate((program.ends + 1, sets))
-    return _held(first, np.concatenate((np.full(len(program.ends), first_file), number)), first_file, len(program.start))
-
-
-def _lines(program: _Program, header: LineHeader) -> Int64:
-    """The line after each operation, as a number of 32 bits."""
-    adjusted = np.arange(256) - header.opcode_base
-    advances = np.where(adjusted >= 0, header.line_base + adjusted % header.line_range, 0)[program.number]
-    rows = program.of_kind(operations.ADVANCE_LINE)
-    advances[rows] = operations.signed(program.code, program.start[rows] + 1)
-    total = np.cumsum(advances)
-    line: Int64 = 1 + total - _held(program.ends + 1, total[program.ends], 0, len(total))
-    return line & 0xFFFFFFFF

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfpy.debuginfo import line_header, line_program
+from perfpy.debuginfo import line_header
+from perfpy.debuginfo.line_program import LineMachine
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 NOTHING: Final = -1
 _UNNAMED: Final = "<unknown>"
-_FILE_MOST: Final = (1 << 31) - 1  # no program has so many
 
 
 class LineTable:
@@ -38,9 +38,9 @@ class LineTable:
         self._as_addr2line = as_addr2line
         self._header = line_header.read(sections, offset)
         code = sections.data("line")[self._header.program : self._header.end]
-        sections.spend(len(code) >> 4)
+        sections.spend(len(code) >> 3)
         first_file = 0 if as_addr2line and self._header.version >= 5 else 1
-        rows = line_program.run(code, self._header, sections.file.endian, first_file)
+        rows = LineMachine(self._header, sections.file.endian, first_file).run(code)
         self._address, self._file, self._line = _searchable(rows)
 
     def __len__(self) -> int:
@@ -106,8 +106,7 @@ def _searchable(rows: LineRows) -> tuple[Uint64, NDArray[np.int32], NDArray[np.u
     if (address[1:] < address[:-1]).any():
         again = np.argsort(address, kind="stable")
         row, address = row[again], address[again]
-    file = np.minimum(rows.file.view(np.uint64)[row], np.uint64(_FILE_MOST)).astype(np.int32)
-    return address, np.where(end[row], np.int32(NOTHING), file), rows.line[row].astype(np.uint32)
+    return address, np.where(end[row], np.int32(NOTHING), rows.file[row]), rows.line[row]
 
 
 def _rows_of(first: Int64, last: Int64, low: Uint64, high: Uint64) -> tuple[Int64, Uint64, Uint64]:

@@ -6,7 +6,7 @@ is defined: DWARF 4, section 2.17.3 (.debug_ranges); DWARF 5, section 7.25 (.deb
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from perfpy.debuginfo import dwarf, leb128
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from perfpy.debuginfo.unit import Attribute, DebugUnit
 
+_BYTES_OF_ENTRY: Final = 3  # at least, to count the work
 Ranges = list[tuple[int, int]]
 
 
@@ -70,29 +71,33 @@ def _before_5(unit: DebugUnit, offset: int) -> Ranges:
 
 
 def _of_5(unit: DebugUnit, offset: int) -> Ranges:
-    data = unit.sections.data("rnglists")
+    data, begin = unit.sections.data("rnglists"), offset
     base, found = unit.low_pc, list[tuple[int, int]]()
     while True:
-        unit.sections.spend(1)
-        kind, offset = data[offset], offset + 1
+        kind = data[offset]
+        if kind == dwarf.RLE_OFFSET_PAIR:  # nearly all of them
+            one, offset = leb128.unsigned(data, offset + 1)
+            two, offset = leb128.unsigned(data, offset)
+            if one < two:
+                found.append((base + one, base + two))
+            continue
+        offset += 1
         if kind == dwarf.RLE_END_OF_LIST:
+            unit.sections.spend(1 + (offset - begin) // _BYTES_OF_ENTRY)
             return found
         one, offset = _operand(unit, offset, fixed=kind >= dwarf.RLE_BASE_ADDRESS)
         if kind == dwarf.RLE_BASE_ADDRESS:
             base = one
-            continue
-        if kind == dwarf.RLE_BASE_ADDRESSX:
+        elif kind == dwarf.RLE_BASE_ADDRESSX:
             base = unit.indexed(one)
-            continue
-        two, offset = _operand(unit, offset, fixed=kind == dwarf.RLE_START_END)
-        found += _some(*_bounds(unit, kind, base, one, two))
+        else:
+            two, offset = _operand(unit, offset, fixed=kind == dwarf.RLE_START_END)
+            found += _some(*_bounds(unit, kind, one, two))
 
 
-def _bounds(unit: DebugUnit, kind: int, base: int, one: int, two: int) -> tuple[int, int]:
+def _bounds(unit: DebugUnit, kind: int, one: int, two: int) -> tuple[int, int]:
     """What the two operands of an entry mean."""
     match kind:
-        case dwarf.RLE_OFFSET_PAIR:
-            return base + one, base + two
         case dwarf.RLE_STARTX_ENDX:
             return unit.indexed(one), unit.indexed(two)
         case dwarf.RLE_STARTX_LENGTH:

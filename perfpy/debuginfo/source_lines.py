@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfpy.abi.columns import distinct
 from perfpy.debuginfo.line_table import NOTHING, LineTable
 from perfpy.debuginfo.sections import damage_of
 from perfpy.debuginfo.symbol_files import SymbolFiles
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
     from perfpy.debuginfo.unit import DebugUnit
     from perfpy.debuginfo.units import UnitIndex
+
+_ROWS_MOST: Final = 1 << 24  # of all tables that are kept; a row takes 16 bytes
 
 
 class FileLines(NamedTuple):
@@ -54,7 +57,7 @@ class SourceLines:
         if not self.any or not len(addresses):
             return found
         units = self._units.find(addresses)
-        for offset in np.unique(units[units >= 0]).tolist():
+        for offset in distinct(units[units >= 0]).tolist():
             rows = np.flatnonzero(units == offset)
             self._find_in(offset, addresses[rows], rows, found)
         self._find_outside(addresses, found)
@@ -82,8 +85,8 @@ class SourceLines:
         known = np.flatnonzero(file != NOTHING)
         if not len(known):
             return
-        distinct, which = np.unique(file[known], return_inverse=True)
-        numbers = np.array([self._file(unit, table, number) for number in distinct.tolist()], np.int64)
+        different, which = np.unique(file[known], return_inverse=True)
+        numbers = np.array([self._file(unit, table, number) for number in different.tolist()], np.int64)
         found.file[rows[known]] = numbers[which.ravel()]
         found.line[rows[known]] = line[known]
 
@@ -117,10 +120,19 @@ class SourceLines:
                 self._tables[offset] = None
                 table = self._tables[offset] = LineTable(unit, offset, as_addr2line=self._as_addr2line)
                 self._met.append((unit, table))
+                self._forget()
             return self._tables[offset]
         except DAMAGE as damage:
             self._sections.file.flaw(damage_of(damage))
             return None
+
+    def _forget(self) -> None:
+        """Keep no more rows than there is memory for: the tables that were met first go."""
+        kept = sum(len(table) for _, table in self._met)
+        while kept > _ROWS_MOST and len(self._met) > 1:
+            unit, table = self._met.pop(0)
+            kept -= len(table)
+            self._tables.pop(unit.stmt_list or 0, None)
 
     def _number(self, path: str) -> int:
         number = self._numbers.setdefault(path, len(self.paths))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from perfpy.debuginfo import dwarf, leb128
 from perfpy.debuginfo.abbreviations import Shape
 from perfpy.debuginfo.forms import FormReader
+from perfpy.symbols.files.elf import DAMAGE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from perfpy.debuginfo.abbreviations import Abbreviation, AbbreviationTable
     from perfpy.debuginfo.sections import DebugSections
 
+_HEAD_BYTES: Final = 1 << 10
 _LONG: Final = 0xFFFFFFFF  # the length that says that a longer one follows
 _VERSIONS: Final = range(2, 6)
 _ADDRESS_SIZES: Final = (2, 4, 8)
@@ -85,7 +87,10 @@ class DebugUnit:
     @cached_property
     def reader(self) -> FormReader:
         """The unit's bytes; offsets in them count from its header, as those of references within it do."""
-        data = bytes(self.sections.data("info")[self.header.start : self.header.end])
+        return self._reader_of(self.header.end)
+
+    def _reader_of(self, end: int) -> FormReader:
+        data = bytes(self.sections.data("info")[self.header.start : end])
         return FormReader(data, self.header.shape, self.sections.order)
 
     @cached_property
@@ -96,32 +101,39 @@ class DebugUnit:
     @cached_property
     def root(self) -> dict[int, Attribute]:
         """The attributes of its first DIE."""
-        return self.die(self.header.size)[1]
+        return self._root_die[1]
+
+    @cached_property
+    def _root_die(self) -> tuple[Abbreviation, dict[int, Attribute]]:
+        """The first DIE; the unit's first bytes do, which is all that is needed of most units."""
+        head = self._reader_of(min(self.header.end, self.header.start + _HEAD_BYTES))
+        try:
+            return self._die_in(head, self.header.size)[:2]
+        except DAMAGE:
+            return self.die(self.header.size)[:2]
 
     @cached_property
     def tag(self) -> int:
         """The tag of its first DIE."""
-        return self.die(self.header.size)[0].tag
+        return self._root_die[0].tag
 
     def die(self, offset: int) -> tuple[Abbreviation, dict[int, Attribute], int]:
         """The DIE at an offset from the unit's start: what it is, its attributes, and the offset behind it."""
         if not self.header.size <= offset < self.header.end - self.header.start:
             raise ValueError(f"a reference to {self.header.start + offset:#x}, which is not in its unit")
-        code, after = leb128.unsigned(self.reader.data, offset)
+        return self._die_in(self.reader, offset)
+
+    def _die_in(self, reader: FormReader, offset: int) -> tuple[Abbreviation, dict[int, Attribute], int]:
+        code, after = leb128.unsigned(reader.data, offset)
         abbreviation = self.abbreviations.get(code)
         if abbreviation is None:
             raise ValueError(f"no abbreviation {code} for the entry at {self.header.start + offset:#x}")
-        found, after = self.attributes(abbreviation, after)
+        found, after = _attributes(reader, abbreviation, after)
         return abbreviation, found, after
 
     def attributes(self, abbreviation: Abbreviation, offset: int) -> tuple[dict[int, Attribute], int]:
         """The attributes whose values start at an offset, and the offset behind them."""
-        found: dict[int, Attribute] = {}
-        read = self.reader.value
-        for attribute, form, constant in abbreviation.attributes:
-            value, offset = read(form, constant, offset)
-            found[attribute] = Attribute(form, value)
-        return found, offset
+        return _attributes(self.reader, abbreviation, offset)
 
     @property
     def is_compilation(self) -> bool:
@@ -243,6 +255,14 @@ class DebugUnit:
         owner = self.skeleton or self
         size = self.header.shape.address_size
         return owner.sections.number("addr", owner.addr_base + index * size, size)
+
+
+def _attributes(reader: FormReader, abbreviation: Abbreviation, offset: int) -> tuple[dict[int, Attribute], int]:
+    found: dict[int, Attribute] = {}
+    for attribute, form, constant in abbreviation.attributes:
+        value, offset = reader.value(form, constant, offset)
+        found[attribute] = Attribute(form, value)
+    return found, offset
 
 
 def read_header(sections: DebugSections, offset: int) -> Header:

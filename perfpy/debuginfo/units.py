@@ -8,10 +8,11 @@ defined: DWARF 5, section 6.1.2.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfpy.abi.columns import slices_index
 from perfpy.debuginfo import dwarf
 from perfpy.debuginfo.abbreviations import AbbreviationTable
 from perfpy.debuginfo.ranges import ranges_of
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 Offsets = "NDArray[np.int64]"
 _UNITS_MOST: Final = 1 << 18  # the largest browsers have some 60,000
-_RANGES_MOST: Final = 1 << 22
+_RANGES_MOST: Final = 1 << 21
 _NESTED_MOST: Final = 16  # ranges that lie within others: linkers that fold identical code make some
 _LONG: Final = 0xFFFFFFFF
 _WITH_CODE: Final = (dwarf.UT_COMPILE, dwarf.UT_SKELETON)
@@ -143,22 +144,30 @@ class UnitIndex:
                 raise ValueError(f"more than {_UNITS_MOST} units")
 
     def _read_aranges(self) -> UnitRanges:
-        parts: list[tuple[int, NDArray[Any]]] = []
+        sets: list[tuple[int, int, int, int]] = []
         try:
-            self._read_sets(parts)
+            self._read_sets(sets)
         except DAMAGE as damage:
             self.sections.file.flaw(damage_of(damage))
-        unit = np.repeat(np.array([offset for offset, _ in parts], np.int64), [len(rows) for _, rows in parts])
-        rows = np.concatenate([rows for _, rows in parts]) if parts else np.zeros((0, 2), np.uint64)
-        start, size = rows[:, 0].astype(np.uint64), rows[:, 1].astype(np.uint64)
+        parts = [self._pairs(sets, width) for width in sorted({one[0] for one in sets})]
+        start, size, unit = (np.concatenate(column) for column in zip(*parts, strict=True)) if parts else (np.zeros(0, np.uint64),) * 3
         with np.errstate(over="ignore"):
             end = start + size
         good = end > start
-        return UnitRanges(start[good], end[good], unit[good])
+        return UnitRanges(start[good], end[good], unit[good].astype(np.int64))
 
-    def _read_sets(self, parts: list[tuple[int, NDArray[Any]]]) -> None:
-        """.debug_aranges: for each unit a header and (start, size) pairs, the last one zeros."""
-        data, order, endian = self.sections.data("aranges"), self.sections.order, self.sections.file.endian
+    def _pairs(self, sets: list[tuple[int, int, int, int]], width: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64]]:
+        """The (start, size) pairs of `width` bytes, with the unit of each."""
+        unit, first, count = np.array([one[1:] for one in sets if one[0] == width], np.int64).T
+        offsets = slices_index(np.zeros_like(count), count)[0] * width + np.repeat(first, count)
+        data = np.frombuffer(self.sections.data("aranges"), np.uint8)
+        rows = data[offsets[:, None] + np.arange(width)].view(f"{self.sections.file.endian}u{width // 2}").astype(np.uint64)
+        return rows[:, 0], rows[:, 1], np.repeat(unit, count)
+
+    def _read_sets(self, sets: list[tuple[int, int, int, int]]) -> None:
+        """.debug_aranges: for each unit a header and (start, size) pairs, the last one zeros: (bytes of a pair, unit, offset, count)."""
+        data, order = bytes(self.sections.data("aranges")), self.sections.order
+        units = len(self.sections.data("info"))
         offset = 0
         while offset + 12 <= len(data):
             start, size, length = offset, 4, int.from_bytes(data[offset : offset + 4], order)
@@ -174,8 +183,8 @@ class UnitIndex:
             width = 2 * address_size
             first = start + -(-(offset + 4 + size - start) // width) * width
             count = max(end - first, 0) // width
-            if count and unit < len(self.sections.data("info")):
-                parts.append((unit, np.frombuffer(data, f"{endian}u{address_size}", 2 * count, first).reshape(-1, 2)))
+            if count and unit < units:
+                sets.append((width, unit, first, count))
             self.sections.spend(1)
             offset = end
 

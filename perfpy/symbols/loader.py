@@ -7,6 +7,7 @@ those without one, the paths that were searched.
 from __future__ import annotations
 
 import contextlib
+import os
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +20,6 @@ from perfpy.symbols.files.elf import DAMAGE, ElfFile, reason_of
 from perfpy.symbols.files.symbol_cache import SymbolCache
 from perfpy.symbols.providers.kernel_symbols import KernelSymbols
 from perfpy.symbols.providers.missing import UnreadableFile
-from perfpy.symbols.providers.python_trampolines import trampolines
 from perfpy.symbols.symbol_table import EMPTY, SymbolTable, named
 from perfpy.untrusted import paths
 from perfpy.untrusted.files import Foreign, trusted
@@ -44,6 +44,7 @@ class SymbolLoader:
         self._tables: dict[int, SymbolTable] = {}
         self._found: dict[int, debug_files.Found] = {}
         self._looked: dict[int, list[str]] = {}
+        self._map_sizes: dict[int, tuple[str, int]] = {}  # of perf maps, when they were read
         self._origins: dict[int, str] = {}
         self._files: list[ElfFile] = []
         self._unreadable: dict[str, str] = {}
@@ -67,13 +68,19 @@ class SymbolLoader:
             table = self._tables[number] = self._load(number, self._dsos[number])
         return table
 
+    def has_grown(self, number: int) -> bool:
+        """Whether the perf map of a Dso has got longer since it was read; then it is read again when it is asked for."""
+        known = self._map_sizes.get(number)
+        if not self._options.live or known is None or _size_of(known[0]) == known[1]:
+            return False
+        self._tables.pop(number, None)
+        return True
+
     def files(self, number: int) -> debug_files.Found:
         """The ELF files of a Dso of user space: the one that ran, and the one with its symbols; searched for once."""
         found = self._found.get(number)
         if found is None:
             dso = self._dsos[number]
-            if dso.kind is DsoKind.JIT:
-                return self._found.setdefault(number, self._trampolines(number))
             kept = self._kept.get(dso.name) if self._kept and dso.kind is DsoKind.FILE else None
             found = self._found[number] = debug_files.find(dso, self._options, self._debuginfod, kept)
             self._looked[number], self._origins[number] = found.looked, found.origin
@@ -137,14 +144,6 @@ class SymbolLoader:
             self._unreadable[found.symbols.path] = reason_of(damage)
             return SymbolTable(EMPTY)
 
-    def _trampolines(self, number: int) -> debug_files.Found:
-        """What tells how to unwind the code of a perf map, where that is known."""
-        found = debug_files.Found()
-        image = trampolines(self.table(number))
-        if image:
-            found.runtime = found.symbols = ElfFile(self._dsos[number].name, image)
-        return found
-
     def _load_jit(self, number: int, dso: Dso) -> SymbolTable:
         from perfpy.symbols.providers import perf_map
 
@@ -154,6 +153,7 @@ class SymbolLoader:
             return perf_map.MapTable(perf_map.parse(kept))
         for path, owners in self._perf_maps(dso):
             looked.append(path)
+            self._map_sizes[number] = path, _size_of(path)  # what is written while it is read is read again
             try:
                 table = perf_map.load(path, owners)
             except Foreign as error:
@@ -188,3 +188,10 @@ def _debuginfod_client() -> debuginfod.Client:
     from perfpy.symbols.files import debuginfod  # few have servers
 
     return debuginfod.Client()
+
+
+def _size_of(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return -1

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from perfpy.perfdata.container.kept_files import KeptFiles
     from perfpy.symbols.files.debug_files import Found
+    from perfpy.symbols.files.elf import ElfFile
     from perfpy.symbols.providers.missing import UnreadableFile
     from perfpy.symbols.symbol_table import SymbolTable
 
@@ -83,7 +84,7 @@ class Symbolizer:
         self._born = Growing(np.int32)  # the rank from which a frame is what it is; and the highest of all
         self._last_born = 0
         self._symbol_ids = IdTable()
-        self._views_with_files: dict[int, bool] = {}
+        self._spaces_with_files: dict[int, bool] = {}
         self._numbers_of_symbols = Growing(np.int32)  # symbols of inlined calls have numbers between
 
     def frame_ids(
@@ -120,13 +121,13 @@ class Symbolizer:
 
     def has_files(self, scenes: UserScenes) -> NDArray[np.bool_]:
         """For each sample of the scenes whether any file that its process ever mapped is here."""
-        found = np.zeros(len(scenes.scene), bool)
-        for scene in distinct(scenes.scene).tolist():
-            view = scene >> 3
-            if view not in self._views_with_files:
-                space = int(self._timeline.view_space[view])
-                self._views_with_files[view] = any(map(self._has_file, self._timeline.spaces.dsos(space).tolist()))
-            found[scenes.scene == scene] = self._views_with_files[view]
+        space = self._timeline.view_space[(scenes.scene >> np.uint64(3)).view(np.int64)]
+        present = distinct(space)
+        for one in present.tolist():
+            if one not in self._spaces_with_files:
+                self._spaces_with_files[one] = any(map(self._has_file, self._timeline.spaces.dsos(one)))
+        having = np.array([self._spaces_with_files[one] for one in present.tolist()], bool)
+        found: NDArray[np.bool_] = having[np.searchsorted(present, space)]
         return found
 
     def _has_file(self, number: int) -> bool:
@@ -193,6 +194,10 @@ class Symbolizer:
         symbol = int(frames.symbol[ids[0]])
         return None if symbol < 0 else (self.symbols.name(symbol), int(frames.symbol_offset[ids[0]]))
 
+    def kernel_image(self) -> tuple[ElfFile, int] | None:
+        """The vmlinux that the kernel's symbols come from, and how far the recorded kernel lies above it; None for others."""
+        return self._loader.kernel.image
+
     def files(self, number: int) -> Found:
         """The ELF files of a dso of user space (index into `dsos`): what ran, and where its symbols are; either may be None."""
         return self._loader.files(number)
@@ -215,6 +220,10 @@ class Symbolizer:
         """The symbols of a dso, and the row of each address in them (-1 for none): without frames, while these are still being found."""
         table = self._loader.table(number)
         return table, table.find(addresses) if len(table) else np.full(len(addresses), -1, np.int64)
+
+    def has_grown(self, dso: int) -> bool:
+        """Whether symbols_of() would know more now than before: the dso is a perf map that is still being written."""
+        return self._loader.has_grown(dso)
 
     def know_files(self, number: int, found: Found) -> None:
         """They were searched for before: by a Symbolizer of the same recording that knew less of its tasks."""

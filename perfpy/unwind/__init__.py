@@ -7,9 +7,10 @@ What leaves: the callchains of user space, innermost frame first. From the botto
     encoded             numbers and pointers as .eh_frame writes them
     frame_entries       CIEs and FDEs; frame_index: which FDE an address belongs to
     frame_program       an FDE's instructions -> rules; rules: all rules that were met, as columns
+    arm_tables          what 32-bit Arm programs have in place of .eh_frame
     expressions         DWARF expressions, for many samples together
     memory              what of a process's memory is known: the copied stack, the mapped files
     code_rules          addresses -> rules
     stepper             one step outwards for all samples together, as often as there are callers
-    callchains          batches of samples with longer callchains
+    callchains          batches of samples with longer callchains; cut_stacks: what is said of copies that are too short
 """

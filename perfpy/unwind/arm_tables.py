@@ -37,8 +37,8 @@ class ArmTables:
         section = file.section(".ARM.exidx")
         self._file = file
         self._address = section.addr if section else 0
-        self._rows = np.frombuffer(bytes(file.data(section)), file.endian + "u4") if section else np.zeros(0, np.uint32)
-        self._rows = self._rows[: len(self._rows) & ~1].reshape(-1, 2)
+        data = bytes(file.data(section)) if section else b""
+        self._rows = np.frombuffer(data[: len(data) & ~7], file.endian + "u4").reshape(-1, 2)
         here = self._address + 8 * np.arange(len(self._rows))
         self._starts = (here + _distance(self._rows[:, 0])) & 0xFFFFFFFE
         self._found: dict[int, FrameRules | None] = {}

@@ -7,13 +7,14 @@ each part as perf looks at. Also what the copies were too short for.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from perfpy.abi import flags
 from perfpy.abi.columns import Columns, Ragged, Slices, distinct, slices_index
 from perfpy.unwind.architectures import architecture
+from perfpy.unwind.cut_stacks import CutStacks
 from perfpy.unwind.stepper import Stepper, UserStacks
 
 if TYPE_CHECKING:
@@ -25,31 +26,12 @@ if TYPE_CHECKING:
     from perfpy.symbols.symbolizer import Symbolizer
 
 _NEEDED = flags.SampleType.CALLCHAIN | flags.SampleType.REGS_USER | flags.SampleType.STACK_USER
-_LARGEST = 65528  # bytes of a copy: the size of a record is a u16
-_WORTH_A_NOTE = 20  # from one in so many on
 _FIRST_MARKER = np.uint64(flags.CONTEXT_MAX)
 
 
 def has_user_stacks(attr: EventAttr) -> bool:
     """Whether samples of an event can be unwound: they have a callchain, registers and a copy of the stack."""
     return attr.sample_type & _NEEDED == _NEEDED
-
-
-class CutStacks(NamedTuple):
-    """How many callchains end because the copy of the stack does, of how many; size: of the copies, in bytes."""
-
-    cut: int
-    stacks: int
-    size: int
-
-    @property
-    def note(self) -> str:
-        """What to say of it; nothing where it is a few."""
-        if self.cut * _WORTH_A_NOTE <= self.stacks:
-            return ""
-        larger = min((4 if self.cut * 4 > self.stacks else 2) * self.size, _LARGEST)
-        more = f"; record --call-graph dwarf,{larger} copies more" if larger > self.size else ""
-        return f"{self.cut * 100 // self.stacks}% of the stacks are longer than the {self.size} bytes that were copied of each{more}"
 
 
 class UserCallchains:
@@ -73,6 +55,7 @@ class UserCallchains:
         self._max_stack = max_stack
         self._steppers: dict[int, Stepper | None] = {}
         self._counts: dict[int, list[int]] = {}
+        self._left_out = 0
 
     def __bool__(self) -> bool:
         """Whether any samples can be unwound."""
@@ -80,8 +63,9 @@ class UserCallchains:
 
     @property
     def cut(self) -> list[CutStacks]:
-        """What was cut so far, by the size of the copies, smallest first."""
-        return [CutStacks(cut, stacks, size) for size, (cut, stacks) in sorted(self._counts.items()) if cut]
+        """What was cut so far, by the size of the copies, smallest first; and what was not unwound."""
+        cut = [CutStacks(cut, stacks, size) for size, (cut, stacks) in sorted(self._counts.items()) if cut]
+        return [*cut, CutStacks(0, self._left_out, 0, self._machine)] if self._left_out else cut
 
     def extended(self, columns: Columns, event: NDArray[np.int32], key: NDArray[np.uint64]) -> Columns:
         """The same samples, each with its whole callchain. key: the delivery keys."""
@@ -90,7 +74,9 @@ class UserCallchains:
         chains = columns["callchain"].gathered()
         for rows, attr, abi in self._groups(columns, event):
             stepper = self._stepper(abi)
-            if stepper is not None:
+            if stepper is None:
+                self._left_out += len(rows)
+            else:
                 found = stepper.unwind(self._stacks(columns.take(rows), attr, key[rows]))
                 self._count(columns["user_stack"].lengths[rows], found.is_cut, attr.sample_stack_user)
                 chains = joined(chains, rows, found.chains, self._max_stack)

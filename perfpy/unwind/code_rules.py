@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.unwind.architectures import Architecture
 
-_WITH_FILES: Final = (DsoKind.FILE, DsoKind.VDSO, DsoKind.JIT)  # of the last, for code that is known
+_WITH_FILES: Final = (DsoKind.FILE, DsoKind.VDSO)
 _REACH: Final = 0x4000  # libunwind's
 _UNLIMITED: Final = 0
 
@@ -108,11 +108,10 @@ class CodeRules:
         frames = self._call_frames(dso)
         if frames is None:
             return self._without_file(dso, offsets)
-        found = np.array([-1 if one is None else self.table.number(one) for one in frames.find(offsets)], np.int32)
-        is_jitted = self._symbolizer.dsos[dso].kind is DsoKind.JIT
-        unknown = self._without_file(dso, offsets) if is_jitted else np.full(len(offsets), self._near, np.int32)
-        silent = np.where(frames.is_stub(offsets), self._stub, unknown)
-        return np.where(found >= 0, found, silent).astype(np.int32)
+        different, which = np.unique(offsets, return_inverse=True)  # many processes have the same code
+        numbers = np.array([-1 if one is None else self.table.number(one) for one in frames.find(different)], np.int32)
+        silent = np.where(frames.is_stub(different), self._stub, self._near)
+        return np.where(numbers >= 0, numbers, silent)[which].astype(np.int32)
 
     def _without_file(self, dso: int, offsets: NDArray[np.uint64]) -> NDArray[np.int32]:
         """The rules of code for which there is no file; of a file that is not here nothing is known."""

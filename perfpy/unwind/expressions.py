@@ -30,10 +30,11 @@ _AFTER_BASES: Final = 0x90
 
 
 class ExpressionContext(Protocol):
-    """What an expression can ask for; rows: of the samples that ask."""
+    """What an expression can ask for; rows: of the samples that ask; operations_left: how many it and others may have in all."""
 
     word: int
     endian: str
+    operations_left: int
 
     def register(self, number: int, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
         """A register, by its DWARF number."""
@@ -70,7 +71,8 @@ class _ExpressionRun:
         reader = ByteReader(self._expression, self._context.endian, self._context.word, position)
         while reader and len(which):
             self._left -= 1
-            if self._left < 0 or len(stack) > _DEPTH_MOST:
+            self._context.operations_left -= 1
+            if min(self._left, self._context.operations_left) < 0 or len(stack) > _DEPTH_MOST:
                 raise ValueError("an expression without an end")
             code = reader.byte()
             if code == 0x2F:  # skip

@@ -11,6 +11,7 @@ DWARF 5, section 6.4.1; the Linux Standard Base for .eh_frame, which differs in 
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.unwind.encoded import OMITTED, ByteReader
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 
 _LONG: Final = 0xFFFFFFFF
 _ABSOLUTE: Final = 0
-_ENTRIES_MOST: Final = 1 << 20
+_USUAL: Final = 0x1B  # relative to where it stands, 4 bytes
+_ENTRIES_MOST: Final = 1 << 18
+_ALIGN_MOST: Final = 1 << 16
 _CIES_KEPT: Final = 1 << 12
 
 
@@ -62,6 +65,8 @@ class FrameSection:
         self._is_eh = is_eh
         self._endian = endian
         self._word = word
+        self._usual = Struct(endian + "iI")
+        self._mask = (1 << 8 * word) - 1
         self._cies: dict[int, CommonEntry] = {}
 
     def entry(self, offset: int) -> FrameEntry:
@@ -70,6 +75,10 @@ class FrameSection:
         if header is None or header.common < 0:
             raise ValueError(f"no FDE at {offset:#x}")
         common = self._common(header.common)
+        if common.encoding == _USUAL and common.augmented and header.end - header.body > 8 and self.data[header.body + 8] < 0x80:
+            distance, size = self._usual.unpack_from(self.data, header.body)
+            start = (self.address + header.body + distance) & self._mask
+            return FrameEntry(start, start + size, common, self.data[header.body + 9 + self.data[header.body + 8] : header.end])
         reader = self._reader(header.body, header.end)
         start, end = self._range(reader, common)
         if common.augmented:
@@ -142,6 +151,8 @@ class FrameSection:
         if version >= 4:
             reader.take(2)
         code_align, data_align = reader.uleb(), reader.sleb()
+        if max(code_align, abs(data_align)) > _ALIGN_MOST:
+            raise ValueError(f"the CIE at {offset:#x} counts in units of {code_align} and {data_align}")
         return_column = reader.byte() if version == 1 else reader.uleb()
         augmented, encoding = augmentation.startswith(b"z"), _ABSOLUTE
         if augmented:

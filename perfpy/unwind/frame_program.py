@@ -68,31 +68,47 @@ class _State:
 
     def run(self, reader: ByteReader, addresses: list[int]) -> None:
         """Run the instructions that the reader has, up to the last of the addresses, which are ascending and are some."""
-        scale, unit, data = self._common.data_align, self._common.code_align, reader.data
-        last = addresses[-1]
-        while reader.position < reader.end and self._location <= last:
-            code = data[reader.position]
-            reader.position += 1
+        unit, scale, data, position = self._common.code_align, self._common.data_align, reader.data, reader.position
+        last, wanted, location = addresses[-1], addresses[len(self.found)], self._location
+        while position < reader.end and location <= last:
+            code = data[position]
+            kind, low = code & 0xC0, code & 0x3F
             self.count += 1
-            kind, low, before = code & 0xC0, code & 0x3F, self._location
             if kind == 0x40:  # advance_loc
-                self._location += low * unit
-            elif kind == 0x80:  # offset
-                self.rules[low] = (OFFSET, _clipped(reader.uleb() * scale))
-            elif kind:  # restore
-                self._restore(low)
+                location += low * unit
+                position += 1
+            elif kind == 0x80 and data[position + 1] < 0x80:  # offset, a short one
+                self.rules[low] = (OFFSET, data[position + 1] * scale)
+                position += 2
             else:
-                self._extended(low, reader)
-            if self._location != before:
-                self._note(addresses, self._location)
+                reader.position, self._location = position + 1, location
+                self._instruction(kind, low, reader)
+                position, location = reader.position, self._location
+            if location > wanted:
+                self._note(addresses, location)
+                wanted = addresses[len(self.found)] if len(self.found) < len(addresses) else last
+        reader.position, self._location = position, location
         if self.count > _INSTRUCTIONS_MOST:
             raise ValueError("an entry of very many instructions")
         self._note(addresses, last + 1)
 
+    def _instruction(self, kind: int, low: int, reader: ByteReader) -> None:
+        """An instruction whose first byte has been read."""
+        if kind == 0x80:
+            self.rules[low] = (OFFSET, _clipped(reader.uleb() * self._common.data_align))
+        elif kind:
+            self._restore(low)
+        elif low == 0x0E:  # the most frequent one
+            self.define_cfa_offset(reader)
+        else:
+            instruction = _INSTRUCTIONS.get(low)
+            if instruction is None:
+                raise ValueError(f"unknown instruction {low:#x} of call frame information")
+            instruction(self, reader)
+
     def _note(self, addresses: list[int], location: int) -> None:
         """The rules at the addresses before a location, which have not come yet, are those of now."""
-        done = len(self.found)
-        more = bisect_left(addresses, location) - done
+        more = bisect_left(addresses, location) - len(self.found)
         if more > 0:
             kept = tuple(sorted((register, rule) for register, rule in self.rules.items() if register < _REGISTERS_MOST))
             self.found += [FrameRules(self.cfa, kept, self._common.return_column, self._common.is_signal)] * more
@@ -105,15 +121,6 @@ class _State:
             self.rules[register] = self._initial[register]
         else:
             self.rules.pop(register, None)
-
-    def _extended(self, code: int, reader: ByteReader) -> None:
-        if code == 0x0E:  # the most frequent one: def_cfa_offset
-            self.define_cfa_offset(reader)
-            return
-        instruction = _INSTRUCTIONS.get(code)
-        if instruction is None:
-            raise ValueError(f"unknown instruction {code:#x} of call frame information")
-        instruction(self, reader)
 
     def set_location(self, reader: ByteReader) -> None:
         location = reader.number(reader.word)

@@ -27,7 +27,7 @@ class StackMemory:
     """The stacks of some samples, one row each.
 
     data: bytes with all copies, each at a multiple of 8; starts, sizes: of each copy, in bytes; base: the address of its
-    first byte; elsewhere: reads what no copy holds.
+    first byte; elsewhere: reads what no copy holds; whole: whether a copy's last word is taken: perf's libunwind does not.
     """
 
     def __init__(
@@ -40,13 +40,15 @@ class StackMemory:
         word: int,
         endian: str,
         elsewhere: ElsewhereReader | None = None,
+        whole: bool = False,
     ) -> None:
         self._words: NDArray[Any] = data[: len(data) & ~7].view(endian + "u8")
         self._starts = starts.astype(np.uint64)
-        fits = sizes > word
+        lost = 0 if whole else 1
+        fits = sizes >= word + lost
         self._base = base
-        # the last offset at which a word is taken; perf does not take a copy's last one
-        self._last = np.where(fits, sizes - word - 1, 0).astype(np.uint64)
+        # the last offset at which a word is taken
+        self._last = np.where(fits, sizes - word - lost, 0).astype(np.uint64)
         self._none = None if bool(fits.all()) else ~fits
         self._word = word
         self._is_big = endian == ">"

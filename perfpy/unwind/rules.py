@@ -7,11 +7,15 @@ DWARF 5, section 6.4.1.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from perfpy.abi.columns import Growing
+
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from perfpy.unwind.architectures import Architecture
@@ -23,6 +27,15 @@ VAL_OFFSET: Final = 3  # is CFA + value
 REGISTER: Final = 4  # is in register number value
 EXPRESSION: Final = 5  # saved at the address that the expression gives
 VAL_EXPRESSION: Final = 6  # is what the expression gives
+
+#: what of some rules is not as usual (RuleTable.flags)
+ENDS: Final = 1
+SIGNAL: Final = 2
+NEAR_GUESS: Final = 4  # a frame pointer that is believed when it is near
+FAR_GUESS: Final = 8  # and one that is when its callers are code
+CFA_EXPRESSION: Final = 16
+MOVES_STACK_POINTER: Final = 32  # it is not the CFA
+RETURNS_ELSEWHERE: Final = 64  # the return address is in another column than the architecture's
 
 #: (kind, an offset, a register's number, or an expression)
 Rule: TypeAlias = "tuple[int, int | bytes]"
@@ -119,11 +132,29 @@ def _uleb(value: int) -> bytes:
     return bytes((value & 0x7F | 0x80, value >> 7))
 
 
-class RuleColumns(NamedTuple):
-    """The rules of one register, one row a FrameRules: kind; value: the offset or the row of the register; -1 otherwise."""
+class RuleColumns:
+    """The rules of one register, one row a FrameRules: kind; value: the offset or the row of the register; -1 otherwise.
 
-    kind: NDArray[np.int8]
-    value: NDArray[np.int64]
+    is_rare: neither the same nor saved at an offset; has_rare: whether any is.
+    """
+
+    def __init__(self) -> None:
+        self._kind, self._value, self._is_rare = Growing(np.int8), Growing(np.int64), Growing(bool)
+        self.has_rare = False
+
+    def extend(self, rules: Iterable[Rule], row: dict[int, int]) -> None:
+        """Add some; row: where each register is among those that are followed."""
+        kinds, values = zip(*rules, strict=True)
+        kind = np.array(kinds, np.int8)
+        numbers = [
+            -1 if isinstance(value, bytes) else row.get(value, -1) if kind == REGISTER else value
+            for kind, value in zip(kinds, values, strict=True)
+        ]
+        is_rare = (kind != SAME) & (kind != OFFSET)
+        for column, added in ((self._kind, kind), (self._value, np.array(numbers, np.int64)), (self._is_rare, is_rare)):
+            column.append(added)
+        self.has_rare |= bool(is_rare.any())
+        self.kind, self.value, self.is_rare = self._kind.values, self._value.values, self._is_rare.values
 
 
 class RuleTable:
@@ -161,29 +192,53 @@ class RuleTable:
 
     def update(self) -> None:
         """Make the arrays of what came since the last call."""
-        if self._made == len(self.rules) and self._made_tracked == len(self.tracked):
-            return
         for rules in self.rules[self._made :]:
-            if not isinstance(rules.cfa, bytes):
-                self.track(rules.cfa[0])
-            self.track(rules.return_column)
-            self._moves.update((register, int(value)) for register, (kind, value) in rules.registers if kind == REGISTER)
+            self._track_what_is_needed(rules)
         self._track_moved()
+        if self._made_tracked != len(self.tracked):
+            self._begin()
+        if self._made < len(self.rules):
+            self._extend(self.rules[self._made :])
+            self._made = len(self.rules)
+
+    def _track_what_is_needed(self, rules: FrameRules) -> None:
+        if not isinstance(rules.cfa, bytes):
+            self.track(rules.cfa[0])
+        self.track(rules.return_column)
+        self._moves.update((register, int(value)) for register, (kind, value) in rules.registers if kind == REGISTER)
+
+    def _begin(self) -> None:
+        """Forget the arrays: their rows are registers, of which there are more now."""
+        self._made, self._made_tracked = 0, len(self.tracked)
+        self._columns = [Growing(kind) for kind in (np.uint8, np.int64, np.uint64, np.int64, bool, bool, np.uint64)]
+        self.registers = [RuleColumns() for _ in self.tracked]
+
+    def _extend(self, new: list[FrameRules]) -> None:
         row = {register: number for number, register in enumerate(self.tracked)}
-        self.has_cfa_expression = np.array([isinstance(rules.cfa, bytes) for rules in self.rules], bool)
-        cfa = [(0, 0) if isinstance(rules.cfa, bytes) else (row.get(rules.cfa[0], -1), rules.cfa[1]) for rules in self.rules]
-        self.cfa_row = np.array([one for one, _ in cfa], np.int64)
-        self.cfa_offset = np.array([offset & 0xFFFFFFFFFFFFFFFF for _, offset in cfa], np.uint64)
-        self.return_row = np.array([row.get(rules.return_column, -1) for rules in self.rules], np.int64)
-        self.is_signal = np.array([rules.is_signal for rules in self.rules], bool)
-        self.is_guess = np.array([rules.reach is not None for rules in self.rules], bool)
-        pointer = self._architecture.stack_pointer
-        moves = [isinstance(rules.cfa, bytes) or rules.cfa[0] != pointer for rules in self.rules]
-        self.is_pointed = self.is_guess & np.array(moves, bool)  # guessed by a register that may point anywhere
-        self.reach = np.array([rules.reach or 0 for rules in self.rules], np.uint64)
-        by_register = [dict(rules.registers) for rules in self.rules]
-        self.registers = [self._columns([rules.get(register) for rules in by_register], register, row) for register in self.tracked]
-        self._made, self._made_tracked = len(self.rules), len(self.tracked)
+        cfa = [(0, 0) if isinstance(rules.cfa, bytes) else (row.get(rules.cfa[0], -1), rules.cfa[1]) for rules in new]
+        added: tuple[NDArray[Any], ...] = (
+            np.array([self._flags_of(self._made + number, rules) for number, rules in enumerate(new)], np.uint8),
+            np.array([one for one, _ in cfa], np.int64),
+            np.array([offset & 0xFFFFFFFFFFFFFFFF for _, offset in cfa], np.uint64),
+            np.array([row.get(rules.return_column, -1) for rules in new], np.int64),
+            np.array([rules.reach is not None for rules in new], bool),
+            np.array([self._is_pointed(rules) for rules in new], bool),
+            np.array([rules.reach or 0 for rules in new], np.uint64),
+        )
+        for column, values in zip(self._columns, added, strict=True):
+            column.append(values)
+        arrays = (one.values for one in self._columns)
+        self.flags, self.cfa_row, self.cfa_offset, self.return_row, self.is_guess, self.is_pointed, self.reach = arrays
+        by_register = [dict(rules.registers) for rules in new]
+        for register, columns in zip(self.tracked, self.registers, strict=True):
+            # a stack pointer that no rule speaks of is the CFA, or what it was
+            is_cfa = register == self._architecture.stack_pointer and not self._architecture.entry
+            default: Rule = (VAL_OFFSET, 0) if is_cfa else (SAME, 0)
+            columns.extend([rules.get(register, default) for rules in by_register], row)
+
+    def _is_pointed(self, rules: FrameRules) -> bool:
+        """Whether the CFA is guessed by a register that may point anywhere."""
+        return rules.reach is not None and (isinstance(rules.cfa, bytes) or rules.cfa[0] != self._architecture.stack_pointer)
 
     def _track_moved(self) -> None:
         """Follow the registers in which those that are followed can be."""
@@ -194,16 +249,15 @@ class RuleTable:
                 if register in self.tracked:
                     self.track(source)
 
-    def _columns(self, rules: list[Rule | None], register: int, row: dict[int, int]) -> RuleColumns:
-        # a stack pointer that no rule speaks of is the CFA, or what it was
-        is_cfa = register == self._architecture.stack_pointer and not self._architecture.entry
-        default: Rule = (VAL_OFFSET, 0) if is_cfa else (SAME, 0)
-        kinds, values = zip(*(rule or default for rule in rules), strict=True)
-        numbers = [
-            -1 if isinstance(value, bytes) else row.get(value, -1) if kind == REGISTER else value
-            for kind, value in zip(kinds, values, strict=True)
-        ]
-        return RuleColumns(np.array(kinds, np.int8), np.array(numbers, np.int64))
+    def _flags_of(self, number: int, rules: FrameRules) -> int:
+        flags = ENDS if number == END else SIGNAL if rules.is_signal else 0
+        if rules.reach is not None:
+            flags |= NEAR_GUESS if rules.reach else FAR_GUESS
+        if isinstance(rules.cfa, bytes):
+            flags |= CFA_EXPRESSION
+        if self._architecture.entry or any(register == self._architecture.stack_pointer for register, _ in rules.registers):
+            flags |= MOVES_STACK_POINTER
+        return flags | (RETURNS_ELSEWHERE if rules.return_column != self._architecture.return_column else 0)
 
     def expression(self, number: int, register: int | None) -> bytes:
         """The expression of some rules' CFA (None), or of one of their registers."""

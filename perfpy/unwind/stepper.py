@@ -8,7 +8,7 @@ are; what rules a frame has is looked up once for each distinct address.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,21 @@ from perfpy.abi.flags import CONTEXT_LOST_CALLER
 from perfpy.unwind.code_rules import CodeRules
 from perfpy.unwind.expressions import evaluate
 from perfpy.unwind.memory import StackMemory
-from perfpy.unwind.rules import END, EXPRESSION, OFFSET, REGISTER, SAME, UNDEFINED, VAL_OFFSET
+from perfpy.unwind.rules import (
+    CFA_EXPRESSION,
+    END,
+    ENDS,
+    EXPRESSION,
+    FAR_GUESS,
+    MOVES_STACK_POINTER,
+    NEAR_GUESS,
+    OFFSET,
+    REGISTER,
+    RETURNS_ELSEWHERE,
+    SIGNAL,
+    UNDEFINED,
+    VAL_OFFSET,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,6 +43,7 @@ if TYPE_CHECKING:
     Rows = NDArray[np.int64]
 
 _ONE = np.uint64(1)
+_OPERATIONS_MOST: Final = 1 << 17  # of expressions in one batch, each for many samples: a second's worth
 
 
 class UserStacks(NamedTuple):
@@ -89,6 +104,7 @@ class _StepperRun:
         self._symbolizer = symbolizer
         self._mask, self._code_mask = np.uint64(architecture.mask), np.uint64(architecture.code_mask)
         self.word, self.endian = architecture.word, endian
+        self.operations_left = _OPERATIONS_MOST
         self._count = len(stacks)
         self._scenes = symbolizer.user_scenes(stacks.pid, stacks.key)
         # as in perf: where no file of a process is here, nothing of it is shown
@@ -99,7 +115,10 @@ class _StepperRun:
         self._registers = [self._initial[register][self._alive] for register in self._tracked]
         self._pc = self._sampled(stacks, None)[self._alive]
         base = self._initial[architecture.stack_pointer]
-        self._memory = StackMemory(stacks.data, stacks.starts, stacks.sizes, base, word=self.word, endian=endian, elsewhere=self._elsewhere)
+        self._memory = StackMemory(
+            stacks.data, stacks.starts, stacks.sizes, base,
+            word=self.word, endian=endian, elsewhere=self._elsewhere, whole=architecture.links,
+        )  # fmt: skip
         self._is_cut = np.zeros(self._count, bool)
         self._is_loose = architecture.frame is not None and not architecture.frame.is_exact
         self._found: list[tuple[Rows, Values]] = []
@@ -111,31 +130,31 @@ class _StepperRun:
 
     def chains(self, most: int) -> Unwound:
         """All chains, of up to so many frames."""
-        back = np.zeros(len(self._alive), np.uint64)  # how far before the pc the instruction is that the frame is at
-        guessed, afloat = np.zeros(len(self._alive), bool), np.zeros(len(self._alive), bool)
+        back: Values | np.uint64 = np.uint64(0)  # how far before the pc the instruction is that the frame is at
+        guessed: NDArray[np.bool_] | None = None
+        afloat: NDArray[np.bool_] | None = None  # where the stack pointer is not known
         for depth in range(most):
             address = self._pc - back
             ids = self._symbolizer.frames_in(self._scenes, address, self._alive)
+            if guessed is not None:
+                rows = self._believed_callers(guessed, ids)
+                address, ids, afloat = address[rows], ids[rows], None if afloat is None else afloat[rows]
+            self._note_found(address)
             rules = self._code.of_callers(ids) if depth else self._innermost(ids)
-            if afloat.any():  # the stack pointer is not known
+            if afloat is not None and afloat.any():
                 rules[afloat] = self._code.of_records(rules[afloat])
-            signal = self._table.is_signal[rules]
-            if guessed.any():
-                kept = ~guessed | self._code.is_code(ids)
-                if not kept.all():
-                    self._keep(kept)
-                    ids, rules, signal, address = ids[kept], rules[kept], signal[kept], address[kept]
-            self._found.append((self._alive, address))
-            if depth + 1 == most or not len(self._alive):
-                break
-            rows = np.flatnonzero(rules != END)
-            if len(rows) < len(rules):
+            flags = self._table.flags[rules]
+            if int(np.bitwise_or.reduce(flags, initial=0)) & ENDS:
+                rows = np.flatnonzero(flags & ENDS == 0)
                 self._keep(rows)
-                rules, signal = rules[rows], signal[rows]
-            going = self._step(rules)
-            guessed = (self._table.is_guess[rules] & (self._table.reach[rules] == 0))[going]
-            afloat = self._table.is_pointed[rules][going] & self._is_loose
-            back = np.where(signal[going], np.uint64(0), _ONE)
+                rules, flags = rules[rows], flags[rows]
+            if depth + 1 == most or not len(rules):
+                break
+            special = int(np.bitwise_or.reduce(flags))
+            going = self._step(rules, special)
+            guessed = flags[going] & FAR_GUESS != 0 if special & FAR_GUESS else None
+            afloat = self._table.is_pointed[rules[going]] if self._is_loose else None
+            back = np.where(flags[going] & SIGNAL, np.uint64(0), _ONE) if special & SIGNAL else _ONE
             if not len(self._alive):
                 break
         return self._assembled()
@@ -151,6 +170,20 @@ class _StepperRun:
             self._table.update()
         return rules
 
+    def _note_found(self, address: Values) -> None:
+        """A frame of each chain; perf leaves one out that is at 0."""
+        if address.all():
+            self._found.append((self._alive, address))
+        else:
+            rows = np.flatnonzero(address)
+            self._found.append((self._alive[rows], address[rows]))
+
+    def _believed_callers(self, guessed: NDArray[np.bool_], ids: NDArray[np.int32]) -> Rows:
+        """End chains whose last caller was found by a frame pointer, but is no code; the others' rows."""
+        rows = np.flatnonzero(~guessed | self._code.is_code(ids))
+        self._keep(rows)
+        return rows
+
     def _assembled(self) -> Unwound:
         lengths = np.zeros(self._count, np.int64)
         for alive, _ in self._found:
@@ -164,33 +197,41 @@ class _StepperRun:
             filled[alive] += 1
         return Unwound(Ragged(values, offsets), self._is_cut)
 
-    def _keep(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> None:
+    def _keep(self, rows: Rows) -> None:
         """Go on with some of the samples only."""
-        self._alive = self._alive[rows]
-        self._pc = self._pc[rows]
-        self._registers = [values[rows] for values in self._registers]
+        if len(rows) < len(self._alive):
+            self._alive = self._alive[rows]
+            self._pc = self._pc[rows]
+            self._registers = [values[rows] for values in self._registers]
 
-    def _step(self, rules: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Go to the callers; returns which rows have any, and go on."""
-        table, stack_pointer = self._table, self._registers[0]
-        cfa, known = self._cfa(rules)
-        pointed = table.is_pointed[rules]
-        if bool(pointed.any()):
-            distance = cfa - np.uint64(2 * self.word) - stack_pointer
-            reach = table.reach[rules]
-            known &= ~pointed | (cfa - np.uint64(2 * self.word) >= stack_pointer) & ((reach == 0) | (distance <= reach))
-        callers = []
-        for number in range(len(self._tracked)):
-            values, loaded = self._caller(number, rules, cfa)
-            callers.append(values)
-            if number == 1:  # the return address
-                self._note_lost(np.flatnonzero(known & (~loaded | (values == 0))), rules, cfa)
-                known &= loaded
-        pc = self._return_address(rules, callers) & self._code_mask
-        going = np.flatnonzero(known & (pc != 0) & ~((pc == self._pc) & (cfa == stack_pointer)))
+    def _step(self, rules: NDArray[np.int32], special: int) -> Rows:
+        """Go to the callers; returns which rows have any, and go on. special: the flags of all rules."""
+        stack_pointer = self._registers[0]
+        cfa, known = self._cfa(rules, special)
+        if special & (FAR_GUESS | NEAR_GUESS):
+            known &= self._is_believed(rules, cfa)
+        pc, loaded = self._caller(1, rules, cfa)
+        lost = known & (~loaded | (pc == 0))
+        if lost.any():
+            self._note_lost(np.flatnonzero(lost), rules, cfa)
+        callers = [cfa, pc, *(self._caller(number, rules, cfa)[0] for number in range(2, len(self._tracked)))]
+        if special & MOVES_STACK_POINTER:
+            callers[0] = self._caller(0, rules, cfa)[0]
+        if special & RETURNS_ELSEWHERE:
+            row = np.clip(self._table.return_row[rules], 0, len(callers) - 1)
+            pc = np.stack(callers)[row, np.arange(len(row))]
+        pc = pc & self._code_mask
+        going = np.flatnonzero(known & loaded & (pc != 0) & ((pc != self._pc) | (cfa != stack_pointer)))
         self._pc, self._registers = pc, callers
         self._keep(going)
         return going
+
+    def _is_believed(self, rules: NDArray[np.int32], cfa: Values) -> NDArray[np.bool_]:
+        """Whether frame pointers, where they are guessed to be such, lie above the stack pointer, and not too far."""
+        pointer, reach = cfa - np.uint64(2 * self.word), self._table.reach[rules]
+        near = (pointer >= self._registers[0]) & ((reach == 0) | (pointer - self._registers[0] <= reach))
+        believed: NDArray[np.bool_] = ~self._table.is_pointed[rules] | near
+        return believed
 
     def _note_lost(self, rows: Rows, rules: NDArray[np.int32], cfa: Values) -> None:
         """End chains whose return address could not be read, or is none, as libunwind does on x86: where it is mapped, with a mark."""
@@ -204,44 +245,39 @@ class _StepperRun:
         if self._architecture.links:
             return
         mapped = self._code.is_code(self._symbolizer.frames_in(self._scenes, addresses, samples))
-        marked = mapped & ~(self._table.is_guess[rules] & (self._table.reach[rules] == 0))
+        marked = mapped & (self._table.flags[rules] & FAR_GUESS == 0)
         self._found.append((samples[marked], np.full(int(marked.sum()), np.uint64(CONTEXT_LOST_CALLER))))
 
-    def _return_address(self, rules: NDArray[np.int32], callers: list[Values]) -> Values:
-        """The callers' pc: in nearly all code from the same column."""
-        row = self._table.return_row[rules]
-        if bool((row == 1).all()):
-            return callers[1]
-        return np.stack(callers)[np.maximum(row, 0), np.arange(len(row))]
-
-    def _cfa(self, rules: NDArray[np.int32]) -> tuple[Values, NDArray[np.bool_]]:
+    def _cfa(self, rules: NDArray[np.int32], special: int) -> tuple[Values, NDArray[np.bool_]]:
+        """The CFAs, and whether they are known."""
         table = self._table
+        values, known = self._registers[0], np.ones(len(rules), bool)
         row = table.cfa_row[rules]
-        if len(self._registers) <= int(row.max(initial=0)):  # of a register that is followed from the next run on
-            row = np.where(row < len(self._registers), row, 0)
-        known = row >= 0
-        values = np.stack(self._registers).ravel()[np.maximum(row, 0) * len(row) + np.arange(len(row))]
+        others = np.flatnonzero(row)
+        if len(others):
+            values = values.copy()
+            for one in distinct(row[others]).tolist():
+                mine = others[row[others] == one]
+                # a register that is not followed yet is from the next run on
+                values[mine] = self._registers[one][mine] if 0 <= one < len(self._registers) else 0
         cfa = values + table.cfa_offset[rules] & self._mask
-        by_expression = table.has_cfa_expression[rules]
-        if by_expression.any():
-            self._expressions(np.flatnonzero(by_expression), rules, None, (cfa, known), None)
+        if special & CFA_EXPRESSION:
+            self._expressions(np.flatnonzero(table.flags[rules] & CFA_EXPRESSION), rules, None, (cfa, known), None)
         return cfa, known
 
     def _caller(self, number: int, rules: NDArray[np.int32], cfa: Values) -> tuple[Values, NDArray[np.bool_]]:
         """A register of the callers, and whether it is known."""
-        kind = self._table.registers[number].kind[rules]
-        value = self._table.registers[number].value[rules].view(np.uint64)
-        saved = kind == OFFSET
-        if saved.all():
+        columns = self._table.registers[number]
+        kind, value = columns.kind[rules], columns.value[rules].view(np.uint64)
+        rows = np.flatnonzero(kind == OFFSET)
+        if len(rows) == len(rules):
             return self._memory.load(self._alive, cfa + value & self._mask)
         values, known = self._registers[number].copy(), np.ones(len(cfa), bool)
-        rows = np.flatnonzero(saved)
         if len(rows):
-            values[rows], known[rows] = self._memory.load(self._alive[rows], (cfa[rows] + value[rows]) & self._mask)
-        derived = kind == VAL_OFFSET
-        if derived.any():
+            values[rows], known[rows] = self._memory.load(self._alive[rows], cfa[rows] + value[rows] & self._mask)
+        if columns.has_rare and columns.is_rare[rules].any():
+            derived = kind == VAL_OFFSET
             values = np.where(derived, cfa + value & self._mask, values)
-        if int(kind.max(initial=SAME)) >= REGISTER or bool((kind == UNDEFINED).any()):
             self._rarely(number, rules, kind, cfa, (values, known))
         return values, known
 
@@ -253,8 +289,9 @@ class _StepperRun:
         lost = kind == UNDEFINED
         values[lost], known[lost] = 0, False
         moved = np.flatnonzero(kind == REGISTER)
-        for source in distinct(self._table.registers[number].value[rules[moved]]).tolist():
-            rows = moved[self._table.registers[number].value[rules[moved]] == source]
+        sources = self._table.registers[number].value[rules[moved]]
+        for source in distinct(sources).tolist():
+            rows = moved[sources == source]
             values[rows] = self._registers[source][rows] if 0 <= source < len(self._registers) else 0
         self._expressions(np.flatnonzero(kind >= EXPRESSION), rules, number, found, cfa)
 

@@ -39,6 +39,8 @@ def in_trampolines(symbolizer: Symbolizer, dso: int, addresses: NDArray[np.uint6
     if symbolizer.dsos[dso].kind is not DsoKind.JIT:
         return np.zeros(len(addresses), bool)
     table, row = symbolizer.symbols_of(dso, addresses)
+    if bool((row < 0).any()) and symbolizer.has_grown(dso):
+        table, row = symbolizer.symbols_of(dso, addresses)
     found = row >= 0
     size = table.symbols.end[row[found]] - table.symbols.start[row[found]]
     found[found] = np.isin(size, _SIZES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import subprocess
 import sys
@@ -24,7 +25,8 @@ def interpreter(version: str) -> str:
     """The path of a CPython, or ""."""
     if sys.version_info[:2] == tuple(map(int, version.split("."))):
         return sys.executable
-    installed = sorted((Path.home() / ".pyenv" / "versions").glob(f"{version}.*/bin/python{version}"))
+    # HOME is another one in tests
+    installed = sorted((Path(pwd.getpwuid(os.geteuid()).pw_dir) / ".pyenv" / "versions").glob(f"{version}.*/bin/python{version}"))
     return shutil.which(f"/usr/bin/python{version}") or (str(installed[0]) if installed else "") or shutil.which(f"python{version}") or ""
 
 

@@ -77,6 +77,12 @@ _OF_SCRIPTS = _sets(
     " | --stop-bt {} | --switch-off {} | --dsos {} | --header | -I --header | -S 0x1000 --addr-range 99 | --symfs ."
     " | --demangle-kernel"
 )
+_OF_STACKS = _sets("--inline | --no-inline | -v | --max-stack 9 | --full-source-path | --fold-interpreters | -k kallsyms")
+_STACK_REPORTS = _sets(
+    "-s srcline | -s srcfile,sym | -g caller,srcline | -g callee,address --no-children | --children | --folded=out | --flamegraph=out"
+    " | --json=out | -s sym,srcline -g | --pprof=out"
+)
+_STACK_FIELDS = ("ip,sym,srcline", "ip,sym,symoff,dso", "ip,sym,srcline,srccode", "comm,ip,sym,dso,srcline", "+srcline")
 _OF_DIFFS = _sets(
     "-c ratio | -c wdiff:1,2 | -c delta | -p | -F | -b | -o 1 | --json=out | --flamegraph out.html | --noise | --time {} | -s comm"
     " | -s pid,sym"
@@ -176,3 +182,13 @@ def sort_keys(rng: random.Random, seed: str) -> Words:
 def nothing(rng: random.Random, seed: str) -> Words:
     """Of calls that take no arguments."""
     return ()
+
+
+def stacks_report(rng: random.Random, _seed: str) -> Words:
+    """Callchains that are unwound, with inlined calls and source lines."""
+    return ("--stdio", "--symfs", ".", *rng.choice(_STACK_REPORTS), *(rng.choice(_OF_STACKS) if rng.random() < 0.6 else ()))
+
+
+def stacks_script(rng: random.Random, _seed: str) -> Words:
+    """The same, sample by sample."""
+    return ("--symfs", ".", "-F", rng.choice(_STACK_FIELDS), *(rng.choice(_OF_STACKS) if rng.random() < 0.6 else ()))

@@ -8,6 +8,7 @@ leaves: kind -> name -> files. The recordings name their files through
 from __future__ import annotations
 
 import functools
+import lzma
 import struct
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from tests.builders.perfdata import USUAL, PerfDataBuilder, simple_recording, us
 from tests.fuzz.seed_files import BUILD_ID, EVENTS, KALLSYMS, PERF_MAP, PERFCONFIG, debug_file, elf_files, jitdump
 
 HERE = "/proc/self/cwd/"
+MACHINES = Path(__file__).parents[1] / "unit" / "unwind" / "machines"
 GOLDEN = Path(__file__).parents[1] / "golden" / "script"
 KERNEL = 0xFFFFFFFF81000000
 USER_CONTEXT, KERNEL_CONTEXT = (1 << 64) - 512, (1 << 64) - 128
@@ -34,7 +36,7 @@ Files = dict[str, bytes]
 
 @functools.cache
 def seeds() -> dict[str, dict[str, Files]]:
-    """All of them, by kind. Kinds: sampled, folder, stat, jit, elf, events."""
+    """All of them, by kind. Kinds: sampled, folder, stat, jit, elf, stacks, events."""
     sampled = {name: {"perf.data": data} for name, data in recordings().items()}
     sampled |= {f"golden {path.stem}": {"perf.data": path.read_bytes()} for path in sorted(GOLDEN.glob("*.data"))}
     built = {
@@ -52,6 +54,7 @@ def seeds() -> dict[str, dict[str, Files]]:
         "elf": _with_elf_files(),
         "folder": {"folder": _folder()},
         "jit": _with_jitdumps(),
+        "stacks": _with_stacks(),
         "stat": {"stat": {"perf.data": stat().file()}, "stat pipe": {"perf.data": stat().pipe()}},
         "events": {"events": {"events/core.json": EVENTS}},
     }
@@ -65,6 +68,13 @@ def _with_elf_files() -> dict[str, Files]:
 def _with_jitdumps() -> dict[str, Files]:
     recording = mapped(HERE + "jit-7.dump", use_clockid=1, clockid=1).feature(Feature.CLOCKID, 1).file()
     return {f"jitdump {endian}": {"perf.data": recording, "jit-7.dump": jitdump(endian)} for endian in "<>"}
+
+
+def _with_stacks() -> dict[str, Files]:
+    """Copies of stacks; the programs are where --symfs . finds them."""
+    names = [path.name.removesuffix(".data.xz") for path in MACHINES.glob("*.data.xz")]
+    recorded = {name: lzma.decompress((MACHINES / f"{name}.data.xz").read_bytes()) for name in sorted(names)}
+    return {name: {"perf.data": data, f"tmp/c/{name}": (MACHINES / name).read_bytes()} for name, data in recorded.items()}
 
 
 def _folder() -> Files:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from tests.fuzz import options
 from tests.fuzz.binaries import damaged_elf, damaged_jitdump
 from tests.fuzz.case import Case
+from tests.fuzz.debug_damage import damaged_program, hostile_jitdump
 from tests.fuzz.mutation import damaged_text
 from tests.fuzz.recordings import damaged_recording
 from tests.fuzz.seeds import common_files, seeds
@@ -27,6 +28,7 @@ _READ = ("sampled",) * 5 + ("elf", "elf", "jit", "stat", "folder")
 _SYMBOLIC = ("sampled", "sampled", "sampled", "elf", "elf", "jit")
 _CONFIGURED, _PIPED = 0.08, 0.15
 _FOLDER = re.compile(rb"^(\s*dir\s*=).*$", re.MULTILINE)  # whoever configures a folder means it, wherever it is
+_PROGRAMS = "tmp/c/"  # of recordings with copies of stacks
 _KEPT = "home/.debug/.build-id/ab/cdef0123456789abcdef0123456789abcdef01/elf"
 
 
@@ -51,6 +53,8 @@ TARGETS = {
     "evlist": Target("evlist", _READ, options.evlist),
     "buildid-list": Target("buildid-list", _READ, options.buildid_list),
     "buildid-cache": Target("buildid-cache", ("elf",), options.buildid_cache, reads=False),
+    "stacks-report": Target("report", ("stacks",), options.stacks_report, share=5),
+    "stacks-script": Target("script", ("stacks",), options.stacks_script, share=5),
     "inject": Target("inject", ("jit", "jit", "sampled", "elf", "stat"), options.inject, share=2),
     "stat-report": Target("stat", ("stat", "stat", "stat", "sampled"), options.stat_report),
     "diff": Target("diff", _SYMBOLIC, options.diff, reads=False),
@@ -101,6 +105,8 @@ def _damaged(whole: Files, rng: random.Random) -> Files:
     beside = [path for path in whole if not path.startswith(("perf.data", "other.data", "kallsyms", "perfconfig"))]
     recordings = [path for path in whole if path.startswith(("perf.data", "other.data"))]
     chance = rng.random()
+    if any(path.startswith(_PROGRAMS) for path in whole):
+        chance = 0.1 + 0.57 * chance  # of stacks nearly always the program
     if chance < 0.08:
         chosen = {rng.choice(sorted(whole))}
     elif beside and (chance < 0.6 or not recordings):
@@ -113,10 +119,12 @@ def _damaged(whole: Files, rng: random.Random) -> Files:
 
 
 def _damaged_file(path: str, data: bytes, rng: random.Random) -> bytes:
+    if path.startswith(_PROGRAMS):
+        return damaged_program(data, rng)
     if path.endswith((".elf", ".debug", "/elf")):
         return damaged_elf(data, rng)
     if path.endswith(".dump"):
-        return damaged_jitdump(data, rng)
+        return hostile_jitdump(rng) if rng.random() < 0.4 else damaged_jitdump(data, rng)
     if path.endswith((".map", "kallsyms", "perfconfig", ".json")):
         return damaged_text(data, rng)
     return damaged_recording(data, rng)

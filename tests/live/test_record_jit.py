@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import perfpy
 from perfpy.capture.runtimes.java_attach import is_java, write_perf_map
 from perfpy.recording import Recording
 
@@ -111,7 +112,7 @@ def test_functions_of_python_have_their_shares(tmp_path: Path, version: str):
         pytest.skip(f"no Python {version} that writes perf maps")
     program = PYTHON.replace("SECONDS", "1.5")
     path, said = record(tmp_path, "-F", "3000", "--call-graph", "dwarf,8192", "--", python, "-c", program)
-    assert "--jit sets PYTHONPERFSUPPORT=1 PYTHON_PERF_JIT_SUPPORT=1" in said
+    assert "--jit sets PYTHONPERFSUPPORT=1 PYTHONPATH=" in said
     forget(path)
     assert shares(path) == pytest.approx(SHARES, abs=TOLERANCE)
 
@@ -208,3 +209,13 @@ subprocess.run([sys.executable, __file__, "x"])
     rows = report(path)
     for name in ("in_thread", "in_fork", "in_child"):
         assert sum(percent for percent, symbol in rows if f"py::{name}:" in symbol) > 20, name
+
+
+def test_the_api_has_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    python = pyenv("3.12") or pyenv("3.13")
+    if not python:
+        pytest.skip("no Python that writes perf maps")
+    monkeypatch.chdir(tmp_path)
+    summary = perfpy.record([python, "-c", PYTHON.replace("SECONDS", "0.5")], jit=True, output=tmp_path / "perf.data")
+    assert (summary.exit_code, [path.name for path in tmp_path.iterdir()]) == (0, ["perf.data"])
+    assert sum(percent for percent, symbol in report(tmp_path / "perf.data") if "py::main:" in symbol) > 50

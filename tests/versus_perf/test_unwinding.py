@@ -1,4 +1,4 @@
-"""What record --unwind writes, perf reads: with the callchains that perf itself makes of the same samples' stacks."""
+"""Copied stacks are unwound to the callchains that perf prints."""
 
 from __future__ import annotations
 
@@ -6,80 +6,90 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-pytestmark = [
-    pytest.mark.live,
-    pytest.mark.skipif(not shutil.which("perf"), reason="needs perf"),
-    pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc"),
-    pytest.mark.skipif(os.uname().machine != "x86_64", reason="stacks of x86-64 are unwound here"),
-]
+if TYPE_CHECKING:
+    from pathlib import Path
 
-CHECKOUT = Path(__file__).resolve().parents[2]
-PROGRAM = r"""
+pytestmark = [pytest.mark.versus_perf, pytest.mark.live]
+
+#: recursion, a library's callbacks, a frame of no fixed size, a signal handler, threads
+SOURCE = """
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
+#define APART __attribute__((noinline))
 volatile unsigned long sink;
-static int compare(const void *one, const void *other) { sink++; return *(const int *)one - *(const int *)other; }
-__attribute__((noinline)) void sort(int depth)
-{
-    int numbers[500];
-    for (int i = 0; i < 500; i++) numbers[i] = (i * 7919) % 1009;
-    if (depth) sort(depth - 1); else qsort(numbers, 500, sizeof *numbers, compare);
-    sink += numbers[depth];
+static APART void busy(int n) { for (int i = 0; i < n; i++) sink = sink * 31 + i; }
+static APART long fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
+static int compared(const void *a, const void *b) { busy(3); return *(const int *)a - *(const int *)b; }
+static APART void sorted(void) { int all[300]; for (int i = 0; i < 300; i++) all[i] = rand(); qsort(all, 300, sizeof *all, compared); }
+static APART void of_any_size(int n) { volatile char some[n]; memset((char *)some, 1, n); busy(3000); sink += some[n / 2]; }
+static void on_signal(int number) { (void)number; busy(30000); }
+static void *work(void *rounds) {
+    for (long i = 0; i < (long)rounds; i++) { sink += fib(15); sorted(); of_any_size(100 + i % 50); }
+    return rounds;
 }
-int main(void) { for (int i = 0; i < 30000; i++) sort(i % 3); return 0; }
+int main(void) {
+    struct itimerval every = {{0, 3000}, {0, 3000}};
+    pthread_t thread;
+    signal(SIGPROF, on_signal);
+    setitimer(ITIMER_PROF, &every, 0);
+    pthread_create(&thread, 0, work, (void *)3000);
+    work((void *)3000);
+    return pthread_join(thread, 0);
+}
 """
 
 
-def record(folder: Path, *words: str) -> None:
-    command = [sys.executable, "-m", "perfpy", "record", "-q", "-N", "-e", "task-clock", "-F", "500", *words]
-    subprocess.run(command, cwd=folder, env={**os.environ, "PYTHONPATH": str(CHECKOUT)}, check=True, timeout=120)
-
-
-def chains(folder: Path, name: str) -> dict[str, list[str]]:
-    """The time of each sample -> its addresses, as perf script prints them."""
-    done = subprocess.run(
-        ["perf", "script", "-i", name, "-F", "time,ip", "--no-inline"], cwd=folder, capture_output=True, text=True, check=True, timeout=120
-    )
-    found: dict[str, list[str]] = {}
-    for block in done.stdout.split("\n\n"):
-        lines = [line.strip() for line in block.split("\n") if line.strip()]
-        if lines:
-            found[lines[0]] = [line for line in lines[1:] if line != "ffffffffffffffff"]  # perf's word for a caller that is lost
-    return found
-
-
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("program")
-    (folder / "sorts.c").write_text(PROGRAM)
-    subprocess.run(["gcc", "-O2", "-fomit-frame-pointer", "-o", folder / "sorts", folder / "sorts.c"], check=True, timeout=60)
-    return str(folder / "sorts")
+def recording(perf: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What perf records of it, without frame pointers."""
+    compiler = shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no gcc in PATH")
+    folder = tmp_path_factory.mktemp("unwinding")
+    (folder / "program.c").write_text(SOURCE)
+    options = ["-O2", "-fomit-frame-pointer", "-pthread", "-o"]
+    subprocess.run([compiler, *options, folder / "program", folder / "program.c"], check=True, capture_output=True, timeout=60)
+    record: list[str | Path] = [
+        perf,
+        "record",
+        "-q",
+        "-e",
+        "cpu-clock",
+        "-F",
+        "4000",
+        "--call-graph",
+        "dwarf,2048",
+        "-o",
+        folder / "perf.data",
+    ]
+    subprocess.run([*record, folder / "program"], check=True, capture_output=True, timeout=60)
+    return folder / "perf.data"
 
 
-@pytest.mark.parametrize("words", [(), ("-z0",), ("--call-graph", "dwarf,16384")])
-def test_callchains_are_those_that_perf_makes_of_the_stacks(tmp_path, program, words):
-    record(tmp_path, "--unwind", "--keep-stacks", *words, "--", program)
-    plain, raw = chains(tmp_path, "perf.data"), chains(tmp_path, "perf.data.stacks")
-    assert plain.keys() == raw.keys()
-    assert len(raw) > 100
-    same = sum(plain[time] == raw[time] for time in raw)
-    assert same >= 0.99 * len(raw)
+def text_of(program: list[str], path: Path, *options: str) -> bytes:
+    environment = {**os.environ, "PERF_CONFIG": "/dev/null", "LC_ALL": "C", "TZ": "UTC"}
+    done = subprocess.run([*program, *options, "-i", str(path)], capture_output=True, check=False, timeout=120, env=environment)
+    return b"\n".join(line for line in done.stdout.splitlines() if b"(Tip:" not in line and line.strip() != b"#").strip()
 
 
-def test_perf_reports_the_callers(tmp_path, program):
-    record(tmp_path, "--unwind", "--", program)
-    done = subprocess.run(
-        ["perf", "report", "--stdio", "--children", "-g", "none", "-s", "sym"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    children = {line.split()[-1]: float(line.split()[0].rstrip("%")) for line in done.stdout.splitlines() if "%" in line}
-    assert children["main"] > 90
-    assert children["sort"] > 80
+@pytest.mark.parametrize("options", ["", "-F ip,sym", "--max-stack 4", "-G"])
+def test_a_script_has_perfs_callchains(perf: str, recording: Path, options: str) -> None:
+    asked = ["script", *options.split()]
+    theirs = text_of([perf], recording, *asked, "--no-inline")
+    ours = text_of([sys.executable, "-m", "perfpy"], recording, *asked)
+    assert len(theirs.split(b"\n\n")) > 100 or "-F" in options or "-G" in options
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("options", ["", "--no-children", "--no-children -g caller", "-s dso -g none"])
+def test_a_report_has_perfs_callers(perf: str, recording: Path, options: str) -> None:
+    asked = ["report", "--stdio", *options.split()]
+    theirs = text_of([perf], recording, *asked, "--no-inline")
+    assert text_of([sys.executable, "-m", "perfpy"], recording, *asked) == theirs

@@ -229,12 +229,12 @@ class Profile:
         return rows.take(self._order)
 
     def samples_of_frames(self) -> NDArray[np.int64]:
-        """How many samples hit each frame, by frame id; empty where frames are not among the dimensions."""
+        """How many samples that filters leave hit each frame, by frame id; empty where frames are not among the dimensions."""
         folded = self.folded
         frames = folded.dimensions.get("frame")
         if frames is None or not len(frames):
             return np.zeros(0, np.int64)
-        return sum_by(frames, folded.count, int(frames.max()) + 1)
+        return sum_by(frames, np.where(folded.filtered, 0, folded.count), int(frames.max()) + 1)
 
 
 # so many kinds of samples are remembered: their rows are found again, but memory does not grow with the file

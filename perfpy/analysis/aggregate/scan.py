@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
     from perfpy.unwind.callchains import UserCallchains
+    from perfpy.unwind.cut_stacks import CutStacks
 
 #: told which share of the file has been read (0 to 1)
 Progress: TypeAlias = "Callable[[float], None]"
@@ -108,6 +109,11 @@ class SampleScan:
         from perfpy.analysis.samples.user_callchains import user_callchains
 
         return user_callchains(self.data, self.symbolizer, self.max_stack)
+
+    @property
+    def cut(self) -> list[CutStacks]:
+        """What copies of stacks were too short for, as far as was read."""
+        return self.unwinding.cut if self.unwinding else []
 
     def _fields(self) -> list[str]:
         """The sample columns that are needed."""

@@ -88,6 +88,11 @@ class SampleFilter(NamedTuple):
         return self.times is None and self.cpus is None and not self.mark_fields and not self.by_location
 
     @property
+    def marks(self) -> bool:
+        """Whether there are conditions that perf has for rows."""
+        return self.by_task or self.by_location or self.parallelism is not None or self.symbol_part is not None
+
+    @property
     def by_location(self) -> bool:
         """Whether symbols are needed to decide."""
         return self.dsos is not None or self.symbols is not None or self.addresses is not None

@@ -84,7 +84,9 @@ def _as_recorded(options: ReportOptions, events: Sequence[FileEvent], *, is_pipe
     if options.wanted.mode is Mode.BRANCH:
         graph = None  # perf gives branches no callchains
     wanted = options.wanted._replace(tracepoints=tracepoints, children=children)
-    return options._replace(call_graph=graph, children=children, wanted=wanted)
+    # of unwound chains, kernel and user have as many frames each
+    parts = 2 if any(event.attr.sample_type & SampleType.STACK_USER for event in events) else 1
+    return options._replace(call_graph=graph, children=children, wanted=wanted, max_stack=parts * options.max_stack)
 
 
 #: keys that show source lines

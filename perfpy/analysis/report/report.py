@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.providers.missing import MissingSymbols
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
+    from perfpy.unwind.cut_stacks import CutStacks
 
 
 class Report:
@@ -42,7 +43,8 @@ class Report:
 
     lost: samples that the kernel says it dropped; dropped: records of any kind
     for which there was no room; missing: files whose symbols
-    were not found, with the samples in them (empty where no locations are shown); notes: what else to know of it, a line each.
+    were not found, with the samples in them (empty where no locations are shown); cut: callchains that end
+    because copies of stacks were too short; notes: what else to know of it, a line each.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Report:
         lost: int,
         dropped: int,
         missing: list[MissingSymbols],
+        cut: list[CutStacks],
         notes: list[str],
     ) -> None:
         self.histograms = histograms
@@ -61,6 +64,7 @@ class Report:
         self.lost = lost
         self.dropped = dropped
         self.missing = missing
+        self.cut = cut
         self.notes = notes
 
     @property
@@ -96,7 +100,8 @@ def make_report(
     plan = plan_report(data, options)
     namespaces = _cgroup_namespaces(data) if plan.layout.has("cgroup_id") else None
     more = [*_followed_switches(data, plan), *([namespaces] if namespaces is not None else ())]
-    scan = SampleScan(data, timeline, symbolizer, plan.recipe, options.wanted.mode, more, options.time_quantum, progress)
+    grain, most = options.time_quantum, options.max_stack
+    scan = SampleScan(data, timeline, symbolizer, plan.recipe, options.wanted.mode, more, grain, progress, max_stack=most)
     profile = scan.profile()
     drawn = drawn_chains(profile, symbolizer, plan.options)  # adds frames: before anybody looks at all of them
     listed = [entry.filename for entry in data.features.get("build_id", ())]
@@ -106,9 +111,9 @@ def make_report(
     texts = KeyTexts(locations, sources, tasks, trace, memory, _machine_names(data, plan.layout, namespaces), _key_style(options))
     histograms = make_tables(plan, profile, drawn, texts)
     lost, dropped = _losses(data)
-    notes = [chain_note(data, profile, symbolizer), *(cut.note for cut in (scan.unwinding.cut if scan.unwinding else ()))]
+    note = chain_note(data, profile, symbolizer)
     missing = symbolizer.missing(profile.samples_of_frames())
-    return Report(histograms, plan.options, plan.layout, lost, dropped, missing, [note for note in notes if note])
+    return Report(histograms, plan.options, plan.layout, lost, dropped, missing, scan.cut, [note] if note else [])
 
 
 def _source_texts(symbolizer: Symbolizer, options: ReportOptions) -> SourceTexts:

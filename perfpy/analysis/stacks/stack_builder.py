@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from perfpy.symbols.tasks.address_space import TaskTimeline
 
 _UNKNOWN = "[unknown]"
+_LOST_CALLER = "[unknown callers]"  # whatever called what lies upon it: copies of stacks may end early
+_LAST_ADDRESS = np.uint64((1 << 64) - 1)  # where analysis.samples.callchains has them
 
 
 def make_stacks(
@@ -64,6 +66,7 @@ class _Builder:
         scan = SampleScan(data, timeline, symbolizer, recipe, more=more)
         self._timed: list[tuple[NDArray[np.int64], ...]] | None = [] if timed else None
         self._profile = scan.profile() if self._timed is None else self._folded_and_timed(scan, recipe, self._timed)
+        self._cut = scan.cut
 
     @staticmethod
     def _folded_and_timed(scan: SampleScan, recipe: Recipe, timed: list[tuple[NDArray[np.int64], ...]]) -> Profile:
@@ -115,6 +118,7 @@ class _Builder:
             weight.astype(np.uint64),
             folded.count[rows],
             self._timed_samples(wanted, folded, chains),
+            self._cut,
         )
 
     def _timed_samples(self, wanted: NDArray[np.bool_], folded: Folded, chains: _Chains) -> TimedSamples | None:
@@ -149,6 +153,7 @@ def _functions(locations: Locations) -> tuple[list[Function], NDArray[np.int32]]
     """The distinct functions, and the function of every frame; locations without a symbol are one function per file."""
     symbol, dso = locations.symbol.astype(np.int64), locations.dso.astype(np.int64)
     key = np.where(symbol >= 0, symbol << 1, (dso + 1) << 1 | 1)
+    key[(dso < 0) & (locations.ip == _LAST_ADDRESS)] = -1  # no function's
     table = IdTable()
     ids, first = table.ids_and_new(key.view(np.uint64))
     return [_function(locations, frame) for frame in first.tolist()], ids
@@ -157,7 +162,7 @@ def _functions(locations: Locations) -> tuple[list[Function], NDArray[np.int32]]
 def _function(locations: Locations, frame: int) -> Function:
     number = int(locations.dso[frame])
     if number < 0:
-        return Function(_UNKNOWN, "")
+        return Function(_LOST_CALLER if locations.ip[frame] == _LAST_ADDRESS else _UNKNOWN, "")
     dso = locations.dsos[number]
     name = locations.name(frame)
     shown = dso.short_name if dso.short_name.startswith("[") else f"[{dso.short_name}]"

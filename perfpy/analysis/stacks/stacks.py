@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfpy.unwind.cut_stacks import CutStacks
+
 
 class Function(NamedTuple):
     """A function as a stack shows it: name, short name of its file ("" if unknown), and whether it is the kernel's."""
@@ -49,7 +51,8 @@ class Stacks:
     chain i is frames[offsets[i]:offsets[i + 1]], function ids from the
     innermost out (int32, int64); comms: table of command names. A row says
     that `chain` was seen `count` times in `comm`, with the periods' sum
-    `weight` (equally long arrays). timed: the single samples, where wanted.
+    `weight` (equally long arrays). timed: the single samples, where wanted; cut: what copies of the recording's
+    stacks were too short for.
     """
 
     event: str
@@ -62,6 +65,7 @@ class Stacks:
     weight: NDArray[np.uint64]
     count: NDArray[np.int64]
     timed: TimedSamples | None = None
+    cut: Sequence[CutStacks] = ()
 
     @property
     def total(self) -> int:

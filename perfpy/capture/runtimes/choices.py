@@ -22,21 +22,28 @@ if TYPE_CHECKING:
     from perfpy.capture.sampling.options import RecordOptions
 
 _STACK_SIZE: Final = 32768  # a call of a Python function takes some 500 bytes of the C stack
-_DWARF_FREQUENCY: Final = 999  # Hz: with stacks of that size 32 MB a second of one CPU
+_DWARF_FREQUENCY: Final = 999  # Hz: with stacks of that size 32 MB a second of one CPU, to be copied if not to be written
 _PROLOGUE: Final = b"\x55\x48\x89\xe5"  # push %rbp; mov %rsp,%rbp
 _ENOUGH: Final = 2000  # functions that begin so: an interpreter has some ten thousand, without frame pointers a few hundred
 _SMALL: Final = 1 << 20  # bytes: a program that has its interpreter in a shared object
 
 
-def chosen(options: RecordOptions, runtime: LanguageRuntime | None, program: str) -> RecordOptions:
-    """The options, complete. program: what is run, or the path of what runs; "" where several are."""
+def chosen(options: RecordOptions, runtime: LanguageRuntime | None, program: str, *, unwound_later: bool = False) -> RecordOptions:
+    """The options, complete.
+
+    program: what is run, or the path of what runs; "" where several are; unwound_later: how to unwind its code is known at
+    the end only.
+    """
     if options.clockid is None:
         options = options._replace(clockid=time.CLOCK_MONOTONIC)
     if options.callchain is not None:
         return options
     if not (options.unwind or needs_stack_copies(runtime, program)):
         return options._replace(callchain=Callchain("fp"))
-    options = options._replace(callchain=Callchain("dwarf", _STACK_SIZE))
+    can_be_unwound = options.unwind or not (
+        unwound_later or options.user_regs or options.overwrite or options.tail_synthesize
+    )  # see RecordOptions.check
+    options = options._replace(callchain=Callchain("dwarf", _STACK_SIZE), unwind=can_be_unwound)
     return options._replace(freq=_DWARF_FREQUENCY) if options.freq is None and options.period is None else options
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from perfpy.capture.runtimes.table import LanguageRuntime, Variable, Version
 
+_DUMPS: Final = "PYTHON_PERF_JIT_SUPPORT"
 _SECONDS: Final = 5  # for a runtime to say which version it is
 _VERSION: Final = re.compile(rb"\d+(?:\.\d+)+|\b\d+\b")
 
@@ -69,6 +70,11 @@ def joined(variable: Variable, users: str) -> str:
     if variable.first:
         return variable.value.removesuffix(between) + between + users
     return users + between + variable.value.removeprefix(between)
+
+
+def writes_dumps(command: Sequence[str], environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether the user has chosen jitdumps for Python (-X perf_jit), which say how to unwind its trampolines when they are whole."""
+    return environ.get(_DUMPS, "0") not in ("", "0") or any(word.removeprefix("-X") == "perf_jit" for word in command)
 
 
 def told(environment: CommandEnvironment, environ: Mapping[str, str] = os.environ) -> str:

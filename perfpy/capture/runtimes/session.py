@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from perfpy.capture.runtimes.attaching import lacks, runtime_of_process
 from perfpy.capture.runtimes.choices import chosen
 from perfpy.capture.runtimes.cpython.attach import attach_all
-from perfpy.capture.runtimes.environment import environment_for, told
+from perfpy.capture.runtimes.environment import environment_for, told, writes_dumps
 from perfpy.errors import PerfError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from perfpy.capture.sampling.options import RecordOptions
 
 
-_JITDUMPS: Final = "PYTHON_PERF_JIT_SUPPORT"
+_STANDARD_OUTPUT: Final = "-"
 
 
 class RuntimeNames:
@@ -39,37 +39,45 @@ class RuntimeNames:
         attached = bool(options.pid or options.tid or options.user)  # then a command only says for how long
         self._pids = [int(pid) for pid in options.pid.split(",") if pid.strip().isdecimal()]
         self._environment = environment_for(() if attached else command)
-        if options.unwind:  # while it runs a perf map tells more than a jitdump, which is read at the end
-            self._environment.variables.pop(_JITDUMPS, None)
         runtime, program = self._environment.runtime, command[0] if command else ""
         if attached:
             program = f"/proc/{self._pids[0]}/exe" if len(self._pids) == 1 else ""
             runtime = runtime_of_process(self._pids[0]) if program else None
-        self.options = chosen(options, runtime, program)
+        self.options = chosen(options, runtime, program, unwound_later=writes_dumps(command))
         self.variables = self._environment.variables if command and not attached else {}
 
-    def begin(self) -> None:
-        """Say what was set and chosen."""
-        chain = self.options.callchain
-        stacks = f"call chains by {chain.mode}" + (f" ({chain.stack_size} bytes)" if chain.mode == "dwarf" else "") if chain else ""
+    def begin(self, in_the_end: Callable[[Callable[[], None]], object]) -> None:
+        """Say what was set and chosen. in_the_end: takes what is to be done however the recording ends."""
+        in_the_end(self._leave)
         asked = f"sets {told(self._environment)}; " if self.variables else ""
-        self._tell(f"[ perf record: --jit {asked}{stacks} ]")
+        self._tell(f"[ perf record: --jit {asked}{self._stacks()} ]")
+        if self.options.output == _STANDARD_OUTPUT:
+            self._tell("warning: --jit: a pipe keeps no names; perf maps are found in /tmp while they are there")
         self._switched, refused = attach_all(self._pids)
         late = [f"process {one.pid} waits; it names its Python functions when it runs again" for one in self._switched if one.late]
         for hint in (*self._environment.hints, *filter(None, map(lacks, self._pids)), *map(str, refused), *late):
             self._tell(f"warning: --jit: {hint}")
 
-    def close(self) -> None:
-        """Leave processes that were asked for names as they were."""
+    def _stacks(self) -> str:
+        """How callchains are had, in the words of the options."""
+        chain = self.options.callchain
+        if chain is None or chain.mode != "dwarf":
+            return f"--call-graph {chain.mode}" if chain else "no call chains"
+        return f"--call-graph dwarf,{chain.stack_size}{' --unwind' if self.options.unwind else ''}"
+
+    def _leave(self) -> None:
+        """Processes that were asked for names are left as they were."""
         for one in self._switched:
             one.off()
 
     def end(self, files: Iterable[str]) -> None:
         """Put the names into finished recordings, and remove what was left behind for our sake."""
+        recordings = [path for path in files if os.path.isfile(path)]
+        if not recordings:
+            return
         from perfpy.capture.runtimes.keeping import keep_names  # it reads recordings, which needs numpy
 
         cache = self.options.buildid_dir if self.options.buildid_cache else None
-        recordings = [path for path in files if os.path.isfile(path)]
         for path in recordings:
             try:
                 kept = keep_names(path, self._began, cache, remove_dumps=bool(self.variables) and path == recordings[-1])

@@ -55,13 +55,14 @@ class LanguageRuntime(NamedTuple):
     attach: str = ""
 
 
-#: 3.8 to 3.14 were tried; 3.8 to 3.11 have their names by what runs from PYTHONPATH (perfpy.capture.runtimes.cpython). Where
-#: both variables are set, 3.12 writes a perf map, 3.13 a jitdump with how to unwind its trampolines (docs.python.org, "Python
-#: support for the Linux perf profiler").
+#: 3.8 to 3.14 were tried; 3.8 to 3.11 have their names by what runs from PYTHONPATH (perfpy.capture.runtimes.cpython). 3.13
+#: has PYTHON_PERF_JIT_SUPPORT, too, for a jitdump with how to unwind its trampolines (docs.python.org, "Python support for the
+#: Linux perf profiler"): it is not asked for, as that is known here, and the dump loses the last functions of a process that
+#: is killed or ends by os._exit (a perf map is written line by line), of which children of multiprocessing are.
 PYTHON: Final = LanguageRuntime(
     "Python",
     ("python", "pypy"),
-    (Variable("PYTHONPERFSUPPORT", "1"), Variable("PYTHON_PERF_JIT_SUPPORT", "1"), Variable("PYTHONPATH", STARTUP, ":", first=True)),
+    (Variable("PYTHONPERFSUPPORT", "1"), Variable("PYTHONPATH", STARTUP, ":", first=True)),
     stacks="dwarf",
     attach="remote_exec",
 )
@@ -98,7 +99,7 @@ RUNTIMES: Final = (
         ),
         attach="jcmd",
     ),
-    # not tried (learn.microsoft.com, "LanguageRuntime configuration options for debugging and profiling"): 3 is the perf map alone
+    # not tried (learn.microsoft.com, "Runtime configuration options for debugging and profiling"): 3 is the perf map alone
     LanguageRuntime(".NET", ("dotnet",), (Variable("DOTNET_PerfMapEnabled", "3"),), attach="start it with DOTNET_PerfMapEnabled=1"),
     # not tried; older Mono ends at a switch that it does not know, so only where the command is mono itself
     LanguageRuntime(

@@ -127,8 +127,7 @@ class Recorder:
             self._attention = self._attend(signals, control)
             self._warn_of_hidden_addresses()
             if self._names:
-                stack.callback(self._names.close)
-                self._names.begin()
+                self._names.begin(stack.callback)
             self._file = self._open_file()
             self._file.begin()
             self._output.start()

@@ -9,7 +9,6 @@ since they may be gone when their code is met.
 
 from __future__ import annotations
 
-import contextlib
 import os
 from typing import TYPE_CHECKING, Final
 
@@ -20,8 +19,8 @@ from perfpy.abi.task_columns import TASK_TYPES
 from perfpy.perfdata.records.delivery_keys import OrderedChunk
 from perfpy.perfdata.records.raw_records import RawRecords
 from perfpy.perfdata.records.side_band import SideBand
-from perfpy.symbols.dso import DsoKind, perf_map_pid
-from perfpy.symbols.files import live_process
+from perfpy.symbols.dso import DsoKind
+from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.symbolizer import Symbolizer
 from perfpy.symbols.tasks.address_space import TaskTimeline
 
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
 
 _WANTED: Final = list(TASK_TYPES - {RecordType.KSYMBOL})
 _WORTH_FORGETTING: Final = 4096  # records
-_LARGE: Final = 4 << 20  # bytes of a perf map: it is read again when
-_GROWTH: Final = 1.1  # it has grown by so much; smaller ones always
 
 
 class Replay:
@@ -50,7 +47,6 @@ class Replay:
         self._found: dict[tuple[str, str], Found] = {}
         self._stale = True
         self._symbolizer: Symbolizer | None = None
-        self._maps: dict[str, int] = {}
 
     def keys(self, times: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """The delivery keys of records that come next: their times, or where they have none their numbers."""
@@ -75,21 +71,13 @@ class Replay:
 
     def symbolizer(self, before: int) -> Symbolizer:
         """Knows all that is known; the same one as long as that stays the same. before: no sample with a lower key is to come."""
-        if self._symbolizer is None or self._stale or self._maps_have_grown():
+        if self._symbolizer is None or self._stale:
             self._forget(before)
             band = SideBand(self._records.in_order(), lambda _types: iter(()), self._table, lambda _text: None, None)
-            self._symbolizer = Symbolizer(TaskTimeline(band.tasks()))
+            self._symbolizer = Symbolizer(TaskTimeline(band.tasks()), SymbolOptions(live=True))
             self._open_files(self._symbolizer)
-            self._maps = _sizes(self._symbolizer)
             self._stale = False
         return self._symbolizer
-
-    def _maps_have_grown(self) -> bool:
-        """Whether a runtime has named more of its code since perf maps were looked at."""
-        if self._symbolizer is None:
-            return False
-        now = _sizes(self._symbolizer)
-        return any(size > self._maps.get(path, 0) * (_GROWTH if size > _LARGE else 1) for path, size in now.items())
 
     def _open_files(self, symbolizer: Symbolizer) -> None:
         """Find the files of all mappings, each once; those of processes that are forgotten are let go."""
@@ -119,17 +107,6 @@ class Replay:
         chosen = np.isin(pid, np.array(sorted(kept), np.uint32))
         self._records = _compact(RawRecords(rows[chosen], bodies))
         self._forgotten_at = max(_WORTH_FORGETTING, 2 * len(self._records))
-
-
-def _sizes(symbolizer: Symbolizer) -> dict[str, int]:
-    """The perf maps that there are, and how long each is."""
-    found = {}
-    for dso in symbolizer.dsos:
-        pid = perf_map_pid(dso.name) if dso.kind is DsoKind.JIT else None
-        for path in live_process.perf_map_paths(pid) if pid is not None else ():
-            with contextlib.suppress(OSError):
-                found[path] = os.stat(path).st_size
-    return found
 
 
 def _compact(records: RawRecords) -> RawRecords:

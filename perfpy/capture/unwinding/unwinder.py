@@ -19,7 +19,8 @@ from perfpy.capture.unwinding.plain_attrs import has_stacks, plain_attr
 from perfpy.capture.unwinding.replay import Replay
 from perfpy.capture.unwinding.rewriting import Rewriting, parts_of
 from perfpy.perfdata.records.event_table import EventTable
-from perfpy.unwind.callchains import CutStacks, UserCallchains
+from perfpy.unwind.callchains import UserCallchains
+from perfpy.unwind.cut_stacks import CutStacks, note
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -149,7 +150,7 @@ class PieceUnwinder:
         """What the user ought to know, at the end."""
         self._note_cut()
         self._current = None
-        return [f"note: {cut.note}" for cut in self._cut.values() if cut.note]
+        return [f"note: {line}" for line in note(self._cut.values())]
 
 
 def _without_false_markers(chains: Ragged) -> Ragged:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from perfpy.cli.line.notes import tell
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.output_files import write_bytes
+from perfpy.unwind.cut_stacks import note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,6 +40,7 @@ def write_exports(recording: Recording, asked: ReportCommandOptions, sample_filt
     }
     for name, path in asked.exports.items():
         write_bytes(path, makers[name](), quiet=asked.quiet)
+    tell(note(stacks[0].cut), quiet=asked.quiet, verbose=asked.verbose)
 
 
 def _refuse_what_stacks_have_not(asked: ReportCommandOptions) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from perfpy.cli.line.notes import tell
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.progress import progress_line
@@ -17,11 +18,10 @@ from perfpy.cli.report.option_values import hidden_keys
 from perfpy.cli.report.request import ReportRequest
 from perfpy.errors import PerfError
 from perfpy.untrusted.text import lines as one_line_each
-from perfpy.untrusted.text import one_line
 from perfpy.views.report.text import HEADER_HINT, report_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.report.report import Report
@@ -94,8 +94,7 @@ class ReportRun:
             self._print_tables(report, text_options)
         else:
             self._show_screen(report, text_options)
-        self._note_rows_filtered(report)
-        self._note_missing(report)
+        tell(self._notes(report), quiet=self._asked.quiet, verbose=self._asked.verbose)
         return 0
 
     def _report_options(self) -> ReportOptions:
@@ -138,25 +137,18 @@ class ReportRun:
 
         show_report(report, self._recording, console(), options._replace(short_names=not self._asked.whole_names))
 
-    def _note_rows_filtered(self, report: Report) -> None:
-        """Say on a terminal where perf's way of filtering shows other samples than were asked for."""
-        if not self._plain or not sys.stderr.isatty() or self._asked.quiet:
-            return
-        from perfpy.analysis.report.quality import filtered_rows_notes
-
-        sys.stdout.flush()
-        for note in filtered_rows_notes(report):
-            print(one_line(f"note: {note}"), file=sys.stderr)
-
-    def _note_missing(self, report: Report) -> None:
-        """Say on standard error what has no symbols, or no callers, and what would help."""
-        if self._asked.quiet or not (report.missing or report.notes):
-            return
+    def _notes(self, report: Report) -> Iterator[str]:
+        """What has no symbols, no callers or short stacks, and what would help; what perf's way of filtering hides."""
         from perfpy.symbols.providers.missing import note
+        from perfpy.unwind import cut_stacks
 
-        sys.stdout.flush()
-        for line in [*note(report.missing, report.samples, everything=bool(self._asked.verbose)), *report.notes]:
-            print(one_line(line), file=sys.stderr)
+        if self._plain and self._request.sample_filter().marks:
+            from perfpy.analysis.report.quality import filtered_rows_notes
+
+            yield from filtered_rows_notes(report)
+        yield from note(report.missing, report.samples, everything=bool(self._asked.verbose))
+        yield from report.notes
+        yield from cut_stacks.note(report.cut)
 
     @staticmethod
     def _write_json(path: str, report: Report) -> int:

@@ -12,8 +12,8 @@ counts when it looks for sections, but never reads. Layout:
     then the packed bytes of each file, in the order of the table
 
 packing: 0 as it is, 1 zlib, 2 zstd. A reader takes a name for a name: nothing is
-written anywhere. In a pipe the section comes after the records it is about, in
-HEADER_FEATURE records of at most 64 KB that are put together again.
+written anywhere. Pipes have no such section: perf 6.12 stops at a feature record
+whose number it does not know.
 """
 
 from __future__ import annotations

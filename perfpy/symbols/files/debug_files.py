@@ -49,7 +49,8 @@ class SymbolOptions(NamedTuple):
     buildid_dir: the build-id cache ("": perf's default, ~/.debug, or under symfs); debuginfod: ask the servers of
     DEBUGINFOD_URLS; os_release: of the recorded kernel, for the usual paths of vmlinux; cache: keep
     parsed symbols under XDG_CACHE_HOME; fold_interpreters: leave frames of interpreters out of callchains; force: believe
-    perf maps of whoever owns them; inline: which callchains get the frames of inlined calls.
+    perf maps of whoever owns them; inline: which callchains get the frames of inlined calls;
+    live: what is recorded still runs, and writes on at its perf maps.
     """
 
     symfs: str = ""
@@ -66,6 +67,7 @@ class SymbolOptions(NamedTuple):
     fold_interpreters: bool = False
     force: bool = False
     inline: Inline = Inline.ALL
+    live: bool = False
 
     @property
     def root(self) -> str:

@@ -132,6 +132,7 @@ class ElfFile:
     def __init__(self, path: str, data: bytes | None = None) -> None:
         self.path = path
         self.flaws: list[str] = []
+        self._expanded: dict[int, bytes] = {}
         self._buffer: bytes | mmap.mmap = _map_file(path) if data is None else data
         ident = self._buffer[:16]
         if len(ident) < 16 or ident[:4] != b"\x7fELF" or ident[4] not in (1, 2) or ident[5] not in (1, 2):
@@ -251,6 +252,12 @@ class ElfFile:
             section.size = max(len(self._buffer) - section.offset, 0)
 
     def _uncompressed(self, section: ElfSection, raw: memoryview) -> bytes:
+        expanded = self._expanded.get(section.index)  # lines and inlined calls look into the same sections
+        if expanded is None:
+            expanded = self._expanded[section.index] = self._expand(section, raw)
+        return expanded
+
+    def _expand(self, section: ElfSection, raw: memoryview) -> bytes:
         from perfpy.symbols.files import elf_structures  # for debug files only
         from perfpy.untrusted.expansion import expand
 

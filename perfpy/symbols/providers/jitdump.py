@@ -9,7 +9,6 @@ still being written, or was cut, yields what is whole.
 
 from __future__ import annotations
 
-import hashlib
 import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -182,6 +181,8 @@ def shared_object(
     for text, address, size in symbols:
         table += struct.pack(endian + "IBBHQQ", len(names), 2, 0, 1, address, size)  # STB_LOCAL, STT_FUNC, .text
         names += text.encode("utf-8", "surrogateescape") + b"\0"
+    import hashlib
+
     identity = hashlib.sha1(sections[0].data + names[:-1], usedforsecurity=False).digest()
     note = struct.pack(endian + "III", 4, len(identity), 3) + b"GNU\0" + identity
     sections = [

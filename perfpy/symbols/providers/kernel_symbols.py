@@ -60,6 +60,7 @@ class KernelSymbols:
         self.looked: list[str] = []
         self.unreadable: dict[str, str] = {}  # damaged files and what is wrong with them
         self.restricted = False  # /proc/kallsyms was there, but shows no addresses (kptr_restrict)
+        self.image: tuple[ElfFile, int] | None = None  # the vmlinux, and how far the recorded kernel lies above it
         self.extent: tuple[int, int] | None = None  # what its symbols cover: then the kernel's mapping has no other bounds
 
     def load(self) -> None:
@@ -157,6 +158,7 @@ class KernelSymbols:
             distance = self._relocation(table.address_of)
             if len(table) and distance is not None:
                 kernel.long_name = path
+                self.image = file, distance
                 symbols, text = _moved(table.symbols, distance), file.section(".text")
                 if text:
                     self.extent = text.addr + distance, int(symbols.end[-1])

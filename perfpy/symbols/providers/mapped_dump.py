@@ -40,9 +40,12 @@ def read_dump(record: MapRecord, *, force: bool = False) -> jitdump.JitDump:
             state = os.fstat(file.fileno())
             if not (force or state.st_uid in live_process.believed(record.pid) or is_mapped_by(record, state)):
                 raise PerfError(f"{path}: belongs to user {state.st_uid}, not to its process; give -f if you trust it")
-            dump = jitdump.parse(file.read(), path)
+            data = file.read()
     except OSError as error:
         raise PerfError(f"{path}: {error.strerror}; inject where the program ran, before its dump is removed") from None
+    if not data:
+        raise PerfError(f"{path}: empty: its process ended before it was written")
+    dump = jitdump.parse(data, path)
     if dump.arch_clock:
         raise PerfError(f"{path}: its times are those of the processor's own clock; only CLOCK_MONOTONIC is understood")
     return dump

@@ -13,7 +13,8 @@ from perfpy.symbols.dso import Dso, DsoKind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_SHOWN: Final = 5
+_SHOWN: Final = 3
+_WORTH_A_NOTE: Final = 0.01  # of the samples
 #: of kernel samples in a recording that does not say where the kernel was
 KERNEL_NOT_RECORDED: Final = "its addresses were hidden when this was recorded: sysctl kernel.kptr_restrict=0, then record again as root"
 
@@ -61,25 +62,26 @@ def advice(dso: Dso, *, restricted: bool = False, found: bool = False) -> str:
 
 
 def note(missing: Sequence[MissingSymbols], total: int, *, everything: bool = False) -> list[str]:
-    """The lines to print at the end of a report of `total` samples; none if nothing was lost.
+    """The lines to print at the end of a report of `total` samples; none where it hardly matters.
 
     everything: all files, and all paths that were tried, not only the most important ones.
     """
     lost = sum(item.samples for item in missing)
-    if not lost:
+    if not lost or (not everything and lost < _WORTH_A_NOTE * total):
         return []
-    lines = [f"{lost} of {total} samples ({lost / max(total, 1):.1%}) have no symbol:"]
-    shown = missing if everything else missing[:_SHOWN]
-    for item in shown:
-        build_id = f" (build-id {item.dso.build_id})" if item.dso.build_id else ""
-        searched = "" if everything else _searched(item)
-        lines.append(f"  {item.samples} in {item.dso.name}{build_id}: {item.advice}{searched}")
-        if everything:
-            lines += [f"      looked in {path}" for path in item.looked]
-    if len(missing) > len(shown):
-        more = len(missing) - len(shown)
-        lines.append(f"  and {more} more file{'s' if more > 1 else ''} (-v names them)")
-    return lines
+    head = f"{lost} of {total} samples ({lost / max(total, 1):.1%}) have no symbol:"
+    if everything:
+        return [head, *(line for item in missing for line in _details(item))]
+    names = ", ".join(f"{item.samples} in {item.dso.name}" for item in missing[:_SHOWN])
+    more = len(missing) - _SHOWN
+    rest = f" and {more} more file{'s' if more > 1 else ''}" if more > 0 else ""
+    return [f"{head} {names}{rest} (-v says more)", f"  {missing[0].dso.name}: {missing[0].advice}{_searched(missing[0])}"]
+
+
+def _details(item: MissingSymbols) -> list[str]:
+    """All that is known of one file."""
+    build_id = f" (build-id {item.dso.build_id})" if item.dso.build_id else ""
+    return [f"  {item.samples} in {item.dso.name}{build_id}: {item.advice}", *(f"      looked in {path}" for path in item.looked)]
 
 
 def _searched(item: MissingSymbols) -> str:

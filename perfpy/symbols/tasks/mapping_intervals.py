@@ -22,6 +22,8 @@ import numpy as np
 from perfpy.abi.columns import distinct
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
 FOREVER: Final = (1 << 31) - 1  # the rank at which what is never removed ends: ranks are below it
@@ -276,14 +278,12 @@ class AddressSpaces:
         self._bounds = distinct(np.concatenate([pieces.start, pieces.end]))
         self._cut()
 
-    def dsos(self, space: int) -> NDArray[np.int32]:
-        """Every dso that was ever mapped in a space, or in those that it was forked from."""
-        found = []
+    def dsos(self, space: int) -> Iterator[int]:
+        """Every dso that was ever mapped in a space, or in those that it was forked from; some of them more than once."""
         while space >= 0:
             low, high = np.searchsorted(self._spaces_of_pieces, [space, space + 1])
-            found.append(self.dso[self._pieces.mapping[self._pieces_by_space[low:high]]])
+            yield from self.dso[self._pieces.mapping[self._pieces_by_space[low:high]]].tolist()
             space = int(self._parent[space])
-        return distinct(np.concatenate(found)) if found else np.zeros(0, np.int32)
 
     @cached_property
     def _pieces_by_space(self) -> NDArray[np.int64]:

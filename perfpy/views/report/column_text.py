@@ -15,7 +15,6 @@ from perfpy.abi.columns import distinct
 from perfpy.analysis.aggregate.profile import LATENCY
 from perfpy.analysis.sortkeys.key_columns import byte_width
 from perfpy.analysis.sortkeys.sort_key import ColumnCell, OutputField, SortKey, Unit
-from perfpy.views.readable import at_a_glance
 from perfpy.views.report.share_colour import coloured
 
 if TYPE_CHECKING:
@@ -60,6 +59,8 @@ def key_texts(key: str, histogram: Histogram, entries: Int64, options: TextOptio
 
 def _short(text: str) -> str:
     """A function with its level ([.] for user code) in front."""
+    from perfpy.views.readable import at_a_glance  # for screens
+
     return text[:_LEVEL] + at_a_glance(text[_LEVEL:]) if text.startswith("[") and text[_LEVEL - 2 : _LEVEL] == "] " else at_a_glance(text)
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.unwind.callchains import UserCallchains
+    from perfpy.unwind.cut_stacks import CutStacks
     from perfpy.views.recorded import Recorded
     from perfpy.views.script.line_context import LineContext
     from perfpy.views.script.lines import DumpLines, ScriptLines
@@ -96,6 +97,11 @@ class ScriptRun:
         """All lines, to one stream; without `samples` only those of side-band records."""
         lines = self._lines(self._keep())
         lines.write(self._batches(lines.columns()) if samples else (), self._side_lines(lines.context), out)
+
+    @property
+    def cut(self) -> list[CutStacks]:
+        """What copies of stacks were too short for, as far as was read."""
+        return self._unwound.cut if self._unwound else []
 
     def dump_lines(self) -> tuple[DumpLines, str]:
         """Script's lines for a dump of every record, and what the dump says of rounds."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfpy.debuginfo import line_header, line_operations, line_program
-from perfpy.debuginfo.line_header import LineHeader
 from perfpy.debuginfo.sections import DebugSections
 from perfpy.symbols.files.elf import ElfFile
 from tests.builders.line_programs import (
@@ -32,6 +32,9 @@ from tests.builders.line_programs import (
     special,
 )
 
+if TYPE_CHECKING:
+    from perfpy.debuginfo.line_header import LineHeader
+
 Row = tuple[int, int, int, bool]
 
 
@@ -42,11 +45,11 @@ def header_of(section: bytes, endian: str = "<") -> LineHeader:
 def rows_of(program: bytes, *, endian: str = "<", first_file: int = 1, **options: object) -> list[Row]:
     section = line_section(program, endian=endian, **options)  # type: ignore[arg-type]
     header = header_of(section, endian)
-    found = line_program.run(section[header.program : header.end], header, endian, first_file)
+    found = line_program.LineMachine(header, endian, first_file).run(section[header.program : header.end])
     return list(zip(*(column.tolist() for column in found), strict=True))
 
 
-def one_by_one(program: bytes, header: LineHeader, endian: str = "<") -> list[Row]:
+def one_by_one(program: bytes, header: LineHeader, endian: str = "<") -> list[Row]:  # noqa: C901  one branch an operation
     """The rows as a loop over operations makes them: what the standard says, literally."""
     found: list[Row] = []
     address, operation, file, line = 0, 0, 1, 1
@@ -68,7 +71,7 @@ def one_by_one(program: bytes, header: LineHeader, endian: str = "<") -> list[Ro
         address = (address + header.min_instruction * bundles) % (1 << 64)
 
     def row(*, end: bool = False) -> None:
-        found.append((address, (file + (1 << 63)) % (1 << 64) - (1 << 63), line % (1 << 32), end))
+        found.append((address, min(file, (1 << 31) - 1), line % (1 << 32), end))
 
     with_number = {number + 1: count for number, count in enumerate(header.operands)}
     try:

@@ -71,3 +71,24 @@ def test_tracepoints_alone_are_sorted_by_their_text():
 
 def test_keys_newer_than_perf_612_take_no_abbreviation_away():
     assert names(make_layout(Wanted(sort="t,comm,tgid,comm_nodigit")).keys) == ["transaction", "comm", "tgid", "comm_nodigit"]
+
+
+@pytest.mark.parametrize(
+    ("sort", "said"),
+    [
+        ("symblo", "Unknown --sort key: `symblo'; near it: symbol"),
+        ("qqqq", "Unknown --sort key: `qqqq'; known: overhead, "),
+        ("comm,typeoff", "Unknown --sort key: `typeoff'; it needs the types of data"),
+        ("dso_from", "Invalid --sort key: `dso_from' is of branch records: recordings made with -b have them"),
+        ("mem", "Invalid --sort key: `mem' is of memory accesses: use --mem-mode"),
+    ],
+)
+def test_the_refusal_of_a_key_says_what_to_use_instead(sort, said):
+    with pytest.raises(UsageError) as caught:
+        make_layout(Wanted(sort=sort))
+    assert str(caught.value).startswith(said)
+
+
+def test_fields_are_refused_alike():
+    with pytest.raises(UsageError, match="Unknown --fields key: `overhed'; near it: overhead"):
+        make_layout(Wanted(fields="overhed"))

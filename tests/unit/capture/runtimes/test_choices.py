@@ -40,7 +40,14 @@ def test_times_are_those_of_jitdumps():
 
 def test_python_without_frame_pointers_gets_copies_of_stacks_and_fewer_samples(tmp_path: Path):
     options = choice(python(tmp_path, 10))
-    assert (options.callchain, options.freq) == (Callchain("dwarf", 32768), 999)
+    assert (options.callchain, options.unwind, options.freq) == (Callchain("dwarf", 32768), True, 999)
+
+
+@pytest.mark.parametrize("asked", [RecordOptions(overwrite=True), RecordOptions(tail_synthesize=True), RecordOptions(user_regs=1)])
+def test_what_cannot_be_unwound_at_once_is_unwound_later(asked: RecordOptions):
+    options = choice("sh", asked)
+    assert (options.callchain, options.unwind) == (Callchain("dwarf", 32768), False)
+    options.check()
 
 
 def test_python_with_frame_pointers_does_not_need_them(tmp_path: Path):
@@ -67,6 +74,7 @@ def test_a_program_that_is_not_known_may_start_python(tmp_path: Path):
 def test_what_was_asked_for_stays():
     asked = RecordOptions(callchain=Callchain("fp", max_stack=3), freq=50)
     assert choice("python3", asked) == asked._replace(clockid=time.CLOCK_MONOTONIC)
+    assert choice("python3", RecordOptions(unwind=True)).callchain is None
     assert choice("python3", RecordOptions(period=1000)).freq is None
     assert choice("python3", RecordOptions(freq=4000)).freq == 4000
 
@@ -76,10 +84,7 @@ def test_elsewhere_compilers_keep_frame_pointers(monkeypatch: pytest.MonkeyPatch
     assert choice("python3").callchain == Callchain("fp")
 
 
-def test_what_is_unwound_at_once_has_perf_maps_and_stacks():
-    """A jitdump is read when a recording ends: too late for code of no file to be unwound."""
+def test_what_is_unwound_at_once_has_stacks():
     names = RuntimeNames(RecordOptions(jit=True, unwind=True), ["node"], lambda _line: None)
-    assert "PYTHONPERFSUPPORT" in names.variables
-    assert "PYTHON_PERF_JIT_SUPPORT" not in names.variables
     assert names.options.callchain is not None
     assert names.options.callchain.mode == "dwarf"

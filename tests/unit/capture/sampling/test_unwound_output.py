@@ -103,7 +103,7 @@ class Recording:
         self.stacks = Stacks()
         self.path = folder / "perf.data"
         self.output = UnwoundOutput(str(self.path), None, serve, tell=self.said.append, keep_stacks=keep_stacks)
-        self.output.stack_file = lambda: self.stacks  # type: ignore[assignment,return-value]
+        self.output.stack_file = lambda: self.stacks  # type: ignore[assignment]
         self.output.expect([(usual_attr(), (1,))])
         self.output.write(b"KNOWN")
         self.output.start()

@@ -18,7 +18,7 @@ from perfpy.abi.sample_encoding import encode_sample
 from perfpy.abi.sample_id import IdLayout, SampleId
 from perfpy.abi.samples import SampleLayout
 from perfpy.capture.dso_hits import DsoHits
-from perfpy.capture.unwinding import replay, unwinder
+from perfpy.capture.unwinding import unwinder
 from perfpy.capture.unwinding.plain_attrs import plain_attr
 from perfpy.capture.unwinding.serving import chunk_of
 from perfpy.capture.unwinding.unwinder import PieceUnwinder
@@ -139,7 +139,7 @@ def test_hits_are_those_of_the_finished_records():
 
 
 def test_processes_that_ended_are_forgotten_and_others_not(monkeypatch):
-    monkeypatch.setattr(replay.os.path, "exists", lambda path: path == "/proc/3")
+    monkeypatch.setattr("os.path.exists", lambda path: path == "/proc/3")
     one = unwinding()
     gone = [encoded(records.Exit(0, pid, 1, pid, 1, 0, SampleId(pid, pid, 50))) for pid in (1, 2)]
     forked = encoded(records.Fork(0, 3, 2, 3, 2, 0, SampleId(2, 2, 40)))
@@ -164,7 +164,7 @@ def test_pieces_cut_anywhere_end_nothing(step):
 
 
 def test_files_are_searched_for_once_and_let_go_with_their_processes(monkeypatch):
-    monkeypatch.setattr(replay.os.path, "exists", lambda path: False)
+    monkeypatch.setattr("os.path.exists", lambda path: False)
     one = unwinding()
     one.learn(chunk_of(array(mapped(1, 1))))
     (key, found), *_ = one._replay._found.items()
@@ -176,18 +176,3 @@ def test_files_are_searched_for_once_and_let_go_with_their_processes(monkeypatch
     one.take(chunk_of(array(encoded(records.Comm(0, 3, 3, "x", SampleId(3, 3, 10))))))
     one.rest()
     assert one._replay._found == {}
-
-
-def test_a_perf_map_that_grows_is_read_again(tmp_path, monkeypatch):
-    path = tmp_path / "perf-7.map"
-    path.write_text("10000 100 py::one\n")
-    monkeypatch.setattr(replay.live_process, "perf_map_paths", lambda pid: [str(path)])
-    one = unwinding()
-    one.learn(chunk_of(array(mapped(1))))
-    first = one._replay.symbolizer(0)
-    assert one._replay.symbolizer(0) is first
-    with path.open("a") as file:
-        file.write("10100 100 py::other\n")
-    second = one._replay.symbolizer(0)
-    assert second is not first
-    assert one._replay.symbolizer(0) is second

@@ -27,14 +27,19 @@ def record(kind: int, body: bytes, endian: str) -> bytes:
     return struct.pack(endian + "IHH", kind, 2, 8 + len(body)) + body
 
 
-def records(rng: random.Random, count: int, endian: str, others: float, odd: float = 0.0, fakes: float = 2 / 3) -> bytes:
+USUAL = (16, 16, 24, 40, 200)
+
+
+def records(
+    rng: random.Random, count: int, endian: str, others: float, odd: float = 0.0, fakes: float = 2 / 3, sizes: tuple[int, ...] = USUAL
+) -> bytes:
     """Samples whose payloads are full of what looks like sample headers, and other records between them.
 
     others, odd: shares of the records that are no samples, and of sizes that are no multiples of 8; fakes: of such payload.
     """
     parts = []
     for _ in range(count):
-        size = rng.choice((16, 16, 24, 40, 200))
+        size = rng.choice(sizes)
         like_headers = struct.pack(endian + "IHH", rng.choice((3, 9)), 2, rng.choice((0, 8, 16, 32, 4000))), struct.pack(endian + "Q", 9)
         words = (rng.choice(like_headers) if rng.random() < fakes else rng.randbytes(8) for _ in range(size // 8))
         body = b"".join(words)
@@ -55,6 +60,17 @@ def test_the_walk_is_that_of_following_every_size(endian: str, others: float, od
             part = data[: max(0, len(data) - cut)]
             result = walk(np.frombuffer(part, np.uint8), endian)
             assert (result.starts.tolist(), result.end) == followed(part, endian)
+
+
+@pytest.mark.parametrize("endian", "<>")
+@pytest.mark.parametrize("odd", [0.0, 0.1])
+def test_large_records_are_followed_too(endian: str, odd: float) -> None:
+    rng = random.Random(f"{endian}{odd}")
+    data = records(rng, 60, endian, 0.2, odd, sizes=(40, 2000, 8000, 65000))
+    for cut in (0, 8, 13, 40_000):
+        part = data[: len(data) - cut]
+        result = walk(np.frombuffer(part, np.uint8), endian)
+        assert (result.starts.tolist(), result.end) == followed(part, endian)
 
 
 @pytest.mark.parametrize("endian", "<>")

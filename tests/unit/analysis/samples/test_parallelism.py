@@ -1,4 +1,4 @@
-"""Columns that samples get from records of other types: how many threads ran, and the cgroup namespace."""
+"""How many threads ran when a sample was taken, and what share of the wall clock it stands for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from perfpy.abi.flags import MISC_SWITCH_OUT
-from perfpy.abi.records import Exit, Namespaces, Switch, SwitchCpuWide
+from perfpy.abi.records import Exit, Switch, SwitchCpuWide
 from perfpy.abi.sample_id import SampleId
 from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.analysis.report.layout import Wanted
@@ -112,17 +112,3 @@ def test_without_switches_of_threads_there_is_no_latency(records: list[Any], tmp
     built.sample(pid=MAIN, tid=MAIN, time=100, ip=0x1000, period=1)
     with pytest.raises(PerfError, match="record with --switch-events and without -a"):
         report(built, tmp_path, Wanted(latency=True))
-
-
-def test_the_newest_namespace_of_a_thread_counts(tmp_path: Path) -> None:
-    built = PerfDataBuilder()
-    for time, tid, inode in ((10, MAIN, 0xA0), (30, MAIN, 0xB0), (5, OTHER, 0xA0)):
-        built.record(Namespaces(0, MAIN, tid, ((3, 1),) * 6 + ((4, inode),), at(time, tid)))
-    for time, tid in ((20, MAIN), (40, MAIN), (50, MAIN), (60, OTHER), (70, 9), (1, MAIN)):
-        built.sample(pid=MAIN, tid=tid, time=time, ip=0x1000, period=1)
-    found = report(built, tmp_path, Wanted(sort="cgroup_id"))
-    assert {texts[0]: row.values["samples"][0] for texts, row in zip(rows(found), found.top(), strict=True)} == {
-        "4/0xa0": 2,
-        "4/0xb0": 2,
-        "0/0x0": 2,
-    }

@@ -13,7 +13,7 @@ import pytest
 from perfpy.cli.line.output_files import write_bytes, write_text
 from tests.builders.perfdata import simple_recording
 
-CHECKOUT = Path(__file__).resolve().parents[3]
+CHECKOUT = Path(__file__).resolve().parents[2]
 # as an extension module that is interrupted while it is loaded: it knows only that something went wrong
 INTERRUPTED = """
 import os, signal

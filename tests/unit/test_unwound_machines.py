@@ -13,7 +13,7 @@ import pytest
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
 
-HERE: Final = Path(__file__).parent / "machines"
+HERE: Final = Path(__file__).parent / "unwind" / "machines"
 MACHINES: Final = sorted(path.name.removesuffix(".perf.txt") for path in HERE.glob("*.perf.txt"))
 #: where signal handlers return to, the latter in 32-bit Arm programs
 KERNELS: Final = {"[vdso]", "[sigpage]", "[unknown]"}

@@ -1,0 +1,24 @@
+"""Notes for people: what a report or a listing could not show, and what would help.
+
+What enters: lines. What leaves: the same on standard error, where a person reads it: on a terminal, or with -v. What
+perf says nothing of is not said to scripts, which take what stands there for an error.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from perfpy.untrusted.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def tell(notes: Iterable[str], *, quiet: bool = False, verbose: int = 0) -> None:
+    """Print notes, if anybody is there to read them."""
+    if quiet or not (verbose or sys.stderr.isatty()):
+        return
+    sys.stdout.flush()
+    for note in notes:
+        print(one_line(note), file=sys.stderr)

@@ -1,0 +1,107 @@
+"""All samples of a recording as one column for each field, for who has the memory.
+
+What enters: a PerfData. What leaves: numpy arrays over the whole file, and
+tables of other libraries made of them.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from typing import Any
+
+    from perfpy.perfdata.reader import PerfData
+
+
+class Samples:
+    """All samples of a recording as columns: a read-only mapping from field name to one array over the whole file.
+
+    A column is read from the file when it is asked for and kept. Besides the
+    fields there is "event": indexes into Recording.events. A recording that
+    is larger than memory is read with Recording.batches() instead.
+
+    Numbers are the kernel's own, of its types: "ip", "addr", "time" (ns of
+    the recording's clock), "period" (events since the sample before) are
+    uint64; "pid", "tid", "cpu" int32 or uint32. What differs in length from
+    sample to sample ("callchain", "raw" ...) is a perfpy.abi.columns.Ragged:
+    `values` of all samples, and where each sample's begin in `offsets`.
+
+    "callchain" is what the kernel wrote. Where it copied stacks instead of
+    walking them (record --call-graph dwarf), that has no user's frames:
+    Recording.unwinding() says how batches come with whole callchains.
+    """
+
+    def __init__(self, data: PerfData) -> None:
+        self._data = data
+        self._columns: dict[str, Any] = {}
+
+    def keys(self) -> list[str]:
+        """The names of the columns that this recording has."""
+        return ["event", *self._data.column_names]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.keys()
+
+    def __len__(self) -> int:
+        return len(self.keys())
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._columns:
+            self.load([name])
+        return self._columns[name]
+
+    def load(self, names: Collection[str]) -> None:
+        """Read several columns at once: one pass over the file instead of one for each.
+
+        Raises KeyError for a name that is not in keys().
+        """
+        # numpy is loaded when the first column is asked for, not by opening a file
+        import numpy as np
+
+        from perfpy.abi.columns import Columns
+
+        missing = [name for name in names if name not in self._columns]
+        for name in missing:
+            if name not in self:
+                raise KeyError(f"no column {name!r}; this recording has {', '.join(self.keys())}")
+        wanted = [name for name in missing if name != "event"]
+        batches = list(self._data.batches(wanted))
+        empty = self._data.no_samples()  # of an event that was never sampled, the others have not its columns
+        fields = Columns.concat([Columns(0, {name: empty[name] for name in wanted}), *(batch.columns for batch in batches)])
+        if "event" in missing:
+            self._columns["event"] = np.concatenate([batch.event for batch in batches] or [np.zeros(0, np.int32)])
+        self._columns.update({name: fields[name] for name in wanted})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every column: name -> array."""
+        self.load(self.keys())
+        return {name: self[name] for name in self}
+
+    def to_arrow(self) -> Any:
+        """Every column as a pyarrow.Table, ragged ones as lists. Needs pyarrow."""
+        import pyarrow
+
+        from perfpy.abi.columns import Ragged
+
+        def converted(column: Any) -> Any:
+            if not isinstance(column, Ragged):
+                return pyarrow.array(column)
+            if names := column.values.dtype.names:  # of branches and counter readings
+                parts = [pyarrow.array(column.values[name]) for name in names]
+                return pyarrow.LargeListArray.from_arrays(column.offsets, pyarrow.StructArray.from_arrays(parts, names))
+            return pyarrow.LargeListArray.from_arrays(column.offsets, pyarrow.array(column.values))
+
+        return pyarrow.table({name: converted(column) for name, column in self.to_dict().items()})
+
+    def to_pandas(self) -> Any:
+        """Every column as a pandas.DataFrame, the rows of ragged ones as arrays. Needs pandas."""
+        import pandas
+
+        from perfpy.abi.columns import Ragged
+
+        columns = {name: list(column) if isinstance(column, Ragged) else column for name, column in self.to_dict().items()}
+        return pandas.DataFrame(columns)

@@ -1,0 +1,183 @@
+"""True frames of Python functions, of all versions: shares as the program itself measures them, in whatever way functions are called."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from perfpy.recording import Recording
+from tests.builders.pythons import WITHOUT_TRAMPOLINES, interpreter
+
+pytestmark = pytest.mark.live
+
+TOLERANCE = 3  # percentage points
+#: each part says how long it took of its own processor time; parts are of about the same length
+PROGRAM = """
+import asyncio, json, os, subprocess, sys, threading, time, zlib
+TEXT = json.dumps([{"key": str(n), "list": [n] * 5} for n in range(400)])
+took = {}
+def measured(function):
+    def measure():
+        began = time.thread_time(); end = began + SECONDS
+        while time.thread_time() < end: function()
+        took[function.__name__] = time.thread_time() - began
+    return measure
+def spin(n):
+    x = 1
+    for _ in range(n): x = (x * 1103515245 + 12345) & 0x7fffffff
+    return x
+@measured
+def plain(): spin(3000)
+def deeper(n): return deeper(n - 1) + 1 if n else spin(3000)
+@measured
+def recursion(): deeper(15)
+def numbers(n):
+    for i in range(n): yield spin(20)
+@measured
+def generators(): sum(numbers(100))
+@measured
+def extensions():
+    json.loads(TEXT); zlib.compress(TEXT.encode()); sorted(range(2000), key=lambda value: -value)
+@measured
+def exceptions():
+    for n in range(200):
+        try: fail(n)
+        except ValueError: pass
+def fail(n):
+    spin(10)
+    raise ValueError(n)
+async def step():
+    spin(300)
+    await asyncio.sleep(0)
+async def several(): await asyncio.gather(*(step() for _ in range(20)))
+@measured
+def coroutines(): loop.run_until_complete(several())
+@measured
+def threads(): spin(3000)
+@measured
+def forks(): spin(3000)
+@measured
+def children(): spin(3000)
+def told(number, function):
+    function(); os.write(number, json.dumps(took).encode())
+if sys.argv[1:]:
+    told(1, children); sys.exit()
+for part in (plain, recursion, generators, extensions, exceptions): part()
+loop = asyncio.new_event_loop(); coroutines(); loop.close()
+thread = threading.Thread(target=threads); thread.start(); thread.join()
+reading, writing = os.pipe()
+if not os.fork():
+    took.clear(); told(writing, forks); os._exit(0)
+os.wait(); took.update(json.loads(os.read(reading, 1000)))
+took.update(json.loads(subprocess.run([sys.executable, __file__, "child"], stdout=subprocess.PIPE).stdout))
+with open("took.json", "w") as file: json.dump(took, file)
+"""
+
+
+@pytest.fixture(scope="module", params=[*WITHOUT_TRAMPOLINES, "3.12", "3.13", "3.14"])
+def python(request: pytest.FixtureRequest) -> str:
+    found = interpreter(request.param)
+    if not found:
+        pytest.skip(f"no Python {request.param} on this machine")
+    if request.param not in WITHOUT_TRAMPOLINES:
+        asked = [found, "-X", "perf", "-c", "import sys; sys.exit(not sys.is_stack_trampoline_active())"]
+        if subprocess.run(asked, check=False, capture_output=True).returncode:
+            pytest.skip(f"this Python {request.param} was built without trampolines")
+    return found
+
+
+def perfpy(*words: str, folder: Path) -> str:
+    done = subprocess.run([sys.executable, "-m", "perfpy", *words], capture_output=True, text=True, timeout=300, cwd=folder, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory, python: str) -> Path:
+    """A folder with the program, its recording, and how long its parts took."""
+    folder = tmp_path_factory.mktemp("frames")
+    (folder / "program.py").write_text(PROGRAM.replace("SECONDS", "0.3"))
+    record = ("record", "-q", "--jit", "-F", "999", "--call-graph", "dwarf,16384", "--", python, "program.py")
+    perfpy(*record, folder=folder)
+    with Recording(str(folder / "perf.data")) as recording:
+        for name in recording.data.kept_files or ():
+            Path(name).unlink(missing_ok=True)
+    return folder
+
+
+def shares(text: str) -> dict[str, float]:
+    """What each function of the program takes with what it calls, by the last part of its name."""
+    found: dict[str, float] = {}
+    for percent, name in re.findall(r"^ +([\d.]+)% +[\d.]+% .*py::(?:[\w<>]+\.)*(\w+):[^ ]*program\.py *$", text, re.MULTILINE):
+        found[name] = found.get(name, 0) + float(percent)
+    return found
+
+
+def test_each_function_has_the_share_that_the_program_measured(recorded: Path):
+    took = json.loads((recorded / "took.json").read_text())
+    found = shares(perfpy("report", "--stdio", "--children", "-g", "none", "-s", "sym", "--percent-limit", "0", folder=recorded))
+    total, seen = sum(took.values()), sum(found.get(name, 0) for name in took)
+    assert seen > 80
+    assert {name: 100 * found.get(name, 0) / seen for name in took} == pytest.approx(
+        {name: 100 * seconds / total for name, seconds in took.items()}, abs=TOLERANCE
+    )
+
+
+def test_without_the_interpreters_frames_callers_follow_each_other(recorded: Path):
+    options = ("-F", "comm,ip,sym", "--fold-interpreters", "--no-inline")
+    chains = [
+        [line.split(None, 1)[1] for line in sample.splitlines()[1:]]
+        for sample in perfpy("script", *options, folder=recorded).strip().split("\n\n")
+    ]
+    named = [[symbol.split(":")[2].rpartition(".")[2] if symbol.startswith("py::") else symbol for symbol in chain] for chain in chains]
+    pairs = [tuple(chain[index : index + 2]) for chain in named for index in range(1, len(chain) - 1)]
+    for callee, caller in (("spin", "plain"), ("deeper", "deeper"), ("deeper", "recursion"), ("numbers", "generators"), ("spin", "step")):
+        assert (callee, caller) in pairs, (callee, caller)
+    inner = {symbol for chain in chains if any(symbol.startswith("py::") for symbol in chain) for symbol in chain[1:]}
+    assert not [symbol for symbol in inner if symbol.startswith(("_PyEval_EvalFrameDefault", "PyObject_Call", "_PyFunction_Vectorcall"))]
+    assert [
+        chain for chain in chains if any("extensions" in symbol for symbol in chain) and chain[0].startswith(("deflate", "longest", "scan"))
+    ]
+
+
+ATTACHED = """
+import time
+def spin(n):
+    x = 1
+    for _ in range(n): x = (x * 1103515245 + 12345) & 0x7fffffff
+def heavy(): spin(6000)
+def middle(): spin(3000)
+def light(): spin(1000)
+end = time.time() + 60
+while time.time() < end: heavy(); middle(); light()
+"""
+
+
+def test_a_process_that_runs_is_asked_for_its_names_and_left_as_it_was(tmp_path: Path):
+    python = interpreter("3.14")
+    if not python:
+        pytest.skip("no Python 3.14 on this machine")
+    with subprocess.Popen([python, "-c", ATTACHED]) as process:
+        try:
+            time.sleep(0.5)
+            perfpy("record", "-q", "--jit", "-F", "999", "-p", str(process.pid), "--", "sleep", "1.5", folder=tmp_path)
+            lines = Path(f"/tmp/perf-{process.pid}.map").read_text()
+            time.sleep(0.2)
+            assert process.poll() is None
+            assert Path(f"/tmp/perf-{process.pid}.map").read_text() == lines
+        finally:
+            process.kill()
+            Path(f"/tmp/perf-{process.pid}.map").unlink(missing_ok=True)
+    text = perfpy("report", "--stdio", "--children", "-g", "none", "-s", "sym", folder=tmp_path)
+    found = {name: float(percent) for percent, name in re.findall(r"^ +([\d.]+)% +[\d.]+% .*py::(heavy|middle|light):", text, re.MULTILINE)}
+    total = sum(found.values())
+    assert total > 80
+    assert {name: 100 * percent / total for name, percent in found.items()} == pytest.approx(
+        {"heavy": 60, "middle": 30, "light": 10}, abs=TOLERANCE
+    )

@@ -1,0 +1,133 @@
+"""Asking a JVM for its perf map, with a thread in the place of the JVM."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfpy.capture.runtimes import attaching, java_attach
+from perfpy.capture.runtimes.java_attach import write_perf_map
+from perfpy.symbols.files import live_process
+from perfpy.untrusted import paths
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PID = 77
+
+
+class Jvm:
+    """Answers one request at a socket, which it opens when it is told to."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = str(folder / f".java_pid{PID}")
+        self.folder = folder
+        self.answer = b"0\n"
+        self.asked = b""
+        self.signals: list[int] = []
+        self._server = socket.socket(socket.AF_UNIX)
+        self._thread = threading.Thread(target=self._serve)
+
+    def listen(self) -> None:
+        self._server.bind(self.path)
+        self._server.listen()
+        self._thread.start()
+
+    def signalled(self, pid: int, number: int) -> None:
+        assert (self.folder / f".attach_pid{pid}").exists()
+        self.signals.append(number)
+        self.listen()
+
+    def _serve(self) -> None:
+        connection, _ = self._server.accept()
+        with connection:
+            while self.asked.count(b"\0") < 5:
+                self.asked += connection.recv(100)
+            connection.sendall(self.answer)
+
+    def close(self) -> None:
+        if self._thread.is_alive():
+            self._thread.join(5)
+        self._server.close()
+
+
+@pytest.fixture
+def jvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Jvm]:
+    made = Jvm(tmp_path)
+    monkeypatch.setattr(paths, "in_process", lambda pid, name: str(tmp_path / os.path.basename(name)))
+    monkeypatch.setattr(live_process, "innermost_pid", lambda pid: pid)
+    monkeypatch.setattr(live_process, "catches", lambda pid, number: True)
+    monkeypatch.setattr(live_process, "believed", lambda pid: {os.geteuid()})
+    monkeypatch.setattr(java_attach, "_PATIENCE", 0.5)
+    monkeypatch.setattr(os, "kill", made.signalled)
+    real = os.stat
+    monkeypatch.setattr(os, "stat", lambda path, **how: real("/proc/self" if path == f"/proc/{PID}" else path, **how))
+    yield made
+    made.close()
+
+
+def test_a_jvm_that_listens_is_asked(jvm: Jvm):
+    jvm.listen()
+    write_perf_map(PID)
+    assert jvm.asked == b"1\0jcmd\0Compiler.perfmap\0\0\0"
+    assert jvm.signals == []
+
+
+def test_one_that_does_not_is_woken_first(jvm: Jvm):
+    write_perf_map(PID)
+    assert jvm.signals == [signal.SIGQUIT]
+    assert sorted(os.listdir(jvm.folder)) == [f".java_pid{PID}"]
+
+
+def test_one_that_would_die_of_the_signal_is_left_alone(jvm: Jvm, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(live_process, "catches", lambda pid, number: False)
+    with pytest.raises(OSError, match="does not listen"):
+        write_perf_map(PID)
+    assert (jvm.signals, os.listdir(jvm.folder)) == ([], [])
+
+
+def test_one_that_does_not_answer_holds_nobody_up(jvm: Jvm, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(os, "kill", lambda pid, number: None)
+    with pytest.raises(TimeoutError, match="does not answer"):
+        write_perf_map(PID)
+    assert os.listdir(jvm.folder) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [(b"1\njava.lang.IllegalArgumentException: Unknown diagnostic command\n", "Unknown diagnostic command"), (b"", "17")],
+)
+def test_a_refusal_is_told(jvm: Jvm, answer: bytes, reason: str):
+    jvm.answer = answer
+    jvm.listen()
+    with pytest.raises(OSError, match=reason):
+        write_perf_map(PID)
+
+
+def test_a_socket_of_another_user_is_not_spoken_to(jvm: Jvm, monkeypatch: pytest.MonkeyPatch):
+    (jvm.folder / f".java_pid{PID}").write_bytes(b"")
+    with pytest.raises(PermissionError, match="another user's"):
+        write_perf_map(PID)
+    monkeypatch.setattr(live_process, "believed", lambda pid: {os.geteuid() + 1})
+    (jvm.folder / f".java_pid{PID}").unlink()
+    with socket.socket(socket.AF_UNIX) as theirs:
+        theirs.bind(jvm.path)
+        with pytest.raises(PermissionError, match="another user's"):
+            write_perf_map(PID)
+
+
+def test_what_went_wrong_is_one_line_for_each(monkeypatch: pytest.MonkeyPatch):
+    def refuse(pid: int) -> None:
+        if pid == 2:
+            raise PermissionError(13, "Permission denied")
+
+    asked = attaching.__dict__
+    monkeypatch.setitem(asked, "is_java", lambda pid: pid < 3)
+    monkeypatch.setitem(asked, "write_perf_map", refuse)
+    assert [*attaching.ask([1, 2, 3])] == ["Java process 2 was asked for its perf map: Permission denied"]

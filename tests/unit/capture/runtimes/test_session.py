@@ -1,0 +1,121 @@
+"""record --jit from start to end, with nothing recorded."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from perfpy.capture.option_values import Callchain
+from perfpy.capture.runtimes import session
+from perfpy.capture.runtimes.keeping import Kept
+from perfpy.capture.runtimes.programs import runtime_of
+from perfpy.capture.runtimes.session import RuntimeNames
+from perfpy.capture.sampling.options import RecordOptions
+from perfpy.errors import PerfError
+
+
+@pytest.fixture(autouse=True)
+def nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("PYTHONPERFSUPPORT", "PYTHONPATH", "NODE_OPTIONS", "JAVA_TOOL_OPTIONS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+def begun(options: RecordOptions, *command: str) -> tuple[RuntimeNames, list[str]]:
+    lines: list[str] = []
+    names = RuntimeNames(options, command, lines.append)
+    names.begin(lambda _end: None)
+    return names, lines
+
+
+def test_one_line_says_what_was_set_and_chosen():
+    names, (line,) = begun(RecordOptions(callchain=Callchain("fp")), "node", "app.js")
+    assert line.startswith(
+        "[ perf record: --jit sets NODE_OPTIONS='--perf-basic-prof --interpreted-frames-native-stack' and for its children "
+    )
+    assert line.endswith("; --call-graph fp ]")
+    assert names.variables["NODE_OPTIONS"].startswith("--perf-basic-prof")
+
+
+@pytest.mark.parametrize("options", [RecordOptions(pid="999999999"), RecordOptions(tid="999999999"), RecordOptions(user="root")])
+def test_where_others_are_recorded_nothing_is_set_for_the_command(options: RecordOptions):
+    names, (line,) = begun(options._replace(callchain=Callchain("dwarf", 4096)), "sleep", "1")
+    assert names.variables == {}
+    assert line == "[ perf record: --jit --call-graph dwarf,4096 ]"
+
+
+@pytest.mark.parametrize("command", [("python3", "-X", "perf_jit", "a.py"), ("python3", "-Xperf_jit", "a.py")])
+def test_where_jitdumps_were_chosen_stacks_are_unwound_when_these_are_whole(command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(os, "uname", lambda: type("Uname", (), {"machine": "x86_64"}))
+    assert not begun(RecordOptions(), *command)[0].options.unwind
+    assert begun(RecordOptions(), "sh")[0].options.unwind
+    monkeypatch.setenv("PYTHON_PERF_JIT_SUPPORT", "1")
+    assert not begun(RecordOptions(), "sh")[0].options.unwind
+
+
+def test_a_pipe_keeps_no_names():
+    names, lines = begun(RecordOptions(output="-", callchain=Callchain("fp")), "sh")
+    assert lines[1] == "warning: --jit: a pipe keeps no names; perf maps are found in /tmp while they are there"
+    names.end(["-"])
+    assert len(lines) == 2
+
+
+def test_the_end_says_what_was_kept_and_what_not(monkeypatch: pytest.MonkeyPatch):
+    Path("perf.data").write_bytes(b"x")
+    names, lines = begun(RecordOptions(), "sh")
+    monkeypatch.setattr("perfpy.capture.runtimes.keeping.keep_names", lambda *_, **__: Kept(1, 2, ("a map: not ours",), frozenset()))
+    names.end(["perf.data"])
+    assert lines[1:] == ["warning: --jit: a map: not ours", "[ perf record: --jit kept 1 perf map, 2 functions of jitdumps ]"]
+
+
+def test_a_recording_that_cannot_be_read_again_is_a_warning(monkeypatch: pytest.MonkeyPatch):
+    def damaged(*_: object, **__: object) -> Kept:
+        raise PerfError("damaged")
+
+    Path("perf.data").write_bytes(b"x")
+    names, lines = begun(RecordOptions(), "sh")
+    monkeypatch.setattr("perfpy.capture.runtimes.keeping.keep_names", damaged)
+    names.end(["perf.data"])
+    assert lines[1:] == ["warning: --jit: damaged"]
+
+
+def test_dumps_stay_for_the_recordings_that_come_after(monkeypatch: pytest.MonkeyPatch):
+    removed: list[tuple[str, bool]] = []
+
+    def keep(path: str, *_: object, remove_dumps: bool) -> Kept:
+        removed.append((path, remove_dumps))
+        return Kept()
+
+    monkeypatch.setattr("perfpy.capture.runtimes.keeping.keep_names", keep)
+    for name in ("one", "two"):
+        Path(name).write_bytes(b"x")
+    names, _ = begun(RecordOptions(), "sh")
+    names.end(["one", "gone", "two"])
+    assert removed == [("one", False), ("two", True)]
+
+
+def test_logs_of_recorded_processes_are_removed_and_no_others(monkeypatch: pytest.MonkeyPatch):
+    Path("perf.data").write_bytes(b"x")
+    Path("isolate-0x1-77-v8.log").write_bytes(b"of before")
+    os.utime("isolate-0x1-77-v8.log", (0, 0))
+    names, _ = begun(RecordOptions(), "sh")
+    for name in ("isolate-0x2-77-v8.log", "isolate-0x2-78-v8.log", "isolate-0x2-77-v8.log.mine"):
+        Path(name).write_bytes(b"new")
+    Path("isolate-0x3-77-v8.log").symlink_to("perf.data")
+    monkeypatch.setattr("perfpy.capture.runtimes.keeping.keep_names", lambda *_, **__: Kept(pids=frozenset({77})))
+    names.end(["perf.data"])
+    left = sorted(path.name for path in Path().iterdir())
+    assert left == [
+        *("isolate-0x1-77-v8.log", "isolate-0x2-77-v8.log.mine", "isolate-0x2-78-v8.log", "isolate-0x3-77-v8.log", "perf.data"),
+    ]
+
+
+def test_a_process_that_is_attached_to_chooses_how_stacks_are_walked(monkeypatch: pytest.MonkeyPatch):
+    node = runtime_of("node")
+    monkeypatch.setattr(session, "runtime_of_process", lambda pid: node)
+    monkeypatch.setattr(session, "lacks", lambda pid: f"{pid} lacks it")
+    names, lines = begun(RecordOptions(pid="12"))
+    assert names.options.callchain == Callchain("fp")
+    assert lines[1:] == ["warning: --jit: 12 lacks it"]

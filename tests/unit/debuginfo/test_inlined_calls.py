@@ -1,0 +1,184 @@
+"""Which functions are at work at an address: the DIEs of functions and inlined calls, of all versions, forms and layouts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from perfpy.debuginfo import dwarf
+from perfpy.debuginfo.inlined_calls import InlineFinder
+from perfpy.debuginfo.sections import DebugSections
+from perfpy.debuginfo.units import UnitIndex
+from perfpy.symbols.files.elf import ElfFile
+from tests.builders.dies import Die, Dies, block, code, function, inlined, unit
+from tests.builders.line_programs import unsigned
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ADDRESSES = (0x1000, 0x1010, 0x1018, 0x1020, 0x10FF, 0x1100)
+
+
+def finder(dies: Dies) -> InlineFinder:
+    return InlineFinder(UnitIndex(DebugSections(ElfFile("memory", dies.elf().build()))))
+
+
+def found(functions: InlineFinder, *addresses: int) -> list[list[tuple[str, int]]]:
+    """For each address the names and the lines that they are called from, innermost first."""
+    calls = functions.find(np.array(addresses, np.uint64))
+    rows = iter(calls.rows())
+    return [[(functions.names[name].decode(), line) for name, _, _, line in (next(rows) for _ in range(count))] for count in calls.counts]
+
+
+def program(*, sibling: bool = False, absolute: bool = False, form: int = dwarf.FORM_REF4) -> Die:
+    """main, into which outer is inlined, and inner into that."""
+    inner, outer = function("inner", sibling=sibling), function("outer", sibling=sibling)
+    inner.children = [Die(0x05).add(dwarf.AT_NAME, dwarf.FORM_STRING, "x")]
+    deep = inlined(inner, (0x1018, 0x101C), line=9, form=form)
+    calls = block((0x1010, 0x1020), inlined(outer, (0x1010, 0x1020), deep, line=7, form=form, sibling=sibling))
+    other = function("other", (0x1200, 0x1300), block(None, Die(0x34)), sibling=sibling)
+    return unit(inner, outer, other, function("main", (0x1000, 0x1100), calls, absolute=absolute), low_pc=None)
+
+
+EXPECTED = [[("main", 0)], [("outer", 7), ("main", 0)], [("inner", 9), ("outer", 7), ("main", 0)], [("main", 0)], [("main", 0)], []]
+
+
+@pytest.mark.parametrize("endian", ["<", ">"])
+@pytest.mark.parametrize("bits", [32, 64])
+@pytest.mark.parametrize("long", [False, True])
+@pytest.mark.parametrize("version", [2, 3, 4, 5])
+def test_calls_are_found_innermost_first(version: int, long: bool, bits: int, endian: str) -> None:
+    dies = Dies(with_bounds(program(absolute=version < 4)), version=version, long=long, bits=bits, endian=endian)
+    assert found(finder(dies), *ADDRESSES) == EXPECTED
+
+
+def with_bounds(root: Die) -> Die:
+    return code(root, (0x1000, 0x1300))
+
+
+@pytest.mark.parametrize("form", [dwarf.FORM_REF4, dwarf.FORM_REF2, dwarf.FORM_REF8, dwarf.FORM_REF_ADDR])
+def test_functions_are_referred_to_by_every_form(form: int) -> None:
+    assert found(finder(Dies(with_bounds(program(form=form)))), *ADDRESSES) == EXPECTED
+
+
+def test_siblings_are_believed() -> None:
+    assert found(finder(Dies(with_bounds(program(sibling=True)))), *ADDRESSES) == EXPECTED
+
+
+def test_addresses_of_no_unit_have_no_functions() -> None:
+    assert found(finder(Dies(with_bounds(program()))), 0, 0x1400, 2**64 - 1) == [[], [], []]
+
+
+def test_the_linkers_name_goes_first_wherever_it_stands() -> None:
+    declared = function("declared", linkage="_ZN1a8declaredEv")
+    instance = Die(dwarf.TAG_SUBPROGRAM).add(dwarf.AT_SPECIFICATION, dwarf.FORM_REF4, declared)
+    main = code(Die(dwarf.TAG_SUBPROGRAM), (0x1000, 0x1100)).add(dwarf.AT_ABSTRACT_ORIGIN, dwarf.FORM_REF4, instance)
+    root = with_bounds(unit(Die(dwarf.TAG_NAMESPACE, children=[declared]), instance, main, low_pc=None))
+    assert found(finder(Dies(root)), 0x1000) == [[("_ZN1a8declaredEv", 0)]]
+
+
+@pytest.mark.parametrize("sibling", [False, True])
+def test_functions_within_namespaces_are_found(sibling: bool) -> None:
+    scope = Die(dwarf.TAG_NAMESPACE, children=[function("inside", (0x1000, 0x1010)), function("more", (0x1010, 0x1020))], sibling=sibling)
+    root = with_bounds(unit(scope, function("outside", (0x1020, 0x1030)), low_pc=None))
+    assert found(finder(Dies(root)), 0x1000, 0x101F, 0x1020) == [[("inside", 0)], [("more", 0)], [("outside", 0)]]
+
+
+def test_the_first_of_two_functions_has_the_address_but_of_the_assemblers_the_last() -> None:
+    def names(language: int) -> list[list[tuple[str, int]]]:
+        root = unit(function("first", (0x1000, 0x1010)), function("last", (0x1000, 0x1010)), low_pc=None, language=language)
+        return found(finder(Dies(with_bounds(root))), 0x1004)
+
+    assert names(dwarf.LANG_MIPS_ASSEMBLER) == [[("last", 0)]]
+    assert names(0x0C) == [[("first", 0)]]
+
+
+def ranged(die: Die, form: int, value: int) -> Die:
+    return die.add(dwarf.AT_RANGES, form, value)
+
+
+def test_ranges_of_version_4_count_from_the_units_address() -> None:
+    numbers = (0x0, 0x10, 0x40, 0x50, 2**64 - 1, 0x1080, 0, 8, 0, 0)
+    section = b"".join(number.to_bytes(8, "little") for number in numbers)
+    main = ranged(function("main"), dwarf.FORM_SEC_OFFSET, 0)
+    root = ranged(unit(main, low_pc=0x1000), dwarf.FORM_SEC_OFFSET, 0)
+    answers = found(finder(Dies(root, ranges=section)), 0x1000, 0x1010, 0x1040, 0x1080, 0x1088)
+    assert [len(answer) for answer in answers] == [1, 0, 1, 1, 0]
+
+
+def range_lists() -> tuple[bytes, bytes]:
+    """.debug_rnglists with one list by number, that has every kind of entry; and .debug_addr."""
+    entries = bytes([dwarf.RLE_OFFSET_PAIR]) + unsigned(0) + unsigned(0x10)
+    entries += bytes([dwarf.RLE_BASE_ADDRESS]) + (0x1100).to_bytes(8, "little")
+    entries += bytes([dwarf.RLE_OFFSET_PAIR]) + unsigned(0) + unsigned(4)
+    entries += bytes([dwarf.RLE_BASE_ADDRESSX]) + unsigned(0) + bytes([dwarf.RLE_OFFSET_PAIR]) + unsigned(8) + unsigned(12)
+    entries += bytes([dwarf.RLE_STARTX_ENDX]) + unsigned(1) + unsigned(2) + bytes([dwarf.RLE_STARTX_LENGTH]) + unsigned(3) + unsigned(4)
+    entries += bytes([dwarf.RLE_START_END]) + (0x1600).to_bytes(8, "little") + (0x1604).to_bytes(8, "little")
+    entries += bytes([dwarf.RLE_START_LENGTH]) + (0x1700).to_bytes(8, "little") + unsigned(4) + b"\0"
+    body = b"\5\0\x08\0" + (1).to_bytes(4, "little") + (4).to_bytes(4, "little") + entries
+    addresses = b"".join(address.to_bytes(8, "little") for address in (0x1200, 0x1300, 0x1304, 0x1400))
+    return len(body).to_bytes(4, "little") + body, bytes(8) + addresses
+
+
+def test_ranges_of_version_5_are_of_all_kinds() -> None:
+    lists, addresses = range_lists()
+    main = ranged(function("main"), dwarf.FORM_RNGLISTX, 0)
+    root = ranged(unit(main, low_pc=0x1000), dwarf.FORM_RNGLISTX, 0)
+    root.add(dwarf.AT_RNGLISTS_BASE, dwarf.FORM_SEC_OFFSET, 12).add(dwarf.AT_ADDR_BASE, dwarf.FORM_SEC_OFFSET, 8)
+    starts = (0x1000, 0x1100, 0x1208, 0x1300, 0x1400, 0x1600, 0x1700)
+    functions = finder(Dies(root, version=5, rnglists=lists, addr=addresses))
+    assert found(functions, *starts) == [[("main", 0)]] * len(starts)
+    assert found(functions, 0x1010, 0x1104, 0x120C, 0x1304, 0x1404, 0x1604, 0x1704) == [[]] * 7
+
+
+def test_aranges_say_where_units_are() -> None:
+    root = program()  # says nothing itself
+    body = b"\2\0" + bytes(4) + b"\x08\0" + bytes(4) + (0x1000).to_bytes(8, "little") + (0x300).to_bytes(8, "little") + bytes(16)
+    section = len(body).to_bytes(4, "little") + body
+    assert found(finder(Dies(root, aranges=section)), *ADDRESSES) == EXPECTED
+    assert found(finder(Dies(root)), *ADDRESSES) == [[]] * len(ADDRESSES)
+
+
+def split_program(folder: Path, version: int) -> Path:
+    """A program whose unit is a skeleton, and the file that it names."""
+    elsewhere = Dies(program(), version=version, suffix=".dwo", dwo_id=77)
+    skeleton = Die(0x4A if version >= 5 else dwarf.TAG_COMPILE_UNIT)
+    name, of_dwo = (dwarf.AT_DWO_NAME, []) if version >= 5 else (dwarf.AT_GNU_DWO_NAME, [(dwarf.AT_GNU_DWO_ID, dwarf.FORM_DATA8, 77)])
+    skeleton.attributes = [(name, dwarf.FORM_STRING, "a.dwo"), (dwarf.AT_COMP_DIR, dwarf.FORM_STRING, str(folder)), *of_dwo]
+    elsewhere.units[0].attributes += of_dwo
+    elsewhere = Dies(*elsewhere.units, version=version, suffix=".dwo", dwo_id=77)
+    (folder / "a.dwo").write_bytes(elsewhere.elf().build())
+    path = folder / "program"
+    path.write_bytes(Dies(with_bounds(skeleton), version=version, dwo_id=77).elf().build())
+    return path
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_split_units_are_found(tmp_path: Path, version: int) -> None:
+    file = ElfFile(str(split_program(tmp_path, version)))
+    assert found(InlineFinder(UnitIndex(DebugSections(file))), *ADDRESSES) == EXPECTED
+    assert not file.flaws
+
+
+def test_split_units_of_another_build_are_not_taken(tmp_path: Path) -> None:
+    path = split_program(tmp_path, 5)
+    (tmp_path / "a.dwo").write_bytes(Dies(program(), version=5, suffix=".dwo", dwo_id=78).elf().build())
+    file = ElfFile(str(path))
+    assert found(InlineFinder(UnitIndex(DebugSections(file))), *ADDRESSES) == [[]] * len(ADDRESSES)
+    assert file.flaws == ["its debug information is partly in 'a.dwo', which is not here"]
+
+
+def test_functions_may_stand_in_the_file_that_several_share(tmp_path: Path) -> None:
+    shared = function("shared")
+    common = Dies(Die(dwarf.TAG_PARTIAL_UNIT, children=[shared]))
+    identity = "aa" * 20
+    (tmp_path / "common").write_bytes(common.elf().build_id(identity).build())
+    root = with_bounds(
+        unit(function("main", (0x1000, 0x1100), inlined(shared, (0x1000, 0x1010), form=dwarf.FORM_GNU_REF_ALT)), low_pc=None)
+    )
+    link = b"common\0" + bytes.fromhex(identity)
+    path = tmp_path / "program"
+    path.write_bytes(Dies(root).elf().section(".gnu_debugaltlink", link, flags=0).build())
+    assert found(InlineFinder(UnitIndex(DebugSections(ElfFile(str(path))))), 0x1000) == [[("shared", 0), ("main", 0)]]

@@ -1,0 +1,132 @@
+"""Chains with the frames of inlined calls: which frames they become, for the page and as each perf has it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from perfpy.abi.flags import MISC_USER
+from perfpy.debuginfo.inlined_frames import give_inlined
+from perfpy.symbols.files.debug_files import Inline, SymbolOptions
+from perfpy.symbols.symbolizer import Symbolizer
+from tests.builders.dies import Dies, code, function, inlined, unit
+from tests.builders.timeline import mmap, timeline
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BASE = 0x400000
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A folder for --symfs with /opt/prog: leaf is inlined into middle, that into main; other has another name in the symbol table."""
+    leaf, middle = function("leaf"), function("middle")
+    calls = inlined(middle, (0x1010, 0x1030), inlined(leaf, (0x1018, 0x1020), line=9), line=7)
+    same = inlined(function("main"), (0x1040, 0x1050), line=5)
+    debug = function("debug_name", (0x1100, 0x1200), inlined(leaf, (0x1110, 0x1120), line=4))
+    namesake = same.attributes[0][2]
+    tree = code(unit(leaf, middle, namesake, function("main", (0x1000, 0x1100), calls, same), debug, low_pc=None), (0x1000, 0x1200))
+    elf = Dies(tree).elf().symbol("main", 0x1000, 0x100).symbol("other", 0x1100, 0x100)
+    path = tmp_path / "opt" / "prog"
+    path.parent.mkdir()
+    path.write_bytes(elf.build())
+    return tmp_path
+
+
+class Chains:
+    """Chains of a process that has /opt/prog."""
+
+    def __init__(self, root: Path, inline: Inline, *, unwound: bool = False) -> None:
+        source = timeline((0, mmap(1, BASE + 0x1000, 0x1000, "/opt/prog", pgoff=0x1000)))
+        self.symbolizer = Symbolizer(source, SymbolOptions(symfs=str(root), inline=inline))
+        give_inlined(self.symbolizer, unwound=unwound)
+
+    def ids(self, *chain: int) -> np.ndarray:
+        count = len(chain)
+        return self.symbolizer.frame_ids(
+            np.full(count, 1, np.int32),
+            np.array(chain, np.uint64) + np.uint64(BASE),
+            np.full(count, 9, np.uint64),
+            np.full(count, MISC_USER, np.uint8),
+        )
+
+    def names(self, *chains: tuple[int, ...], callers_first: bool = False) -> list[list[str]]:
+        """The functions of each chain, inlined ones with a star."""
+        ids = np.concatenate([self.ids(*chain) for chain in chains])
+        frames, counts = self.symbolizer.expanded(ids, np.array([len(chain) for chain in chains]), callers_first=callers_first)
+        self.symbolizer.resolve()
+        names = [self.name(frame) for frame in frames.tolist()]
+        ends = np.cumsum(counts).tolist()
+        return [names[end - count : end] for end, count in zip(ends, counts.tolist(), strict=True)]
+
+    def name(self, frame: int) -> str:
+        symbols, number = self.symbolizer.symbols, int(self.symbolizer.frames.symbol[frame])
+        return "?" if number < 0 else symbols.name(number) + "*" * symbols.inlined(number)
+
+
+def test_a_frame_becomes_the_functions_at_work_there(root: Path) -> None:
+    assert Chains(root, Inline.ALL).names((0x1018,), (0x1010, 0x1001), (0x1000,)) == [
+        ["leaf*", "middle*", "main"],
+        ["middle*", "main", "main"],
+        ["main"],
+    ]
+
+
+def test_chains_without_inlined_calls_stay_as_they_are(root: Path) -> None:
+    assert Chains(root, Inline.ALL).names((0x1000, 0x1004), (), (0x1F00,)) == [["main", "main"], [], ["?"]]
+
+
+def test_callers_of_the_kernels_chains_are_before_the_address_that_calls_return_to(root: Path) -> None:
+    chain = (0x1000, 0x1020)  # the call is the last instruction of leaf
+    assert Chains(root, Inline.ALL).names(chain) == [["main", "leaf*", "middle*", "main"]]
+    assert Chains(root, Inline.ALL_AS_PERF).names(chain) == [["main", "middle*", "main"]]
+    assert Chains(root, Inline.ALL, unwound=True).names(chain) == [["main", "middle*", "main"]]
+
+
+def test_callers_first_turns_inlined_calls_round(root: Path) -> None:
+    assert Chains(root, Inline.ALL).names((0x1001, 0x1018), callers_first=True) == [["main", "main", "middle*", "leaf*"]]
+
+
+def test_perf_6_12_has_them_in_unwound_stacks_only(root: Path) -> None:
+    assert Chains(root, Inline.UNWOUND_AS_PERF).names((0x1018,)) == [["main"]]
+    assert Chains(root, Inline.UNWOUND_AS_PERF, unwound=True).names((0x1018,)) == [["leaf*", "middle*", "main"]]
+    assert Chains(root, Inline.NONE, unwound=True).names((0x1018,)) == [["main"]]
+
+
+def test_perf_6_12_takes_the_debug_informations_name_of_a_function(root: Path) -> None:
+    chains = ((0x1110,), (0x1100,))
+    assert Chains(root, Inline.ALL).names(*chains) == [["leaf*", "other"], ["other"]]
+    assert Chains(root, Inline.UNWOUND_AS_PERF, unwound=True).names(*chains) == [["leaf*", "debug_name*"], ["debug_name*"]]
+
+
+def test_what_is_called_as_its_symbol_is_not_marked(root: Path) -> None:
+    assert Chains(root, Inline.ALL).names((0x1040,)) == [["main", "main"]]
+
+
+def test_frames_know_where_their_calls_are(root: Path) -> None:
+    chains = Chains(root, Inline.ALL)
+    frames, _ = chains.symbolizer.expanded(chains.ids(0x1018), np.array([1]))
+    called_from = chains.symbolizer.frames.called_from
+    assert [called_from.get(frame) for frame in frames.tolist()] == [None, (0, 1, 9), (0, 1, 7)]
+
+
+def test_frames_of_later_batches_have_numbers_of_their_own(root: Path) -> None:
+    chains = Chains(root, Inline.ALL)
+    chains.names((0x1018,))
+    assert chains.names((0x1010, 0x1018), (0x1110,)) == [["middle*", "main", "middle*", "main"], ["leaf*", "other"]]
+    frames = chains.symbolizer.resolve()
+    assert len(frames) == len(frames.symbol) == len(frames.ip)
+    before = len(frames)
+    assert chains.ids(0x1050).tolist() == [before]
+    assert chains.names((0x1050,)) == [["main"]]
+
+
+def test_one_name_inlined_into_one_symbol_is_one_symbol(root: Path) -> None:
+    chains = Chains(root, Inline.ALL)
+    ids = chains.ids(0x1018, 0x1019, 0x1110)
+    frames, _ = chains.symbolizer.expanded(ids, np.array([1, 1, 1]))
+    symbols = chains.symbolizer.frames.symbol[frames]
+    assert symbols[0] == symbols[3] != symbols[6]

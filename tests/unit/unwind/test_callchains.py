@@ -1,0 +1,179 @@
+"""Recordings with copies of stacks have whole callchains wherever callchains are shown."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import perfpy
+from perfpy import cli
+from perfpy.abi.columns import Columns, Ragged
+from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, SampleType
+from perfpy.symbols.files.debug_files import SymbolOptions
+from perfpy.unwind.callchains import UserCallchains, joined
+from perfpy.unwind.cut_stacks import CutStacks, larger, note
+from tests.builders import call_frames as cfi
+from tests.builders.elf import Elf
+from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
+from tests.builders.timeline import comm, mmap
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CODE, STACK, COPY = 0x400000, 0x7FFF0000, 64
+LEAF, MIDDLE, OUTER = 0x1000, 0x1100, 0x1200
+TYPE = USUAL | SampleType.CALLCHAIN | SampleType.REGS_USER | SampleType.STACK_USER
+REGISTERS = 1 << 6 | 1 << 7 | 1 << 8  # BP SP IP
+KERNEL = [CONTEXT_KERNEL, 0xFFFFFFFF81000010]
+
+
+def program(folder: Path) -> Path:
+    info = cfi.CallFrameInfo()
+    common = info.common(cfi.define_cfa(7, 8), cfi.offset(16, 1))
+    info.entry(common, LEAF, 0x100)
+    info.entry(common, MIDDLE, 0x100, cfi.define_cfa_offset(16))
+    info.entry(common, OUTER, 0x100, cfi.undefined(16))
+    elf = Elf().text(0x1000, size=0x400).segment(0, 0, 0x4000)
+    for name, start in {"leaf": LEAF, "middle": MIDDLE, "outer": OUTER}.items():
+        elf.symbol(name, start, 0x100).symbol(name, start, 0x100, table=".dynsym")
+    elf.section(".eh_frame", info.section(), addr=0x2000, offset=0x2000)
+    path = folder / "program"
+    path.write_bytes(elf.section(".eh_frame_hdr", info.header(0x3000), addr=0x3000, offset=0x3000).build())
+    return path
+
+
+def stack_of(*returns: int) -> bytes:
+    return b"".join(struct.pack("<Q", value) for value in returns).ljust(COPY, b"\0")
+
+
+WHOLE = stack_of(CODE + MIDDLE + 0x20, 0, CODE + OUTER + 0x20)
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    """A leaf with both callers, from user space and from the kernel; a cut one; and a sample of the kernel alone."""
+    attr = usual_attr(TYPE, sample_regs_user=REGISTERS, sample_stack_user=COPY)
+    built = PerfDataBuilder([attr]).record(comm(7, "made")).record(mmap(7, CODE, 0x4000, str(program(tmp_path))))
+    built.record(mmap(7, STACK, 0x1000, "[stack]", prot=3))
+    of_user: dict[str, Any] = {"ip": CODE + LEAF, "misc": 2, "user_regs": [0, STACK, CODE + LEAF], "user_regs_abi": 2}
+    of_kernel = {**of_user, "ip": KERNEL[1], "misc": 1, "callchain": KERNEL}
+    for time, values in enumerate(
+        (
+            {**of_user, "callchain": [], "user_stack": WHOLE},
+            {**of_kernel, "user_stack": WHOLE},
+            {**of_user, "callchain": [], "user_stack": stack_of(*[CODE + MIDDLE + 0x20] * 8)},
+            {**of_kernel, "user_regs": [], "user_regs_abi": 0, "user_stack": b""},
+        ),
+        100,
+    ):
+        built.sample(time=time, pid=7, tid=7, period=1, **values)
+    path = tmp_path / "perf.data"
+    path.write_bytes(built.file())
+    return path
+
+
+def no_files(tmp_path: Path) -> SymbolOptions:
+    return SymbolOptions(buildid_dir=str(tmp_path), kallsyms="/dev/null", cache=False)
+
+
+CALLS = [CODE + LEAF, CODE + MIDDLE + 0x1F, CODE + OUTER + 0x1F]
+
+
+def test_batches_come_with_whole_callchains(recording, tmp_path):
+    with perfpy.open(recording) as opened:
+        unwinding = opened.unwinding(no_files(tmp_path))
+        (batch,) = opened.batches(["callchain", "time"], unwinding)
+        as_recorded = [row.tolist() for row in opened.samples["callchain"]]
+    chains = [row.tolist() for row in batch.columns["callchain"]]
+    assert chains[:2] == [[CONTEXT_USER, *CALLS], [*KERNEL, CONTEXT_USER, *CALLS]]
+    assert chains[3] == KERNEL
+    assert sorted(batch.columns) == ["callchain", "time"]
+    assert as_recorded == [[], KERNEL, [], KERNEL]
+    assert unwinding is not None
+    assert [(one.cut, one.stacks, one.size) for one in unwinding.cut] == [(1, 3, COPY)]
+
+
+def test_stacks_of_an_unknown_machine_are_told(recording, tmp_path):
+    with perfpy.open(recording) as opened:
+        attrs = [event.attr for event in opened.events]
+        unwinding = UserCallchains(attrs, "vax", opened.symbolizer(no_files(tmp_path)))
+        (batch,) = opened.batches(["callchain"], unwinding)
+    assert [row.tolist() for row in batch.columns["callchain"]] == [[], KERNEL, [], KERNEL]
+    assert unwinding.cut == [CutStacks(0, 3, 0, "vax")]
+
+
+def test_stacks_are_whole_and_say_what_is_lost(recording, tmp_path):
+    with perfpy.open(recording) as opened:
+        (stacks,) = opened.stacks(no_files(tmp_path))
+    names = [[stacks.functions[number].name for number in stacks.chain_of(chain).tolist()] for chain in stacks.chain.tolist()]
+    assert names[0] == ["leaf", "middle", "outer"]
+    assert names[2] == ["leaf", *["middle"] * 4, "[unknown callers]"]
+    assert [one.cut for one in stacks.cut] == [1]
+
+
+def test_a_report_counts_callers(recording, tmp_path):
+    with perfpy.open(recording) as opened:
+        report = opened.report(callers=True, symbols=no_files(tmp_path))
+    assert {"leaf", "middle", "outer"} <= {row.texts["symbol"].split()[-1] for row in report.top(10)}
+    assert [one.cut for one in report.cut] == [1]
+
+
+def test_script_prints_whole_callchains_and_a_note(recording, capfd):
+    assert cli.run(["script", "-i", str(recording), "--symfs", "/", "--kallsyms", "/dev/null", "-F", "ip,sym"]) == 0
+    out, err = capfd.readouterr()
+    frames = [text.split() for text in out.split("\n\n")[0].splitlines() if text.strip()]
+    assert frames == [["401000", "leaf"], ["40111f", "middle"], ["40121f", "outer"]]
+    assert "ffffffffffffffff [unknown]" in out.split("\n\n")[2]
+    assert err.splitlines() == note([CutStacks(1, 3, COPY)])
+
+
+def test_a_script_of_addresses_alone_does_not_unwind(recording, capfd):
+    assert cli.run(["script", "-G", "-i", str(recording), "-F", "ip"]) == 0
+    out, err = capfd.readouterr()
+    assert len(out.split()) == 4
+    assert "end early" not in err
+
+
+def test_the_kernels_part_keeps_as_many_frames_as_are_looked_at():
+    chains = Ragged(np.array([CONTEXT_KERNEL, 1, 2, 3, 9], np.uint64), np.array([0, 4, 5]))
+    users = Ragged(np.array([7, 8], np.uint64), np.array([0, 2]))
+    found = joined(chains, np.array([0]), users, 2)
+    assert [row.tolist() for row in found] == [[CONTEXT_KERNEL, 1, 2, CONTEXT_USER, 7, 8], [9]]
+
+
+def test_samples_without_the_columns_stay_as_they_are():
+    unwinding = UserCallchains([usual_attr()], "x86_64", None)  # type: ignore[arg-type]
+    columns = Columns(1, {"callchain": Ragged.empty(1, np.uint64)})
+    assert not unwinding
+    assert unwinding.extended(columns, np.zeros(1, np.int32), np.zeros(1, np.uint64)) is columns
+
+
+def test_the_size_to_ask_for_grows_with_the_share_and_ends_at_what_is_possible():
+    assert [larger(8192, 0.05), larger(8192, 0.5), larger(65528, 0.5), larger(32768, 0.9)] == [16384, 32768, 65528, 65528]
+    assert note([CutStacks(0, 10, 8192)]) == []
+    assert note([CutStacks(0, 10, 0, "vax")]) == ["10 callchains lack their user part: perfpy does not know how stacks of vax are unwound"]
+    assert note([CutStacks(1, 10, 65528)])[0].endswith("larger copies are not possible")
+
+
+@pytest.mark.parametrize("chunk", [1 << 16, 1 << 25], ids=["many chunks", "one"])
+def test_stacks_are_unwound_chunk_by_chunk_and_delivered_in_order(tmp_path, monkeypatch, chunk):
+    monkeypatch.setattr("perfpy.perfdata.records.stream.STACKS_CHUNK_SIZE", chunk)
+    size = 4096
+    built = PerfDataBuilder([usual_attr(TYPE, sample_regs_user=REGISTERS, sample_stack_user=size)])
+    built.record(mmap(7, CODE, 0x4000, str(program(tmp_path))))
+    times = np.random.default_rng(1).permutation(100) + 1000
+    for time in times.tolist():
+        whole = time % 2 == 0
+        copy = (WHOLE if whole else stack_of(CODE + MIDDLE + 0x20, 0, 1)).ljust(size, b"\0")
+        registers: dict[str, Any] = {"user_regs": [0, STACK, CODE + LEAF], "user_regs_abi": 2}
+        built.sample(time=time, pid=7, tid=7, ip=CODE + LEAF, misc=2, callchain=[], user_stack=copy, **registers)
+    path = tmp_path / "perf.data"
+    path.write_bytes(built.file())
+    with perfpy.open(path) as opened:
+        batches = list(opened.batches(["callchain", "time"], opened.unwinding(no_files(tmp_path))))
+    rows = (row for batch in batches for row in zip(batch.columns["time"].tolist(), batch.columns["callchain"], strict=True))
+    found = [(time, chain.tolist()[1:]) for time, chain in rows]
+    assert found == [(time, CALLS if time % 2 == 0 else CALLS[:2]) for time in range(1000, 1100)]

@@ -1,0 +1,260 @@
+"""Callchains of processes that are made here: program, mappings, registers and stack."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from perfpy.abi.flags import CONTEXT_LOST_CALLER
+from perfpy.symbols.files.debug_files import SymbolOptions
+from perfpy.symbols.symbolizer import Symbolizer
+from perfpy.unwind.architectures import architecture
+from perfpy.unwind.stepper import Stepper, Unwound, UserStacks
+from tests.builders import call_frames as cfi
+from tests.builders.elf import I386, X86_64, Elf
+from tests.builders.timeline import mmap, timeline
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+PID = 7
+CODE = 0x400000  # where the program is mapped; its code is at 0x1000 in it
+STACK = 0x7FFF0000
+LEAF, MIDDLE, OUTER, FIRST = 0x1000, 0x1100, 0x1200, 0x1300
+SP, BP, PC, BX = 7, 6, 8, 1  # perf's numbers
+#: what a caller's pc is when the call ends 0x20 bytes into it
+INTO = 0x20
+
+
+class Process:
+    """A program whose functions are known by call frame information, and what a sample of it has."""
+
+    def __init__(self, folder: Path, *, bits: int = 64) -> None:
+        self._folder = folder
+        self.word = bits // 8
+        returns, stack_pointer = (16, 7) if bits == 64 else (8, 4)
+        self.info = cfi.CallFrameInfo(address=0x2000, word=self.word)
+        self.usual = self.info.common(
+            cfi.define_cfa(stack_pointer, self.word), cfi.offset(returns, 1), data_align=-self.word, returns=returns
+        )
+        self.elf = Elf(bits=bits, machine=X86_64 if bits == 64 else I386).text(0x1000, size=0x800)
+        self.elf.section(".dynsym", type=11).segment(0, 0, 0x4000)
+        self.maps = [(1, mmap(PID, CODE, 0x4000, str(folder / "program"))), (2, mmap(PID, STACK, 0x10000, "[stack]", prot=3))]
+
+    def function(self, start: int, *program: bytes, common: int | None = None, size: int = 0x100) -> None:
+        self.info.entry(self.usual if common is None else common, start, size, *program)
+
+    def unwound(self, stack: bytes, registers: Mapping[int, int], *, copies: int = 1, most: int = 127, abi: int = 2) -> Unwound:
+        self.elf.section(".eh_frame", self.info.section(), addr=self.info.address, offset=0x2000)
+        self.elf.section(".eh_frame_hdr", self.info.header(0x3000), addr=0x3000, offset=0x3000)
+        (self._folder / "program").write_bytes(self.elf.build())
+        symbolizer = Symbolizer(timeline(*self.maps), SymbolOptions(cache=False, buildid_dir=str(self._folder)))
+        of = architecture("x86_64", abi)
+        assert of is not None
+        size = len(stack) + 7 & ~7
+        values = {SP: STACK, **registers}
+        stacks = UserStacks(
+            {number: np.full(copies, value, np.uint64) for number, value in values.items()},
+            np.frombuffer(stack.ljust(size, b"\0") * copies, np.uint8),
+            np.arange(copies) * size,
+            np.full(copies, len(stack)),
+            np.full(copies, PID, np.int32),
+            np.full(copies, 100, np.uint64),
+        )
+        return Stepper(of, symbolizer, max_stack=most).unwind(stacks)
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Process:
+    return Process(tmp_path)
+
+
+def words(*values: int, word: int = 8) -> bytes:
+    return b"".join(struct.pack("<Q" if word == 8 else "<I", value) for value in values)
+
+
+def returns_to(function: int) -> int:
+    return CODE + function + INTO
+
+
+def chain(found: Unwound, row: int = 0) -> list[int]:
+    """Addresses in the program; others as they are."""
+    return [value - CODE if CODE <= value < CODE + 0x4000 else value for value in found.chains[row].tolist()]
+
+
+def calls(*functions: int) -> list[int]:
+    """A leaf's address, and where its callers call: one byte before the call returns."""
+    return [functions[0], *(function + INTO - 1 for function in functions[1:])]
+
+
+PADDING = words(*[0] * 8)
+
+
+def test_callers_are_found_by_rules(process):
+    process.function(LEAF)
+    process.function(MIDDLE, cfi.advance(1), cfi.define_cfa_offset(32))
+    process.function(OUTER, cfi.undefined(16))
+    stack = words(returns_to(MIDDLE), 1, 2, 3, returns_to(OUTER)) + PADDING
+    found = process.unwound(stack, {PC: CODE + LEAF}, copies=3)
+    assert [chain(found, row) for row in range(3)] == [calls(LEAF, MIDDLE, OUTER)] * 3
+    assert not found.is_cut.any()
+
+
+def test_the_frame_pointer_is_followed_from_frame_to_frame(process):
+    process.function(LEAF)
+    process.function(MIDDLE, cfi.define_cfa(6, 16), cfi.offset(6, 2))
+    process.function(OUTER, cfi.define_cfa(6, 16), cfi.offset(6, 2))
+    process.function(FIRST, cfi.undefined(16))
+    stack = words(returns_to(MIDDLE), 0, STACK + 64, returns_to(OUTER), 0, 0, 0, 0, 0, returns_to(FIRST)) + PADDING
+    assert chain(process.unwound(stack, {PC: CODE + LEAF, BP: STACK + 16})) == calls(LEAF, MIDDLE, OUTER, FIRST)
+
+
+def test_a_register_that_only_an_outer_frame_needs_was_followed(process):
+    """rbx is saved by the leaf, and the middle function finds its frame by it."""
+    process.function(LEAF, cfi.define_cfa_offset(16), cfi.offset(3, 2))
+    process.function(MIDDLE, cfi.define_cfa(3, 24))
+    process.function(OUTER, cfi.undefined(16))
+    stack = words(STACK + 32, returns_to(MIDDLE), 0, 0, 0, 0, returns_to(OUTER)) + PADDING
+    assert chain(process.unwound(stack, {PC: CODE + LEAF, BX: 0})) == calls(LEAF, MIDDLE, OUTER)
+
+
+def test_expressions_give_frames_and_registers(process):
+    load = b"\x77\x08\x06"  # what is at rsp + 8
+    process.function(LEAF, cfi.define_cfa_expression(load), cfi.expression(6, b"\x38\x1c", is_value=True))
+    process.function(MIDDLE, cfi.define_cfa(6, 24))
+    process.function(OUTER, cfi.undefined(16))
+    stack = words(0, STACK + 32, 0, returns_to(MIDDLE), 0, returns_to(OUTER)) + PADDING
+    assert chain(process.unwound(stack, {PC: CODE + LEAF})) == calls(LEAF, MIDDLE, OUTER)
+
+
+def test_what_a_signal_interrupted_is_looked_up_where_it_was(process):
+    """The kernel's frame restores all registers; where it goes on is an instruction of its own, not one after a call."""
+    frame = process.info.common(
+        cfi.define_cfa_expression(b"\x77\x20\x06"),  # the stack pointer of then, at rsp + 32
+        cfi.expression(16, b"\x77\x28"),
+        cfi.expression(6, b"\x77\x30"),
+        augmentation=b"zRS",
+    )
+    process.function(LEAF)
+    process.function(MIDDLE - 1, common=frame, size=0x10)
+    process.function(OUTER, cfi.advance(1), cfi.define_cfa(6, 16))
+    process.function(FIRST, cfi.undefined(16))
+    interrupted = CODE + OUTER  # its very first instruction, where the return address is still at the stack pointer
+    stack = words(CODE + MIDDLE, 0, 0, 0, 0, STACK + 96, interrupted, 0, 0, 0, 0, 0, returns_to(FIRST)) + PADDING
+    assert chain(process.unwound(stack, {PC: CODE + LEAF})) == [LEAF, MIDDLE - 1, OUTER, FIRST + INTO - 1]
+
+
+def test_code_that_says_nothing_of_itself_is_left_by_a_near_frame_pointer(process):
+    process.function(OUTER, cfi.undefined(16))
+    stack = words(0, 0, STACK + 48, returns_to(OUTER)) + PADDING
+    assert chain(process.unwound(stack, {PC: CODE + LEAF, BP: STACK + 16})) == calls(LEAF, OUTER)
+
+
+@pytest.mark.parametrize("pointer", [0, STACK - 8, STACK + 0x5000, 12345])
+def test_but_not_by_one_that_is_none(process, pointer):
+    process.function(OUTER, cfi.undefined(16))
+    stack = words(*[returns_to(OUTER)] * 0x1000)
+    assert chain(process.unwound(stack, {PC: CODE + LEAF, BP: pointer})) == [LEAF]
+
+
+def test_generated_code_is_left_by_a_frame_pointer_however_far_if_it_leads_to_code(process):
+    process.function(OUTER, cfi.undefined(16))
+    process.maps.append((3, mmap(PID, 0x10000, 0x1000, "//anon")))
+    filler = words(*[0] * 0xA00)
+    stack = filler + words(STACK, returns_to(OUTER)) + PADDING
+    assert chain(process.unwound(stack, {PC: 0x10010, BP: STACK + len(filler)})) == [0x10010, OUTER + INTO - 1]
+    stack = filler + words(STACK, 0x123456789) + PADDING
+    assert chain(process.unwound(stack, {PC: 0x10010, BP: STACK + len(filler)})) == [0x10010]
+
+
+def test_the_linkage_table_has_pushed_nothing(process):
+    process.elf.section(".plt", flags=6, addr=0x1000, offset=0x1000, size=0x40)
+    process.function(OUTER, cfi.undefined(16))
+    assert chain(process.unwound(words(returns_to(OUTER)) + PADDING, {PC: CODE + LEAF, BP: 1})) == calls(LEAF, OUTER)
+
+
+def test_a_chain_that_leaves_the_copy_of_the_stack_is_cut_and_marked(process):
+    process.function(LEAF)
+    process.function(MIDDLE, cfi.define_cfa_offset(0x100))
+    found = process.unwound(words(returns_to(MIDDLE)) + PADDING, {PC: CODE + LEAF})
+    assert chain(found) == [*calls(LEAF, MIDDLE), CONTEXT_LOST_CALLER]
+    assert found.is_cut.tolist() == [True]
+
+
+def test_a_return_address_of_zero_is_marked_but_not_cut(process):
+    process.function(LEAF)
+    process.function(MIDDLE)
+    found = process.unwound(words(returns_to(MIDDLE), 0) + PADDING, {PC: CODE + LEAF})
+    assert chain(found) == [*calls(LEAF, MIDDLE), CONTEXT_LOST_CALLER]
+    assert not found.is_cut.any()
+
+
+def test_a_return_address_where_nothing_is_mapped_ends_the_chain(process):
+    process.function(LEAF)
+    assert chain(process.unwound(words(0x123456789) + PADDING, {PC: CODE + LEAF})) == [LEAF, 0x123456788]
+
+
+def test_a_frame_that_is_its_own_caller_ends_the_chain(process):
+    process.function(LEAF, cfi.define_cfa_offset(0), b"\x08" + cfi.uleb(16))
+    assert chain(process.unwound(PADDING, {PC: CODE + LEAF})) == [LEAF]
+
+
+def test_chains_end_after_so_many_frames(process):
+    process.function(LEAF)
+    stack = words(*[CODE + LEAF + INTO] * 300)
+    assert len(chain(process.unwound(stack, {PC: CODE + LEAF}))) == 127
+    assert len(chain(process.unwound(stack, {PC: CODE + LEAF}, most=3))) == 3
+
+
+def test_a_process_of_which_no_file_is_here_has_no_chain(process):
+    process.maps = [(1, mmap(PID, CODE, 0x4000, "/nowhere/program"))]
+    assert chain(process.unwound(PADDING, {PC: CODE + LEAF})) == []
+
+
+def test_memory_that_was_not_copied_is_taken_from_mapped_files(process):
+    process.elf.section(".data", words(CODE + MIDDLE + INTO), addr=0x1F00, offset=0x1F00)
+    process.function(LEAF, cfi.define_cfa_expression(b"\x10" + cfi.uleb(CODE + 0x1F08)))
+    process.function(MIDDLE, cfi.undefined(16))
+    assert chain(process.unwound(PADDING, {PC: CODE + LEAF})) == calls(LEAF, MIDDLE)
+
+
+def test_tasks_of_32_bits_have_words_of_4_bytes(tmp_path):
+    process = Process(tmp_path, bits=32)
+    process.function(LEAF, cfi.define_cfa_offset(8))
+    process.function(MIDDLE, cfi.define_cfa(5, 8), cfi.offset(5, 2))
+    process.function(OUTER, cfi.undefined(8))
+    stack = words(0, returns_to(MIDDLE), 0, STACK + 32, returns_to(OUTER), word=4) + PADDING
+    assert chain(process.unwound(stack, {PC: CODE + LEAF, BP: STACK + 12}, abi=1)) == calls(LEAF, MIDDLE, OUTER)
+
+
+def test_damaged_information_is_told_and_ends_the_chains_that_need_it(process):
+    process.function(LEAF)
+    process.function(MIDDLE, b"\x3c")
+    found = process.unwound(words(returns_to(MIDDLE), returns_to(OUTER)) + PADDING, {PC: CODE + LEAF, BP: 0})
+    assert chain(found) == calls(LEAF, MIDDLE)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_any_damage_leaves_chains_and_ends(process, seed):
+    """Frames by rules, expressions and a signal, some bytes of which are others."""
+    random = np.random.default_rng(seed)
+    loop = b"\x30\x2f\xfd\xff"
+    process.function(LEAF, cfi.define_cfa_expression(b"\x77\x08\x06"), cfi.expression(6, b"\x38\x1c", is_value=True))
+    process.function(MIDDLE, cfi.define_cfa(6, 24), cfi.offset(3, 2), cfi.expression(12, loop))
+    process.function(OUTER, cfi.advance(1), b"\x0a", cfi.define_cfa_offset(64), b"\x0b", cfi.undefined(16))
+    data = process.info._data
+    for place in random.integers(0, len(data), 1 + seed % 5).tolist():
+        data[place] = int(random.integers(0, 256))
+    stack = words(0, STACK + 32, 0, returns_to(MIDDLE), 0, returns_to(OUTER), 0, returns_to(LEAF)) + PADDING
+    found = process.unwound(stack, {PC: CODE + LEAF}, copies=20)
+    assert found.chains.lengths.min() >= 1
+    assert found.chains.lengths.max() <= 127
+
+
+def test_expressions_that_never_end_take_no_long_time(process):
+    process.function(LEAF, cfi.define_cfa_expression(b"\x30\x2f\xfc\xff"))
+    assert chain(process.unwound(PADDING, {PC: CODE + LEAF}, copies=500)) == [LEAF]

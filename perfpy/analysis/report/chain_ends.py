@@ -15,7 +15,6 @@ from perfpy.abi.flags import BranchSample, SampleType
 from perfpy.perfdata.container.features import Feature, key_of
 from perfpy.symbols.chain_ends import ChainEnds
 from perfpy.symbols.symbolizer import USER_LEVEL
-from perfpy.unwind.architectures import architecture
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -68,6 +67,8 @@ def chain_note(data: PerfData, profile: Profile, symbolizer: Symbolizer) -> str:
         return ""
     if not of_stacks:
         return ends.of_frame_pointers()
+    from perfpy.unwind.architectures import architecture  # few recordings have stacks
+
     numbers = {dso.name: number for number, dso in enumerate(symbolizer.dsos)}
     missing = [name for name in ends.files if symbolizer.files(numbers[name]).runtime is None]
     machine = data.features.get(key_of(Feature.ARCH)) or os.uname().machine

@@ -471,9 +471,11 @@ def test_what_is_missing_is_said_with_its_build_id_and_the_places(root: Path):
     assert [(item.dso.name, item.samples) for item in lost] == [("/opt/gone", 7), ("/opt/known", 2)]
     assert str(root) + "/opt/gone" in lost[0].looked
     lines = missing.note(lost, 114)
-    assert lines[0] == "9 of 114 samples (7.9%) have no symbol:"
-    assert lines[1].startswith(f"  7 in /opt/gone (build-id {ID}): not found, or another build: give --symfs")
-    assert missing.note([], 10) == []
+    assert lines[0] == "9 of 114 samples (7.9%) have no symbol: 7 in /opt/gone, 2 in /opt/known (-v says more)"
+    assert lines[1].startswith("  /opt/gone: not found, or another build: give --symfs")
+    assert len(lines) == 2
+    assert missing.note([], 10) == missing.note(lost, 901) == []  # below 1 %
+    assert missing.note(lost, 901, everything=True)[1].startswith(f"  7 in /opt/gone (build-id {ID}): not found")
     everything = missing.note(lost, 114, everything=True)
     assert [line.strip() for line in everything if "looked in" in line] == [f"looked in {place}" for item in lost for place in item.looked]
 
@@ -486,8 +488,7 @@ def test_kernel_samples_of_a_recording_without_kernel_addresses_are_explained():
     lost = symbolizer.missing(np.array([2, 9, 5]))
     assert [(item.dso.name, item.samples) for item in lost] == [("[kernel.kallsyms]", 5), ("/tmp/perf-1.map", 2)]
     assert missing.note(lost, 16)[1] == (
-        "  5 in [kernel.kallsyms]: its addresses were hidden when this was recorded:"
-        " sysctl kernel.kptr_restrict=0, then record again as root"
+        "  [kernel.kallsyms]: its addresses were hidden when this was recorded: sysctl kernel.kptr_restrict=0, then record again as root"
     )
 
 
@@ -509,7 +510,8 @@ def test_one_more_file_is_one_file(root: Path):
     source = timeline(*((0, mmap(1, 0x10000 * number, 0x1000, f"/opt/lib{number}")) for number in range(1, 7)))
     symbolizer = Symbolizer(source, SymbolOptions(symfs=str(root)))
     frames(symbolizer, *((1, 0x10000 * number, 1) for number in range(1, 7)))
-    assert missing.note(symbolizer.missing(np.arange(1, 7)), 21)[-1] == "  and 1 more file (-v names them)"
+    assert " and 3 more files (-v says more)" in missing.note(symbolizer.missing(np.arange(1, 7)), 21)[0]
+    assert " and 1 more file (-v says more)" in missing.note(symbolizer.missing(np.arange(1, 7))[:4], 21)[0]
 
 
 def test_only_the_files_with_most_samples_are_named_unless_all_are_wanted(root: Path):
@@ -518,6 +520,5 @@ def test_only_the_files_with_most_samples_are_named_unless_all_are_wanted(root: 
     frames(symbolizer, *((1, 0x10000 * number, 1) for number in range(1, 9)))
     lost = symbolizer.missing(np.arange(1, 9))
     assert [item.dso.name for item in lost] == [f"/opt/lib{number}" for number in range(8, 0, -1)]
-    assert missing.note(lost, 36)[-1] == "  and 3 more files (-v names them)"
-    assert sum(" in /opt/lib" in line for line in missing.note(lost, 36)) == 5
+    assert missing.note(lost, 36)[0].count(" in /opt/lib") == 3
     assert sum(" in /opt/lib" in line for line in missing.note(lost, 36, everything=True)) == 8

@@ -14,7 +14,7 @@ import pytest
 from perfpy.recording import Recording
 from tests.builders.pythons import WITHOUT_TRAMPOLINES, interpreter
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.particular]  # Pythons of many versions
 
 TOLERANCE = 3  # percentage points
 #: each part says how long it took of its own processor time; parts are of about the same length

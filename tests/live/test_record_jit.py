@@ -18,7 +18,7 @@ import perfpy
 from perfpy.capture.runtimes.java_attach import is_java, write_perf_map
 from perfpy.recording import Recording
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.particular]  # Pythons of several versions, node, a JDK
 
 SHARES = {"heavy": 60, "middle": 30, "light": 10}
 TOLERANCE = 3  # percentage points

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.versus_perf
 
 CODE = 0x7F0000001000
-PERFS = ["perf", pytest.param("perf7", marks=pytest.mark.skipif(not shutil.which("perf7"), reason="no perf 7 in PATH"))]
+PERFS = [
+    "perf",
+    pytest.param("perf7", marks=[pytest.mark.particular, pytest.mark.skipif(not shutil.which("perf7"), reason="no perf 7 in PATH")]),
+]
 FEATURES = {
     Feature.HOSTNAME: encode_feature(Feature.HOSTNAME, "here"),
     Feature.NRCPUS: encode_feature(Feature.NRCPUS, CpuCount(4, 4)),

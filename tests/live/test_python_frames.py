@@ -141,9 +141,8 @@ def test_without_the_interpreters_frames_callers_follow_each_other(recorded: Pat
         assert (callee, caller) in pairs, (callee, caller)
     inner = {symbol for chain in chains if any(symbol.startswith("py::") for symbol in chain) for symbol in chain[1:]}
     assert not [symbol for symbol in inner if symbol.startswith(("_PyEval_EvalFrameDefault", "PyObject_Call", "_PyFunction_Vectorcall"))]
-    assert [
-        chain for chain in chains if any("extensions" in symbol for symbol in chain) and chain[0].startswith(("deflate", "longest", "scan"))
-    ]
+    # libraries of extension modules stay, with names or, where they are stripped, without
+    assert [chain for chain in chains if any("extensions" in symbol for symbol in chain) and not chain[0].startswith(("py::", "_Py"))]
 
 
 ATTACHED = """

@@ -49,9 +49,12 @@ def test_a_list_within_a_short_list_is_left_out() -> None:
 def test_hostile_names_take_time_by_their_length_only(part: str) -> None:
     def seconds(length: int) -> float:
         name = (part * (length // len(part) + 1))[:length]
-        before = time.process_time()
-        shortened(name)
-        return time.process_time() - before
+        took = []
+        for _ in range(3):  # the least: what else goes on in this process counts, too
+            before = time.process_time()
+            shortened.__wrapped__(name)  # not what is remembered of it
+            took.append(time.process_time() - before)
+        return min(took)
 
     seconds(1000)
     assert seconds(160_000) < 40 * max(seconds(16_000), 0.004)

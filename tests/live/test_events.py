@@ -55,7 +55,7 @@ def test_a_uprobe_counts_the_calls_of_a_function():
     if this_machine().sysfs.pmu("uprobe") is None or os.geteuid():
         pytest.skip("no uprobe PMU, or no right to use it")
     libc = ctypes.CDLL("libc.so.6")
-    with open("/proc/self/maps") as maps:
+    with open("/proc/self/maps", errors="surrogateescape") as maps:
         path = next(line.split()[-1] for line in maps if "/libc.so.6" in line)
     with open(path, "rb") as file:
         symbols = ELFFile(file).get_section_by_name(".dynsym")

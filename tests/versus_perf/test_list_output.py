@@ -52,7 +52,7 @@ WORDS = [
 @pytest.fixture(scope="module", autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory, perf: str) -> Iterator[None]:
     """A home with a build-id cache, whose files' probes are listed: in everybody's home a recording adds some meanwhile."""
-    mapped = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "/lib" in line}
+    mapped = {line.split()[-1] for line in os.fsdecode(Path("/proc/self/maps").read_bytes()).splitlines() if "/lib" in line}
     files = [os.path.realpath(sys.executable), *(name for name in sorted(mapped) if re.search(r"/lib(c|stdc\+\+|python3\.\d+)\.so", name))]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))

@@ -30,7 +30,7 @@ class CallGraph(NamedTuple):
         return self.style == "fractal"
 
     @property
-    def by_place(self) -> bool:
+    def within_functions(self) -> bool:
         """Whether places within a function are told apart, and named."""
         return self.key in ("address", "srcline")
 

@@ -45,7 +45,7 @@ class ReportPlan(NamedTuple):
     def needs_sources(self) -> bool:
         """Whether source lines are shown."""
         graph = self.options.call_graph
-        return any(self.layout.has(name) for name in _OF_SOURCE) or (graph is not None and graph.by_place)
+        return any(self.layout.has(name) for name in _OF_SOURCE) or (graph is not None and graph.within_functions)
 
     @property
     def needs_parents(self) -> bool:
@@ -106,7 +106,7 @@ def _recipe(options: ReportOptions, layout: Layout) -> Recipe:
     asked = [entry.value.removesuffix("_children") for entry in layout.fields if isinstance(entry, OutputField)]
     measures = [name for name in asked if name not in known]
     # -v shows the address of a row's first sample
-    by_address = options.verbose or (options.call_graph is not None and options.call_graph.by_place)
+    by_address = options.verbose or (options.call_graph is not None and options.call_graph.within_functions)
     by_function = not by_address and all(key.name in _OF_FUNCTION for key in layout.keys if key.of_location)
     return Recipe(tuple(dict.fromkeys(sources)), options.sample_filter, tuple(dict.fromkeys(measures)), chains, by_function)
 

@@ -217,7 +217,7 @@ def _trees(leader: int, chosen: Int64, rows: Rows, joined: _Joined, totals: Even
     weights = joined.entries.measures["children" if options.children else "period"][chosen, 0]
     total = totals.shown_period if options.relative_percentages else totals.period
     frames, known = rows.chains.frames, texts.locations
-    calls = _call_names(texts, frames, graph.key) if graph.by_place else None
+    calls = _call_names(texts, frames, graph.key) if graph.within_functions else None
     classes = calls.ranks(known) if calls and graph.key == "srcline" else known.chain_ranks(by_address=graph.key == "address")
     names = SiblingNames(*known.chain_name_ranks(classes)) if known.inlined.any() and not calls else None
     return Trees(joined.builder, chosen, weights, total, graph, classes[frames], frames, known, names, calls)

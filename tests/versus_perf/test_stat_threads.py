@@ -100,7 +100,9 @@ def test_each_thread_has_its_own_page_faults(perf: str, threads: Threads) -> Non
     assert [int(name.rpartition("-")[2]) for name in ours] == threads.tids
     for counts in (ours, theirs):
         main, *workers = map(int, counts.values())
-        assert workers == list(PAGES)
+        assert len(workers) == len(PAGES)
+        # Python itself may need a page or two in a thread
+        assert all(0 <= count - pages <= 5 for count, pages in zip(workers, PAGES, strict=True))
         assert main < min(PAGES)  # it opens files, and may need a page for that
 
 

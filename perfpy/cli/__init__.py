@@ -76,7 +76,7 @@ def run(args: Sequence[str]) -> int:
     _prepare_streams()
     name = args[0] if args and args[0] in COMMANDS else ""
     try:
-        status = _dispatch(name, args)
+        status = load(name).run(name, args[1:]) if name else _run_group(args)
     except Exception as error:  # noqa: BLE001  # the last resort: one line instead of a traceback
         status = _failed(name, error)
     except KeyboardInterrupt:
@@ -84,9 +84,8 @@ def run(args: Sequence[str]) -> int:
     return _flush(name, status)
 
 
-def _dispatch(name: str, args: Sequence[str]) -> int:
-    if name:
-        return load(name).run(name, args[1:])
+def _run_group(args: Sequence[str]) -> int:
+    """What names no command: help, --version, a misspelt name."""
     from perfpy.cli import group  # click: 30 ms
 
     return group.run([*args])  # `list` may be the command's module here

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfpy.abi.flags import RecordType
 from perfpy.abi.records import Cgroup, Lost, LostSamples
+from perfpy.abi.startup import dataclass
 from perfpy.analysis.aggregate.scan import SampleScan
 from perfpy.analysis.report.plan import plan_report
 from perfpy.analysis.report.rows import drawn_chains
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from perfpy.unwind.cut_stacks import CutStacks
 
 
+@dataclass(eq=False, repr=False)
 class Report:
     """The histograms of a recording, in the order of its events.
 
@@ -47,25 +49,14 @@ class Report:
     because copies of stacks were too short; notes: what else to know of it, a line each.
     """
 
-    def __init__(
-        self,
-        histograms: list[Histogram],
-        options: ReportOptions,
-        layout: Layout,
-        lost: int,
-        dropped: int,
-        missing: list[MissingSymbols],
-        cut: list[CutStacks],
-        notes: list[str],
-    ) -> None:
-        self.histograms = histograms
-        self.options = options
-        self.layout = layout
-        self.lost = lost
-        self.dropped = dropped
-        self.missing = missing
-        self.cut = cut
-        self.notes = notes
+    histograms: list[Histogram]
+    options: ReportOptions
+    layout: Layout
+    lost: int
+    dropped: int
+    missing: list[MissingSymbols]
+    cut: list[CutStacks]
+    notes: list[str]
 
     @property
     def samples(self) -> int:

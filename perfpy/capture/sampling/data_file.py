@@ -228,8 +228,8 @@ class DataFile:
         return hits
 
     def _judge_chains(self, data: memoryview, hits: DsoHits, start: int) -> None:
-        """Whether the callchains that the kernel walked are worth something."""
-        if self._options.unwind:
+        """Whether the callchains that the kernel walked are worth something, where somebody reads it."""
+        if self._options.unwind or not self._options.notes:
             return
         from perfpy.capture.sampling.chain_ends import chain_ends, has_walked_chains  # not needed while the measurement runs
 

@@ -7,6 +7,7 @@ perf says nothing of is not said to scripts, which take what stands there for an
 from __future__ import annotations
 
 import sys
+
 from perfpy.untrusted.text import one_line
 
 TYPE_CHECKING = False  # see perfpy.cli

@@ -55,7 +55,7 @@ class RecordOptions(NamedTuple):
 
     jit: make runtimes tell the names of their code, and keep these in the file.
 
-    command_line: what stands in the file as the command line. verbose, quiet.
+    command_line: what stands in the file as the command line. verbose, quiet; notes: somebody reads advice.
     """
 
     pid: str = ""
@@ -131,6 +131,7 @@ class RecordOptions(NamedTuple):
     command_line: tuple[str, ...] = ()
     verbose: int = 0
     quiet: bool = False
+    notes: bool = False
 
     def check(self) -> None:
         """Refuse what cannot be together: raises UsageError."""

@@ -164,6 +164,10 @@ class Recorder:
         if not self.options.quiet:
             print(text, file=sys.stderr)
 
+    def _note(self, text: str) -> None:
+        if self.options.notes:
+            self._tell(text)
+
     def _runtime_names(self) -> RuntimeNames:
         from perfpy.capture.runtimes.session import RuntimeNames  # rarely asked for
 
@@ -188,9 +192,7 @@ class Recorder:
         elif wanted is not None and wanted > most:
             if options.strict_freq:
                 raise UsageError(f"maximum frequency rate ({most} Hz) exceeded; use a lower -F, or raise sysctl {_MAX_RATE}")
-            self._tell(
-                f"warning: {wanted} Hz is more than the kernel allows, going on with {most} Hz; to have more raise sysctl {_MAX_RATE}"
-            )
+            self._tell(f"warning: {wanted} Hz is more than the kernel allows, going on with {most} Hz (sysctl {_MAX_RATE})")
             self.options = options._replace(freq=most)
 
     def _find_target(self) -> Target:
@@ -232,7 +234,7 @@ class Recorder:
             tids,
             cgroup_fds=self._cgroups(events),
             skip_missing=target.kind in ("pid", "user"),
-            tell=self._tell,
+            tell=self._note,
         )
         counters.open()
         try:
@@ -241,9 +243,8 @@ class Recorder:
         except BaseException:
             counters.close()
             raise
-        if options.verbose:
-            for event in counters.events:
-                self._tell(f"{event.name}: {len(counters.ids(event))} counters, {event.attr!r}")
+        for event in counters.events if options.verbose else ():
+            self._tell(f"{event.name}: {len(counters.ids(event))} counters, {event.attr!r}")
         return counters
 
     def _warn_of_hidden_addresses(self) -> None:

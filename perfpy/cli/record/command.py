@@ -19,6 +19,7 @@ from perfpy.capture.option_values import (
     parse_registers,
 )
 from perfpy.capture.record_options import DEFAULT_COMPRESSION, SYNTH_ALL, RecordOptions
+from perfpy.cli.line.notes import are_read, tell
 from perfpy.cli.line.options import PerfCommand, fail
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.shared import events_with_filters
@@ -40,6 +41,9 @@ def run(options: RecordCommandOptions) -> int:
     wanted = record_options(options, load())
     from perfpy.capture.sampling.recorder import Recorder  # help does not need the kernel
 
+    if not (options.workload or any((options.pid, options.tid, options.uid, options.cpu, options.all_cpus))):
+        tell(["no command, -p or -t: the whole machine is recorded, until Ctrl-C"], quiet=options.quiet,
+        notes=are_read(quiet=options.quiet, verbose=options.verbose), verbose=options.verbose)
     events, filters = events_with_filters(options)
     recorder = Recorder(options.workload, events, filters, wanted, describe=_describe)
     if options.dry_run:

@@ -114,6 +114,15 @@ def control(stream: IO[str], text: str) -> None:
     stream.write(text.translate(_OURS) if isinstance(stream, Terminal) else text)
 
 
+def without_colours(text: str) -> str:
+    """What takes room on the screen of text that passed the door."""
+    if _ESCAPE not in text:
+        return text
+    import re  # where there are colours
+
+    return re.sub(_ESCAPE + r"\[[\d;]*m", "", text)
+
+
 class Painted:
     """A text stream for a library that writes control sequences of its own, around text that was made visible."""
 

@@ -14,7 +14,7 @@ import io
 import os
 import sys
 
-from perfpy.untrusted.terminal import Terminal
+from perfpy.untrusted.terminal import Terminal, without_colours
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -79,9 +79,10 @@ class PagedScreen(io.RawIOBase):
         return len(data)
 
     def _count(self, data: bytes) -> None:
-        """How many rows of the screen the text takes; colours count as text, so it may be fewer."""
+        """How many rows of the screen the text takes."""
+        text = without_colours(data.decode(errors="replace"))
         columns = max(self._size.columns, 1)
-        first, *more = data.split(b"\n")
+        first, *more = text.split("\n")
         length = self._column + len(first)
         for line in more:
             self._rows += max(-(-length // columns), 1)
@@ -96,9 +97,13 @@ class PagedScreen(io.RawIOBase):
         import subprocess  # most text fits
 
         # Ctrl-C is the pager's; what writes to it stops, and waits until it is left
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        pressed: list[int] = []
+        signal.signal(signal.SIGINT, lambda number, _frame: pressed.append(number))
         environment = {"LESS": _LESS, **os.environ}
         self._pager = subprocess.Popen(command, shell=True, stdin=subprocess.PIPE, env=environment)  # as PAGER is meant
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if pressed:
+            raise KeyboardInterrupt
 
     def _release(self) -> None:
         held, self._held = b"".join(self._held), []

@@ -11,6 +11,7 @@ import click
 
 from perfpy.cli.commands import COMMANDS, load
 from perfpy.cli.line.help_text import as_click
+from perfpy.cli.line.pager import page
 from perfpy.errors import UsageError
 
 PERF_COMMANDS = frozenset(
@@ -75,6 +76,7 @@ def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> 
     epilog="See 'perfpy COMMAND --help' for the options of a command.",
 )
 @click.option("-v", "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="show the version")
+@click.option("--no-pager", is_flag=True, expose_value=False, help="show text that is longer than the screen without a pager")
 @click.pass_context
 def root(ctx: click.Context) -> int | None:
     """Count, record and report what programs do on Linux: perf, in Python."""
@@ -86,6 +88,7 @@ def root(ctx: click.Context) -> int | None:
 
 def run(args: list[str]) -> int:
     """Run a line that begins with no command; the exit status."""
+    page("")
     try:
         with root.make_context("perfpy", args) as context:
             return root.invoke(context) or 0

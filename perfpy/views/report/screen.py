@@ -19,7 +19,7 @@ from perfpy.analysis.sortkeys.sort_key import OutputField, Unit
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import at_a_glance
 from perfpy.views.report.call_lines import call_lines
-from perfpy.views.report.column_text import TextOptions, key_texts, metric_header
+from perfpy.views.report.column_text import TextOptions, key_texts, metric_header, seconds
 from perfpy.views.report.share_colour import style
 from perfpy.views.report.text import event_title
 
@@ -156,6 +156,8 @@ def _number(histogram: Histogram, number: _Number, entry: int) -> Text:
         return Text(f"{percent:.2f}%", style=style(percent))
     if metric.unit is Unit.AVERAGE:
         return Text(f"{histogram.mean(metric.value, entry, member):,.1f}")
+    if metric.unit is Unit.SECONDS:
+        return Text(seconds(histogram, metric, np.array([entry]), member)[0])
     return Text(f"{histogram.value(metric.value, entry, member):,}")
 
 

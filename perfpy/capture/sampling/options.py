@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 DEFAULT_FREQ: Final = 4000
 DEFAULT_COMPRESSION: Final = 1  # of what is unwound: callchains say the same again and again
 MAX_FREQ: Final = -1  # --freq max
-DEFAULT_SWITCH_LIMIT: Final = 50_000
+DEFAULT_SWITCH_LIMIT: Final = 20_000
 
 SYNTH_TASK: Final = "task"
 SYNTH_MMAP: Final = "mmap"

@@ -58,6 +58,10 @@ def record_options(options: RecordCommandOptions, config: Config) -> RecordOptio
     wanted = _with_buffers(wanted, options)
     return _with_file(wanted, options, config)._replace(
         jit=options.jit,
+        off_cpu=options.off_cpu,
+        off_cpu_thresh=options.off_cpu_thresh,
+        off_cpu_limit=options.off_cpu_limit,
+        latency=options.latency,
         command_line=(os.path.realpath(sys.argv[0]), *sys.argv[1:]),
         verbose=options.verbose,
         quiet=options.quiet,
@@ -117,7 +121,7 @@ def _with_sample_fields(wanted: RecordOptions, options: RecordCommandOptions, co
 def _with_side_band(wanted: RecordOptions, options: RecordCommandOptions, config: Config) -> RecordOptions:
     """What is recorded of tasks, mappings and the machine."""
     return wanted._replace(
-        switch_events=options.switch_events,
+        switch_events=options.switch_events or options.latency,
         namespaces=options.namespaces,
         all_cgroups=options.all_cgroups,
         bpf_events=not options.no_bpf_event,

@@ -37,6 +37,8 @@ class ReportRun:
     def __init__(self, recording: Recording, asked: ReportCommandOptions) -> None:
         self._recording = recording
         self._asked = asked
+        if asked.with_off_cpu:
+            recording.join_off_cpu()
         self._request = ReportRequest(recording, asked, load())
         self._plain = asked.json is None and not asked.tui and wants_plain(stdio=asked.needs_plain)
 

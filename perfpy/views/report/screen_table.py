@@ -115,6 +115,8 @@ class ScreenTable:
             return Text(f"{percent:.2f}%", style=style(percent) if metric.value == self._measure else "")
         if metric.unit is Unit.AVERAGE:
             return Text(f"{histogram.mean(metric.value, entry, member):,.1f}")
+        if metric.unit is Unit.SECONDS:
+            return Text(seconds(histogram, metric, np.array([entry]), member)[0])
         return Text(f"{histogram.value(metric.value, entry, member):,}")
 
 

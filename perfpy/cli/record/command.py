@@ -117,7 +117,7 @@ def record_options(options: RecordCommandOptions, config: Config) -> RecordOptio
         compression_level=_level(options.compression_level, unwind=options.unwind),
         buildids=not (options.no_buildid or build_id == "skip" or switches),
         buildid_cache=not (options.no_buildid_cache or options.no_buildid or build_id == "no-cache"),
-        buildid_dir=os.path.expanduser(config.get("buildid.dir", "")),
+        buildid_dir=config.build_id_folder,
         command_line=(os.path.realpath(sys.argv[0]), *sys.argv[1:]),
     )
 

@@ -10,7 +10,7 @@ _perfpy()
     fi
     COMPREPLY=()
     if ((cword == 1)); then
-        COMPREPLY=($(compgen -W "stat record report diff script list evlist buildid-list buildid-cache inject version help --help --version" -- "$cur"))
+        COMPREPLY=($(compgen -W "stat record report diff script list evlist buildid-list buildid-cache inject config check version help --help --version" -- "$cur"))
         return
     fi
     local options="" events="" files="" directories="" texts="" workload=""
@@ -70,11 +70,17 @@ _perfpy()
         options="-i --input -f --force -o --output -j --jit -b --build-ids --buildid-all -B --mmap2-buildids --mmap2-buildid-all -v --verbose --help"
         files="-i --input -o --output"
         ;;
+    config)
+        options="-l --list --system --user --help"
+        ;;
+    check)
+        options="-q --quiet --help"
+        ;;
     version)
         options="--build-options -v --verbose --help"
         ;;
     help)
-        COMPREPLY=($(compgen -W "stat record report diff script list evlist buildid-list buildid-cache inject version help" -- "$cur"))
+        COMPREPLY=($(compgen -W "stat record report diff script list evlist buildid-list buildid-cache inject config check version help" -- "$cur"))
         return
         ;;
     esac

@@ -354,11 +354,21 @@ complete -c perfpy -n '__fish_seen_subcommand_from inject' -l mmap2-buildid-all 
 complete -c perfpy -n '__fish_seen_subcommand_from inject' -s v -l verbose -f -d 'say what was done'
 complete -c perfpy -n '__fish_seen_subcommand_from inject' -l help -f -d 'show this text'
 
+complete -c perfpy -n __fish_use_subcommand -f -a config -d 'show or change what is set in perfs configuration files'
+complete -c perfpy -n '__fish_seen_subcommand_from config' -s l -l list -f -d 'show all settings'
+complete -c perfpy -n '__fish_seen_subcommand_from config' -l system -f -d 'of the systems file, /etc/perfconfig'
+complete -c perfpy -n '__fish_seen_subcommand_from config' -l user -f -d 'of the users file, ~/.perfconfig'
+complete -c perfpy -n '__fish_seen_subcommand_from config' -l help -f -d 'show this text'
+
+complete -c perfpy -n __fish_use_subcommand -f -a check -d 'tell whether a feature of perf is there'
+complete -c perfpy -n '__fish_seen_subcommand_from check' -s q -l quiet -f -d 'print nothing  the exit status tells'
+complete -c perfpy -n '__fish_seen_subcommand_from check' -l help -f -d 'show this text'
+
 complete -c perfpy -n __fish_use_subcommand -f -a version -d 'show the version, and which parts are there'
-complete -c perfpy -n '__fish_seen_subcommand_from version' -l build-options -f -d 'show which libraries are there, and what they are for'
+complete -c perfpy -n '__fish_seen_subcommand_from version' -l build-options -f -d 'show which of perfs features are there, and which libraries'
 complete -c perfpy -n '__fish_seen_subcommand_from version' -s v -l verbose -f -d 'the same as --build-options'
 complete -c perfpy -n '__fish_seen_subcommand_from version' -l help -f -d 'show this text'
 
 complete -c perfpy -n __fish_use_subcommand -f -a help -d 'show the help of a command'
 complete -c perfpy -n '__fish_seen_subcommand_from help' -l help -f -d 'show this text'
-complete -c perfpy -n '__fish_seen_subcommand_from help' -f -a 'stat record report diff script list evlist buildid-list buildid-cache inject version help'
+complete -c perfpy -n '__fish_seen_subcommand_from help' -f -a 'stat record report diff script list evlist buildid-list buildid-cache inject config check version help'

@@ -21,6 +21,8 @@ _perfpy() {
         'buildid-list:list the build-ids of a perf.datas files'
         'buildid-cache:look after the files kept by build-id'
         'inject:add code of JIT compilers, or build-ids, to a perf.data'
+        'config:show or change what is set in perfs configuration files'
+        'check:tell whether a feature of perf is there'
         'version:show the version, and which parts are there'
         'help:show the help of a command'
     )
@@ -537,9 +539,25 @@ _perfpy() {
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
+        config)
+            _arguments -s -S \
+                '*-l[show all settings]' \
+                '*--list[show all settings]' \
+                '*--system[of the systems file, /etc/perfconfig]' \
+                '*--user[of the users file, ~/.perfconfig]' \
+                '*--help[show this text]' \
+                '*:file:_files'
+            ;;
+        check)
+            _arguments -s -S \
+                '*-q[print nothing  the exit status tells]' \
+                '*--quiet[print nothing  the exit status tells]' \
+                '*--help[show this text]' \
+                '*:file:_files'
+            ;;
         version)
             _arguments -s -S \
-                '*--build-options[show which libraries are there, and what they are for]' \
+                '*--build-options[show which of perfs features are there, and which libraries]' \
                 '*-v[the same as --build-options]' \
                 '*--verbose[the same as --build-options]' \
                 '*--help[show this text]' \
@@ -548,7 +566,7 @@ _perfpy() {
         help)
             _arguments -s -S \
                 '*--help[show this text]' \
-                '1:command:(stat record report diff script list evlist buildid-list buildid-cache inject version help)'
+                '1:command:(stat record report diff script list evlist buildid-list buildid-cache inject config check version help)'
             ;;
         esac
         ;;

@@ -104,6 +104,10 @@ def run(args: Sequence[str]) -> int:
 
 def _dispatch(name: str, args: Sequence[str]) -> int:
     if name:
+        if args[1:2] == ["--list-opts"]:
+            from perfpy.cli.global_options import list_options
+
+            return list_options(name)
         if COMMANDS[name].pages and sys.stdout.isatty():
             from perfpy.cli.line.pager import page
 
@@ -140,11 +144,13 @@ def _failed(name: str, error: Exception) -> int:
         import traceback
 
         traceback.print_exception(error)
+    from perfpy.cli.line.called import commands_as_called, program
     from perfpy.untrusted.text import one_line
 
     text, status = _explain(error)
-    text = one_line(text)
-    print(f"perfpy {name}: {text}" if name else f"perfpy: {text}", file=sys.stderr)
+    caller = program()
+    text = commands_as_called(one_line(text), COMMANDS)
+    print(f"{caller} {name}: {text}" if name else f"{caller}: {text}", file=sys.stderr)
     return status
 
 

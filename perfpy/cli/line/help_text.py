@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from perfpy.cli.line.called import as_called, program
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -36,4 +38,5 @@ def as_click(name: str, help: str, options: Sequence[Option], usage: str) -> cli
 def help_text(name: str, help: str, options: Sequence[Option], usage: str) -> str:
     """What --help prints."""
     shown = as_click(name, help, options, usage)
-    return shown.get_help(click.Context(shown, info_name=f"perfpy {name}", max_content_width=120))
+    text = shown.get_help(click.Context(shown, info_name=f"{program()} {name}", max_content_width=120))
+    return as_called(text)

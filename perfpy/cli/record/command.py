@@ -154,7 +154,7 @@ def _with_file(wanted: RecordOptions, options: RecordCommandOptions, config: Con
         buildids=not (options.no_buildid or build_id == "skip" or switches),
         buildid_cache=not (options.no_buildid_cache or options.no_buildid or build_id == "no-cache"),
         buildid_all=options.buildid_all,
-        buildid_dir=os.path.expanduser(config.get("buildid.dir", "")),
+        buildid_dir=config.build_id_folder,
         max_size=options.max_size,
         switch_output=options.switch_output,
         switch_max_files=options.switch_max_files,

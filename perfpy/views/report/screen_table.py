@@ -17,7 +17,7 @@ from rich.text import Text
 
 from perfpy.analysis.sortkeys.sort_key import OutputField, Unit
 from perfpy.untrusted.text import visible
-from perfpy.views.report.column_text import TextOptions, key_texts, metric_header
+from perfpy.views.report.column_text import TextOptions, key_texts, metric_header, seconds
 from perfpy.views.report.fitting import OF_FUNCTIONS, OF_OTHERS, fitted
 from perfpy.views.report.share_colour import style
 

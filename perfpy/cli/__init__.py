@@ -36,7 +36,7 @@ import io
 import os
 import sys
 
-from perfpy.cli.commands import COMMANDS, load
+from perfpy.cli.commands import COMMANDS, HIDDEN, load
 from perfpy.errors import OutputFailed, PerfError
 
 TYPE_CHECKING = False  # see perfpy.cli
@@ -92,7 +92,7 @@ def _set_ctrl_c(*, raises: bool) -> None:
 def run(args: Sequence[str]) -> int:
     """Run a command line and return its exit status; whatever goes wrong is told on stderr in one line."""
     _prepare_streams()
-    name = args[0] if args and args[0] in COMMANDS else ""
+    name = args[0] if args and (args[0] in COMMANDS or args[0] in HIDDEN) else ""
     try:
         status = _dispatch(name, args)
     except Exception as error:  # noqa: BLE001  # the last resort: one line instead of a traceback

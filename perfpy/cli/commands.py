@@ -43,11 +43,13 @@ COMMANDS = {
     "version": Entry("perfpy.cli.version", "show the version, and which parts are there"),
     "help": Entry("perfpy.cli.help", "show the help of a command", pages=True),
 }
+#: what programs call, and no help shows
+HIDDEN = {"complete": Entry("perfpy.cli.complete", "say what may stand where somebody types in a shell")}
 
 
 def load(name: str) -> PerfCommand[Any]:
-    """Import a command of the table."""
-    module = COMMANDS[name].module
+    """Import a command of the tables."""
+    module = (COMMANDS.get(name) or HIDDEN[name]).module
     __import__(module)  # as importlib.import_module, which takes longer to import than most commands
     command: PerfCommand[Any] = sys.modules[module].command
     return command

@@ -27,7 +27,9 @@ _DEBUG_WORDS: Final = frozenset(
 
 
 def _no_pager(_value: str) -> None:
-    os.environ["PERF_PAGER"] = "cat"  # none, for whoever looks
+    from perfpy.cli.line.pager import never
+
+    never()
 
 
 def _build_id_dir(value: str) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.samples.locations import Int64
     from perfpy.analysis.sortkeys.key_texts import KeyTexts
 
+
 def state(_texts: KeyTexts, values: Int64) -> KeyColumn:
     """Why it was off the CPU, or that it was on it."""
     return by_text([state_name(number) for number in values.tolist()])

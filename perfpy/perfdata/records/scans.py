@@ -16,7 +16,7 @@ import numpy as np
 
 from perfpy.abi.columns import Columns
 from perfpy.abi.flags import RecordType
-from perfpy.perfdata.records.batches import Batch, StoredBatch, ordered_batches, stored_batches
+from perfpy.perfdata.records.batches import Batch, SampleDecoder, StoredBatch, ordered_batches, stored_batches
 from perfpy.perfdata.records.delivery_keys import DeliveryKeys, OrderedChunk
 from perfpy.perfdata.records.event_table import EventTable
 from perfpy.perfdata.records.side_band import SideBand, records_of_types
@@ -134,23 +134,21 @@ class RecordScans:
 
         return DeferredCallchains(self._bulk([RecordType.CALLCHAIN_DEFERRED]), self.table.endian)
 
-    def _whole(self, change: Change | None) -> Change | None:
-        """What is done with samples: at first they get what of their callchains stands apart from them."""
-        deferred = self._deferred
-        if deferred is None:
-            return change
-        return deferred.added if change is None else lambda samples: change(deferred.added(samples))
+    def _decoder(self, fields: Collection[str] | None, change: Change | None) -> SampleDecoder:
+        """What decodes samples: at first they get what of their callchains stands apart from them."""
+        deferred, whole = self._deferred, change
+        if deferred is not None:
+            whole = deferred.added if change is None else lambda samples: change(deferred.added(samples))
+        return SampleDecoder(self.table, fields, self._warn, whole)
 
     def batches(self, fields: Collection[str] | None, change: Change | None = None) -> Iterator[Batch]:
         """All samples in order of delivery. change: what is done with those of each chunk first."""
         turns = self.survey.turns
-        yield from ordered_batches(self.chunks(), turns, self.table, fields, self._warn, self._whole(change))
+        yield from ordered_batches(self.chunks(), turns, self._decoder(fields, change))
 
     def stored(self, fields: Collection[str] | None, turns: range | None = None, change: Change | None = None) -> Iterator[StoredBatch]:
         """All samples as they stand in the file; or those of some of the survey's turns. change: as for batches."""
         found = self.survey.turns
         turns = range(len(found)) if turns is None else turns
         chunks_before = Counter(turn.stream for turn in found[: turns.start])
-        return stored_batches(
-            self.chunks(chunks_before), found[turns.start : turns.stop], self.table, fields, self._warn, self._whole(change)
-        )
+        return stored_batches(self.chunks(chunks_before), found[turns.start : turns.stop], self._decoder(fields, change))

@@ -11,6 +11,7 @@ import mmap
 import os
 from typing import TYPE_CHECKING
 
+from perfpy.abi.flags import SampleType
 from perfpy.capture.sampling import event_records
 from perfpy.capture.sampling.options import SYNTH_CGROUP, SYNTH_MMAP, SYNTH_TASK
 from perfpy.capture.sampling.recorded_features import RecordedFeatures
@@ -228,8 +229,9 @@ class DataFile:
         return hits
 
     def _judge_chains(self, data: memoryview, hits: DsoHits, start: int) -> None:
-        """Whether the callchains that the kernel walked are worth something, where somebody reads it."""
-        if self._options.unwind or not self._options.notes:
+        """Whether the callchains that the kernel walked are worth something, where somebody reads that."""
+        walked = all(attr.sample_type & SampleType.CALLCHAIN for attr in self._attrs)
+        if self._options.unwind or not (walked and self._options.notes):
             return
         from perfpy.capture.sampling.chain_ends import chain_ends, has_walked_chains  # not needed while the measurement runs
 

@@ -14,10 +14,10 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from perfpy.capture.record_options import DEFAULT_FREQ, MAX_FREQ, RecordOptions
 from perfpy.capture.sampling.attention import STOPPING, Attention, names_only
 from perfpy.capture.sampling.data_file import DataFile
 from perfpy.capture.sampling.draining import Drain
-from perfpy.capture.sampling.options import DEFAULT_FREQ, MAX_FREQ, RecordOptions
 from perfpy.capture.sampling.output import RecordOutput
 from perfpy.capture.sampling.output_switch import OutputSwitch
 from perfpy.capture.sampling.own_samples import OwnSamples

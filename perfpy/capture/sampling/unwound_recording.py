@@ -19,7 +19,7 @@ from perfpy.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from perfpy.capture.sampling.options import RecordOptions
+    from perfpy.capture.record_options import RecordOptions
     from perfpy.capture.sampling.sample_counters import SampleCounters
     from perfpy.events.event import Event
     from perfpy.kernel.procfs import ProcFs

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfpy.capture.option_values import parse_delay, parse_size, parse_switch_output
-from perfpy.capture.sampling.options import MAX_FREQ
+from perfpy.capture.record_options import MAX_FREQ
 from perfpy.cli.line.kinds import Attached, Counted, Flag, Listed, Value
 from perfpy.cli.line.options import CommandOptions, option, program_to_run
 

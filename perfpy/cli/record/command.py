@@ -42,8 +42,11 @@ def run(options: RecordCommandOptions) -> int:
     from perfpy.capture.sampling.recorder import Recorder  # help does not need the kernel
 
     if not (options.workload or any((options.pid, options.tid, options.uid, options.cpu, options.all_cpus))):
-        tell(["no command, -p or -t: the whole machine is recorded, until Ctrl-C"], quiet=options.quiet,
-        notes=are_read(quiet=options.quiet, verbose=options.verbose), verbose=options.verbose)
+        tell(
+            ["no command, -p or -t: the whole machine is recorded, until Ctrl-C"],
+            quiet=options.quiet,
+            verbose=options.verbose,
+        )
     events, filters = events_with_filters(options)
     recorder = Recorder(options.workload, events, filters, wanted, describe=_describe)
     if options.dry_run:
@@ -62,6 +65,7 @@ def record_options(options: RecordCommandOptions, config: Config) -> RecordOptio
         command_line=(os.path.realpath(sys.argv[0]), *sys.argv[1:]),
         verbose=options.verbose,
         quiet=options.quiet,
+        notes=are_read(quiet=options.quiet, verbose=options.verbose),
     )
 
 

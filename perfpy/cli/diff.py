@@ -67,6 +67,7 @@ class DiffComparisonOptions(CommandOptions):
     )
     percentage: str | None = option("--percentage", Value(Choice("relative", "absolute")), "shares of what filters leave, or of all")
     field_separator: str | None = option("-t,--field-separator", Value(), "columns with this separator", metavar="<separator>")
+    with_off_cpu: bool = option("--with-off-cpu", Flag(), "time on and off the CPU as one (of record --off-cpu)")
     noise: bool | None = option("--noise", Flag(default=None), "mark what sampling noise does not explain (default on a terminal)")
 
 
@@ -115,6 +116,9 @@ def run(asked: DiffCommandOptions) -> int:
     _refuse_missing_baseline(asked.files)
     with ExitStack() as stack:
         recordings = [stack.enter_context(open_recording(path, force=asked.force, quiet=asked.quiet)) for path in paths]
+        if asked.with_off_cpu:
+            for recording in recordings:
+                recording.join_off_cpu()
         return _DiffRun(recordings, paths, asked).show()
 
 

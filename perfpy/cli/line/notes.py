@@ -26,4 +26,18 @@ def tell(notes: Iterable[str], *, quiet: bool = False, verbose: int = 0) -> None
         return
     sys.stdout.flush()
     for note in notes:
-        print(one_line(note), file=sys.stderr)
+        print("\n".join(wrapped(note)), file=sys.stderr)
+
+
+def wrapped(note: str) -> list[str]:
+    """The lines of a note: on a terminal, broken between words, as many as it takes."""
+    from perfpy.cli.line.terminal import is_screen
+
+    text = one_line(note)
+    if not is_screen(sys.stderr):
+        return [text]
+    from shutil import get_terminal_size
+    from textwrap import wrap
+
+    indent = " " * (len(text) - len(text.lstrip()) + 2)
+    return wrap(text, get_terminal_size().columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [text]

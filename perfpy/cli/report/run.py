@@ -7,9 +7,10 @@ files; notes for people on standard error.
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from perfpy.cli.line.notes import are_read, tell
+from perfpy.cli.line.notes import are_read, tell, wrapped
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.progress import progress_line
@@ -36,6 +37,8 @@ class ReportRun:
     def __init__(self, recording: Recording, asked: ReportCommandOptions) -> None:
         self._recording = recording
         self._asked = asked
+        if asked.with_off_cpu:
+            recording.join_off_cpu()
         self._request = ReportRequest(recording, asked, load())
         self._plain = asked.json is None and not asked.tui and wants_plain(stdio=asked.needs_plain)
 
@@ -94,9 +97,11 @@ class ReportRun:
             return self._browse(report)
         if self._plain:
             self._print_tables(report, text_options)
+            tell(self._notes(report), quiet=self._asked.quiet, verbose=self._asked.verbose)
         else:
-            self._show_screen(report, text_options)
-        tell(self._notes(report), quiet=self._asked.quiet, verbose=self._asked.verbose)
+            notes = list(self._notes(report))
+            self._show_screen(report, text_options, notes)
+            tell(notes, quiet=self._asked.quiet, verbose=self._asked.verbose)
         return 0
 
     def _explain(self, report: Report) -> None:
@@ -142,11 +147,20 @@ class ReportRun:
 
             _print(thread_count_lines(self._recording))
 
-    def _show_screen(self, report: Report, options: TextOptions) -> None:
+    def _show_screen(self, report: Report, options: TextOptions, notes: list[str]) -> None:
         from perfpy.cli.line.terminal import console
-        from perfpy.views.report.screen import show_report
+        from perfpy.views.report.screen import ScreenOptions, show_report
 
-        show_report(report, self._recording, console(), options._replace(short_names=not self._asked.whole_names))
+        asked = self._asked
+        wanted = ScreenOptions(
+            text=options._replace(short_names=not asked.whole_names),
+            own_first=asked.children is None and not asked.latency,
+            every_row=asked.percent_limit is not None,
+            tree=asked.call_graph is not None,
+            browser=find_spec("textual") is not None,
+            lines_after=sum(len(wrapped(note)) for note in notes) if sys.stderr.isatty() and not asked.quiet else 0,
+        )
+        show_report(report, self._recording, console(), wanted)
 
     def _notes(self, report: Report) -> Iterator[str]:
         """What has no symbols, no callers or short stacks, and what would help; what perf's way of filtering hides."""

@@ -36,7 +36,7 @@ import io
 import os
 import sys
 
-from perfpy.cli.commands import COMMANDS, load
+from perfpy.cli.commands import COMMANDS, HIDDEN, load
 from perfpy.errors import OutputFailed, PerfError
 
 TYPE_CHECKING = False  # see perfpy.cli
@@ -92,7 +92,7 @@ def _set_ctrl_c(*, raises: bool) -> None:
 def run(args: Sequence[str]) -> int:
     """Run a command line and return its exit status; whatever goes wrong is told on stderr in one line."""
     _prepare_streams()
-    name = args[0] if args and args[0] in COMMANDS else ""
+    name = args[0] if args and (args[0] in COMMANDS or args[0] in HIDDEN) else ""
     try:
         status = _dispatch(name, args)
     except Exception as error:  # noqa: BLE001  # the last resort: one line instead of a traceback
@@ -104,6 +104,10 @@ def run(args: Sequence[str]) -> int:
 
 def _dispatch(name: str, args: Sequence[str]) -> int:
     if name:
+        if args[1:2] == ["--list-opts"]:
+            from perfpy.cli.global_options import list_options
+
+            return list_options(name)
         if COMMANDS[name].pages and sys.stdout.isatty():
             from perfpy.cli.line.pager import page
 
@@ -140,11 +144,13 @@ def _failed(name: str, error: Exception) -> int:
         import traceback
 
         traceback.print_exception(error)
+    from perfpy.cli.line.called import commands_as_called, program
     from perfpy.untrusted.text import one_line
 
     text, status = _explain(error)
-    text = one_line(text)
-    print(f"perfpy {name}: {text}" if name else f"perfpy: {text}", file=sys.stderr)
+    caller = program()
+    text = commands_as_called(one_line(text), COMMANDS)
+    print(f"{caller} {name}: {text}" if name else f"{caller}: {text}", file=sys.stderr)
     return status
 
 

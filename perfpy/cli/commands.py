@@ -38,14 +38,18 @@ COMMANDS = {
     "buildid-list": Entry("perfpy.cli.build_id_list", "list the build-ids of a perf.data's files", pages=True),
     "buildid-cache": Entry("perfpy.cli.build_id_cache", "look after the files kept by build-id", raises=True),
     "inject": Entry("perfpy.cli.inject", "add code of JIT compilers, or build-ids, to a perf.data"),
+    "config": Entry("perfpy.cli.config", "show or change what is set in perf's configuration files"),
+    "check": Entry("perfpy.cli.check", "tell whether a feature of perf is there"),
     "version": Entry("perfpy.cli.version", "show the version, and which parts are there"),
     "help": Entry("perfpy.cli.help", "show the help of a command", pages=True),
 }
+#: what programs call, and no help shows
+HIDDEN = {"complete": Entry("perfpy.cli.complete", "say what may stand where somebody types in a shell")}
 
 
 def load(name: str) -> PerfCommand[Any]:
-    """Import a command of the table."""
-    module = COMMANDS[name].module
+    """Import a command of the tables."""
+    module = (COMMANDS.get(name) or HIDDEN[name]).module
     __import__(module)  # as importlib.import_module, which takes longer to import than most commands
     command: PerfCommand[Any] = sys.modules[module].command
     return command

@@ -229,8 +229,8 @@ class DataFile:
         return hits
 
     def _judge_chains(self, data: memoryview, hits: DsoHits, start: int) -> None:
-        """Whether the callchains that the kernel walked are worth something."""
-        if self._options.unwind or not all(attr.sample_type & SampleType.CALLCHAIN for attr in self._attrs):
+        """Whether the callchains that the kernel walked are worth something, where somebody reads it."""
+        if self._options.unwind or not self._options.notes or not all(attr.sample_type & SampleType.CALLCHAIN for attr in self._attrs):
             return
         from perfpy.capture.sampling.chain_ends import chain_ends, has_walked_chains  # not needed while the measurement runs
 

@@ -163,7 +163,9 @@ class CommandOptions:
         left = list(parser.words)
         words = {name: argument.taken_from(left) for name, argument in cls._arguments.items()}
         if left:
-            raise UsageError(f"unexpected argument '{left[0]}'")
+            from perfpy.cli.line.opening import input_hint  # the line is wrong: time does not matter
+
+            raise UsageError(f"unexpected argument '{left[0]}'" + (input_hint(left[0]) if "input" in cls._options else ""))
         return cls(**parser.values, **words, _given=tuple(parser.given))
 
     def replaced(self, **changes: object) -> Self:

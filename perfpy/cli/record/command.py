@@ -19,6 +19,7 @@ from perfpy.capture.option_values import (
     parse_registers,
 )
 from perfpy.capture.record_options import DEFAULT_COMPRESSION, SYNTH_ALL, RecordOptions
+from perfpy.cli.line.notes import are_read, tell
 from perfpy.cli.line.options import PerfCommand, fail
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.shared import events_with_filters
@@ -40,6 +41,8 @@ def run(options: RecordCommandOptions) -> int:
     wanted = record_options(options, load())
     from perfpy.capture.sampling.recorder import Recorder  # help does not need the kernel
 
+    if not (options.workload or any((options.pid, options.tid, options.uid, options.cpu, options.all_cpus))):
+        tell(["no command, -p or -t: the whole machine is recorded, until Ctrl-C"], quiet=options.quiet, verbose=options.verbose)
     events, filters = events_with_filters(options)
     recorder = Recorder(options.workload, events, filters, wanted, describe=_describe)
     if options.dry_run:
@@ -55,9 +58,14 @@ def record_options(options: RecordCommandOptions, config: Config) -> RecordOptio
     wanted = _with_buffers(wanted, options)
     return _with_file(wanted, options, config)._replace(
         jit=options.jit,
+        off_cpu=options.off_cpu,
+        off_cpu_thresh=options.off_cpu_thresh,
+        off_cpu_limit=options.off_cpu_limit,
+        latency=options.latency,
         command_line=(os.path.realpath(sys.argv[0]), *sys.argv[1:]),
         verbose=options.verbose,
         quiet=options.quiet,
+        notes=are_read(quiet=options.quiet, verbose=options.verbose),
     )
 
 
@@ -113,7 +121,7 @@ def _with_sample_fields(wanted: RecordOptions, options: RecordCommandOptions, co
 def _with_side_band(wanted: RecordOptions, options: RecordCommandOptions, config: Config) -> RecordOptions:
     """What is recorded of tasks, mappings and the machine."""
     return wanted._replace(
-        switch_events=options.switch_events,
+        switch_events=options.switch_events or options.latency,
         namespaces=options.namespaces,
         all_cgroups=options.all_cgroups,
         bpf_events=not options.no_bpf_event,
@@ -146,7 +154,7 @@ def _with_file(wanted: RecordOptions, options: RecordCommandOptions, config: Con
         buildids=not (options.no_buildid or build_id == "skip" or switches),
         buildid_cache=not (options.no_buildid_cache or options.no_buildid or build_id == "no-cache"),
         buildid_all=options.buildid_all,
-        buildid_dir=os.path.expanduser(config.get("buildid.dir", "")),
+        buildid_dir=config.build_id_folder,
         max_size=options.max_size,
         switch_output=options.switch_output,
         switch_max_files=options.switch_max_files,

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from perfpy.analysis.sortkeys.sort_key import OutputField, Unit
 from perfpy.untrusted.text import visible
-from perfpy.views.report.column_text import TextOptions, key_texts, metric_header
+from perfpy.views.report.column_text import TextOptions, key_texts, metric_header, seconds
 from perfpy.views.report.fitting import OF_FUNCTIONS, OF_OTHERS, fitted
 from perfpy.views.report.share_colour import style
 
@@ -163,6 +163,8 @@ class ScreenColumns:
             return Text(f"{percent:.2f}%", style=style(percent) if metric.value == self._measure else "")
         if metric.unit is Unit.AVERAGE:
             return Text(f"{histogram.mean(metric.value, entry, member):,.1f}")
+        if metric.unit is Unit.SECONDS:
+            return Text(seconds(histogram, metric, np.array([entry]), member)[0])
         return Text(f"{histogram.value(metric.value, entry, member):,}")
 
 

@@ -7,6 +7,7 @@ on a screen. However many rows there are, only those that are seen are made into
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -80,6 +81,7 @@ class BrowsedReport:
         if not self._tables:
             raise ValueError("a report without samples has nothing to browse")
         self._index = 0
+        self._growing = Lock()
         self.relative = False  # whether shares are of what the filters leave
         self.own_first = False  # whether rows are sorted by what is their own, without what they call
         self.filters: list[Filter] = []
@@ -170,6 +172,17 @@ class BrowsedReport:
     def has_calls(self) -> bool:
         """Whether there is anything under rows."""
         return self.histogram.trees is not None
+
+    def grow(self) -> None:
+        """Make the call trees, which takes long of a million samples, before they are asked for (in another thread)."""
+        with self._growing:
+            if self.has_calls and len(entries := self.histogram.shown()):
+                self.histogram.calls(int(entries[0]))
+
+    def calls_under(self, entry: int) -> list[CallNode]:
+        """The calls under a row."""
+        with self._growing:
+            return self.histogram.calls(entry)
 
     def calls(self, nodes: Sequence[CallNode]) -> list[CallLine]:
         """The lines of some calls: where there is but one way on, functions follow each other."""

@@ -158,7 +158,7 @@ class RowList(ScrollView, can_focus=True):
     def _below(self, line: Line) -> list[Line]:
         """The lines under one, which is open from now on."""
         line.is_open = True
-        nodes = self._model.histogram.calls(line.data) if isinstance(line.data, int) else line.data.below
+        nodes = self._model.calls_under(line.data) if isinstance(line.data, int) else line.data.below
         return [Line(call, line.depth + 1) for call in self._model.calls(nodes)]
 
     def _end(self, number: int) -> int:

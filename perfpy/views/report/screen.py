@@ -105,8 +105,9 @@ def _show_header(report: Report, recording: Recorded, console: Console) -> int:
     path, command = visible(recording.path), visible(recording.title) if recording.title != recording.path else ""
     program, _, arguments = command.partition(" ")
     command = f"{program.rpartition('/')[2]} {arguments}"
-    room = max(console.width - len(path) - 2, 0)
-    console.print(Text.assemble((fitted(path, console.width), "bold"), "  ", (fitted(command, room), "dim")), no_wrap=True, crop=True)
+    shown = fitted(path, console.width)
+    beside = fitted(command, max(console.width - cell_len(shown) - 2, 0))
+    console.print(Text.assemble((shown, "bold"), (f"  {beside}" if beside else "", "dim")))
     circumstances = "  ".join([f"{report.samples:,} samples", *map(visible, recording.circumstances)])
     console.print(Text(fitted(circumstances, console.width)), style="dim")
     notes = [line for note in quality_notes(report) for line in wrap(f"! {visible(note)}", console.width, subsequent_indent="  ")]

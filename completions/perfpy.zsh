@@ -160,6 +160,8 @@ _perfpy() {
                 '*--raw-samples[raw data, as tracepoints have]' \
                 '*-d[data addresses]' \
                 '*--data[data addresses]' \
+                '*--data-mmap[mappings that hold no code, too]' \
+                '*--sample-mem-info[where in the memory hierarchy data came from]' \
                 '*--phys-data[physical data addresses]' \
                 '*--data-page-size[the size of the page of the data]' \
                 '*--code-page-size[the size of the page of the code]' \
@@ -171,6 +173,7 @@ _perfpy() {
                 '*--sample-identifier[ids at a fixed offset]' \
                 '*-W[weights of special events]' \
                 '*--weight[weights of special events]' \
+                '*--transaction[flags of transactional memory, where the CPU has it]' \
                 '*-b[taken branches]' \
                 '*--branch-any[taken branches]' \
                 '*-j+[taken branches of these kinds]:value: ' \
@@ -195,6 +198,8 @@ _perfpy() {
                 '*-m+[size of each buffer, in pages or with B, K, M or G]:value: ' \
                 '*--mmap-pages=[size of each buffer, in pages or with B, K, M or G]:value: ' \
                 '*--mmap-flush=[least bytes to write at once]:value: ' \
+                '*--affinity=[read each buffer on its own CPU or node]:value:(sys node cpu)' \
+                '*--aio=-[for scripts written for perf  perfpy leaves that to the kernel]::value: ' \
                 '*--overwrite[keep what came last where there is no room for all]' \
                 '*--switch-output=-[go on in a new file  at SIGUSR2, after a size]::value: ' \
                 '*--switch-max-files=[keep that many of those files]:value: ' \
@@ -210,6 +215,8 @@ _perfpy() {
                 '*--buildid-all[note the build-ids of all files, hit or not]' \
                 '*-r+[run with this SCHED_FIFO priority]:value: ' \
                 '*--realtime=[run with this SCHED_FIFO priority]:value: ' \
+                '*--debuginfod=-[for scripts written for perf  perfpy report asks the servers in DEBUGINFOD_URLS]::value: ' \
+                '*--vmlinux=[for scripts written for perf  its BPF programs need it]:file:_files' \
                 '*--dry-run[read the options, then exit]' \
                 '*-v[say more]' \
                 '*--verbose[say more]' \

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 DEFAULT_FREQ: Final = 4000
 DEFAULT_COMPRESSION: Final = 1  # of what is unwound: callchains say the same again and again
 MAX_FREQ: Final = -1  # --freq max
+STANDARD_OUTPUT: Final = "-"
+ANYWHERE: Final = "sys"  # --affinity
 
 SYNTH_TASK: Final = "task"
 SYNTH_MMAP: Final = "mmap"
@@ -36,8 +38,8 @@ class RecordOptions(NamedTuple):
     no_samples: side-band only.
 
     What a sample carries: callchain, unwind (DWARF stacks become callchains
-    while the recording runs), keep_stacks (they are kept, too), data (addresses), phys_data,
-    data_page_size, code_page_size, raw, cpu_field, period_field and time
+    while the recording runs), keep_stacks (they are kept, too), data (addresses), data_mmap,
+    sample_mem_info, transaction, phys_data, data_page_size, code_page_size, raw, cpu_field, period_field and time
     (None = perf's rule), weight, identifier, inherit_stat (READ records),
     running_time, user_regs, intr_regs, branch_filter (masks), clockid,
     kernel_callchains / user_callchains (only those), all_user, all_kernel.
@@ -45,7 +47,7 @@ class RecordOptions(NamedTuple):
     Side-band: switch_events, namespaces, all_cgroups, bpf_events,
     buildid_mmap, synth (what of /proc is written first), tail_synthesize.
 
-    Buffers: mmap_pages (0 = perf's), mmap_flush (bytes), no_buffering,
+    Buffers: mmap_pages (0 = perf's), mmap_flush (bytes), no_buffering, affinity (where rings are read),
     overwrite, delay (ms, -1 = start disabled, or ranges of ms), control
     (text of --control), realtime (priority).
 
@@ -78,6 +80,9 @@ class RecordOptions(NamedTuple):
     unwind: bool = False
     keep_stacks: bool = False
     data: bool = False
+    data_mmap: bool = False
+    sample_mem_info: bool = False
+    transaction: bool = False
     phys_data: bool = False
     data_page_size: bool = False
     code_page_size: bool = False
@@ -109,6 +114,7 @@ class RecordOptions(NamedTuple):
     mmap_pages: int = 0
     mmap_flush: int = 1
     no_buffering: bool = False
+    affinity: str = ANYWHERE
     overwrite: bool = False
     delay: int | tuple[tuple[int, int], ...] = 0
     control: str = ""

@@ -14,10 +14,11 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from perfpy.capture.sampling import frequency
 from perfpy.capture.sampling.attention import STOPPING, Attention, names_only
 from perfpy.capture.sampling.data_file import DataFile
 from perfpy.capture.sampling.draining import Drain
-from perfpy.capture.sampling.options import DEFAULT_FREQ, MAX_FREQ, RecordOptions
+from perfpy.capture.sampling.options import ANYWHERE, RecordOptions
 from perfpy.capture.sampling.output import RecordOutput
 from perfpy.capture.sampling.output_switch import OutputSwitch
 from perfpy.capture.sampling.own_samples import OwnSamples
@@ -35,7 +36,7 @@ from perfpy.kernel.refusals import kernel_addresses_hidden, own_status
 from perfpy.perfdata.container.compression import Packer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from perfpy.capture.control import Control
     from perfpy.capture.runtimes.session import RuntimeNames
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 
 _DEFAULT_EVENT: Final = "cycles:P"
 _KILLED: Final = 128  # + the signal's number: the exit status
-_MAX_RATE: Final = "kernel.perf_event_max_sample_rate"
 _MEGABYTE: Final = 1 << 20
 _WORTH_ANOTHER_PASS: Final = 1 << 16  # bytes: with less than this in the rings, wait for the next wake-up
 
@@ -141,7 +141,7 @@ class Recorder:
 
     def prepare(self) -> tuple[Target, list[Event]]:
         """Whom to record and what, with nothing opened or written yet; raises PerfError where that makes no sense."""
-        self._set_frequency()
+        self.options = frequency.allowed(self.options, self._procfs, self._tell)
         target = self._find_target()
         return target, configure_sampling(self._parse(), self.options, target, self._kernel)
 
@@ -172,26 +172,6 @@ class Recorder:
         return names
 
     # what to record
-
-    def _set_frequency(self) -> None:
-        """Hold the frequency below what the kernel allows."""
-        options = self.options
-        most = self._procfs.setting(_MAX_RATE)
-        wanted = options.freq
-        if options.period or most is None:
-            return
-        if wanted == MAX_FREQ:
-            self._tell(f"info: -F max is {most} Hz here (sysctl {_MAX_RATE})")
-            self.options = options._replace(freq=most)
-        elif wanted is None and most < DEFAULT_FREQ:
-            self.options = options._replace(freq=most)
-        elif wanted is not None and wanted > most:
-            if options.strict_freq:
-                raise UsageError(f"maximum frequency rate ({most} Hz) exceeded; use a lower -F, or raise sysctl {_MAX_RATE}")
-            self._tell(
-                f"warning: {wanted} Hz is more than the kernel allows, going on with {most} Hz; to have more raise sysctl {_MAX_RATE}"
-            )
-            self.options = options._replace(freq=most)
 
     def _find_target(self) -> Target:
         options = self.options
@@ -304,7 +284,7 @@ class Recorder:
     def _loop(self, target: Target) -> None:
         """Empty the rings whenever they are worth it, until it is time to stop; then once more what they hold then."""
         attention = self._attention
-        drain = Drain(self._counters, self._output, self.options.mmap_flush, stop=lambda: attention.called)
+        drain = Drain(self._counters, self._output, self.options.mmap_flush, stop=lambda: attention.called, move=self._mover())
         own = OwnSamples(self._counters.events, self._output.others)
         try:
             while not attention.stopping:
@@ -323,6 +303,13 @@ class Recorder:
             self._output.complete(attention.signal_fd, attention.is_called_again)
         except OutputFailed as failure:
             self._failure = self._failure or failure
+
+    def _mover(self) -> Callable[[int], None] | None:
+        if self.options.affinity == ANYWHERE:
+            return None
+        from perfpy.capture.sampling.affinity import mover  # rarely asked for
+
+        return mover(self.options.affinity, self._counters)
 
     def _check_own_samples(self, drain: Drain, own: OwnSamples) -> None:
         """Take the recorder out of the events where they come from recording them."""

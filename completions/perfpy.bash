@@ -1,80 +1,178 @@
 # bash completion for perfpy; written by completions/generate.py
 
+# sets words and cword: bash parts words at = and :, here they are whole again
+_perfpy_words()
+{
+    local rest=$COMP_LINE word index before last
+    words=() cword=0
+    for index in "${!COMP_WORDS[@]}"; do
+        word=${COMP_WORDS[index]}
+        before=${rest%%"$word"*} rest=${rest#*"$word"}
+        last=$((${#words[@]} - 1))
+        if ((last >= 0)) && [[ -z $before && ( $word == [=:]* || ${words[last]} == *[=:] ) ]]; then
+            words[last]+=$word
+        else
+            words+=("$word")
+        fi
+        ((index == COMP_CWORD)) && cword=$((${#words[@]} - 1))
+    done
+}
+
+# offers those of the words that begin as cur does; $1: "," when cur is a list, of which the last is meant
+_perfpy_offer()
+{
+    local separator=$1 before="" word
+    shift
+    [[ -n $separator && $cur == *"$separator"* ]] && before=${cur%"$separator"*}$separator
+    for word in "$@"; do
+        word=$before${word%%$'	'*}
+        [[ $word == "$cur"* ]] && COMPREPLY+=("$word")
+    done
+}
+
+# the same of what perfpy knows: $2
+_perfpy_ask()
+{
+    local found
+    mapfile -t found < <(command perfpy complete "$2" "${cur##*"$1"}" 2>/dev/null)
+    _perfpy_offer "$1" "${found[@]}"
+}
+
+_perfpy_recordings()
+{
+    local found
+    cur=${cur//\/}
+    mapfile -t COMPREPLY < <(command perfpy complete recordings "$cur" 2>/dev/null)
+    compopt -o filenames 2>/dev/null
+    ((${#COMPREPLY[@]})) || mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+}
+
+# what stands before the last = or : of cur is no part of the word that bash replaces
+_perfpy_cut()
+{
+    local breaks=${COMP_WORDBREAKS//[^=:]/} lead index
+    [[ -n $breaks && $cur == *[$breaks]* ]] || return
+    lead=${cur%"${cur##*[$breaks]}"}
+    for index in "${!COMPREPLY[@]}"; do
+        COMPREPLY[index]=${COMPREPLY[index]#"$lead"}
+    done
+}
+
+# what may follow option $2 of command $1: 1 when the word is none of its
+_perfpy_value()
+{
+    case "$1 $2" in
+    "stat -e" | "stat --event" | "stat =--event") _perfpy_ask "," events ;;
+    "stat --filter" | "stat =--filter" | "stat -r" | "stat --repeat" | "stat =--repeat" | "stat -C" | "stat --cpu" | "stat =--cpu" | "stat -x" | "stat --field-separator" | "stat =--field-separator" | "stat -G" | "stat --cgroup" | "stat =--cgroup" | "stat --for-each-cgroup" | "stat =--for-each-cgroup" | "stat --log-fd" | "stat =--log-fd" | "stat -I" | "stat --interval-print" | "stat =--interval-print" | "stat --interval-count" | "stat =--interval-count" | "stat --timeout" | "stat =--timeout" | "stat =--per-cache" | "stat -D" | "stat --delay" | "stat =--delay" | "stat --td-level" | "stat =--td-level" | "stat --control" | "stat =--control" | "stat --warmup" | "stat =--warmup" | "stat --min-change" | "stat =--min-change") : ;;
+    "stat --event-files" | "stat =--event-files") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "stat -p" | "stat --pid" | "stat =--pid") _perfpy_ask "," pids ;;
+    "stat -t" | "stat --tid" | "stat =--tid") _perfpy_ask "," tids ;;
+    "stat -o" | "stat --output" | "stat =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "stat --pre" | "stat =--pre" | "stat --post" | "stat =--post" | "stat --compare" | "stat =--compare") mapfile -t COMPREPLY < <(compgen -c -- "$cur") ;;
+    "stat -M" | "stat --metrics" | "stat =--metrics") _perfpy_ask "," metrics ;;
+    "record -p" | "record --pid" | "record =--pid") _perfpy_ask "," pids ;;
+    "record -t" | "record --tid" | "record =--tid") _perfpy_ask "," tids ;;
+    "record -u" | "record --uid" | "record =--uid") mapfile -t COMPREPLY < <(compgen -u -- "$cur") ;;
+    "record -C" | "record --cpu" | "record =--cpu" | "record -G" | "record --cgroup" | "record =--cgroup" | "record -D" | "record --delay" | "record =--delay" | "record --control" | "record =--control" | "record --filter" | "record =--filter" | "record -c" | "record --count" | "record =--count" | "record --off-cpu-thresh" | "record =--off-cpu-thresh" | "record --off-cpu-limit" | "record =--off-cpu-limit" | "record =--intr-regs" | "record =--user-regs" | "record --num-thread-synthesize" | "record =--num-thread-synthesize" | "record --proc-map-timeout" | "record =--proc-map-timeout" | "record -m" | "record --mmap-pages" | "record =--mmap-pages" | "record --mmap-flush" | "record =--mmap-flush" | "record =--aio" | "record =--switch-output" | "record --switch-max-files" | "record =--switch-max-files" | "record --max-size" | "record =--max-size" | "record =--compression-level" | "record -r" | "record --realtime" | "record =--realtime" | "record =--debuginfod") : ;;
+    "record -e" | "record --event" | "record =--event") _perfpy_ask "," events ;;
+    "record --event-files" | "record =--event-files") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "record -F" | "record --freq" | "record =--freq") _perfpy_offer "" max 99 997 ;;
+    "record --call-graph" | "record =--call-graph") _perfpy_offer "" dwarf fp ;;
+    "record -j" | "record --branch-filter" | "record =--branch-filter") _perfpy_offer "," u k hv any any_call any_ret ind_call abort_tx in_tx no_tx cond ind_jmp call no_flags no_cycles save_type stack hw_index priv counter ;;
+    "record -k" | "record --clockid" | "record =--clockid") _perfpy_offer "" monotonic monotonic_raw realtime boottime tai mono raw real boot ;;
+    "record --synth" | "record =--synth") _perfpy_offer "," no all task mmap cgroup ;;
+    "record -o" | "record --output" | "record =--output" | "record --vmlinux" | "record =--vmlinux") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "record --affinity" | "record =--affinity") _perfpy_offer "" sys node cpu ;;
+    "report -i" | "report --input" | "report =--input") _perfpy_recordings ;;
+    "report -s" | "report --sort" | "report =--sort" | "report -F" | "report --fields" | "report =--fields") _perfpy_offer "," overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism state waker dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked ;;
+    "report -g" | "report --call-graph" | "report =--call-graph") _perfpy_offer "," none graph flat fractal folded caller callee function address srcline percent period count ;;
+    "report --max-stack" | "report =--max-stack" | "report --ignore-callees" | "report =--ignore-callees" | "report -p" | "report --parent" | "report =--parent" | "report -d" | "report --dsos" | "report =--dsos" | "report -c" | "report --comms" | "report =--comms" | "report -S" | "report --symbols" | "report =--symbols" | "report --symbol-filter" | "report =--symbol-filter" | "report --pid" | "report =--pid" | "report --tid" | "report =--tid" | "report -C" | "report --cpu" | "report =--cpu" | "report --parallelism" | "report =--parallelism" | "report --time" | "report =--time" | "report --percent-limit" | "report =--percent-limit" | "report --group-sort-idx" | "report =--group-sort-idx" | "report -t" | "report --field-separator" | "report =--field-separator" | "report -w" | "report --column-widths" | "report =--column-widths" | "report --time-quantum" | "report =--time-quantum") : ;;
+    "report --switch-on" | "report =--switch-on" | "report --switch-off" | "report =--switch-off") _perfpy_ask "," events ;;
+    "report --percentage" | "report =--percentage") _perfpy_offer "" relative absolute ;;
+    "report --stdio-color" | "report =--stdio-color") _perfpy_offer "" always never auto ;;
+    "report --json" | "report =--json" | "report --flamegraph" | "report --html" | "report =--flamegraph" | "report =--html" | "report --folded" | "report =--folded" | "report --speedscope" | "report =--speedscope" | "report --firefox" | "report =--firefox" | "report --pprof" | "report =--pprof" | "report --kallsyms" | "report =--kallsyms" | "report -k" | "report --vmlinux" | "report =--vmlinux") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "report --symfs" | "report =--symfs") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "diff -s" | "diff --sort" | "diff =--sort") _perfpy_offer "," overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism state waker dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked ;;
+    "diff -c" | "diff --compute" | "diff =--compute") _perfpy_offer "" delta delta-abs ratio wdiff: ;;
+    "diff -o" | "diff --order" | "diff =--order" | "diff -d" | "diff --dsos" | "diff =--dsos" | "diff -C" | "diff --comms" | "diff =--comms" | "diff -S" | "diff --symbols" | "diff =--symbols" | "diff --pid" | "diff =--pid" | "diff --tid" | "diff =--tid" | "diff --cpu" | "diff =--cpu" | "diff --time" | "diff =--time" | "diff -t" | "diff --field-separator" | "diff =--field-separator") : ;;
+    "diff --percentage" | "diff =--percentage") _perfpy_offer "" relative absolute ;;
+    "diff =--json" | "diff --flamegraph" | "diff --html" | "diff =--flamegraph" | "diff =--html" | "diff --kallsyms" | "diff =--kallsyms" | "diff -k" | "diff --vmlinux" | "diff =--vmlinux") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "diff --symfs" | "diff =--symfs") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "script -i" | "script --input" | "script =--input") _perfpy_recordings ;;
+    "script -F" | "script --fields" | "script =--fields") _perfpy_offer "," comm tid pid time cpu event trace ip sym dso dsoff addr symoff srcline period iregs uregs brstack brstacksym data_src weight bpf-output brstackoff phys_addr metric misc srccode tod data_page_size code_page_size ins_lat cgroup retire_lat ;;
+    "script --time" | "script =--time" | "script --max-stack" | "script =--max-stack" | "script --stop-bt" | "script =--stop-bt" | "script -C" | "script --cpu" | "script =--cpu" | "script -c" | "script --comms" | "script =--comms" | "script --pid" | "script =--pid" | "script --tid" | "script =--tid" | "script -S" | "script --symbols" | "script =--symbols" | "script --addr-range" | "script =--addr-range" | "script --dsos" | "script =--dsos") : ;;
+    "script --switch-on" | "script =--switch-on" | "script --switch-off" | "script =--switch-off") _perfpy_ask "," events ;;
+    "script --symfs" | "script =--symfs") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "script --kallsyms" | "script =--kallsyms" | "script -k" | "script --vmlinux" | "script =--vmlinux") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "list -o" | "list --output" | "list =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "list --unit" | "list --cputype" | "list =--unit" | "list =--cputype") _perfpy_ask "" pmus ;;
+    "list --event-files" | "list =--event-files") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "evlist -i" | "evlist --input" | "evlist =--input") _perfpy_recordings ;;
+    "buildid-list -i" | "buildid-list --input" | "buildid-list =--input") _perfpy_recordings ;;
+    "buildid-cache -a" | "buildid-cache --add" | "buildid-cache =--add" | "buildid-cache -r" | "buildid-cache --remove" | "buildid-cache =--remove" | "buildid-cache -p" | "buildid-cache --purge" | "buildid-cache =--purge" | "buildid-cache -u" | "buildid-cache --update" | "buildid-cache =--update") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "buildid-cache -M" | "buildid-cache --missing" | "buildid-cache =--missing") _perfpy_recordings ;;
+    "inject -i" | "inject --input" | "inject =--input") _perfpy_recordings ;;
+    "inject -o" | "inject --output" | "inject =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    *) return 1 ;;
+    esac
+    return 0
+}
+
 _perfpy()
 {
-    local cur prev words cword
-    if declare -F _get_comp_words_by_ref >/dev/null; then
-        _get_comp_words_by_ref -n =: cur prev words cword
-    else
-        cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words=("${COMP_WORDS[@]}") cword=$COMP_CWORD
-    fi
+    local cur prev words cword attached=""
+    _perfpy_words
+    cur=${words[cword]} prev=${words[cword-1]}
     COMPREPLY=()
     if ((cword == 1)); then
-        COMPREPLY=($(compgen -W "stat record report diff script list evlist buildid-list buildid-cache inject version help --help --version" -- "$cur"))
+        _perfpy_offer "" stat record report diff script list evlist buildid-list buildid-cache inject config check version help --help --version
         return
     fi
-    local options="" events="" files="" directories="" texts="" workload=""
+    local options="" workload=""
     case ${words[1]} in
     stat)
         options="-e --event --filter --event-files -i --no-inherit -p --pid -t --tid -a --all-cpus --scale -v --verbose -r --repeat --table -n --null -d --detailed -S --sync -B --big-num -C --cpu -A --no-aggr --no-merge -x --field-separator -j --json-output -G --cgroup --for-each-cgroup -o --output --append --log-fd --pre --post -I --interval-print --interval-count --interval-clear --timeout --per-socket --per-die --per-cluster --per-cache --per-core --per-thread --per-node -D --delay -M --metrics --metric-no-group --metric-no-merge --metric-no-threshold --topdown --td-level --metric-only --all-kernel --all-user --summary --no-csv-summary --quiet --control --compare --warmup --min-change --ignore-failure --help"
-        events="-e --event"
-        files="-o --output"
-        texts="--filter --event-files -p --pid -t --tid -r --repeat -C --cpu -x --field-separator -G --cgroup --for-each-cgroup --log-fd --pre --post -I --interval-print --interval-count --timeout -D --delay -M --metrics --td-level --control --compare --warmup --min-change"
         workload="yes"
         ;;
     record)
-        options="-a --all-cpus -p --pid -t --tid -u --uid -C --cpu -G --cgroup --per-thread -i --no-inherit -D --delay --control --exclude-perf -e --event --filter --event-files -F --freq -c --count --strict-freq --all-kernel --all-user -n --no-samples --no-buffering -g --call-graph --unwind --keep-stacks --kernel-callchains --user-callchains --jit -s --stat -R --raw-samples -d --data --data-mmap --sample-mem-info --phys-data --data-page-size --code-page-size -T --timestamp -P --period --sample-cpu --sample-identifier -W --weight --transaction -b --branch-any -j --branch-filter -I --intr-regs --user-regs --running-time -k --clockid --switch-events --namespaces --all-cgroups --no-bpf-event --buildid-mmap --synth --tail-synthesize --num-thread-synthesize --proc-map-timeout -o --output -m --mmap-pages --mmap-flush --affinity --aio --overwrite --switch-output --switch-max-files --max-size --timestamp-filename --timestamp-boundary -z --compression-level -N --no-buildid-cache -B --no-buildid --buildid-all -r --realtime --debuginfod --vmlinux --dry-run -v --verbose -q --quiet --help"
-        events="-e --event"
-        files="-o --output --vmlinux"
-        texts="-p --pid -t --tid -u --uid -C --cpu -G --cgroup -D --delay --control --filter --event-files -F --freq -c --count --call-graph -j --branch-filter -k --clockid --synth --num-thread-synthesize --proc-map-timeout -m --mmap-pages --mmap-flush --affinity --switch-max-files --max-size -r --realtime"
+        options="-a --all-cpus -p --pid -t --tid -u --uid -C --cpu -G --cgroup --per-thread -i --no-inherit -D --delay --control --exclude-perf -e --event --filter --event-files -F --freq -c --count --strict-freq --all-kernel --all-user -n --no-samples --no-buffering -g --call-graph --unwind --keep-stacks --kernel-callchains --user-callchains --off-cpu --off-cpu-thresh --off-cpu-limit --latency --jit -s --stat -R --raw-samples -d --data --data-mmap --sample-mem-info --phys-data --data-page-size --code-page-size -T --timestamp -P --period --sample-cpu --sample-identifier -W --weight --transaction -b --branch-any -j --branch-filter -I --intr-regs --user-regs --running-time -k --clockid --switch-events --namespaces --all-cgroups --no-bpf-event --buildid-mmap --synth --tail-synthesize --num-thread-synthesize --proc-map-timeout -o --output -m --mmap-pages --mmap-flush --affinity --aio --overwrite --switch-output --switch-max-files --max-size --timestamp-filename --timestamp-boundary -z --compression-level -N --no-buildid-cache -B --no-buildid --buildid-all -r --realtime --debuginfod --vmlinux --dry-run -v --verbose -q --quiet --help"
         workload="yes"
         ;;
     report)
-        options="-i --input -f --force -s --sort -F --fields -n --show-nr-samples --show-total-period --show-cpu-utilization --showcpuutilization -T --threads -g --call-graph --children --latency -G --inverted -H --hierarchy --max-stack --ignore-callees -p --parent -x --exclude-other -d --dsos -c --comms -S --symbols --symbol-filter --pid --tid -C --cpu --parallelism --time --switch-on --switch-off --show-on-off-events --percent-limit --percentage -U --hide-unresolved --group --group-sort-idx -t --field-separator -w --column-widths -b --branch-stack --mem-mode --ns --time-quantum --raw-trace --full-source-path --skip-empty --stdio --tui --stdio-color --whole-names --json --flamegraph --html --folded --speedscope --firefox --pprof --header --header-only -I --show-info --stats --tasks --mmaps -D --dump-raw-trace --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -m --modules --ignore-vmlinux -v --verbose -q --quiet --inline --help"
-        events="--switch-on --switch-off"
-        files="-i --input --json --flamegraph --html --folded --speedscope --firefox --pprof --kallsyms -k --vmlinux"
-        directories="--symfs"
-        texts="-s --sort -F --fields -g --call-graph --max-stack --ignore-callees -p --parent -d --dsos -c --comms -S --symbols --symbol-filter --pid --tid -C --cpu --parallelism --time --percent-limit --percentage --group-sort-idx -t --field-separator -w --column-widths --time-quantum --stdio-color"
+        options="-i --input -f --force -s --sort -F --fields -n --show-nr-samples --show-total-period --show-cpu-utilization --showcpuutilization -T --threads -g --call-graph --children --latency -G --inverted -H --hierarchy --max-stack --ignore-callees -p --parent -x --exclude-other -d --dsos -c --comms -S --symbols --symbol-filter --pid --tid -C --cpu --parallelism --time --switch-on --switch-off --show-on-off-events --percent-limit --percentage -U --hide-unresolved --group --group-sort-idx -t --field-separator -w --column-widths -b --branch-stack --mem-mode --with-off-cpu --ns --time-quantum --raw-trace --full-source-path --skip-empty --stdio --tui --stdio-color --whole-names --json --flamegraph --html --folded --speedscope --firefox --pprof --header --header-only -I --show-info --stats --tasks --mmaps -D --dump-raw-trace --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -m --modules --ignore-vmlinux -v --verbose -q --quiet --inline --help"
         ;;
     diff)
-        options="-s --sort -c --compute -b --baseline-only -p --period -F --formula -o --order -d --dsos -C --comms -S --symbols --pid --tid --cpu --time --percentage -t --field-separator --noise --stdio --json --flamegraph --html -f --force --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -m --modules -v --verbose -q --quiet --help"
-        files="--flamegraph --html --kallsyms -k --vmlinux"
-        directories="--symfs"
-        texts="-s --sort -c --compute -o --order -d --dsos -C --comms -S --symbols --pid --tid --cpu --time --percentage -t --field-separator"
+        options="-s --sort -c --compute -b --baseline-only -p --period -F --formula -o --order -d --dsos -C --comms -S --symbols --pid --tid --cpu --time --percentage -t --field-separator --with-off-cpu --noise --stdio --json --flamegraph --html -f --force --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -m --modules -v --verbose -q --quiet --help"
         ;;
     script)
         options="-i --input -f --force -F --fields -D --dump-raw-trace --dump-unsorted-raw-trace --time -L --Latency -d --debug-mode --ns --reltime --deltatime -G --hide-call-graph --max-stack --stop-bt --full-source-path --show-kernel-path --show-task-events --show-mmap-events --show-switch-events --show-namespace-events --show-cgroup-events --show-lost-events --show-bpf-events --show-text-poke-events --show-round-events --per-event-dump -C --cpu -c --comms --pid --tid -S --symbols --addr-range --dsos --switch-on --switch-off --show-on-off-events --header --header-only -I --show-info --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -v --verbose -q --quiet --inline --help"
-        events="--switch-on --switch-off"
-        files="-i --input --kallsyms -k --vmlinux"
-        directories="--symfs"
-        texts="-F --fields --time --max-stack --stop-bt -C --cpu -c --comms --pid --tid -S --symbols --addr-range --dsos"
         ;;
     list)
         options="-d --desc -j --json -o --output -v --long-desc --details --deprecated --unit --cputype --check --event-files --debug --stdio --help"
-        files="-o --output"
-        texts="--unit --cputype --event-files"
         ;;
     evlist)
         options="-i --input -f --force -F --freq -g --group -v --verbose --trace-fields --help"
-        files="-i --input"
         ;;
     buildid-list)
         options="-i --input -f --force -H --with-hits -k --kernel -m --kernel-maps -v --verbose --help"
-        files="-i --input"
         ;;
     buildid-cache)
         options="-a --add -r --remove -p --purge -P --purge-all -u --update -M --missing -l --list -f --force -v --verbose --help"
-        files="-a --add -r --remove -p --purge -u --update -M --missing"
         ;;
     inject)
         options="-i --input -f --force -o --output -j --jit -b --build-ids --buildid-all -B --mmap2-buildids --mmap2-buildid-all -v --verbose --help"
-        files="-i --input -o --output"
+        ;;
+    config)
+        options="-l --list --system --user --help"
+        ;;
+    check)
+        options="-q --quiet --help"
         ;;
     version)
         options="--build-options -v --verbose --help"
         ;;
     help)
-        COMPREPLY=($(compgen -W "stat record report diff script list evlist buildid-list buildid-cache inject version help" -- "$cur"))
+        _perfpy_offer "" stat record report diff script list evlist buildid-list buildid-cache inject config check version help
         return
         ;;
     esac
@@ -84,27 +182,26 @@ _perfpy()
             [[ ${words[index]} == -- ]] && _command_offset $((index + 1)) && return
         done
     fi
-    if [[ $prev == -?* ]]; then
-        case " $events " in *" $prev "*)
-            # a list: complete what follows the last comma
-            local before=""
-            [[ $cur == *,* ]] && before=${cur%,*},
-            COMPREPLY=($(compgen -P "$before" -W "$(perfpy list --raw-dump 2>/dev/null)" -- "${cur##*,}"))
-            declare -F __ltrim_colon_completions >/dev/null && __ltrim_colon_completions "$cur"
-            return
-            ;;
-        esac
-        case " $files " in *" $prev "*) COMPREPLY=($(compgen -f -- "$cur")); return ;; esac
-        case " $directories " in *" $prev "*) COMPREPLY=($(compgen -d -- "$cur")); return ;; esac
-        case " $texts " in *" $prev "*) return ;; esac
+    [[ $cur == --?*=* ]] && prev=${cur%%=*} cur=${cur#*=} attached="="
+    if [[ $prev == -?* ]] && _perfpy_value "${words[1]}" "$attached$prev"; then
+        _perfpy_cut
+        return
     fi
     if [[ $cur == -* ]]; then
-        COMPREPLY=($(compgen -W "$options --help" -- "$cur"))
+        _perfpy_offer "" $options --help
     elif [[ -n $workload ]]; then
-        COMPREPLY=($(compgen -c -- "$cur") $(compgen -f -- "$cur"))
+        mapfile -t COMPREPLY < <(compgen -c -- "$cur"; compgen -f -- "$cur")
+        compopt -o filenames 2>/dev/null
+    elif [[ ${words[1]} == diff ]]; then
+        _perfpy_recordings
+    elif [[ ${words[1]} == list ]]; then
+        _perfpy_offer "" hw sw cache tracepoint pmu sdt metric metricgroup
+        _perfpy_ask "" events
+        _perfpy_cut
     else
-        COMPREPLY=($(compgen -f -- "$cur"))
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        compopt -o filenames 2>/dev/null
     fi
 }
 
-complete -o filenames -o bashdefault -F _perfpy perfpy
+complete -o bashdefault -F _perfpy perfpy

@@ -1,16 +1,27 @@
 #compdef perfpy
 # zsh completion for perfpy; written by completions/generate.py
 
-_perfpy_events() {
-    local -a events
-    events=(${=$(perfpy list --raw-dump 2>/dev/null)})
-    _sequence compadd - $events
+# what perfpy knows of $1
+_perfpy_ask() {
+    local kind=$1
+    local -a lines names
+    shift
+    lines=(${(f)"$(command perfpy complete $kind 2>/dev/null)"})
+    names=(${lines%%$'	'*})
+    lines=(${lines//$'	'/  -- })
+    compadd "$@" -l -d lines -a names
+}
+
+_perfpy_recordings() {
+    local -a names
+    names=(${(f)"$(command perfpy complete recordings "${(Q)PREFIX}" 2>/dev/null)"})
+    compadd -f -a names || _files
 }
 
 _perfpy() {
     local curcontext=$curcontext state line
-    local -a commands
-    commands=(
+    local -a summaries
+    summaries=(
         'stat:run a program and count events'
         'record:run a program and record its profile into perf.data'
         'report:read perf.data and show the profile'
@@ -21,27 +32,29 @@ _perfpy() {
         'buildid-list:list the build-ids of a perf.datas files'
         'buildid-cache:look after the files kept by build-id'
         'inject:add code of JIT compilers, or build-ids, to a perf.data'
+        'config:show or change what is set in perfs configuration files'
+        'check:tell whether a feature of perf is there'
         'version:show the version, and which parts are there'
         'help:show the help of a command'
     )
     _arguments -C '(-h --help)'{-h,--help}'[show help]' '(-v --version)'{-v,--version}'[show the version]' \
         '1: :->command' '*:: :->rest'
     case $state in
-    command) _describe command commands ;;
+    command) _describe command summaries ;;
     rest)
         case $words[1] in
         stat)
             _arguments -s -S \
-                '*-e+[event selector]:event:_perfpy_events' \
-                '*--event=[event selector]:event:_perfpy_events' \
+                '*-e+[event selector]:events: _sequence _perfpy_ask events -' \
+                '*--event=[event selector]:events: _sequence _perfpy_ask events -' \
                 '*--filter=[filter of the tracepoints before it]:value: ' \
-                '*--event-files=[take named events from these JSON files, too]:value: ' \
+                '*--event-files=[take named events from these JSON files, too]:directory: _files -/' \
                 '*-i[child tasks do not inherit counters]' \
                 '*--no-inherit[child tasks do not inherit counters]' \
-                '*-p+[count on these processes]:value: ' \
-                '*--pid=[count on these processes]:value: ' \
-                '*-t+[count on these threads]:value: ' \
-                '*--tid=[count on these threads]:value: ' \
+                '*-p+[count on these processes]:pids: _sequence _perfpy_ask pids -' \
+                '*--pid=[count on these processes]:pids: _sequence _perfpy_ask pids -' \
+                '*-t+[count on these threads]:tids: _sequence _perfpy_ask tids -' \
+                '*--tid=[count on these threads]:tids: _sequence _perfpy_ask tids -' \
                 '*-a[count on all CPUs]' \
                 '*--all-cpus[count on all CPUs]' \
                 '*--scale[estimate what multiplexed counters missed]' \
@@ -74,8 +87,8 @@ _perfpy() {
                 '*--output=[write to this file]:file:_files' \
                 '*--append[append to the file of -o]' \
                 '*--log-fd=[write to this file descriptor instead of stderr]:value: ' \
-                '*--pre=[run this before each run]:value: ' \
-                '*--post=[run this after each run]:value: ' \
+                '*--pre=[run this before each run]:program: _command_names -e' \
+                '*--post=[run this after each run]:program: _command_names -e' \
                 '*-I+[print counts every n ms]:value: ' \
                 '*--interval-print=[print counts every n ms]:value: ' \
                 '*--interval-count=[stop after n intervals]:value: ' \
@@ -90,8 +103,8 @@ _perfpy() {
                 '*--per-node[a line for each NUMA node]' \
                 '*-D+[count from n ms after the start on]:value: ' \
                 '*--delay=[count from n ms after the start on]:value: ' \
-                '*-M+[compute these metrics or groups of metrics]:value: ' \
-                '*--metrics=[compute these metrics or groups of metrics]:value: ' \
+                '*-M+[compute these metrics or groups of metrics]:metrics: _sequence _perfpy_ask metrics -' \
+                '*--metrics=[compute these metrics or groups of metrics]:metrics: _sequence _perfpy_ask metrics -' \
                 '*--metric-no-group[count the events of metrics one by one]' \
                 '*--metric-no-merge[count an event of several metrics once for each]' \
                 '*--metric-no-threshold[count no events for thresholds of metrics]' \
@@ -104,24 +117,24 @@ _perfpy() {
                 '*--no-csv-summary[no summary before the lines of --summary with -x]' \
                 '*--quiet[print nothing]' \
                 '*--control=[take enable and disable from there, answer ack]:value: ' \
-                '*--compare=[run this command, too, in turn with the other, and tell how it differs]:value: ' \
+                '*--compare=[run this command, too, in turn with the other, and tell how it differs]:program: _command_names -e' \
                 '*--warmup=[with --compare  runs of each before those that count]:value: ' \
                 '*--min-change=[with --compare  differences below this are too small to matter]:value: ' \
                 '*--ignore-failure[with --compare  compare programs that fail, too]' \
                 '*--help[show this text]' \
-                '(-)1:program:_command_names -e' \
+                '(-)1:program: _command_names -e' \
                 '*::arguments:_normal'
             ;;
         record)
             _arguments -s -S \
                 '*-a[record all CPUs]' \
                 '*--all-cpus[record all CPUs]' \
-                '*-p+[record these processes]:value: ' \
-                '*--pid=[record these processes]:value: ' \
-                '*-t+[record these threads]:value: ' \
-                '*--tid=[record these threads]:value: ' \
-                '*-u+[record the threads of this user]:value: ' \
-                '*--uid=[record the threads of this user]:value: ' \
+                '*-p+[record these processes]:pids: _sequence _perfpy_ask pids -' \
+                '*--pid=[record these processes]:pids: _sequence _perfpy_ask pids -' \
+                '*-t+[record these threads]:tids: _sequence _perfpy_ask tids -' \
+                '*--tid=[record these threads]:tids: _sequence _perfpy_ask tids -' \
+                '*-u+[record the threads of this user]:user:_users' \
+                '*--uid=[record the threads of this user]:user:_users' \
                 '*-C+[record these CPUs, such as 0-2,5]:value: ' \
                 '*--cpu=[record these CPUs, such as 0-2,5]:value: ' \
                 '*-G+[record the tasks of these cgroups only]:value: ' \
@@ -133,12 +146,12 @@ _perfpy() {
                 '*--delay=[start that much later]:value: ' \
                 '*--control=[take commands  enable, disable, evlist, stop, ping]:value: ' \
                 '*--exclude-perf[leave out tracepoints hit by perfpy itself]' \
-                '*-e+[what to record]:event:_perfpy_events' \
-                '*--event=[what to record]:event:_perfpy_events' \
+                '*-e+[what to record]:events: _sequence _perfpy_ask events -' \
+                '*--event=[what to record]:events: _sequence _perfpy_ask events -' \
                 '*--filter=[keep hits of the tracepoints of the last -e that satisfy this]:value: ' \
-                '*--event-files=[take named events from these JSON files, too]:value: ' \
-                '*-F+[samples a second]:value: ' \
-                '*--freq=[samples a second]:value: ' \
+                '*--event-files=[take named events from these JSON files, too]:directory: _files -/' \
+                '*-F+[samples a second]:value:(max 99 997)' \
+                '*--freq=[samples a second]:value:(max 99 997)' \
                 '*-c+[take a sample every that many events]:value: ' \
                 '*--count=[take a sample every that many events]:value: ' \
                 '*--strict-freq[fail where the kernel would lower the frequency]' \
@@ -148,11 +161,15 @@ _perfpy() {
                 '*--no-samples[take no samples]' \
                 '*--no-buffering[write at every sample]' \
                 '*-g[record call chains by frame pointers]' \
-                '*--call-graph=[record call chains  fp(,frames)(,defer) or dwarf(,bytes)]:value: ' \
+                '*--call-graph=[record call chains  fp(,frames)(,defer) or dwarf(,bytes)]:value:(dwarf fp)' \
                 '*--unwind[unwind DWARF stacks while recording, store call chains instead  a fiftieth of the size]' \
                 '*--keep-stacks[with --unwind  write the stacks, too, into a file <output>.stacks]' \
                 '*--kernel-callchains[call chains of the kernel only]' \
                 '*--user-callchains[call chains of user space only]' \
+                '*--off-cpu[the time off the CPU, too, with its stacks  an event offcpu-time, in ns]' \
+                '*--off-cpu-thresh=[with --off-cpu  shorter waits are added up by thread and stack]:value: ' \
+                '*--off-cpu-limit=[with --off-cpu  so many stacks a second at most]:value: ' \
+                '*--latency[what perfpy report --latency needs  context switches]' \
                 '*--jit[make Python, Node, Java ... tell the names of their code, and keep them in the file]' \
                 '*-s[counts of each thread at its end, too]' \
                 '*--stat[counts of each thread at its end, too]' \
@@ -176,20 +193,20 @@ _perfpy() {
                 '*--transaction[flags of transactional memory, where the CPU has it]' \
                 '*-b[taken branches]' \
                 '*--branch-any[taken branches]' \
-                '*-j+[taken branches of these kinds]:value: ' \
-                '*--branch-filter=[taken branches of these kinds]:value: ' \
+                '*-j+[taken branches of these kinds]:value: _sequence compadd - u k hv any any_call any_ret ind_call abort_tx in_tx no_tx cond ind_jmp call no_flags no_cycles save_type stack hw_index priv counter' \
+                '*--branch-filter=[taken branches of these kinds]:value: _sequence compadd - u k hv any any_call any_ret ind_call abort_tx in_tx no_tx cond ind_jmp call no_flags no_cycles save_type stack hw_index priv counter' \
                 '*-I-[registers at the interrupt]::value: ' \
                 '*--intr-regs=-[registers at the interrupt]::value: ' \
                 '*--user-regs=-[registers of user space]::value: ' \
                 '*--running-time[times of  S groups]' \
-                '*-k+[the clock of the times  monotonic, boottime ... or a number]:value: ' \
-                '*--clockid=[the clock of the times  monotonic, boottime ... or a number]:value: ' \
+                '*-k+[the clock of the times  monotonic, boottime ... or a number]:value:(monotonic monotonic_raw realtime boottime tai mono raw real boot)' \
+                '*--clockid=[the clock of the times  monotonic, boottime ... or a number]:value:(monotonic monotonic_raw realtime boottime tai mono raw real boot)' \
                 '*--switch-events[context switches]' \
                 '*--namespaces[namespaces of tasks]' \
                 '*--all-cgroups[cgroups of tasks]' \
                 '*--no-bpf-event[leave BPF programs out]' \
                 '*--buildid-mmap[build-ids in the maps instead of a table]' \
-                '*--synth=[what of what already runs is written down first]:value: ' \
+                '*--synth=[what of what already runs is written down first]:value: _sequence compadd - no all task mmap cgroup' \
                 '*--tail-synthesize[write it down last instead]' \
                 '*--num-thread-synthesize=[for scripts written for perf  one thread is enough]:value: ' \
                 '*--proc-map-timeout=[for scripts written for perf  maps are read at once]:value: ' \
@@ -223,19 +240,19 @@ _perfpy() {
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
                 '*--help[show this text]' \
-                '(-)1:program:_command_names -e' \
+                '(-)1:program: _command_names -e' \
                 '*::arguments:_normal'
             ;;
         report)
             _arguments -s -S \
-                '*-i+[input file name]:file:_files' \
-                '*--input=[input file name]:file:_files' \
+                '*-i+[input file name]:recording:_perfpy_recordings' \
+                '*--input=[input file name]:recording:_perfpy_recordings' \
                 '*-f[read the file although somebody else owns it]' \
                 '*--force[read the file although somebody else owns it]' \
-                '*-s+[sort by these keys  comm, dso, symbol, pid, cpu ...]:value: ' \
-                '*--sort=[sort by these keys  comm, dso, symbol, pid, cpu ...]:value: ' \
-                '*-F+[columns]:value: ' \
-                '*--fields=[columns]:value: ' \
+                '*-s+[sort by these keys  comm, dso, symbol, pid, cpu ...]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism state waker dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked' \
+                '*--sort=[sort by these keys  comm, dso, symbol, pid, cpu ...]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism state waker dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked' \
+                '*-F+[columns]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism state waker dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked' \
+                '*--fields=[columns]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism state waker dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked' \
                 '*-n[show a column with the number of samples]' \
                 '*--show-nr-samples[show a column with the number of samples]' \
                 '*--show-total-period[show a column with the sum of periods]' \
@@ -243,8 +260,8 @@ _perfpy() {
                 '*--showcpuutilization[show shares of kernel and user code]' \
                 '*-T[show counts per thread]' \
                 '*--threads[show counts per thread]' \
-                '*-g+[how to show callchains]::value: ' \
-                '*--call-graph=[how to show callchains]::value: ' \
+                '*-g+[how to show callchains]::value: _sequence compadd - none graph flat fractal folded caller callee function address srcline percent period count' \
+                '*--call-graph=[how to show callchains]::value: _sequence compadd - none graph flat fractal folded caller callee function address srcline percent period count' \
                 '*--children[add callers overhead]' \
                 '*--latency[sort by shares of the wall clock]' \
                 '*-G[call graphs from callers to callees]' \
@@ -270,8 +287,8 @@ _perfpy() {
                 '*--cpu=[only these CPUs]:value: ' \
                 '*--parallelism=[only while so many threads ran]:value: ' \
                 '*--time=[only this time  start,stop, 10%-20%, 10%/2]:value: ' \
-                '*--switch-on=[only samples after this event]:event:_perfpy_events' \
-                '*--switch-off=[only samples before this event]:event:_perfpy_events' \
+                '*--switch-on=[only samples after this event]:events: _sequence _perfpy_ask events -' \
+                '*--switch-off=[only samples before this event]:events: _sequence _perfpy_ask events -' \
                 '*--show-on-off-events[count the events of --switch-on and --switch-off, too]' \
                 '*--percent-limit=[leave out rows below it]:value: ' \
                 '*--percentage=[shares of what filters leave, or of all]:value:(relative absolute)' \
@@ -286,6 +303,7 @@ _perfpy() {
                 '*-b[a row for each branch]' \
                 '*--branch-stack[a row for each branch]' \
                 '*--mem-mode[a row for each kind of memory access]' \
+                '*--with-off-cpu[time on and off the CPU as one, in seconds]' \
                 '*--ns[show times in nanoseconds]' \
                 '*--time-quantum=[grain of times in --sort time]:value: ' \
                 '*--raw-trace[show tracepoints fields, not their formatted text]' \
@@ -311,7 +329,7 @@ _perfpy() {
                 '*--mmaps[show the tasks recorded with their mappings]' \
                 '*-D[print every record as bytes and as text]' \
                 '*--dump-raw-trace[print every record as bytes and as text]' \
-                '*--symfs=[look for files with symbols below this directory]:directory:_files -/' \
+                '*--symfs=[look for files with symbols below this directory]:directory: _files -/' \
                 '*--kallsyms=[read the kernels symbols from this copy of /proc/kallsyms]:file:_files' \
                 '*-k+[read the kernels symbols from this ELF file]:file:_files' \
                 '*--vmlinux=[read the kernels symbols from this ELF file]:file:_files' \
@@ -331,10 +349,10 @@ _perfpy() {
             ;;
         diff)
             _arguments -s -S \
-                '*-s+[compare by these keys]:value: ' \
-                '*--sort=[compare by these keys]:value: ' \
-                '*-c+[delta, delta-abs]:value: ' \
-                '*--compute=[delta, delta-abs]:value: ' \
+                '*-s+[compare by these keys]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism state waker dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked' \
+                '*--sort=[compare by these keys]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism state waker dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked' \
+                '*-c+[delta, delta-abs]:value:(delta delta-abs ratio wdiff\:)' \
+                '*--compute=[delta, delta-abs]:value:(delta delta-abs ratio wdiff\:)' \
                 '*-b[only rows that the baseline and another recording have]' \
                 '*--baseline-only[only rows that the baseline and another recording have]' \
                 '*-p[show periods]' \
@@ -356,6 +374,7 @@ _perfpy() {
                 '*--percentage=[shares of what filters leave, or of all]:value:(relative absolute)' \
                 '*-t+[columns with this separator]:value: ' \
                 '*--field-separator=[columns with this separator]:value: ' \
+                '*--with-off-cpu[time on and off the CPU as one]' \
                 '*--noise[mark what sampling noise does not explain]' \
                 '*--stdio[plain text in perfs layout, on a terminal too]' \
                 '*--json=-[the comparison as JSON]::file:_files' \
@@ -363,7 +382,7 @@ _perfpy() {
                 '*--html=[what changed as a flame graph, one HTML file]:file:_files' \
                 '*-f[read files although somebody else owns them]' \
                 '*--force[read files although somebody else owns them]' \
-                '*--symfs=[look for files with symbols below this directory]:directory:_files -/' \
+                '*--symfs=[look for files with symbols below this directory]:directory: _files -/' \
                 '*--kallsyms=[read the kernels symbols from this copy of /proc/kallsyms]:file:_files' \
                 '*-k+[read the kernels symbols from this ELF file]:file:_files' \
                 '*--vmlinux=[read the kernels symbols from this ELF file]:file:_files' \
@@ -377,16 +396,16 @@ _perfpy() {
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
                 '*--help[show this text]' \
-                '*:file:_files'
+                '*:recording:_perfpy_recordings'
             ;;
         script)
             _arguments -s -S \
-                '*-i+[input file name]:file:_files' \
-                '*--input=[input file name]:file:_files' \
+                '*-i+[input file name]:recording:_perfpy_recordings' \
+                '*--input=[input file name]:recording:_perfpy_recordings' \
                 '*-f[read the file although somebody else owns it]' \
                 '*--force[read the file although somebody else owns it]' \
-                '*-F+[fields to print]:value: ' \
-                '*--fields=[fields to print]:value: ' \
+                '*-F+[fields to print]:value: _sequence compadd - comm tid pid time cpu event trace ip sym dso dsoff addr symoff srcline period iregs uregs brstack brstacksym data_src weight bpf-output brstackoff phys_addr metric misc srccode tod data_page_size code_page_size ins_lat cgroup retire_lat' \
+                '*--fields=[fields to print]:value: _sequence compadd - comm tid pid time cpu event trace ip sym dso dsoff addr symoff srcline period iregs uregs brstack brstacksym data_src weight bpf-output brstackoff phys_addr metric misc srccode tod data_page_size code_page_size ins_lat cgroup retire_lat' \
                 '*-D[print every record as bytes and as text]' \
                 '*--dump-raw-trace[print every record as bytes and as text]' \
                 '*--dump-unsorted-raw-trace[the same in the order of the file, not of time]' \
@@ -424,14 +443,14 @@ _perfpy() {
                 '*--symbols=[only samples in these functions, or at 0xADDRESS]:value: ' \
                 '*--addr-range=[with -S 0xADDRESS  so many bytes after it, too]:value: ' \
                 '*--dsos=[only samples in these files]:value: ' \
-                '*--switch-on=[only samples after this event]:event:_perfpy_events' \
-                '*--switch-off=[only samples before this event]:event:_perfpy_events' \
+                '*--switch-on=[only samples after this event]:events: _sequence _perfpy_ask events -' \
+                '*--switch-off=[only samples before this event]:events: _sequence _perfpy_ask events -' \
                 '*--show-on-off-events[print the events of --switch-on and --switch-off, too]' \
                 '*--header[show what the file says about the recording, too]' \
                 '*--header-only[show only what the file says about the recording]' \
                 '*-I[show more of the header]' \
                 '*--show-info[show more of the header]' \
-                '*--symfs=[look for files with symbols below this directory]:directory:_files -/' \
+                '*--symfs=[look for files with symbols below this directory]:directory: _files -/' \
                 '*--kallsyms=[read the kernels symbols from this copy of /proc/kallsyms]:file:_files' \
                 '*-k+[read the kernels symbols from this ELF file]:file:_files' \
                 '*--vmlinux=[read the kernels symbols from this ELF file]:file:_files' \
@@ -458,19 +477,19 @@ _perfpy() {
                 '*--long-desc[print longer event descriptions]' \
                 '*--details[print how events are encoded, and the expressions of metrics]' \
                 '*--deprecated[print deprecated events, too]' \
-                '*--unit=[limit PMU events to the PMUs of this name or pattern]:value: ' \
-                '*--cputype=[limit PMU events to the PMUs of this name or pattern]:value: ' \
+                '*--unit=[limit PMU events to the PMUs of this name or pattern]:pmus: _perfpy_ask pmus' \
+                '*--cputype=[limit PMU events to the PMUs of this name or pattern]:pmus: _perfpy_ask pmus' \
                 '*--check[try to open each event, and say why not]' \
-                '*--event-files=[take named events from these JSON files, too]:value: ' \
+                '*--event-files=[take named events from these JSON files, too]:directory: _files -/' \
                 '*--debug[say where events were looked for]' \
                 '*--stdio[plain text in perfs layout, on a terminal too]' \
                 '*--help[show this text]' \
-                '*:file:_files'
+                '*:event:{ compadd hw sw cache tracepoint pmu sdt metric metricgroup; _perfpy_ask events }'
             ;;
         evlist)
             _arguments -s -S \
-                '*-i+[input file name]:file:_files' \
-                '*--input=[input file name]:file:_files' \
+                '*-i+[input file name]:recording:_perfpy_recordings' \
+                '*--input=[input file name]:recording:_perfpy_recordings' \
                 '*-f[read the file although somebody else owns it]' \
                 '*--force[read the file although somebody else owns it]' \
                 '*-F[show the sampling frequency or period]' \
@@ -485,8 +504,8 @@ _perfpy() {
             ;;
         buildid-list)
             _arguments -s -S \
-                '*-i+[input file name]:file:_files' \
-                '*--input=[input file name]:file:_files' \
+                '*-i+[input file name]:recording:_perfpy_recordings' \
+                '*--input=[input file name]:recording:_perfpy_recordings' \
                 '*-f[read the file although somebody else owns it]' \
                 '*--force[read the file although somebody else owns it]' \
                 '*-H[only files that samples hit]' \
@@ -512,8 +531,8 @@ _perfpy() {
                 '*--purge-all[remove everything]' \
                 '*-u+[files to add where they are not there yet]:file:_files' \
                 '*--update=[files to add where they are not there yet]:file:_files' \
-                '*-M+[list what a recording needs and the cache lacks]:file:_files' \
-                '*--missing=[list what a recording needs and the cache lacks]:file:_files' \
+                '*-M+[list what a recording needs and the cache lacks]:recording:_perfpy_recordings' \
+                '*--missing=[list what a recording needs and the cache lacks]:recording:_perfpy_recordings' \
                 '*-l[list what is kept and still is at its path]' \
                 '*--list[list what is kept and still is at its path]' \
                 '*-f[read a recording although somebody else owns it]' \
@@ -525,8 +544,8 @@ _perfpy() {
             ;;
         inject)
             _arguments -s -S \
-                '*-i+[input file name]:file:_files' \
-                '*--input=[input file name]:file:_files' \
+                '*-i+[input file name]:recording:_perfpy_recordings' \
+                '*--input=[input file name]:recording:_perfpy_recordings' \
                 '*-f[read the file although somebody else owns it]' \
                 '*--force[read the file although somebody else owns it]' \
                 '*-o+[output file name]:file:_files' \
@@ -544,9 +563,25 @@ _perfpy() {
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
+        config)
+            _arguments -s -S \
+                '*-l[show all settings]' \
+                '*--list[show all settings]' \
+                '*--system[of the systems file, /etc/perfconfig]' \
+                '*--user[of the users file, ~/.perfconfig]' \
+                '*--help[show this text]' \
+                '*:file:_files'
+            ;;
+        check)
+            _arguments -s -S \
+                '*-q[print nothing  the exit status tells]' \
+                '*--quiet[print nothing  the exit status tells]' \
+                '*--help[show this text]' \
+                '*:file:_files'
+            ;;
         version)
             _arguments -s -S \
-                '*--build-options[show which libraries are there, and what they are for]' \
+                '*--build-options[show which of perfs features are there, and which libraries]' \
                 '*-v[the same as --build-options]' \
                 '*--verbose[the same as --build-options]' \
                 '*--help[show this text]' \
@@ -555,7 +590,7 @@ _perfpy() {
         help)
             _arguments -s -S \
                 '*--help[show this text]' \
-                '1:command:(stat record report diff script list evlist buildid-list buildid-cache inject version help)'
+                '1:command:(stat record report diff script list evlist buildid-list buildid-cache inject config check version help)'
             ;;
         esac
         ;;

@@ -3,9 +3,9 @@
     python man/generate.py          writes man/*.1
     python man/generate.py --check  exits 1 when a page is not up to date
 
-A prose file is plain text. "# SECTION" begins a section; a blank line ends a
+Examples are those of help (perfpy/cli/line/examples.py). A prose file is plain text. "# SECTION" begins a section; a blank line ends a
 paragraph; lines indented by four spaces are shown as they are. DESCRIPTION
-comes before the options, the other sections after them. The layout of the
+and the examples come before the options, the other sections after them. The layout of the
 pages is that of man(7).
 """
 
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from perfpy import __version__
 from perfpy.cli.commands import COMMANDS, load
+from perfpy.cli.line.examples import EXAMPLES
 from perfpy.cli.line.kinds import Flag
 from perfpy.cli.line.options import Option
 
@@ -28,6 +29,7 @@ HERE = Path(__file__).resolve().parent
 
 PERFPY_OPTIONS = (
     Option("-v,--version", Flag(), "show the version"),
+    Option("--no-pager", Flag(), "show text that is longer than the screen without a pager"),
     Option("-h,--help", Flag(), "show the commands"),
 )
 
@@ -38,7 +40,7 @@ def pages() -> dict[Path, str]:
     made = {HERE / "perfpy.1": whole}
     for name, entry in COMMANDS.items():
         command = load(name)
-        made[HERE / f"perfpy-{name}.1"] = _page(f"perfpy-{name}", entry.help, command.usage, command.options, [])
+        made[HERE / f"perfpy-{name}.1"] = _page(f"perfpy-{name}", entry.help, command.usage, command.options, list(_examples(name)))
     return made
 
 
@@ -68,6 +70,15 @@ def _command_list() -> list[str]:
     for name, entry in COMMANDS.items():
         lines += [".TP", f"\\fBperfpy\\-{_escape(name)}\\fR(1)", _escape(entry.help)]
     return lines
+
+
+def _examples(name: str) -> Iterator[str]:
+    if name in EXAMPLES:
+        yield '.SH "EXAMPLES"'
+    for wish, lines in EXAMPLES.get(name, ()):
+        yield from (".PP", _escape(f"{wish[0].upper()}{wish[1:]}:"), ".PP", ".EX")
+        yield from (_escape(f"    {line}") for line in lines)
+        yield ".EE"
 
 
 def _options(options: Iterable[Option]) -> Iterator[str]:

@@ -159,9 +159,8 @@ def record(
     pid, tid, cpus, system_wide: record there; without a command until they end. An interrupt (Ctrl-C) that
     comes to the main thread while it records ends the recording, with the file complete.
 
-    Returns the program's exit status, and how many samples were written and
-    lost. Raises UsageError, UnknownEvent, EventSyntaxError, KernelRefused,
-    WorkloadFailed, OutputFailed.
+    Returns the program's exit status, and how many samples were written and lost. Raises
+    UsageError, UnknownEvent, EventSyntaxError, KernelRefused, WorkloadFailed, OutputFailed.
 
     >>> import perfpy
     >>> summary = perfpy.record(["true"], output="true.data")
@@ -170,20 +169,9 @@ def record(
     """
     from perfpy.measuring import record_program
 
-    return record_program(
-        command,
-        events=events,
-        output=output,
-        frequency=frequency,
-        period=period,
-        call_graph=call_graph,
-        jit=jit,
-        unwind=unwind,
-        pid=pid,
-        tid=tid,
-        cpus=cpus,
-        system_wide=system_wide,
-    )
+    whom: Any = {"pid": pid, "tid": tid, "cpus": cpus, "system_wide": system_wide}
+    how: Any = {"frequency": frequency, "period": period, "call_graph": call_graph, "jit": jit, "unwind": unwind}
+    return record_program(command, events=events, output=output, **whom, **how)
 
 
 def count(*events: str) -> Region:

@@ -9,7 +9,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ import pytest
 
 import perfpy
 from perfpy.cli.commands import COMMANDS, load
+from perfpy.cli.line.examples import EXAMPLES
 from perfpy.perfdata.container.features import Feature
 from tests.builders.perfdata import simple_recording
 
@@ -75,36 +75,6 @@ def test_a_completion_is_a_good_script(shell, check):
     subprocess.run([shell, check, CHECKOUT / "completions" / f"perfpy.{shell}"], check=True)
 
 
-def completed(*words: str) -> set[str]:
-    """What bash offers for the last word of a line."""
-    line = " ".join(map(shlex.quote, words))
-    script = f"""
-        perfpy() {{ {shlex.quote(sys.executable)} -m perfpy "$@"; }}
-        source {CHECKOUT}/completions/perfpy.bash
-        COMP_WORDS=({line}) COMP_CWORD={len(words) - 1}
-        _perfpy
-        printf '%s\\n' "${{COMPREPLY[@]}}"
-    """
-    return set(subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, cwd=CHECKOUT).stdout.split())
-
-
-@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
-class TestBashCompletion:
-    def test_commands(self):
-        assert completed("perfpy", "re") == {"record", "report"}
-
-    def test_options(self):
-        assert {"--event", "--repeat"} <= completed("perfpy", "stat", "--")
-        assert completed("perfpy", "stat", "--inter") == {"--interval-print", "--interval-count", "--interval-clear"}
-
-    def test_events_and_lists_of_events(self):
-        assert completed("perfpy", "stat", "-e", "major-f") == {"major-faults"}
-        assert completed("perfpy", "stat", "-e", "cs,task-c") == {"cs,task-clock"}
-
-    def test_programs(self):
-        assert "true" in completed("perfpy", "stat", "tru")
-
-
 # -- help ----------------------------------------------------------------------
 
 
@@ -113,6 +83,31 @@ def test_every_option_is_explained(name):
     command = load(name)
     assert command.help
     assert [option.spellings for option in command.options if not option.hidden and not option.help] == []
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_help_and_manual_page_show_examples_before_the_options(name):
+    shown = load(name).help_text(name)
+    page = generator("man").pages()[CHECKOUT / "man" / f"perfpy-{name}.1"].replace("\\-", "-").replace("\\e", "\\")
+    for text, options in ((shown, "\nOptions:"), (page, ".SH OPTIONS")):
+        before = text.partition(options)[0]
+        assert [line for example in EXAMPLES[name] for line in example.lines if line not in before] == []
+
+
+def test_what_people_type_most_has_examples():
+    assert {"stat", "record", "report", "script", "list", "diff"} <= set(EXAMPLES) <= set(COMMANDS)
+
+
+def test_examples_fit_a_terminal():
+    lines = [line for examples in EXAMPLES.values() for example in examples for line in (*example.lines, f"# {example.wish}")]
+    assert [line for line in lines if len(line) > 78] == []
+
+
+@pytest.mark.parametrize("path", sorted((CHECKOUT / "man").glob("perfpy-*.1")), ids=lambda path: path.name)
+def test_a_manual_page_says_what_else_matters(path):
+    wanted = ["SEE ALSO"] if path.stem in ("perfpy-help", "perfpy-version") else ["EXAMPLES", "ENVIRONMENT", "FILES", "SEE ALSO"]
+    sections = re.findall(r'^\.SH "?([A-Z ]+?)"?$', path.read_text(), re.MULTILINE)
+    assert [section for section in wanted if section not in sections] == []
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -108,6 +108,16 @@ def stack_size(value: int, text: str = "") -> int:
     return size
 
 
+def clocks() -> list[str]:
+    """The names of clocks."""
+    return list(_CLOCKS)
+
+
+def branch_filters() -> list[str]:
+    """The words of -j."""
+    return list(_BRANCH_FILTERS)
+
+
 def parse_clock(text: str) -> int:
     """A clock of clock_gettime(2): its number, or its name with or without CLOCK_."""
     if re.fullmatch(r"-?\d{1,9}", text):

@@ -86,6 +86,14 @@ class ProcFs:
             kernel_thread=b"\nVmPeak:" not in data,
         )
 
+    def command_line(self, pid: int) -> str:
+        """What a process was started as, its words parted by spaces; its name in brackets where it tells no words."""
+        words = os.fsdecode(self._read(f"{pid}/cmdline", 4096)).rstrip("\0").replace("\0", " ")
+        if words:
+            return words
+        status = self.status(pid)
+        return f"[{status.comm}]" if status else ""
+
     def maps(self, pid: int, *, data: bool = False) -> Iterator[ProcMapping]:
         """The executable mappings of a process, with `data` those that can be read, too."""
         for line in self._read(f"{pid}/maps").splitlines():

@@ -12,7 +12,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Final
 
-from perfpy.capture.sampling.options import STANDARD_OUTPUT
+from perfpy.capture.record_options import STANDARD_OUTPUT
 from perfpy.capture.sampling.round_starts import RoundStarts
 from perfpy.errors import OutputFailed
 from perfpy.perfdata.container.writer import FINISHED_ROUND, FileWriter, PipeWriter

@@ -1,6 +1,6 @@
 """The help of a command, in click's layout.
 
-What enters: its name, what it does, its options. What leaves: text. The
+What enters: its name, what it does, its examples, its options. What leaves: text. The
 commands themselves read their arguments without click.
 """
 
@@ -9,6 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import click
+
+from perfpy.cli.line.called import as_called, program
+from perfpy.cli.line.examples import EXAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,13 +30,27 @@ class _ShownOption(click.Option):
         return None if self.hidden else self._record
 
 
+class _ShownCommand(click.Command):
+    """A command whose help has examples, before the options."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        examples = EXAMPLES.get(self.name or "", ())
+        if examples:
+            with formatter.section("Examples"):
+                indent = " " * formatter.current_indent
+                for wish, lines in examples:
+                    formatter.write(f"{indent}# {wish}\n" + "".join(f"{indent}{line}\n" for line in lines))
+        super().format_options(ctx, formatter)
+
+
 def as_click(name: str, help: str, options: Sequence[Option], usage: str) -> click.Command:
     """A command of ours as one of click's."""
     params: list[click.Parameter] = [_ShownOption(option) for option in options if not option.hidden]
-    return click.Command(name, help=help, params=params, options_metavar=usage, add_help_option=False)
+    return _ShownCommand(name, help=help, params=params, options_metavar=usage, add_help_option=False)
 
 
 def help_text(name: str, help: str, options: Sequence[Option], usage: str) -> str:
     """What --help prints."""
     shown = as_click(name, help, options, usage)
-    return shown.get_help(click.Context(shown, info_name=f"perfpy {name}", max_content_width=120))
+    text = shown.get_help(click.Context(shown, info_name=f"{program()} {name}", max_content_width=120))
+    return as_called(text)

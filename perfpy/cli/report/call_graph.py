@@ -40,6 +40,11 @@ _NO_KEYS: Final = {
 _CONFIGURED: Final = (("print-type", "style"), ("order", "order"), ("sort-key", "key"))
 
 
+def call_graph_words() -> list[str]:
+    """Every word of --call-graph that there is."""
+    return [word for word, _ in _WORDS if word not in _NO_KEYS]
+
+
 def call_graph(asked: ReportCommandOptions, *, children: bool, config: Config) -> CallGraph:
     """How callchains are shown: --call-graph's value, the configuration, -G, --children, and the limit for rows, if given.
 

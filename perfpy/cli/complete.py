@@ -1,0 +1,129 @@
+"""`perfpy complete KIND [START]`: what the shells offer for a word, for the scripts in completions/; no help shows it.
+
+What enters: a kind of value (events, metrics, pids, tids, pmus, recordings)
+and the word's start. What leaves: a candidate a line, with a tab and a few
+words about it where there are any. What this cannot find out is left out in
+silence, for somebody is typing.
+
+Names of processes, files and events are others' to choose, and shells put
+what is printed here into command lines: events with signs that a shell reads
+are left out, and so are paths that a screen would not show as they are
+(shells quote the others).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from perfpy.cli.line.options import CommandOptions, PerfCommand, word
+from perfpy.errors import PerfError
+from perfpy.untrusted.files import open_regular
+from perfpy.untrusted.text import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_HARMLESS = re.compile(r"[\w.,:/=@%+-]+", re.ASCII)
+_MAGIC = (b"PERFILE2", b"2ELIFREP")
+_MOST_FILES = 2000  # of a folder that are opened
+_COMMAND_LINE = 60  # characters of it
+
+
+class CompleteCommandOptions(CommandOptions):
+    """What the command takes."""
+
+    kind: str | None = word("[KIND]")
+    start: str | None = word("[START]")
+
+
+def run(options: CompleteCommandOptions) -> None:
+    """Print what may stand where somebody types."""
+    start = options.start or ""
+    try:
+        for name, about in _KINDS[options.kind or ""](start):
+            if name.startswith(start):
+                print(f"{name}\t{visible(about)}" if about else name)
+    except (KeyError, OSError, PerfError):
+        return
+
+
+def _events(_start: str) -> Iterator[tuple[str, str]]:
+    """Everything that -e takes by name."""
+    from perfpy.events.list_filter import Selector, default_cache_folder
+    from perfpy.events.machine import this_machine
+
+    for offer in Selector(this_machine(), default_cache_folder()).everything().offers:
+        for name in (offer.name, offer.alias):
+            if _HARMLESS.fullmatch(name) and not offer.kind.startswith("Raw"):
+                yield name, offer.description or offer.kind
+
+
+def _metrics(_start: str) -> Iterator[tuple[str, str]]:
+    """Metrics and their groups."""
+    from perfpy.events.list_filter import Selector, default_cache_folder
+    from perfpy.events.machine import this_machine
+
+    metrics = Selector(this_machine(), default_cache_folder()).select("metric").metrics
+    found = {group: "group of metrics" for metric in metrics for group in metric.groups} | {
+        metric.name: metric.description for metric in metrics
+    }
+    yield from ((name, about) for name, about in sorted(found.items()) if _HARMLESS.fullmatch(name))
+
+
+def _pids(_start: str) -> Iterator[tuple[str, str]]:
+    """Every process, with its command line."""
+    from perfpy.kernel.procfs import ProcFs
+
+    proc = ProcFs()
+    for pid in proc.processes():
+        if pid != os.getpid():
+            yield str(pid), proc.command_line(pid)[:_COMMAND_LINE]
+
+
+def _tids(_start: str) -> Iterator[tuple[str, str]]:
+    """Every thread, with its name."""
+    from perfpy.kernel.procfs import ProcFs
+
+    proc = ProcFs()
+    for pid in proc.processes():
+        if pid != os.getpid():
+            for tid in proc.threads(pid):
+                status = proc.status(tid)
+                yield str(tid), status.comm if status else ""
+
+
+def _pmus(_start: str) -> Iterator[tuple[str, str]]:
+    """The PMUs of this machine."""
+    from perfpy.events.machine import this_machine
+
+    yield from ((pmu.name, "") for pmu in this_machine().pmus)
+
+
+def _recordings(start: str) -> Iterator[tuple[str, str]]:
+    """The recordings in the folder that the word names, and its folders; the word's ~ stays."""
+    given = start[: start.rfind("/") + 1]
+    folder = os.path.expanduser(given) or "."
+    with os.scandir(folder) as entries:
+        chosen = sorted((entry for entry in entries if (given + entry.name).startswith(start)), key=lambda entry: entry.name)
+    for entry in chosen[:_MOST_FILES]:
+        if visible(entry.name) != entry.name or (entry.name.startswith(".") and start == given):
+            continue
+        if entry.is_dir():
+            yield f"{given}{entry.name}/", ""
+        elif _is_recording(entry.path):
+            yield given + entry.name, ""
+
+
+def _is_recording(path: str) -> bool:
+    try:
+        with open_regular(path) as file:
+            return file.read(8) in _MAGIC
+    except OSError:
+        return False
+
+
+_KINDS = {"events": _events, "metrics": _metrics, "pids": _pids, "tids": _tids, "pmus": _pmus, "recordings": _recordings}
+
+command = PerfCommand(CompleteCommandOptions, run)

@@ -1,0 +1,88 @@
+"""Every line of README's table "I want to ..." does what it says, on a small program."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+SECTION = (CHECKOUT / "README.md").read_text().split("## I want to ...")[1].split("\n## ")[0]
+LINES = dict(re.findall(r"^\| (?!\.\.\.)(.+?) \| `(.+)` \|$", SECTION, re.MULTILINE))
+#: what stands in PATH before the real ones: nobody waits ten seconds, builds anything, or records what else runs here
+STAND_INS = {
+    "perfpy": f'#!/bin/sh\nexec {sys.executable} -m perfpy "$@"\n',
+    "sleep": "#!/bin/sh\nexec /bin/sleep 0.3\n",
+    "make": "#!/bin/sh\nexec ./program\n",
+    "pgrep": "#!/bin/sh\ncat running.pid\n",
+}
+PROGRAM = "#!/bin/sh\ni=0; while [ $i -lt 50000 ]; do i=$((i+1)); done\n: </dev/null\n"
+#: what the answer to a wish shows; of the others, that there is one
+SHOWS = {
+    "see where a program spends its time, and who calls what": "Children",
+    "find the slow function of a Python, Node or Java program": "busy:",
+    "know what a program costs, and how much that varies": "seconds time elapsed",
+    "know whether the new build is faster, or whether that is noise": "./new",
+    "see why a build uses one CPU only": "Parallelism",
+}
+MACHINE_WIDE = ("-a", "-e syscalls")
+
+
+def test_there_are_twelve() -> None:
+    assert len(LINES) == 12
+    assert set(SHOWS) <= set(LINES)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("readme")
+    (folder / "bin").mkdir()
+    for name, text in STAND_INS.items():
+        (folder / "bin" / name).write_text(text)
+    for name in ("program", "old", "new"):
+        (folder / name).write_text(PROGRAM)
+    for path in (*(folder / "bin").iterdir(), folder / "program", folder / "old", folder / "new"):
+        path.chmod(0o755)
+    (folder / "app.py").write_text("def busy():\n    return sum(i * i for i in range(500_000))\n\nbusy()\n")
+    running = subprocess.Popen([sys.executable, "-c", "import time\nwhile True: sum(range(20000)); time.sleep(0.002)"])
+    (folder / "running.pid").write_text(str(running.pid))
+    for name in ("perf.data", "before.data", "after.data"):
+        shell(f"perfpy record -q -g -e cpu-clock -o {name} -- ./program", folder)
+    yield folder
+    running.kill()
+    running.wait()
+
+
+def shell(line: str, folder: Path) -> str:
+    """What a line writes, on both streams."""
+    environment = os.environ | {
+        "PATH": f"{folder}/bin:{os.environ['PATH']}",
+        "PYTHONPATH": str(CHECKOUT),
+        "HOME": str(folder),
+    }
+    done = subprocess.run(["sh", "-c", line], check=False, capture_output=True, text=True, cwd=folder, env=environment, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+def marked(wish: str, line: str) -> object:
+    system_wide = any(part in line for part in MACHINE_WIDE)
+    return pytest.param(wish, line, marks=pytest.mark.system_wide if system_wide else pytest.mark.live, id=wish)
+
+
+@pytest.mark.parametrize(("wish", "line"), [marked(*row) for row in LINES.items()])
+def test_the_line_answers(wish: str, line: str, folder: Path) -> None:
+    kept = (folder / "perf.data").read_bytes()
+    shown = shell(line, folder)
+    written = [folder / name for name in re.findall(r"(?:--flamegraph|-o) (\S+)", line)]
+    assert SHOWS.get(wish, "") in shown
+    assert shown or all(path.stat().st_size for path in written)
+    (folder / "perf.data").write_bytes(kept)

@@ -78,6 +78,7 @@ _perfpy_value()
     "record --event-files" | "record =--event-files") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "record -F" | "record --freq" | "record =--freq") _perfpy_offer "" max 99 997 ;;
     "record --call-graph" | "record =--call-graph") _perfpy_offer "" dwarf fp ;;
+    "record =--self-contained") _perfpy_offer "" names binaries ;;
     "record -j" | "record --branch-filter" | "record =--branch-filter") _perfpy_offer "," u k hv any any_call any_ret ind_call abort_tx in_tx no_tx cond ind_jmp call no_flags no_cycles save_type stack hw_index priv counter ;;
     "record -k" | "record --clockid" | "record =--clockid") _perfpy_offer "" monotonic monotonic_raw realtime boottime tai mono raw real boot ;;
     "record --synth" | "record =--synth") _perfpy_offer "," no all task mmap cgroup ;;
@@ -135,7 +136,7 @@ _perfpy()
         workload="yes"
         ;;
     record)
-        options="-a --all-cpus -p --pid -t --tid -u --uid -C --cpu -G --cgroup --per-thread -i --no-inherit -D --delay --control --exclude-perf -e --event --filter --event-files -F --freq -c --count --strict-freq --all-kernel --all-user -n --no-samples --no-buffering -g --call-graph --unwind --keep-stacks --kernel-callchains --user-callchains --off-cpu --off-cpu-thresh --off-cpu-limit --latency --jit -s --stat -R --raw-samples -d --data --data-mmap --sample-mem-info --phys-data --data-page-size --code-page-size -T --timestamp -P --period --sample-cpu --sample-identifier -W --weight --transaction -b --branch-any -j --branch-filter -I --intr-regs --user-regs --running-time -k --clockid --switch-events --namespaces --all-cgroups --no-bpf-event --buildid-mmap --synth --tail-synthesize --num-thread-synthesize --proc-map-timeout -o --output -m --mmap-pages --mmap-flush --affinity --aio --overwrite --switch-output --switch-max-files --max-size --timestamp-filename --timestamp-boundary -z --compression-level -N --no-buildid-cache -B --no-buildid --buildid-all -r --realtime --debuginfod --vmlinux --dry-run -v --verbose -q --quiet --help"
+        options="-a --all-cpus -p --pid -t --tid -u --uid -C --cpu -G --cgroup --per-thread -i --no-inherit -D --delay --control --exclude-perf -e --event --filter --event-files -F --freq -c --count --strict-freq --all-kernel --all-user -n --no-samples --no-buffering -g --call-graph --unwind --keep-stacks --kernel-callchains --user-callchains --off-cpu --off-cpu-thresh --off-cpu-limit --latency --jit --self-contained -s --stat -R --raw-samples -d --data --data-mmap --sample-mem-info --phys-data --data-page-size --code-page-size -T --timestamp -P --period --sample-cpu --sample-identifier -W --weight --transaction -b --branch-any -j --branch-filter -I --intr-regs --user-regs --running-time -k --clockid --switch-events --namespaces --all-cgroups --no-bpf-event --buildid-mmap --synth --tail-synthesize --num-thread-synthesize --proc-map-timeout -o --output -m --mmap-pages --mmap-flush --affinity --aio --overwrite --switch-output --switch-max-files --max-size --timestamp-filename --timestamp-boundary -z --compression-level -N --no-buildid-cache -B --no-buildid --buildid-all -r --realtime --debuginfod --vmlinux --dry-run -v --verbose -q --quiet --help"
         workload="yes"
         ;;
     report)

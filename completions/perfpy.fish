@@ -113,6 +113,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from record' -l off-cpu-thresh -x 
 complete -c perfpy -n '__fish_seen_subcommand_from record' -l off-cpu-limit -x -d 'with --off-cpu  so many stacks a second at most'
 complete -c perfpy -n '__fish_seen_subcommand_from record' -l latency -f -d 'what perfpy report --latency needs  context switches'
 complete -c perfpy -n '__fish_seen_subcommand_from record' -l jit -f -d 'make Python, Node, Java ... tell the names of their code, and keep them in the file'
+complete -c perfpy -n '__fish_seen_subcommand_from record' -l self-contained -f -a 'names binaries' -d 'keep the names of functions, or the binaries, in the file  a report elsewhere needs nothing else'
 complete -c perfpy -n '__fish_seen_subcommand_from record' -s s -l stat -f -d 'counts of each thread at its end, too'
 complete -c perfpy -n '__fish_seen_subcommand_from record' -s R -l raw-samples -f -d 'raw data, as tracepoints have'
 complete -c perfpy -n '__fish_seen_subcommand_from record' -s d -l data -f -d 'data addresses'

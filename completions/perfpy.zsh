@@ -171,6 +171,7 @@ _perfpy() {
                 '*--off-cpu-limit=[with --off-cpu  so many stacks a second at most]:value: ' \
                 '*--latency[what perfpy report --latency needs  context switches]' \
                 '*--jit[make Python, Node, Java ... tell the names of their code, and keep them in the file]' \
+                '*--self-contained=-[keep the names of functions, or the binaries, in the file  a report elsewhere needs nothing else]::value:(names binaries)' \
                 '*-s[counts of each thread at its end, too]' \
                 '*--stat[counts of each thread at its end, too]' \
                 '*-R[raw data, as tracepoints have]' \

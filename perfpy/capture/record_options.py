@@ -56,7 +56,8 @@ class RecordOptions(NamedTuple):
     buildids / buildid_cache / buildid_all, buildid_dir, max_size (bytes),
     switch_output, switch_max_files, timestamp_filename, timestamp_boundary.
 
-    jit: make runtimes tell the names of their code, and keep these in the file.
+    jit: make runtimes tell the names of their code, and keep these in the file. self_contained: leave room
+    for files that are put in when the recording is complete.
 
     off_cpu: record the time off the CPU, too; off_cpu_thresh: waits of so many ms are samples of their own;
     off_cpu_limit: so many stacks of switches a second at most (0: no limit). latency: what report --latency needs.
@@ -137,6 +138,7 @@ class RecordOptions(NamedTuple):
     timestamp_boundary: bool = False
 
     jit: bool = False
+    self_contained: bool = False
 
     off_cpu: bool = False
     off_cpu_thresh: int = 500
@@ -163,6 +165,8 @@ class RecordOptions(NamedTuple):
         if self.cgroups and not self.all_cpus:
             raise UsageError("--cgroup is measured on whole CPUs: add -a")
 
+        if self.self_contained and (self.output == STANDARD_OUTPUT or self.switch_output is not None):
+            raise UsageError("--self-contained completes one file in the end; leave out -o - and --switch-output")
         if self.unwind or self.keep_stacks:
             self._check_unwinding()
         if self.off_cpu and (self.overwrite or self.tail_synthesize):

@@ -57,7 +57,13 @@ def run(options: RecordCommandOptions) -> int:
     if options.dry_run:
         recorder.prepare()
         return 0
-    return recorder.run().exit_code
+    summary = recorder.run()
+    if options.self_contained:
+        from perfpy.cli.record.self_contained import keep_files  # reads the recording, which needs numpy
+
+        tell_all = (lambda _text: None) if options.quiet else (lambda text: print(text, file=sys.stderr))
+        keep_files(summary.path, options.self_contained, tell_all)
+    return summary.exit_code
 
 
 def record_options(options: RecordCommandOptions, config: Config) -> RecordOptions:
@@ -70,6 +76,7 @@ def record_options(options: RecordCommandOptions, config: Config) -> RecordOptio
     wanted = _with_buffers(wanted, options)
     return _with_file(wanted, options, config)._replace(
         jit=options.jit,
+        self_contained=bool(options.self_contained),
         off_cpu=options.off_cpu,
         off_cpu_thresh=options.off_cpu_thresh,
         off_cpu_limit=options.off_cpu_limit,

@@ -132,6 +132,12 @@ class ContentOptions(CommandOptions):
     )
     latency: bool = option("--latency", Flag(), "what perfpy report --latency needs: context switches")
     jit: bool = option("--jit", Flag(), "make Python, Node, Java ... tell the names of their code, and keep them in the file")
+    self_contained: str | None = option(
+        "--self-contained",
+        Attached("names", Choice("names", "binaries")),
+        "keep the names of functions, or the binaries, in the file: a report elsewhere needs nothing else",
+        metavar="<names|binaries>",
+    )
     stat: bool = option("-s,--stat", Flag(), "counts of each thread at its end, too")
     raw_samples: bool = option("-R,--raw-samples", Flag(), "raw data, as tracepoints have")
     data: bool = option("-d,--data", Flag(), "data addresses")

@@ -40,7 +40,8 @@ class ReportRun:
         if asked.with_off_cpu:
             recording.join_off_cpu()
         self._request = ReportRequest(recording, asked, load())
-        self._plain = asked.json is None and not asked.tui and wants_plain(stdio=asked.needs_plain)
+        self._browses = asked.tui and is_terminal()  # without one perf prints its text
+        self._plain = asked.json is None and not self._browses and wants_plain(stdio=asked.needs_plain)
 
     def show(self) -> int:
         """Do what the options ask for, but for the header; the exit status."""
@@ -93,7 +94,7 @@ class ReportRun:
             return self._write_json(self._asked.json, report)
         if not report.samples or (is_empty and not self._plain):
             return 0
-        if self._asked.tui:
+        if self._browses:
             return self._browse(report)
         if self._plain:
             self._print_tables(report, text_options)
@@ -188,8 +189,6 @@ class ReportRun:
             from perfpy.views.report.browser import ReportBrowser
         except ModuleNotFoundError as error:
             fail(f"--tui needs the module {error.name}: pip install 'perfpy[tui]'")
-        if not is_terminal():
-            fail("--tui needs a terminal: standard output is none")
         ReportBrowser(report, self._header_lines, whole_names=self._asked.whole_names).run()
         return 0
 

@@ -32,6 +32,8 @@ _perfpy() {
         'buildid-list:list the build-ids of a perf.datas files'
         'buildid-cache:look after the files kept by build-id'
         'inject:add code of JIT compilers, or build-ids, to a perf.data'
+        'config:show or change what is set in perfs configuration files'
+        'check:tell whether a feature of perf is there'
         'version:show the version, and which parts are there'
         'help:show the help of a command'
     )
@@ -164,6 +166,10 @@ _perfpy() {
                 '*--keep-stacks[with --unwind  write the stacks, too, into a file <output>.stacks]' \
                 '*--kernel-callchains[call chains of the kernel only]' \
                 '*--user-callchains[call chains of user space only]' \
+                '*--off-cpu[the time off the CPU, too, with its stacks  an event offcpu-time, in ns]' \
+                '*--off-cpu-thresh=[with --off-cpu  shorter waits are added up by thread and stack]:value: ' \
+                '*--off-cpu-limit=[with --off-cpu  so many stacks a second at most]:value: ' \
+                '*--latency[what perfpy report --latency needs  context switches]' \
                 '*--jit[make Python, Node, Java ... tell the names of their code, and keep them in the file]' \
                 '*-s[counts of each thread at its end, too]' \
                 '*--stat[counts of each thread at its end, too]' \
@@ -236,10 +242,10 @@ _perfpy() {
                 '*--input=[input file name]:recording:_perfpy_recordings' \
                 '*-f[read the file although somebody else owns it]' \
                 '*--force[read the file although somebody else owns it]' \
-                '*-s+[sort by these keys  comm, dso, symbol, pid, cpu ...]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked' \
-                '*--sort=[sort by these keys  comm, dso, symbol, pid, cpu ...]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked' \
-                '*-F+[columns]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked' \
-                '*--fields=[columns]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked' \
+                '*-s+[sort by these keys  comm, dso, symbol, pid, cpu ...]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism state waker dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked' \
+                '*--sort=[sort by these keys  comm, dso, symbol, pid, cpu ...]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism state waker dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked' \
+                '*-F+[columns]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism state waker dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked' \
+                '*--fields=[columns]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism state waker dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked' \
                 '*-n[show a column with the number of samples]' \
                 '*--show-nr-samples[show a column with the number of samples]' \
                 '*--show-total-period[show a column with the sum of periods]' \
@@ -290,6 +296,7 @@ _perfpy() {
                 '*-b[a row for each branch]' \
                 '*--branch-stack[a row for each branch]' \
                 '*--mem-mode[a row for each kind of memory access]' \
+                '*--with-off-cpu[time on and off the CPU as one, in seconds]' \
                 '*--ns[show times in nanoseconds]' \
                 '*--time-quantum=[grain of times in --sort time]:value: ' \
                 '*--raw-trace[show tracepoints fields, not their formatted text]' \
@@ -335,8 +342,8 @@ _perfpy() {
             ;;
         diff)
             _arguments -s -S \
-                '*-s+[compare by these keys]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked' \
-                '*--sort=[compare by these keys]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked' \
+                '*-s+[compare by these keys]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism state waker dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked' \
+                '*--sort=[compare by these keys]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism state waker dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked' \
                 '*-c+[delta, delta-abs]:value:(delta delta-abs ratio wdiff\:)' \
                 '*--compute=[delta, delta-abs]:value:(delta delta-abs ratio wdiff\:)' \
                 '*-b[only rows that the baseline and another recording have]' \
@@ -360,6 +367,7 @@ _perfpy() {
                 '*--percentage=[shares of what filters leave, or of all]:value:(relative absolute)' \
                 '*-t+[columns with this separator]:value: ' \
                 '*--field-separator=[columns with this separator]:value: ' \
+                '*--with-off-cpu[time on and off the CPU as one]' \
                 '*--noise[mark what sampling noise does not explain]' \
                 '*--stdio[plain text in perfs layout, on a terminal too]' \
                 '*--json=-[the comparison as JSON]::file:_files' \
@@ -549,9 +557,25 @@ _perfpy() {
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
+        config)
+            _arguments -s -S \
+                '*-l[show all settings]' \
+                '*--list[show all settings]' \
+                '*--system[of the systems file, /etc/perfconfig]' \
+                '*--user[of the users file, ~/.perfconfig]' \
+                '*--help[show this text]' \
+                '*:file:_files'
+            ;;
+        check)
+            _arguments -s -S \
+                '*-q[print nothing  the exit status tells]' \
+                '*--quiet[print nothing  the exit status tells]' \
+                '*--help[show this text]' \
+                '*:file:_files'
+            ;;
         version)
             _arguments -s -S \
-                '*--build-options[show which libraries are there, and what they are for]' \
+                '*--build-options[show which of perfs features are there, and which libraries]' \
                 '*-v[the same as --build-options]' \
                 '*--verbose[the same as --build-options]' \
                 '*--help[show this text]' \
@@ -560,7 +584,7 @@ _perfpy() {
         help)
             _arguments -s -S \
                 '*--help[show this text]' \
-                '1:command:(stat record report diff script list evlist buildid-list buildid-cache inject version help)'
+                '1:command:(stat record report diff script list evlist buildid-list buildid-cache inject config check version help)'
             ;;
         esac
         ;;

@@ -233,6 +233,15 @@ class Recording:
             give_inlined(symbolizer, unwound=unwound)
         return symbolizer
 
+    def join_off_cpu(self) -> None:
+        """From here on time on the CPU and off it (record --off-cpu) are one event, told apart by the sort key state.
+
+        Raises PerfError where the recording has not both.
+        """
+        from perfpy.analysis.samples.wait_events import join_off_cpu
+
+        join_off_cpu(self.data)
+
     def report(
         self,
         by: str | Sequence[str] | None = None,

@@ -24,9 +24,9 @@ MEASURING = (
     "stat -x , -- true",
     "stat -j -- true",
     "record -o x.data -e cpu-clock -- true",
-    "record -g -o y.data -e cpu-clock -- true",
+    "record -v -g -o y.data -e cpu-clock -- true",
 )
-ON_A_TERMINAL = {"perfpy.untrusted.terminal"}  # these commands load it, too, but no test has a terminal
+ON_A_TERMINAL = {"perfpy.untrusted.terminal", "perfpy.cli.line.pager"}  # these commands load it, too, but no test has a terminal
 TERSE = re.compile(r"^TYPE_CHECKING = False|^from perfpy\.abi\.startup import", re.MULTILINE)
 
 

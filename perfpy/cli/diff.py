@@ -8,6 +8,8 @@ graph of the differences.
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
@@ -64,6 +66,7 @@ class DiffComparisonOptions(CommandOptions):
     )
     percentage: str | None = option("--percentage", Value(Choice("relative", "absolute")), "shares of what filters leave, or of all")
     field_separator: str | None = option("-t,--field-separator", Value(), "columns with this separator", metavar="<separator>")
+    with_off_cpu: bool = option("--with-off-cpu", Flag(), "time on and off the CPU as one (of record --off-cpu)")
     noise: bool | None = option("--noise", Flag(default=None), "mark what sampling noise does not explain (default on a terminal)")
 
 
@@ -104,14 +107,27 @@ def run(asked: DiffCommandOptions) -> int:
     if asked.field_separator == ".":
         fail("-t .: the dot is in numbers, any other separator will do")
     paths = _paths(asked.files)
+    _refuse_missing_baseline(asked.files)
     with ExitStack() as stack:
         recordings = [stack.enter_context(open_recording(path, force=asked.force, quiet=asked.quiet)) for path in paths]
+        if asked.with_off_cpu:
+            for recording in recordings:
+                recording.join_off_cpu()
         return _DiffRun(recordings, paths, asked).show()
 
 
 def _paths(named: tuple[str, ...]) -> list[str]:
     """The recordings to compare: one name is compared with perf.data.old."""
     return list(named) if len(named) > 1 else [_DEFAULT_FILES[0], named[0] if named else _DEFAULT_FILES[1]]
+
+
+def _refuse_missing_baseline(named: tuple[str, ...]) -> None:
+    """Who names one recording, or none, may not know of the other, which is another recording's former perf.data."""
+    old = _DEFAULT_FILES[0]
+    if len(named) < 2 and not os.path.exists(old):
+        other = named[0] if named else _DEFAULT_FILES[1]
+        advice = f"name two recordings: perfpy diff BASELINE {other}"
+        raise PerfError(f"{old}: cannot open: {os.strerror(errno.ENOENT)}; with it {other} is compared; {advice}")
 
 
 class _DiffRun:

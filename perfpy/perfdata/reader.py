@@ -76,6 +76,7 @@ class PerfData:
             self.feature_sections = preamble.feature_sections
             self.events: list[FileEvent] = make_events(preamble, self.tracing)
             self.attr_records = preamble.attr_records
+            self._joined: dict[int, int] = {}  # index of an event -> of the one that its samples count for
         except BaseException:
             self.close()
             raise
@@ -106,6 +107,11 @@ class PerfData:
     def is_pipe(self) -> bool:
         """Whether the recording was written to a pipe."""
         return isinstance(self.header, PipeHeader)
+
+    def join(self, event: FileEvent, into: FileEvent) -> None:
+        """From here on the samples of one event are another's: both measure the same, in the same unit."""
+        self._joined[event.index] = into.index
+        into.name = f"{into.name} + {event.name}"
 
     def has(self, field: int) -> bool:
         """Whether samples of any event have a field."""
@@ -267,7 +273,21 @@ class PerfData:
         return self._scans.stored(_with(fields, more), turns, self._change(fields, more))
 
     def _change(self, fields: Collection[str] | None, more: FurtherColumns | None) -> Change | None:
-        """What adds columns to decoded samples, and leaves out what was read for it alone."""
+        """What adds columns to decoded samples, and leaves out what was read for it alone; and joins events."""
+        added = self._addition(fields, more)
+        if not self._joined:
+            return added
+        import numpy as np  # this is about samples
+
+        owners = np.array([self._joined.get(event.index, event.index) for event in self.events], np.int32)
+
+        def change(samples: StoredBatch) -> StoredBatch:
+            samples = added(samples) if added else samples
+            return samples._replace(event=np.where(samples.event < 0, samples.event, owners[samples.event]))
+
+        return change
+
+    def _addition(self, fields: Collection[str] | None, more: FurtherColumns | None) -> Change | None:
         if more is None:
             return None
         spare = frozenset() if fields is None else frozenset(more.fields).difference(fields)

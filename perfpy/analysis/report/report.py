@@ -7,6 +7,7 @@ plan, fold the samples, name the locations, make the tables.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from perfpy.abi.flags import RecordType
@@ -42,9 +43,8 @@ class Report:
     """The histograms of a recording, in the order of its events.
 
     lost: samples that the kernel says it dropped; dropped: records of any kind
-    for which there was no room; missing: files whose symbols
-    were not found, with the samples in them (empty where no locations are shown); cut: callchains that end
-    because copies of stacks were too short; notes: what else to know of it, a line each.
+    for which there was no room; cut: callchains that end because copies of
+    stacks were too short; find_missing, note_chains: what makes `missing` and `notes`, which few readers ask for.
     """
 
     def __init__(
@@ -54,18 +54,29 @@ class Report:
         layout: Layout,
         lost: int,
         dropped: int,
-        missing: list[MissingSymbols],
         cut: list[CutStacks],
-        notes: list[str],
+        find_missing: Callable[[], list[MissingSymbols]],
+        note_chains: Callable[[], str],
     ) -> None:
         self.histograms = histograms
         self.options = options
         self.layout = layout
         self.lost = lost
         self.dropped = dropped
-        self.missing = missing
         self.cut = cut
-        self.notes = notes
+        self._find_missing = find_missing
+        self._note_chains = note_chains
+
+    @cached_property
+    def missing(self) -> list[MissingSymbols]:
+        """The files whose symbols were not found, with the samples in them; empty where no locations are shown."""
+        return self._find_missing()
+
+    @cached_property
+    def notes(self) -> list[str]:
+        """What else to know of it, a line each."""
+        note = self._note_chains()
+        return [note] if note else []
 
     @property
     def samples(self) -> int:
@@ -111,9 +122,14 @@ def make_report(
     texts = KeyTexts(locations, sources, tasks, trace, memory, _machine_names(data, plan.layout, namespaces), _key_style(options))
     histograms = make_tables(plan, profile, drawn, texts)
     lost, dropped = _losses(data)
-    note = _chain_note(data, profile, symbolizer)
-    missing = symbolizer.missing(profile.samples_of_frames())
-    return Report(histograms, plan.options, plan.layout, lost, dropped, missing, scan.cut, [note] if note else [])
+
+    def missing() -> list[MissingSymbols]:
+        return symbolizer.missing(profile.samples_of_frames())
+
+    def note() -> str:
+        return _chain_note(data, profile, symbolizer)
+
+    return Report(histograms, plan.options, plan.layout, lost, dropped, scan.cut, missing, note)
 
 
 def _source_texts(symbolizer: Symbolizer, options: ReportOptions) -> SourceTexts:

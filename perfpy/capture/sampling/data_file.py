@@ -12,8 +12,8 @@ import os
 from typing import TYPE_CHECKING
 
 from perfpy.abi.flags import SampleType
+from perfpy.capture.record_options import SYNTH_CGROUP, SYNTH_MMAP, SYNTH_TASK
 from perfpy.capture.sampling import event_records
-from perfpy.capture.sampling.options import SYNTH_CGROUP, SYNTH_MMAP, SYNTH_TASK
 from perfpy.capture.sampling.recorded_features import RecordedFeatures
 from perfpy.capture.sampling.synthesis import Synthesis, id_layout
 from perfpy.capture.targets import ANY
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from perfpy.abi.attr import EventAttr
     from perfpy.abi.build_id_record import HeaderBuildId
     from perfpy.capture.dso_hits import DsoHits
-    from perfpy.capture.sampling.options import RecordOptions
+    from perfpy.capture.record_options import RecordOptions
     from perfpy.capture.sampling.output import RecordOutput
     from perfpy.capture.sampling.sample_counters import SampleCounters
     from perfpy.kernel.procfs import ProcFs
@@ -229,8 +229,8 @@ class DataFile:
         return hits
 
     def _judge_chains(self, data: memoryview, hits: DsoHits, start: int) -> None:
-        """Whether the callchains that the kernel walked are worth something."""
-        if self._options.unwind or not all(attr.sample_type & SampleType.CALLCHAIN for attr in self._attrs):
+        """Whether the callchains that the kernel walked are worth something, where somebody reads it."""
+        if self._options.unwind or not self._options.notes or not all(attr.sample_type & SampleType.CALLCHAIN for attr in self._attrs):
             return
         from perfpy.capture.sampling.chain_ends import chain_ends, has_walked_chains  # not needed while the measurement runs
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from perfpy.abi.attr import EventAttr
     from perfpy.abi.build_id_record import HeaderBuildId
-    from perfpy.capture.sampling.options import RecordOptions
+    from perfpy.capture.record_options import RecordOptions
     from perfpy.capture.sampling.sample_counters import SampleCounters
     from perfpy.events.event import Event
     from perfpy.kernel.bpf import BpfProgramInfo

@@ -14,10 +14,11 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from perfpy.capture.record_options import RecordOptions
 from perfpy.capture.sampling.attention import STOPPING, Attention, names_only
 from perfpy.capture.sampling.data_file import DataFile
 from perfpy.capture.sampling.draining import Drain
-from perfpy.capture.sampling.options import DEFAULT_FREQ, MAX_FREQ, RecordOptions
+from perfpy.capture.sampling.frequency import MAX_RATE, with_frequency
 from perfpy.capture.sampling.output import RecordOutput
 from perfpy.capture.sampling.output_switch import OutputSwitch
 from perfpy.capture.sampling.own_samples import OwnSamples
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfpy.capture.control import Control
+    from perfpy.capture.off_cpu.sources import WaitPlan
     from perfpy.capture.runtimes.session import RuntimeNames
     from perfpy.capture.sampling.attention import Describe
     from perfpy.events.event import Event
@@ -45,7 +47,6 @@ if TYPE_CHECKING:
 
 _DEFAULT_EVENT: Final = "cycles:P"
 _KILLED: Final = 128  # + the signal's number: the exit status
-_MAX_RATE: Final = "kernel.perf_event_max_sample_rate"
 _MEGABYTE: Final = 1 << 20
 _WORTH_ANOTHER_PASS: Final = 1 << 16  # bytes: with less than this in the rings, wait for the next wake-up
 
@@ -101,6 +102,7 @@ class Recorder:
         self._packer = Packer(self.options.compression_level) if self.options.compression_level else None
         self._workload: Workload | None = None
         self._names = self._runtime_names() if self.options.jit else None
+        self._waits: WaitPlan | None = None
         self._size = 0
         self._failure: OutputFailed | None = None
 
@@ -141,28 +143,39 @@ class Recorder:
 
     def prepare(self) -> tuple[Target, list[Event]]:
         """Whom to record and what, with nothing opened or written yet; raises PerfError where that makes no sense."""
-        self._set_frequency()
+        self.options = with_frequency(self.options, self._procfs.setting(MAX_RATE), self._tell)
         target = self._find_target()
-        return target, configure_sampling(self._parse(), self.options, target, self._kernel)
+        if not self.options.off_cpu:
+            return target, configure_sampling(self._parse(), self.options, target, self._kernel)
+        from perfpy.capture.off_cpu.sources import with_waits  # not asked for by all
+
+        self.options = options = self.options._replace(identifier=True, time=True)
+        events = configure_sampling(self._parse(), options, target, self._kernel)
+        events, self._waits = with_waits(events, options, target, self._kernel, self._tell)
+        return target, events
 
     def _open_output(self, events: list[Event]) -> RecordOutput:
-        if not self.options.unwind:
+        if not self.options.rewritten:
             return RecordOutput(self.options.output, self._packer)
         from perfpy.capture.sampling.unwound_recording import open_output  # not asked for by all
 
-        return open_output(self.options, self._packer, events, self._tell)
+        return open_output(self.options, self._packer, events, self._tell, self._waits)
 
     def _open_file(self) -> DataFile:
         workload = self._workload.pid if self._workload else 0
-        if not self.options.unwind:
+        if not self.options.rewritten:
             return DataFile(self._output, self._counters, self.options, self._procfs, workload=workload, packer=self._packer)
         from perfpy.capture.sampling.unwound_recording import open_file  # as above
 
-        return open_file(self._output, self._counters, self.options, self._procfs, workload, self._packer)
+        return open_file(self._output, self._counters, self.options, self._procfs, workload, self._packer, self._waits)
 
     def _tell(self, text: str) -> None:
         if not self.options.quiet:
             print(text, file=sys.stderr)
+
+    def _note(self, text: str) -> None:
+        if self.options.notes:
+            self._tell(text)
 
     def _runtime_names(self) -> RuntimeNames:
         from perfpy.capture.runtimes.session import RuntimeNames  # rarely asked for
@@ -172,26 +185,6 @@ class Recorder:
         return names
 
     # what to record
-
-    def _set_frequency(self) -> None:
-        """Hold the frequency below what the kernel allows."""
-        options = self.options
-        most = self._procfs.setting(_MAX_RATE)
-        wanted = options.freq
-        if options.period or most is None:
-            return
-        if wanted == MAX_FREQ:
-            self._tell(f"info: -F max is {most} Hz here (sysctl {_MAX_RATE})")
-            self.options = options._replace(freq=most)
-        elif wanted is None and most < DEFAULT_FREQ:
-            self.options = options._replace(freq=most)
-        elif wanted is not None and wanted > most:
-            if options.strict_freq:
-                raise UsageError(f"maximum frequency rate ({most} Hz) exceeded; use a lower -F, or raise sysctl {_MAX_RATE}")
-            self._tell(
-                f"warning: {wanted} Hz is more than the kernel allows, going on with {most} Hz; to have more raise sysctl {_MAX_RATE}"
-            )
-            self.options = options._replace(freq=most)
 
     def _find_target(self) -> Target:
         options = self.options
@@ -232,18 +225,17 @@ class Recorder:
             tids,
             cgroup_fds=self._cgroups(events),
             skip_missing=target.kind in ("pid", "user"),
-            tell=self._tell,
+            tell=self._note,
         )
         counters.open()
         try:
-            usual = roomy_pages(self._procfs, own_status()[0]) if options.unwind else default_pages(self._procfs)
+            usual = roomy_pages(self._procfs, own_status()[0]) if options.rewritten else default_pages(self._procfs)
             counters.map(options.mmap_pages or usual)
         except BaseException:
             counters.close()
             raise
-        if options.verbose:
-            for event in counters.events:
-                self._tell(f"{event.name}: {len(counters.ids(event))} counters, {event.attr!r}")
+        for event in counters.events if options.verbose else ():
+            self._tell(f"{event.name}: {len(counters.ids(event))} counters, {event.attr!r}")
         return counters
 
     def _warn_of_hidden_addresses(self) -> None:

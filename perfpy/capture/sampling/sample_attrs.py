@@ -16,7 +16,7 @@ from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import PerfType, ReadFormat, SampleType, SoftwareId
 from perfpy.abi.registers import minimal_registers, user_registers
 from perfpy.capture.option_values import Callchain, parse_branch_filter, stack_size
-from perfpy.capture.sampling.options import DEFAULT_FREQ
+from perfpy.capture.record_options import DEFAULT_FREQ
 from perfpy.capture.targets import ANY, online_cpus
 from perfpy.errors import KernelRefused
 from perfpy.events.event import Event
@@ -24,7 +24,7 @@ from perfpy.events.event import Event
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfpy.capture.sampling.options import RecordOptions
+    from perfpy.capture.record_options import RecordOptions
     from perfpy.capture.targets import Target
     from perfpy.kernel import Kernel
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+from copy import copy
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.flags import FLAG_PID_CGROUP, ReadFormat
@@ -184,6 +185,13 @@ class SampleCounters:
                     self._kernel.set_output(counter.fd, owner_fds[ring])
                 self.opened.append(Opened(event, target, counter, counter.id, ring))
 
+    def showing(self, events: Sequence[Event]) -> SampleCounters:
+        """The same open counters, as if there were only these events."""
+        some = copy(self)
+        some.events = list(events)
+        some.opened = [one for one in self.opened if one.event in events]
+        return some
+
     def ids(self, event: Event) -> tuple[int, ...]:
         """The ids by which records name an event's counters."""
         return tuple(one.id for one in self.opened if one.event is event)
@@ -220,6 +228,12 @@ class SampleCounters:
         if event.is_leader:
             for counter in self._open[event].counters.values():
                 action(counter)
+
+    def count(self, event: Event) -> int:
+        """How often the event has happened in all that its counters count."""
+        size = read_size(event.attr.read_format, 1)
+        read = (self._kernel.read(counter.fd, size) for counter in self._open[event].counters.values())
+        return sum(next(iter(decode_read(data, event.attr.read_format, "="))).value for data in read if data)
 
     def refilter(self, event: Event) -> None:
         """The event's filter has changed."""

@@ -18,7 +18,8 @@ from perfpy.capture.option_values import (
     parse_pages,
     parse_registers,
 )
-from perfpy.capture.sampling.options import DEFAULT_COMPRESSION, SYNTH_ALL, RecordOptions
+from perfpy.capture.record_options import DEFAULT_COMPRESSION, SYNTH_ALL, RecordOptions
+from perfpy.cli.line.notes import are_read, tell
 from perfpy.cli.line.options import PerfCommand, fail
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.shared import events_with_filters
@@ -40,6 +41,8 @@ def run(options: RecordCommandOptions) -> int:
     wanted = record_options(options, load())
     from perfpy.capture.sampling.recorder import Recorder  # help does not need the kernel
 
+    if not (options.workload or any((options.pid, options.tid, options.uid, options.cpu, options.all_cpus))):
+        tell(["no command, -p or -t: the whole machine is recorded, until Ctrl-C"], quiet=options.quiet, verbose=options.verbose)
     events, filters = events_with_filters(options)
     recorder = Recorder(options.workload, events, filters, wanted, describe=_describe)
     if options.dry_run:
@@ -50,75 +53,113 @@ def run(options: RecordCommandOptions) -> int:
 
 def record_options(options: RecordCommandOptions, config: Config) -> RecordOptions:
     """The options as values. Raises UsageError for a text that makes no sense."""
-    build_id = config.get("record.build-id", "")
-    switches = options.switch_output is not None  # finding build-ids would hold up the next file
+    wanted = _with_sample_fields(_whose(options), options, config)
+    wanted = _with_side_band(wanted, options, config)
+    wanted = _with_buffers(wanted, options)
+    return _with_file(wanted, options, config)._replace(
+        jit=options.jit,
+        off_cpu=options.off_cpu,
+        off_cpu_thresh=options.off_cpu_thresh,
+        off_cpu_limit=options.off_cpu_limit,
+        latency=options.latency,
+        command_line=(os.path.realpath(sys.argv[0]), *sys.argv[1:]),
+        verbose=options.verbose,
+        quiet=options.quiet,
+        notes=are_read(quiet=options.quiet, verbose=options.verbose),
+    )
+
+
+def _whose(options: RecordCommandOptions) -> RecordOptions:
+    """Whose samples, and how often."""
     return RecordOptions(
         pid=options.pid,
         tid=options.tid,
+        user=options.uid,
         cpu=options.cpu,
         all_cpus=options.all_cpus,
         per_thread=options.per_thread,
+        cgroups=tuple(options.cgroup.split(",")) if options.cgroup else (),
+        inherit=not options.no_inherit,
         exclude_perf=options.exclude_perf,
+        event_files=options.event_files,
         freq=options.freq,
+        period=options.count,
         strict_freq=options.strict_freq,
         no_samples=options.no_samples,
+    )
+
+
+def _with_sample_fields(wanted: RecordOptions, options: RecordCommandOptions, config: Config) -> RecordOptions:
+    """What a sample carries."""
+    return wanted._replace(
+        callchain=_callchain(options, config),
+        unwind=options.unwind,
+        keep_stacks=options.keep_stacks,
         data=options.data,
         phys_data=options.phys_data,
         data_page_size=options.data_page_size,
         code_page_size=options.code_page_size,
+        raw=options.raw_samples,
+        cpu_field=options.sample_cpu,
+        period_field=options.period,
+        time=options.timestamp,
         weight=options.weight,
+        identifier=options.sample_identifier,
+        inherit_stat=options.stat,
         running_time=options.running_time,
+        user_regs=_registers(options.user_regs, "--user-regs"),
+        intr_regs=_registers(options.intr_regs, "--intr-regs"),
+        branch_filter=_branches(options),
+        clockid=None if options.clockid is None else parse_clock(options.clockid),
         kernel_callchains=options.kernel_callchains,
         user_callchains=options.user_callchains,
         all_user=options.all_user,
         all_kernel=options.all_kernel,
-        switch_events=options.switch_events,
+    )
+
+
+def _with_side_band(wanted: RecordOptions, options: RecordCommandOptions, config: Config) -> RecordOptions:
+    """What is recorded of tasks, mappings and the machine."""
+    return wanted._replace(
+        switch_events=options.switch_events or options.latency,
         namespaces=options.namespaces,
         all_cgroups=options.all_cgroups,
+        bpf_events=not options.no_bpf_event,
+        buildid_mmap=options.buildid_mmap or config.get("record.build-id", "") == "mmap",
+        synth=_synthesis(options.synth),
         tail_synthesize=options.tail_synthesize,
+    )
+
+
+def _with_buffers(wanted: RecordOptions, options: RecordCommandOptions) -> RecordOptions:
+    """The rings, and when they are written to and emptied."""
+    return wanted._replace(
+        mmap_pages=_pages(options.mmap_pages),
         mmap_flush=options.mmap_flush,
         no_buffering=options.no_buffering,
         overwrite=options.overwrite,
         delay=options.delay,
         control=options.control,
         realtime=options.realtime,
+    )
+
+
+def _with_file(wanted: RecordOptions, options: RecordCommandOptions, config: Config) -> RecordOptions:
+    """The file or files."""
+    build_id = config.get("record.build-id", "")
+    switches = options.switch_output is not None  # finding build-ids would hold up the next file
+    return wanted._replace(
         output=options.output,
+        compression_level=_level(options.compression_level, unwind=options.unwind),
+        buildids=not (options.no_buildid or build_id == "skip" or switches),
+        buildid_cache=not (options.no_buildid_cache or options.no_buildid or build_id == "no-cache"),
         buildid_all=options.buildid_all,
+        buildid_dir=config.build_id_folder,
         max_size=options.max_size,
         switch_output=options.switch_output,
         switch_max_files=options.switch_max_files,
         timestamp_filename=options.timestamp_filename,
         timestamp_boundary=options.timestamp_boundary,
-        verbose=options.verbose,
-        quiet=options.quiet,
-        event_files=options.event_files,
-        user=options.uid,
-        cgroups=tuple(options.cgroup.split(",")) if options.cgroup else (),
-        inherit=not options.no_inherit,
-        period=options.count,
-        callchain=_callchain(options, config),
-        jit=options.jit,
-        unwind=options.unwind,
-        keep_stacks=options.keep_stacks,
-        raw=options.raw_samples,
-        cpu_field=options.sample_cpu,
-        period_field=options.period,
-        time=options.timestamp,
-        identifier=options.sample_identifier,
-        inherit_stat=options.stat,
-        user_regs=_registers(options.user_regs, "--user-regs"),
-        intr_regs=_registers(options.intr_regs, "--intr-regs"),
-        branch_filter=_branches(options),
-        clockid=None if options.clockid is None else parse_clock(options.clockid),
-        bpf_events=not options.no_bpf_event,
-        buildid_mmap=options.buildid_mmap or build_id == "mmap",
-        synth=_synthesis(options.synth),
-        mmap_pages=_pages(options.mmap_pages),
-        compression_level=_level(options.compression_level, unwind=options.unwind),
-        buildids=not (options.no_buildid or build_id == "skip" or switches),
-        buildid_cache=not (options.no_buildid_cache or options.no_buildid or build_id == "no-cache"),
-        buildid_dir=os.path.expanduser(config.get("buildid.dir", "")),
-        command_line=(os.path.realpath(sys.argv[0]), *sys.argv[1:]),
     )
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfpy.capture.option_values import parse_delay, parse_size, parse_switch_output
-from perfpy.capture.sampling.options import MAX_FREQ
-from perfpy.cli.line.kinds import Attached, Counted, Flag, Listed, Value
+from perfpy.capture.record_options import DEFAULT_SWITCH_LIMIT, MAX_FREQ
+from perfpy.cli.line.kinds import Attached, Counted, Flag, Listed, Value, unsigned
 from perfpy.cli.line.options import CommandOptions, option, program_to_run
 
 if TYPE_CHECKING:
@@ -55,9 +55,6 @@ _LACKING: Final = {
     "--affinity": _THREADS,
     "--threads": _THREADS,
     "--kcore": "perfpy writes single files; record, and copy /proc/kcore beside it",
-    "--off-cpu": "record -e sched:sched_switch -a -g, or --switch-events",
-    "--off-cpu-thresh": "record -e sched:sched_switch -a -g, or --switch-events",
-    "--latency": "record --switch-events",
     "--setup-filter": _BPF,
     "--bpf-aux-pause": _BPF,
     "--switch-output-event": "use --switch-output=SIZE or TIME, or send SIGUSR2",
@@ -130,6 +127,20 @@ class ContentOptions(CommandOptions):
     keep_stacks: bool = option("--keep-stacks", Flag(), "with --unwind: write the stacks, too, into a file <output>.stacks")
     kernel_callchains: bool = option("--kernel-callchains", Flag(), "call chains of the kernel only")
     user_callchains: bool = option("--user-callchains", Flag(), "call chains of user space only")
+    off_cpu: bool = option("--off-cpu", Flag(), "the time off the CPU, too, with its stacks: an event offcpu-time, in ns")
+    off_cpu_thresh: int = option(
+        "--off-cpu-thresh",
+        Value(unsigned, default=500),
+        "with --off-cpu: shorter waits are added up by thread and stack (default: 500)",
+        metavar="<ms>",
+    )
+    off_cpu_limit: int = option(
+        "--off-cpu-limit",
+        Value(unsigned, default=DEFAULT_SWITCH_LIMIT),
+        f"with --off-cpu: so many stacks a second at most (default: {DEFAULT_SWITCH_LIMIT}; 0: all)",
+        metavar="<n>",
+    )
+    latency: bool = option("--latency", Flag(), "what perfpy report --latency needs: context switches")
     jit: bool = option("--jit", Flag(), "make Python, Node, Java ... tell the names of their code, and keep them in the file")
     stat: bool = option("-s,--stat", Flag(), "counts of each thread at its end, too")
     raw_samples: bool = option("-R,--raw-samples", Flag(), "raw data, as tracepoints have")

@@ -6,7 +6,6 @@ line on standard error says which.
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from perfpy.cli.line.notes import tell
@@ -29,7 +28,10 @@ def write_exports(recording: Recording, asked: ReportCommandOptions, sample_filt
     _refuse_what_stacks_have_not(asked)
     stacks = recording.stacks(symbols, sample_filter=sample_filter, timed=asked.firefox is not None, latency=asked.latency)
     if not stacks:
-        print(f"Error:\nThe {recording.path} data has no samples, or the filters leave none!", file=sys.stderr)
+        from perfpy.cli.line.nothing_left import say_why_nothing  # few reports are empty
+
+        if not asked.quiet:
+            say_why_nothing(recording, sample_filter, symbols)
         return
     makers: dict[str, Callable[[], bytes]] = {
         "flamegraph": lambda: flame_graph(recording, stacks).encode(errors="replace"),

@@ -103,6 +103,7 @@ class ReportTableOptions(CommandOptions):
         "-b,--branch-stack", Flag(default=None), "a row for each branch (default for recordings of branches)"
     )
     mem_mode: bool = option("--mem-mode", Flag(), "a row for each kind of memory access")
+    with_off_cpu: bool = option("--with-off-cpu", Flag(), "time on and off the CPU as one, in seconds (of record --off-cpu)")
     ns: bool = option("--ns", Flag(), "show times in nanoseconds")
     time_quantum: str = option("--time-quantum", Value(default="100ms"), "grain of times in --sort time", metavar="<time>")
     raw_trace: bool = option("--raw-trace", Flag(), "show tracepoints' fields, not their formatted text")

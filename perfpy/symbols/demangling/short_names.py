@@ -51,7 +51,7 @@ class _Open(NamedTuple):
 
 @lru_cache(maxsize=1 << 14)
 def shortened(name: str) -> str:
-    """The name for a narrow place; unchanged where nothing in it is long.
+    """The name for a narrow column; unchanged where nothing in it is long.
 
     >>> shortened("void sort<std::vector<int, std::allocator<int> > >(std::vector<int, std::allocator<int> >&)")
     'sort<std::vector<…>>(std::vector<…>&)'

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from perfpy.symbols.dso import Dso, DsoKind
 from perfpy.symbols.files import build_id_notes
@@ -20,9 +20,11 @@ from perfpy.symbols.files.elf_symbols import has_dynsym, has_symtab
 from perfpy.untrusted import paths
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from perfpy.symbols.files import debuginfod
+
+Made = TypeVar("Made")
 
 _DEBUG_ROOT: Final = "/usr/lib/debug"
 # perf's letters for where symbols come from (report -v)
@@ -88,8 +90,7 @@ class Found:
     """The result of a search. symbols and runtime are None where nothing fits; looked: every path that was tried.
 
     original: the file at the recorded path, of whatever build; origin: perf's letter for the kind of path where
-    the symbols were ("!": nowhere); unreadable: the damaged files that were met, and what is wrong with them; call_frames:
-    what unwinding knows of the code, for whoever comes to these files later.
+    the symbols were ("!": nowhere); unreadable: the damaged files that were met, and what is wrong with them.
     """
 
     def __init__(self) -> None:
@@ -99,7 +100,14 @@ class Found:
         self.original: ElfFile | None = None
         self.unreadable: dict[str, str] = {}
         self.origin = "!"
-        self.call_frames: Any = None
+        self._made: dict[object, Any] = {}
+
+    def once(self, make: Callable[[Found], Made]) -> Made:
+        """What somebody makes of these files: made when it is first asked for, for whoever comes to them later, too."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        made: Made = self._made[make]
+        return made
 
 
 def find(dso: Dso, options: SymbolOptions, client: debuginfod.Client | None = None, kept: bytes | None = None) -> Found:

@@ -9,7 +9,7 @@ import pytest
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import PerfType, ReadFormat, SampleType, SoftwareId
 from perfpy.capture.option_values import Callchain
-from perfpy.capture.sampling.options import RecordOptions
+from perfpy.capture.record_options import RecordOptions
 from perfpy.capture.sampling.sample_attrs import configure_sampling
 from perfpy.capture.targets import Target
 from perfpy.events.event import Event, EventTerms

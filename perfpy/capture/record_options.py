@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 DEFAULT_FREQ: Final = 4000
 DEFAULT_COMPRESSION: Final = 1  # of what is unwound: callchains say the same again and again
 MAX_FREQ: Final = -1  # --freq max
+DEFAULT_SWITCH_LIMIT: Final = 20_000
 
 SYNTH_TASK: Final = "task"
 SYNTH_MMAP: Final = "mmap"
@@ -55,7 +56,10 @@ class RecordOptions(NamedTuple):
 
     jit: make runtimes tell the names of their code, and keep these in the file.
 
-    command_line: what stands in the file as the command line. verbose, quiet.
+    off_cpu: record the time off the CPU, too; off_cpu_thresh: waits of so many ms are samples of their own;
+    off_cpu_limit: so many stacks of switches a second at most (0: no limit). latency: what report --latency needs.
+
+    command_line: what stands in the file as the command line. verbose, quiet; notes: somebody reads advice.
     """
 
     pid: str = ""
@@ -128,9 +132,15 @@ class RecordOptions(NamedTuple):
 
     jit: bool = False
 
+    off_cpu: bool = False
+    off_cpu_thresh: int = 500
+    off_cpu_limit: int = DEFAULT_SWITCH_LIMIT
+    latency: bool = False
+
     command_line: tuple[str, ...] = ()
     verbose: int = 0
     quiet: bool = False
+    notes: bool = False
 
     def check(self) -> None:
         """Refuse what cannot be together: raises UsageError."""
@@ -149,6 +159,11 @@ class RecordOptions(NamedTuple):
 
         if self.unwind or self.keep_stacks:
             self._check_unwinding()
+        if self.off_cpu and (self.overwrite or self.tail_synthesize):
+            option = "--overwrite" if self.overwrite else "--tail-synthesize"
+            raise UsageError(f"--off-cpu writes samples when their waits end; leave out {option}")
+        if self.latency and (self.all_cpus or self.cpu):
+            raise UsageError("--latency is about the threads of a program, not about whole CPUs: leave out -a and -C")
 
     def _check_unwinding(self) -> None:
         if self.keep_stacks and not self.unwind:
@@ -162,6 +177,11 @@ class RecordOptions(NamedTuple):
             raise UsageError(f"--unwind has to know first what runs already; leave out {option}, or --unwind")
         if self.keep_stacks and self.switch_output is not None:
             raise UsageError("--keep-stacks writes one file, --switch-output many; leave out one of them")
+
+    @property
+    def rewritten(self) -> bool:
+        """Whether another process rewrites the records before they are in the file."""
+        return self.unwind or self.off_cpu
 
     @property
     def starts_disabled(self) -> bool:

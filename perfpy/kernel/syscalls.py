@@ -214,7 +214,10 @@ def disable_all() -> None:
 
 def read(fd: int, size: int) -> bytes:
     """Up to `size` bytes of a counter's value in its read format; b"" when a pinned counter has lost the PMU."""
-    return os.read(fd, size)
+    try:
+        return os.read(fd, size)
+    except OSError as error:
+        raise KernelRefused("read of a counter", error.errno or 0) from None
 
 
 def map_page(fd: int) -> mmap.mmap:

@@ -110,7 +110,8 @@ def test_one_flame_graph_has_both(tmp_path):
 
 
 def run(*args: str, folder: Path) -> Any:
-    return subprocess.run([sys.executable, "-m", "perfpy", *args], cwd=folder, capture_output=True, text=True, timeout=60, check=True).stdout
+    line = [sys.executable, "-m", "perfpy", *args]
+    return subprocess.run(line, cwd=folder, capture_output=True, text=True, timeout=60, check=True).stdout
 
 
 def test_the_text_has_seconds_where_they_are_asked_for(tmp_path):

@@ -45,7 +45,9 @@ class NoTraces(Traces):
         raise KernelRefused("tracefs", EACCES, cause="no", remedy="no")
 
 
-def asked(monkeypatch: pytest.MonkeyPatch, traces: type[Traces], target: Target = COMMAND, kernel: FakeKernel | None = None, **options: Any):
+def asked(
+    monkeypatch: pytest.MonkeyPatch, traces: type[Traces], target: Target = COMMAND, kernel: FakeKernel | None = None, **options: Any
+):
     monkeypatch.setattr(sources, "Tracefs", traces)
     told: list[str] = []
     clock = Event("cpu-clock", EventAttr(type=PerfType.SOFTWARE))

@@ -31,7 +31,8 @@ CODE = 0x400000
 
 def recording(path: Path, *, clock: EventAttr = CLOCK, events: tuple[str, str] = ("cpu-clock", OFF_CPU_EVENT), asleep: int = 6) -> str:
     """3 ms on the CPU; in it a lock for 1 ms, which thread 9 gave back, a sleep until an interrupt came, and 2 ms for another's sake."""
-    attrs, ids = [clock, TIME_ATTR], [(1,), (2,)]
+    attrs = [clock, TIME_ATTR]
+    ids: list[tuple[int, ...]] = [(1,), (2,)]
     built = PerfDataBuilder(attrs, ids)
     described = tuple(EventDesc(attr, name, ident) for attr, name, ident in zip(attrs, events, ids, strict=True))
     built.features[int(Feature.EVENT_DESC)] = encode_feature(Feature.EVENT_DESC, described, NATIVE_ENDIAN)

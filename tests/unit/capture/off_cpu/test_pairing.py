@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -17,7 +19,7 @@ ASLEEP = ord("S")
 def marks(*given: tuple[int, int, int, int]) -> Marks:
     """(thread, time, kind, detail); the stack of a STACK mark is (thread, time)."""
     rows = np.zeros(len(given), MARK)
-    stacks = []
+    stacks: list[Any] = []
     for number, (tid, time, kind, detail) in enumerate(given):
         rows[number] = (tid, tid // 10 * 10, time, kind, tid % 2, detail, len(stacks) if kind == STACK else -1)
         if kind == STACK:

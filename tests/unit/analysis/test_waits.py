@@ -126,6 +126,15 @@ def test_the_text_has_seconds_where_they_are_asked_for(tmp_path):
     assert "0.007000  S (sleeping)" in fields
 
 
+def test_samples_are_listed_though_they_have_no_data(tmp_path):
+    lines = run("script", "-i", recording(tmp_path / "a"), folder=tmp_path).splitlines()
+    assert [line.split()[2:4] for line in lines if f"{OFF_CPU_EVENT}:" in line] == [
+        ["0.000000:", "1000000"],
+        ["0.000000:", "6000000"],
+        ["0.000000:", "2000000"],
+    ]
+
+
 def test_seconds_are_for_what_measures_time(tmp_path):
     path = recording(tmp_path / "a", clock=CLOCK.copy(type=0))
     text = run("report", "--stdio", "-i", path, "-F", "seconds,state", folder=tmp_path)

@@ -20,7 +20,6 @@ from perfpy.symbols.files.debug_files import SymbolOptions
 from tests.builders import own_corpus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 OWN = "affinity chains cpu-clock fork-exec group kernel-only context-switches arm64-wide arm64-sched arm64-page-faults".split()
@@ -66,7 +65,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(params=RECORDINGS, ids=[name for name, _ in RECORDINGS])
-def case(request: pytest.FixtureRequest, own: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Case]:
+def case(request: pytest.FixtureRequest, own: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
     name, is_own = request.param
     folder: Path = own if is_own else request.getfixturevalue("corpus") / "recorded"
     for variable, value in own_corpus.surroundings(own).items():

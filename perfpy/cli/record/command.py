@@ -28,8 +28,8 @@ from perfpy.cli.record.options import RecordCommandOptions
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from perfpy.capture.opening import OpenEvent
     from perfpy.cli.line.perfconfig import Config
-    from perfpy.events.event import Event
 
 _MOST_COMPRESSION: Final = 22
 
@@ -185,7 +185,7 @@ def _registers(text: str | None, option: str) -> int:
     return 0 if text is None else parse_registers(text, option)
 
 
-def _describe(events: Sequence[Event], option: str) -> str:
+def _describe(events: Sequence[OpenEvent], option: str) -> str:
     from perfpy.cli.line.control_lines import event_lines  # rarely asked for
 
     return event_lines(events, option)

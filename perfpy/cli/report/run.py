@@ -87,7 +87,9 @@ class ReportRun:
     def _report(self) -> int:
         options = self._report_options()
         text_options = self._request.text_options()
-        report = self._make(options)
+        with progress_line("reading samples") as progress:
+            symbols = self._request.symbol_options(plain=self._plain)
+            report = self._recording.report(options=options, symbols=symbols, progress=progress)
         self._introduce(report, options)
         is_empty = not any(len(histogram.shown()) for histogram in report.histograms)
         if is_empty:
@@ -122,10 +124,6 @@ class ReportRun:
         except PerfError:
             self._hint()
             raise
-
-    def _make(self, options: ReportOptions) -> Report:
-        with progress_line("reading samples") as progress:
-            return self._recording.report(options=options, symbols=self._request.symbol_options(plain=self._plain), progress=progress)
 
     def _introduce(self, report: Report, options: ReportOptions) -> None:
         """Print what is before the tables of a plain report; perf says nothing before it knows the sort keys."""

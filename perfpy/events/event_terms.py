@@ -43,7 +43,6 @@ _RULES: Final[dict[str, _TermRule]] = {
     "stack-size": _TermRule("stack_size", _BITS_32),
     "max-stack": _TermRule("max_stack", _BITS_16),
     "nr": _TermRule("max_events", _BITS_63),
-    "max-events": _TermRule("max_events", _BITS_63),
     "inherit": _TermRule("inherit", 1, True),
     "no-inherit": _TermRule("inherit", 1, False),
     "overwrite": _TermRule("overwrite", 1, True),

@@ -14,7 +14,7 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.capture.record_options import RecordOptions
+from perfpy.capture.record_options import ANYWHERE, RecordOptions
 from perfpy.capture.sampling.attention import STOPPING, Attention, names_only
 from perfpy.capture.sampling.data_file import DataFile
 from perfpy.capture.sampling.draining import Drain
@@ -36,7 +36,7 @@ from perfpy.kernel.refusals import kernel_addresses_hidden, own_status
 from perfpy.perfdata.container.compression import Packer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from perfpy.capture.control import Control
     from perfpy.capture.off_cpu.sources import WaitPlan
@@ -151,9 +151,9 @@ class Recorder:
             return target, configure_sampling(self._parse(), self.options, target, self._kernel)
         from perfpy.capture.off_cpu.sources import with_waits  # not asked for by all
 
-        self.options = options = self.options._replace(identifier=True, time=True)
+        self.options = options = self.options._replace(identifier=True, time=True, period_field=True)
         events = configure_sampling(self._parse(), options, target, self._kernel)
-        events, self._waits = with_waits(events, options, target, self._kernel, self._tell)
+        events, self._waits = with_waits(events, options, target, self._kernel, self._note)
         return target, events
 
     def _open_output(self, events: list[Event]) -> RecordOutput:
@@ -294,7 +294,7 @@ class Recorder:
     def _loop(self, target: Target) -> None:
         """Empty the rings whenever they are worth it, until it is time to stop; then once more what they hold then."""
         attention = self._attention
-        drain = Drain(self._counters, self._output, self.options.mmap_flush, stop=lambda: attention.called)
+        drain = Drain(self._counters, self._output, self.options.mmap_flush, stop=lambda: attention.called, move=self._mover())
         own = OwnSamples(self._counters.events, self._output.others)
         try:
             while not attention.stopping:
@@ -313,6 +313,13 @@ class Recorder:
             self._output.complete(attention.signal_fd, attention.is_called_again)
         except OutputFailed as failure:
             self._failure = self._failure or failure
+
+    def _mover(self) -> Callable[[int], None] | None:
+        if self.options.affinity == ANYWHERE:
+            return None
+        from perfpy.capture.sampling.affinity import mover  # rarely asked for
+
+        return mover(self.options.affinity, self._counters)
 
     def _check_own_samples(self, drain: Drain, own: OwnSamples) -> None:
         """Take the recorder out of the events where they come from recording them."""

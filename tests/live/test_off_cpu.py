@@ -48,7 +48,22 @@ def without_frame_pointers(tmp_path_factory: pytest.TempPathFactory) -> str:
 def record(folder: Path, program: str, *args: str, script: str = "") -> dict[str, int]:
     """Record the program; what it says of itself."""
     start = ["-c", script] if script else ["-m", "perfpy"]
-    line = [sys.executable, *start, "record", "-q", "-N", "--off-cpu", "-e", "task-clock", *args, "--", program, str(folder / "file")]
+    line = [
+        sys.executable,
+        *start,
+        "record",
+        "-q",
+        "-N",
+        "-o",
+        "perf.data",
+        "--off-cpu",
+        "-e",
+        "task-clock",
+        *args,
+        "--",
+        program,
+        str(folder / "file"),
+    ]
     done = subprocess.run(line, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return told(done.stdout)
@@ -130,6 +145,9 @@ def test_perf_reads_the_file(tmp_path, with_frame_pointers):
     lines = [(block[0].split(), [line.split()[1] for line in block[1:] if line.strip()]) for block in blocks]
     asleep = sum(int(head[1]) for head, names in lines if int(head[0]) == said["pid"] and "asleep" in names)
     assert asleep == pytest.approx(said["asleep"], rel=0.05)
+    line = [sys.executable, "-m", "perfpy", "script"]
+    ours = subprocess.run(line, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=True)
+    assert ours.stdout == perf(tmp_path, "script")
     assert OFF_CPU_EVENT in perf(tmp_path, "evlist")
     assert "out of order" not in perf(tmp_path, "report", "--stdio", "-s", "symbol", merged=True)
 
@@ -151,7 +169,22 @@ def test_storms_of_switches_are_limited_and_their_time_is_kept(tmp_path):
         "    os.write(a[1], b'x'); os.read(b[0], 1)\n"
         "os.close(a[1]); os.wait()"
     )
-    line = [sys.executable, "-m", "perfpy", "record", "-N", "--off-cpu", "--off-cpu-limit", "100", "--", sys.executable, "-c", storm]
+    line = [
+        sys.executable,
+        "-m",
+        "perfpy",
+        "record",
+        "-N",
+        "-o",
+        "perf.data",
+        "--off-cpu",
+        "--off-cpu-limit",
+        "100",
+        "--",
+        sys.executable,
+        "-c",
+        storm,
+    ]
     done = subprocess.run(line, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False)
     assert done.stderr.count("--off-cpu-limit") == 1, done.stderr
     assert "has no stack" in done.stderr

@@ -60,7 +60,8 @@ def run(program: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_each_overflow_is_a_call():
-    word, calls = Word(), []
+    word = Word()
+    calls: list[perfpy.Counter] = []
     with word.counter() as counter:
         counter.on_overflow(calls.append)
         word.write(500)
@@ -90,7 +91,8 @@ def test_counters_on_one_signal_are_told_apart():
 
 
 def test_it_stands_still_while_the_handler_runs():
-    calls, go_on = [], threading.Event()
+    calls: list[int] = []
+    go_on = threading.Event()
 
     def handler(counter: perfpy.Counter) -> None:
         calls.append(counter.read().value)
@@ -104,19 +106,21 @@ def test_it_stands_still_while_the_handler_runs():
         touch(100)
         assert counter.read().value == 1
         go_on.set()
-        assert until(lambda: (touch(1), len(calls) > 1)[1])
+        assert until(lambda: touch(1) and len(calls) > 1)
 
 
-def touch(pages: int) -> None:
+def touch(pages: int) -> int:
     """So many page faults, in fresh memory."""
     with mmap.mmap(-1, pages * mmap.PAGESIZE) as memory:
         memory.madvise(mmap.MADV_NOHUGEPAGE)
         for i in range(pages):
             memory[i * mmap.PAGESIZE] = 1
+    return pages
 
 
 def test_a_descriptor_that_is_used_again_hears_of_its_own_alone():
-    word, other, calls = Word(), Word(), []
+    word, other = Word(), Word()
+    calls: list[perfpy.Counter] = []
     for _ in range(50):
         first = word.counter()
         first.on_overflow(lambda _: time.sleep(0.001))
@@ -151,7 +155,9 @@ def test_the_thread_ends_with_the_last_counter():
 
 
 def test_a_handler_that_fails_is_told_of_and_does_no_harm(monkeypatch: pytest.MonkeyPatch):
-    word, calls, told = Word(), [], []
+    word = Word()
+    calls: list[perfpy.Counter] = []
+    told: list[threading.ExceptHookArgs] = []
     monkeypatch.setattr(threading, "excepthook", told.append)
 
     def handler(counter: perfpy.Counter) -> None:

@@ -13,7 +13,7 @@ from perfpy.errors import KernelRefused, UsageError
 from tests.builders.fake_kernel import FakeCounter, FakeKernel
 
 
-def attrs(*ids: HardwareId) -> list[EventAttr]:
+def attrs(*ids: int) -> list[EventAttr]:
     return [EventAttr(type=PerfType.HARDWARE, config=number) for number in ids]
 
 
@@ -50,7 +50,7 @@ def test_members_of_the_same_name_are_kept_apart() -> None:
 @pytest.mark.parametrize("fits", [1, 2])
 def test_a_group_that_is_too_large_says_how_many_fit(fits: int) -> None:
     class SmallPmu(FakeKernel):
-        def perf_event_open(self, attr, pid, cpu, group_fd=-1, flags=0, *, event=""):  # type: ignore[no-untyped-def]
+        def perf_event_open(self, attr, pid, cpu, group_fd=-1, flags=0, *, event=""):
             members = sum(1 for one in self.counters if not one.closed)
             if group_fd >= 0 and members >= fits:
                 raise KernelRefused("perf_event_open", errno.EINVAL, event=event)
@@ -65,7 +65,7 @@ def test_a_group_that_is_too_large_says_how_many_fit(fits: int) -> None:
 
 def test_an_event_that_opens_nowhere_is_told_as_it_is() -> None:
     class NoPmu(FakeKernel):
-        def perf_event_open(self, attr, pid, cpu, group_fd=-1, flags=0, *, event=""):  # type: ignore[no-untyped-def]
+        def perf_event_open(self, attr, pid, cpu, group_fd=-1, flags=0, *, event=""):
             if event == "b":
                 raise KernelRefused("perf_event_open", errno.EINVAL, event=event, cause="no such thing")
             return super().perf_event_open(attr, pid, cpu, group_fd, flags, event=event)

@@ -39,6 +39,15 @@ if TYPE_CHECKING:
         def take(self) -> bool:
             """Take what is there; False when no more is to come."""
 
+    class Alarm(Protocol):
+        """Something that is due from time to time."""
+
+        def wait(self, now: float) -> float:
+            """Seconds until it is."""
+
+        def ring(self, now: float) -> None:
+            """Do it, if it is due."""
+
     #: events and evlist's option -> its lines
     Describe = Callable[[Sequence[Event], str], str]
 
@@ -58,7 +67,7 @@ class Attention:
 
     tell: a line for whoever watches; describe: the events as --control's
     evlist shows them; answers: comes from whoever helps. stopping: it is time to stop; signal: what ended it, 0
-    = no signal; wakeups: how often it was waited.
+    = no signal; wakeups: how often it was waited; alarms: what else is due from time to time.
     """
 
     def __init__(
@@ -85,6 +94,7 @@ class Attention:
         self._poller = select.poll()
         self._alive: set[int] = set()
         self._looked = 0.0
+        self.alarms: list[Alarm] = []
         self.stopping = False
         self.signal = 0
         self.wakeups = 0
@@ -126,9 +136,12 @@ class Attention:
         if not self._alive or (self._workload and self._workload.poll()):
             self.stopping = True
         self._follow_timetable()
+        for alarm in self.alarms:
+            alarm.ring(self._looked)
 
     def _patience(self, now: float) -> float | None:
         waits = [self._timetable.wait(now), self._output_switch.wait(now), None if self._signals.works else _MOMENT]
+        waits += (alarm.wait(now) for alarm in self.alarms)
         return min((wait for wait in waits if wait is not None), default=None)
 
     def _see(self, fd: int, events: int) -> None:

@@ -381,6 +381,9 @@ _perfpy() {
                 '*--json=-[the comparison as JSON]::file:_files' \
                 '*--flamegraph=[what changed as a flame graph, one HTML file]:file:_files' \
                 '*--html=[what changed as a flame graph, one HTML file]:file:_files' \
+                '*--all[on a terminal, also the rows that the noise of sampling explains]' \
+                '*--ignore-comm[commands are the same whatever they are called]' \
+                '*--whole-names[on a terminal and in flame graphs, each instance of a template by itself]' \
                 '*-f[read files although somebody else owns them]' \
                 '*--force[read files although somebody else owns them]' \
                 '*--symfs=[look for files with symbols below this directory]:directory: _files -/' \

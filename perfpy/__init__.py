@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from os import PathLike
     from typing import Any
 
+    from perfpy.abi.attr import EventAttr
+    from perfpy.abi.flags import ReadFormat, SampleType
     from perfpy.abi.readings import Reading
-    from perfpy.capture.counter import Counter, CounterGroup, disable_all, enable_all
+    from perfpy.capture.counter import Counter, disable_all, enable_all
+    from perfpy.capture.counter_group import CounterGroup, GroupReading
     from perfpy.capture.counting.region import Region
     from perfpy.capture.sampling.recorder import RecordSummary
     from perfpy.counts.named_counts import Count, Counts, ProgramCounts
@@ -41,13 +44,17 @@ __all__ = [
     "Counter",
     "CounterGroup",
     "Counts",
+    "EventAttr",
+    "GroupReading",
     "Offer",
     "ProgramCounts",
+    "ReadFormat",
     "Reading",
     "RecordSummary",
     "Recording",
     "Region",
     "Ring",
+    "SampleType",
     "UserReading",
     "__version__",
     "count",
@@ -64,15 +71,19 @@ __all__ = [
 _HOMES = {
     "Count": "perfpy.counts.named_counts",
     "Counter": "perfpy.capture.counter",
-    "CounterGroup": "perfpy.capture.counter",
+    "CounterGroup": "perfpy.capture.counter_group",
     "Counts": "perfpy.counts.named_counts",
+    "EventAttr": "perfpy.abi.attr",
+    "GroupReading": "perfpy.capture.counter_group",
     "Offer": "perfpy.events.inventory",
     "ProgramCounts": "perfpy.counts.named_counts",
+    "ReadFormat": "perfpy.abi.flags",
     "Reading": "perfpy.abi.readings",
     "RecordSummary": "perfpy.capture.sampling.recorder",
     "Recording": "perfpy.recording",
     "Region": "perfpy.capture.counting.region",
     "Ring": "perfpy.kernel.ring",
+    "SampleType": "perfpy.abi.flags",
     "UserReading": "perfpy.kernel.user_page",
     "disable_all": "perfpy.capture.counter",
     "enable_all": "perfpy.capture.counter",

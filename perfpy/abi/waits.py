@@ -14,9 +14,7 @@ could have run but another one did, - where it waited and the kernel did not say
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # see perfpy.cli
-if TYPE_CHECKING:
-    from typing import Final
+from typing import Final
 
 OFF_CPU_EVENT: Final = "offcpu-time"
 

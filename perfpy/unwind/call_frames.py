@@ -129,7 +129,7 @@ class CallFrames:
     def _run(self, index: FrameIndex, offset: int, addresses: list[int]) -> Sequence[FrameRules | None]:
         """What an entry says of addresses; nothing if it is damaged."""
         try:
-            return (self._rows.get((index, offset)) or self._read(index, offset)).at(addresses)
+            return (self._rows.get((index, offset)) or self._read(index, offset)).rules_at(addresses)
         except DAMAGE as damage:
             self._runtime.flaw(f"call frame information: {reason_of(damage)}")
             self._cost += _COST_OF_DAMAGE

@@ -67,7 +67,7 @@ class FrameRows(NamedTuple):
     cost: int
     damage: Exception | None = None
 
-    def at(self, addresses: Sequence[int]) -> list[FrameRules | None]:
+    def rules_at(self, addresses: Sequence[int]) -> list[FrameRules | None]:
         """The rules at each of some addresses, None outside of the entry. Raises the damage if one lies after it."""
         if self.damage is not None and any(self.end <= address < self.of_code for address in addresses):
             raise self.damage

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -117,12 +118,13 @@ def test_why_it_waited_and_who_ended_it_is_known(tmp_path, with_frame_pointers):
     assert by_thread > 0.8 * sum(row["period"] for row in of_lock)
 
 
-def report(folder: Path, *args: str) -> list[dict]:
+def report(folder: Path, *args: str) -> list[dict[str, Any]]:
     line = [sys.executable, "-m", "perfpy", "report", "--json", "--no-children", *args]
     done = subprocess.run(line, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=True)
     (table,) = (event for event in json.loads(done.stdout)["events"] if event["events"][0]["name"] == OFF_CPU_EVENT)
     assert table["events"][0]["seconds"] == table["events"][0]["period"] / 1e9
-    return table["rows"]
+    rows: list[dict[str, Any]] = table["rows"]
+    return rows
 
 
 def test_time_on_the_cpu_is_what_it_is_without(tmp_path, with_frame_pointers):

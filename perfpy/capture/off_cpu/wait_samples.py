@@ -57,8 +57,8 @@ def _hashes(chains: Ragged) -> NDArray[np.uint64]:
     depth = np.arange(len(values), dtype=np.uint64) - np.repeat(chains.offsets[:-1], chains.lengths).astype(np.uint64)
     mixed = (values ^ depth * _MULTIPLIER) * _MULTIPLIER
     mixed = (mixed ^ mixed >> np.uint64(31)) * _MULTIPLIER
-    sums: NDArray[np.uint64] = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])
-    found: NDArray[np.uint64] = sums[chains.offsets[1:]] - sums[chains.offsets[:-1]]
+    totals: NDArray[np.uint64] = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])
+    found: NDArray[np.uint64] = totals[chains.offsets[1:]] - totals[chains.offsets[:-1]]
     return found
 
 
@@ -95,9 +95,9 @@ def _left_from(chains: Ragged) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
     row = np.repeat(np.arange(len(chains)), chains.lengths)
     markers = np.flatnonzero(chains.values == np.uint64(CONTEXT_USER))
     is_user = np.zeros(len(chains), bool)
-    at = np.zeros(len(chains), np.int64)
+    first = np.zeros(len(chains), np.int64)
     followed = markers[markers + 1 < chains.offsets[1:][row[markers]]]
-    at[row[followed]], is_user[row[followed]] = followed + 1, True
+    first[row[followed]], is_user[row[followed]] = followed + 1, True
     kernel = np.where(chains.lengths > 1, chains.offsets[:-1] + 1, len(values) - 1)
-    ip = np.where(is_user, values[at], values[kernel])
+    ip = np.where(is_user, values[first], values[kernel])
     return np.where(ip >= np.uint64(CONTEXT_MAX), np.uint64(0), ip), is_user

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from perfpy.capture.control import Command, Control
+    from perfpy.capture.opening import OpenEvent
     from perfpy.capture.sampling.output_switch import OutputSwitch
     from perfpy.capture.sampling.sample_counters import SampleCounters
     from perfpy.capture.sampling.wakeups import Wakeups
     from perfpy.capture.workload import Workload
-    from perfpy.events.event import Event
 
     class Answers(Protocol):
         """Something else that wants attention when its descriptor becomes readable."""
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
             """Do it, if it is due."""
 
     #: events and evlist's option -> its lines
-    Describe = Callable[[Sequence[Event], str], str]
+    Describe = Callable[[Sequence[OpenEvent], str], str]
 
 #: what ends a recording as it should
 STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -57,7 +57,24 @@ _GONE: Final = select.POLLHUP | select.POLLERR | select.POLLNVAL
 _MOMENT: Final = 0.1  # seconds: where signals cannot tell that the command has ended, and where there is no time to wait
 
 
-def names_only(events: Sequence[Event], _option: str) -> str:
+class Regularly:
+    """An alarm that only ends the waiting: large rings are emptied long before the kernel finds them half full."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._next = 0.0
+
+    def wait(self, now: float) -> float:
+        """Seconds until the next time."""
+        return max(self._next - now, 0.0)
+
+    def ring(self, now: float) -> None:
+        """Once more."""
+        if now >= self._next:
+            self._next = now + self._seconds
+
+
+def names_only(events: Sequence[OpenEvent], _option: str) -> str:
     """The shortest answer to evlist."""
     return "\n".join(event.name for event in events)
 

@@ -74,7 +74,7 @@ class DataFile:
         self.lost = 0
 
     def _tracing_data(self) -> bytes:
-        tracepoints = [event.tracepoint for event in self._counters.events if event.tracepoint]
+        tracepoints = [event.event.tracepoint for event in self._counters.events if event.event.tracepoint]
         if not tracepoints:
             return b""
         # only tracepoints need tracefs

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.capture.record_options import ANYWHERE, RecordOptions
 from perfpy.capture.sampling import closing
-from perfpy.capture.sampling.attention import STOPPING, Attention, names_only
+from perfpy.capture.sampling.attention import STOPPING, Attention, Regularly, names_only
 from perfpy.capture.sampling.data_file import DataFile
 from perfpy.capture.sampling.draining import Drain
 from perfpy.capture.sampling.frequency import MAX_RATE, with_frequency
 from perfpy.capture.sampling.output import RecordOutput
 from perfpy.capture.sampling.output_switch import OutputSwitch
-from perfpy.capture.sampling.own_samples import OwnSamples
+from perfpy.capture.sampling.own_samples import OwnSamples, leaving_out
 from perfpy.capture.sampling.sample_attrs import configure_sampling
-from perfpy.capture.sampling.sample_counters import SampleCounters, default_pages, roomy_pages
+from perfpy.capture.sampling.sample_counters import SampleCounters, default_pages, is_in_a_hurry, roomy_pages
 from perfpy.capture.sampling.wakeups import Wakeups
 from perfpy.capture.targets import ANY, Target, resolve
 from perfpy.capture.workload import Workload
@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 _DEFAULT_EVENT: Final = "cycles:P"
 _KILLED: Final = 128  # + the signal's number: the exit status
+_LARGE_RING: Final = 2 << 20
+_OFTEN: Final = 0.2  # seconds
 _WORTH_ANOTHER_PASS: Final = 1 << 16  # bytes: with less than this in the rings, wait for the next wake-up
 
 #: as perf says it
@@ -119,6 +121,8 @@ class Recorder:
             # before anything is touched: no signal ends it in the middle of something
             signals = stack.enter_context(Wakeups((*STOPPING, signal.SIGCHLD, signal.SIGUSR2)))
             self._output = self._open_output(events)
+            if self.options.exclude_perf:
+                events = leaving_out(events, self._output.others)
             beginning = stack.enter_context(ExitStack())
             beginning.callback(self._output.abandon)
             if self.command:
@@ -206,16 +210,12 @@ class Recorder:
         events = parse_events(self._texts, self._filters, event_source(self.options.event_files))
         for text in events.warnings:
             self._tell(f"WARNING: {text}")
-        if self.options.exclude_perf:
-            tracepoints = [event for event in events if event.tracepoint]
-            if not tracepoints:
-                raise UsageError("--exclude-perf needs a tracepoint among the events: -e SYSTEM:NAME")
-            for event in tracepoints:
-                event.append_filter(f"common_pid != {os.getpid()}")
+        if self.options.exclude_perf and not any(event.tracepoint for event in events):
+            raise UsageError("--exclude-perf needs a tracepoint among the events: -e SYSTEM:NAME")
         tool = next((event.name for event in events if event.tool), "")
         if tool:
             raise UsageError(f"'{tool}' can be counted, not sampled; use perfpy stat")
-        return list(events)
+        return leaving_out(events, [os.getpid()]) if self.options.exclude_perf else events
 
     def _open_counters(self, events: list[Event], target: Target) -> SampleCounters:
         options = self.options
@@ -233,7 +233,8 @@ class Recorder:
         )
         counters.open()
         try:
-            usual = roomy_pages(self._procfs, own_status()[0]) if options.rewritten else default_pages(self._procfs)
+            roomy = options.rewritten or any(is_in_a_hurry(event.attr) for event in events)
+            usual = roomy_pages(self._procfs, own_status()[0]) if roomy else default_pages(self._procfs)
             counters.map(options.mmap_pages or usual)
         except BaseException:
             counters.close()
@@ -249,13 +250,13 @@ class Recorder:
         if hidden and not all(event.attr.exclude_kernel for event in self._counters.events):
             self._tell(_HIDDEN_ADDRESSES)
 
-    def _cgroups(self, events: list[Event]) -> dict[int, int]:
-        """id(event) -> the folder of the cgroup that it follows."""
+    def _cgroups(self, events: list[Event]) -> dict[Event, int]:
+        """event -> the folder of the cgroup that it follows."""
         if not self.options.cgroups:
             return {}
         from perfpy.capture.cgroups import folders_of  # rarely asked for
 
-        return {id(event): fd for event, fd in zip(events, folders_of(self.options.cgroups, len(events)), strict=False) if fd is not None}
+        return {event: fd for event, fd in zip(events, folders_of(self.options.cgroups, len(events)), strict=False) if fd is not None}
 
     # recording
 
@@ -290,6 +291,8 @@ class Recorder:
             self._workload.start()
         now = time.monotonic()
         self._output_switch.begin(now)
+        if self._counters.rings and self._counters.rings[0].size >= _LARGE_RING and not options.mmap_pages:
+            self._attention.alarms.append(Regularly(_OFTEN))
         if options.notes and closing.has_terminal(self.command):
             from perfpy.capture.sampling.progress import ProgressLine  # for people
 
@@ -332,7 +335,7 @@ class Recorder:
         drain.inspect = own.inspect if own.due(self._output.taken) else self._progress.inspect if self._progress else None
         if own.prevail:
             for event in own.leave_out():
-                self._counters.refilter(event)
+                event.set_filter()
             self._tell(f"warning: most samples come from writing them down; from here on perfpy ({own.tid}) is left out (--exclude-perf)")
 
     def _check_size(self, drain: Drain) -> None:

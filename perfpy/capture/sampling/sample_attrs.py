@@ -19,11 +19,12 @@ from perfpy.capture.option_values import Callchain, parse_branch_filter, stack_s
 from perfpy.capture.record_options import DEFAULT_FREQ, STANDARD_OUTPUT
 from perfpy.capture.targets import ANY, online_cpus
 from perfpy.errors import KernelRefused
-from perfpy.events.event import Event
+from perfpy.events.event import Event, changed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from perfpy.capture.opening import OpenEvent
     from perfpy.capture.record_options import RecordOptions
     from perfpy.capture.targets import Target
     from perfpy.kernel import Kernel
@@ -36,7 +37,7 @@ _WORTH_WAKING: Final = 1 << 18  # bytes in a ring
 
 
 def configure_sampling(events: Sequence[Event], options: RecordOptions, target: Target, kernel: Kernel) -> list[Event]:
-    """Set the attrs; returns the events to open, the tracking event among them.
+    """The events to open, with the attrs that they are to have, the tracking event among them.
 
     kernel: is asked whether it knows PERF_SAMPLE_IDENTIFIER, where that is of use.
 
@@ -49,14 +50,11 @@ def configure_sampling(events: Sequence[Event], options: RecordOptions, target: 
     if options.starts_disabled or not target.has_tasks:
         tracking = _dummy()
         result.append(tracking)
-    groups = {id(event.leader) for event in result if not event.is_leader}
-    attrs = {
-        event: sampling_attr(event, options, target, tracks=event is tracking, in_group=id(event.leader) in groups) for event in result
-    }
+    groups = {event.leader for event in result if not event.is_leader}
+    attrs = {event: sampling_attr(event, options, target, tracks=event is tracking, in_group=event.leader in groups) for event in result}
     attrs |= {event: _following(event, attrs) for event in result if event.sample_read and not event.is_leader}
-    for event, attr in zip(result, _with_ids(list(attrs.values()), options, kernel), strict=True):
-        event.attr = attr
-    return result
+    final = dict(zip(result, _with_ids(list(attrs.values()), options, kernel), strict=True))
+    return changed(result, lambda event: {"attr": final[event]})
 
 
 def sampling_attr(event: Event, options: RecordOptions, target: Target, *, tracks: bool, in_group: bool) -> EventAttr:
@@ -64,7 +62,7 @@ def sampling_attr(event: Event, options: RecordOptions, target: Target, *, track
     return _Draft(event, options, target, tracks=tracks, in_group=in_group).finished()
 
 
-def is_dummy(event: Event) -> bool:
+def is_dummy(event: Event | OpenEvent) -> bool:
     """Whether an event only carries side-band records."""
     return event.attr.type == PerfType.SOFTWARE and event.attr.config == SoftwareId.DUMMY
 

@@ -33,8 +33,8 @@ from perfpy.kernel.ring import PAGE_SIZE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from perfpy.capture.opening import OpenEvent
     from perfpy.cli.line.perfconfig import Config
-    from perfpy.events.event import Event
 
 _MOST_COMPRESSION: Final = 22
 _BUILD_IDS: Final = ("", "cache", "no-cache", "skip", "mmap")  # record.build-id
@@ -217,7 +217,7 @@ def _registers(text: str | None, option: str) -> int:
     return 0 if text is None else parse_registers(text, option)
 
 
-def _describe(events: Sequence[Event], option: str) -> str:
+def _describe(events: Sequence[OpenEvent], option: str) -> str:
     from perfpy.cli.line.control_lines import event_lines  # rarely asked for
 
     return event_lines(events, option)

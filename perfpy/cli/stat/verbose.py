@@ -12,8 +12,7 @@ from perfpy.views.metadata.attr import attr_fields
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfpy.capture.counting.counters import Counting
-    from perfpy.capture.counting.measurement import Readings
+    from perfpy.capture.counting.counters import Counting, Readings
 
 _RULE = "-" * 60
 
@@ -44,7 +43,7 @@ def attr_lines(counting: Counting) -> Iterator[str]:
             for label, value in attr_fields(event.attr, names):
                 yield f"  {label:<32} {value}"
             opened = len(counting.ids(event))
-            yield f"{opened} counters opened" if event.supported else f"not opened: {event.why_not}"
+            yield f"{opened} counters opened" if event.state.supported else f"not opened: {event.state.why_not}"
             yield _RULE
 
 

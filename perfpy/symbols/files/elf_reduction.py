@@ -46,7 +46,7 @@ def names_only(file: ElfFile) -> bytes:
     content = memoryview(file.content)
     if len(file.sections) < 2:
         return b""
-    segments_at, sections_at = (_offset(content, layout, file.endian, place) for place in (layout.segments_at, layout.sections_at))
+    segments_at, sections_at = (_offset(content, layout, file.endian, field) for field in (layout.segments_at, layout.sections_at))
     segments_size = len(file.segments) * (32 if file.bits == 32 else 56)
     headers = bytearray(content[sections_at : sections_at + len(file.sections) * layout.section_size])
     made = bytearray(content[: layout.header_size])
@@ -65,8 +65,8 @@ def names_only(file: ElfFile) -> bytes:
     return bytes(made + headers)
 
 
-def _offset(content: memoryview, layout: _HeaderLayout, endian: str, place: int) -> int:
-    found: int = struct.unpack_from(endian + layout.code, content, place)[0]
+def _offset(content: memoryview, layout: _HeaderLayout, endian: str, field: int) -> int:
+    found: int = struct.unpack_from(endian + layout.code, content, field)[0]
     return found
 
 

@@ -19,7 +19,7 @@ START = 0x1000
 
 def found(entry: FrameEntry, *addresses: int) -> list[rules.FrameRules | None]:
     state = initial_state(entry.common, endian="<", word=8)
-    return rows_of(entry, state, endian="<", word=8).at(sorted(addresses))
+    return rows_of(entry, state, endian="<", word=8).rules_at(sorted(addresses))
 
 
 def entry_of(*program: bytes, common: tuple[bytes, ...] = (), **of_common: Any) -> FrameEntry:

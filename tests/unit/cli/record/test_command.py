@@ -13,6 +13,8 @@ from perfpy.errors import PerfError, UsageError
 from perfpy.kernel.ring import PAGE_SIZE
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from perfpy.cli.record.options import RecordCommandOptions
 
 
@@ -42,6 +44,7 @@ def test_what_was_chosen_to_record_is_not_taken_back(option: str):
         (["--max-size=2K"], "max_size", 2048),
         (["-z"], "compression_level", 1),
         (["-u", "root"], "user", "root"),
+        (["-v"], "notes", True),
         (["--synth=mmap"], "synth", frozenset(("mmap", "task"))),
         (["-m", "64K,8"], "mmap_pages", 16),
         (["-m", "0"], "mmap_pages", 1),
@@ -64,6 +67,17 @@ def test_the_configuration_counts_where_the_line_says_nothing():
     assert not found.buildid_cache
     assert found.callchain is not None
     assert found.callchain.stack_size == 4096
+
+
+@pytest.mark.live
+def test_a_line_without_a_command_or_a_task_says_what_is_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    said = "no command, -p or -t: the whole machine is recorded, until Ctrl-C\n"
+    for args, told in ((["-v"], said), ([], ""), (["-v", "-a"], ""), (["-v", "true"], ""), (["-v", "-p", str(os.getpid())], "")):
+        assert command.run("record", ["-e", "cpu-clock", "--dry-run", *args]) == 0
+        assert capfd.readouterr().err == told
 
 
 def test_a_recording_goes_into_the_pipe_where_standard_output_is_one(capfd: pytest.CaptureFixture[str]):

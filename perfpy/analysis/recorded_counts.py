@@ -82,7 +82,7 @@ class RecordedCounts:
 
     def _see_setting(self, record: StatConfig | EventUpdate | ThreadMap | CpuMap) -> None:
         if isinstance(record, ThreadMap):
-            self.threads = tuple(record.threads)
+            self.threads = tuple((_signed(pid), comm) for pid, comm in record.threads)
         elif isinstance(record, CpuMap):
             self.cpus = tuple(record.cpus)
         elif isinstance(record, StatConfig):
@@ -115,6 +115,8 @@ class RecordedCounts:
         if mode is Aggregation.THREAD:
             self._require_listed("thread", range(len(self.threads)))
             return Grouping.by_thread([(comm, pid) for pid, comm in self.threads])
+        if self.cpus == (_ANY,) and mode is Aggregation.NONE:
+            return Grouping.everything()  # as perf
         if self.cpus == (_ANY,):
             raise UsageError("the recording followed tasks, not CPUs: record with -a or -C to tell CPUs apart")
         self._require_listed("cpu", self.cpus)
@@ -165,6 +167,7 @@ class RecordedCounts:
                 times=RunTimes((record.time,)) if final else None,
                 timestamp=None if final else record.time,
                 summary=final and bool(self.interval_ms),
+                default_set=True,  # names are as the file has them
             )
 
     def _rows(self, cells: _Cells, grouping: Grouping) -> dict[CountedEvent, list[CountRow]]:
@@ -181,6 +184,11 @@ class RecordedCounts:
             rows = [its_rows[0] for its_rows in self._rows(cells, everything).values()]
             runs.add(record.time, {row.event.name: (row.event.unit, row.amount) for row in rows if row.counted})
         return runs
+
+
+def _signed(pid: int) -> int:
+    """A pid of the file, -1 where all tasks were counted."""
+    return pid - (1 << 64) if pid >> 63 else pid
 
 
 def _since(before: dict[CountedEvent, dict[tuple[int, int], CounterCell]], cells: _Cells) -> _Cells:

@@ -161,9 +161,14 @@ class Tally:
         """Where each CPU has its line, perf adds the PMU to names that do not start with it."""
         if self.mode is not Aggregation.NONE or self._default_set:
             return event.name
-        pmu = event.pmu or _pmu_of_type(event)
-        told = event.name.startswith(pmu) or event.name.endswith(f"[{pmu}]")
-        return event.name if told else f"{event.name} [{pmu}]"
+        return name_with_pmu(event)
+
+
+def name_with_pmu(event: CountedEvent) -> str:
+    """An event's name as perf has it where each CPU is told apart."""
+    pmu = event.pmu or _pmu_of_type(event)
+    told = event.name.startswith(pmu) or event.name.endswith(f"[{pmu}]")
+    return event.name if told else f"{event.name} [{pmu}]"
 
 
 def _pmu_of_type(event: CountedEvent) -> str:

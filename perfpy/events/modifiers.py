@@ -1,8 +1,9 @@
-"""Modifiers (u k h G H I p P S D e W) -> the bits of an attr and the marks of an event.
+"""Modifiers (u k h G H I p P S D e W b) -> the bits of an attr and the marks of an event.
 
 What enters: Modifiers of the grammar, an EventDraft. What leaves: the same draft,
 changed. The rules are perf 6.12's: letters at an event start from a clean
-attr, letters at a group add to what its events have.
+attr, letters at a group add to what its events have. b, by which perf may count
+with BPF programs, leads to the same counts and changes nothing.
 """
 
 from __future__ import annotations

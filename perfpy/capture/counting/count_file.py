@@ -27,6 +27,8 @@ from perfpy.abi.user_records import (
 )
 from perfpy.capture.environment import Environment
 from perfpy.capture.targets import ANY, comms
+from perfpy.counts.aggregation import Aggregation
+from perfpy.counts.tally import name_with_pmu
 from perfpy.perfdata.container.feature_values import EventDesc, EventGroup
 from perfpy.perfdata.container.features import Feature, encode_feature
 from perfpy.perfdata.container.writer import FileWriter, PipeWriter, WrittenEvent
@@ -90,7 +92,7 @@ class CountFile:
                 known.setdefault(target, next(iter(known.values())))
 
     def _feature_values(self) -> dict[int, Any]:
-        descriptions = tuple(EventDesc(event.attr, event.name, tuple(ids.values())) for event, ids in self._ids.items())
+        descriptions = tuple(EventDesc(event.attr, self._name(event), tuple(ids.values())) for event, ids in self._ids.items())
         values: dict[int, Any] = Environment().features()
         values |= {
             Feature.VERSION: f"perfpy {__version__}",
@@ -105,6 +107,11 @@ class CountFile:
             if event.group_size > 1 and event.is_leader
         )
         return values | ({Feature.GROUP_DESC: groups} if groups else {})
+
+    def _name(self, event: OpenEvent) -> str:
+        """As perf writes it down: it would show nothing else."""
+        apart = self._plan.grouping.mode is Aggregation.NONE and not self._plan.default_set
+        return name_with_pmu(event) if apart else event.name
 
     def _preface(self, counting: Counting) -> Iterator[UserRecord]:
         for event, ids in self._ids.items():

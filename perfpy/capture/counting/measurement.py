@@ -244,13 +244,15 @@ class Measurement:
             counting.enable()
 
     def _finish(self, workload: Workload, outcome: Outcome) -> None:
-        if self._plan.timeout:
+        ended_here = bool(self._plan.timeout) and workload.poll() is None
+        if ended_here:
             workload.kill()
         ended = workload.wait()
         self._rusage = ended
-        outcome.exit_code, outcome.killed_by = ended.exit_code, ended.signal
+        outcome.killed_by = ended.signal
+        outcome.exit_code = 0 if ended_here else ended.exit_code  # its end is what was asked for, and no failure
         outcome.runs += 1
-        outcome.failed_runs += ended.exit_code != 0
+        outcome.failed_runs += outcome.exit_code != 0
         if ended.signal:
             self._hooks.killed(self._plan.command[0], ended.signal)
 

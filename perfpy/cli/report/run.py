@@ -42,7 +42,7 @@ class ReportRun:
         config = load()
         self._request = ReportRequest(recording, asked, config)
         by_setting = config.flag("tui.report", False) and find_spec("textual") is not None and not wants_plain(stdio=asked.needs_plain)
-        self._browses = asked.json is None and (asked.tui or by_setting)
+        self._browses = asked.json is None and (asked.tui or by_setting) and is_terminal()  # without one perf prints its text
         self._plain = asked.json is None and not self._browses and wants_plain(stdio=asked.needs_plain)
 
     def show(self) -> int:
@@ -189,8 +189,6 @@ class ReportRun:
             from perfpy.views.report.browser import ReportBrowser
         except ModuleNotFoundError as error:
             fail(f"--tui needs the module {error.name}: pip install 'perfpy[tui]'")
-        if not is_terminal():
-            fail("--tui needs a terminal: standard output is none")
         ReportBrowser(report, self._header_lines, whole_names=self._asked.whole_names).run()
         return 0
 

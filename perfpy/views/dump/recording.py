@@ -205,6 +205,7 @@ class _DumpWriter:
         try:
             owner = self._events[max(event, 0)]
             reading = decode_read(record.values, owner.attr.read_format, self._endian)[0]
+            owner = next((other for other in self._events if reading.id in other.ids), owner)
         except (ValueError, IndexError):  # too short for what its event reads, or nobody's
             return "\n"
         text = f": {record.pid} {record.tid} {one_line(owner.name)} {reading.value}\n"

@@ -79,7 +79,8 @@ def measure(recorder: list[str], options: str, seconds: float, path: Path) -> Me
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        raise SystemExit(f"{line} ended with {process.returncode}")
+        print(f"{' '.join(line)} ended with {process.returncode}; once more", file=sys.stderr)
+        return measure(recorder, options, seconds, path)
     with PerfData(str(path)) as data:
         lost = sum(side.record.lost for side in data.side_band([RecordType.LOST_SAMPLES, RecordType.LOST]))
         found = Measured(data.survey.events.total(), lost, usage.ru_utime + usage.ru_stime, memory)

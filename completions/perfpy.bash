@@ -84,7 +84,7 @@ _perfpy_value()
     "record -o" | "record --output" | "record =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "report -i" | "report --input" | "report =--input") _perfpy_recordings ;;
     "report -s" | "report --sort" | "report =--sort" | "report -F" | "report --fields" | "report =--fields") _perfpy_offer "," overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism state waker dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked ;;
-    "report -g" | "report --call-graph" | "report =--call-graph") _perfpy_offer "," none graph flat fractal folded caller callee function address srcline percent period count ;;
+    "report -g" | "report --call-graph" | "report =--call-graph") _perfpy_offer "," none graph flat fractal folded caller callee function address srcline branch percent period count ;;
     "report --max-stack" | "report =--max-stack" | "report --ignore-callees" | "report =--ignore-callees" | "report -p" | "report --parent" | "report =--parent" | "report -d" | "report --dsos" | "report =--dsos" | "report -c" | "report --comms" | "report =--comms" | "report -S" | "report --symbols" | "report =--symbols" | "report --symbol-filter" | "report =--symbol-filter" | "report --pid" | "report =--pid" | "report --tid" | "report =--tid" | "report -C" | "report --cpu" | "report =--cpu" | "report --parallelism" | "report =--parallelism" | "report --time" | "report =--time" | "report --percent-limit" | "report =--percent-limit" | "report --group-sort-idx" | "report =--group-sort-idx" | "report -t" | "report --field-separator" | "report =--field-separator" | "report -w" | "report --column-widths" | "report =--column-widths" | "report --time-quantum" | "report =--time-quantum") : ;;
     "report --switch-on" | "report =--switch-on" | "report --switch-off" | "report =--switch-off") _perfpy_ask "," events ;;
     "report --percentage" | "report =--percentage") _perfpy_offer "" relative absolute ;;
@@ -98,7 +98,7 @@ _perfpy_value()
     "diff =--json" | "diff --flamegraph" | "diff --html" | "diff =--flamegraph" | "diff =--html" | "diff --kallsyms" | "diff =--kallsyms" | "diff -k" | "diff --vmlinux" | "diff =--vmlinux") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "diff --symfs" | "diff =--symfs") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "script -i" | "script --input" | "script =--input") _perfpy_recordings ;;
-    "script -F" | "script --fields" | "script =--fields") _perfpy_offer "," comm tid pid time cpu event trace ip sym dso dsoff addr symoff srcline period iregs uregs brstack brstacksym data_src weight bpf-output brstackoff phys_addr metric misc srccode tod data_page_size code_page_size ins_lat cgroup retire_lat ;;
+    "script -F" | "script --fields" | "script =--fields") _perfpy_offer "," comm tid pid time cpu event trace ip sym dso dsoff addr symoff srcline period iregs uregs brstack brstacksym data_src weight bpf-output callindent brstackoff synth phys_addr metric misc srccode ipc tod data_page_size code_page_size ins_lat machine_pid vcpu cgroup retire_lat ;;
     "script --time" | "script =--time" | "script --max-stack" | "script =--max-stack" | "script --stop-bt" | "script =--stop-bt" | "script -C" | "script --cpu" | "script =--cpu" | "script -c" | "script --comms" | "script =--comms" | "script --pid" | "script =--pid" | "script --tid" | "script =--tid" | "script -S" | "script --symbols" | "script =--symbols" | "script --addr-range" | "script =--addr-range" | "script --dsos" | "script =--dsos") : ;;
     "script --switch-on" | "script =--switch-on" | "script --switch-off" | "script =--switch-off") _perfpy_ask "," events ;;
     "script --symfs" | "script =--symfs") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
@@ -112,6 +112,7 @@ _perfpy_value()
     "buildid-cache -M" | "buildid-cache --missing" | "buildid-cache =--missing") _perfpy_recordings ;;
     "inject -i" | "inject --input" | "inject =--input") _perfpy_recordings ;;
     "inject -o" | "inject --output" | "inject =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "inject --known-build-ids" | "inject =--known-build-ids") : ;;
     *) return 1 ;;
     esac
     return 0
@@ -159,7 +160,7 @@ _perfpy()
         options="-a --add -r --remove -p --purge -P --purge-all -u --update -M --missing -l --list -f --force -v --verbose --help"
         ;;
     inject)
-        options="-i --input -f --force -o --output -j --jit -b --build-ids --buildid-all -B --mmap2-buildids --mmap2-buildid-all -v --verbose --help"
+        options="-i --input -f --force -o --output -j --jit -b --build-ids --buildid-all -B --mmap2-buildids --mmap2-buildid-all --known-build-ids -v --verbose --help"
         ;;
     config)
         options="-l --list --system --user --help"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.cpu_list import parse_cpu_list
 from perfpy.abi.user_records import CpuMap, EventUpdate, Stat, StatConfig, StatRound, ThreadMap
-from perfpy.counts.aggregation import Aggregation, CountedEvent, CounterCell, Grouping, aggregate, count_members
+from perfpy.counts.aggregation import Aggregation, CountedEvent, CounterCell, CountState, Grouping, aggregate, count_members
 from perfpy.counts.comparison import Runs
 from perfpy.counts.tally import RunTimes, Tally
 from perfpy.errors import BadPerfData, UsageError
@@ -53,8 +53,8 @@ class RecordedCounts:
         self._rounds = list(self._read())
         if not self._rounds:
             raise BadPerfData(data.path, "there are no counts in it", remedy="perfpy stat record writes such files")
-        for event in self.events:  # one that the machine did not have has no counters
-            event.supported = any(cells[event] for _, cells in self._rounds)
+        # one that the machine did not have has no counters
+        self._states = {event: CountState(supported=any(cells[event] for _, cells in self._rounds)) for event in self.events}
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -171,7 +171,9 @@ class RecordedCounts:
             )
 
     def _rows(self, cells: _Cells, grouping: Grouping) -> dict[CountedEvent, list[CountRow]]:
-        return {event: aggregate(event, its_cells, grouping, scale=self.scale) for event, its_cells in cells.items()}
+        return {
+            event: aggregate(event, its_cells, grouping, scale=self.scale, state=self._states[event]) for event, its_cells in cells.items()
+        }
 
     def runs(self, name: str) -> Runs:
         """Each result of the file as one run, for a comparison; of intervals alone the last, whose counts are since the start."""

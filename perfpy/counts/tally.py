@@ -97,7 +97,7 @@ class Tally:
     @property
     def unit_width(self) -> int:
         """The width of the column of units."""
-        return max([len("unit"), *(len(event.unit) for event in self.events if event.supported)])
+        return max([len("unit"), *(len(event.unit) for event in self.events if all(row.state.supported for row in self.rows[event]))])
 
     def lines(self) -> Iterator[TallyLine]:
         """The lines in perf's order: event by event, or aggregate id by aggregate id where a aggregate id is a part of the machine."""

@@ -21,7 +21,6 @@ from perfpy.events.machine import EVENT_FILES_VARIABLE, this_machine
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from perfpy.counts.aggregation import CountedEvent
     from perfpy.events.event import Event
 
 BUILT_IN: Final = (
@@ -43,7 +42,7 @@ def definitions() -> dict[str, Definition]:
     return {metric.name.lower(): metric for metric in (*BUILT_IN, *(files.metrics if files else ()))}
 
 
-def choose(names: str, *, grouped: bool = True, merged: bool = True) -> tuple[list[Event], dict[CountedEvent, list[Metric]]]:
+def choose(names: str, *, grouped: bool = True, merged: bool = True) -> tuple[list[Event], dict[Event, list[Metric]]]:
     """names: metrics and groups, separated by commas; grouped: each metric's events on the PMU together if they fit;
     merged: metrics share the software events that they have in common.
 
@@ -51,7 +50,7 @@ def choose(names: str, *, grouped: bool = True, merged: bool = True) -> tuple[li
     makes no sense.
     """
     events: list[Event] = []
-    shown: dict[CountedEvent, list[Metric]] = {}
+    shown: dict[Event, list[Metric]] = {}
     shared: dict[str, Event] = {}
     literals = _literals()
     for definition in _named(names):

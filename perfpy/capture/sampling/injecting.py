@@ -19,7 +19,7 @@ from perfpy.abi.flags import MISC_MMAP_BUILD_ID, MISC_USER, NATIVE_ENDIAN, Recor
 from perfpy.abi.framing import HEADER
 from perfpy.abi.sample_id import NO_ID, IdLayout, SampleId
 from perfpy.abi.user_records import encode
-from perfpy.capture.sampling.output import STANDARD_OUTPUT
+from perfpy.capture.record_options import STANDARD_OUTPUT
 from perfpy.errors import OutputFailed, PerfError
 from perfpy.perfdata.container.features import FEATURE_NAMES, Feature, encode_feature, key_of
 from perfpy.perfdata.container.kept_files import KEPT_FILES
@@ -233,7 +233,7 @@ def inject(
 
 def _copy_records(data: PerfData, writer: RecordWriter, jit: JitInjector | None, mapper: BuildIdMapper | None) -> None:
     """All records but the marks of rounds; mappings as they shall be."""
-    for stream in data.ordered_chunks():
+    for stream in data.records.chunks():
         for ordered in stream:
             chunk = ordered.chunk
             for row, kind in enumerate(chunk.types.tolist()):

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from perfpy.capture.sampling.data_file import DataFile
 from perfpy.capture.sampling.output import RecordOutput
-from perfpy.capture.sampling.own_samples import leave_out
 from perfpy.capture.sampling.stack_file import StackFile
 from perfpy.capture.sampling.unwound_output import UnwoundOutput
 from perfpy.capture.unwinding.plain_attrs import has_stacks, plain_attr
@@ -39,12 +38,7 @@ def open_output(
     if options.unwind and not any(has_stacks(event.attr) for event in events):
         raise UsageError("--unwind: none of the events has call chains of DWARF stacks")
     only = None if options.unwind or plan is None else (plan.switches,)
-    output = UnwoundOutput(options.output, packer, partial(_serve, plan, only), tell=tell, keep_stacks=options.keep_stacks)
-    if options.exclude_perf:
-        for event in events:
-            if event.tracepoint:
-                leave_out(event, output.others)
-    return output
+    return UnwoundOutput(options.output, packer, partial(_serve, plan, only), tell=tell, keep_stacks=options.keep_stacks)
 
 
 def _serve(plan: WaitPlan | None, only: Collection[int] | None, requests: int, answers: int, stores: tuple[int, int]) -> None:

@@ -142,7 +142,12 @@ def _add_cgroups(plan: Plan, options: StatCommandOptions) -> None:
     if options.cgroup and options.for_each_cgroup:
         fail("--cgroup and --for-each-cgroup both say which cgroups: choose one")
     if options.cgroup:
-        cgroups.assign(plan.events if options.event else [], options.cgroup)
+        events = cgroups.assign(plan.events if options.event else [], options.cgroup)
+        if plan.metrics:
+            from perfpy.counts.metrics import of_counterparts
+
+            plan.metrics = of_counterparts(plan.metrics, dict(zip(plan.events, events, strict=True)))
+        plan.events = events
     if plan.target.has_tasks:
         fail("cgroups are counted on whole CPUs: add -a or -C")
     if options.for_each_cgroup:

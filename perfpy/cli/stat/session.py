@@ -15,8 +15,8 @@ from perfpy.cli.stat.signals import Signals
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from perfpy.capture.counting.count_file import CountFile
-    from perfpy.capture.counting.counters import Counting
-    from perfpy.capture.counting.measurement import Plan, Readings
+    from perfpy.capture.counting.counters import Counting, Readings
+    from perfpy.capture.counting.measurement import Plan
     from perfpy.cli.stat.options import StatCommandOptions
     from perfpy.cli.stat.output import StatOutput
     from perfpy.cli.stat.progress import Progress

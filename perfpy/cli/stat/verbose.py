@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from perfpy.abi.attr import EventAttr
-    from perfpy.capture.counting.measurement import Readings
+    from perfpy.capture.counting.counters import Readings
     from perfpy.events.event import Event
 
 _RULE = "-" * 60

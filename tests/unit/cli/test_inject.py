@@ -45,7 +45,7 @@ def listed(path: Path) -> dict[str, str]:
 
 def kinds(path: Path) -> list[int]:
     with PerfData(str(path)) as data:
-        return [kind for stream in data.ordered_chunks() for ordered in stream for kind in ordered.chunk.types.tolist()]
+        return [kind for stream in data.records.chunks() for ordered in stream for kind in ordered.chunk.types.tolist()]
 
 
 def test_files_of_callers_get_build_ids_too(chained: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What `perfpy report --tui` needs, and what of perf's browser changes no text."""
+"""`perfpy report` as a person has it: on a terminal of some size; what `--tui` needs is said where it is missing."""
 
 from __future__ import annotations
 
@@ -8,9 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.cli import run
+from tests.builders.perfdata import simple_recording
+from tests.builders.terminals import on_terminal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+NO_COLOURS = {"NO_COLOR": "1", "PAGER": "sed s/^/paged:/"}
+IN_FULL_SCREEN = "\x1b[?1049h"
 
 
 @pytest.fixture
@@ -64,3 +70,58 @@ def test_what_is_for_perfs_browser_changes_no_text(samples: list[str], options: 
 def test_their_values_are_looked_at(samples: list[str], options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*samples, *options]) == 129
     assert options[0] in capsys.readouterr().err
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> str:
+    path = tmp_path / "perf.data"
+    path.write_bytes(simple_recording(500).file())
+    return str(path)
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120, 200])
+def test_a_report_with_its_notes_stays_on_the_screen(recording: str, columns: int) -> None:
+    shown = on_terminal("report", "-i", recording, columns=columns, lines=30, environment=NO_COLOURS)
+    assert shown.status == 0
+    assert "paged:" not in shown.text
+    assert "next: report " in shown.text
+    assert "have no symbol" in " ".join(shown.text.split())
+    assert len(shown.text.splitlines()) < 30
+
+
+def test_all_rows_above_a_limit_go_through_the_pager(recording: str) -> None:
+    shown = on_terminal("report", "-i", recording, "--percent-limit", "0.01", lines=30, environment=NO_COLOURS)
+    assert shown.text.startswith("paged:")
+    assert len([line for line in shown.text.splitlines() if "0x0000" in line]) > 100
+
+
+def leaving_with(keys: bytes) -> tuple[Callable[[int, str], bytes | None], list[bool]]:
+    """Presses keys once rows are there; whether it was in full screen."""
+    seen: list[bool] = []
+
+    def press(_pid: int, text: str) -> bytes | None:
+        if not seen and IN_FULL_SCREEN in text and "%" in text.rpartition(IN_FULL_SCREEN)[2]:
+            seen.append(True)
+            return keys
+        return None
+
+    return press, seen
+
+
+@pytest.mark.parametrize("keys", [b"q", b"\x03"])
+def test_the_browser_is_left_with_q_and_ctrl_c(recording: str, keys: bytes) -> None:
+    pytest.importorskip("textual", reason="the extra perfpy[tui] is not installed")
+    press, seen = leaving_with(keys)
+    shown = on_terminal("report", "--tui", "-i", recording, watch=press)
+    assert (shown.status, seen) == (0, [True])
+    assert shown.text.rstrip().rpartition("\x1b[?1049")[2].startswith("l")  # the screen is as it was
+
+
+def test_a_setting_makes_the_browser_the_usual_report(recording: str, tmp_path: Path) -> None:
+    pytest.importorskip("textual", reason="the extra perfpy[tui] is not installed")
+    (tmp_path / "config").write_text("[tui]\n\treport = true\n")
+    environment = {**NO_COLOURS, "PERF_CONFIG": str(tmp_path / "config")}
+    press, seen = leaving_with(b"q")
+    assert on_terminal("report", "-i", recording, environment=environment, watch=press).status == 0
+    assert seen
+    assert IN_FULL_SCREEN not in on_terminal("report", "--stdio", "-i", recording, environment=environment).text

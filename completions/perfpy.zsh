@@ -32,6 +32,8 @@ _perfpy() {
         'buildid-list:list the build-ids of a perf.datas files'
         'buildid-cache:look after the files kept by build-id'
         'inject:add code of JIT compilers, or build-ids, to a perf.data'
+        'config:show or change what is set in perfs configuration files'
+        'check:tell whether a feature of perf is there'
         'version:show the version, and which parts are there'
         'help:show the help of a command'
     )
@@ -164,13 +166,20 @@ _perfpy() {
                 '*--keep-stacks[with --unwind  write the stacks, too, into a file <output>.stacks]' \
                 '*--kernel-callchains[call chains of the kernel only]' \
                 '*--user-callchains[call chains of user space only]' \
+                '*--off-cpu[the time off the CPU, too, with its stacks  an event offcpu-time, in ns]' \
+                '*--off-cpu-thresh=[with --off-cpu  shorter waits are added up by thread and stack]:value: ' \
+                '*--off-cpu-limit=[with --off-cpu  so many stacks a second at most]:value: ' \
+                '*--latency[what perfpy report --latency needs  context switches]' \
                 '*--jit[make Python, Node, Java ... tell the names of their code, and keep them in the file]' \
+                '*--self-contained=-[keep the names of functions, or the binaries, in the file  a report elsewhere needs nothing else]::value:(names binaries)' \
                 '*-s[counts of each thread at its end, too]' \
                 '*--stat[counts of each thread at its end, too]' \
                 '*-R[raw data, as tracepoints have]' \
                 '*--raw-samples[raw data, as tracepoints have]' \
                 '*-d[data addresses]' \
                 '*--data[data addresses]' \
+                '*--data-mmap[mappings that hold no code, too]' \
+                '*--sample-mem-info[where in the memory hierarchy data came from]' \
                 '*--phys-data[physical data addresses]' \
                 '*--data-page-size[the size of the page of the data]' \
                 '*--code-page-size[the size of the page of the code]' \
@@ -182,6 +191,7 @@ _perfpy() {
                 '*--sample-identifier[ids at a fixed offset]' \
                 '*-W[weights of special events]' \
                 '*--weight[weights of special events]' \
+                '*--transaction[flags of transactional memory, where the CPU has it]' \
                 '*-b[taken branches]' \
                 '*--branch-any[taken branches]' \
                 '*-j+[taken branches of these kinds]:value: _sequence compadd - u k hv any any_call any_ret ind_call abort_tx in_tx no_tx cond ind_jmp call no_flags no_cycles save_type stack hw_index priv counter' \
@@ -206,6 +216,8 @@ _perfpy() {
                 '*-m+[size of each buffer, in pages or with B, K, M or G]:value: ' \
                 '*--mmap-pages=[size of each buffer, in pages or with B, K, M or G]:value: ' \
                 '*--mmap-flush=[least bytes to write at once]:value: ' \
+                '*--affinity=[read each buffer on its own CPU or node]:value:(sys node cpu)' \
+                '*--aio=-[for scripts written for perf  perfpy leaves that to the kernel]::value: ' \
                 '*--overwrite[keep what came last where there is no room for all]' \
                 '*--switch-output=-[go on in a new file  at SIGUSR2, after a size]::value: ' \
                 '*--switch-max-files=[keep that many of those files]:value: ' \
@@ -221,6 +233,8 @@ _perfpy() {
                 '*--buildid-all[note the build-ids of all files, hit or not]' \
                 '*-r+[run with this SCHED_FIFO priority]:value: ' \
                 '*--realtime=[run with this SCHED_FIFO priority]:value: ' \
+                '*--debuginfod=-[for scripts written for perf  perfpy report asks the servers in DEBUGINFOD_URLS]::value: ' \
+                '*--vmlinux=[for scripts written for perf  its BPF programs need it]:file:_files' \
                 '*--dry-run[read the options, then exit]' \
                 '*-v[say more]' \
                 '*--verbose[say more]' \
@@ -236,10 +250,10 @@ _perfpy() {
                 '*--input=[input file name]:recording:_perfpy_recordings' \
                 '*-f[read the file although somebody else owns it]' \
                 '*--force[read the file although somebody else owns it]' \
-                '*-s+[sort by these keys  comm, dso, symbol, pid, cpu ...]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked' \
-                '*--sort=[sort by these keys  comm, dso, symbol, pid, cpu ...]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked' \
-                '*-F+[columns]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked' \
-                '*--fields=[columns]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked' \
+                '*-s+[sort by these keys  comm, dso, symbol, pid, cpu ...]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism state waker dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked' \
+                '*--sort=[sort by these keys  comm, dso, symbol, pid, cpu ...]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism state waker dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked' \
+                '*-F+[columns]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism state waker dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked' \
+                '*--fields=[columns]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism state waker dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked' \
                 '*-n[show a column with the number of samples]' \
                 '*--show-nr-samples[show a column with the number of samples]' \
                 '*--show-total-period[show a column with the sum of periods]' \
@@ -247,8 +261,8 @@ _perfpy() {
                 '*--showcpuutilization[show shares of kernel and user code]' \
                 '*-T[show counts per thread]' \
                 '*--threads[show counts per thread]' \
-                '*-g+[how to show callchains]::value: _sequence compadd - none graph flat fractal folded caller callee function address srcline percent period count' \
-                '*--call-graph=[how to show callchains]::value: _sequence compadd - none graph flat fractal folded caller callee function address srcline percent period count' \
+                '*-g+[how to show callchains]::value: _sequence compadd - none graph flat fractal folded caller callee function address srcline branch percent period count' \
+                '*--call-graph=[how to show callchains]::value: _sequence compadd - none graph flat fractal folded caller callee function address srcline branch percent period count' \
                 '*--children[add callers overhead]' \
                 '*--latency[sort by shares of the wall clock]' \
                 '*-G[call graphs from callers to callees]' \
@@ -290,6 +304,7 @@ _perfpy() {
                 '*-b[a row for each branch]' \
                 '*--branch-stack[a row for each branch]' \
                 '*--mem-mode[a row for each kind of memory access]' \
+                '*--with-off-cpu[time on and off the CPU as one, in seconds]' \
                 '*--ns[show times in nanoseconds]' \
                 '*--time-quantum=[grain of times in --sort time]:value: ' \
                 '*--raw-trace[show tracepoints fields, not their formatted text]' \
@@ -335,8 +350,8 @@ _perfpy() {
             ;;
         diff)
             _arguments -s -S \
-                '*-s+[compare by these keys]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked' \
-                '*--sort=[compare by these keys]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked' \
+                '*-s+[compare by these keys]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism state waker dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked' \
+                '*--sort=[compare by these keys]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism state waker dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked' \
                 '*-c+[delta, delta-abs]:value:(delta delta-abs ratio wdiff\:)' \
                 '*--compute=[delta, delta-abs]:value:(delta delta-abs ratio wdiff\:)' \
                 '*-b[only rows that the baseline and another recording have]' \
@@ -360,11 +375,15 @@ _perfpy() {
                 '*--percentage=[shares of what filters leave, or of all]:value:(relative absolute)' \
                 '*-t+[columns with this separator]:value: ' \
                 '*--field-separator=[columns with this separator]:value: ' \
+                '*--with-off-cpu[time on and off the CPU as one]' \
                 '*--noise[mark what sampling noise does not explain]' \
                 '*--stdio[plain text in perfs layout, on a terminal too]' \
                 '*--json=-[the comparison as JSON]::file:_files' \
                 '*--flamegraph=[what changed as a flame graph, one HTML file]:file:_files' \
                 '*--html=[what changed as a flame graph, one HTML file]:file:_files' \
+                '*--all[on a terminal, also the rows that the noise of sampling explains]' \
+                '*--ignore-comm[commands are the same whatever they are called]' \
+                '*--whole-names[on a terminal and in flame graphs, each instance of a template by itself]' \
                 '*-f[read files although somebody else owns them]' \
                 '*--force[read files although somebody else owns them]' \
                 '*--symfs=[look for files with symbols below this directory]:directory: _files -/' \
@@ -389,8 +408,8 @@ _perfpy() {
                 '*--input=[input file name]:recording:_perfpy_recordings' \
                 '*-f[read the file although somebody else owns it]' \
                 '*--force[read the file although somebody else owns it]' \
-                '*-F+[fields to print]:value: _sequence compadd - comm tid pid time cpu event trace ip sym dso dsoff addr symoff srcline period iregs uregs brstack brstacksym data_src weight bpf-output brstackoff phys_addr metric misc srccode tod data_page_size code_page_size ins_lat cgroup retire_lat' \
-                '*--fields=[fields to print]:value: _sequence compadd - comm tid pid time cpu event trace ip sym dso dsoff addr symoff srcline period iregs uregs brstack brstacksym data_src weight bpf-output brstackoff phys_addr metric misc srccode tod data_page_size code_page_size ins_lat cgroup retire_lat' \
+                '*-F+[fields to print]:value: _sequence compadd - comm tid pid time cpu event trace ip sym dso dsoff addr symoff srcline period iregs uregs brstack brstacksym data_src weight bpf-output callindent brstackoff synth phys_addr metric misc srccode ipc tod data_page_size code_page_size ins_lat machine_pid vcpu cgroup retire_lat' \
+                '*--fields=[fields to print]:value: _sequence compadd - comm tid pid time cpu event trace ip sym dso dsoff addr symoff srcline period iregs uregs brstack brstacksym data_src weight bpf-output callindent brstackoff synth phys_addr metric misc srccode ipc tod data_page_size code_page_size ins_lat machine_pid vcpu cgroup retire_lat' \
                 '*-D[print every record as bytes and as text]' \
                 '*--dump-raw-trace[print every record as bytes and as text]' \
                 '*--dump-unsorted-raw-trace[the same in the order of the file, not of time]' \
@@ -549,9 +568,25 @@ _perfpy() {
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
+        config)
+            _arguments -s -S \
+                '*-l[show all settings]' \
+                '*--list[show all settings]' \
+                '*--system[of the systems file, /etc/perfconfig]' \
+                '*--user[of the users file, ~/.perfconfig]' \
+                '*--help[show this text]' \
+                '*:file:_files'
+            ;;
+        check)
+            _arguments -s -S \
+                '*-q[print nothing  the exit status tells]' \
+                '*--quiet[print nothing  the exit status tells]' \
+                '*--help[show this text]' \
+                '*:file:_files'
+            ;;
         version)
             _arguments -s -S \
-                '*--build-options[show which libraries are there, and what they are for]' \
+                '*--build-options[show which of perfs features are there, and which libraries]' \
                 '*-v[the same as --build-options]' \
                 '*--verbose[the same as --build-options]' \
                 '*--help[show this text]' \
@@ -560,7 +595,7 @@ _perfpy() {
         help)
             _arguments -s -S \
                 '*--help[show this text]' \
-                '1:command:(stat record report diff script list evlist buildid-list buildid-cache inject version help)'
+                '1:command:(stat record report diff script list evlist buildid-list buildid-cache inject config check version help)'
             ;;
         esac
         ;;

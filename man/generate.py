@@ -29,6 +29,7 @@ HERE = Path(__file__).resolve().parent
 
 PERFPY_OPTIONS = (
     Option("-v,--version", Flag(), "show the version"),
+    Option("--no-pager", Flag(), "show text that is longer than the screen without a pager"),
     Option("-h,--help", Flag(), "show the commands"),
 )
 

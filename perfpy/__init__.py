@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from os import PathLike
     from typing import Any
 
+    from perfpy.abi.attr import EventAttr
+    from perfpy.abi.flags import ReadFormat, SampleType
     from perfpy.abi.readings import Reading
-    from perfpy.capture.counter import Counter, CounterGroup, disable_all, enable_all
+    from perfpy.capture.counter import Counter, disable_all, enable_all
+    from perfpy.capture.counter_group import CounterGroup, GroupReading
     from perfpy.capture.counting.region import Region
     from perfpy.capture.sampling.recorder import RecordSummary
     from perfpy.counts.named_counts import Count, Counts, ProgramCounts
@@ -41,13 +44,17 @@ __all__ = [
     "Counter",
     "CounterGroup",
     "Counts",
+    "EventAttr",
+    "GroupReading",
     "Offer",
     "ProgramCounts",
+    "ReadFormat",
     "Reading",
     "RecordSummary",
     "Recording",
     "Region",
     "Ring",
+    "SampleType",
     "UserReading",
     "__version__",
     "count",
@@ -64,15 +71,19 @@ __all__ = [
 _HOMES = {
     "Count": "perfpy.counts.named_counts",
     "Counter": "perfpy.capture.counter",
-    "CounterGroup": "perfpy.capture.counter",
+    "CounterGroup": "perfpy.capture.counter_group",
     "Counts": "perfpy.counts.named_counts",
+    "EventAttr": "perfpy.abi.attr",
+    "GroupReading": "perfpy.capture.counter_group",
     "Offer": "perfpy.events.inventory",
     "ProgramCounts": "perfpy.counts.named_counts",
+    "ReadFormat": "perfpy.abi.flags",
     "Reading": "perfpy.abi.readings",
     "RecordSummary": "perfpy.capture.sampling.recorder",
     "Recording": "perfpy.recording",
     "Region": "perfpy.capture.counting.region",
     "Ring": "perfpy.kernel.ring",
+    "SampleType": "perfpy.abi.flags",
     "UserReading": "perfpy.kernel.user_page",
     "disable_all": "perfpy.capture.counter",
     "enable_all": "perfpy.capture.counter",
@@ -159,9 +170,8 @@ def record(
     pid, tid, cpus, system_wide: record there; without a command until they end. An interrupt (Ctrl-C) that
     comes to the main thread while it records ends the recording, with the file complete.
 
-    Returns the program's exit status, and how many samples were written and
-    lost. Raises UsageError, UnknownEvent, EventSyntaxError, KernelRefused,
-    WorkloadFailed, OutputFailed.
+    Returns the program's exit status, and how many samples were written and lost. Raises
+    UsageError, UnknownEvent, EventSyntaxError, KernelRefused, WorkloadFailed, OutputFailed.
 
     >>> import perfpy
     >>> summary = perfpy.record(["true"], output="true.data")
@@ -170,20 +180,9 @@ def record(
     """
     from perfpy.measuring import record_program
 
-    return record_program(
-        command,
-        events=events,
-        output=output,
-        frequency=frequency,
-        period=period,
-        call_graph=call_graph,
-        jit=jit,
-        unwind=unwind,
-        pid=pid,
-        tid=tid,
-        cpus=cpus,
-        system_wide=system_wide,
-    )
+    whom: Any = {"pid": pid, "tid": tid, "cpus": cpus, "system_wide": system_wide}
+    how: Any = {"frequency": frequency, "period": period, "call_graph": call_graph, "jit": jit, "unwind": unwind}
+    return record_program(command, events=events, output=output, **whom, **how)
 
 
 def count(*events: str) -> Region:

@@ -97,7 +97,7 @@ def record_program(
 ) -> RecordSummary:
     """See perfpy.record, which has the same parameters; kernel: the machine to record on."""
     from perfpy.capture.option_values import parse_callchain
-    from perfpy.capture.sampling.options import DEFAULT_COMPRESSION, RecordOptions
+    from perfpy.capture.record_options import DEFAULT_COMPRESSION, RecordOptions
     from perfpy.capture.sampling.recorder import Recorder
 
     words = _words(command)

@@ -194,7 +194,7 @@ class Recording:
             known = ", ".join(event.name for event in self.events if event.tracepoint) or "none"
             raise UsageError(f"no tracepoint {name!r} with known fields in {self.path}; it has: {known}")
         parts = [batch.columns.take(np.flatnonzero(batch.event == event.index)) for batch in data.batches()]
-        samples = Columns.concat(parts if any("raw" in part for part in parts) else [*parts, data.no_samples()])
+        samples = Columns.concat(parts if any("raw" in part for part in parts) else [*parts, data.records.no_samples()])
         raw = samples.pop("raw", None)
         if raw is None:
             raise UsageError(f"the samples of {name!r} in {self.path} have no raw data, and so no fields")
@@ -232,6 +232,15 @@ class Recording:
 
             give_inlined(symbolizer, unwound=unwound)
         return symbolizer
+
+    def join_off_cpu(self) -> None:
+        """From here on time on the CPU and off it (record --off-cpu) are one event, told apart by the sort key state.
+
+        Raises PerfError where the recording has not both.
+        """
+        from perfpy.analysis.samples.wait_events import join_off_cpu
+
+        join_off_cpu(self.data)
 
     def report(
         self,

@@ -32,7 +32,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfpy.abi.columns import Columns
-from perfpy.abi.flags import MISC_CPUMODE_MASK, SampleType
+from perfpy.abi.fixed_fields import FIXED_FIELDS
+from perfpy.abi.flags import MISC_CPUMODE_MASK
 from perfpy.abi.sample_branches import BRANCH_DTYPE
 from perfpy.abi.sample_cursor import Cursor, realigned
 from perfpy.abi.sample_fields import READ_DTYPE, variable_decoders
@@ -49,19 +50,6 @@ __all__ = ["BRANCH_DTYPE", "READ_DTYPE", "SampleLayout"]
 
 _INT: Final = np.int32
 
-#: the fields of fixed offset, in layout order: bit, then name and dtype of the word or of its two halves
-_FIXED: Final[tuple[tuple[int, tuple[str, ...]], ...]] = (
-    (SampleType.IDENTIFIER, ("identifier",)),
-    (SampleType.IP, ("ip",)),
-    (SampleType.TID, ("pid", "tid")),
-    (SampleType.TIME, ("time",)),
-    (SampleType.ADDR, ("addr",)),
-    (SampleType.ID, ("id",)),
-    (SampleType.STREAM_ID, ("stream_id",)),
-    (SampleType.CPU, ("cpu", "")),
-    (SampleType.PERIOD, ("period",)),
-)
-
 
 class SampleLayout:
     """How the samples of one attr are laid out; built once, used for all of them.
@@ -74,7 +62,7 @@ class SampleLayout:
         sample_type = attr.sample_type
         self._fixed: list[tuple[str, int, int]] = []  # name, word from the record's start, half (-1: the whole word)
         word = 1
-        for bit, names in _FIXED:
+        for bit, names in FIXED_FIELDS:
             if sample_type & bit:
                 if len(names) == 1:
                     self._fixed.append((names[0], word, -1))
@@ -116,6 +104,7 @@ class SampleLayout:
         within `buf`.
 
         >>> from perfpy.abi.attr import EventAttr
+        >>> from perfpy.abi.flags import SampleType
         >>> attr = EventAttr(sample_type=SampleType.IP | SampleType.TID)
         >>> record = np.array([9 | 2 << 32 | 24 << 48, 0x1000, 7 | 8 << 32], "<u8").view(np.uint8)
         >>> columns = SampleLayout(attr).decode(record, np.array([0]))
@@ -127,18 +116,12 @@ class SampleLayout:
         buf = buf[: len(buf) & ~7]
         headers = buf.view(self.endian + "u2")
         starts = offsets >> 3
-        sizes = headers[3:].take(offsets >> 1)
-        ends = starts + (sizes >> 3)
+        ends = starts + (headers[3:].take(offsets >> 1) >> 3)
         if len(ends) and (int(ends.max()) << 3 > len(buf) or int(offsets.min()) < 0):
             raise ValueError("a sample record reaches beyond the buffer")
         wanted = None if fields is None else frozenset(fields)
         columns = Columns(len(starts))
-        if wanted is None or wanted & {"misc", "cpumode"}:
-            misc = headers[2:].take(offsets >> 1).astype(np.uint16, copy=False)
-            if wanted is None or "misc" in wanted:
-                columns["misc"] = misc
-            if wanted is None or "cpumode" in wanted:
-                columns["cpumode"] = (misc & MISC_CPUMODE_MASK).astype(np.uint8)
+        _decode_misc(headers[2:], offsets, columns, wanted)
         cursor = Cursor(buf, self.endian, starts, ends, late=late)
         self._decode_fixed(cursor, columns, wanted)
         self._decode_variable(cursor, columns, wanted)
@@ -176,3 +159,14 @@ class SampleLayout:
         last = max((i for i, need in enumerate(needed) if need), default=-1)
         for need, (_, decode_field) in zip(needed[: last + 1], self._decoders, strict=False):
             decode_field(cursor, columns, need)
+
+
+def _decode_misc(miscs: NDArray[np.uint16], offsets: NDArray[np.int64], columns: Columns, wanted: frozenset[str] | None) -> None:
+    """misc, and the mode of the CPU that is in it. miscs: half words, of which those of the records begin at `offsets`."""
+    if wanted is not None and not wanted & {"misc", "cpumode"}:
+        return
+    misc = miscs.take(offsets >> 1).astype(np.uint16, copy=False)
+    if wanted is None or "misc" in wanted:
+        columns["misc"] = misc
+    if wanted is None or "cpumode" in wanted:
+        columns["cpumode"] = (misc & MISC_CPUMODE_MASK).astype(np.uint8)

@@ -1,4 +1,4 @@
-"""Counter and CounterGroup: one file descriptor is one counter, and what the kernel lets one do with it.
+"""Counter: one file descriptor is one counter, and what the kernel lets one do with it.
 
 What enters: an EventAttr (or an event's text), a task and a CPU. What leaves:
 `Reading` values. The system calls are perfpy.kernel's; layout of what read(2)
@@ -7,22 +7,26 @@ returns: perfpy.abi.readings.
 
 from __future__ import annotations
 
+import struct
+import sys
+
+from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import FLAG_FD_CLOEXEC, ReadFormat
-from perfpy.abi.readings import Reading, decode_read, read_size
+from perfpy.abi.readings import TIMES_SIZE, Reading, decode_read, read_size, unpack_times
 from perfpy.errors import KernelRefused, NotScheduled, UsageError
 from perfpy.kernel import this_kernel
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable
     from typing import Any, Final
 
-    from perfpy.abi.attr import EventAttr
     from perfpy.kernel import Kernel
     from perfpy.kernel.ring import Ring
     from perfpy.kernel.user_page import UserPage, UserReading
 
 _TIMES: Final = ReadFormat.TOTAL_TIME_ENABLED | ReadFormat.TOTAL_TIME_RUNNING
+_new: Final = tuple.__new__
 
 
 class Counter:
@@ -36,7 +40,10 @@ class Counter:
     manager; closing gives the counter back.
     """
 
-    __slots__ = ("_kernel", "_members", "_overflow", "_page", "_read_size", "_ring", "attr", "cpu", "event", "fd", "pid")
+    __slots__ = (
+        "__weakref__", "_has_handler", "_kernel", "_leader", "_members", "_only_times", "_page", "_position", "_read", "_ring",
+        "attr", "cpu", "event", "fd", "pid",
+    )  # fmt: skip
 
     fd: int
 
@@ -51,23 +58,26 @@ class Counter:
         flags: int = FLAG_FD_CLOEXEC,
         kernel: Kernel | None = None,
     ) -> None:
-        self._kernel = kernel or this_kernel()
-        self.attr = attr
+        self.fd = -1
+        self._take(attr, group, kernel)
         self.event = event
         self.pid = pid
         self.cpu = cpu
-        self._members = 1
-        self._read_size = read_size(attr.read_format)
-        self._page: UserPage | None = None
-        self._ring: Ring | None = None
-        self._overflow: tuple[int, Any] | None = None  # the signal of on_overflow, and what handled it before
         self.fd = self._kernel.perf_event_open(attr, pid, cpu, group.fd if group else -1, flags, event=event)
         if group:
-            group._add_member()  # noqa: SLF001  # its own kind
+            group._members += 1  # noqa: SLF001  # its own kind
 
-    def _add_member(self) -> None:
-        self._members += 1
-        self._read_size = read_size(self.attr.read_format, self._members)
+    def _take(self, attr: EventAttr, group: Counter | None, kernel: Kernel | None) -> None:
+        self._kernel = kernel or this_kernel()
+        self._read = self._kernel.read
+        self.attr = attr
+        self._leader = group
+        self._members = 1
+        self._position = group._members if group else 0  # noqa: SLF001  # as above; in reads of the group
+        self._only_times = attr.read_format == _TIMES
+        self._page: UserPage | None = None
+        self._ring: Ring | None = None
+        self._has_handler = False
 
     @classmethod
     def open(cls, event: str, pid: int = 0, cpu: int = -1, **attr_fields: int) -> Counter:
@@ -80,20 +90,59 @@ class Counter:
         attr = parsed[0].attr.copy(**{"read_format": int(_TIMES), **attr_fields})
         return cls(attr, pid, cpu, event=parsed[0].name)
 
+    @classmethod
+    def from_fd(cls, fd: int, attr: EventAttr | None = None, *, event: str = "", kernel: Kernel | None = None) -> Counter:
+        """A counter that somebody else opened: inherited, or received over a socket (socket.recv_fds); it is closed with this one.
+
+        attr: what it was opened with; None: as Counter.open() does, so that
+        reads have the two times. The other way round, fileno() is what to pass
+        on. Raises UsageError where the descriptor is none of perf events.
+        """
+        if kernel is None and not _is_perf_event(fd):
+            raise UsageError(f"file descriptor {fd} is no counter")
+        counter = cls.__new__(cls)
+        counter.fd = -1
+        counter._take(attr or EventAttr(read_format=int(_TIMES)), None, kernel)  # noqa: SLF001  # one of ours
+        counter.pid, counter.cpu, counter.event = 0, -1, event
+        counter.fd = fd
+        return counter
+
     def fileno(self) -> int:
         """The file descriptor, so that select and poll take a Counter."""
         return self.fd
 
     def read(self) -> Reading:
-        """The count and its times. Raises NotScheduled when a pinned counter has lost the PMU."""
-        return self.read_group()[0]
+        """The count and its times. Raises NotScheduled when a pinned counter has lost the PMU, KernelRefused."""
+        if self._only_times:
+            try:
+                return _new(Reading, unpack_times(self._read(self.fd, TIMES_SIZE)))  # counters are read a million times
+            except (OSError, struct.error):
+                pass  # the longer way finds out why
+        return self._own(self.read_group())
+
+    def _own(self, readings: list[Reading]) -> Reading:
+        """This counter's of its group's."""
+        if not self.attr.read_format & ReadFormat.GROUP:
+            return readings[0]
+        if self.attr.read_format & ReadFormat.ID:
+            own = self.id
+            return next(reading for reading in readings if reading.id == own)
+        return readings[self._position]
 
     def read_group(self) -> list[Reading]:
         """The counts of the whole group, the leader's first (with ReadFormat.GROUP; otherwise only this one)."""
-        data = self._kernel.read(self.fd, self._read_size)
+        return decode_read(self.read_bytes(), self.attr.read_format, "=")
+
+    def read_bytes(self) -> bytes:
+        """What read(2) returns for the whole group. Raises NotScheduled, KernelRefused."""
+        leader = self._leader or self
+        try:
+            data = self._kernel.read(self.fd, read_size(self.attr.read_format, leader._members))  # noqa: SLF001  # its own kind
+        except OSError as error:
+            raise KernelRefused("read of a counter", error.errno or 0, event=self.event) from None
         if not data:
             raise NotScheduled(self.event)
-        return decode_read(data, self.attr.read_format, "=")
+        return data
 
     def read_user(self, read_register: Callable[[int], int] | None = None, read_clock: Callable[[], int] | None = None) -> UserReading:
         """The count from the counter's mapped page, without a system call; by read() where that cannot be, saying why.
@@ -190,43 +239,51 @@ class Counter:
         ready = poller.poll(None if timeout is None else timeout * 1000)
         return any(events & select.POLLIN for _, events in ready)
 
-    def on_overflow(self, handler: Callable[[Counter], None] | None, signum: int = 0) -> None:
-        """Call `handler(counter)` at each overflow, by a signal (default SIGIO); None: no more, as it was before.
+    def on_overflow(self, handler: Callable[[Counter], object] | None, *, refresh: int = 0, signum: int = 0) -> None:
+        """Call `handler(counter)` at each overflow from now on; None: no more.
 
-        Python runs signal handlers in the main thread, where this is to be
-        called, too; overflows in quick succession may share one call.
+        The handler runs on a thread of perfpy's, beside what the program is
+        doing, one call after the other. refresh: count for so many overflows,
+        then stand still until the handler has returned, and so on (this
+        enables the counter); 0: never stand still. signum: the real-time signal
+        that the kernel uses; no handler is installed for it.
+
+        The calls are for this process: one that is forked has none, and does
+        not end its parent's. Raises UsageError, KernelRefused.
         """
-        import fcntl
-        import os
-        import signal
+        from perfpy.capture.overflow import overflow_thread  # threads and ctypes' structures: for those who ask
 
-        flags = fcntl.fcntl(self.fd, fcntl.F_GETFL)
         if handler is None:
-            fcntl.fcntl(self.fd, fcntl.F_SETFL, flags & ~os.O_ASYNC)
-            if self._overflow is not None:
-                signal.signal(*self._overflow)
-                self._overflow = None
+            overflow_thread().forget(self.fd)
             return
-        signum = signum or signal.SIGIO
-        before = signal.signal(signum, lambda *_: handler(self))
-        if self._overflow is None:
-            self._overflow = (signum, before)
-        fcntl.fcntl(self.fd, _F_SETSIG, signum)
-        fcntl.fcntl(self.fd, fcntl.F_SETOWN, os.getpid())
-        fcntl.fcntl(self.fd, fcntl.F_SETFL, flags | os.O_ASYNC)
+        self._has_handler = True
+        overflow_thread().watch(self, handler, signum=signum, refresh=refresh)
+        if refresh:
+            self.refresh(refresh)
 
     def close(self) -> None:
         """Give the counter back; more than once does no harm."""
         if self.fd < 0:
             return
-        if self._overflow is not None:
+        if self._has_handler:
             self.on_overflow(None)
         for mapped in (self._page, self._ring):
             if mapped is not None:
                 mapped.close()
         self._page = self._ring = None
-        self._kernel.close(self.fd)
-        self.fd = -1
+        fd, self.fd = self.fd, -1
+        self._kernel.close(fd)
+        self._kernel = _CLOSED
+        self._read = _CLOSED.read
+
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if self.fd >= 0 and not is_finalizing():  # there is nothing to load or to call any more then, and all is closed anyway
+            import warnings
+
+            try:
+                warnings.warn(f"{self!r} was never closed", ResourceWarning, stacklevel=2, source=self)
+            finally:
+                self.close()
 
     def __enter__(self) -> Counter:
         return self
@@ -238,86 +295,26 @@ class Counter:
         return f"<Counter {self.event or self.attr!r} pid={self.pid} cpu={self.cpu} fd={self.fd}>"
 
 
-_F_SETSIG: Final = 10  # fcntl.h; the fcntl module of some Pythons lacks the name
+class _ClosedKernel:
+    """What a closed counter has for a kernel: whatever is asked of it is a mistake."""
+
+    def read(self, fd: int, size: int) -> bytes:
+        raise UsageError("the counter is closed")
+
+    def __getattr__(self, name: str) -> object:
+        raise UsageError("the counter is closed")
 
 
-class CounterGroup:
-    """Counters that are on the PMU together or not at all, read in one call.
+_CLOSED: Any = _ClosedKernel()
 
-    attrs: the leader's first. The group starts disabled: enable() it, or use
-    it as a context manager around what is to be counted. Raises KernelRefused.
-    """
 
-    def __init__(
-        self,
-        attrs: Sequence[EventAttr],
-        pid: int = 0,
-        cpu: int = -1,
-        *,
-        events: Sequence[str] = (),
-        kernel: Kernel | None = None,
-    ) -> None:
-        if not attrs:
-            raise UsageError("a group needs at least one event")
-        names = list(events) or [""] * len(attrs)
-        self.counters: list[Counter] = []
-        read_format = int(_TIMES | ReadFormat.GROUP | ReadFormat.ID)
-        try:
-            for i, attr in enumerate(attrs):
-                member = attr.copy(read_format=read_format, disabled=int(i == 0))
-                leader = self.counters[0] if i else None
-                self.counters.append(Counter(member, pid, cpu, leader, event=names[i], kernel=kernel))
-        except BaseException:
-            self.close()
-            raise
+def _is_perf_event(fd: int) -> bool:
+    import os
 
-    @classmethod
-    def open(cls, events: Sequence[str], pid: int = 0, cpu: int = -1) -> CounterGroup:
-        """A group for events' texts."""
-        from perfpy.events import parse_events
-
-        parsed = parse_events(list(events))
-        return cls([event.attr for event in parsed], pid, cpu, events=[event.name for event in parsed])
-
-    @property
-    def leader(self) -> Counter:
-        """The first counter, which stands for the group."""
-        return self.counters[0]
-
-    def read(self) -> dict[str, Reading]:
-        """All counts of one moment, by the events' names. Raises NotScheduled."""
-        readings = self.leader.read_group()
-        return {counter.event: reading for counter, reading in zip(self.counters, readings, strict=True)}
-
-    def enable(self) -> None:
-        """Count."""
-        self.leader.enable(group=True)
-
-    def disable(self) -> None:
-        """Stop counting."""
-        self.leader.disable(group=True)
-
-    def reset(self) -> None:
-        """Set all counts to 0."""
-        self.leader.reset(group=True)
-
-    def close(self) -> None:
-        """Give all counters back."""
-        for counter in reversed(self.counters):
-            counter.close()
-
-    def __iter__(self) -> Iterator[Counter]:
-        return iter(self.counters)
-
-    def __len__(self) -> int:
-        return len(self.counters)
-
-    def __enter__(self) -> CounterGroup:
-        self.enable()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
+    try:
+        return os.readlink(f"/proc/self/fd/{fd}") == "anon_inode:[perf_event]"
+    except OSError:
+        return False
 
 
 def enable_all(kernel: Kernel | None = None) -> None:

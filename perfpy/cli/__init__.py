@@ -55,12 +55,30 @@ def main(args: Sequence[str] | None = None) -> None:
     to the operating system instead of being taken apart object by object.
     """
     gc.set_threshold(_OBJECTS_BEFORE_COLLECTION)
-    args = sys.argv[1:] if args is None else args
+    args = _for_itself(sys.argv[1:] if args is None else args)
     _set_ctrl_c(raises=bool(args and args[0] in COMMANDS and COMMANDS[args[0]].raises))
     status = run(args)
+    _leave_pager()
     atexit._run_exitfuncs()  # noqa: SLF001  # what os._exit leaves out: temporary files, above all
     sys.stderr.flush()
     os._exit(status)
+
+
+def _for_itself(args: Sequence[str]) -> Sequence[str]:
+    """The arguments from the command on; those before it say how perfpy itself behaves."""
+    while args and args[0] in ("--no-pager", "-p", "--paginate"):
+        if args[0] == "--no-pager":
+            from perfpy.cli.line.pager import never
+
+            never()
+        args = args[1:]
+    return args
+
+
+def _leave_pager() -> None:
+    """Show what is held for a pager, or wait until the person leaves it."""
+    if pager := sys.modules.get("perfpy.cli.line.pager"):
+        pager.finish()
 
 
 def _set_ctrl_c(*, raises: bool) -> None:
@@ -86,6 +104,14 @@ def run(args: Sequence[str]) -> int:
 
 def _dispatch(name: str, args: Sequence[str]) -> int:
     if name:
+        if args[1:2] == ["--list-opts"]:
+            from perfpy.cli.global_options import list_options
+
+            return list_options(name)
+        if name in COMMANDS and COMMANDS[name].pages and sys.stdout.isatty():
+            from perfpy.cli.line.pager import page
+
+            page(name)
         return load(name).run(name, args[1:])
     from perfpy.cli import group  # click: 30 ms
 
@@ -118,11 +144,13 @@ def _failed(name: str, error: Exception) -> int:
         import traceback
 
         traceback.print_exception(error)
+    from perfpy.cli.line.called import commands_as_called, program
     from perfpy.untrusted.text import one_line
 
     text, status = _explain(error)
-    text = one_line(text)
-    print(f"perfpy {name}: {text}" if name else f"perfpy: {text}", file=sys.stderr)
+    caller = program()
+    text = commands_as_called(one_line(text), COMMANDS)
+    print(f"{caller} {name}: {text}" if name else f"{caller}: {text}", file=sys.stderr)
     return status
 
 

@@ -51,7 +51,7 @@ def run(options: BuildIdCacheCommandOptions) -> int:
     files = (options.add, options.remove, options.purge, options.update, options.missing)
     if not (any(files) or options.purge_all or options.list_files):
         fail("nothing to do: give -l, -a, -r, -u, -p, -P or -M")
-    cache = BuildIdCache(os.path.expanduser(load().get("buildid.dir", "")))
+    cache = BuildIdCache(load().build_id_folder)
     try:
         return _CacheRun(cache, options.verbose).all_of(options)
     except OSError as error:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import click
 
 from perfpy.cli.commands import COMMANDS, load
+from perfpy.cli.line.called import program
 from perfpy.cli.line.help_text import as_click
+from perfpy.cli.line.pager import page
 from perfpy.errors import UsageError
 
 PERF_COMMANDS = frozenset(
-    "annotate archive bench c2c config daemon data ftrace iostat kallsyms kmem"
-    " kvm kwork lock mem probe sched test timechart top trace".split()
+    "annotate archive bench c2c daemon data ftrace iostat kallsyms kmem kvm kwork lock mem probe sched test timechart top trace".split()
 )
 
 
@@ -57,14 +58,14 @@ def unknown_command(name: str) -> str:
 
     close = difflib.get_close_matches(name, COMMANDS, n=2, cutoff=0.6)
     hint = f"did you mean {' or '.join(map(repr, close))}?" if close else "perfpy --help lists them"
-    return f"'{name}' is not a perfpy command; {hint}"
+    return f"'{name}' is not a {program()} command; {hint}"
 
 
 def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
     if value:
-        from perfpy.version import __version__
+        from perfpy.cli.line.called import version_line
 
-        click.echo(f"perfpy version {__version__}")
+        click.echo(version_line())
         ctx.exit()
 
 
@@ -75,6 +76,7 @@ def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> 
     epilog="See 'perfpy COMMAND --help' for the options of a command.",
 )
 @click.option("-v", "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="show the version")
+@click.option("--no-pager", is_flag=True, expose_value=False, help="show text that is longer than the screen without a pager")
 @click.pass_context
 def root(ctx: click.Context) -> int | None:
     """Count, record and report what programs do on Linux: perf, in Python."""
@@ -86,8 +88,18 @@ def root(ctx: click.Context) -> int | None:
 
 def run(args: list[str]) -> int:
     """Run a line that begins with no command; the exit status."""
+    from perfpy.cli import global_options
+
+    args, status = global_options.read(args)
+    if status is not None:
+        return status
+    if args and args[0] == "-vv":
+        args = ["version", "--build-options"]
+    if args and args[0] in COMMANDS:
+        return load(args[0]).run(args[0], args[1:])
+    page("")
     try:
-        with root.make_context("perfpy", args) as context:
+        with root.make_context(program(), args) as context:
             return root.invoke(context) or 0
     except click.exceptions.Exit as stop:
         return stop.exit_code

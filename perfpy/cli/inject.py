@@ -69,7 +69,7 @@ def run(options: InjectCommandOptions) -> None:
         injector = None
         if options.jit:
             require_monotonic_times(recording.data)
-            injector = JitInjector(recording.data, os.path.expanduser(load().get("buildid.dir", "")), force=options.force)
+            injector = JitInjector(recording.data, load().build_id_folder, force=options.force)
         entries = _table(_dsos(recording, every=options.buildid_all)) if table else None
         mapper = None
         if mappings:

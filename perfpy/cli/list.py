@@ -113,7 +113,18 @@ def _select(selector: Selector, word: str) -> ListFilter:
     near = forgiving(word, selector.everything().offers)
     if near:
         print(f"no event is called '{word}'; near it:", file=sys.stderr)
+    else:
+        print(f"no event is called '{word}'{_near_names(word, selector)}", file=sys.stderr)
     return ListFilter(near, chosen.metrics, chosen.show)
+
+
+def _near_names(word: str, selector: Selector) -> str:
+    """Sections and events that look like a word."""
+    from perfpy.events.list_filter import section_names
+    from perfpy.events.suggestions import nearest
+
+    near = nearest(word, [*section_names(), *(offer.name for offer in selector.everything().offers)])
+    return f"; did you mean {', '.join(near)}?" if near else "; perfpy list alone shows all"
 
 
 def _show_text(selections: list[ListFilter], file: TextIO, options: ListCommandOptions) -> None:

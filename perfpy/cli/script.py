@@ -205,13 +205,22 @@ class _ScriptRun:
         elif asked.debug_mode:
             run.write(sys.stdout.buffer, samples=False)
             _count_misordered(run)
-        else:
-            run.write(sys.stdout.buffer)
+        elif not run.write(sys.stdout.buffer):
+            self._explain(run)
         if run.cut:
             from perfpy.cli.line.notes import tell
             from perfpy.unwind.cut_stacks import note
 
             tell(note(run.cut), quiet=asked.quiet, verbose=asked.verbose)
+
+    def _explain(self, run: ScriptRun) -> None:
+        """Say why no sample was printed, where that is the filters' doing."""
+        chosen = run.sample_filter()
+        if self._asked.quiet or (chosen.is_open and chosen.switch is None):
+            return
+        from perfpy.cli.line.nothing_left import say_why_nothing  # few listings are empty
+
+        say_why_nothing(self._recording, chosen, self._options().symbols)
 
     def _dump(self, run: ScriptRun) -> None:
         from perfpy.views.dump.recording import write_dump

@@ -9,18 +9,24 @@ from perfpy.cli.line.options import CommandOptions, PerfCommand, option
 class VersionCommandOptions(CommandOptions):
     """What the command takes."""
 
-    build_options: bool = option("--build-options", Flag(), "show which libraries are there, and what they are for")
+    build_options: bool = option("--build-options", Flag(), "show which of perf's features are there, and which libraries")
     verbose: int = option("-v,--verbose", Counted(), "the same as --build-options")
 
 
 def run(options: VersionCommandOptions) -> None:
     """Show the version of perfpy."""
-    from perfpy.version import __version__
+    from perfpy.cli.line.called import in_place_of_perf, version_line
 
-    print(f"perfpy version {__version__}")
+    print(version_line())
     if options.build_options or options.verbose:
-        for line in _parts():
+        for line in [*_features(), *([] if in_place_of_perf() else _parts())]:
             print(line)
+
+
+def _features() -> list[str]:
+    from perfpy.cli.features import FEATURES
+
+    return [feature.line for feature in FEATURES]
 
 
 _LIBRARIES = {

@@ -1,7 +1,7 @@
 """Values of attributes: reading one, and skipping all of a DIE.
 
 What enters: the bytes of a unit, an offset in them, and a form. What leaves: the value as it stands there (a number,
-an offset into another section, or bytes) and the offset behind it. What the number means is said by the unit.
+an offset into another section, or bytes) and the offset after it. What the number means is said by the unit.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class FormReader:
         return int.from_bytes(self.data[offset : offset + size], self._order)
 
     def skip(self, abbreviation: Abbreviation, offset: int) -> int:
-        """The offset behind all values of a DIE."""
+        """The offset after all values of a DIE."""
         if abbreviation.size >= 0:
             return offset + abbreviation.size
         data = self.data

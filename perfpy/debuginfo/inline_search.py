@@ -112,7 +112,7 @@ class InlineSearch:
         return may_hold and whole
 
     def _skip_tree(self, offset: int, sibling: int, after: int) -> int:
-        """The offset behind a DIE and its children."""
+        """The offset after a DIE and its children."""
         if sibling >= 0:
             next_one = int.from_bytes(self._data[offset + sibling : offset + sibling + 4], self._order)
             if next_one <= after:

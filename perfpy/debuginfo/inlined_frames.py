@@ -3,7 +3,7 @@
 What enters: a Symbolizer and chains of its frames. What leaves: the same chains, each frame replaced by the functions at
 work there, innermost first: frames of their own, at the same address, with symbols that are marked as inlined.
 
-Callers' addresses of unwound stacks are within the call; those of callchains that the kernel made are behind it.
+Callers' addresses of unwound stacks are within the call; those of callchains that the kernel made are after it.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class InlinedFrames:
         return result, bounds[ends] - bounds[ends - counts]
 
     def _states(self, frames: Ids, counts: Int64, *, callers_first: bool) -> Int64:
-        """Each frame's number times two, one more for callers whose address is behind the call."""
+        """Each frame's number times two, one more for callers whose address is after the call."""
         states = frames.astype(np.int64) << 1
         if not self._style.returns:
             return states
@@ -154,7 +154,7 @@ class InlinedFrames:
         self._frames = np.concatenate([self._frames, made])
 
     def _unnamed(self, number: int, unsure: Int64) -> NDArray[np.bool_]:
-        """Which addresses addr2line gives the symbol's name in place of the innermost function's; each function's first one."""
+        """Which addresses addr2line gives the symbol's name instead of the innermost function's; each function's first one."""
         found = np.zeros(len(unsure), np.bool_)
         if self._style.as_addr2line:
             for row in np.flatnonzero(unsure >= 0).tolist():

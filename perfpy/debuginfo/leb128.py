@@ -1,6 +1,6 @@
 """Integers of variable length, as DWARF has them (LEB128).
 
-What enters: bytes and an offset. What leaves: the value and the offset behind it. IndexError where the bytes end,
+What enters: bytes and an offset. What leaves: the value and the offset after it. IndexError where the bytes end,
 ValueError where a number goes on beyond all sizes.
 """
 
@@ -39,7 +39,7 @@ def signed(data: Sequence[int], offset: int) -> tuple[int, int]:
 
 
 def skip(data: Sequence[int], offset: int) -> int:
-    """The offset behind a number."""
+    """The offset after a number."""
     while data[offset] >= 0x80:
         offset += 1
     return offset + 1

@@ -31,7 +31,7 @@ _MARGIN: Final = 1 << 8  # ... and how far a number may reach beyond them
 _MORE: Final = 0x80  # of a byte in LEB128: others follow
 _DOUBLINGS: Final = 6
 _FAR: Final = 1 << 40  # beyond every program
-PADDING: Final = bytes(16)  # zeros behind a program, so that operands of a cut one can be read
+PADDING: Final = bytes(16)  # zeros after a program, so that operands of a cut one can be read
 
 Bytes = NDArray[np.uint8]
 Int64 = NDArray[np.int64]
@@ -47,7 +47,7 @@ def meanings(header: LineHeader) -> Bytes:
 
 
 def windows(code: Bytes, header: LineHeader) -> Iterator[Int64]:
-    """The offset of each operation that is whole, a part of the program after the other; the code has PADDING behind it."""
+    """The offset of each operation that is whole, a part of the program after the other; PADDING follows the code."""
     operands = np.zeros(256, np.int64)
     operands[1 : 1 + len(header.operands)] = np.frombuffer(header.operands, np.uint8)
     operands[:SPECIAL] = np.frombuffer(_LEB128_OPERANDS, np.uint8)

@@ -27,7 +27,7 @@ _NAME_MOST: Final = 1 << 12  # PATH_MAX
 
 
 class _Functions(NamedTuple):
-    """What can be a function, in order of section, address and place in the table.
+    """What can be a function, in order of section, address and index in the table.
 
     file: the name's offset in the string table, -1 where none is known.
     """
@@ -109,7 +109,7 @@ _NONE: Final = elf.fields("name u4, info u1, other u1, shndx u2, value u8, size 
 
 
 def _fits_better(functions: _Functions, row: int, than: int, address: int) -> bool:
-    """Of two symbols that begin at one place: the longer one, until one reaches the address; of those that do, the typed, shorter one."""
+    """Of two symbols that begin at one address: the longer one, until one reaches the address; of those that do, the typed, shorter one."""
     size, other = int(functions.size[row]), int(functions.size[than])
     distance = address - int(functions.value[row])
     if other <= distance:

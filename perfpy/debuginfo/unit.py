@@ -118,7 +118,7 @@ class DebugUnit:
         return self._root_die[0].tag
 
     def die(self, offset: int) -> tuple[Abbreviation, dict[int, Attribute], int]:
-        """The DIE at an offset from the unit's start: what it is, its attributes, and the offset behind it."""
+        """The DIE at an offset from the unit's start: what it is, its attributes, and the offset after it."""
         if not self.header.size <= offset < self.header.end - self.header.start:
             raise ValueError(f"a reference to {self.header.start + offset:#x}, which is not in its unit")
         return self._die_in(self.reader, offset)
@@ -132,7 +132,7 @@ class DebugUnit:
         return abbreviation, found, after
 
     def attributes(self, abbreviation: Abbreviation, offset: int) -> tuple[dict[int, Attribute], int]:
-        """The attributes whose values start at an offset, and the offset behind them."""
+        """The attributes whose values start at an offset, and the offset after them."""
         return _attributes(self.reader, abbreviation, offset)
 
     @property

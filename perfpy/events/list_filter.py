@@ -15,7 +15,7 @@ from perfpy.events import inventory
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
     from typing import Final
 
     from perfpy.events.event_files import MetricDefinition
@@ -53,6 +53,11 @@ class ListFilter:
 def is_section(word: str) -> bool:
     """True for the words that name a whole section."""
     return word in _SECTIONS
+
+
+def section_names() -> Collection[str]:
+    """All these words."""
+    return _SECTIONS
 
 
 class Selector:

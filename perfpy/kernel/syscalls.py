@@ -104,14 +104,8 @@ def perf_event_open(attr: EventAttr, pid: int, cpu: int, group_fd: int = -1, fla
     size = attr.size
     while True:
         buffer = ctypes.create_string_buffer(attr.pack(_ENDIAN, size), max(size, ATTR_SIZE_VER0))
-        fd: int = _libc.syscall(
-            _syscall_number(),
-            ctypes.byref(buffer),
-            ctypes.c_int(pid),
-            ctypes.c_int(cpu),
-            ctypes.c_int(group_fd),
-            ctypes.c_ulong(flags),
-        )
+        where = ctypes.c_int(pid), ctypes.c_int(cpu), ctypes.c_int(group_fd)
+        fd: int = _libc.syscall(_syscall_number(), ctypes.byref(buffer), *where, ctypes.c_ulong(flags))
         if fd >= 0:
             if not flags & FLAG_FD_CLOEXEC:
                 os.set_inheritable(fd, False)
@@ -124,17 +118,17 @@ def perf_event_open(attr: EventAttr, pid: int, cpu: int, group_fd: int = -1, fla
             size = known
             continue
         if error == EMFILE:
-            raise _no_file_left(error, event)
+            raise _no_file_left(event)
         from perfpy.kernel.refusals import open_refused  # only a failure has to pay for its diagnosis
 
         raise open_refused(error, attr, pid, cpu, event=event, cgroup=bool(flags & FLAG_PID_CGROUP), known_size=known)
 
 
-def _no_file_left(error: int, event: str) -> KernelRefused:
+def _no_file_left(event: str) -> KernelRefused:
     """The one refusal that is explained here: no further module can be loaded without a file descriptor."""
     allowed = os.sysconf("SC_OPEN_MAX")
     cause = f"too many open files ({allowed} are allowed)"
-    return KernelRefused("perf_event_open", error, event=event, cause=cause, remedy="raise ulimit -n, or count fewer events or CPUs")
+    return KernelRefused("perf_event_open", EMFILE, event=event, cause=cause, remedy="raise ulimit -n, or count fewer events or CPUs")
 
 
 def _ioctl(name: str, fd: int, request: int, argument: int | bytes | bytearray = 0) -> None:
@@ -218,9 +212,8 @@ def disable_all() -> None:
     _prctl(_PR_TASK_PERF_EVENTS_DISABLE)
 
 
-def read(fd: int, size: int) -> bytes:
-    """Up to `size` bytes of a counter's value in its read format; b"" when a pinned counter has lost the PMU."""
-    return os.read(fd, size)
+#: up to so many bytes of a counter's value in its read format; b"" when a pinned counter has lost the PMU. Raises OSError.
+read: Final = os.read  # itself: counters are read a million times
 
 
 def map_page(fd: int) -> mmap.mmap:

@@ -29,11 +29,15 @@ _HARMLESS: Final = bytes([9, 10, *range(0x20, 0x7F)])
 
 
 class Terminal(io.TextIOWrapper):
-    """A text stream to a terminal in place of another one, which stays as it is and must have nothing left to write."""
+    """A text stream to a terminal in place of another one, which stays as it is and must have nothing left to write.
 
-    def __init__(self, stream: IO[str]) -> None:
+    under: takes the bytes in place of the terminal's descriptor.
+    """
+
+    def __init__(self, stream: IO[str], under: io.RawIOBase | None = None) -> None:
         super().__init__(
-            open(stream.fileno(), "wb", closefd=False),  # noqa: SIM115  # for the life of the stream, whose descriptor it is
+            # for the life of the stream, whose descriptor it is
+            io.BufferedWriter(under) if under else open(stream.fileno(), "wb", closefd=False),  # noqa: SIM115
             encoding="utf-8",
             errors="backslashreplace",
             line_buffering=True,
@@ -42,6 +46,10 @@ class Terminal(io.TextIOWrapper):
         self._signs = {code: sign for code, sign in signs().items() if chr(code) not in "\n\t"}
         self._signs_and_ours = {**self._signs, ord(_OUR_ESCAPE): _ESCAPE, ord(_OUR_RETURN): "\r"}
         self._bytes = _Bytes(self, super().buffer)
+
+    def over(self, under: io.RawIOBase) -> Terminal:
+        """The same door, with something between it and the terminal."""
+        return Terminal(self._under, under)
 
     def write(self, text: str, /) -> int:
         """Show text."""
@@ -104,6 +112,15 @@ def escape_of(stream: IO[str]) -> str:
 def control(stream: IO[str], text: str) -> None:
     """Write text of ours with control sequences; names in it must have been made visible."""
     stream.write(text.translate(_OURS) if isinstance(stream, Terminal) else text)
+
+
+def without_colours(text: str) -> str:
+    """What takes room on the screen of text that passed the door."""
+    if _ESCAPE not in text:
+        return text
+    import re  # where there are colours
+
+    return re.sub(_ESCAPE + r"\[[\d;]*m", "", text)
 
 
 class Painted:

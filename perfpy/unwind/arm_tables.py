@@ -5,7 +5,7 @@ information, that hold at calls; within a function's first and last instructions
 Layout and instructions: "Exception Handling ABI for the Arm Architecture", sections 6, 7 and 10.3.
 
     .ARM.exidx: { u31 start of the code, from here; u32 1: cannot be unwound | instructions (bit 31 set) | u31 entry, from here }
-    entry: u32 with bit 31 set: instructions; otherwise u31 a function of C++, then instructions behind a count
+    entry: u32 with bit 31 set: instructions; otherwise u31 a function of C++, then a count and instructions
 """
 
 from __future__ import annotations

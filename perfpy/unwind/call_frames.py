@@ -14,7 +14,7 @@ import numpy as np
 from perfpy.symbols.files.compressed_files import mini_debug_info
 from perfpy.symbols.files.elf import DAMAGE, EM_ARM, reason_of
 from perfpy.unwind.frame_index import NONE, index_of, section_of
-from perfpy.unwind.frame_program import initial_state, rules_at
+from perfpy.unwind.frame_program import initial_state, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,12 +25,13 @@ if TYPE_CHECKING:
     from perfpy.unwind.arm_tables import ArmTables
     from perfpy.unwind.frame_entries import CommonEntry
     from perfpy.unwind.frame_index import FrameIndex
-    from perfpy.unwind.frame_program import InitialState
+    from perfpy.unwind.frame_program import FrameRows, InitialState
     from perfpy.unwind.rules import FrameRules
 
 # instructions that are run for one file: a few seconds' worth
 _COST_MOST: Final = 1 << 24
 _COST_OF_DAMAGE: Final = 1 << 8
+_ROWS_MOST: Final = 1 << 18  # kept of one file
 _STUBS: Final = (".plt", ".plt.sec", ".plt.got", ".iplt")
 
 
@@ -42,6 +43,8 @@ class CallFrames:
         self._symbols = symbols
         self._known: dict[int, FrameRules | None] = {}
         self._initial: dict[CommonEntry, InitialState] = {}
+        self._rows: dict[tuple[FrameIndex, int], FrameRows] = {}
+        self._rows_kept = 0
         self._cost = 0
 
     def addresses(self, offsets: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -125,21 +128,29 @@ class CallFrames:
 
     def _run(self, index: FrameIndex, offset: int, addresses: list[int]) -> Sequence[FrameRules | None]:
         """What an entry says of addresses; nothing if it is damaged."""
-        file = self._runtime
-        endian, word = file.endian, file.bits // 8
         try:
-            if self._cost > _COST_MOST:
-                raise ValueError("more instructions than code can need; callchains end here")
-            entry = index.section.entry(offset)
-            initial = self._initial.get(entry.common)
-            if initial is None:
-                initial = self._initial[entry.common] = initial_state(entry.common, endian=endian, word=word)
-            found, cost = rules_at(entry, initial, addresses, endian=endian, word=word)
+            return (self._rows.get((index, offset)) or self._read(index, offset)).rules_at(addresses)
         except DAMAGE as damage:
-            file.flaw(f"call frame information: {reason_of(damage)}")
+            self._runtime.flaw(f"call frame information: {reason_of(damage)}")
             self._cost += _COST_OF_DAMAGE
             return [None] * len(addresses)
-        self._cost += cost
+
+    def _read(self, index: FrameIndex, offset: int) -> FrameRows:
+        """The rows of an entry, which are kept: most code is met again."""
+        if self._cost > _COST_MOST:
+            raise ValueError("more instructions than code can need; callchains end here")
+        endian, word = self._runtime.endian, self._runtime.bits // 8
+        entry = index.section.entry(offset)
+        initial = self._initial.get(entry.common)
+        if initial is None:
+            initial = self._initial[entry.common] = initial_state(entry.common, endian=endian, word=word)
+        found = rows_of(entry, initial, endian=endian, word=word)
+        self._cost += found.cost
+        self._rows_kept += len(found.starts)
+        if self._rows_kept > _ROWS_MOST:
+            self._rows.clear()
+            self._rows_kept = len(found.starts)
+        self._rows[index, offset] = found
         return found
 
 

@@ -22,6 +22,7 @@ from perfpy.unwind.trampolines import in_trampolines, of_trampoline
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from perfpy.symbols.files.debug_files import Found
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.unwind.architectures import Architecture
 
@@ -131,12 +132,7 @@ class CodeRules:
     def _opened(self, dso: int) -> CallFrames | None:
         if self._symbolizer.dsos[dso].kind not in _WITH_FILES:
             return None
-        found = self._symbolizer.files(dso)
-        runtime = found.runtime or found.original
-        if found.call_frames is None and runtime is not None:
-            found.call_frames = CallFrames(runtime, found.symbols)
-        frames: CallFrames | None = found.call_frames
-        return frames
+        return self._symbolizer.files(dso).once(_call_frames)
 
     def words(self, ids: NDArray[np.int32], word: int) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
         """The words that files have where the frames are, and whether they have any."""
@@ -148,3 +144,8 @@ class CodeRules:
                 rows = np.flatnonzero(dso == one)
                 values[rows], known[rows] = frames.words(offset[rows], word)
         return values, known
+
+
+def _call_frames(found: Found) -> CallFrames | None:
+    runtime = found.runtime or found.original
+    return CallFrames(runtime, found.symbols) if runtime is not None else None

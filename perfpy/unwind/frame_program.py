@@ -1,20 +1,21 @@
 """The instructions of an FDE -> the rules at addresses.
 
-What enters: a FrameEntry, and addresses in its range. What leaves: the FrameRules there. Instructions (DW_CFA_*):
+What enters: a FrameEntry. What leaves: its rows, FrameRules with the addresses that they begin at. Instructions (DW_CFA_*):
 DWARF 5, section 6.4.2; those of GNU and of the architectures as binutils' dwarf2.h has them. ValueError for what is
 damaged. What instructions ask for is bounded: their number, and the depth of remembered states.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from typing import TYPE_CHECKING, Final, NamedTuple
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from perfpy.symbols.files.elf import DAMAGE
 from perfpy.unwind.encoded import ByteReader
 from perfpy.unwind.rules import EXPRESSION, OFFSET, REGISTER, SAME, UNDEFINED, VAL_EXPRESSION, VAL_OFFSET, FrameRules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from perfpy.unwind.frame_entries import CommonEntry, FrameEntry
     from perfpy.unwind.rules import CfaRule, Rule
@@ -35,65 +36,102 @@ class InitialState(NamedTuple):
 def initial_state(common: CommonEntry, *, endian: str, word: int) -> InitialState:
     """The state in which the instructions of the FDEs of a CIE begin."""
     state = _State(common, InitialState((0, 0), {}), 0, 1)
-    state.run(ByteReader(common.program, endian, word), [0])
+    state.run(ByteReader(common.program, endian, word))
     return InitialState(state.cfa, state.rules)
 
 
-def rules_at(
-    entry: FrameEntry, initial: InitialState, addresses: list[int], *, endian: str, word: int
-) -> tuple[list[FrameRules | None], int]:
-    """The rules at each of some ascending addresses (None outside of the entry), and how many instructions that took."""
-    inside = [address for address in addresses if entry.start <= address < entry.end]
-    if not inside:
-        return [None] * len(addresses), 1
+def rows_of(entry: FrameEntry, initial: InitialState, *, endian: str, word: int) -> FrameRows:
+    """All rows of an entry; where its instructions are damaged, those before that."""
     state = _State(entry.common, initial, entry.start, entry.end)
-    state.run(ByteReader(entry.program, endian, word), inside)
-    found = dict(zip(inside, state.found, strict=True))
-    return [found.get(address) for address in addresses], state.count
+    damage = None
+    try:
+        state.run(ByteReader(entry.program, endian, word))
+    except DAMAGE as found:
+        damage = found
+    end = entry.end if damage is None else state.location
+    return FrameRows(entry.common, state.starts, state.found, end, entry.end, state.count, damage)
+
+
+class FrameRows(NamedTuple):
+    """The rows of an entry: where each begins, ascending, and what it says; as FrameRules once somebody asked for it.
+
+    end: where the last one ends; of_code: where the entry's code does, which is later where the instructions are damaged.
+    cost: how many of these were run.
+    """
+
+    common: CommonEntry
+    starts: list[int]
+    rows: list[Any]
+    end: int
+    of_code: int
+    cost: int
+    damage: Exception | None = None
+
+    def rules_at(self, addresses: Sequence[int]) -> list[FrameRules | None]:
+        """The rules at each of some addresses, None outside of the entry. Raises the damage if one lies after it."""
+        if self.damage is not None and any(self.end <= address < self.of_code for address in addresses):
+            raise self.damage
+        rows = [bisect_right(self.starts, address) - 1 if address < self.end else -1 for address in addresses]
+        return [self._rules(row) if row >= 0 else None for row in rows]
+
+    def _rules(self, row: int) -> FrameRules:
+        found = self.rows[row]
+        if not isinstance(found, FrameRules):
+            cfa, rules = found
+            kept = tuple(sorted((register, rule) for register, rule in rules.items() if register < _REGISTERS_MOST))
+            found = self.rows[row] = FrameRules(cfa, kept, self.common.return_column, self.common.is_signal)
+        return found
 
 
 class _State:
-    """The row that the instructions make; found: the rules at the addresses that were asked for, as far as the location has come."""
+    """The row that the instructions make; starts, found: the rows that are complete."""
 
     def __init__(self, common: CommonEntry, initial: InitialState, start: int, end: int) -> None:
         self._common = common
-        self._location = start
+        self.location = start
         self._end = end
         self.cfa = initial.cfa
         self.rules = dict(initial.rules)
         self._initial = initial.rules
+        self._is_shared = False  # whether a row that is complete has the same rules
         self._remembered: list[tuple[CfaRule, dict[int, Rule]]] = []
-        self.found: list[FrameRules] = []
+        self.starts: list[int] = []
+        self.found: list[tuple[CfaRule, dict[int, Rule]]] = []
         self.count = 1
 
-    def run(self, reader: ByteReader, addresses: list[int]) -> None:
-        """Run the instructions that the reader has, up to the last of the addresses, which are ascending and are some."""
-        unit, scale, data, position = self._common.code_align, self._common.data_align, reader.data, reader.position
-        last, wanted, location = addresses[-1], addresses[len(self.found)], self._location
-        while position < reader.end and location <= last:
+    def run(self, reader: ByteReader) -> None:
+        """Run the instructions that the reader has."""
+        unit, scale, data, end = self._common.code_align, self._common.data_align, reader.data, reader.end
+        position = reader.position
+        while position < end and self.location < self._end and self.count <= _INSTRUCTIONS_MOST:
             code = data[position]
             kind, low = code & 0xC0, code & 0x3F
             self.count += 1
+            # the most frequent ones, in short forms, are read here
             if kind == 0x40:  # advance_loc
-                location += low * unit
+                self._advance(low * unit)
                 position += 1
-            elif kind == 0x80 and data[position + 1] < 0x80:  # offset, a short one
+            elif kind == 0x80 and data[position + 1] < 0x80:  # offset
+                if self._is_shared:
+                    self._part()
                 self.rules[low] = (OFFSET, data[position + 1] * scale)
                 position += 2
+            elif code == 0x0E and data[position + 1] < 0x80 and isinstance(self.cfa, tuple):  # def_cfa_offset
+                self.cfa = (self.cfa[0], data[position + 1])
+                position += 2
             else:
-                reader.position, self._location = position + 1, location
+                reader.position = position + 1
                 self._instruction(kind, low, reader)
-                position, location = reader.position, self._location
-            if location > wanted:
-                self._note(addresses, location)
-                wanted = addresses[len(self.found)] if len(self.found) < len(addresses) else last
-        reader.position, self._location = position, location
+                position = reader.position
+        reader.position = position
         if self.count > _INSTRUCTIONS_MOST:
             raise ValueError("an entry of very many instructions")
-        self._note(addresses, last + 1)
+        self._note()
 
     def _instruction(self, kind: int, low: int, reader: ByteReader) -> None:
         """An instruction whose first byte has been read."""
+        if self._is_shared and (kind or low != 0x0E):
+            self._part()
         if kind == 0x80:
             self.rules[low] = (OFFSET, _clipped(reader.uleb() * self._common.data_align))
         elif kind:
@@ -106,15 +144,21 @@ class _State:
                 raise ValueError(f"unknown instruction {low:#x} of call frame information")
             instruction(self, reader)
 
-    def _note(self, addresses: list[int], location: int) -> None:
-        """The rules at the addresses before a location, which have not come yet, are those of now."""
-        more = bisect_left(addresses, location) - len(self.found)
-        if more > 0:
-            kept = tuple(sorted((register, rule) for register, rule in self.rules.items() if register < _REGISTERS_MOST))
-            self.found += [FrameRules(self.cfa, kept, self._common.return_column, self._common.is_signal)] * more
+    def _note(self) -> None:
+        """The row of now is complete."""
+        self.starts.append(self.location)
+        self.found.append((self.cfa, self.rules))
+        self._is_shared = True
 
-    def _advance(self, units: int) -> None:
-        self._location += units * self._common.code_align
+    def _part(self) -> None:
+        """Rules that a complete row has must not change any more."""
+        self.rules = dict(self.rules)
+        self._is_shared = False
+
+    def _advance(self, distance: int) -> None:
+        if distance:
+            self._note()
+            self.location += distance
 
     def _restore(self, register: int) -> None:
         if register in self._initial:
@@ -124,12 +168,12 @@ class _State:
 
     def set_location(self, reader: ByteReader) -> None:
         location = reader.number(reader.word)
-        if not self._location <= location <= self._end:
+        if not self.location <= location <= self._end:
             raise ValueError("a row that begins before the one before it")
-        self._location = location
+        self._advance(location - self.location)
 
     def advance(self, reader: ByteReader, width: int) -> None:
-        self._advance(reader.number(width))
+        self._advance(reader.number(width) * self._common.code_align)
 
     def remember(self, _reader: ByteReader) -> None:
         if len(self._remembered) >= _REMEMBERED_MOST:

@@ -123,7 +123,7 @@ def _above(architecture: Architecture, offset: int) -> bytes:
 
 
 def _lower(architecture: Architecture, pointer: int, target: int, size: int) -> bytes:
-    """Take so much off if there is a pointer to a place, both counted from the stack pointer."""
+    """Take so much off if there is a pointer to an address, both counted from the stack pointer."""
     is_pointed = _above(architecture, pointer) + bytes((_DEREF,)) + _above(architecture, target) + bytes((_EQUAL,))
     return is_pointed + bytes((_CONSTANT, size, _TIMES, _MINUS))
 

@@ -117,7 +117,7 @@ class FakeKernel:
             return b""
         wanted = counter.attr.read_format
         if wanted & ReadFormat.GROUP:
-            return self._read_group(fd, wanted)
+            return self._read_group(fd if counter.group_fd < 0 else counter.group_fd, wanted)
         values = [counter.value]
         values += self._times(counter, wanted)
         values += [self.event_id(fd)] * bool(wanted & ReadFormat.ID)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-import signal
+import os
+import socket
 import time
 
 import pytest
@@ -48,35 +49,6 @@ def test_a_counter_that_children_inherit_has_no_page():
         assert "does not map" in found.why_read
 
 
-def test_each_overflow_calls_the_handler():
-    calls: list[perfpy.Counter] = []
-    before = signal.getsignal(signal.SIGIO)
-    with faults(sample_period=10, disabled=1) as counter:
-        counter.on_overflow(calls.append)
-        counter.enable()
-        touch()
-        counter.disable()
-        assert calls
-        assert all(call is counter for call in calls)
-        heard = len(calls)
-        counter.on_overflow(None)
-        counter.enable()
-        touch()
-        assert len(calls) == heard
-    assert signal.getsignal(signal.SIGIO) == before
-
-
-def test_another_signal_may_tell_of_overflows():
-    calls: list[perfpy.Counter] = []
-    before = signal.getsignal(signal.SIGUSR1)
-    with faults(sample_period=10, disabled=1) as counter:
-        counter.on_overflow(calls.append, signal.SIGUSR1)
-        counter.enable()
-        touch()
-    assert calls
-    assert signal.getsignal(signal.SIGUSR1) == before
-
-
 def test_refresh_counts_so_many_overflows_more():
     with faults(sample_period=1, disabled=1) as counter:
         counter.refresh(3)
@@ -85,18 +57,6 @@ def test_refresh_counts_so_many_overflows_more():
         counter.refresh(2)
         touch()
         assert counter.read().value == 5
-
-
-def test_a_new_period_holds_from_now_on():
-    calls: list[perfpy.Counter] = []
-    with faults(sample_period=1_000_000, disabled=1) as counter:
-        counter.on_overflow(calls.append)
-        counter.enable()
-        touch()
-        assert not calls
-        counter.set_period(10)
-        touch()
-        assert calls
 
 
 def test_poll_waits_for_as_many_records_as_asked():
@@ -159,3 +119,15 @@ def test_a_group_counts_the_same_stretch():
         counts = group.read()
     assert counts["page-faults:u"].value == counts["minor-faults:u"].value >= FAULTS
     assert counts["page-faults:u"].enabled == counts["minor-faults:u"].enabled
+
+
+def test_a_counter_that_came_over_a_socket_is_a_counter():
+    ours, theirs = socket.socketpair()
+    with ours, theirs, faults() as counter:
+        socket.send_fds(ours, [b"counter"], [counter.fileno()])
+        _, (fd,), _, _ = socket.recv_fds(theirs, 16, 1)
+        with perfpy.Counter.from_fd(fd) as received:
+            touch()
+            assert received.read().value >= FAULTS
+    with pytest.raises(perfpy.errors.UsageError, match="is no counter"):
+        perfpy.Counter.from_fd(os.open("/dev/null", os.O_RDONLY))

@@ -1,4 +1,4 @@
-"""What stands behind the functions of call trees whose frames are told apart by where they are in a function.
+"""What stands after the functions of call trees whose frames are told apart by where they are in a function.
 
 What enters: the frames of callchains, and what words source lines. What leaves: a text for each frame, and (for -g srcline)
 its class: frames of one line are one, whatever their functions.
@@ -35,7 +35,7 @@ class CallNames:
         return cls(used, texts.source_texts.calls(used, offsets=key == "address"))
 
     def text(self, frame: int) -> str | None:
-        """What stands behind the function of a frame."""
+        """What stands after the function of a frame."""
         return self._of_frame[frame]
 
     def ranks(self, known: Locations) -> Int64:

@@ -193,17 +193,13 @@ def grow(
         if not going.all():
             node, index, end, period, count = node[going], index[going], end[going], period[going], count[going]
         keys, group = _group(node * classes + frames[index], len(parents.period) * classes)
-        owner, frame = keys // classes, keys % classes
-        size = len(keys)
-        level = _TreeLevel(frame, np.zeros(size, np.int64), sum_by(group, period, size), sum_by(group, count, size))
+        owner = keys // classes
+        level = _level(keys % classes, group, index, period, count)
         parents.child_period = sum_by(owner, level.period, len(parents.period))
         parents.child_count = sum_by(owner, level.count, len(parents.period))
-        # filled from the back, so that the first walker's position stays
-        level.example[group[::-1]] = index[::-1]
         rank, kept = _arrange(owner, level, pruning.least(owner, parents.child_period), names, by_period=by_period)
-        owner = owner[kept]
-        _link(parents, owner, level)
-        if not size or not len(kept):
+        _link(parents, owner[kept], level)
+        if not len(kept):
             return CallForest(root_level, levels)
         levels.append(level)
         node = rank[group]
@@ -228,6 +224,14 @@ def _group(keys: Int64, domain: int) -> tuple[Int64, Int64]:
     number = np.empty(len(order), np.int64)
     number[order] = np.arange(len(order))
     return distinct[order], number[ids]
+
+
+def _level(frame: Int64, group: Int64, index: Int64, period: Int64, count: Int64) -> _TreeLevel:
+    """The nodes that walkers come to. group: the node of each walker; index: where each is in the flat frames."""
+    size = len(frame)
+    level = _TreeLevel(frame, np.zeros(size, np.int64), sum_by(group, period, size), sum_by(group, count, size))
+    level.example[group[::-1]] = index[::-1]  # filled from the back, so that the first walker's position stays
+    return level
 
 
 def _arrange(owner: Int64, level: _TreeLevel, least: Int64, names: SiblingNames | None, *, by_period: bool) -> tuple[Int64, Int64]:

@@ -31,7 +31,7 @@ class CallGraph(NamedTuple):
 
     @property
     def within_functions(self) -> bool:
-        """Whether places within a function are told apart, and named."""
+        """Whether addresses within a function are told apart, and named."""
         return self.key in ("address", "srcline")
 
 

@@ -7,10 +7,12 @@ plan, fold the samples, name the locations, make the tables.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from perfpy.abi.flags import RecordType
 from perfpy.abi.records import Cgroup, Lost, LostSamples
+from perfpy.abi.startup import dataclass
 from perfpy.analysis.aggregate.scan import SampleScan
 from perfpy.analysis.report.plan import plan_report
 from perfpy.analysis.report.rows import drawn_chains
@@ -38,34 +40,34 @@ if TYPE_CHECKING:
     from perfpy.unwind.cut_stacks import CutStacks
 
 
+@dataclass(eq=False, repr=False)
 class Report:
     """The histograms of a recording, in the order of its events.
 
     lost: samples that the kernel says it dropped; dropped: records of any kind
-    for which there was no room; missing: files whose symbols
-    were not found, with the samples in them (empty where no locations are shown); cut: callchains that end
-    because copies of stacks were too short; notes: what else to know of it, a line each.
+    for which there was no room; cut: callchains that end because copies of
+    stacks were too short; find_missing, note_chains: what makes `missing` and `notes`, which few readers ask for.
     """
 
-    def __init__(
-        self,
-        histograms: list[Histogram],
-        options: ReportOptions,
-        layout: Layout,
-        lost: int,
-        dropped: int,
-        missing: list[MissingSymbols],
-        cut: list[CutStacks],
-        notes: list[str],
-    ) -> None:
-        self.histograms = histograms
-        self.options = options
-        self.layout = layout
-        self.lost = lost
-        self.dropped = dropped
-        self.missing = missing
-        self.cut = cut
-        self.notes = notes
+    histograms: list[Histogram]
+    options: ReportOptions
+    layout: Layout
+    lost: int
+    dropped: int
+    cut: list[CutStacks]
+    find_missing: Callable[[], list[MissingSymbols]]
+    note_chains: Callable[[], str]
+
+    @cached_property
+    def missing(self) -> list[MissingSymbols]:
+        """The files whose symbols were not found, with the samples in them; empty where no locations are shown."""
+        return self.find_missing()
+
+    @cached_property
+    def notes(self) -> list[str]:
+        """What else to know of it, a line each."""
+        note = self.note_chains()
+        return [note] if note else []
 
     @property
     def samples(self) -> int:
@@ -111,9 +113,14 @@ def make_report(
     texts = KeyTexts(locations, sources, tasks, trace, memory, _machine_names(data, plan.layout, namespaces), _key_style(options))
     histograms = make_tables(plan, profile, drawn, texts)
     lost, dropped = _losses(data)
-    note = _chain_note(data, profile, symbolizer)
-    missing = symbolizer.missing(profile.samples_of_frames())
-    return Report(histograms, plan.options, plan.layout, lost, dropped, missing, scan.cut, [note] if note else [])
+
+    def missing() -> list[MissingSymbols]:
+        return symbolizer.missing(profile.samples_of_frames())
+
+    def note() -> str:
+        return _chain_note(data, profile, symbolizer)
+
+    return Report(histograms, plan.options, plan.layout, lost, dropped, scan.cut, missing, note)
 
 
 def _source_texts(symbolizer: Symbolizer, options: ReportOptions) -> SourceTexts:

@@ -9,10 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from perfpy.analysis.aggregate.profile import LATENCY
+from perfpy.analysis.samples.wait_events import NANOSECONDS_A_SECOND, is_time
 
 if TYPE_CHECKING:
     from perfpy.analysis.report.call_tree import CallNode
     from perfpy.analysis.report.histogram import Histogram, ReportRow
+    from perfpy.perfdata.container.events import FileEvent
 
 
 def histogram_values(histogram: Histogram) -> dict[str, Any]:
@@ -23,8 +25,16 @@ def histogram_values(histogram: Histogram) -> dict[str, Any]:
 
 def head_values(histogram: Histogram) -> dict[str, Any]:
     """What a table is about."""
-    events = [{"name": total.event.name, "samples": total.samples, "period": total.period} for total in histogram.events]
+    events = [
+        {"name": total.event.name, "samples": total.samples, "period": total.period, **seconds_value(total.event, total.period)}
+        for total in histogram.events
+    ]
     return {"events": events, "sort": [key.name for key in histogram.layout.keys]}
+
+
+def seconds_value(event: FileEvent, period: int) -> dict[str, float]:
+    """A period in seconds, of an event that measures time."""
+    return {"seconds": period / NANOSECONDS_A_SECOND} if is_time(event) else {}
 
 
 def row_values(histogram: Histogram, row: ReportRow) -> dict[str, Any]:
@@ -34,6 +44,7 @@ def row_values(histogram: Histogram, row: ReportRow) -> dict[str, Any]:
         "overhead": histogram.percent("period", entry),
         "period": row.values["period"][0],
         "samples": row.values["samples"][0],
+        **seconds_value(histogram.events[0].event, row.values["period"][0]),
     }
     if "children" in row.values:
         found |= {"overhead_children": histogram.percent("children", entry), "children": row.values["children"][0]}

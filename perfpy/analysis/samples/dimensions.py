@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from perfpy.analysis.samples.waits import state_of, waker_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -81,6 +83,8 @@ DIMENSIONS: dict[str, Dimension] = {
     ),
     "cgroup_id": _added("cgroup_id", "tid"),
     "parallelism": _added("parallelism"),
+    "state": Dimension(("ins_lat", "retire_lat"), ("ins_lat", "retire_lat"), state_of),
+    "waker": Dimension(("weight", "retire_lat"), ("weight", "retire_lat"), waker_of),
     "branch_from": _branch_end("branch_from"),
     "branch_to": _branch_end("branch_to"),
     "branch_flags": Dimension(("branch_stack",), ("branch_flags",), lambda samples: samples.columns["branch_flags"]),

@@ -48,7 +48,7 @@ class SourceTexts:
         return [text or "" for text in self._worded(frames, self._in_dso)]
 
     def calls(self, frames: NDArray[np.int64], *, offsets: bool) -> list[str | None]:
-        """What stands behind the functions of callchains: FILE:LINE, +OFFSET (without offsets ??:0), or None without a mapping."""
+        """What stands after the functions of callchains: FILE:LINE, +OFFSET (without offsets ??:0), or None without a mapping."""
         return self._worded(frames, self._offset if offsets else lambda _frame, _address: UNKNOWN_LINE)
 
     def code(self, frames: Sequence[int]) -> list[tuple[str, int] | None]:

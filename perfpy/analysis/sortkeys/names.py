@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from perfpy.analysis.sortkeys import location_columns as locations
 from perfpy.analysis.sortkeys import payload_columns as payloads
 from perfpy.analysis.sortkeys import task_columns as tasks
+from perfpy.analysis.sortkeys import wait_columns as waits
 from perfpy.analysis.sortkeys.key_columns import number, summed_number
 from perfpy.analysis.sortkeys.sort_key import ColumnCell, Mode, OutputField, SortKey, Unit
 
@@ -52,6 +53,9 @@ _KEYS: Final = (
     SortKey("tgid", "   Tgid:Command", "pid", tasks.thread, ColumnCell.THREAD, by_comm=8),
     SortKey("comm_nodigit", "CommandNoDigit", "comm", tasks.comm_without_digits),
     SortKey("parallelism", "Parallelism", "parallelism", tasks.parallelism, ColumnCell.RIGHT),
+    # ours
+    SortKey("state", "State", "state", waits.state),
+    SortKey("waker", "Waker", "waker", waits.waker),
 )
 
 _METRICS: Final = (
@@ -68,6 +72,7 @@ _METRICS: Final = (
     OutputField("weight3", "Weight3", "weight3", Unit.AVERAGE, 8),
     OutputField("latency", "Latency", "latency", Unit.PERCENT, 8),
     OutputField("latency_children", "Latency", "latency_children", Unit.PERCENT, 8),
+    OutputField("seconds", "Seconds", "period", Unit.SECONDS, 12),
 )
 
 DEFAULT_ORDER: Final = {

@@ -62,6 +62,7 @@ class Unit(Enum):
     PERCENT = "percent"
     NUMBER = "number"
     AVERAGE = "average"
+    SECONDS = "seconds"  # of events whose periods are ns
 
 
 class OutputField(NamedTuple):

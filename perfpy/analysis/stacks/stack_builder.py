@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfpy.abi.columns import distinct
+from perfpy.abi.columns import distinct, slices_index
 from perfpy.analysis.aggregate.profile import LATENCY, Folded, Profile, Recipe
 from perfpy.analysis.aggregate.scan import SampleScan
 from perfpy.analysis.filters.sample_filter import frames_named
 from perfpy.analysis.samples.locations import Locations
 from perfpy.analysis.samples.parallelism import LATENCY_SCALE, Parallelism
+from perfpy.analysis.samples.wait_events import has_off_cpu, is_time
+from perfpy.analysis.samples.waits import state_name
 from perfpy.analysis.stacks.stacks import Function, Stacks, TimedSamples
 from perfpy.symbols.interning import IdTable
 
@@ -61,7 +63,9 @@ class _Builder:
         self._events = data.events
         self._comms = timeline.comms
         self._sample_filter = sample_filter
-        recipe = Recipe(("comm", "frame"), sample_filter, (LATENCY,) if latency else (), chains=True, by_function=True)
+        self._has_waits = has_off_cpu(data.events)
+        dimensions = ("comm", "frame", "state") if self._has_waits else ("comm", "frame")
+        recipe = Recipe(dimensions, sample_filter, (LATENCY,) if latency else (), chains=True, by_function=True)
         more = [Parallelism.of(data)] if latency or sample_filter.parallelism is not None else []
         scan = SampleScan(data, timeline, symbolizer, recipe, more=more)
         self._timed: list[tuple[NDArray[np.int64], ...]] | None = [] if timed else None
@@ -88,6 +92,8 @@ class _Builder:
         folded = self._profile.folded
         functions, function_of = _functions(locations)
         chains = _Chains(folded, function_of[frames], offsets, function_of)
+        if self._has_waits:
+            functions = chains.with_states(folded.dimensions["state"], functions)
         wanted = self._wanted(folded, locations)
         present = distinct(folded.event[wanted]).tolist()
         return [self._of_event(number, folded, wanted & (folded.event == number), functions, chains) for number in present]
@@ -119,6 +125,7 @@ class _Builder:
             folded.count[rows],
             self._timed_samples(wanted, folded, chains),
             self._cut,
+            is_time(self._events[number]) and LATENCY not in folded.measures,
         )
 
     def _timed_samples(self, wanted: NDArray[np.bool_], folded: Folded, chains: _Chains) -> TimedSamples | None:
@@ -147,6 +154,25 @@ class _Chains:
         self.offsets = np.concatenate([offsets, offsets[-1] + 1 + np.arange(len(singles))])
         self.of_row = folded.chain.copy()
         self.of_row[short] = len(lengths) + number.ravel()
+
+    def with_states(self, states: NDArray[np.int64], functions: Sequence[Function]) -> list[Function]:
+        """Put on top of the chain of each wait why it was one; returns the functions, and after them these reasons."""
+        waits = np.flatnonzero(states)
+        names, reason = np.unique(states[waits], return_inverse=True)
+        pairs, number = np.unique(self.of_row[waits] * len(names) + reason.ravel(), return_inverse=True)
+        below, top = pairs // max(len(names), 1), pairs % max(len(names), 1)
+        index, offsets = slices_index(self.offsets[:-1][below], np.diff(self.offsets)[below])
+        lengths = np.diff(offsets) + 1
+        starts = np.cumsum(lengths) - lengths
+        added = np.empty(int(lengths.sum()), np.int32)
+        added[starts] = len(functions) + top
+        rest = np.ones(len(added), bool)
+        rest[starts] = False
+        added[rest] = self.frames[index]
+        self.of_row[waits] = len(self.offsets) - 1 + number.ravel()
+        self.offsets = np.concatenate([self.offsets, self.offsets[-1] + np.cumsum(lengths)])
+        self.frames = np.concatenate([self.frames, added])
+        return [*functions, *(Function(f"[{state_name(state)}]", "") for state in names.tolist())]
 
 
 def _functions(locations: Locations) -> tuple[list[Function], NDArray[np.int32]]:

@@ -52,7 +52,7 @@ class Stacks:
     innermost out (int32, int64); comms: table of command names. A row says
     that `chain` was seen `count` times in `comm`, with the periods' sum
     `weight` (equally long arrays). timed: the single samples, where wanted; cut: what copies of the recording's
-    stacks were too short for.
+    stacks were too short for; in_seconds: weights are ns of time.
     """
 
     event: str
@@ -66,6 +66,7 @@ class Stacks:
     count: NDArray[np.int64]
     timed: TimedSamples | None = None
     cut: Sequence[CutStacks] = ()
+    in_seconds: bool = False
 
     @property
     def total(self) -> int:

@@ -21,7 +21,6 @@ from perfpy.events.machine import EVENT_FILES_VARIABLE, this_machine
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from perfpy.counts.aggregation import CountedEvent
     from perfpy.events.event import Event
 
 _PMEM: Final = "/sys/firmware/acpi/tables/NFIT"  # tells of memory that keeps its content
@@ -49,7 +48,7 @@ def definitions() -> dict[str, Definition]:
 
 def choose(
     names: str, *, grouped: bool = True, merged: bool = True, system_wide: bool = False
-) -> tuple[list[Event], dict[CountedEvent, list[Metric]]]:
+) -> tuple[list[Event], dict[Event, list[Metric]]]:
     """names: metrics and groups, separated by commas; grouped: each metric's events on the PMU together if they fit;
     merged: metrics share the software events that they have in common; system_wide: whole CPUs are counted.
 
@@ -57,7 +56,7 @@ def choose(
     makes no sense.
     """
     events: list[Event] = []
-    shown: dict[CountedEvent, list[Metric]] = {}
+    shown: dict[Event, list[Metric]] = {}
     shared: dict[str, Event] = {}
     literals = _literals(system_wide=system_wide)
     known = definitions()

@@ -18,8 +18,8 @@ from perfpy.capture.runtimes.table import PYTHON
 from perfpy.untrusted.files import open_regular
 
 if TYPE_CHECKING:
+    from perfpy.capture.record_options import RecordOptions
     from perfpy.capture.runtimes.table import LanguageRuntime
-    from perfpy.capture.sampling.options import RecordOptions
 
 _STACK_SIZE: Final = 32768  # a call of a Python function takes some 500 bytes of the C stack
 _DWARF_FREQUENCY: Final = 999  # Hz: with stacks of that size 32 MB a second of one CPU, to be copied if not to be written

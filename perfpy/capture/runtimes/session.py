@@ -22,8 +22,8 @@ from perfpy.errors import PerfError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from perfpy.capture.record_options import RecordOptions
     from perfpy.capture.runtimes.cpython.attach import Trampolines
-    from perfpy.capture.sampling.options import RecordOptions
 
 
 _STANDARD_OUTPUT: Final = "-"

@@ -13,6 +13,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
+from perfpy.abi.fixed_fields import words_before
 from perfpy.abi.flags import CONTEXT_MAX, CONTEXT_USER, RecordType, SampleType
 from perfpy.symbols.chain_ends import ChainEnds
 
@@ -25,17 +26,6 @@ if TYPE_CHECKING:
 _HEADER: Final = struct.Struct("=IHH")
 _WORD: Final = struct.Struct("=Q")
 _MOST: Final = 2000  # samples
-_BEFORE_CHAIN: Final = (
-    SampleType.IDENTIFIER,
-    SampleType.IP,
-    SampleType.TID,
-    SampleType.TIME,
-    SampleType.ADDR,
-    SampleType.ID,
-    SampleType.STREAM_ID,
-    SampleType.CPU,
-    SampleType.PERIOD,
-)
 
 
 def has_walked_chains(attrs: Sequence[EventAttr]) -> bool:
@@ -52,8 +42,8 @@ def has_walked_chains(attrs: Sequence[EventAttr]) -> bool:
 def chain_ends(data: memoryview, starts: Sequence[int], attrs: Sequence[EventAttr], hits: DsoHits) -> ChainEnds:
     """Look at samples of every part of the data. starts: where rounds begin in it; hits: what was mapped where."""
     kind = attrs[0].sample_type
-    chain_at = 8 * (1 + sum(1 for field in _BEFORE_CHAIN if kind & field))
-    pid_at = 8 * (1 + sum(1 for field in _BEFORE_CHAIN[:2] if kind & field))
+    chain_at = 8 * words_before(kind)
+    pid_at = 8 * words_before(kind, SampleType.TID)
     chains, early = 0, dict[str, int]()
     each = max(_MOST // max(len(starts), 1), 1)
     for start in starts:

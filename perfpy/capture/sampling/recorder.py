@@ -14,13 +14,14 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from perfpy.capture.record_options import ANYWHERE, RecordOptions
 from perfpy.capture.sampling.attention import STOPPING, Attention, names_only
 from perfpy.capture.sampling.data_file import DataFile
 from perfpy.capture.sampling.draining import Drain
-from perfpy.capture.sampling.options import DEFAULT_FREQ, MAX_FREQ, RecordOptions
+from perfpy.capture.sampling.frequency import MAX_RATE, with_frequency
 from perfpy.capture.sampling.output import RecordOutput
 from perfpy.capture.sampling.output_switch import OutputSwitch
-from perfpy.capture.sampling.own_samples import OwnSamples
+from perfpy.capture.sampling.own_samples import OwnSamples, leaving_out
 from perfpy.capture.sampling.sample_attrs import configure_sampling
 from perfpy.capture.sampling.sample_counters import SampleCounters, default_pages, roomy_pages
 from perfpy.capture.sampling.wakeups import Wakeups
@@ -35,9 +36,10 @@ from perfpy.kernel.refusals import kernel_addresses_hidden, own_status
 from perfpy.perfdata.container.compression import Packer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from perfpy.capture.control import Control
+    from perfpy.capture.off_cpu.sources import WaitPlan
     from perfpy.capture.runtimes.session import RuntimeNames
     from perfpy.capture.sampling.attention import Describe
     from perfpy.events.event import Event
@@ -45,7 +47,6 @@ if TYPE_CHECKING:
 
 _DEFAULT_EVENT: Final = "cycles:P"
 _KILLED: Final = 128  # + the signal's number: the exit status
-_MAX_RATE: Final = "kernel.perf_event_max_sample_rate"
 _MEGABYTE: Final = 1 << 20
 _WORTH_ANOTHER_PASS: Final = 1 << 16  # bytes: with less than this in the rings, wait for the next wake-up
 
@@ -101,6 +102,7 @@ class Recorder:
         self._packer = Packer(self.options.compression_level) if self.options.compression_level else None
         self._workload: Workload | None = None
         self._names = self._runtime_names() if self.options.jit else None
+        self._waits: WaitPlan | None = None
         self._size = 0
         self._failure: OutputFailed | None = None
 
@@ -115,6 +117,8 @@ class Recorder:
             # before anything is touched: no signal ends it in the middle of something
             signals = stack.enter_context(Wakeups((*STOPPING, signal.SIGCHLD, signal.SIGUSR2)))
             self._output = self._open_output(events)
+            if self.options.exclude_perf:
+                events = leaving_out(events, self._output.others)
             beginning = stack.enter_context(ExitStack())
             beginning.callback(self._output.abandon)
             if self.command:
@@ -141,28 +145,39 @@ class Recorder:
 
     def prepare(self) -> tuple[Target, list[Event]]:
         """Whom to record and what, with nothing opened or written yet; raises PerfError where that makes no sense."""
-        self._set_frequency()
+        self.options = with_frequency(self.options, self._procfs.setting(MAX_RATE), self._tell)
         target = self._find_target()
-        return target, configure_sampling(self._parse(), self.options, target, self._kernel)
+        if not self.options.off_cpu:
+            return target, configure_sampling(self._parse(), self.options, target, self._kernel)
+        from perfpy.capture.off_cpu.sources import with_waits  # not asked for by all
+
+        self.options = options = self.options._replace(identifier=True, time=True)
+        events = configure_sampling(self._parse(), options, target, self._kernel)
+        events, self._waits = with_waits(events, options, target, self._kernel, self._tell)
+        return target, events
 
     def _open_output(self, events: list[Event]) -> RecordOutput:
-        if not self.options.unwind:
+        if not self.options.rewritten:
             return RecordOutput(self.options.output, self._packer)
         from perfpy.capture.sampling.unwound_recording import open_output  # not asked for by all
 
-        return open_output(self.options, self._packer, events, self._tell)
+        return open_output(self.options, self._packer, events, self._tell, self._waits)
 
     def _open_file(self) -> DataFile:
         workload = self._workload.pid if self._workload else 0
-        if not self.options.unwind:
+        if not self.options.rewritten:
             return DataFile(self._output, self._counters, self.options, self._procfs, workload=workload, packer=self._packer)
         from perfpy.capture.sampling.unwound_recording import open_file  # as above
 
-        return open_file(self._output, self._counters, self.options, self._procfs, workload, self._packer)
+        return open_file(self._output, self._counters, self.options, self._procfs, workload, self._packer, self._waits)
 
     def _tell(self, text: str) -> None:
         if not self.options.quiet:
             print(text, file=sys.stderr)
+
+    def _note(self, text: str) -> None:
+        if self.options.notes:
+            self._tell(text)
 
     def _runtime_names(self) -> RuntimeNames:
         from perfpy.capture.runtimes.session import RuntimeNames  # rarely asked for
@@ -172,26 +187,6 @@ class Recorder:
         return names
 
     # what to record
-
-    def _set_frequency(self) -> None:
-        """Hold the frequency below what the kernel allows."""
-        options = self.options
-        most = self._procfs.setting(_MAX_RATE)
-        wanted = options.freq
-        if options.period or most is None:
-            return
-        if wanted == MAX_FREQ:
-            self._tell(f"info: -F max is {most} Hz here (sysctl {_MAX_RATE})")
-            self.options = options._replace(freq=most)
-        elif wanted is None and most < DEFAULT_FREQ:
-            self.options = options._replace(freq=most)
-        elif wanted is not None and wanted > most:
-            if options.strict_freq:
-                raise UsageError(f"maximum frequency rate ({most} Hz) exceeded; use a lower -F, or raise sysctl {_MAX_RATE}")
-            self._tell(
-                f"warning: {wanted} Hz is more than the kernel allows, going on with {most} Hz; to have more raise sysctl {_MAX_RATE}"
-            )
-            self.options = options._replace(freq=most)
 
     def _find_target(self) -> Target:
         options = self.options
@@ -209,16 +204,12 @@ class Recorder:
         events = parse_events(self._texts, self._filters, event_source(self.options.event_files))
         for text in events.warnings:
             self._tell(f"WARNING: {text}")
-        if self.options.exclude_perf:
-            tracepoints = [event for event in events if event.tracepoint]
-            if not tracepoints:
-                raise UsageError("--exclude-perf needs a tracepoint among the events: -e SYSTEM:NAME")
-            for event in tracepoints:
-                event.append_filter(f"common_pid != {os.getpid()}")
+        if self.options.exclude_perf and not any(event.tracepoint for event in events):
+            raise UsageError("--exclude-perf needs a tracepoint among the events: -e SYSTEM:NAME")
         tool = next((event.name for event in events if event.tool), "")
         if tool:
             raise UsageError(f"'{tool}' can be counted, not sampled; use perfpy stat")
-        return list(events)
+        return leaving_out(events, [os.getpid()]) if self.options.exclude_perf else events
 
     def _open_counters(self, events: list[Event], target: Target) -> SampleCounters:
         options = self.options
@@ -232,18 +223,17 @@ class Recorder:
             tids,
             cgroup_fds=self._cgroups(events),
             skip_missing=target.kind in ("pid", "user"),
-            tell=self._tell,
+            tell=self._note,
         )
         counters.open()
         try:
-            usual = roomy_pages(self._procfs, own_status()[0]) if options.unwind else default_pages(self._procfs)
+            usual = roomy_pages(self._procfs, own_status()[0]) if options.rewritten else default_pages(self._procfs)
             counters.map(options.mmap_pages or usual)
         except BaseException:
             counters.close()
             raise
-        if options.verbose:
-            for event in counters.events:
-                self._tell(f"{event.name}: {len(counters.ids(event))} counters, {event.attr!r}")
+        for event in counters.events if options.verbose else ():
+            self._tell(f"{event.name}: {len(counters.ids(event))} counters, {event.attr!r}")
         return counters
 
     def _warn_of_hidden_addresses(self) -> None:
@@ -253,8 +243,8 @@ class Recorder:
         if hidden and not all(event.attr.exclude_kernel for event in self._counters.events):
             self._tell(_HIDDEN_ADDRESSES)
 
-    def _cgroups(self, events: list[Event]) -> dict[int, int]:
-        """id(event) -> the folder of the cgroup that it follows."""
+    def _cgroups(self, events: list[Event]) -> dict[Event, int]:
+        """event -> the folder of the cgroup that it follows."""
         names = list(self.options.cgroups)
         if not names:
             return {}
@@ -265,7 +255,7 @@ class Recorder:
         if len(names) > len(events):
             raise UsageError(f"--cgroup: there are {len(names)} cgroups for {len(events)} events")
         folders = {name: open_folder(name) for name in set(names) if name}
-        return {id(event): folders[name] for event, name in zip(events, names, strict=False) if name}
+        return {event: folders[name] for event, name in zip(events, names, strict=False) if name}
 
     # recording
 
@@ -304,7 +294,7 @@ class Recorder:
     def _loop(self, target: Target) -> None:
         """Empty the rings whenever they are worth it, until it is time to stop; then once more what they hold then."""
         attention = self._attention
-        drain = Drain(self._counters, self._output, self.options.mmap_flush, stop=lambda: attention.called)
+        drain = Drain(self._counters, self._output, self.options.mmap_flush, stop=lambda: attention.called, move=self._mover())
         own = OwnSamples(self._counters.events, self._output.others)
         try:
             while not attention.stopping:
@@ -324,12 +314,19 @@ class Recorder:
         except OutputFailed as failure:
             self._failure = self._failure or failure
 
+    def _mover(self) -> Callable[[int], None] | None:
+        if self.options.affinity == ANYWHERE:
+            return None
+        from perfpy.capture.sampling.affinity import mover  # rarely asked for
+
+        return mover(self.options.affinity, self._counters)
+
     def _check_own_samples(self, drain: Drain, own: OwnSamples) -> None:
         """Take the recorder out of the events where they come from recording them."""
         drain.inspect = own.inspect if own.due(self._output.taken) else None
         if own.prevail:
             for event in own.leave_out():
-                self._counters.refilter(event)
+                event.set_filter()
             self._tell(f"warning: most samples come from writing them down; from here on perfpy ({own.tid}) is left out (--exclude-perf)")
 
     def _check_size(self, drain: Drain) -> None:

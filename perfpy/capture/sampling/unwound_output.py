@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import NATIVE_ENDIAN
 from perfpy.abi.user_records import HeaderAttr, encode
-from perfpy.capture.sampling.output import STANDARD_OUTPUT, RecordOutput
+from perfpy.capture.record_options import STANDARD_OUTPUT
+from perfpy.capture.sampling.output import RecordOutput
 from perfpy.capture.unwinding import messages
 from perfpy.capture.unwinding.process import UnwindingProcess
 from perfpy.capture.unwinding.side_band_log import SideBandLog
@@ -48,13 +49,14 @@ class UnwoundOutput(RecordOutput):
     """A RecordOutput whose stacks are unwound by another process.
 
     serve: what that process does; tell: called with each line that the user ought to read; keep_stacks: write the
-    raw stacks beside it, too. stack_file: makes the file of raw stacks, set before the first record comes; hits: in the
-    end, which files the samples fell into, as DsoHits.told() has it.
+    raw stacks beside it, too. after_round: called when all rings were read; stack_file: makes the file of
+    raw stacks, set before the first record comes; hits: in the end, which files the samples fell into, as DsoHits.told() has it.
     """
 
     def __init__(self, path: str, packer: Packer | None, serve: Serve, *, tell: Callable[[str], None], keep_stacks: bool = False) -> None:
         super().__init__(path, packer)
-        self._tell = tell
+        self.tell = tell
+        self.after_round: Callable[[], None] | None = None
         self._keep_stacks = keep_stacks
         self._spool = Spool(os.path.dirname(os.path.abspath(path)) if path != STANDARD_OUTPUT else os.getcwd())
         self._process = UnwindingProcess(self._spool, serve)
@@ -127,6 +129,8 @@ class UnwoundOutput(RecordOutput):
         """All rings were read."""
         if self._stacks:
             self._stacks.end_round()
+        if self.after_round:
+            self.after_round()
         self.take()
         if self._spool.size >= _PIECE or time.monotonic() - self._begun >= self._moment:
             self._send_piece()
@@ -158,7 +162,7 @@ class UnwoundOutput(RecordOutput):
             elif kind == messages.HITS:
                 self.hits = data
             elif kind == messages.NOTE:
-                self._tell(data.decode("utf-8", "replace"))
+                self.tell(data.decode("utf-8", "replace"))
             elif kind == messages.FINISHED:
                 self._finished = True
         self._write_parts(_AT_ONCE)
@@ -204,7 +208,7 @@ class UnwoundOutput(RecordOutput):
                 self._give_up("unwinding was not waited for")
             elif end and time.monotonic() >= end and not self._finished:
                 end = 0.0
-                self._tell("[ perf record: unwinding what is left; another Ctrl-C keeps that as stacks ]")
+                self.tell("[ perf record: unwinding what is left; another Ctrl-C keeps that as stacks ]")
 
     def finish(self, features: Mapping[int, bytes]) -> None:
         """Complete the current file; with the last one, that of the raw stacks, if there is one."""
@@ -238,4 +242,4 @@ class UnwoundOutput(RecordOutput):
             self._stacks.write_ring(waiting)
             self._stacks.end_round()
         rest = "all samples" if has_all else "the samples that were not unwound"
-        self._tell(f"warning: {why}; {rest} are in {self.stacks_path}, with their stacks")
+        self.tell(f"warning: {why}; {rest} are in {self.stacks_path}, with their stacks")

@@ -1,54 +1,63 @@
-"""record --unwind: the parts of a recording that is unwound while it runs, put together.
+"""record --unwind and --off-cpu: the parts of a recording whose records another process rewrites while it runs, put together.
 
 What enters: the options, the events, the open counters. What leaves: an output
-whose stacks another process unwinds, and the file that it writes.
+whose stacks the other process unwinds, or whose switches it turns into waits, and the file that it writes.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from perfpy.capture.sampling.data_file import DataFile
 from perfpy.capture.sampling.output import RecordOutput
-from perfpy.capture.sampling.own_samples import leave_out
 from perfpy.capture.sampling.stack_file import StackFile
 from perfpy.capture.sampling.unwound_output import UnwoundOutput
 from perfpy.capture.unwinding.plain_attrs import has_stacks, plain_attr
 from perfpy.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
-    from perfpy.capture.sampling.options import RecordOptions
+    from perfpy.abi.attr import EventAttr
+    from perfpy.capture.off_cpu.sources import WaitPlan
+    from perfpy.capture.record_options import RecordOptions
     from perfpy.capture.sampling.sample_counters import SampleCounters
     from perfpy.events.event import Event
     from perfpy.kernel.procfs import ProcFs
     from perfpy.perfdata.container.compression import Packer
 
 
-def open_output(options: RecordOptions, packer: Packer | None, events: Sequence[Event], tell: Callable[[str], None]) -> UnwoundOutput:
-    """The output; the process that unwinds is started, and gets ready. Raises UsageError where there is nothing to unwind."""
-    if not any(has_stacks(event.attr) for event in events):
+def open_output(
+    options: RecordOptions, packer: Packer | None, events: Sequence[Event], tell: Callable[[str], None], plan: WaitPlan | None = None
+) -> UnwoundOutput:
+    """The output; the process that unwinds is started, and gets ready. Raises UsageError where there is nothing to unwind.
+
+    plan: how waits are made of switches, where they are.
+    """
+    if options.unwind and not any(has_stacks(event.attr) for event in events):
         raise UsageError("--unwind: none of the events has call chains of DWARF stacks")
-    output = UnwoundOutput(options.output, packer, _serve, tell=tell, keep_stacks=options.keep_stacks)
-    if options.exclude_perf:
-        for event in events:
-            if event.tracepoint:
-                leave_out(event, output.others)
-    return output
+    only = None if options.unwind or plan is None else (plan.switches,)
+    return UnwoundOutput(options.output, packer, partial(_serve, plan, only), tell=tell, keep_stacks=options.keep_stacks)
 
 
-def _serve(requests: int, answers: int, stores: tuple[int, int]) -> None:
+def _serve(plan: WaitPlan | None, only: Collection[int] | None, requests: int, answers: int, stores: tuple[int, int]) -> None:
     """What the other process does: numpy is for it alone."""
     from perfpy.capture.unwinding.serving import serve
 
-    serve(requests, answers, stores)
+    serve(requests, answers, stores, plan=plan, only=only)
 
 
 def open_file(
-    output: RecordOutput, counters: SampleCounters, options: RecordOptions, procfs: ProcFs, workload: int, packer: Packer | None
+    output: RecordOutput,
+    counters: SampleCounters,
+    options: RecordOptions,
+    procfs: ProcFs,
+    workload: int,
+    packer: Packer | None,
+    plan: WaitPlan | None = None,
 ) -> DataFile:
-    """The file of callchains; beside it one of raw stacks, if it comes to that."""
+    """The file of callchains and waits; beside it one of what the kernel wrote, if it comes to that."""
     assert isinstance(output, UnwoundOutput)
 
     def stack_file() -> StackFile:
@@ -56,7 +65,24 @@ def open_file(
         return StackFile(beside, DataFile(beside, counters, options, procfs, workload=workload))
 
     output.stack_file = stack_file
-    plain = [plain_attr(event.attr) for event in counters.events]
-    file = DataFile(output, counters, options, procfs, workload=workload, packer=packer, attrs=plain)
+    attrs, shown = _in_file(counters, options, plan)
+    file = DataFile(output, shown, options, procfs, workload=workload, packer=packer, attrs=attrs)
     output.expect((event.attr, counters.ids(event)) for event in counters.events)
+    if plan is not None:
+        from perfpy.capture.off_cpu.limit import SwitchLimit  # not asked for by all
+
+        output.after_round = SwitchLimit(counters, plan, options.off_cpu_limit, output.tell).check
     return file
+
+
+def _in_file(counters: SampleCounters, options: RecordOptions, plan: WaitPlan | None) -> tuple[list[EventAttr], SampleCounters]:
+    """The events of the file: their attrs, and the counters without those that are not in it."""
+    attrs = [plain_attr(event.attr) if options.unwind else event.attr for event in counters.events]
+    if plan is None:
+        return attrs, counters
+    from perfpy.capture.off_cpu.sources import TIME_ATTR  # not asked for by all
+
+    kernel_has = attrs[plan.time]
+    attrs[plan.time] = TIME_ATTR.copy(disabled=kernel_has.disabled, inherit=kernel_has.inherit, enable_on_exec=kernel_has.enable_on_exec)
+    shown = [number for number in range(len(attrs)) if number not in plan.hidden]
+    return [attrs[number] for number in shown], counters.showing([counters.events[number] for number in shown])

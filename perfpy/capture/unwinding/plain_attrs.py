@@ -1,7 +1,7 @@
 """The attr of samples whose stack copy was unwound: what the file says of them.
 
 What enters: the attr that the kernel was given. What leaves: the attr of the
-same samples with a callchain in the place of the registers and the stack.
+same samples with a callchain instead of the registers and the stack.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -25,19 +26,22 @@ from perfpy.perfdata.records.chunk import Chunk
 from perfpy.perfdata.records.walk import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from perfpy.capture.off_cpu.sources import WaitPlan
     from perfpy.capture.unwinding.spool import Extent
 
 _READ: Final = 1 << 16
 
 
-def serve(requests: int, answers: int, stores: tuple[int, int]) -> None:
-    """Serve until there is nothing more to do, or nobody there."""
+def serve(
+    requests: int, answers: int, stores: tuple[int, int], *, plan: WaitPlan | None = None, only: Collection[int] | None = None
+) -> None:
+    """Serve until there is nothing more to do, or nobody there. plan, only: as PieceUnwinder has them."""
     try:
-        for answer in _answers(_Stores(stores), _requests(requests)):
+        for answer in _answers(_Stores(stores), _requests(requests), partial(PieceUnwinder, plan=plan, only=only)):
             _write(answers, answer)
     except (KeyboardInterrupt, BrokenPipeError):
         raise
@@ -60,12 +64,14 @@ def _write(fd: int, data: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
-def _answers(stores: _Stores, requests: Iterator[tuple[int, list[Extent]]]) -> Iterator[bytes]:
+def _answers(
+    stores: _Stores, requests: Iterator[tuple[int, list[Extent]]], new_unwinder: Callable[[Sequence[FileEvent]], PieceUnwinder]
+) -> Iterator[bytes]:
     unwinder: PieceUnwinder | None = None
     for kind, extents in requests:
         data = stores.bytes_of(extents)
         if kind == messages.EVENTS:
-            unwinder = PieceUnwinder(events_of(data))
+            unwinder = new_unwinder(events_of(data))
             continue
         if unwinder is None:
             raise ValueError("records before their events")

@@ -23,10 +23,12 @@ from perfpy.unwind.callchains import UserCallchains
 from perfpy.unwind.cut_stacks import CutStacks, note
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from numpy.typing import NDArray
 
+    from perfpy.capture.off_cpu.piece_waits import PieceWaits
+    from perfpy.capture.off_cpu.sources import WaitPlan
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.records.chunk import Chunk
     from perfpy.symbols.symbolizer import Symbolizer
@@ -35,13 +37,18 @@ _PART: Final = 1 << 16  # bytes: what the recorder writes in one go
 
 
 class _Held(NamedTuple):
-    """A piece that waits for the next one. rows: which of its records are samples; events, keys: of these."""
+    """A piece that waits for the next one.
+
+    rows: which of its records are samples; events, keys: of these; times: of all its records; other_events: of those that are no samples.
+    """
 
     chunk: Chunk
     rows: NDArray[np.intp]
     samples: Chunk
     events: NDArray[np.int32]
     keys: NDArray[np.uint64]
+    times: NDArray[np.uint64]
+    other_events: NDArray[np.int32]
 
 
 class UnwoundPiece(NamedTuple):
@@ -52,36 +59,66 @@ class UnwoundPiece(NamedTuple):
 
 
 class PieceUnwinder:
-    """Unwinds the pieces of one recording, one after the other. own: the pid whose samples are left out; machine: as uname names it."""
+    """Unwinds the pieces of one recording, one after the other. own: the pid whose samples are left out; machine: as uname names it.
 
-    def __init__(self, events: Sequence[FileEvent], own: int | None = None, machine: str = "") -> None:
+    plan: how samples of waits are made (record --off-cpu), which then stand for those that tell of switches; only: the events
+    whose stacks are unwound, None for all.
+    """
+
+    def __init__(
+        self,
+        events: Sequence[FileEvent],
+        own: int | None = None,
+        machine: str = "",
+        *,
+        plan: WaitPlan | None = None,
+        only: Collection[int] | None = None,
+    ) -> None:
         self._table = EventTable(events, NATIVE_ENDIAN)
         self._attrs = [event.attr for event in events]
+        self._unwound_events = [event.index for event in events if has_stacks(event.attr) and (only is None or event.index in only)]
         self._replay = Replay(self._table)
         self._own = os.getpid() if own is None else own
+        self._plan = plan
+        self._waits = self._new_waits(events)
         self._machine = machine or os.uname().machine
         self._held: _Held | None = None
         self._current: tuple[Symbolizer, UserCallchains] | None = None
         self._cut: dict[int, CutStacks] = {}
-        self._hits = DsoHits([plain_attr(attr) for attr in self._attrs])
+        self._hits = DsoHits([plain_attr(attr) if number in self._unwound_events else attr for number, attr in enumerate(self._attrs)])
+
+    def _new_waits(self, events: Sequence[FileEvent]) -> PieceWaits | None:
+        if self._plan is None:
+            return None
+        from perfpy.capture.off_cpu.piece_waits import PieceWaits  # not asked for by all
+
+        return PieceWaits(self._plan, events, self._table.layouts, self._own)
+
+    def _get_ready(self, before: int) -> None:
+        """Look at new files at once: they may be gone when their samples come."""
+        if self._unwound_events:
+            self._replay.symbolizer(before)
 
     def learn(self, chunk: Chunk) -> None:
         """Records that are written already: what ran before."""
         self._see(chunk)
         self._hits.scan(chunk.data.data)
-        self._replay.symbolizer(0)
+        self._get_ready(0)
 
     def take(self, chunk: Chunk) -> UnwoundPiece | None:
         """The next piece; returns the records of the one before, None for the first."""
         held, self._held = self._held, self._see(chunk)
-        # at once, whether there are samples or not: new files may be gone when their samples come
-        self._replay.symbolizer(0 if held is None or not len(held.keys) else int(held.keys.min()))
+        self._get_ready(0 if held is None or not len(held.keys) else int(held.keys.min()))
         return None if held is None else self._unwound(held)
 
     def rest(self) -> UnwoundPiece | None:
         """No piece comes any more: the records of the last one."""
         held, self._held = self._held, None
-        return None if held is None else self._unwound(held)
+        piece = None if held is None else self._unwound(held)
+        if self._waits is None or not (waits := self._waits.rest()):
+            return piece
+        self._hits.scan(memoryview(waits))
+        return UnwoundPiece([*(piece.parts if piece else ()), waits], piece.side_band if piece else b"")
 
     def _see(self, chunk: Chunk) -> _Held:
         """Take over what the records say of tasks."""
@@ -97,22 +134,40 @@ class PieceUnwinder:
         times[others[of_kernel]] = table.side_band_times(known, other_events[of_kernel])
         keys = self._replay.keys(times)
         self._replay.add(chunk, keys, times, other_events)
-        return _Held(chunk, rows, samples, events, keys[rows])
+        return _Held(chunk, rows, samples, events, keys[rows], times, other_events)
 
     def _unwound(self, held: _Held) -> UnwoundPiece:
         rewriting = Rewriting(held.chunk)
-        for number, attr in enumerate(self._attrs):
+        switches: Ragged | None = None
+        for number in self._unwound_events:
             mine = np.flatnonzero(held.events == number)
-            if has_stacks(attr) and len(mine):
+            if len(mine):
                 samples = held.samples.rows(mine)
                 chains = self._chains(number, samples, held.keys[mine])
-                rewriting.replace(held.rows[mine], parts_of(attr, samples), chains)
+                if self._plan and number == self._plan.switches:
+                    switches = chains
+                else:
+                    rewriting.replace(held.rows[mine], parts_of(self._attrs[number], samples), chains)
         rewriting.kept[held.rows[self._is_own(held)]] = False
         rewriting.kept[held.rows[held.events < 0]] = False
-        parts = rewriting.written(_PART)
+        waits = self._with_waits(held, rewriting, switches)
+        parts = [*rewriting.written(_PART), *([waits] if waits else [])]
         for part in parts:
             self._hits.scan(memoryview(part))
-        return UnwoundPiece(parts, _bytes_of(held.chunk, held.chunk.others))
+        others = held.chunk.others
+        return UnwoundPiece(parts, _bytes_of(held.chunk, others if self._plan is None else others[rewriting.kept[others]]))
+
+    def _with_waits(self, held: _Held, rewriting: Rewriting, switches: Ragged | None) -> bytes:
+        """The samples of waits that come with a piece; what tells of them is left out."""
+        if self._waits is None:
+            return b""
+        others = held.chunk.others
+        side_band = held.chunk.rows(others)
+        rewriting.kept[held.rows[self._waits.left_out(held.events)]] = False
+        rewriting.kept[others[self._waits.switches_of(side_band, held.other_events)]] = False
+        newest = int(held.times.max()) if len(held.times) else 0
+        known = held.times[others]
+        return self._waits.of_piece(held.samples, held.events, side_band, held.other_events, known, switches, newest)
 
     def _is_own(self, held: _Held) -> NDArray[np.bool_]:
         pids = self._column(held, "pid")
@@ -150,7 +205,7 @@ class PieceUnwinder:
         """What the user ought to know, at the end."""
         self._note_cut()
         self._current = None
-        return [f"note: {line}" for line in note(self._cut.values())]
+        return [f"note: {line}" for line in note(self._cut.values())] + (self._waits.notes() if self._waits else [])
 
 
 def _without_false_markers(chains: Ragged) -> Ragged:

@@ -71,6 +71,11 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
         _example("the events and metrics of this CPU, from Intel's files or the kernel's", "perfpy list --update-events ~/perfmon"),
         _example("which of the hardware's events can be counted here, and why not", "perfpy list --check hw"),
     ),
+    "check": (_example("whether perf's scripts may rely on a feature", "perfpy check feature libtraceevent && echo yes"),),
+    "config": (
+        _example("the settings that are in force", "perfpy config --list"),
+        _example("reports without callees' costs from now on", "perfpy config report.children=false"),
+    ),
     "evlist": (
         _example("the events of a recording", "perfpy evlist -i perf.data"),
         _example("with all that was asked of the kernel", "perfpy evlist -v"),

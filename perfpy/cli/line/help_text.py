@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from perfpy.cli.line.called import as_called, program
 from perfpy.cli.line.examples import EXAMPLES
 
 if TYPE_CHECKING:
@@ -51,4 +52,5 @@ def as_click(name: str, help: str, options: Sequence[Option], usage: str) -> cli
 def help_text(name: str, help: str, options: Sequence[Option], usage: str) -> str:
     """What --help prints."""
     shown = as_click(name, help, options, usage)
-    return shown.get_help(click.Context(shown, info_name=f"perfpy {name}", max_content_width=120))
+    text = shown.get_help(click.Context(shown, info_name=f"{program()} {name}", max_content_width=120))
+    return as_called(text)

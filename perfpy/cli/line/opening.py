@@ -65,3 +65,8 @@ def default_input() -> str:
         return _PIPE if stat.S_ISFIFO(os.fstat(sys.stdin.fileno()).st_mode) else _DEFAULT_FILE
     except (OSError, ValueError, AttributeError):  # no standard input
         return _DEFAULT_FILE
+
+
+def input_hint(word: str) -> str:
+    """What to say of a word that names a file, where no file was expected; "" for other words."""
+    return f"; did you mean -i {word}?" if os.path.isfile(word) else ""

@@ -34,6 +34,8 @@ stat -- true`, so it is left to `perfpy.cli.line.help_text`.
 
 from __future__ import annotations
 
+import sys
+
 from perfpy.cli.line.kinds import Flag, Lacking
 from perfpy.cli.line.parser import Option, Parser
 from perfpy.errors import UsageError
@@ -161,7 +163,9 @@ class CommandOptions:
         left = list(parser.words)
         words = {name: argument.taken_from(left) for name, argument in cls._arguments.items()}
         if left:
-            raise UsageError(f"unexpected argument '{left[0]}'")
+            from perfpy.cli.line.opening import input_hint  # the line is wrong: time does not matter
+
+            raise UsageError(f"unexpected argument '{left[0]}'" + (input_hint(left[0]) if "input" in cls._options else ""))
         return cls(**parser.values, **words, _given=tuple(parser.given))
 
     def replaced(self, **changes: object) -> Self:
@@ -227,6 +231,7 @@ class PerfCommand(Generic[_O]):
         parser = self.parser(args)
         for asked, status in _HELP_STATUS.items():
             if parser.values.pop(asked, False):
+                _page(name)
                 print(self.help_text(name))
                 return status
         return self.function(self.options_class.read(parser)) or 0
@@ -236,6 +241,14 @@ class PerfCommand(Generic[_O]):
         from perfpy.cli.line.help_text import help_text  # click formats it
 
         return help_text(name, self.help, self.options, self.usage)
+
+
+def _page(name: str) -> None:
+    """Help is longer than most screens."""
+    if sys.stdout.isatty():
+        from perfpy.cli.line.pager import page
+
+        page(name)
 
 
 def fail(text: str) -> NoReturn:

@@ -20,11 +20,13 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from perfpy.errors import OutputFailed
+from perfpy.untrusted.files import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_RECORDING: Final = b"PERFILE2"
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -33,6 +35,7 @@ def write_text(path: str, pieces: Iterable[str]) -> None:
     if path == "-":
         sys.stdout.writelines(pieces)
         return
+    _spare_recording(path)
     try:
         with whole_file(path) as unfinished, open(unfinished, "w", encoding="utf-8", errors="surrogateescape") as file:
             file.writelines(pieces)
@@ -47,6 +50,7 @@ def write_bytes(path: str, data: bytes, *, quiet: bool) -> None:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
         return
+    _spare_recording(path)
     try:
         with whole_file(path) as unfinished, open(unfinished, "wb") as file:
             file.write(data)
@@ -54,6 +58,17 @@ def write_bytes(path: str, data: bytes, *, quiet: bool) -> None:
         raise OutputFailed(path, error.strerror or str(error)) from None
     if not quiet:
         print(f"[ perfpy: wrote {path} ({len(data) / 1e6:.3f} MB) ]", file=sys.stderr)
+
+
+def _spare_recording(path: str) -> None:
+    """`--json perf.data` was meant for a file to read: a page or a table does not take a recording's place."""
+    try:
+        with open_regular(path) as file:
+            begins = file.read(len(_RECORDING))
+    except OSError:  # none, or no plain file
+        return
+    if begins == _RECORDING:
+        raise OutputFailed(path, "a recording stands there", remedy=f"name another file; to read this one say -i {path}")
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ from perfpy.untrusted.files import Foreign, NotRegular, read_regular, trusted
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_SYSTEM: Final = "/etc/perfconfig"
+SYSTEM_FILE: Final = "/etc/perfconfig"
 _ESCAPES: Final = {"n": "\n", "t": "\t", "b": "\b", '"': '"', "\\": "\\"}
 _TRUE: Final = frozenset(("true", "yes", "on"))
 _FALSE: Final = frozenset(("false", "no", "off", ""))
@@ -57,6 +57,11 @@ class Config(dict[str, str]):
         except ValueError:
             raise UsageError(f"configuration: {name} = {text!r} is not a number; mend it or unset it") from None
 
+    @property
+    def build_id_folder(self) -> str:
+        """The build-id cache, where one is chosen: by --buildid-dir before the command, or by a setting."""
+        return os.environ.get("PERF_BUILDID_DIR") or os.path.expanduser(self.get("buildid.dir", ""))
+
 
 def files(environ: Mapping[str, str]) -> list[str]:
     """The configuration files to read, in order."""
@@ -65,23 +70,48 @@ def files(environ: Mapping[str, str]) -> list[str]:
         return [own]
     names = []
     if environ.get("PERF_CONFIG_NOSYSTEM", "") in ("", "0"):
-        names.append(_SYSTEM)
+        names.append(SYSTEM_FILE)
     if environ.get("HOME") and environ.get("PERF_CONFIG_NOGLOBAL", "") in ("", "0"):
-        names.append(os.path.join(environ["HOME"], ".perfconfig"))
+        names.append(own_file(environ))
     return names
+
+
+def own_file(environ: Mapping[str, str] = os.environ) -> str:
+    """The file of the user's own settings: PERF_CONFIG or ~/.perfconfig."""
+    return environ.get("PERF_CONFIG") or os.path.join(environ.get("HOME", "") or os.path.expanduser("~"), ".perfconfig")
 
 
 def load(environ: Mapping[str, str] = os.environ) -> Config:
     """All settings; a file that is not there, may not be read or is not to be trusted counts as empty.
 
-    Raises UsageError naming file and line when one cannot be parsed.
+    A line that cannot be parsed ends its file, with a line on stderr: the settings before it hold, as with perf.
     """
     config = Config()
     for name in files(environ):
-        # what PERF_CONFIG or the system names was chosen by who may; in a home folder it may be that of another
-        owners = None if name in (environ.get("PERF_CONFIG"), _SYSTEM) else trusted()
-        config.update(parse(_text(name, owners), name))
+        for setting, value in _settings(name, _owners(name, environ)):
+            config[setting] = value
     return config
+
+
+def load_to_change(name: str) -> Config:
+    """The settings of one file that is to be written anew. Raises UsageError where that would lose some, OSError for another's file."""
+    try:
+        data = read_regular(name, owners=_owners(name, os.environ), limit=_LARGEST)
+    except FileNotFoundError:
+        return Config()
+    return Config(parse(data.decode("utf-8", "surrogateescape"), name))
+
+
+def _owners(name: str, environ: Mapping[str, str]) -> tuple[int, int] | None:
+    """Whose file it may be: what PERF_CONFIG or the system names was chosen by who may; in a home folder it may be that of another."""
+    return None if name in (environ.get("PERF_CONFIG"), SYSTEM_FILE) else trusted()
+
+
+def _settings(name: str, owners: tuple[int, int] | None) -> Iterator[tuple[str, str]]:
+    try:
+        yield from parse(_text(name, owners), name)
+    except UsageError as error:
+        print(f"Warning: {error}; what follows in the file is ignored", file=sys.stderr)
 
 
 def _text(name: str, owners: tuple[int, int] | None) -> str:

@@ -29,6 +29,10 @@ class ScreenConsole(Console):
         file = cast("IO[str]", Painted(stream))
         super().__init__(file=file, markup=False, highlight=False, emoji=False, no_color=not colour, soft_wrap=True)
 
+    def on_broken_pipe(self) -> None:
+        """Whoever leaves the pager ends the command like a pipe's reader, which perfpy.cli knows; rich exits with 1."""
+        raise  # noqa: PLE0704  # rich calls it where it caught the error
+
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """As rich does, every control character of the text made visible."""
         for segment in super().render(renderable, options):

@@ -49,7 +49,7 @@ def symbol_options_of(
         demangle_kernel=asked.demangle_kernel,
         fold_interpreters=asked.fold_interpreters,
         force=force,
-        buildid_dir=os.path.expanduser(config.get("buildid.dir", "")) if not asked.symfs else "",
+        buildid_dir=config.build_id_folder if not asked.symfs else "",
         debuginfod=bool(os.environ.get("DEBUGINFOD_URLS")),
         os_release=recording.data.features.get("osrelease", ""),
         inline=inline or Inline.ALL,

@@ -6,8 +6,11 @@ people, else perf's plain text; or JSON, HTML and other formats, where asked.
 
 from __future__ import annotations
 
+import os
+
 from perfpy.cli.line.options import PerfCommand, fail
 from perfpy.cli.report.options import ReportCommandOptions
+from perfpy.errors import PerfError
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -19,6 +22,7 @@ def run(asked: ReportCommandOptions) -> int:
     from perfpy.cli.line.opening import open_recording
 
     _refuse_contradictions(asked)
+    _refuse_file_as_name(asked)
     with open_recording(asked.input, force=asked.force, quiet=asked.quiet) as recording:
         if (asked.header or asked.header_only) and not asked.dump_raw_trace:
             _show_header(recording, asked)
@@ -37,6 +41,15 @@ def _refuse_contradictions(asked: ReportCommandOptions) -> None:
         fail("--hierarchy chooses its own columns: leave out --fields")
     if asked.field_separator == ".":
         fail("-t .: the dot is in numbers, any other separator will do")
+
+
+def _refuse_file_as_name(asked: ReportCommandOptions) -> None:
+    """A word is a part of functions' names, as in perf; but it was meant for a file where there is no perf.data."""
+    from perfpy.cli.line.opening import default_input, input_hint
+
+    hint = input_hint(asked.part) if asked.part and not asked.input else ""
+    if hint and not os.path.exists(default_input()):
+        raise PerfError(f"{default_input()} is not there, and '{asked.part}' stands where a part of a function's name does{hint}")
 
 
 def _show_header(recording: Recording, asked: ReportCommandOptions) -> None:

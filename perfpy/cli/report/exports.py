@@ -6,7 +6,6 @@ line on standard error says which.
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from perfpy.cli.line.notes import tell
@@ -29,7 +28,10 @@ def write_exports(recording: Recording, asked: ReportCommandOptions, sample_filt
     _refuse_what_stacks_have_not(asked)
     stacks = recording.stacks(symbols, sample_filter=sample_filter, timed=asked.firefox is not None, latency=asked.latency)
     if not stacks:
-        print(f"Error:\nThe {recording.path} data has no samples, or the filters leave none!", file=sys.stderr)
+        from perfpy.cli.line.nothing_left import say_why_nothing  # few reports are empty
+
+        if not asked.quiet:
+            say_why_nothing(recording, sample_filter, symbols)
         return
     makers: dict[str, Callable[[], bytes]] = {
         "flamegraph": lambda: flame_graph(recording, stacks).encode(errors="replace"),
@@ -67,13 +69,18 @@ def flame_graph(recording: Recording, stacks: Sequence[Stacks]) -> str:
     return render(stacks, title=recording.title, circumstances=[samples, *recording.circumstances])
 
 
-def flame_graph_of_changes(recordings: Sequence[Recording], stacks: Sequence[Sequence[Stacks]]) -> str:
+def flame_graph_of_changes(
+    recordings: Sequence[Recording], stacks: Sequence[Sequence[Stacks]], *, ignore_comm: bool | None, whole_names: bool
+) -> str:
     """The page that shows what changed from the first to the second recording."""
+    from perfpy.analysis.stacks.matching import matched
+    from perfpy.symbols.demangling.short_names import without_instance
     from perfpy.views.stacks.flamegraph import render
 
     before, after = recordings
     circumstances = [f"{recording.path}: {', '.join([recording.title, *recording.circumstances])}" for recording in recordings]
-    return render(stacks[0], title=f"{before.path} \N{RIGHTWARDS ARROW} {after.path}", circumstances=circumstances, after=stacks[1])
+    first, second = matched(*stacks, ignore_comm=ignore_comm, name=str if whole_names else without_instance)
+    return render(first, title=f"{before.path} \N{RIGHTWARDS ARROW} {after.path}", circumstances=circumstances, after=second)
 
 
 def _folded(stacks: Sequence[Stacks]) -> bytes:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from perfpy.abi.flags import SampleType
 from perfpy.analysis.report.options import DEFAULT_PARENT, ReportOptions
+from perfpy.analysis.samples.wait_events import has_off_cpu
 from perfpy.analysis.sortkeys.names import DEFAULT_ORDER
 from perfpy.analysis.sortkeys.sort_key import Mode
 from perfpy.cli.line.options import fail
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.filters.event_switch import EventSwitch
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.filters.time_ranges import TimeRanges
+    from perfpy.analysis.report.layout import Wanted
     from perfpy.cli.line.perfconfig import Config
     from perfpy.cli.report.options import ReportCommandOptions
     from perfpy.recording import Recording
@@ -52,7 +54,7 @@ class ReportRequest:
         children = children and not asked.hierarchy
         sample_filter = self.sample_filter()
         return ReportOptions(
-            wanted=texts.wanted(asked, sample_filter, children=children, config=config, mode=self._mode()),
+            wanted=self._wanted(sample_filter, children=children, plain=plain),
             sample_filter=sample_filter,
             rows_filtered=plain,
             as_addr2line=plain,
@@ -73,6 +75,15 @@ class ReportRequest:
             time_quantum=texts.quantum(asked.time_quantum),
             unnamed_dso_width=0 if asked.column_widths or asked.field_separator or asked.dsos else 16,
         )
+
+    def _wanted(self, sample_filter: SampleFilter, *, children: bool, plain: bool) -> Wanted:
+        """The columns; where time off the CPU was recorded seconds are among them, but in perf's text only if they are asked for."""
+        asked = self._asked
+        wanted = texts.wanted(asked, sample_filter, children=children, config=self._config, mode=self._mode())
+        if asked.with_off_cpu and wanted.sort is None and wanted.fields is None:
+            wanted = wanted._replace(sort=f"state,{DEFAULT_ORDER[Mode.NORMAL]}")
+        timed = asked.with_off_cpu or (not plain and has_off_cpu(self._recording.events))
+        return wanted._replace(metrics=(*wanted.metrics, "seconds")) if timed else wanted
 
     def sample_filter(self) -> SampleFilter:
         """The filters."""

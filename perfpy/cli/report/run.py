@@ -7,9 +7,10 @@ files; notes for people on standard error.
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from perfpy.cli.line.notes import tell
+from perfpy.cli.line.notes import are_read, rows_of, tell
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.progress import progress_line
@@ -36,8 +37,13 @@ class ReportRun:
     def __init__(self, recording: Recording, asked: ReportCommandOptions) -> None:
         self._recording = recording
         self._asked = asked
-        self._request = ReportRequest(recording, asked, load())
-        self._plain = asked.json is None and not asked.tui and wants_plain(stdio=asked.needs_plain)
+        if asked.with_off_cpu:
+            recording.join_off_cpu()
+        config = load()
+        self._request = ReportRequest(recording, asked, config)
+        by_setting = config.flag("tui.report", False) and find_spec("textual") is not None and not wants_plain(stdio=asked.needs_plain)
+        self._browses = asked.json is None and (asked.tui or by_setting) and is_terminal()  # without one perf prints its text
+        self._plain = asked.json is None and not self._browses and wants_plain(stdio=asked.needs_plain)
 
     def show(self) -> int:
         """Do what the options ask for, but for the header; the exit status."""
@@ -81,21 +87,36 @@ class ReportRun:
     def _report(self) -> int:
         options = self._report_options()
         text_options = self._request.text_options()
-        report = self._make(options)
+        with progress_line("reading samples") as progress:
+            symbols = self._request.symbol_options(plain=self._plain)
+            report = self._recording.report(options=options, symbols=symbols, progress=progress)
         self._introduce(report, options)
+        is_empty = not any(len(histogram.shown()) for histogram in report.histograms)
+        if is_empty:
+            self._explain(report)
         if self._asked.json is not None:
             return self._write_json(self._asked.json, report)
-        if not report.samples:
-            print(f"perfpy: {self._recording.path}: no samples in it; `perfpy evlist -v` shows what was asked for", file=sys.stderr)
+        if not report.samples or (is_empty and not self._plain):
             return 0
-        if self._asked.tui:
+        if self._browses:
             return self._browse(report)
         if self._plain:
             self._print_tables(report, text_options)
+            tell(self._notes(report), quiet=self._asked.quiet, verbose=self._asked.verbose)
         else:
-            self._show_screen(report, text_options)
-        tell(self._notes(report), quiet=self._asked.quiet, verbose=self._asked.verbose)
+            notes = list(self._notes(report))
+            self._show_screen(report, text_options, notes)
+            tell(notes, quiet=self._asked.quiet, verbose=self._asked.verbose)
         return 0
+
+    def _explain(self, report: Report) -> None:
+        """Say why there are no rows; not where perf's text says as much, and perf nothing more."""
+        from perfpy.cli.line.nothing_left import say_why_nothing
+
+        asked = self._asked
+        silent = asked.quiet or (self._plain and report.samples and not are_read(quiet=False, verbose=asked.verbose))
+        if not silent:
+            say_why_nothing(self._recording, self._request.sample_filter(), self._request.symbol_options())
 
     def _report_options(self) -> ReportOptions:
         try:
@@ -103,10 +124,6 @@ class ReportRun:
         except PerfError:
             self._hint()
             raise
-
-    def _make(self, options: ReportOptions) -> Report:
-        with progress_line("reading samples") as progress:
-            return self._recording.report(options=options, symbols=self._request.symbol_options(plain=self._plain), progress=progress)
 
     def _introduce(self, report: Report, options: ReportOptions) -> None:
         """Print what is before the tables of a plain report; perf says nothing before it knows the sort keys."""
@@ -131,11 +148,20 @@ class ReportRun:
 
             _print(thread_count_lines(self._recording))
 
-    def _show_screen(self, report: Report, options: TextOptions) -> None:
+    def _show_screen(self, report: Report, options: TextOptions, notes: list[str]) -> None:
         from perfpy.cli.line.terminal import console
-        from perfpy.views.report.screen import show_report
+        from perfpy.views.report.screen import ScreenOptions, show_report
 
-        show_report(report, self._recording, console(), options._replace(short_names=not self._asked.whole_names))
+        asked = self._asked
+        wanted = ScreenOptions(
+            text=options._replace(short_names=not asked.whole_names),
+            own_first=asked.children is None and not asked.latency,
+            every_row=asked.percent_limit is not None,
+            tree=asked.call_graph is not None,
+            browser=find_spec("textual") is not None,
+            lines_after=rows_of(notes) if are_read(quiet=asked.quiet, verbose=asked.verbose) else 0,
+        )
+        show_report(report, self._recording, console(), wanted)
 
     def _notes(self, report: Report) -> Iterator[str]:
         """What has no symbols, no callers or short stacks, and what would help; what perf's way of filtering hides."""
@@ -163,8 +189,6 @@ class ReportRun:
             from perfpy.views.report.browser import ReportBrowser
         except ModuleNotFoundError as error:
             fail(f"--tui needs the module {error.name}: pip install 'perfpy[tui]'")
-        if not is_terminal():
-            fail("--tui needs a terminal: standard output is none")
         ReportBrowser(report, self._header_lines, whole_names=self._asked.whole_names).run()
         return 0
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from perfpy.symbols.dso import Dso, DsoKind
 from perfpy.symbols.files import build_id_notes
@@ -20,9 +20,11 @@ from perfpy.symbols.files.elf_symbols import has_dynsym, has_symtab
 from perfpy.untrusted import paths
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from perfpy.symbols.files import debuginfod
+
+Made = TypeVar("Made")
 
 _DEBUG_ROOT: Final = "/usr/lib/debug"
 # perf's letters for where symbols come from (report -v)
@@ -88,8 +90,7 @@ class Found:
     """The result of a search. symbols and runtime are None where nothing fits; looked: every path that was tried.
 
     original: the file at the recorded path, of whatever build; origin: perf's letter for the kind of path where
-    the symbols were ("!": nowhere); unreadable: the damaged files that were met, and what is wrong with them; call_frames:
-    what unwinding knows of the code, for whoever comes to these files later.
+    the symbols were ("!": nowhere); unreadable: the damaged files that were met, and what is wrong with them.
     """
 
     def __init__(self) -> None:
@@ -99,16 +100,31 @@ class Found:
         self.original: ElfFile | None = None
         self.unreadable: dict[str, str] = {}
         self.origin = "!"
-        self.call_frames: Any = None
+        self._made: dict[object, Any] = {}
+
+    def once(self, make: Callable[[Found], Made]) -> Made:
+        """What somebody makes of these files: made when it is first asked for, for whoever comes to them later, too."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        made: Made = self._made[make]
+        return made
 
 
-def find(dso: Dso, options: SymbolOptions, client: debuginfod.Client | None = None, kept: bytes | None = None) -> Found:
-    """The files of a Dso of user space; client: asks servers for what no path here has; kept: the file itself, if it was recorded."""
+def find(
+    dso: Dso,
+    options: SymbolOptions,
+    client: debuginfod.Client | None = None,
+    kept: bytes | None = None,
+    kept_symbols: bytes | None = None,
+) -> Found:
+    """The files of a Dso of user space.
+
+    client: asks servers for what no path here has; kept, kept_symbols: the file itself, and the one with its
+    symbols, if they were recorded. Of a build that is known a file here is as good, and may have lines, too.
+    """
     found = Found()
-    if kept and (image := _read(dso.name, found, kept)):
-        _take(image, found, KEPT)
-        found.runtime = found.symbols
-        return found
+    if kept and not dso.build_id:
+        return _kept(dso, found, kept, kept_symbols)
     found.original = _at_recorded_path(dso, options.root, found)
     build_id = dso.build_id or (found.original.build_id if found.original else "")
     for candidates in (_candidates(dso, build_id, options, found.original), _last_resorts(dso, options)):
@@ -118,8 +134,20 @@ def find(dso: Dso, options: SymbolOptions, client: debuginfod.Client | None = No
         _ask_servers(client, build_id, found)
     if dso.kind is DsoKind.VDSO and found.symbols is None:
         _take(_vdso(build_id, options), found, _AT_PATH)
+    if kept and (found.symbols is None or found.runtime is None):
+        return _kept(dso, found, kept, kept_symbols)
     found.symbols = found.symbols or found.runtime
     found.runtime = found.runtime or found.symbols
+    return found
+
+
+def _kept(dso: Dso, found: Found, kept: bytes, kept_symbols: bytes | None) -> Found:
+    """What was recorded, in place of what is here."""
+    symbols = _read(dso.name, found, kept_symbols) if kept_symbols else None
+    runtime = _read(dso.name, found, kept)
+    found.runtime = runtime or symbols
+    found.symbols = symbols or runtime
+    found.origin = KEPT if found.symbols else "!"
     return found
 
 

@@ -17,9 +17,9 @@ import bisect
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.symbols.providers import jitdump
+from perfpy.symbols.providers.jit_lines import debug_sections
 from perfpy.symbols.providers.jit_unwinding import frame_sections
 from perfpy.symbols.providers.jitdump import CodeLoad, Section
-from perfpy.symbols.providers.line_program import debug_sections
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,7 +105,7 @@ class _RegionDraft:
         self._mappings: list[list[int]] = []  # time, pid, tid, address, end
 
     def has_room(self, load: CodeLoad) -> bool:
-        """Whether there is no other function in the place of this one."""
+        """Whether there is no other function where this one is."""
         where = bisect.bisect_right(self._starts, load.address)
         begins_later = where == len(self._starts) or self._starts[where] >= load.address + len(load.code)
         return begins_later and (not where or self._ends[where - 1] <= load.address)

@@ -1,7 +1,7 @@
 """How to unwind each function of a jitdump -> .eh_frame and .eh_frame_hdr of one image with many functions.
 
 What enters: CodeLoads, each with an .eh_frame of its own, as a JIT compiler made
-it to stand right behind its function (rounded up to 8 bytes). What leaves: one
+it to stand right after its function (rounded up to 8 bytes). What leaves: one
 .eh_frame, in which each entry points to its function again, and the sorted table
 of all. Entries that point elsewhere, or nowhere that is understood, are left out.
 Layout: the Linux Standard Base, "Exception Frames"; DWARF 5, 6.4.

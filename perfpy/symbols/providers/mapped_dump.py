@@ -1,6 +1,6 @@
 """jitdump files that recorded processes mapped, to be read where and when they ran; and a folder for what is made of them.
 
-What enters: the record of a mapping. What leaves: the JitDump behind it.
+What enters: the record of a mapping. What leaves: the JitDump that it stands for.
 
 A dump lies where its program wanted it, often where others may write. It is
 believed from the owner of its process, from root and from ourselves, or where

@@ -6,7 +6,7 @@ and stable: fields may be added, those below stay.
     {"format": "perfpy-diff", "version": 1, "files": [path, ...],
      "compute": "delta" | "delta-abs" | "ratio" | "wdiff", "weights": [old, new],
      "events": [
-       {"name", "files": [{"samples", "period"} or null, ...],      null: it lacks the event
+       {"name", "files": [{"samples", "period"} or null, ...],      null: it lacks the event; of time "seconds", too
         "sort": [names of the sort keys],
         "rows": [
           {"keys": {"dso": text, ...},
@@ -25,6 +25,7 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.analysis.report.proportions import LEVEL
+from perfpy.analysis.report.values import seconds_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -55,7 +56,10 @@ def _event(difference: Difference) -> dict[str, Any]:
     leaders = [histogram.leader if histogram else None for histogram in difference.histograms]
     return {
         "name": difference.event,
-        "files": [{"samples": leader.samples, "period": leader.period} if leader else None for leader in leaders],
+        "files": [
+            {"samples": leader.samples, "period": leader.period, **seconds_value(leader.event, leader.period)} if leader else None
+            for leader in leaders
+        ],
         "sort": [key.name for key in base.layout.keys],
         "rows": [_row(difference, change, chances) for change, chances in zip(difference.changes, difference.noise, strict=True)],
     }

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfpy.abi.columns import Ragged
+from perfpy.abi.fixed_fields import words_before
 from perfpy.abi.flags import CONTEXT_USER, BranchSample, ReadFormat, SampleType
 from perfpy.abi.registers import register_name
 from perfpy.symbols.symbolizer import Symbolizer
@@ -30,17 +31,6 @@ if TYPE_CHECKING:
 _NEVER: Final = 0xFFFFFFFFFFFFFFFF
 _NO_DATA_SRC: Final = 0x5080021
 _REGISTER_ABIS: Final = ("none", "32-bit", "64-bit")
-_FIXED: Final = (
-    SampleType.IDENTIFIER,
-    SampleType.IP,
-    SampleType.TID,
-    SampleType.TIME,
-    SampleType.ADDR,
-    SampleType.ID,
-    SampleType.STREAM_ID,
-    SampleType.CPU,
-    SampleType.PERIOD,
-)
 _SPECS: Final = ("", "SPEC_WRONG_PATH", "NON_SPEC_CORRECT_PATH", "SPEC_CORRECT_PATH")
 
 #: (cpu, time) -> what stands at the start of a line
@@ -226,7 +216,7 @@ def _branches(branches: Any) -> str:
 def _stack_offset(sample: _Sample) -> int:
     """Where in the record the user stack's size stands."""
     attr = sample.event.attr
-    size = 8 + 8 * sum(1 for bit in _FIXED if attr.sample_type & bit)
+    size = 8 * words_before(attr.sample_type)
     if attr.sample_type & SampleType.READ:
         size += _readings_size(attr.read_format, len(sample.readings()))
     if attr.sample_type & SampleType.CALLCHAIN:

@@ -13,6 +13,7 @@ import numpy as np
 
 from perfpy.abi.columns import distinct
 from perfpy.analysis.aggregate.profile import LATENCY
+from perfpy.analysis.samples.wait_events import NANOSECONDS_A_SECOND, is_time
 from perfpy.analysis.sortkeys.key_columns import byte_width
 from perfpy.analysis.sortkeys.sort_key import ColumnCell, OutputField, SortKey, Unit
 from perfpy.views.report.share_colour import coloured
@@ -113,7 +114,16 @@ class MetricColumnText:
             return list(map(coloured, percents, texts, repeat(self._colour))) if self._colour else texts
         if metric.unit is Unit.NUMBER:
             return [f" {value:{width}d}" for value in histogram.entries.measures[metric.value][entries, member].tolist()]
+        if metric.unit is Unit.SECONDS:
+            return [f" {text:>{width}}" for text in seconds(histogram, metric, entries, member)]
         return [f" {histogram.mean(metric.value, entry, member):{width}.1f}" for entry in entries.tolist()]
+
+
+def seconds(histogram: Histogram, metric: OutputField, entries: Int64, member: int = 0) -> list[str]:
+    """Sums of ns as seconds; N/A of an event that counts something else."""
+    if not is_time(histogram.events[member].event):
+        return ["N/A"] * len(entries)
+    return [f"{value / NANOSECONDS_A_SECOND:.6f}" for value in histogram.entries.measures[metric.value][entries, member].tolist()]
 
 
 class KeyColumnText:

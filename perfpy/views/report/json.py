@@ -6,7 +6,8 @@ and stable: fields may be added, those below stay.
     {"format": "perfpy-report", "version": 1,
      "lost": samples that the kernel dropped,
      "events": [                          one object a table
-       {"events": [{"name", "samples", "period"}],    one, or the members of an event group
+       {"events": [{"name", "samples", "period"}],    one, or the members of an event group; of clocks, and of
+                                                       time off the CPU, "seconds", too, here and in rows
         "sort": [names of the sort keys],
         "rows": [
           {"overhead": percent of the table's period,

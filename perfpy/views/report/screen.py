@@ -1,25 +1,28 @@
-"""A report for the person at the terminal: what was recorded and how far to trust it, then the table.
+"""A report for the person at the terminal: the answers first, within the window.
 
 What enters: a Report and its recording. What leaves: text through a rich
-console, within the window's width: bars and colours, the hottest rows. Long
-lists in names of functions are left out unless asked for, and names are cut
-where the window is too narrow for them; numbers never are.
+console: what was recorded and how far to trust it, the hottest rows, the
+hottest files, the hottest path, and what to type next. Of one event, so much of each that
+nothing scrolls away; of several, as much as is of use. Long lists in names of functions are left out
+unless asked for, and names are cut where the window is too narrow for them; numbers never are.
 """
 
 from __future__ import annotations
 
+from textwrap import wrap
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
-from rich.table import Table
+from rich.cells import cell_len
 from rich.text import Text
 
 from perfpy.analysis.report.quality import quality_notes
-from perfpy.analysis.sortkeys.sort_key import OutputField, Unit
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import at_a_glance
 from perfpy.views.report.call_lines import call_lines
-from perfpy.views.report.column_text import TextOptions, key_texts, metric_header
+from perfpy.views.report.column_text import TextOptions
+from perfpy.views.report.fitting import OF_FUNCTIONS, OF_OTHERS, fitted
+from perfpy.views.report.hottest import HottestPath, hottest_files, hottest_made, hottest_path
+from perfpy.views.report.screen_table import ScreenColumns, rows_table, shares_table
 from perfpy.views.report.share_colour import style
 from perfpy.views.report.text import event_title
 
@@ -27,140 +30,156 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import Console
+    from rich.table import Table
 
     from perfpy.analysis.report.histogram import Histogram
     from perfpy.analysis.report.report import Report
     from perfpy.views.recorded import Recorded
 
-_ROWS: Final = 40
 _CALL_ROWS: Final = 20
-_BAR: Final = 12
-_NARROW: Final = 100  # columns of a window in which bars are half as long
-_EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
-_LAST_KEY: Final = 30  # columns that the last key should have
-_CAPS: Final = (40, 24, 20, 16, 12, 8)  # of the other keys' columns
-_KERNEL: Final = ("[kernel.kallsyms]", "[kernel]")
+_MOST_ROWS: Final = 40
+_LEAST_ROWS: Final = 5
+_ROWS: Final = 12  # of each of several tables
+_ALL: Final = 1 << 62
+_USUAL: Final = 22  # lines of a window below the header
+_TALL: Final = 30
+#: files and steps of the path that are shown: in low windows, in usual ones, in tall ones
+_SIZES: Final = ((2, 3), (3, 4), (5, 8))
+_NEXT: Final = "next: report "
+_MATTERS: Final = 0.5  # percent
+_FRAME: Final = 6  # lines around the rows: the title, the names of the columns, what is next, blank ones, the prompt
 
 
-class _Number(NamedTuple):
-    """A column of numbers: what it is called, and what of an entry it shows."""
+class ScreenOptions(NamedTuple):
+    """What is wanted of the screen.
 
-    header: str
-    metric: OutputField
-    member: int
+    text: names and limits; own_first: rows by what is their own, not their callees'; every_row:
+    those above the limit, however long the screen; tree: the first row's calls as a tree.
+    browser: whether there is one to go on with; lines_after: what follows on the same screen.
+    """
+
+    text: TextOptions = TextOptions()
+    own_first: bool = False
+    every_row: bool = False
+    tree: bool = False
+    browser: bool = False
+    lines_after: int = 0
 
 
-def show_report(report: Report, recording: Recorded, console: Console, options: TextOptions) -> None:
+class _Part(NamedTuple):
+    """Something below the rows: its title, what is shown, and how many lines that is."""
+
+    title: str
+    shown: Table | Text
+    lines: int
+
+
+class _Limits(NamedTuple):
+    """How many lines each part may have; rows: None: what is left of `lines`."""
+
+    lines: int
+    rows: int | None
+    files: int
+    path: int
+
+    def rows_beside(self, parts: Sequence[_Part]) -> int:
+        """How many rows there is room for."""
+        if self.rows is not None:
+            return self.rows
+        left = self.lines - _FRAME - sum(part.lines + 2 for part in parts)
+        return max(_LEAST_ROWS, min(_MOST_ROWS, left))
+
+
+def show_report(report: Report, recording: Recorded, console: Console, options: ScreenOptions) -> None:
     """Print the header and the tables."""
-    _show_header(report, recording, console)
-    for histogram in report.histograms:
-        if histogram.leader.samples:
-            _show_table(histogram, console, options)
+    lines = console.height - _show_header(report, recording, console) - options.lines_after
+    tables = [histogram for histogram in report.histograms if histogram.leader.samples]
+    rows = _ALL if options.every_row else None if len(tables) == 1 else _ROWS
+    limits = _Limits(lines, rows, *_SIZES[(lines >= _USUAL) + (lines >= _TALL)])
+    left_out = [_show_table(histogram, console, options, limits) for histogram in tables]
+    _show_next(console, options, sum(left_out))
 
 
-def _show_header(report: Report, recording: Recorded, console: Console) -> None:
+def _show_header(report: Report, recording: Recorded, console: Console) -> int:
+    """What was recorded, and how far to trust it; the number of lines."""
     path, command = visible(recording.path), visible(recording.title) if recording.title != recording.path else ""
-    console.print(Text.assemble((path, "bold"), "  ", (command, "dim")), soft_wrap=False, overflow="ellipsis", no_wrap=True)
-    console.print(Text("  ".join([f"{report.samples:,} samples", *map(visible, recording.circumstances)])), style="dim")
-    for note in quality_notes(report):
-        console.print(Text(f"! {visible(note)}"), style="yellow")
+    program, _, arguments = command.partition(" ")
+    command = f"{program.rpartition('/')[2]} {arguments}"
+    shown = fitted(path, console.width)
+    beside = fitted(command, max(console.width - cell_len(shown) - 2, 0))
+    console.print(Text.assemble((shown, "bold"), (f"  {beside}" if beside else "", "dim")))
+    circumstances = "  ".join([f"{report.samples:,} samples", *map(visible, recording.circumstances)])
+    console.print(Text(fitted(circumstances, console.width)), style="dim")
+    notes = [line for note in quality_notes(report) for line in wrap(f"! {visible(note)}", console.width, subsequent_indent="  ")]
+    for line in notes:
+        console.print(Text(line), style="yellow")
+    return 2 + len(notes)
 
 
-def _show_table(histogram: Histogram, console: Console, options: TextOptions) -> None:
-    console.print()
+def _show_table(histogram: Histogram, console: Console, options: ScreenOptions, limits: _Limits) -> int:
+    """One event's table and what goes with it; how many rows are not shown."""
+    text = options.text
+    inclusive = "children" in histogram.entries.measures
+    measure = "children" if inclusive and not options.own_first else "period"
+    rows = histogram.by_own(histogram.shown()) if inclusive and options.own_first else histogram.shown()
+    kept = rows[histogram.percents(measure, rows) >= text.percent_limit].tolist()
+    parts = _parts(histogram, kept[:1], console.width, options, limits)
+    shown = kept[: limits.rows_beside(parts)]
+    columns = ScreenColumns(histogram, shown, measure, text, own_first=options.own_first)
     samples = sum(event.samples for event in histogram.events)
-    console.print(Text.assemble((visible(event_title(histogram, skip_empty=True)), "bold"), f"  {samples:,} samples"))
-    measure = "children" if "children" in histogram.entries.measures else "period"
-    kept = [entry for entry in histogram.shown().tolist() if histogram.percent(measure, entry) >= options.percent_limit]
-    hottest = max((histogram.percent(measure, entry) for entry in kept), default=0.0)
-    console.print(_table(histogram, kept[:_ROWS], measure, hottest, console.width, options))
-    if len(kept) > _ROWS:
-        rest = len(kept) - _ROWS
-        console.print(f"... {rest:,} more rows; --stdio shows all, --percent-limit fewer", style="dim")
-    _show_calls(histogram, kept[:1], console, options)
+    title = f"  {samples:,} samples" + (f"; here: {', '.join(columns.common)}" if columns.common else "")
+    name = fitted(visible(event_title(histogram, skip_empty=True)), console.width)
+    console.print()
+    console.print(Text.assemble((name, "bold"), fitted(title, console.width - cell_len(name), OF_OTHERS)))
+    console.print(rows_table(columns, shown, console.width))
+    for part in parts:
+        console.print(Text(f"\n{part.title}", style="bold"))
+        console.print(part.shown)
+    return len(kept) - len(shown)
 
 
-def _table(histogram: Histogram, entries: Sequence[int], measure: str, hottest: float, width: int, options: TextOptions) -> Table:
-    numbers = _numbers(histogram)
-    keys = [key for key in histogram.layout.keys if key.name not in histogram.layout.hidden and key.name != "ipc_null"]
-    bar, gap = (_BAR, 2) if width >= _NARROW else (_BAR // 2, 1)
-    if sum(len(number.header) + gap for number in numbers) + bar + _LAST_KEY > width:
-        bar = 0
-    cells = [[_number(histogram, number, entry) for number in numbers] for entry in entries]
-    columns = [key_texts(key.name, histogram, np.array(entries, np.int64), options) for key in keys]
-    texts = [[visible(column[row].replace(*_KERNEL).strip()) for column in columns] for row in range(len(entries))]
-    table = Table(box=None, pad_edge=False, header_style="dim", show_edge=False, padding=(0, gap, 0, 0))
-    for index, number in enumerate(numbers):
-        least = max([len(number.header), *(len(row[index]) for row in cells)])
-        table.add_column(number.header, justify="right", no_wrap=True, min_width=least)
-    if bar:
-        table.add_column("", width=bar, no_wrap=True)
-    taken = sum(column.min_width or 0 for column in table.columns) + bar + gap * (len(numbers) + len(keys))
-    headers = [key.header.strip() for key in keys]
-    for header, room in zip(headers, _widths(headers, texts, width - taken), strict=True):
-        table.add_column(header, no_wrap=True, overflow="ellipsis", width=room)
-    for entry, row, names in zip(entries, cells, texts, strict=True):
-        percent = histogram.percent(measure, entry)
-        drawn = [Text(_bar(percent, hottest, bar), style=style(percent))] if bar else []
-        table.add_row(*row, *drawn, *map(Text, names))
-    return table
+def _parts(histogram: Histogram, first: Sequence[int], width: int, options: ScreenOptions, limits: _Limits) -> list[_Part]:
+    """What is shown below the rows."""
+    name = at_a_glance if options.text.short_names else str
+    made = _shares("hottest functions of scripts and jitted code, with what they call", hottest_made(histogram, name), width, limits)
+    files = _shares("hottest files", hottest_files(histogram) if len(histogram.layout.keys) > 1 else [], width, limits)
+    calls = _tree(histogram, first, options.text) if options.tree else _path(hottest_path(histogram, name), width, limits)
+    return [part for part in (made, files, calls) if part is not None]
 
 
-def _numbers(histogram: Histogram) -> list[_Number]:
-    """The columns of numbers; of an event group, one for each member that has samples."""
-    members = [member for member, event in enumerate(histogram.events) if event.samples]
-    metrics = [entry for entry in histogram.layout.fields if isinstance(entry, OutputField) and entry.value in histogram.entries.measures]
-    found = []
-    for metric in metrics:
-        for member in members:
-            name = metric_header(metric, histogram)
-            if len(members) > 1:
-                event = visible(histogram.events[member].event.name)
-                name = event if len(metrics) == 1 else f"{name} {event}"
-            found.append(_Number(name, metric, member))
-    return found
+def _shares(title: str, shares: Sequence[tuple[float, str]], width: int, limits: _Limits) -> _Part | None:
+    """Names with their shares, as far as they matter."""
+    shown = [(share, name) for share, name in shares if share >= _MATTERS][: limits.files]
+    return _Part(title, shares_table(shown, width, head=OF_FUNCTIONS), len(shown)) if shown else None
 
 
-def _widths(headers: Sequence[str], texts: Sequence[Sequence[str]], room: int) -> list[int]:
-    """How wide each key's column is; the last one has what the others leave."""
-    asked = [max([len(header), *(len(row[index]) for row in texts)]) for index, header in enumerate(headers)]
-    if not asked:
-        return []
-    others = asked[:-1]
-    for cap in _CAPS:
-        others = [min(width, cap) for width in asked[:-1]]
-        if sum(others) + min(asked[-1], _LAST_KEY) <= room:
-            break
-    return [*others, max(min(asked[-1], room - sum(others)), 1)]
+def _path(path: HottestPath | None, width: int, limits: _Limits) -> _Part | None:
+    if path is None:
+        return None
+    stretches = path.within(limits.path)
+    room = width - len("100.00%") - 2
+    lines = [Text.assemble((f"{stretch.share:6.2f}%", style(stretch.share)), f"  {stretch.text(room)}") for stretch in stretches]
+    return _Part(path.title, Text("\n").join(lines), len(lines))
 
 
-def _show_calls(histogram: Histogram, entries: Sequence[int], console: Console, options: TextOptions) -> None:
+def _tree(histogram: Histogram, entries: Sequence[int], options: TextOptions) -> _Part | None:
     """The call tree of the first row."""
-    if histogram.trees is None:
-        return
-    for entry in entries:
-        lines = call_lines(histogram, entry, at_a_glance if options.short_names else str)
-        if lines:
-            console.print()
-            console.print("calls of the first row:", style="dim")
-            for line in lines[:_CALL_ROWS]:
-                console.print(Text(line), overflow="ellipsis", no_wrap=True)
-            if len(lines) > _CALL_ROWS:
-                console.print(f"... {len(lines) - _CALL_ROWS:,} more lines; --stdio shows all", style="dim")
+    lines = (
+        call_lines(histogram, entries[0], at_a_glance if options.short_names else str) if histogram.trees is not None and entries else []
+    )
+    if not lines:
+        return None
+    shown = [Text(line, overflow="ellipsis", no_wrap=True) for line in lines[:_CALL_ROWS]]
+    if len(lines) > _CALL_ROWS:
+        shown.append(Text(f"... {len(lines) - _CALL_ROWS:,} more lines; --stdio shows all", style="dim"))
+    return _Part("calls of the first row", Text("\n", no_wrap=True, overflow="ellipsis").join(shown), len(shown))
 
 
-def _number(histogram: Histogram, number: _Number, entry: int) -> Text:
-    metric, member = number.metric, number.member
-    if metric.unit is Unit.PERCENT:
-        percent = histogram.percent(metric.value, entry, member)
-        return Text(f"{percent:.2f}%", style=style(percent))
-    if metric.unit is Unit.AVERAGE:
-        return Text(f"{histogram.mean(metric.value, entry, member):,.1f}")
-    return Text(f"{histogram.value(metric.value, entry, member):,}")
-
-
-def _bar(percent: float, hottest: float, width: int) -> str:
-    """A bar in eighths of a character, as long as the share of the hottest row's."""
-    eighths = round(percent / hottest * width * 8) if hottest else 0
-    full, rest = divmod(eighths, 8)
-    return "█" * full + (_EIGHTHS[rest] if rest else "")
+def _show_next(console: Console, options: ScreenOptions, left_out: int) -> None:
+    """One line: where to go from here."""
+    ways = ["--tui (browse)"] if options.browser else []
+    ways += ["--html (flame graph)", f"--stdio ({left_out:,} more rows)" if left_out else "--stdio (perf's text)"]
+    while len(ways) > 1 and len(", ".join(ways)) + len(_NEXT) > console.width:
+        ways.pop()
+    console.print()
+    console.print(Text(_NEXT + ", ".join(ways)), style="dim")

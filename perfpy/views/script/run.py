@@ -93,10 +93,10 @@ class ScriptRun:
         self._symbolizer = recording.symbolizer(options.symbols)
         self._unwound: UserCallchains | None = None
 
-    def write(self, out: BinaryIO, *, samples: bool = True) -> None:
-        """All lines, to one stream; without `samples` only those of side-band records."""
-        lines = self._lines(self._keep())
-        lines.write(self._batches(lines.columns()) if samples else (), self._side_lines(lines.context), out)
+    def write(self, out: BinaryIO, *, samples: bool = True) -> int:
+        """All lines, to one stream, and how many samples these are; without `samples` only those of side-band records."""
+        lines = self._lines(self.sample_filter())
+        return lines.write(self._batches(lines.columns()) if samples else (), self._side_lines(lines.context), out)
 
     @property
     def cut(self) -> list[CutStacks]:
@@ -107,7 +107,7 @@ class ScriptRun:
         """Script's lines for a dump of every record, and what the dump says of rounds."""
         from perfpy.views.script.lines import DumpLines
 
-        lines = self._lines(self._keep())
+        lines = self._lines(self.sample_filter())
         each = lines.each(self._batches(lines.columns()), self._side_lines(lines.context))
         # where nothing is put in order, perf has no use for rounds
         rounds = ": unhandled!\n" if self._recording.data.as_stored else "\n"
@@ -141,12 +141,13 @@ class ScriptRun:
         """
         for event in self._recording.events:
             path = name(event.name)
-            lines = self._lines(self._keep())
+            lines = self._lines(self.sample_filter())
             with open(path, "wb") as out:
                 printed = lines.write(_only(self._batches(lines.columns()), event.index), (), out)
             yield path, printed
 
-    def _keep(self) -> SampleFilter:
+    def sample_filter(self) -> SampleFilter:
+        """Which samples are printed."""
         options = self._options
         return options.sample_filter._replace(times=self._times() if options.time else options.sample_filter.times, switch=self._switch())
 

@@ -41,6 +41,7 @@ def render(parts: Sequence[Stacks], *, title: str, circumstances: Sequence[str] 
     events = [
         {
             "event": pair[0].event,
+            "seconds": int(pair[0].in_seconds),
             "totals": tree.totals,
             "name": _column(np.array([names.setdefault(f, len(names)) for f in tree.names], np.int32)[tree.name]),
             "depth": _column(tree.depth),

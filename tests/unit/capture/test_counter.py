@@ -7,7 +7,7 @@ import pytest
 from perfpy import disable_all, enable_all
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import HardwareId, PerfType, ReadFormat
-from perfpy.capture.counter import Counter, CounterGroup
+from perfpy.capture.counter import Counter
 from perfpy.errors import NotScheduled, UsageError
 from tests.builders.fake_kernel import FIRST_FD, FakeCounter, FakeKernel
 from tests.builders.user_page import page
@@ -91,16 +91,44 @@ def test_all_counters_of_the_caller_go_on_and_stop() -> None:
     assert [counter.counting for counter in kernel.counters] == [False, False]
 
 
-def test_a_group_is_read_at_once() -> None:
-    """Only the leader waits to be enabled; the names are the keys."""
+def test_a_member_of_a_group_reads_as_itself() -> None:
+    """A read of any member has the whole group; ids tell which is which, or the order in which they were opened."""
+    for ids in (0, int(ReadFormat.ID)):
+        kernel = FakeKernel()
+        read_format = TIMES | int(ReadFormat.GROUP) | ids
+        attrs = [EventAttr(type=PerfType.HARDWARE, config=n, read_format=read_format) for n in (0, 1)]
+        leader = Counter(attrs[0], kernel=kernel)
+        member = Counter(attrs[1], group=leader, kernel=kernel)
+        for fake, value in zip(kernel.counters, (5, 9), strict=True):
+            fake.value = value
+        assert (leader.read().value, member.read().value) == (5, 9)
+
+
+def test_a_closed_counter_says_so() -> None:
+    counter = cycles(FakeKernel())
+    counter.close()
+    counter.close()
+    for ask in (counter.read, counter.enable, lambda: counter.set_period(5), lambda: counter.id, counter.read_user):
+        with pytest.raises(UsageError, match="the counter is closed"):
+            ask()
+
+
+def test_a_forgotten_counter_is_closed_with_a_warning() -> None:
+    kernel = FakeKernel()
+    with pytest.warns(ResourceWarning, match="Counter 'cycles' .* was never closed"):
+        cycles(kernel)
+    assert kernel.counters[0].closed
+
+
+def test_a_descriptor_of_another_opener_is_a_counter() -> None:
     kernel = FakeKernel(counts=seven)
-    attrs = [EventAttr(type=PerfType.HARDWARE, config=n) for n in (HardwareId.CPU_CYCLES, HardwareId.INSTRUCTIONS)]
-    with CounterGroup(attrs, events=["cycles", "instructions"], kernel=kernel) as group:
-        assert [counter.attr.disabled for counter in kernel.counters] == [1, 0]
-        assert {name: reading.value for name, reading in group.read().items()} == {"cycles": 7, "instructions": 7}
-    assert all(counter.closed for counter in kernel.counters)
+    with cycles(kernel) as counter:
+        again = Counter.from_fd(counter.fileno(), event="theirs", kernel=kernel)
+        assert again.read() == counter.read()
+        assert "theirs" in repr(again)
+    again.fd = -1  # it was the same descriptor
 
 
-def test_a_group_needs_an_event() -> None:
-    with pytest.raises(UsageError, match="at least one"):
-        CounterGroup([], kernel=FakeKernel())
+def test_what_is_no_counter_is_refused() -> None:
+    with open("/dev/null") as file, pytest.raises(UsageError, match="is no counter"):
+        Counter.from_fd(file.fileno())

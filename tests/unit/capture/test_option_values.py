@@ -6,7 +6,7 @@ import pytest
 
 from perfpy.abi.flags import BranchSample
 from perfpy.capture import option_values as values
-from perfpy.capture.sampling.options import RecordOptions
+from perfpy.capture.record_options import RecordOptions
 from perfpy.errors import UsageError
 
 

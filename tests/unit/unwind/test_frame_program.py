@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from perfpy.unwind import rules
 from perfpy.unwind.frame_entries import FrameEntry, FrameSection
 from perfpy.unwind.frame_index import read_through
-from perfpy.unwind.frame_program import initial_state, rules_at
+from perfpy.unwind.frame_program import initial_state, rows_of
 from tests.builders import call_frames as cfi
 
 START = 0x1000
@@ -19,7 +19,7 @@ START = 0x1000
 
 def found(entry: FrameEntry, *addresses: int) -> list[rules.FrameRules | None]:
     state = initial_state(entry.common, endian="<", word=8)
-    return rules_at(entry, state, sorted(addresses), endian="<", word=8)[0]
+    return rows_of(entry, state, endian="<", word=8).rules_at(sorted(addresses))
 
 
 def entry_of(*program: bytes, common: tuple[bytes, ...] = (), **of_common: Any) -> FrameEntry:
@@ -153,3 +153,16 @@ def test_any_bytes_are_run_or_refused(section, program):
                     found(entry, entry.start, entry.end - 1)
                 except (ValueError, LookupError):
                     continue
+
+
+def test_damage_after_a_row_leaves_the_rows_before_it():
+    entry = entry_of(cfi.advance(4), cfi.define_cfa_offset(16), cfi.advance(4), b"\x3f")
+    before, after = found(entry, START, START + 7)
+    assert (before is not None and before.cfa, after is not None and after.cfa) == ((7, 8), (7, 16))
+    with pytest.raises(ValueError, match="unknown instruction"):
+        found(entry, START + 8)
+
+
+def test_rows_do_not_share_what_later_instructions_change():
+    entry = entry_of(cfi.offset(6, 2), cfi.advance(1), cfi.offset(3, 3), cfi.advance(1), b"\xc3")
+    assert [sorted(registers(rule)) for rule in found(entry, START, START + 1, START + 2) if rule] == [[6, 16], [3, 6, 16], [6, 16]]

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from perfpy.capture.option_values import Callchain
+from perfpy.capture.record_options import RecordOptions
 from perfpy.capture.runtimes.choices import chosen
 from perfpy.capture.runtimes.programs import runtime_of
 from perfpy.capture.runtimes.session import RuntimeNames
-from perfpy.capture.sampling.options import RecordOptions
 
 PUSHES = b"\x55\x48\x89\xe5" + b"\x90" * 12
 

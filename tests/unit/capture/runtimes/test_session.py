@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from perfpy.capture.option_values import Callchain
+from perfpy.capture.record_options import RecordOptions
 from perfpy.capture.runtimes import session
 from perfpy.capture.runtimes.keeping import Kept
 from perfpy.capture.runtimes.programs import runtime_of
 from perfpy.capture.runtimes.session import RuntimeNames
-from perfpy.capture.sampling.options import RecordOptions
 from perfpy.errors import PerfError
 
 

@@ -4,58 +4,191 @@ from __future__ import annotations
 
 import io
 import re
+from itertools import product
 from typing import TYPE_CHECKING
 
 import pytest
 from rich.console import Console
 
 from perfpy.abi.flags import SampleType
-from perfpy.abi.records import Lost
+from perfpy.abi.records import Lost, Mmap2
 from perfpy.abi.sample_id import SampleId
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.views.report.column_text import TextOptions
-from perfpy.views.report.screen import show_report
+from perfpy.views.report.hottest import HottestPath, Stretch
+from perfpy.views.report.screen import ScreenOptions, show_report
+from tests.builders.elf import Elf
 from tests.builders.long_names import OWNER, SORT, recording_with_long_names
+from tests.builders.own_corpus import unpack
 from tests.builders.perfdata import USUAL, PerfDataBuilder, simple_recording, usual_attr
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-PLAIN = TextOptions()
+    from perfpy.analysis.report.report import Report
+
+PLAIN = ScreenOptions()
+OWN = ScreenOptions(own_first=True)
 
 
-def shown(path: Path, width: int, *, callers: bool = False, options: TextOptions = PLAIN) -> list[str]:
-    """The lines of a window so many columns wide."""
+def window(report: Report, recording: Recording, options: ScreenOptions, width: int, height: int) -> list[str]:
+    """The lines of a window."""
+    file = io.StringIO()
+    show_report(report, recording, Console(file=file, width=width, height=height, no_color=True, highlight=False, markup=False), options)
+    return [line.rstrip() for line in file.getvalue().splitlines()]
+
+
+def shown(path: Path, width: int, *, callers: bool = False, options: ScreenOptions = PLAIN, height: int = 40) -> list[str]:
+    """The lines of a window so many columns wide, and so high."""
     with Recording(str(path)) as recording:
         report = recording.report(callers=callers, symbols=SymbolOptions(cache=False, symfs=str(path.parent)))
         file = io.StringIO()
-        show_report(report, recording, Console(file=file, width=width, no_color=True, highlight=False, markup=False), options)
-    return file.getvalue().splitlines()
+        show_report(
+            report, recording, Console(file=file, width=width, height=height, no_color=True, highlight=False, markup=False), options
+        )
+    return [line.rstrip() for line in file.getvalue().splitlines()]
+
+
+def recording_of_a_script(folder: Path) -> Path:
+    """Four samples in an interpreter, of which a function of the script called three; its perf map lies below the folder."""
+    elf = Elf().text(0x1000, size=0x1000).segment(0x1000, 0x1000, 0x1000)
+    (folder / "python").write_bytes(elf.symbol("evaluate", 0x1000, 0x40).build())
+    (folder / "tmp").mkdir()
+    (folder / "tmp" / "perf-7.map").write_text("700000 100 py::serve:/srv/app.py\n")
+    built = PerfDataBuilder(attrs=[usual_attr(USUAL | SampleType.CALLCHAIN)])
+    for start, name in ((0x401000, "/python"), (0x700000, "//anon")):
+        built.record(
+            Mmap2(
+                2, 7, 7, start, 0x1000, 0x1000 if start < 0x700000 else start, 0, 0, 0, 0, 5, 2, name, b"", SampleId(pid=7, tid=7, time=1)
+            )
+        )
+    for moment in range(4):
+        chain = [0x401004, 0x700010] if moment else [0x401004]
+        built.sample(pid=7, tid=7, time=5 + moment, ip=0x401004, period=1, misc=2, callchain=chain)
+    path = folder / "perf.data"
+    path.write_bytes(built.file())
+    return path
+
+
+@pytest.fixture(scope="session")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of our own recordings."""
+    folder = tmp_path_factory.mktemp("recordings")
+    unpack(folder)
+    return folder
+
+
+def of_own(own: Path, name: str, width: int = 80, height: int = 40, options: ScreenOptions = OWN) -> list[str]:
+    """The window that shows one of our own recordings."""
+    symbols = SymbolOptions(cache=False, symfs=str(own / "symfs"), kallsyms=str(own / "kallsyms.x86-64"))
+    with Recording(str(own / f"{name}.data")) as recording:
+        return window(recording.report(callers=True, symbols=symbols), recording, options, width, height)
+
+
+def section(lines: list[str], title: str) -> list[str]:
+    """The lines below a title."""
+    start = next(number for number, line in enumerate(lines) if line.startswith(title)) + 1
+    return lines[start : lines.index("", start)]
+
+
+def percents(lines: list[str]) -> list[float]:
+    return [float(line.split("%")[0]) for line in lines]
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
 @pytest.mark.parametrize("name", ["fp-a", "multi-a", "group-a"])
-def test_tables_fit_the_window_with_whole_numbers(name: str, width: int, corpus: Path) -> None:
-    path = corpus / "recorded" / f"{name}.data"
-    lines = [line for line in shown(path, width, callers=name == "fp-a") if not line.startswith(("!", "..."))]
+def test_everything_fits_the_window_with_whole_numbers(name: str, width: int, corpus: Path) -> None:
+    lines = shown(corpus / "recorded" / f"{name}.data", width, callers=name == "fp-a", options=OWN)
     assert max(map(len, lines)) <= width
     rows = [line for line in lines if re.match(r" *\d+\.\d\d%", line)]
     assert rows
     assert not any(re.match(r"( *[\d.]+%)* *[\d.]*…", line) for line in rows)
 
 
-def test_calls_are_drawn_with_their_shares_in_front(corpus: Path) -> None:
-    lines = shown(corpus / "recorded" / "fp-a.data", 80, callers=True)
-    calls = lines[lines.index("calls of the first row:") + 1 :]
+@pytest.mark.parametrize("name", ["chains-user", "chains-dwarf", "wide", "context-switches", "page-faults"])
+def test_one_event_fits_the_screen_with_the_prompt(name: str, own: Path) -> None:
+    symbols = SymbolOptions(cache=False, symfs=str(own / "symfs"), kallsyms=str(own / "kallsyms.x86-64"))
+    with Recording(str(own / f"{name}.data")) as recording:
+        report = recording.report(callers=True, symbols=symbols)
+        for width, height in product((60, 80, 120, 200), (24, 30, 50)):
+            lines = window(report, recording, OWN, width, height)
+            assert max(map(len, lines)) <= width
+            assert len(lines) < height, (width, height)
+
+
+def test_rows_above_a_limit_are_all_shown_however_low_the_screen(own: Path) -> None:
+    every = ScreenOptions(text=TextOptions(percent_limit=1.0), every_row=True)
+    low, high = (section(of_own(own, "wide", height=height, options=every), "cpu-clock") for height in (24, 100))
+    assert low == high
+    assert len(low) > len(section(of_own(own, "wide", height=24), "cpu-clock"))
+
+
+def test_what_is_a_functions_own_comes_first_and_decides_the_order(own: Path) -> None:
+    heading, *rows = section(of_own(own, "chains-user"), "task-clock")
+    assert heading.split() == ["Self", "Children", "Symbol"]
+    assert percents(rows) == sorted(percents(rows), reverse=True)
+    assert rows[0].split()[-1] == "spin"
+    heading, *rows = section(of_own(own, "chains-user", options=PLAIN), "task-clock")
+    assert heading.split() == ["Children", "Self", "Symbol"]
+    assert rows[0].split()[-1] == "_start"
+
+
+def test_what_all_rows_have_in_common_is_in_the_title_not_in_a_column(own: Path) -> None:
+    lines = of_own(own, "chains-user")
+    title = next(line for line in lines if line.startswith("task-clock:u  "))
+    assert title == "task-clock:u  342 samples; here: Command work, Shared Object work"
+    assert not any("Command" in line for line in lines if line != title)
+
+
+def test_files_have_the_shares_of_a_report_by_file(own: Path) -> None:
+    files = section(of_own(own, "wide"), "hottest files")
+    by_file = section(of_own(own, "wide", options=PLAIN._replace(text=TextOptions(percent_limit=0.5))), "hottest files")
+    assert files == by_file
+    with Recording(str(own / "wide.data")) as recording:
+        expected = {row.texts["dso"].strip().replace(".kallsyms", ""): f"{row.percent:.2f}%" for row in recording.report(by=["dso"]).top(3)}
+    assert {line.split()[-1]: line.split()[0] for line in files} == expected
+
+
+def test_the_hottest_path_leads_from_the_start_to_the_work(own: Path) -> None:
+    path = section(of_own(own, "chains-user"), "hottest path")
+    assert path == ["100.00%  _start → start → once", " 70.76%  outer → middle", " 55.85%  spin"]
+    assert section(of_own(own, "chains-user", height=24), "hottest path") == path
+    assert "hottest path" not in "\n".join(of_own(own, "wide"))
+
+
+def test_stretches_that_lose_least_join_the_next_where_there_is_no_room() -> None:
+    stretches = [Stretch((name,), share, " > ") for name, share in (("a", 90.0), ("b", 89.0), ("c", 40.0), ("d", 39.0), ("e", 5.0))]
+    assert [(stretch.names, stretch.share) for stretch in HottestPath("", stretches).within(3)] == [
+        (("a",), 90.0),
+        (("b", "c"), 40.0),
+        (("d", "e"), 5.0),
+    ]
+    assert HottestPath("", stretches).within(5) == stretches
+    assert HottestPath("", stretches[:1]).within(3) == stretches[:1]
+
+
+def test_functions_made_while_the_program_ran_are_told_with_what_they_call(tmp_path: Path) -> None:
+    lines = "\n".join(shown(recording_of_a_script(tmp_path), 80, callers=True, options=OWN._replace(text=TextOptions(short_names=True))))
+    assert "\nhottest functions of scripts and jitted code, with what they call\n 75.00% ██████ serve (app.py)\n" in lines
+
+
+def test_the_last_line_says_where_to_go_on(own: Path) -> None:
+    assert of_own(own, "chains-user")[-1] == "next: report --html (flame graph), --stdio (perf's text)"
+    assert of_own(own, "chains-user", options=OWN._replace(browser=True))[-1].startswith("next: report --tui (browse), ")
+    assert re.fullmatch(r"next: report --html \(flame graph\), --stdio \(\d+ more rows\)", of_own(own, "wide", height=24)[-1])
+
+
+def test_calls_are_drawn_as_a_tree_where_that_is_wanted(corpus: Path) -> None:
+    calls = section(shown(corpus / "recorded" / "fp-a.data", 80, callers=True, options=ScreenOptions(tree=True)), "calls of the first row")
     assert all(re.match(r"( *\d+\.\d\d%| {7})  |\.\.\. ", line) for line in calls)
     assert len(calls) > 3
 
 
 def test_groups_have_a_column_for_each_member(corpus: Path) -> None:
     lines = shown(corpus / "recorded" / "group-a.data", 120)
-    head = next(line for line in lines if "Command" in line)
-    assert head.split("Command")[0].split() == ["cpu-clock", "task-clock"]
+    head = next(line for line in lines if line.endswith("Symbol"))
+    assert head.split()[:2] == ["cpu-clock", "task-clock"]
 
 
 def test_without_callchains_the_way_to_get_them_is_named(tmp_path: Path) -> None:
@@ -75,8 +208,8 @@ def test_records_that_were_lost_are_told_of(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("whole", [False, True])
 def test_long_names_are_short_in_rows_and_calls_unless_asked_for(tmp_path: Path, whole: bool) -> None:
-    options = TextOptions(short_names=not whole)
+    options = ScreenOptions(text=TextOptions(short_names=not whole))
     lines = "\n".join(shown(recording_with_long_names(tmp_path), 250, callers=True, options=options))
     for _, long, short in (SORT, OWNER):
-        assert (f"[.] {long}" in lines, f"[.] {short}" in lines) == (whole, not whole)
+        assert (f" {long}\n" in lines, f" {short}\n" in lines) == (whole, not whole)
         assert lines.count(long if whole else short) > 1

@@ -1,0 +1,172 @@
+"""CounterGroup: counters that are on the PMU together or not at all, read in one call.
+
+What enters: EventAttrs (or events' texts), a task and a CPU. What leaves:
+`GroupReading` values, one Reading a member.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, overload
+
+from perfpy.abi.flags import ReadFormat
+from perfpy.abi.readings import Reading, decode_read
+from perfpy.capture.counter import Counter
+from perfpy.errors import KernelRefused, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfpy.abi.attr import EventAttr
+    from perfpy.kernel import Kernel
+
+_READ_FORMAT: Final = int(ReadFormat.TOTAL_TIME_ENABLED | ReadFormat.TOTAL_TIME_RUNNING | ReadFormat.GROUP | ReadFormat.ID)
+
+
+class GroupReading(Sequence[Reading]):
+    """What a group counted up to one moment: a Reading a member, in their order; `reading["cycles"]` where the name is one member's.
+
+    >>> reading = GroupReading([Reading(5), Reading(9)], ["cycles", "instructions"])
+    >>> reading[0].value, reading["instructions"].value
+    (5, 9)
+    """
+
+    __slots__ = ("_data", "_readings", "events")
+
+    def __init__(self, readings: Sequence[Reading] | bytes, events: Sequence[str]) -> None:
+        """readings: one for each of the events, or what read(2) returned, which is taken apart when somebody looks."""
+        self._data = readings
+        self._readings: Sequence[Reading] | None = None
+        self.events = events
+
+    def _decoded(self) -> Sequence[Reading]:
+        if self._readings is None:
+            self._readings = decode_read(self._data, _READ_FORMAT, "=") if isinstance(self._data, bytes) else self._data
+        return self._readings
+
+    def __len__(self) -> int:
+        return len(self.events)
+
+    def __repr__(self) -> str:
+        return f"GroupReading({self._decoded()!r}, {self.events!r})"
+
+    @overload
+    def __getitem__(self, member: int | str) -> Reading: ...
+    @overload
+    def __getitem__(self, member: slice) -> Sequence[Reading]: ...
+    def __getitem__(self, member: int | slice | str) -> Reading | Sequence[Reading]:
+        """A member by its number or, where no other has it, its name. Raises KeyError for other names."""
+        if not isinstance(member, str):
+            return self._decoded()[member]
+        match [i for i, event in enumerate(self.events) if event == member]:
+            case [number]:
+                return self._decoded()[number]
+            case []:
+                raise KeyError(f"no member is called '{member}': {', '.join(self.events)}")
+            case numbers:
+                raise KeyError(f"the members {', '.join(map(str, numbers))} are called '{member}': ask for one by its number")
+
+
+class CounterGroup:
+    """Counters that are on the PMU together or not at all, read in one call.
+
+    attrs: the leader's first. The group starts disabled: enable() it, or use
+    it as a context manager around what is to be counted. Raises KernelRefused,
+    which says how many of the events fit on the PMU where that is the reason.
+    """
+
+    def __init__(
+        self,
+        attrs: Sequence[EventAttr],
+        pid: int = 0,
+        cpu: int = -1,
+        *,
+        events: Sequence[str] = (),
+        kernel: Kernel | None = None,
+    ) -> None:
+        if not attrs:
+            raise UsageError("a group needs at least one event")
+        self.counters: list[Counter] = []
+        self._events = list(events) or [""] * len(attrs)
+        try:
+            for event, attr in zip(self._events, attrs, strict=True):
+                self._add(attr, pid, cpu, event, kernel)
+        except BaseException:
+            self.close()
+            raise
+
+    def _add(self, attr: EventAttr, pid: int, cpu: int, event: str, kernel: Kernel | None) -> None:
+        leader = self.counters[0] if self.counters else None
+        member = attr.copy(read_format=_READ_FORMAT, disabled=int(leader is None))
+        try:
+            self.counters.append(Counter(member, pid, cpu, leader, event=event, kernel=kernel))
+        except KernelRefused as refused:
+            if leader is not None and refused.errno == errno.EINVAL and _opens_alone(member, pid, cpu, event, kernel):
+                raise self._too_many(refused) from None
+            raise
+
+    def _too_many(self, refused: KernelRefused) -> KernelRefused:
+        """It is valid, but not beside those before it: the kernel looks whether a group can ever be on the PMU as a whole."""
+        open_ones = len(self.counters)
+        cause = f"it does not fit beside the {open_ones} before it: the events of a group share one PMU and all count at once"
+        remedy = f"make groups of at most {open_ones} of these {len(self._events)}, or count them apart"
+        return KernelRefused(refused.call, refused.errno, event=refused.event, cause=cause, remedy=remedy)
+
+    @classmethod
+    def open(cls, events: Sequence[str], pid: int = 0, cpu: int = -1, **attr_fields: int) -> CounterGroup:
+        """A group for events' texts; attr_fields: attr bits to set in every member, as inherit=1 or exclude_kernel=1."""
+        from perfpy.events import parse_events
+
+        parsed = parse_events(list(events))
+        for event in parsed:
+            if event.tool:
+                raise UsageError(f"'{event.name}' is not an event of the kernel's")
+        return cls([event.attr.copy(**attr_fields) for event in parsed], pid, cpu, events=[event.name for event in parsed])
+
+    @property
+    def leader(self) -> Counter:
+        """The first counter, which stands for the group."""
+        return self.counters[0]
+
+    def read(self) -> GroupReading:
+        """All counts of one moment. Raises NotScheduled."""
+        return GroupReading(self.leader.read_bytes(), self._events)
+
+    def enable(self) -> None:
+        """Count."""
+        self.leader.enable(group=True)
+
+    def disable(self) -> None:
+        """Stop counting."""
+        self.leader.disable(group=True)
+
+    def reset(self) -> None:
+        """Set all counts to 0."""
+        self.leader.reset(group=True)
+
+    def close(self) -> None:
+        """Give all counters back."""
+        for counter in reversed(self.counters):
+            counter.close()
+
+    def __iter__(self) -> Iterator[Counter]:
+        return iter(self.counters)
+
+    def __len__(self) -> int:
+        return len(self.counters)
+
+    def __enter__(self) -> CounterGroup:
+        self.enable()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def _opens_alone(attr: EventAttr, pid: int, cpu: int, event: str, kernel: Kernel | None) -> bool:
+    try:
+        Counter(attr.copy(disabled=1), pid, cpu, event=event, kernel=kernel).close()
+    except KernelRefused:
+        return False
+    return True

@@ -1,0 +1,157 @@
+"""What happened to threads, when: the records that tell of waits, as rows of one table.
+
+What enters: the records of a piece, and the callchains of those that sampled a
+switch. What leaves: Marks, a row for each time that a thread left a CPU, came back, was woken or ended.
+
+Layouts: SWITCH and EXIT in include/uapi/linux/perf_event.h; the raw data of
+tracepoints begins with { u16 type; u8 flags; u8 preempt_count; s32 pid; } (Documentation/trace/events.rst).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfpy.abi.columns import Ragged
+from perfpy.abi.flags import CONTEXT_USER, MISC_SWITCH_OUT, MISC_SWITCH_OUT_PREEMPT, NATIVE_ENDIAN, RecordType
+from perfpy.abi.waits import READY, STATE_BITS, UNKNOWN_STATE, WOKEN_BY_INTERRUPT, WOKEN_BY_THREAD
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfpy.abi.columns import Columns
+    from perfpy.capture.off_cpu.sources import RawField
+    from perfpy.perfdata.records.chunk import Chunk
+
+#: kinds of marks, in the order in which they are put where times are equal: the stack of what leaves; it has left; it was
+#: woken; it is back; it has ended
+STACK: Final = 0
+OUT: Final = 1
+WOKEN: Final = 2
+IN: Final = 3
+END: Final = 4
+
+#: detail: of STACK and OUT the state's letter; of WOKEN who, and above that the note. stack: index of its callchain, -1 for none
+MARK: Final = np.dtype([("tid", "i4"), ("pid", "i4"), ("time", "u8"), ("kind", "u1"), ("cpu", "i4"), ("detail", "u8"), ("stack", "i8")])
+NOTE_SHIFT: Final = 32
+
+_TRAILER_WORDS: Final = 4  # { u32 pid, tid; u64 time; u32 cpu, res; u64 identifier; }
+_EXIT_TID: Final = 4  # which half of a word of an EXIT record it is
+_COMMON_FLAGS: Final = 2
+_IN_INTERRUPT: Final = 0x08 | 0x10  # common_flags: in an interrupt, in a softirq
+_STATE_MASK: Final = 0xFF
+
+_LETTERS: Final = np.full(256, UNKNOWN_STATE, np.uint64)
+_LETTERS[0] = READY
+for _bit, _letter in STATE_BITS:
+    for _bits in range(256):
+        if _bits & _bit and not _bits & (_bit - 1):
+            _LETTERS[_bits] = ord(_letter)
+
+
+class Marks(NamedTuple):
+    """rows: of MARK; stacks: what their `stack` counts."""
+
+    rows: NDArray[np.void]
+    stacks: Ragged
+
+    @classmethod
+    def none(cls) -> Marks:
+        """No marks."""
+        return cls(np.zeros(0, MARK), Ragged.empty(0, np.uint64))
+
+    def with_more(self, other: Marks) -> Marks:
+        """These and others."""
+        rows = other.rows.copy()
+        rows["stack"][rows["stack"] >= 0] += len(self.stacks)
+        return Marks(np.concatenate([self.rows, rows]), Ragged.concat([self.stacks, other.stacks]))
+
+    def take(self, chosen: NDArray[np.bool_]) -> Marks:
+        """Some of them, with the stacks that these need."""
+        rows = self.rows[chosen]
+        has = rows["stack"] >= 0
+        stacks = self.stacks.take(rows["stack"][has])
+        rows["stack"][has] = np.arange(int(has.sum()))
+        return Marks(rows, stacks)
+
+
+def switch_marks(chunk: Chunk, times: NDArray[np.uint64]) -> NDArray[np.void]:
+    """SWITCH records."""
+    rows = _empty(times)
+    halves = chunk.data[: len(chunk.data) & ~7].view(np.int32)
+    trailer = 2 * ((chunk.starts >> 3) + (chunk.sizes >> 3).astype(np.int64) - _TRAILER_WORDS)
+    rows["pid"], rows["tid"], rows["cpu"] = halves[trailer], halves[trailer + 1], halves[trailer + 4]
+    leaves = (chunk.miscs & MISC_SWITCH_OUT) != 0
+    rows["kind"] = np.where(leaves, OUT, IN)
+    rows["detail"] = np.where(chunk.miscs & MISC_SWITCH_OUT_PREEMPT, READY, UNKNOWN_STATE)
+    return rows
+
+
+def end_marks(chunk: Chunk, times: NDArray[np.uint64]) -> NDArray[np.void]:
+    """EXIT records."""
+    rows = _empty(times)
+    rows["tid"] = chunk.data[: len(chunk.data) & ~7].view(np.int32)[(chunk.starts >> 2) + _EXIT_TID]
+    rows["kind"] = END
+    return rows
+
+
+def stack_marks(columns: Columns, chains: Ragged, state: RawField | None) -> Marks:
+    """Samples of what leaves a CPU. columns: tid, pid, time, cpu, and raw where there is a state."""
+    rows = _of_samples(columns)
+    rows["kind"] = STACK
+    rows["stack"] = np.arange(len(rows))
+    if state is None:
+        rows["detail"] = UNKNOWN_STATE
+    else:
+        rows["detail"] = _LETTERS[_numbers(columns["raw"], state.offset, state.size) & _STATE_MASK]
+    return Marks(rows, chains)
+
+
+def woken_marks(columns: Columns, woken: RawField) -> NDArray[np.void]:
+    """Samples of wakings: marks of the woken threads. columns: tid, pid, time, cpu, raw."""
+    rows = _of_samples(columns)
+    flags = _numbers(columns["raw"], _COMMON_FLAGS, 1)
+    note = np.where(flags & _IN_INTERRUPT, WOKEN_BY_INTERRUPT, WOKEN_BY_THREAD).astype(np.uint64)
+    rows["detail"] = rows["tid"].astype(np.uint64) | note << np.uint64(NOTE_SHIFT)
+    rows["tid"] = _numbers(columns["raw"], woken.offset, woken.size)
+    rows["kind"] = WOKEN
+    return rows
+
+
+def has_user_part(chains: Ragged) -> NDArray[np.bool_]:
+    """Which callchains go on in user space."""
+    found = np.concatenate([[0], np.cumsum(chains.values == np.uint64(CONTEXT_USER))])
+    inside: NDArray[np.bool_] = found[chains.offsets[1:]] > found[chains.offsets[:-1]]
+    return inside
+
+
+def tells_of_switches(types: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    """Which types are of SWITCH records."""
+    found: NDArray[np.bool_] = (types == RecordType.SWITCH) | (types == RecordType.SWITCH_CPU_WIDE)
+    return found
+
+
+def _empty(times: NDArray[np.uint64]) -> NDArray[np.void]:
+    rows = np.zeros(len(times), MARK)
+    rows["time"], rows["stack"] = times, -1
+    return rows
+
+
+def _of_samples(columns: Columns) -> NDArray[np.void]:
+    rows = _empty(columns["time"])
+    for name in ("pid", "tid", "cpu"):
+        rows[name] = columns[name]
+    return rows
+
+
+def _numbers(raw: Ragged, offset: int, size: int) -> NDArray[np.int64]:
+    """A number in each row of raw data; 0 where that is too short."""
+    begin = raw.offsets[:-1] + offset
+    inside = raw.lengths >= offset + size
+    index = np.where(inside, begin, 0)[:, None] + np.arange(size)
+    if not len(raw.values):
+        return np.zeros(len(raw), np.int64)
+    code = {1: "u1", 2: "u2", 4: "i4", 8: "i8"}[size]
+    found = raw.values[index].copy().view(NATIVE_ENDIAN + code if size > 1 else code).ravel().astype(np.int64)
+    return np.where(inside, found, 0)

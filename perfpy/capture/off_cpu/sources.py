@@ -1,0 +1,216 @@
+"""Which events tell of time off the CPU: what is opened for record --off-cpu.
+
+What enters: the events to record, the options, the target, the kernel. What
+leaves: the same events, and behind them what is opened besides; and a WaitPlan, which
+says how one is made of the other.
+
+Three events are opened. One, which becomes `offcpu-time` in the file, counts
+nothing: it asks for SWITCH records, which say when each thread left a CPU and
+when it came back, and need no privilege. One samples the stack of what leaves:
+the tracepoint sched:sched_switch, which tells the thread's state, too, or where
+tracepoints are not allowed the software event context-switches. One, a
+tracepoint again, tells who wakes whom; the kernel hands it to both. None of the three is in
+the file: another process makes samples of waits of them, while the recording runs
+(perfpy.capture.off_cpu.waits), since a machine can switch a hundred thousand
+times a second, and since a pipe, --switch-output and a recording that is killed
+want them then, not at the end.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfpy.abi.attr import EventAttr
+from perfpy.abi.flags import PerfType, ReadFormat, SampleType, SoftwareId
+from perfpy.abi.registers import user_registers
+from perfpy.abi.waits import OFF_CPU_EVENT
+from perfpy.capture.option_values import Callchain
+from perfpy.capture.targets import ANY, online_cpus
+from perfpy.errors import KernelRefused
+from perfpy.events.event import Event
+from perfpy.kernel.tracefs import Tracefs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from perfpy.capture.record_options import RecordOptions
+    from perfpy.capture.targets import Target
+    from perfpy.kernel import Kernel
+
+_WHO_AND_WHEN: Final = SampleType.IDENTIFIER | SampleType.IP | SampleType.TID | SampleType.TIME | SampleType.CPU | SampleType.PERIOD
+_SWITCH: Final = ("sched", "sched_switch")
+_WAKING: Final = ("sched", "sched_waking")
+_FIELD: Final = re.compile(r"field:[^;]*\b(\w+)(?:\[\d+\])?;\s*offset:(\d+);\s*size:(\d+);")
+_WORTH_WAKING: Final = 1 << 18  # bytes in a ring
+_NANOSECONDS: Final = 1_000_000  # of a millisecond
+
+#: the attr of waits in the file: perf's
+TIME_ATTR: Final = EventAttr(
+    type=PerfType.SOFTWARE,
+    config=SoftwareId.BPF_OUTPUT,
+    sample_period=1,
+    sample_type=int(_WHO_AND_WHEN | SampleType.CALLCHAIN | SampleType.WEIGHT_STRUCT),
+    read_format=int(ReadFormat.ID | ReadFormat.LOST),
+    sample_id_all=1,
+)
+
+
+class RawField(NamedTuple):
+    """Where a field lies in the raw data of a tracepoint, in bytes."""
+
+    offset: int
+    size: int
+
+
+class WaitPlan(NamedTuple):
+    """How waits are made of what is recorded.
+
+    time, switches, wakings: indexes of the three events (-1: not there); state: of sched_switch, woken: of
+    sched_waking, None without tracepoints; threshold: shorter waits are added up, in ns; without_kernel: threads that never run in
+    user space are left out.
+    """
+
+    time: int
+    switches: int
+    wakings: int
+    state: RawField | None
+    woken: RawField | None
+    threshold: int
+    without_kernel: bool
+
+    @property
+    def hidden(self) -> tuple[int, ...]:
+        """The events that are not in the file."""
+        return tuple(index for index in (self.switches, self.wakings) if index >= 0)
+
+
+def with_waits(
+    events: Sequence[Event], options: RecordOptions, target: Target, kernel: Kernel, tell: Callable[[str], None]
+) -> tuple[list[Event], WaitPlan]:
+    """The events, and those that tell of waits behind them. Each must have its id in front and a time."""
+    sources = _Sources(options, target, kernel)
+    found = list(events)
+    time = len(found)
+    found.append(sources.time())
+    traced = sources.traced()
+    if not traced:
+        tell(sources.remedy())
+    switches = sources.switches(traced)
+    if switches:
+        found.append(switches)
+    wakings = sources.wakings() if traced else None
+    if wakings:
+        found.append(wakings)
+    state, woken = (_field(*_SWITCH, "prev_state"), _field(*_WAKING, "pid")) if traced else (None, None)
+    plan = WaitPlan(
+        time,
+        time + 1 if switches else -1,
+        time + 2 if wakings else -1,
+        state,
+        woken,
+        options.off_cpu_thresh * _NANOSECONDS,
+        without_kernel=not options.kernel_callchains,
+    )
+    return found, plan
+
+
+class _Sources:
+    """Makes the events of one recording."""
+
+    def __init__(self, options: RecordOptions, target: Target, kernel: Kernel) -> None:
+        self._options = options
+        self._target = target
+        self._kernel = kernel
+
+    def time(self) -> Event:
+        """The event of SWITCH records."""
+        return Event(OFF_CPU_EVENT, self._attr(PerfType.SOFTWARE, SoftwareId.BPF_OUTPUT, exclude_kernel=1, context_switch=1))
+
+    def traced(self) -> bool:
+        """Whether the tracepoints can be had."""
+        try:
+            known = [Tracefs().event_id(*name) for name in (_SWITCH, _WAKING)]
+        except KernelRefused:
+            return False
+        if None in known or _field(*_SWITCH, "prev_state") is None or _field(*_WAKING, "pid") is None:
+            return False
+        return self._opens(EventAttr(type=PerfType.TRACEPOINT, config=known[0] or 0, sample_period=1, sample_type=int(SampleType.RAW)))
+
+    def switches(self, traced: bool) -> Event | None:
+        """The event that samples what leaves a CPU; None where the kernel does not let one see it."""
+        if traced:
+            attr = self._attr(PerfType.TRACEPOINT, Tracefs().event_id(*_SWITCH) or 0)
+            attr = attr.copy(sample_type=attr.sample_type | SampleType.RAW)
+        else:
+            attr = self._attr(PerfType.SOFTWARE, SoftwareId.CONTEXT_SWITCHES)
+            if not self._opens(attr.copy(disabled=1, enable_on_exec=0, inherit=0)):
+                return None
+        name, tracepoint = (":".join(_SWITCH), _SWITCH) if traced else ("context-switches", None)
+        return Event(name, self._with_stack(attr), tracepoint=tracepoint)
+
+    def wakings(self) -> Event:
+        """The event that tells who wakes whom."""
+        attr = self._attr(PerfType.TRACEPOINT, Tracefs().event_id(*_WAKING) or 0)
+        return Event(":".join(_WAKING), attr.copy(sample_type=attr.sample_type | SampleType.RAW), tracepoint=_WAKING)
+
+    def remedy(self) -> str:
+        """What is lacking where tracepoints are not allowed."""
+        return (
+            "note: --off-cpu without tracepoints: neither the state of what waits nor who wakes it is known;"
+            " be root to have them, or have CAP_PERFMON and read access to /sys/kernel/tracing"
+        )
+
+    def _attr(self, kind: int, config: int, **fields: int) -> EventAttr:
+        """An attr that starts and ends with the others."""
+        options = self._options
+        from_exec = self._target.kind == "command" and not options.starts_disabled
+        attr = EventAttr(
+            type=kind,
+            config=config,
+            sample_period=1,
+            sample_type=int(_WHO_AND_WHEN),
+            read_format=int(ReadFormat.ID | ReadFormat.LOST),
+            sample_id_all=1,
+            disabled=1,
+            enable_on_exec=int(from_exec),
+            inherit=int(options.inherit and not options.per_thread),
+            **fields,
+        )
+        return attr if options.clockid is None else attr.copy(use_clockid=1, clockid=options.clockid)
+
+    def _with_stack(self, attr: EventAttr) -> EventAttr:
+        """The attr with the stack, as the options have it; by frame pointers where they say nothing."""
+        options = self._options
+        chain = options.callchain or Callchain("fp", max_stack=0)
+        attr = attr.copy(
+            sample_type=attr.sample_type | SampleType.CALLCHAIN,
+            sample_max_stack=chain.max_stack,
+            exclude_callchain_user=int(options.kernel_callchains or chain.mode == "dwarf"),
+            exclude_callchain_kernel=int(options.user_callchains),
+        )
+        if chain.mode != "dwarf":
+            return attr
+        return attr.copy(
+            sample_type=attr.sample_type | SampleType.REGS_USER | SampleType.STACK_USER,
+            sample_regs_user=user_registers(os.uname().machine),
+            sample_stack_user=chain.stack_size,
+            watermark=1,
+            wakeup_events=_WORTH_WAKING,
+        )
+
+    def _opens(self, attr: EventAttr) -> bool:
+        """Whether the kernel lets one have the event."""
+        pid, cpu = (0, ANY) if self._target.has_tasks else (ANY, min(online_cpus()))
+        try:
+            self._kernel.close(self._kernel.perf_event_open(attr, pid, cpu))
+        except KernelRefused:
+            return False
+        return True
+
+
+def _field(system: str, name: str, field: str) -> RawField | None:
+    """Where a tracepoint's field lies, as its format file says it."""
+    text = Tracefs().format(system, name) or ""
+    return next((RawField(int(offset), int(size)) for found, offset, size in _FIELD.findall(text) if found == field), None)

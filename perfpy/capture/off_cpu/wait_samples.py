@@ -1,0 +1,103 @@
+"""Waits -> SAMPLE records of the event `offcpu-time`.
+
+What enters: Waits, the id that the samples carry, and how long a wait must be
+to be a sample of its own: shorter ones of one thread, with one stack, state
+and waker, are added up. What leaves: records. Layout: perfpy.abi.samples, with the fields of
+perfpy.capture.off_cpu.sources.TIME_ATTR; the weight: perfpy.abi.waits.
+
+As perf has it, a sample lies where the thread left user space, though its
+callchain has the kernel's part, too: what it waits in there is the same few functions for all.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfpy.abi.columns import Ragged, slices_index
+from perfpy.abi.flags import CONTEXT_MAX, CONTEXT_USER, MISC_KERNEL, MISC_USER, RecordType
+from perfpy.abi.waits import IS_WAIT
+from perfpy.capture.off_cpu.pairing import Waits
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_BEFORE_CHAIN: Final = 8  # words: header, identifier, ip, pid and tid, time, cpu, period, nr
+_AFTER_CHAIN: Final = 1
+_MOST: Final = (0xFFF8 >> 3) - _BEFORE_CHAIN - _AFTER_CHAIN
+_MULTIPLIER: Final = np.uint64(0x9E3779B97F4A7C15)
+
+
+def added_up(waits: Waits, threshold: int) -> Waits:
+    """The waits, those shorter than the threshold (in ns) added up where they are alike."""
+    rows = waits.rows
+    is_long = rows["duration"] >= np.uint64(threshold)
+    short = rows[~is_long]
+    _, first, group = np.unique(_likeness(short, waits.stacks), return_index=True, return_inverse=True)
+    total, end = np.zeros((2, len(first)), np.uint64)
+    np.add.at(total, group.ravel(), short["duration"])
+    np.maximum.at(end, group.ravel(), short["end"])
+    summed = short[first]
+    summed["duration"], summed["end"] = total, end
+    return Waits(np.concatenate([rows[is_long], summed]), waits.stacks)
+
+
+def _likeness(rows: NDArray[np.void], stacks: Ragged) -> NDArray[np.uint64]:
+    """A number that is the same for waits that are added up."""
+    chain = np.append(_hashes(stacks), np.uint64(0))[rows["stack"]]
+    who = rows["tid"].astype(np.uint64) << np.uint64(32) | rows["waker"]
+    why = rows["state"] << np.uint64(8) | rows["note"]
+    mixed: NDArray[np.uint64] = ((chain ^ who) * _MULTIPLIER ^ why) * _MULTIPLIER
+    return mixed ^ mixed >> np.uint64(29)
+
+
+def _hashes(chains: Ragged) -> NDArray[np.uint64]:
+    values = chains.values
+    depth = np.arange(len(values), dtype=np.uint64) - np.repeat(chains.offsets[:-1], chains.lengths).astype(np.uint64)
+    mixed = (values ^ depth * _MULTIPLIER) * _MULTIPLIER
+    mixed = (mixed ^ mixed >> np.uint64(31)) * _MULTIPLIER
+    totals: NDArray[np.uint64] = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])
+    found: NDArray[np.uint64] = totals[chains.offsets[1:]] - totals[chains.offsets[:-1]]
+    return found
+
+
+def records(waits: Waits, ident: int) -> bytes:
+    """The waits as records, in order of time. ident: the id of the event."""
+    rows = waits.rows[np.argsort(waits.rows["end"], kind="stable")]
+    chains = _chains(rows["stack"], waits.stacks)
+    sizes = _BEFORE_CHAIN + chains.lengths + _AFTER_CHAIN
+    begins = np.cumsum(sizes) - sizes
+    ip, is_user = _left_from(chains)
+    words = np.empty(int(sizes.sum()), np.uint64)
+    misc = np.where(is_user, MISC_USER, MISC_KERNEL).astype(np.uint64)
+    header = np.uint64(RecordType.SAMPLE) | misc << np.uint64(32) | (sizes << 3).astype(np.uint64) << np.uint64(48)
+    task = rows["pid"].view(np.uint32) | rows["tid"].astype(np.uint64) << np.uint64(32)
+    counted = chains.lengths.astype(np.uint64)
+    for number, column in enumerate((header, np.uint64(ident), ip, task, rows["end"], rows["cpu"], rows["duration"], counted)):
+        words[begins + number] = column
+    words[slices_index(begins + _BEFORE_CHAIN, chains.lengths)[0]] = chains.values
+    words[begins + sizes - 1] = rows["waker"] | rows["state"] << np.uint64(32) | (rows["note"] | np.uint64(IS_WAIT)) << np.uint64(48)
+    return words.tobytes()
+
+
+def _chains(stack: NDArray[np.int64], stacks: Ragged) -> Ragged:
+    """The callchain of each wait, empty for none, none longer than a record has room for."""
+    known = stack >= 0
+    begins, lengths = (np.append(values, 0)[stack] for values in (stacks.offsets[:-1], stacks.lengths))
+    index, offsets = slices_index(begins, np.where(known, np.minimum(lengths, _MOST), 0))
+    return Ragged(stacks.values[index], offsets)
+
+
+def _left_from(chains: Ragged) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+    """The address that each thread left user space from, or else its first one in the kernel; and whether it is of user space."""
+    values = np.append(chains.values, np.uint64(0))
+    row = np.repeat(np.arange(len(chains)), chains.lengths)
+    markers = np.flatnonzero(chains.values == np.uint64(CONTEXT_USER))
+    is_user = np.zeros(len(chains), bool)
+    first = np.zeros(len(chains), np.int64)
+    followed = markers[markers + 1 < chains.offsets[1:][row[markers]]]
+    first[row[followed]], is_user[row[followed]] = followed + 1, True
+    kernel = np.where(chains.lengths > 1, chains.offsets[:-1] + 1, len(values) - 1)
+    ip = np.where(is_user, values[first], values[kernel])
+    return np.where(ip >= np.uint64(CONTEXT_MAX), np.uint64(0), ip), is_user

@@ -1,0 +1,107 @@
+"""`perfpy config`: show or change what is set in perf's configuration files.
+
+What enters: names (`section.key`) to show, or with `=value` to set. What leaves: lines `name=value`, or the file, written anew.
+The file is perf's own, ~/.perfconfig or with --system /etc/perfconfig; as perf does, writing it keeps settings and no comments.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Final
+
+from perfpy.cli.line.kinds import Flag
+from perfpy.cli.line.options import CommandOptions, PerfCommand, option, words
+from perfpy.cli.line.output_files import write_text
+from perfpy.cli.line.perfconfig import SYSTEM_FILE, Config, load, load_to_change, own_file
+from perfpy.errors import PerfError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_HEAD: Final = "# this file is auto-generated.\n"
+
+
+class ConfigCommandOptions(CommandOptions):
+    """What the command takes."""
+
+    list: bool = option("-l,--list", Flag(), "show all settings")
+    system: bool = option("--system", Flag(), "of the system's file, /etc/perfconfig")
+    user: bool = option("--user", Flag(), "of the user's file, ~/.perfconfig")
+    settings: tuple[str, ...] = words("[SECTION.NAME[=VALUE]]...")
+
+
+def run(options: ConfigCommandOptions) -> int:
+    """Show settings, or set them: `config report.children=false`."""
+    if options.system and options.user:
+        raise PerfError("--system and --user are two files: choose one")
+    if options.list and options.settings:
+        print("config --list shows all settings, and takes no names", file=sys.stderr)
+        return 0  # perf's
+    config = _settings(options)
+    if not options.settings:
+        for name, value in config.items():
+            print(f"{name}={value}")
+        return 0
+    for text in options.settings:
+        _show_or_set(text, config, options)
+    return 0
+
+
+def _settings(options: ConfigCommandOptions) -> Config:
+    """Those of one file, or all."""
+    if options.system or options.user:
+        return load({"PERF_CONFIG": SYSTEM_FILE if options.system else own_file()})
+    return load()
+
+
+def _show_or_set(text: str, config: Config, options: ConfigCommandOptions) -> None:
+    name, equals, value = text.partition("=")
+    section, _, key = name.partition(".")
+    if not section or "." not in name:
+        raise PerfError(f"{text}: a setting has a section and a name: report.children")
+    if not key:
+        raise PerfError(f"{text}: a setting has a name behind its section: {section}.NAME")
+    if not equals:
+        if name.lower() in config:
+            print(f"{name.lower()}={config[name.lower()]}")
+        return
+    if not value:
+        raise PerfError(f"{text}: no value; {name}=VALUE sets it")
+    _check(text, name, value)
+    path = SYSTEM_FILE if options.system else own_file()
+    settings = load_to_change(path)
+    settings[name.lower()] = config[name.lower()] = value.strip()
+    write_text(path, _text(settings))
+
+
+def _check(text: str, name: str, value: str) -> None:
+    """Raises PerfError for what could not be read back."""
+    words = name.replace("-", "").replace("_", "").split(".")
+    if not all(word.isalnum() for word in words) or not words[-1][0].isalpha():
+        raise PerfError(f"{text}: names have letters, digits and '-' only, and begin with a letter")
+    if any(character in value for character in "\n\r\0"):
+        raise PerfError(f"{name}: a value is one line")
+
+
+def _text(settings: Config) -> Iterator[str]:
+    """The file's lines, section by section."""
+    yield _HEAD
+    sections: dict[str, list[tuple[str, str]]] = {}
+    for name, value in settings.items():
+        section, _, key = name.rpartition(".")
+        sections.setdefault(section, []).append((key, value))
+    for section, pairs in sections.items():
+        first, _, second = section.partition(".")
+        yield f'[{first} "{second}"]\n' if second else f"[{first}]\n"
+        for key, value in pairs:
+            yield f"\t{key} = {_quoted(value)}\n"
+
+
+def _quoted(value: str) -> str:
+    """A value as it stands in the file: quoted where it would not be read back as it is."""
+    if value == value.strip() and not any(character in value for character in '#;"\\'):
+        return value
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+command = PerfCommand(ConfigCommandOptions, run)

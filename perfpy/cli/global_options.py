@@ -1,0 +1,118 @@
+"""Options before the command: `perfpy --buildid-dir ids record ...`, and what perf itself answers without a command.
+
+What enters: the arguments of the whole line. What leaves: those from the command on, with what the options asked for in the
+environment (the build-id cache's folder), or an exit status where the question is answered. perf's options for its debugging
+are taken and do nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from perfpy.cli.commands import COMMANDS, load
+from perfpy.cli.line.options import fail
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_SPELLINGS: Final = (
+    "--help --version --exec-path --html-path --paginate --no-pager --debugfs-dir --buildid-dir"
+    " --list-cmds --list-opts --debug --debug-file"
+)
+_LISTED: Final = 130
+_DEBUG_WORDS: Final = frozenset(
+    "verbose ordered-events stderr data-convert perf-event-open kmaps type-profile".split()  # --debug NAME[=N]
+)
+
+
+def _no_pager(_value: str) -> None:
+    from perfpy.cli.line.pager import never
+
+    never()
+
+
+def _build_id_dir(value: str) -> None:
+    os.environ["PERF_BUILDID_DIR"] = value
+
+
+def _debugfs_dir(value: str) -> None:
+    os.environ["PERF_DEBUGFS_DIR"] = value
+
+
+def _exec_path(value: str) -> None:
+    os.environ["PERF_EXEC_PATH"] = value
+
+
+def _debug(value: str) -> None:
+    if value.partition("=")[0] not in _DEBUG_WORDS:
+        fail(f"--debug has no option {value!r}; there are {', '.join(sorted(_DEBUG_WORDS))}")
+
+
+def _nothing(_value: str) -> None:
+    pass
+
+
+_FLAGS: Final[dict[str, Callable[[str], None]]] = {"-p": _nothing, "--paginate": _nothing, "--no-pager": _no_pager}
+_VALUED: Final[dict[str, Callable[[str], None]]] = {
+    "--buildid-dir": _build_id_dir,
+    "--debugfs-dir": _debugfs_dir,
+    "--debug": _debug,
+    "--debug-file": _nothing,
+}
+
+
+def read(args: Sequence[str]) -> tuple[list[str], int | None]:
+    """The arguments from the command on, and the exit status, if the line is answered. Raises UsageError."""
+    left = list(args)
+    while left and left[0].startswith("-"):
+        word, equals, value = left[0].partition("=")
+        if not equals and word in _ANSWERS:
+            print(_ANSWERS[word]())
+            return [], 0
+        if word == "--exec-path" and equals:
+            _exec_path(value)
+        elif word in _FLAGS and not equals:
+            _FLAGS[word]("")
+        elif word in _VALUED:
+            if not equals:
+                del left[0]
+                if not left:
+                    fail(f"option {word} needs a value")
+                value = left[0]
+            _VALUED[word](value)
+        else:
+            break
+        del left[0]
+    return left, None
+
+
+def list_options(name: str) -> int:
+    """Print a command's options for somebody's completion, as perf does; its exit status."""
+    print("".join(f"--{option.words[0]} " for option in load(name).options if option.words and not option.hidden))
+    return _LISTED
+
+
+def _path_of_perf_core() -> str:
+    """Where perf has its scripts: programs look for some of them there."""
+    return os.environ.get("PERF_EXEC_PATH") or "/usr/lib/perf-core"
+
+
+def _commands() -> str:
+    return " ".join(COMMANDS) + " "
+
+
+def _html_path() -> str:
+    return "/usr/share/doc/perf-doc"
+
+
+def _options() -> str:
+    return _SPELLINGS + " "
+
+
+_ANSWERS: Final[dict[str, Callable[[], str]]] = {
+    "--exec-path": _path_of_perf_core,
+    "--html-path": _html_path,
+    "--list-cmds": _commands,
+    "--list-opts": _options,
+}

@@ -1,0 +1,116 @@
+"""Why filters leave nothing of a recording, and what would.
+
+What enters: an open recording and the filters. What leaves: one line: which
+of them matches nothing that was recorded, what is like it, and what was. The recording is read
+again for that, by the filter's key; only who got no answer waits for it.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from perfpy.cli.line.opening import input_hint
+from perfpy.untrusted.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+
+    from perfpy.analysis.filters.sample_filter import SampleFilter
+    from perfpy.analysis.filters.time_ranges import TimeRanges
+    from perfpy.recording import Recording
+    from perfpy.symbols.files.debug_files import SymbolOptions
+
+_SHOWN: Final = 5
+_SECOND: Final = 1e9
+
+
+class _Condition(NamedTuple):
+    """A filter: its option, what it names, the sort key that tells what was recorded, and a row's text -> the value."""
+
+    option: str
+    what: str
+    field: str
+    key: str
+    value: Callable[[str], Any]
+
+
+def _name(text: str) -> str:
+    return text.strip()
+
+
+def _function(text: str) -> str:
+    return text[text.find("]") + 1 :].strip()  # behind [.] or [k]
+
+
+def _number(text: str) -> int:
+    return int(text.split(":", maxsplit=1)[0])
+
+
+_CONDITIONS: Final = (
+    _Condition("--comms", "command", "comms", "comm", _name),
+    _Condition("--dsos", "file", "dsos", "dso", _name),
+    _Condition("--symbols", "function", "symbols", "symbol", _function),
+    _Condition("--pid", "process", "pids", "tgid", _number),
+    _Condition("--tid", "thread", "tids", "pid", _number),
+    _Condition("--cpu", "CPU", "cpus", "cpu", _number),
+)
+
+
+def why_nothing(recording: Recording, chosen: SampleFilter, symbols: SymbolOptions | None = None) -> str:
+    """The line."""
+    if not recording.report(by="comm").samples:
+        return f"{recording.path}: no samples in it; `perfpy evlist -v` shows what was asked for"
+    reasons = "; ".join(_reasons(recording, chosen, symbols)) or "none passes all of them"
+    return f"{recording.path}: the filters leave no samples: {reasons}"
+
+
+def say_why_nothing(recording: Recording, chosen: SampleFilter, symbols: SymbolOptions | None = None) -> None:
+    """Print the line, whoever reads it."""
+    sys.stdout.flush()
+    print(one_line(f"perfpy: {why_nothing(recording, chosen, symbols)}"), file=sys.stderr)
+
+
+def _reasons(recording: Recording, chosen: SampleFilter, symbols: SymbolOptions | None) -> Iterator[str]:
+    for condition in _CONDITIONS:
+        wanted = getattr(chosen, condition.field)
+        if wanted is None or (condition.field == "symbols" and chosen.addresses):
+            continue
+        known = _recorded(recording, condition, symbols)
+        if known and not set(wanted) & set(known):
+            yield _unmatched(condition, wanted, known)
+    if chosen.symbol_part:
+        yield from _without_part(chosen.symbol_part, _recorded(recording, _CONDITIONS[2], symbols))
+    if chosen.times is not None and not _covers(recording, chosen.times):
+        times = recording.times()
+        yield f"--time is outside of the recording, which goes from {times.first / _SECOND:.6f} to {times.last / _SECOND:.6f}"
+
+
+def _covers(recording: Recording, times: TimeRanges) -> bool:
+    recorded = recording.times()
+    return any(start <= recorded.last and (not end or end >= recorded.first) for start, end in times.ranges)
+
+
+def _recorded(recording: Recording, condition: _Condition, symbols: SymbolOptions | None) -> list[Any]:
+    """What was recorded, the most frequent first."""
+    report = recording.report(by=condition.key, symbols=symbols)
+    rows = [row for histogram in report.histograms for row in histogram.top(len(histogram.order))]
+    return list(dict.fromkeys(condition.value(row.texts[condition.key]) for row in sorted(rows, key=lambda row: -row.percent)))
+
+
+def _unmatched(condition: _Condition, wanted: Collection[Any], known: Sequence[Any]) -> str:
+    named = ", ".join(map(str, wanted))
+    if isinstance(known[0], str):
+        from perfpy.events.suggestions import nearest
+
+        near = list(dict.fromkeys(one for name in wanted for one in nearest(name, known)))
+        if near:
+            return f"{condition.option} {named}: no {condition.what} is called so; did you mean {', '.join(near[:_SHOWN])}?"
+    more = f" and {len(known) - _SHOWN:,} more" if len(known) > _SHOWN else ""
+    return f"{condition.option} {named}: no such {condition.what} in it; it has {', '.join(map(str, known[:_SHOWN]))}{more}"
+
+
+def _without_part(part: str, known: Sequence[str]) -> Iterator[str]:
+    if any(part in name for name in known):
+        return
+    yield f"no function's name has '{part}' in it" + input_hint(part)

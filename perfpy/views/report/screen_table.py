@@ -1,0 +1,248 @@
+"""The rows of a report within a window: numbers whole, a bar, keys as wide as there is room.
+
+What enters: a Histogram, which of its entries, the window's width. What
+leaves: a rich table, of a line a row. Where it is narrow, the columns that say
+least go or shrink first: bars, commands, files; names lose their middle.
+Columns that are the same in all rows are left out and named instead.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+from rich.cells import cell_len
+from rich.table import Table
+from rich.text import Text
+
+from perfpy.analysis.sortkeys.sort_key import OutputField, Unit
+from perfpy.untrusted.text import visible
+from perfpy.views.report.column_text import TextOptions, key_texts, metric_header, seconds
+from perfpy.views.report.fitting import OF_FUNCTIONS, OF_OTHERS, fitted
+from perfpy.views.report.share_colour import style
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfpy.analysis.report.call_tree import Int64
+    from perfpy.analysis.report.histogram import Histogram
+
+_BAR: Final = 12
+_NARROW: Final = 100  # columns of a window in which bars are half as long
+_EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
+_LAST_KEY: Final = 34  # columns that the last key should have
+_CAPS: Final = (40, 24, 20, 16, 12, 8)  # of the other keys' columns
+_KERNEL: Final = ("[kernel.kallsyms]", "[kernel]")
+_LEVELS: Final = ("[.] ", "[k] ")  # what the file beside it says, too
+
+
+class _Number(NamedTuple):
+    """A column of numbers: what it is called, and what of an entry it shows."""
+
+    header: str
+    metric: OutputField
+    member: int
+
+
+class _Key(NamedTuple):
+    """A column of names. width: what the widest asks for; head: which part of them says more, where they are cut."""
+
+    name: str
+    header: str
+    width: int
+    head: float
+
+
+class Fit(NamedTuple):
+    """How wide each column is in some window, with the blanks between them; bar: 0 where there is no room for one."""
+
+    gap: int
+    bar: int
+    numbers: list[int]
+    keys: list[int]
+
+
+class ScreenColumns:
+    """The columns of a histogram for windows, as some of its entries ask for.
+
+    measure: what bars and colours show; own_first: whether what is a row's own stands first;
+    every_key: whether a column stays that is the same in all the entries.
+    """
+
+    def __init__(
+        self,
+        histogram: Histogram,
+        entries: Sequence[int],
+        measure: str,
+        options: TextOptions,
+        *,
+        own_first: bool = False,
+        every_key: bool = False,
+    ) -> None:
+        self._histogram = histogram
+        self._options = options
+        self._measure = measure
+        self._numbers = _numbers(histogram)
+        if own_first:
+            self._numbers.sort(key=lambda number: number.metric.value == "children")
+        shown = [key for key in histogram.layout.keys if key.name not in histogram.layout.hidden and key.name != "ipc_null"]
+        self._beside_file = any(key.name == "dso" for key in shown)
+        self.keys: list[_Key] = []
+        #: what all the entries have in common, as "Command slow": no column of its own
+        self.common: list[str] = []
+        rows = np.array(entries, np.int64)
+        for key in shown:
+            header, texts = key.header.strip(), self._texts(key.name, rows)
+            if not every_key and key is not shown[-1] and len(rows) > 1 and len(set(texts)) == 1:
+                self.common.append(f"{header} {texts[0]}")
+                continue
+            width = max([cell_len(header), *map(cell_len, texts)])
+            self.keys.append(_Key(key.name, header, width, OF_FUNCTIONS if "sym" in key.name else OF_OTHERS))
+        cells = [self.number_cells(entry) for entry in entries]
+        self.number_widths = [max([len(number.header), *(len(row[index]) for row in cells)]) for index, number in enumerate(self._numbers)]
+
+    def _texts(self, key: str, rows: Int64) -> list[str]:
+        beside_file = self._beside_file
+        return [_as_shown(text, beside_file) for text in key_texts(key, self._histogram, rows, self._options)]
+
+    @property
+    def names(self) -> list[str]:
+        """The sort keys that are shown."""
+        return [key.name for key in self.keys]
+
+    def heading(self, fit: Fit) -> str:
+        """The names of the columns, on one line."""
+        numbers = [f"{header:>{room}}" for header, room in zip(self.headers(), fit.numbers, strict=True)]
+        keys = [fitted(key.header, room, 1).ljust(room) for key, room in zip(self.keys, fit.keys, strict=True)]
+        return (" " * fit.gap).join([*numbers, *([" " * fit.bar] if fit.bar else []), *keys]).rstrip()
+
+    def line(self, entry: int, fit: Fit) -> Text:
+        """A row, on one line."""
+        gap = " " * fit.gap
+        numbers = [
+            Text(" " * (room - len(cell)) + cell.plain, cell.style)
+            for cell, room in zip(self.number_cells(entry), fit.numbers, strict=True)
+        ]
+        share = self.share(entry)
+        bar = [Text(_bar(share, 100.0, fit.bar).ljust(fit.bar), style(share))] if fit.bar else []
+        names = self.key_cells(np.array([entry]), fit)[0]
+        keys = [Text(name + " " * (room - cell_len(name))) for name, room in zip(names, fit.keys, strict=True)]
+        return Text(gap).join([*numbers, *bar, *keys])
+
+    def headers(self) -> list[str]:
+        """The names of the columns of numbers."""
+        return [number.header for number in self._numbers]
+
+    def number_cells(self, entry: int) -> list[Text]:
+        """The numbers of a row."""
+        return [self._number(number, entry) for number in self._numbers]
+
+    def key_cells(self, rows: Int64, fit: Fit) -> list[list[str]]:
+        """For each of some rows its names, cut to what they have room for."""
+        columns = [
+            [fitted(text, room, key.head) for text in self._texts(key.name, rows)] for key, room in zip(self.keys, fit.keys, strict=True)
+        ]
+        return [list(cells) for cells in zip(*columns, strict=True)] if columns else [[] for _ in rows]
+
+    def share(self, entry: int) -> float:
+        """What the bar of a row shows."""
+        return self._histogram.percent(self._measure, entry)
+
+    def fit(self, width: int) -> Fit:
+        """The columns within so many columns of a window."""
+        bar, gap = (_BAR, 2) if width >= _NARROW else (_BAR // 2, 1)
+        if sum(self.number_widths) + gap * len(self.number_widths) + bar + _LAST_KEY > width:
+            bar = 0
+        taken = sum(self.number_widths) + bar + gap * (len(self.number_widths) + bool(bar) + len(self.keys))
+        return Fit(gap, bar, self.number_widths, _widths(self.keys, width - taken))
+
+    def _number(self, number: _Number, entry: int) -> Text:
+        histogram, metric, member = self._histogram, number.metric, number.member
+        if metric.unit is Unit.PERCENT:
+            percent = histogram.percent(metric.value, entry, member)
+            return Text(f"{percent:.2f}%", style=style(percent) if metric.value == self._measure else "")
+        if metric.unit is Unit.AVERAGE:
+            return Text(f"{histogram.mean(metric.value, entry, member):,.1f}")
+        if metric.unit is Unit.SECONDS:
+            return Text(seconds(histogram, metric, np.array([entry]), member)[0])
+        return Text(f"{histogram.value(metric.value, entry, member):,}")
+
+
+def rows_table(columns: ScreenColumns, entries: Sequence[int], width: int) -> Table:
+    """Some rows, at most so many columns wide."""
+    fit = columns.fit(width)
+    table = Table(box=None, pad_edge=False, header_style="dim", show_edge=False, padding=(0, fit.gap, 0, 0))
+    for header, room in zip(columns.headers(), fit.numbers, strict=True):
+        table.add_column(header, justify="right", no_wrap=True, min_width=room)
+    if fit.bar:
+        table.add_column("", width=fit.bar, no_wrap=True)
+    for key, room in zip(columns.keys, fit.keys, strict=True):
+        table.add_column(key.header, no_wrap=True, width=room, overflow="ellipsis")
+    shares = [columns.share(entry) for entry in entries]
+    names = columns.key_cells(np.array(entries, np.int64), fit)
+    for entry, share, cells in zip(entries, shares, names, strict=True):
+        drawn = [Text(_bar(share, max(shares), fit.bar), style=style(share))] if fit.bar else []
+        table.add_row(*columns.number_cells(entry), *drawn, *map(Text, cells))
+    return table
+
+
+def shares_table(shares: Sequence[tuple[float, str]], width: int, *, head: float = OF_OTHERS) -> Table:
+    """A table of names with their shares, the largest first; head: see fitted."""
+    gap = 2 if width >= _NARROW else 1
+    bar = _BAR if width >= _NARROW else _BAR // 2
+    table = Table(box=None, pad_edge=False, show_header=False, show_edge=False, padding=(0, gap, 0, 0))
+    table.add_column(justify="right", no_wrap=True, min_width=len("100.00%"))
+    table.add_column(width=bar, no_wrap=True)
+    table.add_column(no_wrap=True)
+    room = width - len("100.00%") - bar - 3 * gap
+    most = max((share for share, _ in shares), default=0.0)
+    for share, name in shares:
+        table.add_row(
+            Text(f"{share:.2f}%", style=style(share)), Text(_bar(share, most, bar), style=style(share)), Text(fitted(name, room, head))
+        )
+    return table
+
+
+def file_name(text: str) -> str:
+    """What a file is called on a screen."""
+    return visible(text.replace(*_KERNEL).strip())
+
+
+def _as_shown(text: str, beside_file: bool) -> str:
+    shown = file_name(text)
+    return shown[len(_LEVELS[0]) :] if beside_file and shown.startswith(_LEVELS) else shown
+
+
+def _numbers(histogram: Histogram) -> list[_Number]:
+    """The columns of numbers; of an event group, one for each member that has samples."""
+    members = [member for member, event in enumerate(histogram.events) if event.samples]
+    metrics = [entry for entry in histogram.layout.fields if isinstance(entry, OutputField) and entry.value in histogram.entries.measures]
+    found = []
+    for metric in metrics:
+        for member in members:
+            name = metric_header(metric, histogram)
+            if len(members) > 1:
+                event = visible(histogram.events[member].event.name)
+                name = event if len(metrics) == 1 else f"{name} {event}"
+            found.append(_Number(name, metric, member))
+    return found
+
+
+def _widths(keys: Sequence[_Key], room: int) -> list[int]:
+    """How wide each key's column is; the last one has what the others leave."""
+    asked = [key.width for key in keys]
+    if not asked:
+        return []
+    others = asked[:-1]
+    for cap in _CAPS:
+        others = [min(width, cap) for width in asked[:-1]]
+        if sum(others) + min(asked[-1], _LAST_KEY) <= room:
+            break
+    return [*others, max(min(asked[-1], room - sum(others)), 1)]
+
+
+def _bar(percent: float, hottest: float, width: int) -> str:
+    """A bar in eighths of a character, as long as the share of the hottest row's."""
+    eighths = round(percent / hottest * width * 8) if hottest else 0
+    full, rest = divmod(eighths, 8)
+    return "█" * full + (_EIGHTHS[rest] if rest else "")

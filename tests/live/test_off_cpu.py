@@ -1,0 +1,196 @@
+"""record --off-cpu on this machine: a program's waits, in its functions, as long as it says itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import perfpy
+from perfpy.abi.flags import RecordType
+from perfpy.abi.waits import OFF_CPU_EVENT
+from tests.builders.waiting import BUSY, WAITS, build, told
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(os.uname().machine != "x86_64", reason="stacks of x86-64 are unwound here"),
+    pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc"),
+]
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+TOLERANCE = 3.0  # points of the time that the main thread waited
+WITHOUT_TRACEPOINTS = """
+import sys
+from perfpy.capture.off_cpu import sources
+sources._Sources.traced = lambda self: False
+from perfpy.cli import main
+sys.exit(main())
+"""
+
+
+@pytest.fixture(scope="module")
+def with_frame_pointers(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return build(tmp_path_factory.mktemp("fp"), "-fno-omit-frame-pointer")
+
+
+@pytest.fixture(scope="module")
+def without_frame_pointers(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return build(tmp_path_factory.mktemp("dwarf"), "-fomit-frame-pointer")
+
+
+def record(folder: Path, program: str, *args: str, script: str = "") -> dict[str, int]:
+    """Record the program; what it says of itself."""
+    start = ["-c", script] if script else ["-m", "perfpy"]
+    line = [
+        sys.executable,
+        *start,
+        "record",
+        "-q",
+        "-N",
+        "-o",
+        "perf.data",
+        "--off-cpu",
+        "-e",
+        "task-clock",
+        *args,
+        "--",
+        program,
+        str(folder / "file"),
+    ]
+    done = subprocess.run(line, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return told(done.stdout)
+
+
+def folded(folder: Path, *args: str) -> list[tuple[list[str], int]]:
+    """Each stack, outermost function first, with its ns."""
+    line = [sys.executable, "-m", "perfpy", "report", "--folded", "--with-off-cpu", *args]
+    done = subprocess.run(line, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=True)
+    found = (text.rpartition(" ") for text in done.stdout.splitlines())
+    return [(stack.split(";"), int(weight)) for stack, _, weight in found]
+
+
+def waited(folder: Path, thread: int) -> dict[str, int]:
+    """How long a thread waited in each of the functions, in ns."""
+    stacks = [(names, ns) for names, ns in folded(folder, "--tid", str(thread)) if names[-1].endswith(")]")]
+    return {function: sum(ns for names, ns in stacks if function in names) for function in (*WAITS, BUSY)}
+
+
+def agree(found: dict[str, int], said: dict[str, int]) -> bool:
+    total = sum(said[name] for name in WAITS)
+    apart = {name: 100 * (found[name] - said[name]) / total for name in WAITS}
+    print(apart)
+    return all(abs(points) <= TOLERANCE for points in apart.values())
+
+
+@pytest.mark.parametrize(
+    ("program", "args", "script"),
+    [
+        ("with_frame_pointers", ["-g"], ""),
+        ("with_frame_pointers", ["-g", "-a"], ""),
+        ("without_frame_pointers", ["--unwind"], ""),
+        ("without_frame_pointers", ["--call-graph", "dwarf"], ""),
+        ("with_frame_pointers", [], WITHOUT_TRACEPOINTS),
+    ],
+    ids=["frame pointers", "whole machine", "unwound", "stacks of waits alone", "unprivileged"],
+)
+def test_each_function_waited_as_long_as_the_program_says(tmp_path, request, program, args, script):
+    said = record(tmp_path, request.getfixturevalue(program), *args, script=script)
+    assert agree(waited(tmp_path, said["pid"]), said)
+
+
+def test_why_it_waited_and_who_ended_it_is_known(tmp_path, with_frame_pointers):
+    said = record(tmp_path, with_frame_pointers, "-a")
+    rows = report(tmp_path, "-s", "pid,state,waker,symbol", "--tid", str(said["pid"]))
+    asleep = [row for row in rows if "nanosleep" in row["keys"]["symbol"]]
+    assert {row["keys"]["state"] for row in asleep} <= {"S (sleeping)", "R (ready)"}
+    by_timer = sum(row["period"] for row in asleep if row["keys"]["waker"] == "[interrupt]")
+    assert by_timer > 0.8 * sum(row["period"] for row in asleep)
+    of_lock = [row for row in rows if "lock_wait" in row["keys"]["symbol"] or "futex" in row["keys"]["symbol"]]
+    by_thread = sum(row["period"] for row in of_lock if row["keys"]["waker"].startswith("waiting:"))
+    assert by_thread > 0.8 * sum(row["period"] for row in of_lock)
+
+
+def report(folder: Path, *args: str) -> list[dict[str, Any]]:
+    line = [sys.executable, "-m", "perfpy", "report", "--json", "--no-children", *args]
+    done = subprocess.run(line, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=True)
+    (table,) = (event for event in json.loads(done.stdout)["events"] if event["events"][0]["name"] == OFF_CPU_EVENT)
+    assert table["events"][0]["seconds"] == table["events"][0]["period"] / 1e9
+    rows: list[dict[str, Any]] = table["rows"]
+    return rows
+
+
+def test_time_on_the_cpu_is_what_it_is_without(tmp_path, with_frame_pointers):
+    said = record(tmp_path, with_frame_pointers, "-g")
+    on_cpu = sum(ns for names, ns in folded(tmp_path, "--tid", str(said["pid"])) if not names[-1].endswith(")]"))
+    assert on_cpu == pytest.approx(said["cpu"], rel=0.25)
+    with perfpy.open(tmp_path / "perf.data") as recording:
+        clock, waits = recording.events
+        assert (clock.name, waits.name) == ("task-clock", OFF_CPU_EVENT)
+        assert not list(recording.side_band([RecordType.SWITCH, RecordType.SWITCH_CPU_WIDE]))
+
+
+@pytest.mark.skipif(not shutil.which("perf"), reason="needs perf")
+def test_perf_reads_the_file(tmp_path, with_frame_pointers):
+    said = record(tmp_path, with_frame_pointers, "-g")
+    script = perf(tmp_path, "script", "-F", "tid,period,event,ip,sym")
+    blocks = [block.split("\n") for block in script.split("\n\n") if f" {OFF_CPU_EVENT}:" in block]
+    lines = [(block[0].split(), [line.split()[1] for line in block[1:] if line.strip()]) for block in blocks]
+    asleep = sum(int(head[1]) for head, names in lines if int(head[0]) == said["pid"] and "asleep" in names)
+    assert asleep == pytest.approx(said["asleep"], rel=0.05)
+    assert OFF_CPU_EVENT in perf(tmp_path, "evlist")
+    assert "out of order" not in perf(tmp_path, "report", "--stdio", "-s", "symbol", merged=True)
+
+
+def perf(folder: Path, *args: str, merged: bool = False) -> str:
+    done = subprocess.run(["perf", *args, "-i", "perf.data"], cwd=folder, capture_output=True, text=True, timeout=120, check=True)
+    return done.stdout + (done.stderr if merged else "")
+
+
+def test_storms_of_switches_are_limited_and_their_time_is_kept(tmp_path):
+    storm = (
+        "import os, time\n"
+        "a, b = os.pipe(), os.pipe()\n"
+        "if not os.fork():\n"
+        "    os.close(a[1]); os.close(b[0])\n"
+        "    while os.read(a[0], 1): os.write(b[1], b'x')\n"
+        "end = time.monotonic() + 1.5\n"
+        "while time.monotonic() < end:\n"
+        "    os.write(a[1], b'x'); os.read(b[0], 1)\n"
+        "os.close(a[1]); os.wait()"
+    )
+    line = [
+        sys.executable,
+        "-m",
+        "perfpy",
+        "record",
+        "-N",
+        "-o",
+        "perf.data",
+        "--off-cpu",
+        "--off-cpu-limit",
+        "100",
+        "--",
+        sys.executable,
+        "-c",
+        storm,
+    ]
+    done = subprocess.run(line, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stderr.count("--off-cpu-limit") == 1, done.stderr
+    assert "has no stack" in done.stderr
+    rows = report(tmp_path, "-s", "pid")
+    assert sum(row["period"] for row in rows) > 1e9  # one of the two always waits
+
+
+def test_latency_needs_nothing_but_the_option(tmp_path, with_frame_pointers):
+    record(tmp_path, with_frame_pointers, "--latency")
+    line = [sys.executable, "-m", "perfpy", "report", "--stdio", "--latency", "-s", "parallelism"]
+    done = subprocess.run(line, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=True)
+    assert "Latency" in done.stdout

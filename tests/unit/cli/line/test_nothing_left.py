@@ -1,0 +1,104 @@
+"""Where filters leave nothing, or a file stands where a name does, one line says why and what to type instead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfpy.cli import run
+from tests.builders.perfdata import PerfDataBuilder, simple_recording
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LEFT_NOTHING = "perfpy: perf.data: the filters leave no samples: "
+
+
+@pytest.fixture(autouse=True)
+def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("perfpy.cli.line.opening.default_input", lambda: "perf.data")  # whatever standard input is
+    (tmp_path / "perf.data").write_bytes(simple_recording(3).file())
+
+
+def said(capfd: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -> str:
+    """What a command line says on standard error."""
+    assert run(arguments) == status
+    return capfd.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["report", "--json"], ["report", "--folded=-"], ["report", "-v"], ["script"]])
+@pytest.mark.parametrize(
+    ("filters", "reason"),
+    [
+        ("--comms nosuch", "--comms nosuch: no such command in it; it has busy"),
+        ("--comms bussy", "--comms bussy: no command is called so; did you mean busy?"),
+        ("--dsos nosuch.so", "--dsos nosuch.so: no such file in it; it has busy"),
+        ("--pid 8", "--pid 8: no such process in it; it has 7"),
+        ("--tid 8,9", "no such thread in it; it has 7"),
+        ("--time 5,6", "--time is outside of the recording, which goes from 0.000000 to 0.000000"),
+        ("--comms nosuch --pid 8", "--comms nosuch: no such command in it; it has busy; --pid 8: no such process in it; it has 7"),
+    ],
+)
+def test_filters_that_match_nothing_are_named(command: list[str], filters: str, reason: str, capfd: pytest.CaptureFixture[str]) -> None:
+    (line,) = (line for line in said(capfd, *command, *filters.split()).splitlines() if line.startswith("perfpy: "))
+    assert line.startswith(LEFT_NOTHING)
+    assert line.endswith(reason)
+
+
+@pytest.mark.parametrize("filters", ["--comms nosuch", "--symbols nosuch", "--pid 8", "nosuch"])
+def test_perfs_text_in_a_pipe_says_nothing_of_it_as_perf(filters: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert said(capfd, "report", "--stdio", *filters.split()) == ""
+
+
+@pytest.mark.parametrize("command", ["report --json -q", "report --folded=- -q", "script -q"])
+def test_q_says_nothing(command: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert said(capfd, *command.split(), "--comms", "nosuch") == ""
+
+
+def test_nothing_is_said_of_filters_that_leave_something(capfd: pytest.CaptureFixture[str]) -> None:
+    for command in ("report --json", "report --folded=-", "script"):
+        assert said(capfd, *command.split(), "--comms", "busy") == ""
+
+
+def test_filters_that_leave_something_each_but_nothing_together(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    built = PerfDataBuilder()
+    for pid, tid in ((1, 2), (3, 4)):
+        built.sample(misc=2, ip=1, pid=pid, tid=tid, time=pid, period=1)
+    (tmp_path / "perf.data").write_bytes(built.file())
+    assert said(capfd, "script", "--pid", "1", "--tid", "4") == f"{LEFT_NOTHING}none passes all of them\n"
+
+
+def test_a_file_in_the_place_of_a_function_is_asked_about(capfd: pytest.CaptureFixture[str]) -> None:
+    assert said(capfd, "report", "--json=-", "perf.data").endswith("no function's name has 'perf.data' in it; did you mean -i perf.data?\n")
+
+
+@pytest.mark.parametrize("command", ["report --json perf.data", "report --html perf.data", "diff perf.data perf.data --json=perf.data"])
+def test_a_recording_is_not_written_over_by_results(command: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    before = (tmp_path / "perf.data").read_bytes()
+    assert "a recording stands there; name another file" in said(capfd, *command.split(), status=255)
+    assert (tmp_path / "perf.data").read_bytes() == before
+
+
+def test_so_it_is_where_there_is_no_other_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "perf.data").rename(tmp_path / "fp2.data")
+    assert said(capfd, "report", "fp2.data", status=255).endswith("; did you mean -i fp2.data?\n")
+    assert "did you mean" not in said(capfd, "report", "nosuch.data", status=255)
+
+
+@pytest.mark.parametrize("command", ["script", "evlist", "inject", "buildid-list"])
+def test_a_word_too_many_may_be_the_file(command: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert said(capfd, command, "perf.data", status=129).endswith("; did you mean -i perf.data?\n")
+    assert "did you mean" not in said(capfd, command, "nosuch.data", status=129)
+
+
+def test_diff_of_one_recording_says_what_it_is_compared_with(capfd: pytest.CaptureFixture[str]) -> None:
+    line = said(capfd, "diff", "one.data", status=255)
+    assert line.startswith("perfpy diff: perf.data.old: cannot open: ")
+    assert line.endswith("with it one.data is compared; name two recordings: perfpy diff BASELINE one.data\n")
+
+
+@pytest.mark.parametrize(("word", "near"), [("sww", "did you mean sw?"), ("zzzzzz", "perfpy list alone shows all")])
+def test_list_says_so_of_a_word_that_nothing_is_called(word: str, near: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert said(capfd, "list", word) == f"no event is called '{word}'; {near}\n"

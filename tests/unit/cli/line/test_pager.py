@@ -1,0 +1,134 @@
+"""Text that is longer than the screen goes through a pager, nothing else does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.builders.perfdata import simple_recording
+from tests.builders.terminals import Shown, on_terminal
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MARK = "sed s/^/paged:/"
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> str:
+    path = tmp_path / "perf.data"
+    path.write_bytes(simple_recording(60).file())
+    return str(path)
+
+
+def script(recording: str, /, **environment: str) -> Shown:
+    return on_terminal("script", "-F", "time", "-i", recording, environment=environment)
+
+
+def piped(*args: str) -> str:
+    return subprocess.run([sys.executable, "-m", "perfpy", *args], capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+def test_what_fits_is_shown_without_a_pager(recording: str) -> None:
+    shown = on_terminal("script", "-F", "time", "-i", recording, lines=100, environment={"PAGER": MARK})
+    assert shown == (0, piped("script", "-F", "time", "-i", recording))
+
+
+def test_what_is_longer_than_the_screen_goes_through_the_pager_whole(recording: str) -> None:
+    shown = script(recording, PAGER=MARK)
+    assert shown == (0, "".join(f"paged:{line}\n" for line in piped("script", "-F", "time", "-i", recording).splitlines()))
+
+
+def test_lines_that_wrap_count_for_all_they_take(recording: str) -> None:
+    shown = on_terminal("script", "-i", recording, columns=10, lines=70, environment={"PAGER": MARK})
+    assert shown.text.startswith("paged:")
+
+
+@pytest.mark.parametrize(
+    ("environment", "paged"),
+    [
+        ({"PERF_PAGER": MARK, "PAGER": "sed s/^/other:/"}, True),
+        ({"PERF_PAGER": "cat", "PAGER": MARK}, False),
+        ({"PAGER": ""}, False),
+        ({"PAGER": "no-such-pager-anywhere", "PATH": "/nowhere"}, False),
+        ({"PAGER": MARK, "TERM": "dumb"}, False),
+    ],
+)
+def test_the_environment_chooses_the_pager(recording: str, environment: dict[str, str], paged: bool) -> None:
+    shown = script(recording, **environment)
+    assert shown.status == 0
+    assert all(line.startswith("paged:") == paged for line in shown.text.splitlines())
+    assert len(shown.text.splitlines()) == 60
+
+
+def test_without_a_pager_where_one_is_not_wanted(recording: str, tmp_path: Path) -> None:
+    (tmp_path / "config").write_text("[pager]\n\tscript = false\n\tevlist = sed s/^/configured:/\n")
+    environment = {"PAGER": MARK, "PERF_CONFIG": str(tmp_path / "config")}
+    assert "paged:" not in script(recording, **environment).text
+    shown = on_terminal("--no-pager", "script", "-F", "time", "-i", recording, environment={"PAGER": MARK})
+    assert (shown.status, "paged:" in shown.text, len(shown.text.splitlines())) == (0, False, 60)
+    assert on_terminal("evlist", "-v", "-i", recording, lines=1, environment=environment).text.startswith("configured:")
+
+
+def test_less_obeys_colours_unless_told_otherwise(recording: str) -> None:
+    say = 'echo "LESS is $LESS"; cat >/dev/null'
+    assert script(recording, PAGER=say).text == "LESS is RSX\n"
+    assert script(recording, PAGER=say, LESS="M").text == "LESS is M\n"
+
+
+@pytest.mark.parametrize("line", ["help report", "report --help", "stat --help", "list", "--help"])
+def test_help_and_lists_are_paged_too(line: str) -> None:
+    shown = on_terminal(*line.split(), lines=5, environment={"PAGER": MARK})
+    assert all(text.startswith("paged:") for text in shown.text.splitlines())
+
+
+def test_notes_follow_the_text_into_the_pager(recording: str) -> None:
+    shown = on_terminal("report", "--stdio", "-i", recording, lines=5, environment={"PAGER": MARK})
+    *_, last = shown.text.splitlines()
+    assert "no symbol" in shown.text
+    assert all(line.startswith("paged:") for line in shown.text.splitlines()), last
+
+
+def test_an_error_is_told_at_once() -> None:
+    shown = on_terminal("report", "-i", "/nowhere/perf.data", lines=1, environment={"PAGER": MARK})
+    assert (shown.status, shown.text.count("\n")) == (255, 1)
+    assert shown.text.startswith("perfpy report: /nowhere/perf.data: ")
+
+
+@pytest.mark.parametrize("args", [("script", "-i"), ("report", "-i")])
+def test_leaving_the_pager_is_no_error_to_talk_about(args: tuple[str, ...], tmp_path: Path) -> None:
+    path = tmp_path / "perf.data"
+    path.write_bytes(simple_recording(20_000).file())
+    shown = on_terminal(*args, str(path), lines=5, environment={"PAGER": "head -n 2"})
+    assert shown.status in (0, 141)
+    assert len(shown.text.splitlines()) == 2
+
+
+def test_ctrl_c_leaves_the_terminal_to_the_pager_until_it_is_left(tmp_path: Path) -> None:
+    path = tmp_path / "perf.data"
+    path.write_bytes(simple_recording(20_000).file())
+    asked: list[int] = []
+
+    def interrupt(pid: int, text: str) -> bytes | None:
+        if "START" in text and not asked:
+            asked.append(pid)
+            os.kill(pid, signal.SIGINT)
+        return None
+
+    shown = on_terminal("script", "-i", str(path), environment={"PAGER": "echo START; sleep 1; cat >/dev/null; echo END"}, watch=interrupt)
+    assert shown == (130, "START\nEND\n")
+
+
+def test_names_reach_the_pager_as_visible_as_the_terminal(tmp_path: Path) -> None:
+    from tests.builders.hostile_names import hostile_recording
+
+    path = tmp_path / "perf.data"
+    path.write_bytes(hostile_recording().file())
+    shown = on_terminal("report", "--stdio", "-i", str(path), lines=2, environment={"PAGER": MARK})
+    assert "^[]0;owned^G" in shown.text
+    assert "\x1b]" not in shown.text

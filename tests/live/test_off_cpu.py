@@ -145,6 +145,9 @@ def test_perf_reads_the_file(tmp_path, with_frame_pointers):
     lines = [(block[0].split(), [line.split()[1] for line in block[1:] if line.strip()]) for block in blocks]
     asleep = sum(int(head[1]) for head, names in lines if int(head[0]) == said["pid"] and "asleep" in names)
     assert asleep == pytest.approx(said["asleep"], rel=0.05)
+    line = [sys.executable, "-m", "perfpy", "script"]
+    ours = subprocess.run(line, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=True)
+    assert ours.stdout == perf(tmp_path, "script")
     assert OFF_CPU_EVENT in perf(tmp_path, "evlist")
     assert "out of order" not in perf(tmp_path, "report", "--stdio", "-s", "symbol", merged=True)
 

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from perfpy.capture.counting.measurement import Plan
     from perfpy.capture.opening import OpenEvent
     from perfpy.counts.aggregation import CounterCell
-    from perfpy.events.event import Event
     from perfpy.perfdata.container.writer import RecordWriter
 
 _TERM_AGGREGATION, _TERM_INTERVAL, _TERM_SCALE = 0, 1, 2
@@ -109,7 +108,7 @@ class CountFile:
         )
         return values | ({Feature.GROUP_DESC: groups} if groups else {})
 
-    def _name(self, event: Event) -> str:
+    def _name(self, event: OpenEvent) -> str:
         """As perf writes it down: it would show nothing else."""
         apart = self._plan.grouping.mode is Aggregation.NONE and not self._plan.default_set
         return name_with_pmu(event) if apart else event.name

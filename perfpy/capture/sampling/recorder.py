@@ -155,7 +155,7 @@ class Recorder:
             return target, configure_sampling(self._parse(), self.options, target, self._kernel)
         from perfpy.capture.off_cpu.sources import with_waits  # not asked for by all
 
-        self.options = options = self.options._replace(identifier=True, time=True, period_field=True)
+        self.options = options = self.options._replace(identifier=True, time=True, cpu_field=True, period_field=True)
         events = configure_sampling(self._parse(), options, target, self._kernel)
         events, self._waits = with_waits(events, options, target, self._kernel, self._note)
         return target, events

@@ -261,8 +261,8 @@ _perfpy() {
                 '*--showcpuutilization[show shares of kernel and user code]' \
                 '*-T[show counts per thread]' \
                 '*--threads[show counts per thread]' \
-                '*-g+[how to show callchains]::value: _sequence compadd - none graph flat fractal folded caller callee function address srcline percent period count' \
-                '*--call-graph=[how to show callchains]::value: _sequence compadd - none graph flat fractal folded caller callee function address srcline percent period count' \
+                '*-g+[how to show callchains]::value: _sequence compadd - none graph flat fractal folded caller callee function address srcline branch percent period count' \
+                '*--call-graph=[how to show callchains]::value: _sequence compadd - none graph flat fractal folded caller callee function address srcline branch percent period count' \
                 '*--children[add callers overhead]' \
                 '*--latency[sort by shares of the wall clock]' \
                 '*-G[call graphs from callers to callees]' \
@@ -408,8 +408,8 @@ _perfpy() {
                 '*--input=[input file name]:recording:_perfpy_recordings' \
                 '*-f[read the file although somebody else owns it]' \
                 '*--force[read the file although somebody else owns it]' \
-                '*-F+[fields to print]:value: _sequence compadd - comm tid pid time cpu event trace ip sym dso dsoff addr symoff srcline period iregs uregs brstack brstacksym data_src weight bpf-output brstackoff phys_addr metric misc srccode tod data_page_size code_page_size ins_lat cgroup retire_lat' \
-                '*--fields=[fields to print]:value: _sequence compadd - comm tid pid time cpu event trace ip sym dso dsoff addr symoff srcline period iregs uregs brstack brstacksym data_src weight bpf-output brstackoff phys_addr metric misc srccode tod data_page_size code_page_size ins_lat cgroup retire_lat' \
+                '*-F+[fields to print]:value: _sequence compadd - comm tid pid time cpu event trace ip sym dso dsoff addr symoff srcline period iregs uregs brstack brstacksym data_src weight bpf-output callindent brstackoff synth phys_addr metric misc srccode ipc tod data_page_size code_page_size ins_lat machine_pid vcpu cgroup retire_lat' \
+                '*--fields=[fields to print]:value: _sequence compadd - comm tid pid time cpu event trace ip sym dso dsoff addr symoff srcline period iregs uregs brstack brstacksym data_src weight bpf-output callindent brstackoff synth phys_addr metric misc srccode ipc tod data_page_size code_page_size ins_lat machine_pid vcpu cgroup retire_lat' \
                 '*-D[print every record as bytes and as text]' \
                 '*--dump-raw-trace[print every record as bytes and as text]' \
                 '*--dump-unsorted-raw-trace[the same in the order of the file, not of time]' \

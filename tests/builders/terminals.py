@@ -63,5 +63,5 @@ def on_terminal(
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     finally:
         os.close(master)
-    lines = text.decode(errors="replace").replace("\r\n", "\n").split("\n")
-    return Shown(status, "\n".join(line.rpartition("\r")[2] for line in lines))
+    rows = text.decode(errors="replace").replace("\r\n", "\n").split("\n")
+    return Shown(status, "\n".join(line.rpartition("\r")[2] for line in rows))

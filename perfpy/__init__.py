@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from perfpy.abi.readings import Reading
     from perfpy.capture.counter import Counter, disable_all, enable_all
     from perfpy.capture.counter_group import CounterGroup, GroupReading
-    from perfpy.capture.counting.counted import Counted
+    from perfpy.capture.counting.counted import CountedFunction
     from perfpy.capture.counting.region import Region
     from perfpy.capture.sampling.recorder import RecordSummary
     from perfpy.counts.named_counts import Count, Counts, ProgramCounts
@@ -207,7 +207,7 @@ def count(*events: str) -> Region:
     return Region(*events)
 
 
-def counted(*events: str) -> Callable[[Callable[P, R]], Counted[P, R]]:
+def counted(*events: str) -> Callable[[Callable[P, R]], CountedFunction[P, R]]:
     """Count what the calls of a function do: a decorator.
 
     events: as count() takes them. The function then has `counts`, the sums over

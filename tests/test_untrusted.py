@@ -171,7 +171,9 @@ READERS = {
     "capture/control.py": "a FIFO that --control names, opened so that it does not block",
     "capture/environment.py": "/proc and /sys",
     "capture/targets.py": "/sys",
+    "capture/sampling/affinity.py": "/sys",
     "capture/sampling/tracing_data.py": "tracefs",
+    "cli/record/self_contained.py": "/proc/kallsyms",
     "cli/__init__.py": "/dev/null",
     "cli/build_id_list.py": "/proc",
     "cli/stat/output.py": "it writes, in a mode of which it knows",
@@ -221,7 +223,13 @@ def test_the_finders_find(code: str, finder, tmp_path: Path, monkeypatch: pytest
 # -- terminals: perfpy.untrusted.terminal stands before standard output and standard error
 
 #: who may name descriptors 1 and 2 past the streams: to throw away what cannot be written, to write a recording to a pipe
-PAST_THE_STREAMS: Final = {"cli/__init__.py", "capture/counting/count_file.py", "untrusted/terminal.py", "capture/sampling/output.py"}
+PAST_THE_STREAMS: Final = {
+    "capture/sampling/progress.py",
+    "cli/__init__.py",
+    "capture/counting/count_file.py",
+    "untrusted/terminal.py",
+    "capture/sampling/output.py",
+}
 #: who makes a rich console
 CONSOLES: Final = {"cli/line/screen_console.py"}
 

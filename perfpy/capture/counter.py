@@ -131,9 +131,9 @@ class Counter:
 
     def read_group(self) -> list[Reading]:
         """The counts of the whole group, the leader's first (with ReadFormat.GROUP; otherwise only this one)."""
-        return decode_read(self.read_bytes(), self.attr.read_format, "=")
+        return decode_read(self.read_raw(), self.attr.read_format, "=")
 
-    def read_bytes(self) -> bytes:
+    def read_raw(self) -> bytes:
         """What read(2) returns for the whole group. Raises NotScheduled, KernelRefused."""
         leader = self._leader or self
         try:

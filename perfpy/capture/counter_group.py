@@ -132,7 +132,7 @@ class CounterGroup:
 
     def read(self) -> GroupReading:
         """All counts of one moment. Raises NotScheduled."""
-        return GroupReading(self.leader.read_bytes(), self._events)
+        return GroupReading(self.leader.read_raw(), self._events)
 
     def enable(self) -> None:
         """Count."""

@@ -23,7 +23,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Counted(Generic[P, R]):
+class CountedFunction(Generic[P, R]):
     """A function whose calls are counted, each on the thread that makes it; calls that it makes of itself belong to the first.
 
     counts: the sums; calls: how many calls they are of. Both grow when a call
@@ -75,6 +75,6 @@ class Counted(Generic[P, R]):
             self.calls += 1
 
 
-def counted(*events: str, kernel: Kernel | None = None) -> Callable[[Callable[P, R]], Counted[P, R]]:
+def counted(*events: str, kernel: Kernel | None = None) -> Callable[[Callable[P, R]], CountedFunction[P, R]]:
     """See perfpy.counted; kernel: the machine to count on."""
-    return lambda function: Counted(function, events, kernel=kernel)
+    return lambda function: CountedFunction(function, events, kernel=kernel)

@@ -70,7 +70,7 @@ def record_options(options: RecordCommandOptions, config: Config) -> RecordOptio
     """The options as values. Raises UsageError for a text that makes no sense."""
     build_id = config.get("record.build-id", "")
     if build_id not in _BUILD_IDS:
-        raise PerfError(f"perfconfig: record.build-id = {build_id}: there are cache, no-cache, skip and mmap")
+        raise PerfError("perfconfig: record.build-id = " + build_id + ": there are cache, no-cache, skip and mmap")
     wanted = _with_sample_fields(_whose(options), options, config)
     wanted = _with_side_band(wanted, options, config)
     wanted = _with_buffers(wanted, options)

@@ -171,12 +171,15 @@ _perfpy() {
                 '*--off-cpu-limit=[with --off-cpu  so many stacks a second at most]:value: ' \
                 '*--latency[what perfpy report --latency needs  context switches]' \
                 '*--jit[make Python, Node, Java ... tell the names of their code, and keep them in the file]' \
+                '*--self-contained=-[keep the names of functions, or the binaries, in the file  a report elsewhere needs nothing else]::value:(names binaries)' \
                 '*-s[counts of each thread at its end, too]' \
                 '*--stat[counts of each thread at its end, too]' \
                 '*-R[raw data, as tracepoints have]' \
                 '*--raw-samples[raw data, as tracepoints have]' \
                 '*-d[data addresses]' \
                 '*--data[data addresses]' \
+                '*--data-mmap[mappings that hold no code, too]' \
+                '*--sample-mem-info[where in the memory hierarchy data came from]' \
                 '*--phys-data[physical data addresses]' \
                 '*--data-page-size[the size of the page of the data]' \
                 '*--code-page-size[the size of the page of the code]' \
@@ -188,6 +191,7 @@ _perfpy() {
                 '*--sample-identifier[ids at a fixed offset]' \
                 '*-W[weights of special events]' \
                 '*--weight[weights of special events]' \
+                '*--transaction[flags of transactional memory, where the CPU has it]' \
                 '*-b[taken branches]' \
                 '*--branch-any[taken branches]' \
                 '*-j+[taken branches of these kinds]:value: _sequence compadd - u k hv any any_call any_ret ind_call abort_tx in_tx no_tx cond ind_jmp call no_flags no_cycles save_type stack hw_index priv counter' \
@@ -212,6 +216,8 @@ _perfpy() {
                 '*-m+[size of each buffer, in pages or with B, K, M or G]:value: ' \
                 '*--mmap-pages=[size of each buffer, in pages or with B, K, M or G]:value: ' \
                 '*--mmap-flush=[least bytes to write at once]:value: ' \
+                '*--affinity=[read each buffer on its own CPU or node]:value:(sys node cpu)' \
+                '*--aio=-[for scripts written for perf  perfpy leaves that to the kernel]::value: ' \
                 '*--overwrite[keep what came last where there is no room for all]' \
                 '*--switch-output=-[go on in a new file  at SIGUSR2, after a size]::value: ' \
                 '*--switch-max-files=[keep that many of those files]:value: ' \
@@ -227,6 +233,8 @@ _perfpy() {
                 '*--buildid-all[note the build-ids of all files, hit or not]' \
                 '*-r+[run with this SCHED_FIFO priority]:value: ' \
                 '*--realtime=[run with this SCHED_FIFO priority]:value: ' \
+                '*--debuginfod=-[for scripts written for perf  perfpy report asks the servers in DEBUGINFOD_URLS]::value: ' \
+                '*--vmlinux=[for scripts written for perf  its BPF programs need it]:file:_files' \
                 '*--dry-run[read the options, then exit]' \
                 '*-v[say more]' \
                 '*--verbose[say more]' \
@@ -253,8 +261,8 @@ _perfpy() {
                 '*--showcpuutilization[show shares of kernel and user code]' \
                 '*-T[show counts per thread]' \
                 '*--threads[show counts per thread]' \
-                '*-g+[how to show callchains]::value: _sequence compadd - none graph flat fractal folded caller callee function address srcline percent period count' \
-                '*--call-graph=[how to show callchains]::value: _sequence compadd - none graph flat fractal folded caller callee function address srcline percent period count' \
+                '*-g+[how to show callchains]::value: _sequence compadd - none graph flat fractal folded caller callee function address srcline branch percent period count' \
+                '*--call-graph=[how to show callchains]::value: _sequence compadd - none graph flat fractal folded caller callee function address srcline branch percent period count' \
                 '*--children[add callers overhead]' \
                 '*--latency[sort by shares of the wall clock]' \
                 '*-G[call graphs from callers to callees]' \
@@ -373,6 +381,9 @@ _perfpy() {
                 '*--json=-[the comparison as JSON]::file:_files' \
                 '*--flamegraph=[what changed as a flame graph, one HTML file]:file:_files' \
                 '*--html=[what changed as a flame graph, one HTML file]:file:_files' \
+                '*--all[on a terminal, also the rows that the noise of sampling explains]' \
+                '*--ignore-comm[commands are the same whatever they are called]' \
+                '*--whole-names[on a terminal and in flame graphs, each instance of a template by itself]' \
                 '*-f[read files although somebody else owns them]' \
                 '*--force[read files although somebody else owns them]' \
                 '*--symfs=[look for files with symbols below this directory]:directory: _files -/' \
@@ -397,8 +408,8 @@ _perfpy() {
                 '*--input=[input file name]:recording:_perfpy_recordings' \
                 '*-f[read the file although somebody else owns it]' \
                 '*--force[read the file although somebody else owns it]' \
-                '*-F+[fields to print]:value: _sequence compadd - comm tid pid time cpu event trace ip sym dso dsoff addr symoff srcline period iregs uregs brstack brstacksym data_src weight bpf-output brstackoff phys_addr metric misc srccode tod data_page_size code_page_size ins_lat cgroup retire_lat' \
-                '*--fields=[fields to print]:value: _sequence compadd - comm tid pid time cpu event trace ip sym dso dsoff addr symoff srcline period iregs uregs brstack brstacksym data_src weight bpf-output brstackoff phys_addr metric misc srccode tod data_page_size code_page_size ins_lat cgroup retire_lat' \
+                '*-F+[fields to print]:value: _sequence compadd - comm tid pid time cpu event trace ip sym dso dsoff addr symoff srcline period iregs uregs brstack brstacksym data_src weight bpf-output callindent brstackoff synth phys_addr metric misc srccode ipc tod data_page_size code_page_size ins_lat machine_pid vcpu cgroup retire_lat' \
+                '*--fields=[fields to print]:value: _sequence compadd - comm tid pid time cpu event trace ip sym dso dsoff addr symoff srcline period iregs uregs brstack brstacksym data_src weight bpf-output callindent brstackoff synth phys_addr metric misc srccode ipc tod data_page_size code_page_size ins_lat machine_pid vcpu cgroup retire_lat' \
                 '*-D[print every record as bytes and as text]' \
                 '*--dump-raw-trace[print every record as bytes and as text]' \
                 '*--dump-unsorted-raw-trace[the same in the order of the file, not of time]' \
@@ -474,6 +485,7 @@ _perfpy() {
                 '*--cputype=[limit PMU events to the PMUs of this name or pattern]:pmus: _perfpy_ask pmus' \
                 '*--check[try to open each event, and say why not]' \
                 '*--event-files=[take named events from these JSON files, too]:directory: _files -/' \
+                '*--update-events=[take this CPUs events and metrics from its makers files, and keep them for all commands]:directory: _files -/' \
                 '*--debug[say where events were looked for]' \
                 '*--stdio[plain text in perfs layout, on a terminal too]' \
                 '*--help[show this text]' \

@@ -194,7 +194,7 @@ class Recording:
             known = ", ".join(event.name for event in self.events if event.tracepoint) or "none"
             raise UsageError(f"no tracepoint {name!r} with known fields in {self.path}; it has: {known}")
         parts = [batch.columns.take(np.flatnonzero(batch.event == event.index)) for batch in data.batches()]
-        samples = Columns.concat(parts if any("raw" in part for part in parts) else [*parts, data.no_samples()])
+        samples = Columns.concat(parts if any("raw" in part for part in parts) else [*parts, data.records.no_samples()])
         raw = samples.pop("raw", None)
         if raw is None:
             raise UsageError(f"the samples of {name!r} in {self.path} have no raw data, and so no fields")

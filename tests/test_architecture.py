@@ -349,7 +349,7 @@ def test_the_quick_commands_load_nothing_heavy(args, tmp_path):
 
 
 @pytest.mark.live
-@pytest.mark.parametrize("args", [["stat", "--", "true"], ["record", "-e", "cpu-clock", "--", "true"]], ids=" ".join)
+@pytest.mark.parametrize("args", [["stat", "--", "true"], ["record", "-o", "x", "-e", "cpu-clock", "--", "true"]], ids=" ".join)
 def test_measuring_loads_nothing_heavy(args, tmp_path):
     loaded, process = loaded_by(*args, cwd=tmp_path)
     assert process.returncode == 0, process.stderr[-500:]

@@ -8,12 +8,13 @@ Layout: struct perf_event_attr in include/uapi/linux/perf_event.h.
 from __future__ import annotations
 
 import struct
+from _operator import and_, attrgetter, lshift
 
 from perfpy.abi.flags import ATTR_SIZE_VER0, ATTR_SIZE_VER8
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from typing import Any, Final
 
 #: name, offset and struct code of every field but the bit field at offset 40.
@@ -96,6 +97,9 @@ def _shifts() -> Iterator[tuple[str, int, int]]:
 
 
 _SHIFTS: Final = tuple(_shifts())
+_flag_bits: Final = attrgetter(*(name for name, _, _ in _SHIFTS))
+_POSITIONS: Final = tuple(shift for _, shift, _ in _SHIFTS)
+_MASKS: Final = tuple(mask for _, _, mask in _SHIFTS)
 _KNOWN_SIZE: Final = 144
 _NAMES: Final = tuple(name for name, _, _ in FIELDS if name != "size") + tuple(name for name, _ in FLAG_BITS) + ("reserved_flags",)
 _RESERVED_SHIFT: Final = _SHIFTS[-1][1] + FLAG_BITS[-1][1]
@@ -106,8 +110,20 @@ def _bits_reversed(data: bytes) -> bytes:
     return bytes(int(f"{byte:08b}"[::-1], 2) for byte in data)
 
 
+_LAYOUTS: Final[dict[tuple[str, int], tuple[struct.Struct, tuple[str, ...]]]] = {}
+
+
+def _layout(endian: str, size: int) -> tuple[struct.Struct, tuple[str, ...]]:
+    """The struct of all whole fields below `size`, with the bit field as 8 raw bytes; made once for each size that occurs."""
+    known = _LAYOUTS.get((endian, size))
+    if known is None:
+        known = _codes(endian, size)
+        if size <= _KNOWN_SIZE:
+            _LAYOUTS[endian, size] = known
+    return known
+
+
 def _codes(endian: str, size: int) -> tuple[struct.Struct, tuple[str, ...]]:
-    """The struct of all whole fields below `size`, with the bit field as 8 raw bytes."""
     code, names = endian, []
     for name, offset, kind in FIELDS:
         if offset == 48:
@@ -243,10 +259,8 @@ class EventAttr:
     @property
     def flags(self) -> int:
         """The bit field at offset 40 as a number, lowest bit = disabled."""
-        value = self.reserved_flags << _RESERVED_SHIFT
-        for name, shift, mask in _SHIFTS:
-            value |= (getattr(self, name) & mask) << shift
-        return value
+        bits: Iterable[int] = map(lshift, map(and_, _flag_bits(self), _MASKS), _POSITIONS)
+        return sum(bits, self.reserved_flags << _RESERVED_SHIFT)
 
     @flags.setter
     def flags(self, value: int) -> None:
@@ -270,7 +284,7 @@ class EventAttr:
         its `size` field says so too. Fields beyond it are left out.
         """
         size = self.size if size is None else size
-        layout, names = _codes(endian, size)
+        layout, names = _layout(endian, size)
         flags = self.flags.to_bytes(8, "little")
         if endian == ">":  # the compiler of a big-endian machine fills bit fields from the highest bit on
             flags = _bits_reversed(flags)
@@ -286,7 +300,7 @@ class EventAttr:
         """
         if len(data) < ATTR_SIZE_VER0:
             raise ValueError(f"perf_event_attr of {len(data)} bytes, the smallest has {ATTR_SIZE_VER0}")
-        layout, names = _codes(endian, min(len(data), _KNOWN_SIZE))
+        layout, names = _layout(endian, min(len(data), _KNOWN_SIZE))
         attr = cls()
         for name, value in zip(names, layout.unpack_from(data), strict=True):
             if name == "flags":

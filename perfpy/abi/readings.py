@@ -8,6 +8,7 @@ Layout: struct read_format in include/uapi/linux/perf_event.h.
 from __future__ import annotations
 
 import struct
+from _operator import itemgetter
 
 from perfpy.abi.flags import ReadFormat
 
@@ -16,28 +17,30 @@ if TYPE_CHECKING:
     from typing import Final
 
 
-class Reading:
+class Reading(tuple[int | None, ...]):
     """One counter's reading; times are nanoseconds, None where the read_format leaves a field out."""
 
-    __slots__ = ("enabled", "id", "lost", "running", "value")
+    __slots__ = ()
 
-    def __init__(
-        self, value: int, enabled: int | None = None, running: int | None = None, id: int | None = None, lost: int | None = None
-    ) -> None:
-        self.value = value
-        self.enabled = enabled
-        self.running = running
-        self.id = id
-        self.lost = lost
+    value: int = property(itemgetter(0))  # type: ignore[assignment]
+    enabled: int | None = property(itemgetter(1))  # type: ignore[assignment]
+    running: int | None = property(itemgetter(2))  # type: ignore[assignment]
 
-    def _values(self) -> tuple[int | None, ...]:
-        return self.value, self.enabled, self.running, self.id, self.lost
+    def __new__(
+        cls, value: int, enabled: int | None = None, running: int | None = None, id: int | None = None, lost: int | None = None
+    ) -> Reading:
+        """A tuple of all five, or of three where the other two are None."""
+        return tuple.__new__(cls, (value, enabled, running) if id is lost is None else (value, enabled, running, id, lost))
 
-    def __eq__(self, other: object) -> bool:
-        return self._values() == other._values() if isinstance(other, Reading) else NotImplemented
+    @property
+    def id(self) -> int | None:
+        """The counter's number in records and group reads."""
+        return self[3] if len(self) > _WORDS else None
 
-    def __hash__(self) -> int:
-        return hash(self._values())
+    @property
+    def lost(self) -> int | None:
+        """Samples that found no room in the ring."""
+        return self[4] if len(self) > _WORDS else None
 
     def __repr__(self) -> str:
         return f"Reading(value={self.value}, enabled={self.enabled}, running={self.running}, id={self.id}, lost={self.lost})"
@@ -62,7 +65,12 @@ _RUNNING: Final = ReadFormat.TOTAL_TIME_RUNNING
 _ID: Final = ReadFormat.ID
 _GROUP: Final = ReadFormat.GROUP
 _LOST: Final = ReadFormat.LOST
-_VALUE_AND_TIMES: Final = 24
+_WORDS: Final = 3
+TIMES_SIZE: Final = 8 * _WORDS  # of a read with both times and nothing else
+
+
+#: a read with both times and nothing else as Reading takes it: tuple.__new__(Reading, unpack_times(data))
+unpack_times: Final = struct.Struct("=3Q").unpack
 
 
 def read_size(read_format: int, members: int = 1) -> int:
@@ -78,7 +86,7 @@ def decode_read(data: bytes, read_format: int, endian: str = "<") -> list[Readin
     Raises ValueError when `data` is shorter than read_format says (a pinned
     counter that is not on the PMU reads as 0 bytes).
     """
-    if read_format == _ENABLED | _RUNNING and len(data) >= _VALUE_AND_TIMES:  # what counting asks for, many times a second
+    if read_format == _ENABLED | _RUNNING and len(data) >= TIMES_SIZE:  # what counting asks for, many times a second
         return [Reading(*struct.unpack_from(endian + "3Q", data))]
     group = bool(read_format & _GROUP)
     if len(data) < read_size(read_format, 0 if group else 1):

@@ -1,8 +1,9 @@
-"""`NamedTuple` and `cached_property` for what is loaded to show the header of a recording.
+"""`NamedTuple`, `cached_property` and `dataclass` for what is loaded to show a header, or a small report.
 
-To readers and type checkers they are those of typing and functools; at run
-time the lines below stand for them: importing those two, with re, enum and
-collections that they import, would take longer than the header does.
+To readers and type checkers they are those of typing, functools and dataclasses; at
+run time the lines below stand for them: importing those, with re, enum, inspect and
+collections that they import, would take longer than the header does, and making one
+dataclass as long as reading a small recording's samples.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from dataclasses import dataclass, replace
     from functools import cached_property
     from typing import Any, NamedTuple
 else:
@@ -79,5 +81,31 @@ else:
             value = instance.__dict__[self._name] = self._compute(instance)
             return value
 
+    def dataclass(*, eq: bool, repr: bool) -> Callable[[type], type]:  # its name in dataclasses
+        """A class whose annotations are the arguments of its constructor; it is compared and shown as any object."""
+        assert not eq
+        assert not repr
 
-__all__ = ["NamedTuple", "cached_property"]
+        def completed(cls: type) -> type:
+            names = tuple(cls.__annotations__)
+            defaults = {name: vars(cls)[name] for name in names if name in vars(cls)}
+
+            def fill(self: Any, *args: Any, **named: Any) -> None:
+                values = {**defaults, **dict(zip(names, args)), **named}  # noqa: B905  # what is too much is found below
+                if len(args) > len(names) or values.keys() != set(names) or named.keys() & names[: len(args)]:
+                    raise TypeError(f"{cls.__name__} takes {', '.join(names)}")
+                self.__dict__.update(values)
+
+            cls.__init__ = fill
+            cls.__match_args__ = names
+            return cls
+
+        return completed
+
+    def replace(instance: Any, **changes: Any) -> Any:
+        """The same value but for these fields."""
+        values = {name: getattr(instance, name) for name in instance.__match_args__}
+        return type(instance)(**{**values, **changes})
+
+
+__all__ = ["NamedTuple", "cached_property", "dataclass", "replace"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.cpu_list import parse_cpu_list
 from perfpy.abi.user_records import CpuMap, EventUpdate, Stat, StatConfig, StatRound, ThreadMap
-from perfpy.counts.aggregation import Aggregation, CountedEvent, CounterCell, Grouping, aggregate, count_members
+from perfpy.counts.aggregation import Aggregation, CountedEvent, CounterCell, CountState, Grouping, aggregate, count_members
 from perfpy.counts.comparison import Runs
 from perfpy.counts.tally import RunTimes, Tally
 from perfpy.errors import BadPerfData, UsageError
@@ -53,8 +53,8 @@ class RecordedCounts:
         self._rounds = list(self._read())
         if not self._rounds:
             raise BadPerfData(data.path, "there are no counts in it", remedy="perfpy stat record writes such files")
-        for event in self.events:  # one that the machine did not have has no counters
-            event.supported = any(cells[event] for _, cells in self._rounds)
+        # one that the machine did not have has no counters
+        self._states = {event: CountState(supported=any(cells[event] for _, cells in self._rounds)) for event in self.events}
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -82,7 +82,7 @@ class RecordedCounts:
 
     def _see_setting(self, record: StatConfig | EventUpdate | ThreadMap | CpuMap) -> None:
         if isinstance(record, ThreadMap):
-            self.threads = tuple(record.threads)
+            self.threads = tuple((_signed(pid), comm) for pid, comm in record.threads)
         elif isinstance(record, CpuMap):
             self.cpus = tuple(record.cpus)
         elif isinstance(record, StatConfig):
@@ -115,6 +115,8 @@ class RecordedCounts:
         if mode is Aggregation.THREAD:
             self._require_listed("thread", range(len(self.threads)))
             return Grouping.by_thread([(comm, pid) for pid, comm in self.threads])
+        if self.cpus == (_ANY,) and mode is Aggregation.NONE:
+            return Grouping.everything()  # as perf
         if self.cpus == (_ANY,):
             raise UsageError("the recording followed tasks, not CPUs: record with -a or -C to tell CPUs apart")
         self._require_listed("cpu", self.cpus)
@@ -165,10 +167,13 @@ class RecordedCounts:
                 times=RunTimes((record.time,)) if final else None,
                 timestamp=None if final else record.time,
                 summary=final and bool(self.interval_ms),
+                default_set=True,  # names are as the file has them
             )
 
     def _rows(self, cells: _Cells, grouping: Grouping) -> dict[CountedEvent, list[CountRow]]:
-        return {event: aggregate(event, its_cells, grouping, scale=self.scale) for event, its_cells in cells.items()}
+        return {
+            event: aggregate(event, its_cells, grouping, scale=self.scale, state=self._states[event]) for event, its_cells in cells.items()
+        }
 
     def runs(self, name: str) -> Runs:
         """Each result of the file as one run, for a comparison; of intervals alone the last, whose counts are since the start."""
@@ -179,6 +184,11 @@ class RecordedCounts:
             rows = [its_rows[0] for its_rows in self._rows(cells, everything).values()]
             runs.add(record.time, {row.event.name: (row.event.unit, row.amount) for row in rows if row.counted})
         return runs
+
+
+def _signed(pid: int) -> int:
+    """A pid of the file, -1 where all tasks were counted."""
+    return pid - (1 << 64) if pid >> 63 else pid
 
 
 def _since(before: dict[CountedEvent, dict[tuple[int, int], CounterCell]], cells: _Cells) -> _Cells:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-from copy import copy
 from typing import TYPE_CHECKING
 
 from perfpy.errors import UsageError
+from perfpy.events.event import changed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -36,8 +36,8 @@ def mount_point(mounts: str = "/proc/mounts") -> str:
     return second
 
 
-def assign(events: Sequence[Event], names: str) -> None:
-    """-G NAME,...: the n-th name belongs to the n-th event, an empty one to none; one name alone belongs to all.
+def assign(events: Sequence[Event], names: str) -> list[Event]:
+    """-G NAME,...: the events, the n-th in the n-th cgroup, with an empty name in none; one name alone belongs to all.
 
     Raises UsageError when there are more names than events.
     """
@@ -48,8 +48,8 @@ def assign(events: Sequence[Event], names: str) -> None:
         raise UsageError(f"--cgroup {names}: there are {len(listed)} cgroups for {len(events)} events")
     if len(listed) == 1:
         listed *= len(events)
-    for event, name in zip(events, listed, strict=False):
-        event.cgroup = name or None
+    cgroup_of = {event: name or None for event, name in zip(events, listed, strict=False)}
+    return changed(events, lambda event: {"cgroup": cgroup_of.get(event)})
 
 
 def expand(events: Sequence[Event], names: str, root: str | None = None) -> list[Event]:
@@ -58,16 +58,11 @@ def expand(events: Sequence[Event], names: str, root: str | None = None) -> list
     Raises UsageError when a pattern matches no cgroup.
     """
     found = matching(names, root or mount_point()) if _PATTERN.search(names) else names.split(",")
-    return [clone for name in found for clone in _clones(events, name)]
+    return [event for cgroup in found for event in _in_cgroup(events, cgroup)]
 
 
-def _clones(events: Sequence[Event], cgroup: str) -> list[Event]:
-    clones = {id(event): copy(event) for event in events}
-    for event in events:
-        clone = clones[id(event)]
-        clone.cgroup = cgroup or None
-        clone.leader = clones[id(event.leader)]
-    return list(clones.values())
+def _in_cgroup(events: Sequence[Event], cgroup: str) -> list[Event]:
+    return changed(events, lambda _event: {"cgroup": cgroup or None})
 
 
 def matching(pattern: str, root: str) -> list[str]:

@@ -7,9 +7,12 @@ returns: perfpy.abi.readings.
 
 from __future__ import annotations
 
+import struct
+import sys
+
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import FLAG_FD_CLOEXEC, ReadFormat
-from perfpy.abi.readings import Reading, decode_read, read_size
+from perfpy.abi.readings import TIMES_SIZE, Reading, decode_read, read_size, unpack_times
 from perfpy.errors import KernelRefused, NotScheduled, UsageError
 from perfpy.kernel import this_kernel
 
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from perfpy.kernel.user_page import UserPage, UserReading
 
 _TIMES: Final = ReadFormat.TOTAL_TIME_ENABLED | ReadFormat.TOTAL_TIME_RUNNING
+_new: Final = tuple.__new__
 
 
 class Counter:
@@ -37,7 +41,7 @@ class Counter:
     """
 
     __slots__ = (
-        "__weakref__", "_has_handler", "_kernel", "_leader", "_members", "_page", "_position", "_read_size", "_ring",
+        "__weakref__", "_has_handler", "_kernel", "_leader", "_members", "_only_times", "_page", "_position", "_read", "_ring",
         "attr", "cpu", "event", "fd", "pid",
     )  # fmt: skip
 
@@ -65,11 +69,12 @@ class Counter:
 
     def _take(self, attr: EventAttr, group: Counter | None, kernel: Kernel | None) -> None:
         self._kernel = kernel or this_kernel()
+        self._read = self._kernel.read
         self.attr = attr
         self._leader = group
         self._members = 1
         self._position = group._members if group else 0  # noqa: SLF001  # as above; in reads of the group
-        self._read_size = read_size(attr.read_format)
+        self._only_times = attr.read_format == _TIMES
         self._page: UserPage | None = None
         self._ring: Ring | None = None
         self._has_handler = False
@@ -108,9 +113,17 @@ class Counter:
 
     def read(self) -> Reading:
         """The count and its times. Raises NotScheduled when a pinned counter has lost the PMU, KernelRefused."""
+        if self._only_times:
+            try:
+                return _new(Reading, unpack_times(self._read(self.fd, TIMES_SIZE)))  # counters are read a million times
+            except (OSError, struct.error):
+                pass  # the longer way finds out why
+        return self._own(self.read_group())
+
+    def _own(self, readings: list[Reading]) -> Reading:
+        """This counter's of its group's."""
         if not self.attr.read_format & ReadFormat.GROUP:
-            return self._read(self._read_size)[0]
-        readings = self.read_group()
+            return readings[0]
         if self.attr.read_format & ReadFormat.ID:
             own = self.id
             return next(reading for reading in readings if reading.id == own)
@@ -118,14 +131,18 @@ class Counter:
 
     def read_group(self) -> list[Reading]:
         """The counts of the whole group, the leader's first (with ReadFormat.GROUP; otherwise only this one)."""
-        leader = self._leader or self
-        return self._read(read_size(self.attr.read_format, leader._members))  # noqa: SLF001  # its own kind
+        return decode_read(self.read_bytes(), self.attr.read_format, "=")
 
-    def _read(self, size: int) -> list[Reading]:
-        data = self._kernel.read(self.fd, size)
+    def read_bytes(self) -> bytes:
+        """What read(2) returns for the whole group. Raises NotScheduled, KernelRefused."""
+        leader = self._leader or self
+        try:
+            data = self._kernel.read(self.fd, read_size(self.attr.read_format, leader._members))  # noqa: SLF001  # its own kind
+        except OSError as error:
+            raise KernelRefused("read of a counter", error.errno or 0, event=self.event) from None
         if not data:
             raise NotScheduled(self.event)
-        return decode_read(data, self.attr.read_format, "=")
+        return data
 
     def read_user(self, read_register: Callable[[int], int] | None = None, read_clock: Callable[[], int] | None = None) -> UserReading:
         """The count from the counter's mapped page, without a system call; by read() where that cannot be, saying why.
@@ -257,9 +274,10 @@ class Counter:
         fd, self.fd = self.fd, -1
         self._kernel.close(fd)
         self._kernel = _CLOSED
+        self._read = _CLOSED.read
 
-    def __del__(self) -> None:
-        if self.fd >= 0:
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if self.fd >= 0 and not is_finalizing():  # there is nothing to load or to call any more then, and all is closed anyway
             import warnings
 
             try:
@@ -279,6 +297,9 @@ class Counter:
 
 class _ClosedKernel:
     """What a closed counter has for a kernel: whatever is asked of it is a mistake."""
+
+    def read(self, fd: int, size: int) -> bytes:
+        raise UsageError("the counter is closed")
 
     def __getattr__(self, name: str) -> object:
         raise UsageError("the counter is closed")

@@ -7,51 +7,62 @@ What enters: EventAttrs (or events' texts), a task and a CPU. What leaves:
 from __future__ import annotations
 
 import errno
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, overload
 
 from perfpy.abi.flags import ReadFormat
+from perfpy.abi.readings import Reading, decode_read
 from perfpy.capture.counter import Counter
 from perfpy.errors import KernelRefused, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from typing import SupportsIndex
+    from collections.abc import Iterator
 
     from perfpy.abi.attr import EventAttr
-    from perfpy.abi.readings import Reading
     from perfpy.kernel import Kernel
 
 _READ_FORMAT: Final = int(ReadFormat.TOTAL_TIME_ENABLED | ReadFormat.TOTAL_TIME_RUNNING | ReadFormat.GROUP | ReadFormat.ID)
 
 
-class GroupReading(tuple["Reading", ...]):
+class GroupReading(Sequence[Reading]):
     """What a group counted up to one moment: a Reading a member, in their order; `reading["cycles"]` where the name is one member's.
 
-    >>> from perfpy.abi.readings import Reading
-    >>> reading = GroupReading([Reading(5), Reading(9)], ["cycles", "instructions"])
+    >>> import perfpy
+    >>> reading = perfpy.GroupReading([perfpy.Reading(5), perfpy.Reading(9)], ["cycles", "instructions"])
     >>> reading[0].value, reading["instructions"].value
     (5, 9)
     """
 
-    events: tuple[str, ...]
+    __slots__ = ("_data", "_readings", "events")
 
-    def __new__(cls, readings: Iterable[Reading], events: Iterable[str]) -> GroupReading:
-        """readings: one for each of the events."""
-        made = super().__new__(cls, readings)
-        made.events = tuple(events)
-        return made
+    def __init__(self, readings: Sequence[Reading] | bytes, events: Sequence[str]) -> None:
+        """readings: one for each of the events, or what read(2) returned, which is taken apart when somebody looks."""
+        self._data = readings
+        self._readings: Sequence[Reading] | None = None
+        self.events = events
+
+    def _decoded(self) -> Sequence[Reading]:
+        if self._readings is None:
+            self._readings = decode_read(self._data, _READ_FORMAT, "=") if isinstance(self._data, bytes) else self._data
+        return self._readings
+
+    def __len__(self) -> int:
+        return len(self.events)
+
+    def __repr__(self) -> str:
+        return f"GroupReading({self._decoded()!r}, {self.events!r})"
 
     @overload
-    def __getitem__(self, member: SupportsIndex | str) -> Reading: ...
+    def __getitem__(self, member: int | str) -> Reading: ...
     @overload
-    def __getitem__(self, member: slice) -> tuple[Reading, ...]: ...
-    def __getitem__(self, member: SupportsIndex | slice | str) -> Reading | tuple[Reading, ...]:
+    def __getitem__(self, member: slice) -> Sequence[Reading]: ...
+    def __getitem__(self, member: int | slice | str) -> Reading | Sequence[Reading]:
         """A member by its number or, where no other has it, its name. Raises KeyError for other names."""
         if not isinstance(member, str):
-            return super().__getitem__(member)
+            return self._decoded()[member]
         match [i for i, event in enumerate(self.events) if event == member]:
             case [number]:
-                return super().__getitem__(number)
+                return self._decoded()[number]
             case []:
                 raise KeyError(f"no member is called '{member}': {', '.join(self.events)}")
             case numbers:
@@ -121,7 +132,7 @@ class CounterGroup:
 
     def read(self) -> GroupReading:
         """All counts of one moment. Raises NotScheduled."""
-        return GroupReading(self.leader.read_group(), self._events)
+        return GroupReading(self.leader.read_bytes(), self._events)
 
     def enable(self) -> None:
         """Count."""

@@ -20,6 +20,8 @@ from perfpy.kernel.ring import PAGE_SIZE
 DEFAULT_STACK_SIZE: Final = 8192
 LONGEST_DELAY: Final = (1 << 31) - 1  # what poll(2) takes
 MOST_PAGES: Final = 1 << 31  # what the kernel's page numbers hold
+AFFINITIES: Final = ("sys", "node", "cpu")  # of --affinity
+MOST_FRAMES: Final = 127  # the kernel's own limit, as long as nobody changes kernel.perf_event_max_stack
 MAX_STACK_SIZE: Final = 65528  # the size of a record is a u16, and a multiple of 8
 
 _SIZE_UNITS: Final = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -93,7 +95,9 @@ def parse_callchain(text: str) -> Callchain:
     if not re.fullmatch(r"0[xX][0-9a-fA-F]+|\d+", number):
         raise UsageError(f"--call-graph {text}: '{number}' is not a number")
     value = int(number, 0) if number[:2].lower() == "0x" else int(number)
-    return Callchain(mode, stack_size=stack_size(value, text)) if mode == "dwarf" else Callchain(mode, max_stack=value, defer=defer)
+    if mode == "dwarf":
+        return Callchain(mode, stack_size=stack_size(value, text))
+    return Callchain(mode, max_stack=value if value < MOST_FRAMES else 0, defer=defer)
 
 
 def stack_size(value: int, text: str = "") -> int:
@@ -156,10 +160,20 @@ def parse_size(text: str, option: str) -> int:
 
 def parse_pages(text: str) -> int:
     """A ring's size in pages: a number of pages, or a size with its unit; rounded up to a power of two."""
-    pages = int(text) if text.isdecimal() else -(-parse_size(text, "--mmap-pages") // PAGE_SIZE)
-    if not 1 <= pages <= MOST_PAGES:
-        raise UsageError(f"--mmap-pages {text}: a ring has at least one page, and at most {MOST_PAGES}")
+    pages = max(int(text) if text.isdecimal() else -(-parse_size(text, "--mmap-pages") // PAGE_SIZE), 1)
+    if pages > MOST_PAGES:
+        raise UsageError(f"--mmap-pages {text}: a ring has at most {MOST_PAGES} pages")
     return 1 << (pages - 1).bit_length()
+
+
+def size_text(size: int) -> str:
+    """Bytes in the largest unit that divides them: 64K."""
+    return next(f"{size // factor}{unit}" for unit, factor in reversed(_SIZE_UNITS.items()) if size % factor == 0)
+
+
+def parse_flush(text: str) -> int:
+    """--mmap-flush: bytes, with or without a unit."""
+    return int(text) if text.isdecimal() else parse_size(text, "--mmap-flush")
 
 
 def parse_delay(text: str) -> int | tuple[tuple[int, int], ...]:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 DEFAULT_FREQ: Final = 4000
 DEFAULT_COMPRESSION: Final = 1  # of what is unwound: callchains say the same again and again
 MAX_FREQ: Final = -1  # --freq max
+STANDARD_OUTPUT: Final = "-"
+ANYWHERE: Final = "sys"  # --affinity
 DEFAULT_SWITCH_LIMIT: Final = 20_000
 
 SYNTH_TASK: Final = "task"
@@ -37,8 +39,8 @@ class RecordOptions(NamedTuple):
     no_samples: side-band only.
 
     What a sample carries: callchain, unwind (DWARF stacks become callchains
-    while the recording runs), keep_stacks (they are kept, too), data (addresses), phys_data,
-    data_page_size, code_page_size, raw, cpu_field, period_field and time
+    while the recording runs), keep_stacks (they are kept, too), data (addresses), data_mmap,
+    sample_mem_info, transaction, phys_data, data_page_size, code_page_size, raw, cpu_field, period_field and time
     (None = perf's rule), weight, identifier, inherit_stat (READ records),
     running_time, user_regs, intr_regs, branch_filter (masks), clockid,
     kernel_callchains / user_callchains (only those), all_user, all_kernel.
@@ -46,7 +48,7 @@ class RecordOptions(NamedTuple):
     Side-band: switch_events, namespaces, all_cgroups, bpf_events,
     buildid_mmap, synth (what of /proc is written first), tail_synthesize.
 
-    Buffers: mmap_pages (0 = perf's), mmap_flush (bytes), no_buffering,
+    Buffers: mmap_pages (0 = perf's), mmap_flush (bytes), no_buffering, affinity (where rings are read),
     overwrite, delay (ms, -1 = start disabled, or ranges of ms), control
     (text of --control), realtime (priority).
 
@@ -54,7 +56,8 @@ class RecordOptions(NamedTuple):
     buildids / buildid_cache / buildid_all, buildid_dir, max_size (bytes),
     switch_output, switch_max_files, timestamp_filename, timestamp_boundary.
 
-    jit: make runtimes tell the names of their code, and keep these in the file.
+    jit: make runtimes tell the names of their code, and keep these in the file. self_contained: leave room
+    for files that are put in when the recording is complete.
 
     off_cpu: record the time off the CPU, too; off_cpu_thresh: waits of so many ms are samples of their own;
     off_cpu_limit: so many stacks of switches a second at most (0: no limit). latency: what report --latency needs.
@@ -82,6 +85,9 @@ class RecordOptions(NamedTuple):
     unwind: bool = False
     keep_stacks: bool = False
     data: bool = False
+    data_mmap: bool = False
+    sample_mem_info: bool = False
+    transaction: bool = False
     phys_data: bool = False
     data_page_size: bool = False
     code_page_size: bool = False
@@ -113,6 +119,7 @@ class RecordOptions(NamedTuple):
     mmap_pages: int = 0
     mmap_flush: int = 1
     no_buffering: bool = False
+    affinity: str = ANYWHERE
     overwrite: bool = False
     delay: int | tuple[tuple[int, int], ...] = 0
     control: str = ""
@@ -131,6 +138,7 @@ class RecordOptions(NamedTuple):
     timestamp_boundary: bool = False
 
     jit: bool = False
+    self_contained: bool = False
 
     off_cpu: bool = False
     off_cpu_thresh: int = 500
@@ -157,6 +165,8 @@ class RecordOptions(NamedTuple):
         if self.cgroups and not self.all_cpus:
             raise UsageError("--cgroup is measured on whole CPUs: add -a")
 
+        if self.self_contained and (self.output == STANDARD_OUTPUT or self.switch_output is not None):
+            raise UsageError("--self-contained completes one file in the end; leave out -o - and --switch-output")
         if self.unwind or self.keep_stacks:
             self._check_unwinding()
         if self.off_cpu and (self.overwrite or self.tail_synthesize):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.filters.time_ranges import TimeRanges
-    from perfpy.analysis.report.difference import Compute, Difference
+    from perfpy.analysis.report.difference import Compute, Difference, Naming
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.report.report import Report
     from perfpy.cli.line.perfconfig import Config
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _DEFAULT_FILES: Final = ("perf.data.old", "perf.data")
 _DEFAULT_SORT: Final = "dso,symbol"
+_ALL_ROWS: Final = 1 << 30
 _KINDS: Final = ("delta", "delta-abs", "ratio")
 _WDIFF: Final = re.compile(r"wdiff:([+-]?\d+),([+-]?\d+)")
 _LACKING: Final = {
@@ -75,6 +76,11 @@ class DiffOutputOptions(CommandOptions):
 
     json: str | None = option("--json", Attached("-"), "the comparison as JSON", metavar="<file>")
     flamegraph: str | None = option("--flamegraph,--html", Value(), "what changed as a flame graph, one HTML file", metavar="<file>")
+    all: bool = option("--all", Flag(), "on a terminal, also the rows that the noise of sampling explains")
+    ignore_comm: bool | None = option(
+        "--ignore-comm", Flag(default=None), "commands are the same whatever they are called (default where each file has one)"
+    )
+    whole_names: bool = option("--whole-names", Flag(), "on a terminal and in flame graphs, each instance of a template by itself")
     force: bool = option("-f,--force", Flag(), "read files although somebody else owns them")
 
 
@@ -141,12 +147,15 @@ class _DiffRun:
         self._asked = asked
         self._config = load()
         self._verbose = asked.verbose > 0 and not asked.quiet
+        self._for_people = self._is_for_people()
 
     def show(self) -> int:
         """Write what the options ask for; the exit status."""
         asked = self._asked
         if asked.flamegraph is not None:
             return self._flame_graph(asked.flamegraph)
+        if self._for_people:
+            return self._show_screen()
         found = self._differences()
         if asked.json is not None:
             from perfpy.cli.line.output_files import write_text
@@ -159,7 +168,50 @@ class _DiffRun:
         print_lines(self._lines(found))
         return 0
 
-    def _differences(self) -> Iterator[Difference]:
+    def _is_for_people(self) -> bool:
+        """Whether a person compares two recordings, and asks for none of perf's columns."""
+        from perfpy.cli.line.terminal import wants_plain
+
+        asked = self._asked
+        texts = (asked.json, asked.flamegraph, asked.field_separator, asked.noise, asked.order)
+        if len(self._paths) != 2 or asked.period or asked.formula or any(one is not None for one in texts):
+            return False
+        return compute_of(asked.compute, self._config).of_shares and not wants_plain(stdio=asked.stdio)
+
+    def _show_screen(self) -> int:
+        from perfpy.cli.line.terminal import console
+        from perfpy.views.diff.screen import Side, show_differences
+
+        sides = [Side(path, one.title, _seconds(one)) for path, one in zip(self._paths, self._recordings, strict=True)]
+        show_differences(self._differences(self._naming()), sides, console(), everything=self._asked.all)
+        return 0
+
+    def _naming(self) -> Naming:
+        """What is the same in both recordings is called the same."""
+        from perfpy.analysis.counterparts import Counterparts
+        from perfpy.symbols.demangling.short_names import without_instance
+
+        parts = Counterparts.of(self._commands(0), self._commands(1), ignore=self._asked.ignore_comm)
+        whole = self._asked.whole_names
+
+        def name(index: int, key: str, text: str) -> str:
+            text = text.strip()
+            if key == "symbol":
+                return text if whole else without_instance(text)
+            return parts.command(index, text) if key == "comm" else parts.file(index, text) if key == "dso" else text
+
+        return name
+
+    def _commands(self, index: int) -> dict[str, int]:
+        """What each command has in one of the recordings, of its first event."""
+        from perfpy.analysis.report.layout import Wanted
+        from perfpy.analysis.report.options import ReportOptions
+
+        report = self._recordings[index].report(options=ReportOptions(wanted=Wanted(sort="comm"), sample_filter=self._sample_filter(index)))
+        rows = report.top(_ALL_ROWS)
+        return {row.texts["comm"]: row.values["period"][0] for row in rows}
+
+    def _differences(self, naming: Naming | None = None) -> Iterator[Difference]:
         from perfpy.analysis.report.difference import differences
 
         asked = self._asked
@@ -167,11 +219,24 @@ class _DiffRun:
         order = int(self._config.number("diff.order", 1)) if asked.order is None else asked.order
         if not 0 <= order < len(self._paths):
             fail(f"-o {order}: there are {len(self._paths)} recordings, the baseline is 0")
-        return differences(self._reports(), compute, baseline_only=asked.baseline_only, order=order)
+        return differences(self._reports(), compute, baseline_only=asked.baseline_only, order=order, naming=naming)
 
     def _reports(self) -> list[Report]:
         numbered = enumerate(self._recordings)
-        return [recording.report(options=self._options(index), symbols=self._symbols(recording)) for index, recording in numbered]
+        reports = [recording.report(options=self._options(index), symbols=self._symbols(recording)) for index, recording in numbered]
+        for index, report in enumerate(reports):
+            if not any(len(histogram.shown()) for histogram in report.histograms):
+                self._explain(index, always=self._for_people or self._asked.json is not None)
+        return reports
+
+    def _explain(self, index: int, *, always: bool) -> None:
+        """Say why nothing is left of a recording. always: not only to a person."""
+        from perfpy.cli.line.notes import are_read
+        from perfpy.cli.line.nothing_left import say_why_nothing
+
+        asked, recording = self._asked, self._recordings[index]
+        if are_read(quiet=asked.quiet, verbose=asked.verbose) or (always and not asked.quiet):
+            say_why_nothing(recording, self._sample_filter(index), self._symbols(recording))
 
     def _lines(self, found: Iterable[Difference]) -> Iterator[str]:
         from perfpy.cli.line.terminal import wants_plain, width
@@ -209,7 +274,7 @@ class _DiffRun:
         percentage = asked.percentage or configured_percentage(self._config)
         unnamed = not asked.field_separator and not asked.dsos
         return ReportOptions(
-            rows_filtered=True,
+            rows_filtered=not self._for_people,
             wanted=Wanted(sort=f"{_DEFAULT_SORT},{sort[1:]}" if sort.startswith("+") else sort or _DEFAULT_SORT),
             sample_filter=self._sample_filter(index),
             group=False,
@@ -263,8 +328,19 @@ class _DiffRun:
         stacks = [
             recording.stacks(self._symbols(recording), sample_filter=self._options(index).sample_filter) for index, recording in numbered
         ]
-        write_bytes(path, flame_graph_of_changes(self._recordings, stacks).encode(errors="replace"), quiet=self._asked.quiet)
+        for index, parts in enumerate(stacks):
+            if not parts:
+                self._explain(index, always=True)
+        asked = self._asked
+        page = flame_graph_of_changes(self._recordings, stacks, ignore_comm=asked.ignore_comm, whole_names=asked.whole_names)
+        write_bytes(path, page.encode(errors="replace"), quiet=self._asked.quiet)
         return 0
+
+
+def _seconds(recording: Recording) -> float:
+    """From the first sample to the last; 0 where that is not known."""
+    times = recording.times()
+    return (times.last - times.first) / 1e9
 
 
 def _cut(line: str, room: int) -> str:

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from enum import Enum
 
+from perfpy.abi.startup import NamedTuple
+
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from typing import Final
 
     from perfpy.abi.attr import EventAttr
 
@@ -38,13 +41,11 @@ class CountedEvent:
     or ""; per_pkg: counted once a package; snapshot: the last reading counts,
     not the difference; cpus: the CPUs that its PMU is to be counted on, None =
     any; cgroup: its path or None; leader: the event that leads its group
-    (itself, when alone), group_size: the group's (see `count_members`). supported: it could be opened; failed: a read failed,
-    as of a pinned counter that lost the PMU; why_not: the reason of either.
+    (itself, when alone), group_size: the group's (see `count_members`).
     """
 
     __slots__ = (
-        "attr", "cgroup", "cpus", "failed", "group_size", "leader", "name", "per_pkg", "pmu", "scale", "snapshot", "supported",
-        "tool", "unit", "why_not",
+        "attr", "cgroup", "cpus", "group_size", "leader", "name", "per_pkg", "pmu", "scale", "snapshot", "tool", "unit",
     )  # fmt: skip
 
     def __init__(self, name: str, attr: EventAttr, *, unit: str = "", scale: float = 1.0, pmu: str = "", tool: str = "") -> None:
@@ -60,9 +61,6 @@ class CountedEvent:
         self.cgroup: str | None = None
         self.leader: CountedEvent = self
         self.group_size = 1
-        self.supported = True
-        self.failed = False
-        self.why_not: Exception | None = None
 
     def __repr__(self) -> str:
         return f"<CountedEvent {self.name}>"
@@ -75,6 +73,21 @@ def count_members(events: Sequence[CountedEvent]) -> None:
     for event in events:
         if event.leader is not event:
             event.leader.group_size += 1
+
+
+class CountState(NamedTuple):
+    """How an event fared, as who opened and read its counters says.
+
+    supported: it could be opened; failed: a read failed, as of a pinned counter
+    that lost the PMU; why_not: the reason of either.
+    """
+
+    supported: bool = True
+    failed: bool = False
+    why_not: Exception | None = None
+
+
+COUNTED: Final = CountState()
 
 
 class CounterCell:
@@ -121,22 +134,32 @@ class AggregateId:
 
 
 class CountRow:
-    """An event's count at a aggregate id. cells: how many counters it is the sum of."""
+    """An event's count at a aggregate id. cells: how many counters it is the sum of; state: how the event fared."""
 
-    __slots__ = ("aggregate_id", "cells", "enabled", "event", "running", "value")
+    __slots__ = ("aggregate_id", "cells", "enabled", "event", "running", "state", "value")
 
-    def __init__(self, event: CountedEvent, aggregate_id: AggregateId, value: int, enabled: int, running: int, cells: int) -> None:
+    def __init__(
+        self,
+        event: CountedEvent,
+        aggregate_id: AggregateId,
+        value: int,
+        enabled: int,
+        running: int,
+        cells: int,
+        state: CountState = COUNTED,
+    ) -> None:
         self.event = event
         self.aggregate_id = aggregate_id
         self.value = value
         self.enabled = enabled
         self.running = running
         self.cells = cells
+        self.state = state
 
     @property
     def counted(self) -> bool:
         """Whether there is a count: it ran, and could be read."""
-        return self.enabled != 0 and self.running != 0 and not self.event.failed
+        return self.enabled != 0 and self.running != 0 and not self.state.failed
 
     @property
     def amount(self) -> float:
@@ -215,10 +238,12 @@ class _Sum:
         self.failed = False
 
 
-def aggregate(event: CountedEvent, cells: Iterable[CounterCell], grouping: Grouping, *, scale: bool = True) -> list[CountRow]:
+def aggregate(
+    event: CountedEvent, cells: Iterable[CounterCell], grouping: Grouping, *, scale: bool = True, state: CountState = COUNTED
+) -> list[CountRow]:
     """An event's rows, one for each of the grouping's aggregate ids, in their order.
 
-    scale: estimate the counts of counters that had to share the PMU. Where
+    state: how the event fared. scale: estimate the counts of counters that had to share the PMU. Where
     some counters of a part of the machine did not run at all, the part has no
     count (a sum over the others would mislead).
     """
@@ -227,15 +252,15 @@ def aggregate(event: CountedEvent, cells: Iterable[CounterCell], grouping: Group
     for cell in cells:
         total = totals[grouping.index_of(cell)]
         total.cells += 1
-        if event.failed or (strict and not (cell.enabled and cell.running)):
+        if state.failed or (strict and not (cell.enabled and cell.running)):
             total.failed = True
         total.value += cell.scaled() if scale else cell.value
         total.enabled += cell.enabled
         total.running += cell.running
     return [
-        CountRow(event, aggregate_id, 0, 0, 0, s.cells)
+        CountRow(event, aggregate_id, 0, 0, 0, s.cells, state)
         if s.failed
-        else CountRow(event, aggregate_id, s.value, s.enabled, s.running, s.cells)
+        else CountRow(event, aggregate_id, s.value, s.enabled, s.running, s.cells, state)
         for aggregate_id, s in zip(grouping.aggregate_ids, totals, strict=True)
     ]
 

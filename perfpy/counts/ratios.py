@@ -105,11 +105,11 @@ class Neighbours:
         self.wall_ns = wall_ns
         self._rows = [(kind(row.event), row) for row in rows]
 
-    def count(self, event: CountedEvent) -> float:
+    def count(self, event: object) -> float:
         """An event's own count, as formulas want it: unscaled, tool events in seconds; NaN where there is none."""
         for _, row in self._rows:
             if row.event is event:
-                return (row.value / _NS_PER_S if event.tool else float(row.value)) if row.counted else math.nan
+                return (row.value / _NS_PER_S if row.event.tool else float(row.value)) if row.counted else math.nan
         return math.nan
 
     def find(self, event: CountedEvent, wanted: str) -> float:

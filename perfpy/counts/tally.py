@@ -97,7 +97,7 @@ class Tally:
     @property
     def unit_width(self) -> int:
         """The width of the column of units."""
-        return max([len("unit"), *(len(event.unit) for event in self.events if event.supported)])
+        return max([len("unit"), *(len(event.unit) for event in self.events if all(row.state.supported for row in self.rows[event]))])
 
     def lines(self) -> Iterator[TallyLine]:
         """The lines in perf's order: event by event, or aggregate id by aggregate id where a aggregate id is a part of the machine."""
@@ -161,9 +161,14 @@ class Tally:
         """Where each CPU has its line, perf adds the PMU to names that do not start with it."""
         if self.mode is not Aggregation.NONE or self._default_set:
             return event.name
-        pmu = event.pmu or _pmu_of_type(event)
-        told = event.name.startswith(pmu) or event.name.endswith(f"[{pmu}]")
-        return event.name if told else f"{event.name} [{pmu}]"
+        return name_with_pmu(event)
+
+
+def name_with_pmu(event: CountedEvent) -> str:
+    """An event's name as perf has it where each CPU is told apart."""
+    pmu = event.pmu or _pmu_of_type(event)
+    told = event.name.startswith(pmu) or event.name.endswith(f"[{pmu}]")
+    return event.name if told else f"{event.name} [{pmu}]"
 
 
 def _pmu_of_type(event: CountedEvent) -> str:

@@ -1,9 +1,9 @@
 """kprobe/func=NAME/ and uprobe/path="FILE",offset=N/: probes that live as long as their event.
 
-What enters: an Event of the kprobe or uprobe PMU and its terms. What leaves:
+What enters: an EventDraft of the kprobe or uprobe PMU and its terms. What leaves:
 attr.config1 and config2 set, and the terms that are left for the PMU's format.
 config1 is an address in this process (the kernel copies the string when the
-event is opened), so the Event keeps the string alive. Layout: the union of
+event is opened), so the event keeps the string alive. Layout: the union of
 config1 and config2 in struct perf_event_attr.
 """
 
@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Final
 from perfpy.errors import EventSyntaxError
 
 if TYPE_CHECKING:
-    from perfpy.events.event import Event
+    from perfpy.events.draft import EventDraft
     from perfpy.events.spec import Term
 
 #: what each PMU takes: the term with a string for config1, the number for config1 instead, the number for config2
 _POSITION_TERMS: Final = {"kprobe": ("func", "addr", "offset"), "uprobe": ("path", "", "offset")}
 
 
-def position_probe(event: Event, pmu: str, terms: tuple[Term, ...], text: str) -> tuple[Term, ...]:
+def position_probe(event: EventDraft, pmu: str, terms: tuple[Term, ...], text: str) -> tuple[Term, ...]:
     """Take the terms that say where the probe goes; raises EventSyntaxError for values that do not fit."""
     string_term, address_term, offset_term = _POSITION_TERMS[pmu]
     rest = []

@@ -1,18 +1,18 @@
 """Terms that every event takes, whatever its PMU: config*, name, period, call-graph ...
 
-What enters: a Term of the grammar, an Event. What leaves: the Event with its
+What enters: a Term of the grammar, an EventDraft. What leaves: the draft with its
 attr's config words, its name or its EventTerms set. Names and values:
 perf-record(1) and perf-list(1).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfpy.errors import EventSyntaxError
 
 if TYPE_CHECKING:
-    from perfpy.events.event import Event
+    from perfpy.events.draft import EventDraft
     from perfpy.events.spec import Term
 
 #: terms that are words of the attr itself
@@ -43,7 +43,6 @@ _RULES: Final[dict[str, _TermRule]] = {
     "stack-size": _TermRule("stack_size", _BITS_32),
     "max-stack": _TermRule("max_stack", _BITS_16),
     "nr": _TermRule("max_events", _BITS_63),
-    "max-events": _TermRule("max_events", _BITS_63),
     "inherit": _TermRule("inherit", 1, True),
     "no-inherit": _TermRule("inherit", 1, False),
     "overwrite": _TermRule("overwrite", 1, True),
@@ -70,7 +69,7 @@ def term_names(*, counting: bool = False) -> list[str]:
     return list(_COUNTING) if counting else [*CONFIG_FIELDS, "name", *_RULES]
 
 
-def apply_event_term(event: Event, term: Term, text: str, *, counting: bool = False) -> None:
+def apply_event_term(event: EventDraft, term: Term, text: str, *, counting: bool = False) -> None:
     """Set what the term says; raises EventSyntaxError when its value does not fit."""
     if counting and term.name not in _COUNTING:
         raise EventSyntaxError(
@@ -82,12 +81,12 @@ def apply_event_term(event: Event, term: Term, text: str, *, counting: bool = Fa
         event.name = _word(term, text)
     elif term.name.startswith("@"):
         setting = term.name[1:] if term.value is None else f"{term.name[1:]}={term.literal or term.value}"
-        event.terms.driver = (*(event.terms.driver or ()), setting)
+        event.terms = event.terms._replace(driver=(*(event.terms.driver or ()), setting))
     else:
         _apply_rule(event, term, _RULES[term.name], text)
 
 
-def apply_event_terms(event: Event, terms: tuple[Term, ...], text: str, *, counting: bool = False) -> None:
+def apply_event_terms(event: EventDraft, terms: tuple[Term, ...], text: str, *, counting: bool = False) -> None:
     """All of an event that has no format terms of a PMU; raises EventSyntaxError for one that is unknown."""
     for term in terms:
         if not is_event_term(term.name):
@@ -99,7 +98,7 @@ def apply_event_terms(event: Event, terms: tuple[Term, ...], text: str, *, count
         apply_event_term(event, term, text, counting=counting)
 
 
-def _apply_rule(event: Event, term: Term, rule: _TermRule, text: str) -> None:
+def _apply_rule(event: EventDraft, term: Term, rule: _TermRule, text: str) -> None:
     value: object
     if rule.switch is not None:
         value = rule.switch == bool(1 if term.value is None else _number(term, rule.highest, text))
@@ -119,7 +118,8 @@ def _apply_rule(event: Event, term: Term, rule: _TermRule, text: str) -> None:
         raise EventSyntaxError(text, term.column, "period and freq exclude each other")
     if rule.field == "cpu":  # may be repeated
         event.cpus = value = (*(event.terms.cpu or ()), int(str(value)))
-    setattr(event.terms, rule.field, value)
+    given: Any = {rule.field: value}
+    event.terms = event.terms._replace(**given)
 
 
 def _number(term: Term, highest: int, text: str) -> int:

@@ -34,7 +34,7 @@ from perfpy.events.spec import (
     Word,
 )
 
-MODIFIER_LETTERS: Final = "ukhGHpPSDIeW"
+MODIFIER_LETTERS: Final = "ukhGHpPSDIeWb"
 
 _BLANK: Final = " \t\r\n"
 _WORD: Final = re.compile(r"[A-Za-z0-9_*?\[\]][A-Za-z0-9_*?.\[\]!\-]*")
@@ -46,7 +46,6 @@ _LETTERS: Final = re.compile(r"[A-Za-z]*")
 _ACCESS: Final = re.compile(r"[rwx]+")
 _ENTRY_ENDS: Final = "',' or the end"
 _UNSUPPORTED_MODIFIERS: Final = {
-    "b": "modifier 'b' (counting by BPF programs) is not supported",
     "R": "modifier 'R' (retirement latency) is not supported",
     "X": "modifier 'X' (no regrouping) is not supported",
 }

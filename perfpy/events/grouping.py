@@ -1,7 +1,7 @@
 """Groups: who leads whom, and which groups a machine's PMUs pull apart.
 
-What enters: the Events of one list in the order of the text. What leaves:
-the same Events with their leaders set, in the order to open them. The kernel
+What enters: the drafts of one list of events in the order of the text. What leaves:
+the same drafts with their leaders set, in the order to open them. The kernel
 schedules a group as a whole on one PMU; software events may join any. The
 rules for what is split and how it is ordered are perf 6.12's.
 """
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from perfpy.abi.flags import PerfType
 
 if TYPE_CHECKING:
-    from perfpy.events.event import Event
+    from perfpy.events.draft import EventDraft
     from perfpy.events.machine import Machine
 
 #: PMUs of hardware tracers, whose group may hold events of other PMUs
@@ -27,14 +27,14 @@ _TYPE_NAMES: Final[dict[int, str]] = {
 _SOFTWARE: Final = ("software", "tracepoint", "breakpoint", "kprobe", "uprobe", "msr")
 
 
-def join_group(events: list[Event], name: str = "") -> None:
+def join_group(events: list[EventDraft], name: str = "") -> None:
     """Make the first event the leader of all."""
     for event in events:
         event.leader = events[0]
         event.group_name = name
 
 
-def regroup_by_pmu(events: list[Event], machine: Machine) -> tuple[list[Event], bool]:
+def regroup_by_pmu(events: list[EventDraft], machine: Machine) -> tuple[list[EventDraft], bool]:
     """Split the groups that span PMUs.
 
     Returns the events in their new order, and whether anything changed.
@@ -48,7 +48,7 @@ def regroup_by_pmu(events: list[Event], machine: Machine) -> tuple[list[Event], 
     names = {id(event): _group_pmu(event, events, machine) for event in events}
     has_topdown = any(pmu.alias("slots") for pmu in machine.core_pmus)
 
-    def order(event: Event) -> tuple[int, str, int, int]:
+    def order(event: EventDraft) -> tuple[int, str, int, int]:
         if sizes[id(event.leader)] == 1:
             return position[id(event)], "", 0, 0
         return position[id(event.leader)], names[id(event)], has_topdown and _topdown_rank(event), position[id(event)]
@@ -58,7 +58,7 @@ def regroup_by_pmu(events: list[Event], machine: Machine) -> tuple[list[Event], 
     return ordered, _lead_anew(ordered, names) or changed
 
 
-def _lead_anew(ordered: list[Event], names: dict[int, str]) -> bool:
+def _lead_anew(ordered: list[EventDraft], names: dict[int, str]) -> bool:
     """Give each run of events of one old group and one PMU its own leader; True when there are more leaders now."""
     changed = False
     old = leader = None
@@ -70,13 +70,13 @@ def _lead_anew(ordered: list[Event], names: dict[int, str]) -> bool:
     return changed
 
 
-def _own_pmu(event: Event, machine: Machine) -> str:
+def _own_pmu(event: EventDraft, machine: Machine) -> str:
     if event.pmu:
         return event.pmu
     return _TYPE_NAMES.get(event.attr.type) or machine.core_pmus[0].name
 
 
-def _group_pmu(event: Event, events: list[Event], machine: Machine) -> str:
+def _group_pmu(event: EventDraft, events: list[EventDraft], machine: Machine) -> str:
     """The PMU that decides which group an event can be in: a software event follows the hardware of its group."""
     own = _own_pmu(event, machine)
     leader = event.leader
@@ -91,7 +91,7 @@ def _group_pmu(event: Event, events: list[Event], machine: Machine) -> str:
     return own
 
 
-def _topdown_rank(event: Event) -> int:
+def _topdown_rank(event: EventDraft) -> int:
     """x86's fixed topdown metrics want their group to begin with `slots`, and to follow it."""
     name = event.name.lower()
     if "slots" in name:

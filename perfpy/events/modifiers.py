@@ -1,8 +1,9 @@
-"""Modifiers (u k h G H I p P S D e W) -> the bits of an attr and the marks of an Event.
+"""Modifiers (u k h G H I p P S D e W b) -> the bits of an attr and the marks of an event.
 
-What enters: Modifiers of the grammar, an Event. What leaves: the same Event,
+What enters: Modifiers of the grammar, an EventDraft. What leaves: the same draft,
 changed. The rules are perf 6.12's: letters at an event start from a clean
-attr, letters at a group add to what its events have.
+attr, letters at a group add to what its events have. b, by which perf may count
+with BPF programs, leads to the same counts and changes nothing.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from typing import TYPE_CHECKING
 from perfpy.errors import EventSyntaxError
 
 if TYPE_CHECKING:
-    from perfpy.events.event import Event
+    from perfpy.events.draft import EventDraft
     from perfpy.events.spec import Modifiers
 
 _MOST_PRECISE = 3
 
 
-def apply_modifiers(event: Event, modifiers: Modifiers, text: str, *, of_group: bool = False) -> None:
+def apply_modifiers(event: EventDraft, modifiers: Modifiers, text: str, *, of_group: bool = False) -> None:
     """Set what the letters mean; of_group: they stood after a group, whose leader and members keep their own.
 
     Raises EventSyntaxError when event and group ask for more than ppp together.
@@ -41,7 +42,7 @@ def apply_modifiers(event: Event, modifiers: Modifiers, text: str, *, of_group: 
     event.weak |= "W" in modifiers
 
 
-def _exclude(event: Event, modifiers: Modifiers, of_group: bool) -> None:
+def _exclude(event: EventDraft, modifiers: Modifiers, of_group: bool) -> None:
     """user, kernel, hypervisor; host and guest. The first letter of each set excludes all the others."""
     attr = event.attr
     if not of_group:

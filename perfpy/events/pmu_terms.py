@@ -2,7 +2,7 @@
 
 What enters: a PMU, the terms between the slashes, a Machine for named events.
 What leaves: an EventAttr with type and config*, and the named event's unit,
-scale and marks on the Event. Raises EventSyntaxError with the column of the
+scale and marks on the EventDraft. Raises EventSyntaxError with the column of the
 term that does not fit. Bit fields: the PMU's format/ in sysfs.
 """
 
@@ -17,7 +17,7 @@ from perfpy.events.event_terms import apply_event_term, is_event_term, term_name
 from perfpy.events.grammar import parse_terms, raw_config
 
 if TYPE_CHECKING:
-    from perfpy.events.event import Event
+    from perfpy.events.draft import EventDraft
     from perfpy.events.machine import Machine
     from perfpy.events.spec import Term
     from perfpy.kernel.sysfs import Alias, Pmu
@@ -35,7 +35,7 @@ class TermContext(NamedTuple):
         return EventSyntaxError(self.text, column, reason, expected=expected, near=near or ())
 
 
-def configure(event: Event, pmu: Pmu, terms: tuple[Term, ...], context: TermContext) -> None:
+def configure(event: EventDraft, pmu: Pmu, terms: tuple[Term, ...], context: TermContext) -> None:
     """Set the event's attr, terms, unit and scale from `terms`.
 
     A term without a value may be a named event of the PMU; its own terms are
@@ -68,7 +68,7 @@ def _alias_of(pmu: Pmu, term: Term, context: TermContext) -> Alias | None:
     return context.machine.alias(pmu, term.name)
 
 
-def _take_alias(event: Event, pmu: Pmu, alias: Alias, context: TermContext, parameters: dict[str, Term]) -> None:
+def _take_alias(event: EventDraft, pmu: Pmu, alias: Alias, context: TermContext, parameters: dict[str, Term]) -> None:
     event.unit = alias.unit or event.unit
     event.scale = alias.scale
     event.per_pkg = alias.per_pkg
@@ -86,7 +86,7 @@ def _take_alias(event: Event, pmu: Pmu, alias: Alias, context: TermContext, para
         # the given parameter sets its bits when its own turn comes
 
 
-def _set_term(event: Event, pmu: Pmu, term: Term, context: TermContext) -> None:
+def _set_term(event: EventDraft, pmu: Pmu, term: Term, context: TermContext) -> None:
     """One term that is no named event."""
     if term.name in pmu.formats:
         _set_format(event, pmu, term, context)
@@ -96,7 +96,7 @@ def _set_term(event: Event, pmu: Pmu, term: Term, context: TermContext) -> None:
         raise _unknown_term(pmu, term, context)
 
 
-def _set_format(event: Event, pmu: Pmu, term: Term, context: TermContext) -> None:
+def _set_format(event: EventDraft, pmu: Pmu, term: Term, context: TermContext) -> None:
     layout = pmu.formats[term.name]
     value = term.value
     if value is None:
@@ -111,7 +111,7 @@ def _set_format(event: Event, pmu: Pmu, term: Term, context: TermContext) -> Non
     setattr(event.attr, layout.field, getattr(event.attr, layout.field) | layout.spread(value))
 
 
-def _set_generic(event: Event, pmu: Pmu, term: Term, context: TermContext) -> bool:
+def _set_generic(event: EventDraft, pmu: Pmu, term: Term, context: TermContext) -> bool:
     """rNNN, and the generic names inside a core PMU (cpu/cycles/, cpu/L1-dcache-loads/)."""
     if term.value is not None:
         return False

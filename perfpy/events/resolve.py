@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import BREAKPOINT_R, BREAKPOINT_W, BREAKPOINT_X, PerfType, SoftwareId
 from perfpy.errors import EventSyntaxError, KernelRefused, UnknownEvent, UsageError
 from perfpy.events.catalog import TOOL, cache_event, generic_event
+from perfpy.events.draft import EventDraft, finished
 from perfpy.events.event import Event
 from perfpy.events.event_terms import apply_event_terms
 from perfpy.events.grammar import parse, raw_config
@@ -57,35 +57,35 @@ def parse_events(
     and UsageError for a filter that has no event to act on.
     """
     machine = machine or this_machine()
-    result = EventList()
+    drafts: list[EventDraft] = []
+    warnings: list[str] = []
     for number, text in enumerate([texts] if isinstance(texts, str) else texts):
-        events, warnings = _Resolver(machine, text, counting).events()
-        for event in events:
-            event.option = number
-        result.extend(events)
-        result.warnings += warnings
-    for event in result:
-        event.settle_unit()
-        if counting and event.terms.percore:
-            raise UsageError(f"{event.name}: the term percore is perf's, but not perfpy's; --per-core sums all events by core")
+        found, told = _Resolver(machine, text, counting).events()
+        for draft in found:
+            draft.option = number
+        drafts += found
+        warnings += told
+    for draft in drafts:
+        if counting and draft.terms.percore:
+            raise UsageError(f"{draft.name}: the term percore is perf's, but not perfpy's; --per-core sums all events by core")
     for count, expression in filters:
-        _apply_filter([event for event in result if event.option == count - 1], expression, machine)
+        _apply_filter([draft for draft in drafts if draft.option == count - 1], expression, machine)
     if machine.is_hybrid:
-        _name_core_pmus(result, machine)
-    return result
+        _name_core_pmus(drafts, machine)
+    return EventList(finished(drafts), warnings)
 
 
-def _apply_filter(events: list[Event], expression: str, machine: Machine) -> None:
+def _apply_filter(events: list[EventDraft], expression: str, machine: Machine) -> None:
     if not events:
         raise UsageError(f"--filter '{expression}' acts on the -e in front of it, and there is none")
     for event in events:
         pmu = machine.sysfs.pmu(event.pmu) if event.pmu else None
         if event.tracepoint is None and not (pmu and pmu.address_filters):
             raise UsageError(f"--filter needs a tracepoint or a hardware tracer, and '{event.name}' is neither")
-        event.append_filter(expression)
+        event.narrow(expression)
 
 
-def _name_core_pmus(events: list[Event], machine: Machine) -> None:
+def _name_core_pmus(events: list[EventDraft], machine: Machine) -> None:
     """On a hybrid machine a core event's name tells its PMU: cpu_core/cycles/u."""
     cores = {pmu.name for pmu in machine.core_pmus}
     for event in events:
@@ -104,8 +104,8 @@ class _Resolver:
         self.counting = counting
         self.several_pmus = False
 
-    def events(self) -> tuple[list[Event], list[str]]:
-        events: list[Event] = []
+    def events(self) -> tuple[list[EventDraft], list[str]]:
+        events: list[EventDraft] = []
         for entry in parse(self.text).entries:
             events += self.group(entry) if isinstance(entry, GroupSpec) else self.event(entry)
         events, changed = regroup_by_pmu(events, self.machine)
@@ -114,14 +114,14 @@ class _Resolver:
         )
         return events, warnings
 
-    def group(self, group: GroupSpec) -> list[Event]:
+    def group(self, group: GroupSpec) -> list[EventDraft]:
         events = [event for spec in group.events for event in self.event(spec)]
         join_group(events, group.name)
         for event in events:
             apply_modifiers(event, group.modifiers, self.text, of_group=True)
         return events
 
-    def event(self, spec: EventSpec) -> list[Event]:
+    def event(self, spec: EventSpec) -> list[EventDraft]:
         target = spec.target
         if isinstance(target, Word):
             events = self.word(target.name, spec)
@@ -135,15 +135,15 @@ class _Resolver:
             apply_modifiers(event, spec.modifiers, self.text)
         return events
 
-    def plain(self, name: str, spec: EventSpec, event_type: int, config: int) -> Event:
+    def plain(self, name: str, spec: EventSpec, event_type: int, config: int) -> EventDraft:
         """An event with numbers of its own and no PMU to look up."""
-        event = new_event(name, event_type, config)
+        event = EventDraft(name, event_type, config)
         apply_event_terms(event, spec.terms or (), self.text, counting=self.counting)
         return event
 
-    def word(self, name: str, spec: EventSpec) -> list[Event]:
+    def word(self, name: str, spec: EventSpec) -> list[EventDraft]:
         if name in TOOL and spec.terms is None:
-            event = new_event(spec.name, PerfType.SOFTWARE, SoftwareId.DUMMY)
+            event = EventDraft(spec.name, PerfType.SOFTWARE, SoftwareId.DUMMY)
             event.tool = name
             return [event]
         generic = generic_event(name)
@@ -159,14 +159,14 @@ class _Resolver:
             return self.cache_events(name, cache, spec)
         return self.pmu_events(name, spec)
 
-    def on_core_pmus(self, make: Callable[[], Event]) -> list[Event]:
+    def on_core_pmus(self, make: Callable[[], EventDraft]) -> list[EventDraft]:
         """A generic hardware event: one for each kind of core where the kernel tells them apart."""
         if not self.machine.has_extended_types:
             return [make()]
         self.several_pmus = True
         return [_on_core_pmu(make(), pmu) for pmu in self.machine.core_pmus]
 
-    def cache_events(self, name: str, config: int, spec: EventSpec) -> list[Event]:
+    def cache_events(self, name: str, config: int, spec: EventSpec) -> list[EventDraft]:
         """A core PMU that names the event itself knows better than the generic code."""
         if not any(self.machine.alias(pmu, name) for pmu in self.machine.core_pmus):
             return self.on_core_pmus(lambda: self.plain(name, spec, PerfType.HW_CACHE, config))
@@ -180,7 +180,7 @@ class _Resolver:
         self.several_pmus |= len(events) > 1
         return events
 
-    def pmu_events(self, name: str, spec: EventSpec) -> list[Event]:
+    def pmu_events(self, name: str, spec: EventSpec) -> list[EventDraft]:
         """pmu/terms/, or the name of an event that some PMU has."""
         if spec.terms is not None:
             pmus = self.machine.matching_pmus(name)
@@ -191,13 +191,13 @@ class _Resolver:
             raise self.unknown(name, spec)
         return self.on_pmus(pmus, (Term(name, None, spec.column, spec.column), *(spec.terms or ())), spec.name)
 
-    def on_pmus(self, pmus: list[Pmu], terms: tuple[Term, ...], name: str) -> list[Event]:
+    def on_pmus(self, pmus: list[Pmu], terms: tuple[Term, ...], name: str) -> list[EventDraft]:
         """The same terms on each PMU; where several are meant, one that lacks a term is passed over."""
         self.several_pmus |= len(pmus) > 1
-        events: list[Event] = []
+        events: list[EventDraft] = []
         failed: EventSyntaxError | None = None
         for pmu in pmus:
-            event = new_event(name, 0, 0)
+            event = EventDraft(name, 0, 0)
             try:
                 configure(event, pmu, self.with_probe(event, pmu, terms), self.context)
             except EventSyntaxError as error:
@@ -208,7 +208,7 @@ class _Resolver:
             raise failed
         return events
 
-    def with_probe(self, event: Event, pmu: Pmu, terms: tuple[Term, ...]) -> tuple[Term, ...]:
+    def with_probe(self, event: EventDraft, pmu: Pmu, terms: tuple[Term, ...]) -> tuple[Term, ...]:
         """The terms without those that say where a kprobe or uprobe goes."""
         if pmu.name not in ("kprobe", "uprobe"):
             return terms
@@ -216,7 +216,7 @@ class _Resolver:
 
         return position_probe(event, pmu.name, terms, self.text)
 
-    def tracepoints(self, target: TracepointName, spec: EventSpec) -> list[Event]:
+    def tracepoints(self, target: TracepointName, spec: EventSpec) -> list[EventDraft]:
         from perfpy.events.tracepoints import find_tracepoints
 
         try:
@@ -230,7 +230,7 @@ class _Resolver:
             events.append(event)
         return events
 
-    def breakpoint(self, target: Breakpoint, spec: EventSpec) -> Event:
+    def breakpoint(self, target: Breakpoint, spec: EventSpec) -> EventDraft:
         event = self.plain(spec.name, spec, PerfType.BREAKPOINT, 0)
         attr = event.attr
         for letter in target.access or "rw":
@@ -252,13 +252,8 @@ class _Resolver:
         return UnknownEvent(name, near=near, hint=hint)
 
 
-def _on_core_pmu(event: Event, pmu: Pmu) -> Event:
+def _on_core_pmu(event: EventDraft, pmu: Pmu) -> EventDraft:
     """The generic event for one kind of core: its PMU's type goes into the high half of config."""
     event.attr.config |= (pmu.type or 0) << 32
     event.pmu, event.cpus = pmu.name, pmu.cpus
     return event
-
-
-def new_event(name: str, event_type: int, config: int) -> Event:
-    """An event as perf begins it: of this machine, not of the guests that it may run."""
-    return Event(name, EventAttr(type=int(event_type), config=int(config), exclude_guest=1))

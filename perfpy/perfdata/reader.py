@@ -28,12 +28,9 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any
 
-    from perfpy.abi.columns import Columns
     from perfpy.perfdata.container.kept_files import KeptFiles
     from perfpy.perfdata.records.batches import Batch, Change, FurtherColumns, StoredBatch
-    from perfpy.perfdata.records.delivery_keys import OrderedChunk
     from perfpy.perfdata.records.equal_times import EqualTimes
-    from perfpy.perfdata.records.event_table import EventTable
     from perfpy.perfdata.records.scans import RecordScans
     from perfpy.perfdata.records.side_band import SideBand
     from perfpy.perfdata.records.survey import Survey
@@ -179,61 +176,23 @@ class PerfData:
         return self._source.read(section.offset, section.size)
 
     @cached_property
-    def _scans(self) -> RecordScans:
+    def records(self) -> RecordScans:
+        """The passes over the records, of which survey, side_band, batches and stored are the usual ones."""
         # numpy is loaded for the records, not for the header
         from perfpy.perfdata.records.scans import RecordScans
-        from perfpy.perfdata.records.stream import STACKS_CHUNK_SIZE, RecordStream
+        from perfpy.perfdata.records.stream import RecordStream, stacks_chunk_size
 
         packing = self.features.get(key_of(Feature.COMPRESSED))
         limit = packing.mmap_len if packing else None  # of the buffer that a record was packed from
-        size = {"chunk_size": STACKS_CHUNK_SIZE} if self.has(SampleType.STACK_USER) else {}
+        size = {"chunk_size": stacks_chunk_size(self.size)} if self.has(SampleType.STACK_USER) else {}
         main = RecordStream(self._source, self.data.offset, self.data.end, self.endian, unpack_limit=limit, **size)
         threads = [RecordStream(source, 0, source.size, self.endian, unpack_limit=limit, **size) for source in self._sources[1:]]
         return RecordScans([main, *threads], self.events, is_pipe=self.is_pipe, warn=self._warn, as_stored=self.as_stored)
 
     @property
-    def column_names(self) -> list[str]:
-        """The columns that the samples of any event have, in layout order."""
-        return self._scans.column_names
-
-    def no_samples(self) -> Columns:
-        """Every column, without a row."""
-        return self._scans.no_samples()
-
-    @property
-    def table(self) -> EventTable:
-        """Which event a record belongs to, and how its samples and trailers are laid out."""
-        return self._scans.table
-
-    @property
-    def stream_paths(self) -> list[str]:
-        """The file of each stream of ordered_chunks()."""
-        return [stream.source.path for stream in self._scans.streams]
-
-    @property
-    def is_damaged(self) -> bool:
-        """Whether the last pass over the records ended before their end."""
-        return any(stream.damage for stream in self._scans.streams)
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether all that was wrong with the last pass is that the file ends inside a record."""
-        found = [stream.damage for stream in self._scans.streams if stream.damage]
-        return bool(found) and all(damage.is_end for damage in found)
-
-    @property
-    def is_delivered_by_time(self) -> bool:
-        """Whether perf puts the records in order of time; otherwise they come as they stand in the file."""
-        return self._scans.by_time
-
-    def ordered_chunks(self) -> list[Iterator[OrderedChunk]]:
-        """The ordered chunks of each stream: all records as they stand in the files."""
-        return self._scans.ordered_chunks()
-
-    @property
     def survey(self) -> Survey:
         """What the first pass over the file found: counts, times, raw side-band."""
-        return self._scans.survey
+        return self.records.survey
 
     @cached_property
     def equal_times(self) -> EqualTimes:
@@ -249,7 +208,7 @@ class PerfData:
 
         types: only records of these types; by default all but FINISHED_ROUND.
         """
-        return self._scans.side_band(types)
+        return self.records.side_band(types)
 
     def batches(self, fields: Collection[str] | None = None, more: FurtherColumns | None = None) -> Iterator[Batch]:
         """All samples in order of delivery, some thousands at a time.
@@ -259,7 +218,7 @@ class PerfData:
         the others. Memory is bounded by the disorder of the file, not by its size.
         more: makes further columns of others, which need not be among the fields.
         """
-        return self._scans.batches(_with(fields, more), self._change(fields, more))
+        return self.records.batches(_with(fields, more), self._change(fields, more))
 
     def stored(
         self, fields: Collection[str] | None = None, turns: range | None = None, more: FurtherColumns | None = None
@@ -270,7 +229,7 @@ class PerfData:
         again, unless it is compressed. Columns of callchains and user stacks are perfpy.abi.columns.Slices: valid until
         the next batch is asked for. more: as for batches.
         """
-        return self._scans.stored(_with(fields, more), turns, self._change(fields, more))
+        return self.records.stored(_with(fields, more), turns, self._change(fields, more))
 
     def _change(self, fields: Collection[str] | None, more: FurtherColumns | None) -> Change | None:
         """What adds columns to decoded samples, and leaves out what was read for it alone; and joins events."""

@@ -38,7 +38,7 @@ class Samples:
 
     def keys(self) -> list[str]:
         """The names of the columns that this recording has."""
-        return ["event", *self._data.column_names]
+        return ["event", *self._data.records.column_names]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.keys())
@@ -70,7 +70,7 @@ class Samples:
                 raise KeyError(f"no column {name!r}; this recording has {', '.join(self.keys())}")
         wanted = [name for name in missing if name != "event"]
         batches = list(self._data.batches(wanted))
-        empty = self._data.no_samples()  # of an event that was never sampled, the others have not its columns
+        empty = self._data.records.no_samples()  # of an event that was never sampled, the others have not its columns
         fields = Columns.concat([Columns(0, {name: empty[name] for name in wanted}), *(batch.columns for batch in batches)])
         if "event" in missing:
             self._columns["event"] = np.concatenate([batch.event for batch in batches] or [np.zeros(0, np.int32)])

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfpy.perfdata.container.kept_files import DEBUG_FILE
 from perfpy.symbols.demangling.demangle import Demangle, demangle, plain
 from perfpy.symbols.dso import Dso, DsoKind, perf_map_pid
 from perfpy.symbols.files import debug_files, elf_cache, elf_symbols, symbol_cache
 from perfpy.symbols.files.compressed_files import mini_debug_info
 from perfpy.symbols.files.elf import DAMAGE, ElfFile, reason_of
 from perfpy.symbols.files.symbol_cache import SymbolCache
+from perfpy.symbols.mapped_names import KERNEL_NAME
 from perfpy.symbols.providers.kernel_symbols import KernelSymbols
 from perfpy.symbols.providers.missing import UnreadableFile
 from perfpy.symbols.symbol_table import EMPTY, SymbolTable, named
@@ -59,7 +61,8 @@ class SymbolLoader:
     def kernel(self) -> KernelSymbols:
         """The kernel's symbols, loaded by the first who asks."""
         if self._kernel is None:
-            self._kernel = KernelSymbols(self._timeline, self._options, self._cache)
+            kept = self._kept.get(KERNEL_NAME) if self._kept else None
+            self._kernel = KernelSymbols(self._timeline, self._options, self._cache, kept)
             self._kernel.load()
         return self._kernel
 
@@ -84,8 +87,8 @@ class SymbolLoader:
         found = self._found.get(number)
         if found is None:
             dso = self._dsos[number]
-            kept = self._kept.get(dso.name) if self._kept and dso.kind is DsoKind.FILE else None
-            found = self._found[number] = debug_files.find(dso, self._options, self._debuginfod, kept)
+            kept = [self._kept.get(name) for name in (dso.name, DEBUG_FILE + dso.name)] if self._kept else []
+            found = self._found[number] = debug_files.find(dso, self._options, self._debuginfod, *kept)
             self._looked[number], self._origins[number] = found.looked, found.origin
             self._unreadable |= found.unreadable
         return found

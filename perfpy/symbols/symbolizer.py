@@ -36,6 +36,7 @@ _WIDTH: Final = np.uint64(32)
 _END: Final = (1 << 64) - 1
 _MIX: Final = np.uint64(0x9E3779B97F4A7C15)  # odd: different scenes stay different
 _OF_INLINED: Final = np.uint64(0xA3B195354A39B70D)
+_NEVER: Final = -1
 _NO_SCENE: Final = np.uint64(NO_SPACE << 3 | 2 << 1)  # neither the kernel's nor the process's
 _KERNEL_LEVEL, USER_LEVEL, _OTHER_LEVEL = (np.uint8(ord(letter)) for letter in "k.H")
 
@@ -65,6 +66,7 @@ class Symbolizer:
     """
 
     inliner: Inliner | None = None
+    last_born: int  #: the highest rank from which any frame is what it is
 
     def __init__(
         self,
@@ -81,8 +83,8 @@ class Symbolizer:
         self.frames = FrameTable()
         self.symbols = SymbolNames()
         self._scene_addresses = IdTable()  # scene and address mixed: a scene is a view, before or after a mapping came, and a level
-        self._born = Growing(np.int32)  # the rank from which a frame is what it is; and the highest of all
-        self._last_born = 0
+        self._born = Growing(np.int32)  # the rank from which a frame is what it is (_NEVER: up to some rank)
+        self.last_born = 0
         self._symbol_ids = IdTable()
         self._spaces_with_files: dict[int, bool] = {}
         self._numbers_of_symbols = Growing(np.int32)  # symbols of inlined calls have numbers between
@@ -133,13 +135,18 @@ class Symbolizer:
     def _has_file(self, number: int) -> bool:
         return self.dsos[number].kind in (DsoKind.FILE, DsoKind.VDSO) and self.files(number).runtime is not None
 
+    def born(self, ids: Ids) -> NDArray[np.int32]:
+        """Since how many records frames mean what they do; less than 0 for what was there before something else came."""
+        found: NDArray[np.int32] = self._born.values[ids]
+        return found
+
     def frames_in(self, scenes: UserScenes, ip: NDArray[np.uint64], rows: NDArray[np.int64]) -> Ids:
         """The frames of addresses, one for each of the given samples of the scenes."""
         return self._frames_at_rank(scenes.scene[rows], scenes.rank[rows], ip)
 
     def _frames_at_rank(self, scene: NDArray[np.uint64], rank: NDArray[np.int32], ip: NDArray[np.uint64]) -> Ids:
         ids = self._intern(scene, ip)
-        if not len(ids) or int(rank.min()) >= self._last_born:
+        if not len(ids) or int(rank.min()) >= self.last_born:
             return ids
         early = np.flatnonzero(rank < self._born.values[ids])
         if len(early):  # the mapping came later than the sample: what was there before it?
@@ -302,9 +309,9 @@ class Symbolizer:
         bias, start, end = (np.zeros(len(ip), np.uint64) for _ in range(3))
         for column, source in ((dso, spaces.dso), (bias, spaces.bias), (start, spaces.map_start), (end, spaces.map_end)):
             column[mapped] = source[mapping[mapped]]
-        born[early] = 0
+        born[early] = _NEVER
         self._born.append(born)
-        self._last_born = max(self._last_born, int(born.max()))
+        self.last_born = max(self.last_born, int(born.max()))
         level = np.array([_KERNEL_LEVEL, USER_LEVEL, _OTHER_LEVEL])[(scene >> np.uint64(1) & np.uint64(3)).astype(np.int64)]
         self.frames.extend(ip=ip, level=level, dso=dso, address=ip + bias, map_start=start, map_end=end)
 

@@ -71,6 +71,11 @@ class Architecture(NamedTuple):
     signal: SignalFrame | None = None
 
     @property
+    def pushes(self) -> bool:
+        """Whether return addresses are on the stack, and the caller's stack pointer is the CFA."""
+        return not self.links and not self.entry
+
+    @property
     def code_mask(self) -> int:
         """The bits of the address of code."""
         return self.mask & self.code

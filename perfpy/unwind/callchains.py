@@ -14,8 +14,9 @@ import numpy as np
 from perfpy.abi import flags
 from perfpy.abi.columns import Columns, Ragged, Slices, distinct, slices_index
 from perfpy.unwind.architectures import architecture
+from perfpy.unwind.caller_rules import UserStacks
 from perfpy.unwind.cut_stacks import CutStacks
-from perfpy.unwind.stepper import Stepper, UserStacks
+from perfpy.unwind.stepper import Stepper
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -12,25 +12,23 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.columns import Ragged, distinct
+from perfpy.abi.columns import Ragged
 from perfpy.abi.flags import CONTEXT_LOST_CALLER
+from perfpy.unwind.caller_rules import CallerRules, UserStacks
 from perfpy.unwind.code_rules import CodeRules
-from perfpy.unwind.expressions import evaluate
-from perfpy.unwind.memory import StackMemory
+from perfpy.unwind.followed import Followed
+from perfpy.unwind.known_callers import ELSEWHERE, UNKNOWN, CallerWords, ChainState, KnownCallers
 from perfpy.unwind.rules import (
     CFA_EXPRESSION,
     END,
     ENDS,
-    EXPRESSION,
     FAR_GUESS,
     MOVES_STACK_POINTER,
     NEAR_GUESS,
     OFFSET,
-    REGISTER,
     RETURNS_ELSEWHERE,
     SIGNAL,
     UNDEFINED,
-    VAL_OFFSET,
 )
 
 if TYPE_CHECKING:
@@ -38,30 +36,13 @@ if TYPE_CHECKING:
 
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.unwind.architectures import Architecture
+    from perfpy.unwind.followed import Strayed
 
     Values = NDArray[np.uint64]
     Rows = NDArray[np.int64]
 
 _ONE = np.uint64(1)
-_OPERATIONS_MOST: Final = 1 << 17  # of expressions in one batch, each for many samples: a second's worth
-
-
-class UserStacks(NamedTuple):
-    """What samples have of their stacks, one row each.
-
-    registers: u64, one column for each of perf's registers by its number (0 where it was not recorded); data, starts,
-    sizes: the copied stacks, each at a multiple of 8 in `data`, in bytes; pid; key: the delivery key.
-    """
-
-    registers: dict[int, Values]
-    data: NDArray[np.uint8]
-    starts: Rows
-    sizes: Rows
-    pid: NDArray[np.int32]
-    key: NDArray[np.uint64]
-
-    def __len__(self) -> int:
-        return len(self.pid)
+_UNUSUAL: Final = SIGNAL | NEAR_GUESS | FAR_GUESS | CFA_EXPRESSION | MOVES_STACK_POINTER | RETURNS_ELSEWHERE
 
 
 class Unwound(NamedTuple):
@@ -83,78 +64,134 @@ class Stepper:
         self._endian = endian
         self._max_stack = max_stack
         self._code = CodeRules(architecture, symbolizer)
+        self._known: KnownCallers | None = None
 
     def unwind(self, stacks: UserStacks) -> Unwound:
         """The callchain of each sample."""
         while True:
             tracked = len(self._code.table.tracked)
             run = _StepperRun(self._architecture, self._code, self._symbolizer, stacks, endian=self._endian)
-            found = run.chains(self._max_stack)
+            found = run.chains(self._max_stack, self._known_callers() if self._architecture.pushes else None)
             if len(self._code.table.tracked) == tracked:  # otherwise a frame was found by a register that was not followed
                 return found
 
+    def _known_callers(self) -> KnownCallers:
+        """What was found out in the batches before, as long as the same registers are followed."""
+        self._code.table.update()
+        kept = len(self._code.table.tracked) - 2
+        if self._known is None or self._known.is_full or len(self._known.saved) != kept:
+            self._known = KnownCallers(kept)
+        return self._known
 
-class _StepperRun:
+
+class _StepperRun(CallerRules):
     """One batch. The rows of its arrays are the samples whose chains have not ended; `_alive` says which those are."""
 
     def __init__(self, architecture: Architecture, code: CodeRules, symbolizer: Symbolizer, stacks: UserStacks, *, endian: str) -> None:
-        self._code = code
-        self._table = code.table
-        self._architecture = architecture
-        self._symbolizer = symbolizer
-        self._mask, self._code_mask = np.uint64(architecture.mask), np.uint64(architecture.code_mask)
-        self.word, self.endian = architecture.word, endian
-        self.operations_left = _OPERATIONS_MOST
-        self._count = len(stacks)
-        self._scenes = symbolizer.user_scenes(stacks.pid, stacks.key)
-        # as in perf: where no file of a process is here, nothing of it is shown
-        self._alive = np.flatnonzero(symbolizer.has_files(self._scenes))
-        self._table.update()
-        self._tracked = list(self._table.tracked)
-        self._initial = {number: self._sampled(stacks, index) for number, index in enumerate(architecture.registers)}
-        self._registers = [self._initial[register][self._alive] for register in self._tracked]
-        self._pc = self._sampled(stacks, None)[self._alive]
-        base = self._initial[architecture.stack_pointer]
-        self._memory = StackMemory(stacks.data, stacks.starts, stacks.sizes, base, word=self.word, endian=endian, whole=architecture.links)
+        super().__init__(architecture, code, symbolizer, stacks, endian=endian)
         self._is_cut = np.zeros(self._count, bool)
+        self._back = np.zeros(len(self._alive), np.uint64)  # how far before the pc the instruction is that the frame is at
+        self._state = np.full(len(self._alive), UNKNOWN, np.int32)
+        self._step_before: tuple[NDArray[np.int32], CallerWords] | None = None
         self._is_loose = architecture.frame is not None and not architecture.frame.is_exact
         self._found: list[tuple[Rows, Values]] = []
+        self._known: KnownCallers | None = None
+        self._followed: Followed | None = None
 
-    def _sampled(self, stacks: UserStacks, index: int | None) -> Values:
-        """A register as sampled, by perf's number; the pc for None."""
-        values = stacks.registers.get(self._architecture.pc if index is None else index)
-        return np.zeros(len(stacks), np.uint64) if values is None else values & self._mask
-
-    def chains(self, most: int) -> Unwound:
-        """All chains, of up to so many frames."""
-        back: Values | np.uint64 = np.uint64(0)  # how far before the pc the instruction is that the frame is at
+    def chains(self, most: int, known: KnownCallers | None) -> Unwound:
+        """All chains, of up to so many frames. known: what was found out before, to which more is added."""
+        if known is not None:
+            self._known = known
+            self._followed = Followed(known, self._memory, self._kept, self._scenes.rank)
         guessed: NDArray[np.bool_] | None = None
         afloat: NDArray[np.bool_] | None = None  # where the stack pointer is not known
         for depth in range(most):
-            address = self._pc - back
-            ids = self._symbolizer.frames_in(self._scenes, address, self._alive)
+            ids = self._symbolizer.frames_in(self._scenes, self._pc - self._back, self._alive)
             if guessed is not None:
                 rows = self._believed_callers(guessed, ids)
-                address, ids, afloat = address[rows], ids[rows], None if afloat is None else afloat[rows]
-            self._note_found(address)
+                ids, afloat = ids[rows], None if afloat is None else afloat[rows]
+            if known is not None:
+                ids = self._follow(ids)
+            self._note_found(self._pc - self._back)
             rules = self._code.of_callers(ids) if depth else self._innermost(ids)
             if afloat is not None and afloat.any():
                 rules[afloat] = self._code.of_records(rules[afloat])
             flags = self._table.flags[rules]
             if int(np.bitwise_or.reduce(flags, initial=0)) & ENDS:
-                rows = np.flatnonzero(flags & ENDS == 0)
-                self._keep(rows)
-                rules, flags = rules[rows], flags[rows]
-            if depth + 1 == most or not len(rules):
+                rules, flags = self._without_ends(rules, flags)
+            if depth + 1 == most or not (len(rules) or self._is_following):
                 break
-            special = int(np.bitwise_or.reduce(flags))
+            special = int(np.bitwise_or.reduce(flags, initial=0))
             going = self._step(rules, special)
             guessed = flags[going] & FAR_GUESS != 0 if special & FAR_GUESS else None
             afloat = self._table.is_pointed[rules[going]] if self._is_loose else None
-            back = np.where(flags[going] & SIGNAL, np.uint64(0), _ONE) if special & SIGNAL else _ONE
-            if not len(self._alive):
+            self._back = np.where(flags[going] & SIGNAL, np.uint64(0), _ONE)
+            if not (len(self._alive) or self._is_following):
                 break
         return self._assembled()
+
+    @property
+    def _is_following(self) -> bool:
+        return self._followed is not None and len(self._followed) > 0
+
+    def _without_ends(self, rules: NDArray[np.int32], flags: NDArray[np.uint8]) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+        """Chains that end where they are are left out."""
+        ends = flags & ENDS != 0
+        self._note_ends(ends)
+        rows = np.flatnonzero(~ends)
+        self._keep(rows)
+        return rules[rows], flags[rows]
+
+    def _note_ends(self, ends: NDArray[np.bool_]) -> None:
+        """All chains end where these do, as the code says so."""
+        if self._known is not None:
+            self._known.note_end(self._state[ends & (self._state >= 0)])
+
+    def _follow(self, ids: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Leave the chains to `_followed` that have come to where others have been; returns the frames of those that are left."""
+        known, followed = self._known, self._followed
+        assert known is not None
+        assert followed is not None
+        self._state = self._states(known, ids)
+        if self._step_before is not None:
+            before, found = self._step_before
+            rows = np.flatnonzero((before >= 0) & (self._state >= 0))
+            known.note(before[rows], self._state[rows], found.take(rows))
+            self._step_before = None
+        if not len(known.following):
+            return ids
+        is_known = (self._state >= 0) & (known.following[self._state] != UNKNOWN)
+        rows = np.flatnonzero(is_known)
+        followed.add(self._alive[rows], self._state[rows], [values[rows] for values in self._saved.locations])
+        rows = np.flatnonzero(~is_known)
+        self._keep(rows)
+        ids = ids[rows]
+        samples, addresses, strayed = followed.go(self._symbolizer.last_born)
+        self._found.append((samples, addresses))
+        if len(strayed.samples):
+            self._take_back(known, strayed)
+            ids = np.concatenate([ids, self._symbolizer.frames_in(self._scenes, known.address[strayed.states], strayed.samples)])
+        return ids
+
+    def _states(self, known: KnownCallers, ids: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The states of all chains, UNKNOWN for those that others cannot be in."""
+        address, born = self._pc - self._back, self._symbolizer.born(ids)
+        fits, found = (born >= 0) & (address != 0), self._saved.are_found
+        rows = np.flatnonzero(fits if found is None else fits & found)
+        states = np.full(len(ids), UNKNOWN, np.int32)
+        scene = self._scenes.scene[self._alive[rows]]
+        states[rows] = known.states(ChainState(scene, address[rows], self._back[rows], self._registers[0][rows], born[rows]))
+        return states
+
+    def _take_back(self, known: KnownCallers, strayed: Strayed) -> None:
+        """Chains that go on in another way than others did."""
+        samples, states, locations = strayed
+        back, pc = known.back[states], known.address[states] + known.back[states]
+        registers = [known.stack_pointer[states], pc]
+        self._alive, self._state = np.concatenate([self._alive, samples]), np.concatenate([self._state, states])
+        self._back, self._pc = np.concatenate([self._back, back]), np.concatenate([self._pc, pc])
+        self._registers = [np.concatenate(both) for both in zip(self._registers, registers, strict=True)]
+        self._saved.add(locations)
 
     def _innermost(self, ids: NDArray[np.int32]) -> NDArray[np.int32]:
         """The rules of the frames that were sampled."""
@@ -199,7 +236,12 @@ class _StepperRun:
         if len(rows) < len(self._alive):
             self._alive = self._alive[rows]
             self._pc = self._pc[rows]
+            self._back, self._state = self._back[rows], self._state[rows]
             self._registers = [values[rows] for values in self._registers]
+            self._saved.keep(rows)
+            if self._step_before is not None:
+                before, found = self._step_before
+                self._step_before = before[rows], found.take(rows)
 
     def _step(self, rules: NDArray[np.int32], special: int) -> Rows:
         """Go to the callers; returns which rows have any, and go on. special: the flags of all rules."""
@@ -211,24 +253,34 @@ class _StepperRun:
         lost = known & (~loaded | (pc == 0))
         if lost.any():
             self._note_lost(np.flatnonzero(lost), rules, cfa)
-        callers = [cfa, pc, *(self._caller(number, rules, cfa)[0] for number in range(2, len(self._tracked)))]
+        moved = [self._moved(number, rules, cfa) for number in range(2, len(self._tracked))]
+        callers = [cfa, pc]
         if special & MOVES_STACK_POINTER:
             callers[0] = self._caller(0, rules, cfa)[0]
         if special & RETURNS_ELSEWHERE:
-            row = np.clip(self._table.return_row[rules], 0, len(callers) - 1)
-            pc = np.stack(callers)[row, np.arange(len(row))]
-        pc = pc & self._code_mask
+            pc = self._returned_to(rules, cfa, callers)
+        words, pc = pc, pc & self._code_mask
         going = np.flatnonzero(known & loaded & (pc != 0) & ((pc != self._pc) | (cfa != stack_pointer)))
+        if self._known is not None:
+            self._note_step(rules, cfa, words, [locations for locations, _ in moved])
+        self._saved.move(moved)
         self._pc, self._registers = pc, callers
         self._keep(going)
         return going
 
-    def _is_believed(self, rules: NDArray[np.int32], cfa: Values) -> NDArray[np.bool_]:
-        """Whether frame pointers, where they are guessed to be such, lie above the stack pointer, and not too far."""
-        pointer, reach = cfa - np.uint64(2 * self.word), self._table.reach[rules]
-        near = (pointer >= self._registers[0]) & ((reach == 0) | (pointer - self._registers[0] <= reach))
-        believed: NDArray[np.bool_] = ~self._table.is_pointed[rules] | near
-        return believed
+    def _note_step(self, rules: NDArray[np.int32], cfa: Values, returns: Values, saved: list[Values]) -> None:
+        """What a step was found by, where it can be found again. returns: as loaded."""
+        table = self._table
+        column, base_row = table.registers[1], table.cfa_row[rules]
+        kind, usual = column.kind[rules], (table.flags[rules] & _UNUSUAL == 0) & (base_row != 1)
+        self._note_ends(usual & (kind == UNDEFINED))
+        usual &= kind == OFFSET
+        for locations in saved:
+            usual &= locations != ELSEWHERE
+        word_address = cfa + column.value[rules].view(np.uint64) & self._mask
+        base = cfa - table.cfa_offset[rules] & self._mask
+        before = np.where(usual, self._state, np.int32(UNKNOWN))
+        self._step_before = before, CallerWords(word_address, returns, np.maximum(base_row - 1, 0).astype(np.int8), base, saved)
 
     def _note_lost(self, rows: Rows, rules: NDArray[np.int32], cfa: Values) -> None:
         """End chains whose return address could not be read, or is none, as libunwind does on x86: where it is mapped, with a mark."""
@@ -244,90 +296,3 @@ class _StepperRun:
         mapped = self._code.is_code(self._symbolizer.frames_in(self._scenes, addresses, samples))
         marked = mapped & (self._table.flags[rules] & FAR_GUESS == 0)
         self._found.append((samples[marked], np.full(int(marked.sum()), np.uint64(CONTEXT_LOST_CALLER))))
-
-    def _cfa(self, rules: NDArray[np.int32], special: int) -> tuple[Values, NDArray[np.bool_]]:
-        """The CFAs, and whether they are known."""
-        table = self._table
-        values, known = self._registers[0], np.ones(len(rules), bool)
-        row = table.cfa_row[rules]
-        others = np.flatnonzero(row)
-        if len(others):
-            values = values.copy()
-            for one in distinct(row[others]).tolist():
-                mine = others[row[others] == one]
-                # a register that is not followed yet is from the next run on
-                values[mine] = self._registers[one][mine] if 0 <= one < len(self._registers) else 0
-        cfa = values + table.cfa_offset[rules] & self._mask
-        if special & CFA_EXPRESSION:
-            self._expressions(np.flatnonzero(table.flags[rules] & CFA_EXPRESSION), rules, None, (cfa, known), None)
-        return cfa, known
-
-    def _caller(self, number: int, rules: NDArray[np.int32], cfa: Values) -> tuple[Values, NDArray[np.bool_]]:
-        """A register of the callers, and whether it is known."""
-        columns = self._table.registers[number]
-        kind, value = columns.kind[rules], columns.value[rules].view(np.uint64)
-        rows = np.flatnonzero(kind == OFFSET)
-        if len(rows) == len(rules):
-            return self._load(self._alive, cfa + value & self._mask)
-        values, known = self._registers[number].copy(), np.ones(len(cfa), bool)
-        if len(rows):
-            values[rows], known[rows] = self._load(self._alive[rows], cfa[rows] + value[rows] & self._mask)
-        if columns.has_rare and columns.is_rare[rules].any():
-            derived = kind == VAL_OFFSET
-            values = np.where(derived, cfa + value & self._mask, values)
-            self._rarely(number, rules, kind, cfa, (values, known))
-        return values, known
-
-    def _rarely(
-        self, number: int, rules: NDArray[np.int32], kind: NDArray[np.int8], cfa: Values, found: tuple[Values, NDArray[np.bool_]]
-    ) -> None:
-        """The rules that few frames have."""
-        values, known = found
-        lost = kind == UNDEFINED
-        values[lost], known[lost] = 0, False
-        moved = np.flatnonzero(kind == REGISTER)
-        sources = self._table.registers[number].value[rules[moved]]
-        for source in distinct(sources).tolist():
-            rows = moved[sources == source]
-            values[rows] = self._registers[source][rows] if 0 <= source < len(self._registers) else 0
-        self._expressions(np.flatnonzero(kind >= EXPRESSION), rules, number, found, cfa)
-
-    def _expressions(
-        self, rows: Rows, rules: NDArray[np.int32], number: int | None, found: tuple[Values, NDArray[np.bool_]], cfa: Values | None
-    ) -> None:
-        """Fill in what expressions give: for a register the word at that address, or the value itself."""
-        values, known = found
-        for one in distinct(rules[rows]).tolist():
-            mine = rows[rules[rows] == one]
-            register = None if number is None else self._tracked[number]
-            expression = self._table.expression(one, register)
-            try:
-                result, good = evaluate(expression, self, mine, None if cfa is None else cfa[mine])
-            except ValueError:
-                result, good = np.zeros(len(mine), np.uint64), np.zeros(len(mine), bool)
-            if number is not None and self._table.registers[number].kind[one] == EXPRESSION:
-                result, there = self._load(self._alive[mine], result)
-                good &= there
-            values[mine], known[mine] = result, good
-
-    def register(self, number: int, rows: Rows) -> Values:
-        """A register of some of the samples, by its DWARF number."""
-        if number == self._architecture.return_column and self._architecture.registers[number] == self._architecture.pc:
-            return self._pc[rows]
-        if number in self._tracked:
-            return self._registers[self._tracked.index(number)][rows]
-        self._table.track(number)
-        return np.zeros(len(rows), np.uint64)
-
-    def load(self, rows: Rows, addresses: Values) -> tuple[Values, NDArray[np.bool_]]:
-        """Memory of some of the samples."""
-        return self._load(self._alive[rows], addresses)
-
-    def _load(self, samples: Rows, addresses: Values) -> tuple[Values, NDArray[np.bool_]]:
-        """Words of copied stacks; where they have none, of the files that are mapped there."""
-        values, known = self._memory.load(samples, addresses)
-        if not known.all():
-            missing = np.flatnonzero(~known)
-            ids = self._symbolizer.frames_in(self._scenes, addresses[missing], samples[missing])
-            values[missing], known[missing] = self._code.words(ids, self.word)
-        return values, known

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import HardwareId, PerfType, SoftwareId
-from perfpy.counts.aggregation import CountedEvent, CounterCell, Grouping, aggregate
+from perfpy.counts.aggregation import COUNTED, CountedEvent, CounterCell, CountState, Grouping, aggregate
 from perfpy.counts.tally import RunTimes, Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 def hardware(name: str, config: int) -> CountedEvent:
@@ -16,10 +21,16 @@ def clock() -> CountedEvent:
     return CountedEvent("task-clock", EventAttr(type=PerfType.SOFTWARE, config=SoftwareId.TASK_CLOCK), unit="msec", scale=1e-6)
 
 
-def tally(counts: dict[CountedEvent, tuple[int, int, int]], **more: object) -> Tally:
-    """counts: event -> value, enabled, running."""
+def tally(
+    counts: dict[CountedEvent, tuple[int, int, int]], states: Mapping[CountedEvent, CountState] | None = None, **more: object
+) -> Tally:
+    """counts: event -> value, enabled, running; states: of events that did not fare well."""
+    state_of = states or {}
     grouping = Grouping.everything()
-    rows = {event: aggregate(event, [CounterCell(-1, 0, *count)], grouping) for event, count in counts.items()}
+    rows = {
+        event: aggregate(event, [CounterCell(-1, 0, *count)], grouping, state=state_of.get(event, COUNTED))
+        for event, count in counts.items()
+    }
     return Tally(list(counts), rows, grouping, wall_ns=2e9, times=RunTimes((2 * 10**9,)), **more)  # type: ignore[arg-type]
 
 

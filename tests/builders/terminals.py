@@ -34,11 +34,11 @@ def on_terminal(
     columns: int = 80,
     lines: int = 24,
     environment: dict[str, str] | None = None,
-    watch: Callable[[int, str], None] = lambda pid, text: None,
+    watch: Callable[[int, str], bytes | None] = lambda pid, text: None,
 ) -> Shown:
     """Run a perfpy command with its own terminal as standard input, output and error.
 
-    environment: besides the usual; watch: called with the process and what arrived, whenever something did.
+    environment: besides the usual; watch: called with the process and what arrived, whenever something did; what it returns is typed.
     """
     child, master = pty.fork()
     if not child:
@@ -55,7 +55,8 @@ def on_terminal(
             except OSError:  # EIO: nobody has the terminal any more
                 break
             text += piece
-            watch(child, text.decode(errors="replace"))
+            if typed := watch(child, text.decode(errors="replace")):
+                os.write(master, typed)
         else:
             os.kill(child, 9)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

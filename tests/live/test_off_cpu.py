@@ -49,7 +49,22 @@ def without_frame_pointers(tmp_path_factory: pytest.TempPathFactory) -> str:
 def record(folder: Path, program: str, *args: str, script: str = "") -> dict[str, int]:
     """Record the program; what it says of itself."""
     start = ["-c", script] if script else ["-m", "perfpy"]
-    line = [sys.executable, *start, "record", "-q", "-N", "--off-cpu", "-e", "task-clock", *args, "--", program, str(folder / "file")]
+    line = [
+        sys.executable,
+        *start,
+        "record",
+        "-q",
+        "-N",
+        "-o",
+        "perf.data",
+        "--off-cpu",
+        "-e",
+        "task-clock",
+        *args,
+        "--",
+        program,
+        str(folder / "file"),
+    ]
     done = subprocess.run(line, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return told(done.stdout)
@@ -170,7 +185,22 @@ def test_storms_of_switches_are_limited_and_their_time_is_kept(tmp_path):
         "    os.write(a[1], b'x'); os.read(b[0], 1)\n"
         "os.close(a[1]); os.wait()"
     )
-    line = [sys.executable, "-m", "perfpy", "record", "-N", "--off-cpu", "--off-cpu-limit", "100", "--", sys.executable, "-c", storm]
+    line = [
+        sys.executable,
+        "-m",
+        "perfpy",
+        "record",
+        "-N",
+        "-o",
+        "perf.data",
+        "--off-cpu",
+        "--off-cpu-limit",
+        "100",
+        "--",
+        sys.executable,
+        "-c",
+        storm,
+    ]
     done = subprocess.run(line, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False)
     assert done.stderr.count("--off-cpu-limit") == 1, done.stderr
     assert "has no stack" in done.stderr

@@ -103,7 +103,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, python: str) -> Path:
     """A folder with the program, its recording, and how long its parts took."""
     folder = tmp_path_factory.mktemp("frames")
     (folder / "program.py").write_text(PROGRAM.replace("SECONDS", "0.3"))
-    record = ("record", "-q", "--jit", "-F", "999", "--call-graph", "dwarf,16384", "--", python, "program.py")
+    record = ("record", "-q", "-o", "perf.data", "--jit", "-F", "999", "--call-graph", "dwarf,16384", "--", python, "program.py")
     perfpy(*record, folder=folder)
     with Recording(str(folder / "perf.data")) as recording:
         for name in recording.data.kept_files or ():
@@ -165,7 +165,7 @@ def test_a_process_that_runs_is_asked_for_its_names_and_left_as_it_was(tmp_path:
     with subprocess.Popen([python, "-c", ATTACHED]) as process:
         try:
             time.sleep(0.5)
-            perfpy("record", "-q", "--jit", "-F", "999", "-p", str(process.pid), "--", "sleep", "1.5", folder=tmp_path)
+            perfpy("record", "-q", "-o", "perf.data", "--jit", "-F", "999", "-p", str(process.pid), "--", "sleep", "1.5", folder=tmp_path)
             lines = Path(f"/tmp/perf-{process.pid}.map").read_text()
             time.sleep(0.2)
             assert process.poll() is None

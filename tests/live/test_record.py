@@ -29,7 +29,7 @@ EVENT = ["-e", "task-clock:u"]
 
 
 def command(*args: str) -> list[str]:
-    return [*PERFPY, "record", "-N", *args]
+    return [*PERFPY, "record", "-N", *(() if "-o" in args else ("-o", "perf.data")), *args]  # stdout may be a pipe
 
 
 def record(folder: Path, *args: str, program: list[str] = BUSY) -> subprocess.CompletedProcess[str]:
@@ -304,7 +304,7 @@ def end(event, args):
     if event == "open" and args[0] == "perf.data":
         os.kill(os.getpid(), {int(number)})
 sys.addaudithook(end)
-sys.argv[1:] = {["record", "-N", *EVENT, "--", "sleep", "60"]}
+sys.argv[1:] = {["record", "-N", "-o", "perf.data", *EVENT, "--", "sleep", "60"]}
 from perfpy.cli import main
 main()
 """

@@ -55,10 +55,41 @@ def test_children_and_threads_are_counted_unless_told_not_to() -> None:
 
 
 def test_verbose_shows_attrs_and_readings() -> None:
-    """-v: value and times of each event; -vv: each attr as the kernel got it."""
+    """-v: value and times of each event; -vv: each call that opens a counter, with its attr, and what came of it."""
     said = stat("-vv", "-e", "task-clock,page-faults", "--", "true").stderr
     assert re.search(r"^page-faults: [1-9]\d* (\d+) \1$", said, re.MULTILINE)
-    assert "perf_event_attr: task-clock" in said
+    assert "  config                           0x1 (PERF_COUNT_SW_TASK_CLOCK)\n" in said
+    assert len(re.findall(r"^sys_perf_event_open: pid \d+  cpu -1  group_fd -1  flags 0x8 = \d+$", said, re.MULTILINE)) == 2
+
+
+def test_verbose_shows_each_counter_of_a_cpu() -> None:
+    """-vv: one line a CPU before the sums."""
+    said = stat("-vv", "-a", "-C", "0", "-e", "cs", "--", "true").stderr
+    found = re.search(r"^cs: 0: (\d+) \d+ \d+\ncs: (\d+) ", said, re.MULTILINE)
+    assert found
+    assert found[1] == found[2]
+
+
+def test_a_program_that_timeout_ends_has_not_failed() -> None:
+    """Its end was asked for; one that fails before has its own status."""
+    run = stat("--timeout", "100", "-e", "task-clock", "--", "sleep", "60")
+    assert run.returncode == 0
+    assert "task-clock" in run.stderr
+    assert stat("--timeout", "60000", "-e", "task-clock", "--", "sh", "-c", "exit 3").returncode == 3
+
+
+def test_options_that_would_do_nothing_are_refused() -> None:
+    """A filter without a tracepoint, a screen to clear that is none."""
+    assert stat("--filter", "prev_pid != 0", "--", "true").returncode == 129
+    assert stat("-I", "100", "--interval-clear", "--", "true").returncode == 129
+
+
+def test_the_configuration_takes_the_mark_of_a_summary_away(tmp_path: Path) -> None:
+    """stat.no-csv-summary is the option of that name."""
+    (tmp_path / "config").write_text("[stat]\nno-csv-summary = true\n")
+    line = ("-I", "100", "-x,", "--summary", "-e", "page-faults", "--", "sleep", "0.15")
+    assert "summary," in stat(*line).stderr
+    assert "summary," not in stat(*line, env={**os.environ, "PERF_CONFIG": str(tmp_path / "config")}).stderr
 
 
 def test_counts_of_a_killed_program_are_kept() -> None:

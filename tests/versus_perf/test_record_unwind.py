@@ -35,7 +35,7 @@ int main(void) { for (int i = 0; i < 30000; i++) sort(i % 3); return 0; }
 
 
 def record(folder: Path, *words: str) -> None:
-    command = [sys.executable, "-m", "perfpy", "record", "-q", "-N", "-e", "task-clock", "-F", "500", *words]
+    command = [sys.executable, "-m", "perfpy", "record", "-q", "-N", "-o", "perf.data", "-e", "task-clock", "-F", "500", *words]
     subprocess.run(command, cwd=folder, env={**os.environ, "PYTHONPATH": str(CHECKOUT)}, check=True, timeout=120)
 
 

@@ -50,3 +50,15 @@ def test_intervals_are_those_that_perf_shows(perf: str, tmp_path: Path) -> None:
         ours, theirs = (stat(program, "report", "-i", path).splitlines() for program in (PERFPY, [perf]))
         assert [line.split()[0] for line in ours] == [line.split()[0] for line in theirs]
         assert len(ours) >= 3
+
+
+@pytest.mark.parametrize("form", ["-A", "--per-thread"])
+@pytest.mark.parametrize("request_", ["-a -A -e cpu-clock", "-a -e cpu-clock,page-faults", "-e task-clock,page-faults"])
+@pytest.mark.parametrize("writer", ["perf", "perfpy"])
+def test_both_tell_cpus_and_threads_apart_alike(perf: str, tmp_path: Path, writer: str, request_: str, form: str) -> None:
+    """Names as the file has them; a file of tasks has no CPUs to tell apart; all tasks are number -1."""
+    path = str(tmp_path / "counts.data")
+    stat([perf] if writer == "perf" else PERFPY, "record", "-o", path, *request_.split(), "--", "true")
+    ours, theirs = (stat(program, "report", form, "-i", path) for program in (PERFPY, [perf]))
+    assert ours == theirs
+    assert "seconds time elapsed" in ours

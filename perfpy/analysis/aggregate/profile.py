@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from perfpy.abi.flags import MISC_GUEST_KERNEL, MISC_GUEST_USER, MISC_KERNEL, MISC_USER
+from perfpy.abi.startup import dataclass, replace
 from perfpy.analysis.aggregate.exact_sums import GroupSums, sum_by
 from perfpy.analysis.aggregate.first_delivery import FirstDelivery
 from perfpy.analysis.aggregate.tuple_table import TupleTable
@@ -42,6 +43,7 @@ LATENCY = "latency"
 _WEIGHTS = {"weight1": "weight", "weight2": "ins_lat", "weight3": "retire_lat"}
 
 
+@dataclass(eq=False, repr=False)
 class Folded:
     """Rows of distinct combinations.
 
@@ -49,25 +51,14 @@ class Folded:
     period, count; dimensions: name -> number of each row; measures: further sums by name.
     """
 
-    def __init__(
-        self,
-        event: NDArray[np.int64],
-        filtered: NDArray[np.bool_],
-        chain: NDArray[np.int64],
-        tid: NDArray[np.int64],
-        period: NDArray[np.int64],
-        count: NDArray[np.int64],
-        dimensions: dict[str, NDArray[np.int64]],
-        measures: dict[str, NDArray[np.int64]],
-    ) -> None:
-        self.event = event
-        self.filtered = filtered
-        self.chain = chain
-        self.tid = tid
-        self.period = period
-        self.count = count
-        self.dimensions = dimensions
-        self.measures = measures
+    event: NDArray[np.int64]
+    filtered: NDArray[np.bool_]
+    chain: NDArray[np.int64]
+    tid: NDArray[np.int64]
+    period: NDArray[np.int64]
+    count: NDArray[np.int64]
+    dimensions: dict[str, NDArray[np.int64]]
+    measures: dict[str, NDArray[np.int64]]
 
     def __len__(self) -> int:
         return len(self.event)
@@ -87,8 +78,7 @@ class Folded:
 
     def filtering(self, rows: NDArray[np.bool_]) -> Folded:
         """All rows; these are filtered, too."""
-        filtered = self.filtered | rows
-        return Folded(self.event, filtered, self.chain, self.tid, self.period, self.count, self.dimensions, self.measures)
+        return replace(self, filtered=self.filtered | rows)
 
 
 class Recipe(NamedTuple):

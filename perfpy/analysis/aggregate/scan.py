@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 
 from perfpy.abi.flags import SampleType
+from perfpy.abi.startup import dataclass
 from perfpy.analysis.aggregate.profile import Profile
 from perfpy.analysis.samples.sample_view import DeliveryOrder, SampleView
 from perfpy.analysis.sortkeys.sort_key import Mode
@@ -46,6 +47,7 @@ class MoreColumns(Protocol):
         """The samples with them."""
 
 
+@dataclass(eq=False, repr=False)
 class SampleScan:
     """How the samples of a recording are read and folded.
 
@@ -53,27 +55,15 @@ class SampleScan:
     max_stack: frames of a callchain that are looked at.
     """
 
-    def __init__(
-        self,
-        data: PerfData,
-        timeline: TaskTimeline,
-        symbolizer: Symbolizer,
-        recipe: Recipe,
-        mode: Mode = Mode.NORMAL,
-        more: Sequence[MoreColumns] = (),
-        grain: int = 1,
-        progress: Progress | None = None,
-        max_stack: int = 127,
-    ) -> None:
-        self.data = data
-        self.timeline = timeline
-        self.symbolizer = symbolizer
-        self.recipe = recipe
-        self.mode = mode
-        self.more = more
-        self.grain = grain
-        self.progress = progress
-        self.max_stack = max_stack
+    data: PerfData
+    timeline: TaskTimeline
+    symbolizer: Symbolizer
+    recipe: Recipe
+    mode: Mode = Mode.NORMAL
+    more: Sequence[MoreColumns] = ()
+    grain: int = 1
+    progress: Progress | None = None
+    max_stack: int = 127
 
     def profile(self) -> Profile:
         """Fold everything."""

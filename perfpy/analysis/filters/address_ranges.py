@@ -1,4 +1,4 @@
-"""`-S 0xADDRESS` and `--addr-range`: which addresses in files are looked at.
+"""`-S 0xADDRESS` and `--addr-range`: which addresses are looked at.
 
 What enters: the words of the option. What leaves: AddressRanges.
 """

@@ -188,7 +188,8 @@ class SampleFilter(NamedTuple):
         symbolizer = samples.symbolizer
         table = symbolizer.resolve()
         # of the frames of these samples only: a recording has many more
-        columns = (table.address[numbers], table.dso[numbers], table.symbol[numbers])
+        # addresses are those of the process, as script shows them: a file's would be another's, too
+        columns = (samples.column("ip"), table.dso[numbers], table.symbol[numbers])
         return ~self.mark_frames(_Frames(*columns, symbolizer.dsos, symbolizer.symbols))
 
     def mark_frames(self, frames: Frames) -> NDArray[np.bool_]:

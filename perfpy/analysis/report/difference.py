@@ -22,12 +22,13 @@ from perfpy.analysis.report.proportions import chance, corrected
 from perfpy.analysis.samples.locations import ROLE_BITS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from perfpy.analysis.report.histogram import Histogram
     from perfpy.analysis.report.report import Report
 
     Order: TypeAlias = tuple[object, ...]
+    Naming: TypeAlias = Callable[[int, str, str], str]
 
 _UNKNOWN_FILE = "[unknown]"
 
@@ -181,16 +182,19 @@ def _name_rank(name: str | None) -> Order:
     return (1, int(number), b"") if number.isdecimal() else (2, 0, name.encode(errors="surrogateescape"))
 
 
-def differences(reports: Sequence[Report], compute: Compute, *, baseline_only: bool = False, order: int = 1) -> Iterator[Difference]:
+def differences(
+    reports: Sequence[Report], compute: Compute, *, baseline_only: bool = False, order: int = 1, naming: Naming | None = None
+) -> Iterator[Difference]:
     """The events of the first report beside the same ones of the others.
 
     baseline_only: without rows that only one recording, or only others than the
-    baseline have; order: the recording whose values decide the order of rows, 0 for the baseline.
+    baseline have; order: the recording whose values decide the order of rows, 0 for the baseline;
+    naming: (recording, key, what it is called there) -> by what rows are paired; None: as they are called.
     """
     told: set[Histogram] = set()
     for base in reports[0].histograms:
         histograms = [base, *(_same_event(base, report) for report in reports[1:])]
-        yield _difference(histograms, compute, _changes(histograms, told), baseline_only=baseline_only, order=order)
+        yield _difference(histograms, compute, _changes(histograms, told, naming), baseline_only=baseline_only, order=order)
         told.update(histogram for histogram in histograms if histogram is not None)
 
 
@@ -205,13 +209,13 @@ def _same_event(base: Histogram, report: Report) -> Histogram | None:
     return next((histogram for histogram in alike if histogram.leader.event.name == wanted.name), alike[0] if alike else None)
 
 
-def _changes(histograms: list[Histogram | None], told: set[Histogram]) -> list[DifferenceRow]:
+def _changes(histograms: list[Histogram | None], told: set[Histogram], naming: Naming | None) -> list[DifferenceRow]:
     """The rows of all recordings; of tables that an earlier event was compared with (told) those that the baseline has, too."""
     changes: dict[tuple[str | None, ...], DifferenceRow] = {}
     for index, histogram in enumerate(histograms):
         if histogram is None:
             continue
-        for names, part in _parts(histogram).items():
+        for names, part in _parts(histogram, index, naming).items():
             if histogram in told and names not in changes:
                 continue
             change = changes.setdefault(names, DifferenceRow(names, [None] * len(histograms)))
@@ -240,7 +244,7 @@ def _total(histogram: Histogram) -> int:
     return histogram.leader.kept_period if histogram.options.relative_percentages else histogram.leader.period
 
 
-def _parts(histogram: Histogram) -> dict[tuple[str | None, ...], Part]:
+def _parts(histogram: Histogram, index: int, naming: Naming | None) -> dict[tuple[str | None, ...], Part]:
     """The rows of a histogram by their names, those of equal names joined."""
     keys = [key.name for key in histogram.layout.keys]
     locations = histogram.locations
@@ -249,6 +253,8 @@ def _parts(histogram: Histogram) -> dict[tuple[str | None, ...], Part]:
     for entry in chosen[insertion_order(chosen, histogram.layout, histogram.keys)].tolist():
         frame = histogram.location(entry) >> ROLE_BITS
         names = tuple((locations.name(frame) or None) if key == "symbol" else histogram.text(key, entry) for key in keys)
+        if naming:
+            names = tuple(name and naming(index, key, name) for key, name in zip(keys, names, strict=True))
         period, samples = histogram.value("period", entry), histogram.value("samples", entry)
         known = parts.get(names)
         if known is None:

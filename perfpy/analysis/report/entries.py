@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from perfpy.abi.columns import slices_index
+from perfpy.abi.startup import dataclass
 from perfpy.analysis.aggregate.exact_sums import GroupSums, sum_by
 from perfpy.analysis.aggregate.profile import LATENCY
 from perfpy.analysis.aggregate.tuple_table import TupleTable
@@ -68,6 +69,7 @@ class Walkers(NamedTuple):
     samples: Int64
 
 
+@dataclass(eq=False, repr=False)
 class Entries:
     """All entries of all tables.
 
@@ -76,12 +78,11 @@ class Entries:
     depth: the longest chain below each entry (with callers; of a group's first member).
     """
 
-    def __init__(self, table: Int64, row: Int64, location: Int64, measures: dict[str, Int64], depth: Int64 | None) -> None:
-        self.table = table
-        self.row = row
-        self.location = location
-        self.measures = measures
-        self.depth = depth
+    table: Int64
+    row: Int64
+    location: Int64
+    measures: dict[str, Int64]
+    depth: Int64 | None
 
     def __len__(self) -> int:
         return len(self.table)

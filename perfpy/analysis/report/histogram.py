@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from perfpy.abi.columns import distinct
+from perfpy.abi.startup import dataclass, replace
 from perfpy.analysis.aggregate.profile import LATENCY
 from perfpy.analysis.report.tree_order import tree_order
 from perfpy.analysis.samples.locations import Int64, ranks
@@ -86,6 +87,7 @@ class ReportRow(NamedTuple):
     texts: dict[str, str]
 
 
+@dataclass(eq=False, repr=False)
 class Histogram:
     """One table.
 
@@ -95,60 +97,31 @@ class Histogram:
     group_title: of an event group; plural: whether it was recorded as one.
     """
 
-    def __init__(
-        self,
-        events: list[EventTotals],
-        layout: Layout,
-        entries: Entries,
-        keys: dict[str, KeyValues],
-        order: Int64,
-        filtered: NDArray[np.bool_],
-        tids: Int64,
-        options: ReportOptions,
-        trees: Trees | None,
-        locations: Locations,
-        last_comm: Callable[[int], str],
-        group_title: str = "",
-        plural: bool = False,
-    ) -> None:
-        self.events = events
-        self.layout = layout
-        self.entries = entries
-        self.keys = keys
-        self.order = order
-        self.filtered = filtered
-        self.tids = tids
-        self.options = options
-        self.trees = trees
-        self.locations = locations
-        self.last_comm = last_comm
-        self.group_title = group_title
-        self.plural = plural
+    events: list[EventTotals]
+    layout: Layout
+    entries: Entries
+    keys: dict[str, KeyValues]
+    order: Int64
+    filtered: NDArray[np.bool_]
+    tids: Int64
+    options: ReportOptions
+    trees: Trees | None
+    locations: Locations
+    last_comm: Callable[[int], str]
+    group_title: str = ""
+    plural: bool = False
 
     def __len__(self) -> int:
         return len(self.order)
 
     def of_nodes(self, entries: Entries, keys: dict[str, KeyValues], order: Int64, tids: Int64) -> Histogram:
         """Other entries under the same totals, all shown, without call trees."""
-        return self._like(self.events, entries, keys, order, np.zeros(len(entries), np.bool_), tids, self.options, None)
+        shown = np.zeros(len(entries), np.bool_)
+        return replace(self, entries=entries, keys=keys, order=order, filtered=shown, tids=tids, trees=None)
 
     def with_totals(self, events: list[EventTotals], options: ReportOptions) -> Histogram:
         """The same entries under other totals."""
-        return self._like(events, self.entries, self.keys, self.order, self.filtered, self.tids, options, self.trees)
-
-    def _like(
-        self,
-        events: list[EventTotals],
-        entries: Entries,
-        keys: dict[str, KeyValues],
-        order: Int64,
-        filtered: NDArray[np.bool_],
-        tids: Int64,
-        options: ReportOptions,
-        trees: Trees | None,
-    ) -> Histogram:
-        names = (self.locations, self.last_comm, self.group_title, self.plural)
-        return Histogram(events, self.layout, entries, keys, order, filtered, tids, options, trees, *names)
+        return replace(self, events=events, options=options)
 
     @property
     def leader(self) -> EventTotals:

@@ -55,16 +55,43 @@ def chance(before: int, n: int, after: int, m: int) -> Chance:
     if together > _MANY:
         return Chance(_normal(before, n, after, m), 0.0)
     low = max(0, together - m)
-    odds = _hypergeometric(low, min(together, n), together, n, m)
-    own = odds[before - low] * _SAME
+    return _two_sided(_hypergeometric(low, min(together, n), together, n, m), before - low)
+
+
+def _two_sided(odds: NDArray[np.float64], seen: int) -> Chance:
+    """What is as improbable as the outcome that was seen, or more so; and the most improbable of all."""
+    own = odds[seen] * _SAME
     least = odds.min() * _SAME
     return Chance(min(1.0, float(odds[odds <= own].sum())), min(1.0, float(odds[odds <= least].sum())))
+
+
+@cache
+def amount_chance(before: int, after: int, share: float) -> Chance:
+    """The two-sided probability that of all these samples so many are from before, if each is with probability `share`.
+
+    What is asked is whether the amounts are the same, not their parts of a whole: `share` follows from what a sample
+    stands for in each recording, 1/2 where that is the same. (Przyborowski and Wilenski 1940: two Poisson counts.)
+    """
+    together = before + after
+    if not together or not 0 < share < 1:
+        return Chance(1.0, 1.0)
+    if together > _MANY:
+        deviation = math.sqrt(together * share * (1 - share))
+        return Chance(math.erfc(abs(before - together * share) / deviation / math.sqrt(2)), 0.0)
+    x = np.arange(together, dtype=np.float64)
+    odds = _odds(np.log(together - x) - np.log(x + 1) + math.log(share / (1 - share)))
+    return _two_sided(odds, before)
 
 
 def _hypergeometric(low: int, high: int, together: int, n: int, m: int) -> NDArray[np.float64]:
     """The probabilities of low ... high of the samples being among the n: from the ratios of neighbours."""
     x = np.arange(low, high, dtype=np.float64)
     ratios = np.log(together - x) + np.log(n - x) - np.log(x + 1) - np.log(m - together + x + 1)
+    return _odds(ratios)
+
+
+def _odds(ratios: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Probabilities from the logarithms of the ratios of neighbours."""
     logs = np.concatenate([[0.0], np.cumsum(ratios)])
     odds: NDArray[np.float64] = np.exp(logs - logs.max())
     odds /= odds.sum()

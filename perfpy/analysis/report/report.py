@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfpy.abi.flags import RecordType
 from perfpy.abi.records import Cgroup, Lost, LostSamples
+from perfpy.abi.startup import dataclass
 from perfpy.analysis.aggregate.scan import SampleScan
 from perfpy.analysis.report.plan import plan_report
 from perfpy.analysis.report.rows import drawn_chains
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from perfpy.unwind.cut_stacks import CutStacks
 
 
+@dataclass(eq=False, repr=False)
 class Report:
     """The histograms of a recording, in the order of its events.
 
@@ -47,35 +49,24 @@ class Report:
     stacks were too short; find_missing, note_chains: what makes `missing` and `notes`, which few readers ask for.
     """
 
-    def __init__(
-        self,
-        histograms: list[Histogram],
-        options: ReportOptions,
-        layout: Layout,
-        lost: int,
-        dropped: int,
-        cut: list[CutStacks],
-        find_missing: Callable[[], list[MissingSymbols]],
-        note_chains: Callable[[], str],
-    ) -> None:
-        self.histograms = histograms
-        self.options = options
-        self.layout = layout
-        self.lost = lost
-        self.dropped = dropped
-        self.cut = cut
-        self._find_missing = find_missing
-        self._note_chains = note_chains
+    histograms: list[Histogram]
+    options: ReportOptions
+    layout: Layout
+    lost: int
+    dropped: int
+    cut: list[CutStacks]
+    find_missing: Callable[[], list[MissingSymbols]]
+    note_chains: Callable[[], str]
 
     @cached_property
     def missing(self) -> list[MissingSymbols]:
         """The files whose symbols were not found, with the samples in them; empty where no locations are shown."""
-        return self._find_missing()
+        return self.find_missing()
 
     @cached_property
     def notes(self) -> list[str]:
         """What else to know of it, a line each."""
-        note = self._note_chains()
+        note = self.note_chains()
         return [note] if note else []
 
     @property

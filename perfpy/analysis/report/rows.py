@@ -48,9 +48,8 @@ class Rows(NamedTuple):
         return roles
 
 
-def shown_rows(profile: Profile, drawn: DrawnChains | None, known: Locations, options: ReportOptions) -> Rows:
+def shown_rows(folded: Folded, drawn: DrawnChains | None, known: Locations, options: ReportOptions) -> Rows:
     """The rows of a profile, those that filters of locations exclude marked or left out."""
-    folded = profile.folded
     frame = folded.dimensions.get("frame")
     location = sample_locations(frame) if frame is not None else np.full(len(folded), OF_SAMPLE, np.int64)
     if options.hide_unresolved:

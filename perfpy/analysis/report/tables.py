@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 def make_tables(plan: ReportPlan, profile: Profile, drawn: DrawnChains | None, texts: KeyTexts) -> list[Histogram]:
     """The tables, in the order of their events; drawn: the chains of their trees."""
     known, options = texts.locations, plan.options
-    rows = shown_rows(profile, drawn, known, options)
+    rows = shown_rows(profile.folded, drawn, known, options)
     if plan.needs_parents:
         rows = with_parents(rows, known, options)
     rows = without_callees(rows, known, options)

@@ -13,6 +13,7 @@ import numpy as np
 
 from perfpy.abi.columns import Columns, Ragged, Slices, slices_index
 from perfpy.abi.flags import PerfType, SampleType
+from perfpy.abi.startup import dataclass, replace
 from perfpy.analysis.samples.task_states import TaskStates
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class DeliveryOrder(NamedTuple):
         return np.lexsort((self.ordinal, self.time, self.key))
 
 
+@dataclass(eq=False, repr=False)
 class SampleView:
     """The samples of one batch, as the dimensions read them.
 
@@ -57,23 +59,13 @@ class SampleView:
     stands_for: how many events each sample stands for, where that is not the period it was taken with.
     """
 
-    def __init__(
-        self,
-        columns: Columns,
-        event: NDArray[Any],
-        delivery: DeliveryOrder,
-        attrs: Sequence[EventAttr],
-        timeline: TaskTimeline,
-        symbolizer: Symbolizer,
-        stands_for: NDArray[np.uint64] | None = None,
-    ) -> None:
-        self.columns = columns
-        self.event = event
-        self.delivery = delivery
-        self.attrs = attrs
-        self.timeline = timeline
-        self.symbolizer = symbolizer
-        self._stands_for = stands_for
+    columns: Columns
+    event: NDArray[Any]
+    delivery: DeliveryOrder
+    attrs: Sequence[EventAttr]
+    timeline: TaskTimeline
+    symbolizer: Symbolizer
+    stands_for: NDArray[np.uint64] | None = None
 
     def __len__(self) -> int:
         return self.columns.rows
@@ -92,24 +84,21 @@ class SampleView:
         """The given samples (indexes, a mask or a slice)."""
         if isinstance(rows, slice) and rows == slice(None):
             return self
-        stands_for = None if self._stands_for is None else self._stands_for[rows]
+        stands_for = None if self.stands_for is None else self.stands_for[rows]
         columns, event, delivery = self.columns.take(rows), self.event[rows], self.delivery.take(rows)
-        return SampleView(columns, event, delivery, self.attrs, self.timeline, self.symbolizer, stands_for)
+        return replace(self, columns=columns, event=event, delivery=delivery, stands_for=stands_for)
 
     def with_columns(self, columns: dict[str, Any]) -> SampleView:
         """The same samples with other columns."""
-        return self._made_of(Columns(self.columns.rows, columns), self._stands_for)
+        return replace(self, columns=Columns(self.columns.rows, columns))
 
     def counted_once(self) -> SampleView:
         """These samples, each standing for one event."""
-        return self._made_of(self.columns, np.ones(len(self), np.uint64))
+        return replace(self, stands_for=np.ones(len(self), np.uint64))
 
     def weighted(self) -> SampleView:
         """These samples, each standing for its weight, at least 1."""
-        return self._made_of(self.columns, np.maximum(self.column("weight"), 1).astype(np.uint64))
-
-    def _made_of(self, columns: Columns, stands_for: NDArray[np.uint64] | None) -> SampleView:
-        return SampleView(columns, self.event, self.delivery, self.attrs, self.timeline, self.symbolizer, stands_for)
+        return replace(self, stands_for=np.maximum(self.column("weight"), 1).astype(np.uint64))
 
     def in_grains(self, grain: int) -> SampleView:
         """These samples, their times rounded down to multiples of `grain` ns."""
@@ -144,8 +133,8 @@ class SampleView:
 
     def period(self) -> NDArray[np.uint64]:
         """How many events each sample stands for: its own period, or its event's fixed one."""
-        if self._stands_for is not None:
-            return self._stands_for
+        if self.stands_for is not None:
+            return self.stands_for
         fixed: NDArray[np.uint64] = np.array([attr.sample_period for attr in self.attrs], np.uint64)[self.event]
         values = self.columns.get("period")
         if values is None:

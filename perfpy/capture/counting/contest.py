@@ -87,5 +87,5 @@ def _add(runs: Runs, outcome: Outcome) -> None:
         if row.counted:
             amounts[event.name] = (event.unit, row.amount)
         else:
-            runs.cannot_count(event.name, getattr(event.why_not, "cause", "") or "not counted")
+            runs.cannot_count(event.name, getattr(row.state.why_not, "cause", "") or "not counted")
     runs.add(tally.times.elapsed[-1], amounts)

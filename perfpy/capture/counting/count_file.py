@@ -27,6 +27,8 @@ from perfpy.abi.user_records import (
 )
 from perfpy.capture.environment import Environment
 from perfpy.capture.targets import ANY, comms
+from perfpy.counts.aggregation import Aggregation
+from perfpy.counts.tally import name_with_pmu
 from perfpy.perfdata.container.feature_values import EventDesc, EventGroup
 from perfpy.perfdata.container.features import Feature, encode_feature
 from perfpy.perfdata.container.writer import FileWriter, PipeWriter, WrittenEvent
@@ -37,8 +39,8 @@ if TYPE_CHECKING:
 
     from perfpy.capture.counting.counters import Counting
     from perfpy.capture.counting.measurement import Plan
-    from perfpy.counts.aggregation import CountedEvent, CounterCell
-    from perfpy.events.event import Event
+    from perfpy.capture.opening import OpenEvent
+    from perfpy.counts.aggregation import CounterCell
     from perfpy.perfdata.container.writer import RecordWriter
 
 _TERM_AGGREGATION, _TERM_INTERVAL, _TERM_SCALE = 0, 1, 2
@@ -57,7 +59,7 @@ class CountFile:
         self._command_line = tuple(command_line)
         self._is_pipe = path == "-"
         self._writer: RecordWriter = PipeWriter(sys.stdout.fileno()) if self._is_pipe else FileWriter(path)
-        self._ids: dict[CountedEvent, dict[tuple[int, int], int]] = {}
+        self._ids: dict[OpenEvent, dict[tuple[int, int], int]] = {}
         self._features: dict[int, bytes] = {}
 
     @property
@@ -67,7 +69,7 @@ class CountFile:
 
     def begin(self, counting: Counting) -> None:
         """Write the head, once; what later runs of a repeat count belongs to the same events."""
-        new_run: dict[CountedEvent, dict[tuple[int, int], int]] = {event: counting.ids(event) for event in self._written(counting)}
+        new_run: dict[OpenEvent, dict[tuple[int, int], int]] = {event: counting.ids(event) for event in self._written(counting)}
         if self._ids:
             self._same_ids(new_run)
             return
@@ -78,11 +80,11 @@ class CountFile:
         for record in self._preface(counting):
             self._writer.write(encode(record, NATIVE_ENDIAN))
 
-    def _written(self, counting: Counting) -> Iterator[Event]:
+    def _written(self, counting: Counting) -> Iterator[OpenEvent]:
         """Events of the kernel; those that it could not count have no ids."""
         return (event for event in counting.events if not event.tool)
 
-    def _same_ids(self, new_run: dict[CountedEvent, dict[tuple[int, int], int]]) -> None:
+    def _same_ids(self, new_run: dict[OpenEvent, dict[tuple[int, int], int]]) -> None:
         """Every run has counters of its own; the file knows them all by the first run's ids."""
         for event, ids in new_run.items():
             known = self._ids[event]
@@ -90,7 +92,7 @@ class CountFile:
                 known.setdefault(target, next(iter(known.values())))
 
     def _feature_values(self) -> dict[int, Any]:
-        descriptions = tuple(EventDesc(event.attr, event.name, tuple(ids.values())) for event, ids in self._ids.items())
+        descriptions = tuple(EventDesc(event.attr, self._name(event), tuple(ids.values())) for event, ids in self._ids.items())
         values: dict[int, Any] = Environment().features()
         values |= {
             Feature.VERSION: f"perfpy {__version__}",
@@ -102,9 +104,14 @@ class CountFile:
         groups = tuple(
             EventGroup(_ANONYMOUS_GROUP, index, sum(other.leader is event for other in events))
             for index, event in enumerate(events)
-            if event.group_size > 1 and event.leader is event
+            if event.group_size > 1 and event.is_leader
         )
         return values | ({Feature.GROUP_DESC: groups} if groups else {})
+
+    def _name(self, event: OpenEvent) -> str:
+        """As perf writes it down: it would show nothing else."""
+        apart = self._plan.grouping.mode is Aggregation.NONE and not self._plan.default_set
+        return name_with_pmu(event) if apart else event.name
 
     def _preface(self, counting: Counting) -> Iterator[UserRecord]:
         for event, ids in self._ids.items():
@@ -127,7 +134,7 @@ class CountFile:
         )
         yield StatConfig(0, config)
 
-    def round(self, readings: dict[CountedEvent, list[CounterCell]], elapsed: int, *, final: bool) -> None:
+    def round(self, readings: dict[OpenEvent, list[CounterCell]], elapsed: int, *, final: bool) -> None:
         """Write one round's readings; elapsed in ns since the start. After intervals a result is written only for --summary."""
         if final and self._plan.interval and not self._plan.summary:
             return  # the last interval has ended where the result would

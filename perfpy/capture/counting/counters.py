@@ -12,8 +12,8 @@ import os
 
 from perfpy.abi.flags import FLAG_PID_CGROUP, ReadFormat, SampleType
 from perfpy.capture.counter import Counter
-from perfpy.capture.opening import Opener, OpenEvent
-from perfpy.counts.aggregation import CounterCell, count_members
+from perfpy.capture.opening import Opener, to_open
+from perfpy.counts.aggregation import CounterCell, CountState, count_members
 from perfpy.errors import KernelRefused, NotScheduled
 from perfpy.kernel import this_kernel
 
@@ -24,9 +24,12 @@ if TYPE_CHECKING:
 
     from perfpy.abi.attr import EventAttr
     from perfpy.abi.readings import Reading
-    from perfpy.counts.aggregation import CountedEvent
+    from perfpy.capture.opening import OpenEvent
     from perfpy.events.event import Event
     from perfpy.kernel import Kernel
+
+    #: what each event's counters said
+    Readings = dict[OpenEvent, list[CounterCell]]
 
 ANY: Final = -1
 _OTHER_FILES: Final = 40
@@ -82,50 +85,55 @@ def counting_attr(attr: EventAttr, options: CountingOptions, *, leads: bool, in_
 class Counting:
     """Events opened on tasks and CPUs.
 
-    events: in the order of printing; tids: tasks, (ANY,) for all; cpus: CPUs,
-    (ANY,) for any. cgroup_fds: path -> fd of the folder, for events that have
-    a cgroup. warn: called with a line of text for what is worth telling.
+    events: in the order of printing; cpus: CPUs, (ANY,) for any. cgroup_fds:
+    path -> fd of the folder, for events that have a cgroup. warn: called with
+    a line of text for what is worth telling.
 
-    open() raises KernelRefused for what is the user's to mend (permissions,
-    no such process, too many files); events that the machine cannot count
-    are marked unsupported instead, with the reason in `why_not`.
+    It may be opened again when it was closed: what was found out about the
+    events holds then, too.
     """
 
     def __init__(
         self,
         events: Sequence[Event],
         *,
-        tids: Sequence[int] = (ANY,),
         cpus: Sequence[int] = (ANY,),
         options: CountingOptions | None = None,
         cgroup_fds: dict[str, int] | None = None,
         kernel: Kernel | None = None,
         warn: Callable[[str], None] | None = None,
     ) -> None:
-        self.events = list(events)
-        self.tids = list(tids)
+        self.events = to_open(events)
+        count_members(self.events)
+        self.tids: list[int] = []
         self.cpus = list(cpus)
         self.options = options or CountingOptions()
         self._cgroup_fds = cgroup_fds or {}
         self._kernel = kernel or this_kernel()
         self._warn = warn or (lambda _text: None)
-        self._open: dict[Event, OpenEvent] = {}
         self._opener = Opener(self._kernel, self, on_cpus=self.cpus != [ANY], tell=self._warn)
 
     # -- opening ---------------------------------------------------------------
 
-    def open(self) -> None:
-        """Open every event on every CPU and task; on an error nothing stays open."""
-        count_members(self.events)
+    def open(self, tids: Sequence[int] = (ANY,)) -> Counting:
+        """Open every event on every CPU and task; on an error nothing stays open. tids: tasks, (ANY,) for all.
+
+        Raises KernelRefused for what is the user's to mend (permissions, no
+        such process, too many files); events that the machine cannot count
+        are marked unsupported instead, with the reason.
+        """
+        self.tids = list(tids)
         for event in self.events:
             self._prepare(event)
         self._make_room()
         try:
             self._open_everywhere(self.events)
-            self._set_filters()
+            for event in self.events:
+                event.set_filter()
         except BaseException:
             self.close()
             raise
+        return self
 
     def _make_room(self) -> None:
         """Allow this process as many open files as it needs, if it may; once none is left it is too late to try."""
@@ -142,27 +150,25 @@ class Counting:
                 found.update(self._cpus_of(event))
         return sorted(found)
 
-    def _cpus_of(self, event: Event) -> list[int]:
+    def _cpus_of(self, event: OpenEvent) -> Sequence[int]:
         """The CPUs that an event is opened on: those asked for that its PMU is on."""
         if event.cpus is None:
             return self.cpus
         if self.cpus == [ANY]:
-            return list(event.cpus) if event.bound else self.cpus
+            return event.cpus if event.event.bound else self.cpus
         return [cpu for cpu in self.cpus if cpu in event.cpus]
 
-    def _prepare(self, event: Event) -> None:
-        opened = self._open[event] = self._open.get(event) or OpenEvent(event)
-        opened.leader = self._open[event.leader] if event.leader is not event else None
-        opened.ask(counting_attr(event.attr, self.options, leads=opened.leader is None, in_group=event.leader.group_size > 1))
+    def _prepare(self, event: OpenEvent) -> None:
+        event.ask(counting_attr(event.attr, self.options, leads=event.is_leader, in_group=event.leader.group_size > 1))
 
-    def _open_everywhere(self, events: Sequence[Event]) -> None:
+    def _open_everywhere(self, events: Sequence[OpenEvent]) -> None:
         for cpu in self._every_cpu():
             for event in events:
-                if event.supported and not event.tool and cpu in self._cpus_of(event):
+                if event.state.supported and not event.tool and cpu in self._cpus_of(event):
                     targets = [((cpu, thread), tid, cpu) for thread, tid in enumerate(self._tids_of(event))]
-                    self._opener.open(self._open[event], targets, flags=0 if event.cgroup is None else FLAG_PID_CGROUP)
+                    self._opener.open(event, targets, flags=0 if event.cgroup is None else FLAG_PID_CGROUP)
 
-    def _tids_of(self, event: Event) -> list[int]:
+    def _tids_of(self, event: OpenEvent) -> list[int]:
         return self.tids if event.cgroup is None else [self._cgroup_fds[event.cgroup]] * len(self.tids)
 
     # -- refusals (what the opener asks) ----------------------------------------
@@ -171,48 +177,40 @@ class Counting:
         """A weak group that the PMU cannot hold falls apart."""
         if refusal.errno not in (errno.EINVAL, errno.EBADF):
             return None
-        self._dissolve(opened.event.leader)
+        self._dissolve(opened.leader)
         return False
 
     def cannot_count(self, opened: OpenEvent, refusal: KernelRefused) -> bool:
         """An event that the machine lacks is marked, with the reason; not one that others depend on."""
-        event = opened.event
         if refusal.errno not in _UNSUPPORTED:
             return False
-        if event.leader is event and event.group_size > 1:
-            if not event.weak:
+        if opened.is_leader and opened.group_size > 1:
+            if not opened.weak:
                 return False
-            self._dissolve(event)
+            self._dissolve(opened)
             return True
-        event.supported = False
-        event.why_not = refusal
+        opened.state = CountState(supported=False, why_not=refusal)
         opened.close()
-        self._warn(f"{event.name} event is not supported by the kernel: {refusal.cause}")
+        self._warn(f"{opened.name} event is not supported by the kernel: {refusal.cause}")
         return True
 
     def may_replace(self, opened: OpenEvent, refusal: KernelRefused) -> bool:
         """A user who may not look into the kernel counts user space; nothing else stands for an event."""
-        return refusal.errno == errno.EACCES and opened.event.cgroup is None
+        return refusal.errno == errno.EACCES and opened.cgroup is None
 
     def goes_without(self, _tid: int, _refusal: KernelRefused) -> bool:
         """Every task is counted."""
         return False
 
-    def _dissolve(self, leader: Event) -> None:
+    def _dissolve(self, leader: OpenEvent) -> None:
         """Open each event of a group alone, from the first CPU on."""
         members = [event for event in self.events if event.leader is leader]
         for event in members:
-            self._open[event].close()
+            event.close()
         for event in members:
-            event.leader, event.group_size, event.weak = event, 1, False
+            event.leave_group()
             self._prepare(event)
         self._open_everywhere(members)
-
-    def _set_filters(self) -> None:
-        for event, opened in self._open.items():
-            if event.filter:
-                for counter in opened.counters.values():
-                    counter.set_filter(event.filter)
 
     # -- running ---------------------------------------------------------------
 
@@ -225,67 +223,66 @@ class Counting:
         return self._switch(Counter.disable, name)
 
     def _switch(self, action: Callable[[Counter], None], name: str) -> bool:
-        named = [opened for event, opened in self._open.items() if name in ("", event.name)]
-        for opened in named:
-            if opened.leader is None:
-                for counter in opened.counters.values():
+        named = [event for event in self.events if name in ("", event.name)]
+        for event in named:
+            if event.is_leader:
+                for counter in event.counters.values():
                     action(counter)
         return bool(named)
 
-    def read(self, tool_times: dict[str, int]) -> dict[CountedEvent, list[CounterCell]]:
+    def read(self, tool_times: dict[str, int]) -> Readings:
         """Every counter's reading since it was enabled.
 
         tool_times: the tool events' values in ns. An event of which a counter
         could not be read (a pinned one that lost the PMU) is marked failed.
         """
-        found: dict[CountedEvent, list[CounterCell]] = {}
-        groups: dict[tuple[Event, int, int], list[Reading]] = {}
-        for event, opened in self._open.items():
+        found: Readings = {}
+        groups: dict[tuple[OpenEvent, int, int], list[Reading]] = {}
+        for event in self.events:
             if event.tool:
                 value = tool_times.get(event.tool, 0)
                 found[event] = [CounterCell(0, 0, value, value, value)]
                 continue
-            found[event] = self._read_event(event, opened, groups)
+            found[event] = self._read_event(event, groups)
         return found
 
-    def _read_event(self, event: Event, opened: OpenEvent, groups: dict[tuple[Event, int, int], list[Reading]]) -> list[CounterCell]:
+    def _read_event(self, event: OpenEvent, groups: dict[tuple[OpenEvent, int, int], list[Reading]]) -> list[CounterCell]:
         cells = []
         alone = event.leader.group_size == 1
-        for (cpu, thread), counter in opened.counters.items():
+        for (cpu, thread), counter in event.counters.items():
             try:
                 reading = counter.read() if alone else self._read_member(event, cpu, thread, counter, groups)
             except NotScheduled as reason:
-                event.failed = True
-                event.why_not = reason
+                event.state = event.state._replace(failed=True, why_not=reason)
                 continue
             cells.append(CounterCell(cpu, thread, reading.value, reading.enabled or 0, reading.running or 0))
         return cells
 
     def _read_member(
         self,
-        event: Event,
+        event: OpenEvent,
         cpu: int,
         thread: int,
         counter: Counter,
-        groups: dict[tuple[Event, int, int], list[Reading]],
+        groups: dict[tuple[OpenEvent, int, int], list[Reading]],
     ) -> Reading:
         key = (event.leader, cpu, thread)
-        if event.leader is event:
+        if event.is_leader:
             groups[key] = counter.read_group()[::-1]
         if key not in groups:
             raise NotScheduled(event.name)
         return groups[key].pop()  # members stand in the order in which they were opened
 
-    def ids(self, event: Event) -> dict[tuple[int, int], int]:
+    def ids(self, event: OpenEvent) -> dict[tuple[int, int], int]:
         """The kernel's ids of an event's counters, by CPU and thread index."""
-        return {target: counter.id for target, counter in self._open[event].counters.items()}
+        return {target: counter.id for target, counter in event.counters.items()}
 
     # -- closing ---------------------------------------------------------------
 
     def close(self) -> None:
         """Give all counters back."""
-        for opened in self._open.values():
-            opened.close()
+        for event in self.events:
+            event.close()
 
     def __enter__(self) -> Counting:
         return self
@@ -298,13 +295,13 @@ class Differences:
     """Readings since the start -> readings since the last round; snapshot events stay as they are."""
 
     def __init__(self) -> None:
-        self._previous: dict[CountedEvent, dict[tuple[int, int], CounterCell]] = {}
+        self._previous: dict[OpenEvent, dict[tuple[int, int], CounterCell]] = {}
 
-    def since_last(self, readings: dict[CountedEvent, list[CounterCell]]) -> dict[CountedEvent, list[CounterCell]]:
+    def since_last(self, readings: Readings) -> Readings:
         """The differences; the readings are remembered for the next time."""
         return {event: self._event(event, cells) for event, cells in readings.items()}
 
-    def _event(self, event: CountedEvent, cells: list[CounterCell]) -> list[CounterCell]:
+    def _event(self, event: OpenEvent, cells: list[CounterCell]) -> list[CounterCell]:
         if event.snapshot:
             return cells
         before = self._previous.setdefault(event, {})

@@ -12,7 +12,7 @@ import time
 
 from perfpy.capture.counting.counters import ANY, Counting, CountingOptions, Differences
 from perfpy.capture.workload import Workload
-from perfpy.counts.aggregation import Aggregation, CountedEvent, CounterCell, CountRow, Grouping, aggregate, one_cell_a_package
+from perfpy.counts.aggregation import Aggregation, CountRow, Grouping, aggregate, one_cell_a_package
 from perfpy.counts.spread import mean, relative_error, standard_error
 from perfpy.counts.tally import RunTimes, Tally
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from typing import Final
 
     from perfpy.capture.control import Control
+    from perfpy.capture.counting.counters import Readings
     from perfpy.capture.targets import Target
     from perfpy.capture.workload import Ended
+    from perfpy.counts.aggregation import CountedEvent
     from perfpy.counts.metrics import Metric
     from perfpy.events.event import Event
     from perfpy.kernel import Kernel
 
 _MS: Final = 1_000_000
-
-Readings = dict[CountedEvent, list[CounterCell]]
 
 
 class Plan:
@@ -54,7 +54,7 @@ class Plan:
         self.grouping = Grouping.everything()
         self.package_of: Callable[[int], int] = lambda _cpu: 0
         self.cgroup_fds: dict[str, int] = {}
-        self.metrics: Mapping[CountedEvent, Sequence[Metric]] = {}
+        self.metrics: Mapping[Event, Sequence[Metric]] = {}
         self.default_set = False
         self.delay = 0
         self.repeat = 1
@@ -153,11 +153,13 @@ class Measurement:
         self._plan = plan
         self._hooks = hooks or Hooks()
         self._control = control
-        self._kernel = kernel
+        self._counting = Counting(
+            plan.events, cpus=plan.cpus, options=plan.options, cgroup_fds=plan.cgroup_fds, kernel=kernel, warn=self._hooks.warn
+        )
         self._differences = Differences()
         self._started = 0
         self._elapsed: list[int] = []
-        self._values: dict[CountedEvent, list[int]] = {event: [] for event in plan.events}
+        self._values: dict[CountedEvent, list[int]] = {event: [] for event in self._counting.events}
         self._rusage: Ended | None = None
 
     def run(self) -> Outcome:
@@ -202,32 +204,18 @@ class Measurement:
 
     def _run_once(self, outcome: Outcome) -> Readings:
         plan = self._plan
+        plan.options.on_exec = plan.target.kind == "command" and not plan.delay
         if not plan.command:
-            with self._open(plan.tids) as counting:
+            with self._counting.open(plan.tids) as counting:
                 return self._count(counting, None, outcome)
         with Workload(plan.command) as workload:
             tids = [workload.pid] if plan.target.kind == "command" else plan.tids
-            with self._open(tids) as counting:
+            with self._counting.open(tids) as counting:
                 return self._count(counting, workload, outcome)
-
-    def _open(self, tids: Sequence[int]) -> Counting:
-        plan = self._plan
-        plan.options.on_exec = plan.target.kind == "command" and not plan.delay
-        counting = Counting(
-            plan.events,
-            tids=tids,
-            cpus=plan.cpus,
-            options=plan.options,
-            cgroup_fds=plan.cgroup_fds,
-            kernel=self._kernel,
-            warn=self._hooks.warn,
-        )
-        counting.open()
-        self._hooks.opened(counting)
-        return counting
 
     def _count(self, counting: Counting, workload: Workload | None, outcome: Outcome) -> Readings:
         plan = self._plan
+        self._hooks.opened(counting)
         if plan.delay:
             self._hooks.note("Events disabled")
         else:
@@ -256,13 +244,15 @@ class Measurement:
             counting.enable()
 
     def _finish(self, workload: Workload, outcome: Outcome) -> None:
-        if self._plan.timeout:
+        ended_here = bool(self._plan.timeout) and workload.poll() is None
+        if ended_here:
             workload.kill()
         ended = workload.wait()
         self._rusage = ended
-        outcome.exit_code, outcome.killed_by = ended.exit_code, ended.signal
+        outcome.killed_by = ended.signal
+        outcome.exit_code = 0 if ended_here else ended.exit_code  # its end is what was asked for, and no failure
         outcome.runs += 1
-        outcome.failed_runs += ended.exit_code != 0
+        outcome.failed_runs += outcome.exit_code != 0
         if ended.signal:
             self._hooks.killed(self._plan.command[0], ended.signal)
 
@@ -337,10 +327,10 @@ class Measurement:
 
     def _rows(self, readings: Readings) -> dict[CountedEvent, list[CountRow]]:
         plan = self._plan
-        found = {}
+        found: dict[CountedEvent, list[CountRow]] = {}
         for event, cells in readings.items():
             own = one_cell_a_package(cells, plan.package_of) if event.per_pkg else cells
-            found[event] = aggregate(event, own, plan.grouping, scale=plan.scale)
+            found[event] = aggregate(event, own, plan.grouping, scale=plan.scale, state=event.state)
         return found
 
     def _remember(self, number: int, rows: Mapping[CountedEvent, Sequence[CountRow]]) -> None:
@@ -363,9 +353,10 @@ class Measurement:
 
     def _mean_rows(self, event: CountedEvent, rows: list[CountRow]) -> list[CountRow]:
         values = self._values[event]
-        return (
-            [CountRow(event, row.aggregate_id, int(mean(values)), row.enabled, row.running, row.cells) for row in rows] if values else rows
-        )
+        if not values:
+            return rows
+        value = int(mean(values))
+        return [CountRow(event, row.aggregate_id, value, row.enabled, row.running, row.cells, row.state) for row in rows]
 
     def _tally(
         self,
@@ -378,7 +369,7 @@ class Measurement:
     ) -> Tally:
         plan = self._plan
         return Tally(
-            plan.events,
+            self._counting.events,
             rows,
             plan.grouping,
             wall_ns=wall_ns,
@@ -389,5 +380,13 @@ class Measurement:
             runs=max(plan.repeat, 1),
             every_thread=plan.target.kind == "threads",
             default_set=plan.default_set,
-            metrics=plan.metrics,
+            metrics=self._metrics(),
         )
+
+    def _metrics(self) -> dict[CountedEvent, list[Metric]]:
+        """The plan's metrics, of the events as they were opened."""
+        if not self._plan.metrics:
+            return {}
+        from perfpy.counts.metrics import of_counterparts
+
+        return of_counterparts(self._plan.metrics, {opened.event: opened for opened in self._counting.events})

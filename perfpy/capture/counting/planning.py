@@ -12,7 +12,7 @@ from perfpy.capture.targets import Target
 from perfpy.counts.aggregation import Aggregation, Grouping
 from perfpy.errors import UsageError
 from perfpy.events.catalog import generic_event
-from perfpy.events.event import Event
+from perfpy.events.event import Event, natural_unit
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -94,9 +94,9 @@ def _generic_event(name: str) -> Event:
     """One of the kernel's own events; saves the default set from loading the event language."""
     known = generic_event(name)
     assert known is not None  # the default set has names of the catalog only
-    event = Event(name, EventAttr(type=known[0], config=known[1], exclude_guest=1))
-    event.settle_unit()
-    return event
+    attr = EventAttr(type=known[0], config=known[1], exclude_guest=1)
+    unit, scale = natural_unit(attr, "")
+    return Event(name, attr, unit=unit, scale=scale)
 
 
 def widened(target: Target, events: Sequence[Event]) -> Target:

@@ -37,14 +37,14 @@ class Region(Counts):
         super().__init__()
         if not events:
             raise UsageError("no event to count: perfpy.count('task-clock', ...)")
-        self._events = parse_events(events, counting=True)
-        self._asked = [event.name for event in self._events]
-        self._counting = Counting(self._events, tids=(_THIS_THREAD,), options=CountingOptions(identifier=False), kernel=kernel)
+        parsed = parse_events(events, counting=True)
+        self._asked = [event.name for event in parsed]
+        self._counting = Counting(parsed, options=CountingOptions(identifier=False), kernel=kernel)
         self._started = 0
         self._used = resource.getrusage(resource.RUSAGE_SELF)
 
     def __enter__(self) -> Region:
-        self._counting.open()
+        self._counting.open((_THIS_THREAD,))
         self._used = resource.getrusage(resource.RUSAGE_SELF)
         self._started = time.monotonic_ns()
         self._counting.enable()
@@ -60,7 +60,7 @@ class Region(Counts):
     def read(self) -> list[Count]:
         """The counts so far, in the order of the events; only inside the block."""
         cells = self._counting.read(self._clocks())
-        return [named(aggregate(event, cells[event], Grouping.everything())[0]) for event in self._events]
+        return [named(aggregate(event, its_cells, Grouping.everything(), state=event.state)[0]) for event, its_cells in cells.items()]
 
     def _clocks(self) -> dict[str, int]:
         used = resource.getrusage(resource.RUSAGE_SELF)

@@ -156,16 +156,13 @@ class _Sources:
             attr = self._attr(PerfType.SOFTWARE, SoftwareId.CONTEXT_SWITCHES)
             if not self._opens(attr.copy(disabled=1, enable_on_exec=0, inherit=0)):
                 return None
-        event = Event("sched:sched_switch" if traced else "context-switches", self._with_stack(attr))
-        event.tracepoint = _SWITCH if traced else None
-        return event
+        name, tracepoint = (":".join(_SWITCH), _SWITCH) if traced else ("context-switches", None)
+        return Event(name, self._with_stack(attr), tracepoint=tracepoint)
 
     def wakings(self) -> Event:
         """The event that tells who wakes whom."""
         attr = self._attr(PerfType.TRACEPOINT, Tracefs().event_id(*_WAKING) or 0)
-        event = Event(":".join(_WAKING), attr.copy(sample_type=attr.sample_type | SampleType.RAW))
-        event.tracepoint = _WAKING
-        return event
+        return Event(":".join(_WAKING), attr.copy(sample_type=attr.sample_type | SampleType.RAW), tracepoint=_WAKING)
 
     def _attr(self, kind: int, config: int, **fields: int) -> EventAttr:
         """An attr that starts and ends with the others."""

@@ -88,7 +88,7 @@ def _write(path: str, data: PerfData, code: JittedCode, section: bytes) -> None:
     try:
         writer.begin([WrittenEvent(event.attr, tuple(event.ids)) for event in data.events], {})
         copy = _Copy(writer, code, Packer(packing.level) if packing else None)
-        for stream in data.ordered_chunks():
+        for stream in data.records.chunks():
             for ordered in stream:
                 copy.take(ordered)
         copy.finish()

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from perfpy.capture.control import Command, Control
+    from perfpy.capture.opening import OpenEvent
     from perfpy.capture.sampling.output_switch import OutputSwitch
     from perfpy.capture.sampling.sample_counters import SampleCounters
     from perfpy.capture.sampling.wakeups import Wakeups
     from perfpy.capture.workload import Workload
-    from perfpy.events.event import Event
 
     class Answers(Protocol):
         """Something else that wants attention when its descriptor becomes readable."""
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
             """Take what is there; False when no more is to come."""
 
     #: events and evlist's option -> its lines
-    Describe = Callable[[Sequence[Event], str], str]
+    Describe = Callable[[Sequence[OpenEvent], str], str]
 
 #: what ends a recording as it should
 STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -48,7 +48,7 @@ _GONE: Final = select.POLLHUP | select.POLLERR | select.POLLNVAL
 _MOMENT: Final = 0.1  # seconds: where signals cannot tell that the command has ended, and where there is no time to wait
 
 
-def names_only(events: Sequence[Event], _option: str) -> str:
+def names_only(events: Sequence[OpenEvent], _option: str) -> str:
     """The shortest answer to evlist."""
     return "\n".join(event.name for event in events)
 

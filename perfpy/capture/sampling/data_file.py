@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from perfpy.abi.flags import SampleType
 from perfpy.capture.record_options import SYNTH_CGROUP, SYNTH_MMAP, SYNTH_TASK
 from perfpy.capture.sampling import event_records
+from perfpy.capture.sampling.attr_size import known_here
 from perfpy.capture.sampling.recorded_features import RecordedFeatures
 from perfpy.capture.sampling.synthesis import Synthesis, id_layout
 from perfpy.capture.targets import ANY
@@ -55,7 +56,7 @@ class DataFile:
         attrs: Sequence[EventAttr] = (),
     ) -> None:
         self._output = output
-        self._attrs = attrs or [event.attr for event in counters.events]
+        self._attrs = [known_here(attr) for attr in attrs or [event.attr for event in counters.events]]
         self._counters = counters
         self._options = options
         self._workload = workload
@@ -73,7 +74,7 @@ class DataFile:
         self.lost = 0
 
     def _tracing_data(self) -> bytes:
-        tracepoints = [event.tracepoint for event in self._counters.events if event.tracepoint]
+        tracepoints = [event.event.tracepoint for event in self._counters.events if event.event.tracepoint]
         if not tracepoints:
             return b""
         # only tracepoints need tracefs
@@ -184,7 +185,7 @@ class DataFile:
 
     def _room_for_names(self) -> dict[int, bytes]:
         """The entry for files that are put in when the recording is complete."""
-        if not self._options.jit:
+        if not (self._options.jit or self._options.self_contained):
             return {}
         from perfpy.perfdata.container.kept_files import KEPT_FILES  # rarely asked for
 

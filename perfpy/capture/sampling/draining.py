@@ -28,12 +28,21 @@ class Drain:
     """Empties the rings of some counters.
 
     flush: bytes that a ring must hold before it is worth a write; stop: asked
-    between two rings, ends the pass (which rest() completes then); inspect:
-    given what a pass finds in each ring, for as long as it is set.
+    between two rings, ends the pass (which rest() completes then); move: told
+    which ring is read next, by its index; inspect: given what a pass finds in each ring, for as long as it is set.
     """
 
-    def __init__(self, counters: SampleCounters, output: RecordOutput, flush: int = 1, *, stop: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self,
+        counters: SampleCounters,
+        output: RecordOutput,
+        flush: int = 1,
+        *,
+        stop: Callable[[], bool] = lambda: False,
+        move: Callable[[int], None] | None = None,
+    ) -> None:
         self._counters = counters
+        self._move = move
         self._output = output
         self._flush = flush
         self._stop = stop
@@ -45,9 +54,11 @@ class Drain:
     def forward(self) -> int:
         """Write what the forward rings hold, if it is worth it. Returns the bytes taken."""
         total = 0
-        for ring in self._forward:
+        for index, ring in enumerate(self._forward):
             if self._stop():  # no end of the round: it is one when every ring was read
                 return total
+            if self._move:
+                self._move(index)
             total += self._take(ring, ring.pending(), self._flush)
         return self._round(total)
 

@@ -225,7 +225,7 @@ def inject(
 
 def _copy_records(data: PerfData, writer: FileWriter, jit: JitInjector | None, mapper: BuildIdMapper | None) -> None:
     """All records but the marks of rounds; mappings as they shall be."""
-    for stream in data.ordered_chunks():
+    for stream in data.records.chunks():
         for ordered in stream:
             chunk = ordered.chunk
             for row, kind in enumerate(chunk.types.tolist()):

@@ -12,6 +12,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Final
 
+from perfpy.capture.record_options import STANDARD_OUTPUT
 from perfpy.capture.sampling.round_starts import RoundStarts
 from perfpy.errors import OutputFailed
 from perfpy.perfdata.container.writer import FINISHED_ROUND, FileWriter, PipeWriter
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from perfpy.perfdata.container.compression import Packer
     from perfpy.perfdata.container.writer import RecordWriter, Slice, WrittenEvent
 
-STANDARD_OUTPUT: Final = "-"
 _STDOUT_FD: Final = 1
 
 

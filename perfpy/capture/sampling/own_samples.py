@@ -22,10 +22,12 @@ from _thread import get_native_id
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import RecordType, SampleType
+from perfpy.events.event import changed, narrowed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from perfpy.capture.opening import OpenEvent
     from perfpy.events.event import Event
 
 _HEADER: Final = struct.Struct("=IHH")
@@ -41,12 +43,12 @@ class OwnSamples:
     others: processes that count as its own.
     """
 
-    def __init__(self, events: Sequence[Event], others: Sequence[int] = ()) -> None:
+    def __init__(self, events: Sequence[OpenEvent], others: Sequence[int] = ()) -> None:
         kinds = [event.attr.sample_type for event in events]
         first = kinds[0]
         # of all events the id stands in front, or of none; IP and TID follow (the order of PERF_SAMPLE_* in perf_event_open(2))
         alike = all(kind & SampleType.TID and not (kind ^ first) & (SampleType.IDENTIFIER | SampleType.IP) for kind in kinds)
-        self._events = [event for event in events if event.tracepoint] if alike else []
+        self._events = [event for event in events if event.event.tracepoint] if alike else []
         self._tid_at = 8 + sum(8 for kind in (SampleType.IDENTIFIER, SampleType.IP) if first & kind) + 4  # after the pid
         self._sample = int(RecordType.SAMPLE)
         self.tid = get_native_id()
@@ -84,15 +86,20 @@ class OwnSamples:
             offset += size
             looked += 1
 
-    def leave_out(self) -> list[Event]:
+    def leave_out(self) -> list[OpenEvent]:
         """Narrow the filters, once; returns the events whose counters need them."""
         events, self._events, self._found = self._events, [], 0
         for event in events:
-            leave_out(event, self._tids)
+            event.filter = _without(event.filter, self._tids)
         return events
 
 
-def leave_out(event: Event, tids: Sequence[int]) -> None:
-    """Narrow the filter of a tracepoint to what others than these threads do."""
+def leaving_out(events: Sequence[Event], tids: Sequence[int]) -> list[Event]:
+    """The events, the tracepoints among them narrowed to what others than these threads do."""
+    return changed(events, lambda event: {"filter": _without(event.filter, tids)} if event.tracepoint else {})
+
+
+def _without(filter_expression: str, tids: Sequence[int]) -> str:
     for tid in tids:
-        event.append_filter(f"common_pid != {tid}")
+        filter_expression = narrowed(filter_expression, f"common_pid != {tid}")
+    return filter_expression

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from perfpy.abi.attr import EventAttr
     from perfpy.abi.build_id_record import HeaderBuildId
+    from perfpy.capture.opening import OpenEvent
     from perfpy.capture.record_options import RecordOptions
     from perfpy.capture.sampling.sample_counters import SampleCounters
-    from perfpy.events.event import Event
     from perfpy.kernel.bpf import BpfProgramInfo
     from perfpy.perfdata.container.compression import Packer
 
@@ -87,11 +87,11 @@ class RecordedFeatures:
         return sections
 
 
-def _groups(events: Sequence[Event]) -> tuple[EventGroup, ...]:
+def _groups(events: Sequence[OpenEvent]) -> tuple[EventGroup, ...]:
     """The groups of more than one event."""
     found = []
     for index, event in enumerate(events):
         members = sum(other.leader is event for other in events)
         if event.is_leader and members > 1:
-            found.append(EventGroup(event.group_name or _ANONYMOUS_GROUP, index, members))
+            found.append(EventGroup(event.event.group_name or _ANONYMOUS_GROUP, index, members))
     return tuple(found)

@@ -14,14 +14,14 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.capture.record_options import RecordOptions
+from perfpy.capture.record_options import ANYWHERE, RecordOptions
 from perfpy.capture.sampling.attention import STOPPING, Attention, names_only
 from perfpy.capture.sampling.data_file import DataFile
 from perfpy.capture.sampling.draining import Drain
 from perfpy.capture.sampling.frequency import MAX_RATE, with_frequency
 from perfpy.capture.sampling.output import RecordOutput
 from perfpy.capture.sampling.output_switch import OutputSwitch
-from perfpy.capture.sampling.own_samples import OwnSamples
+from perfpy.capture.sampling.own_samples import OwnSamples, leaving_out
 from perfpy.capture.sampling.sample_attrs import configure_sampling
 from perfpy.capture.sampling.sample_counters import SampleCounters, default_pages, roomy_pages
 from perfpy.capture.sampling.wakeups import Wakeups
@@ -36,7 +36,7 @@ from perfpy.kernel.refusals import kernel_addresses_hidden, own_status
 from perfpy.perfdata.container.compression import Packer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from perfpy.capture.control import Control
     from perfpy.capture.off_cpu.sources import WaitPlan
@@ -117,6 +117,8 @@ class Recorder:
             # before anything is touched: no signal ends it in the middle of something
             signals = stack.enter_context(Wakeups((*STOPPING, signal.SIGCHLD, signal.SIGUSR2)))
             self._output = self._open_output(events)
+            if self.options.exclude_perf:
+                events = leaving_out(events, self._output.others)
             beginning = stack.enter_context(ExitStack())
             beginning.callback(self._output.abandon)
             if self.command:
@@ -202,16 +204,12 @@ class Recorder:
         events = parse_events(self._texts, self._filters, event_source(self.options.event_files))
         for text in events.warnings:
             self._tell(f"WARNING: {text}")
-        if self.options.exclude_perf:
-            tracepoints = [event for event in events if event.tracepoint]
-            if not tracepoints:
-                raise UsageError("--exclude-perf needs a tracepoint among the events: -e SYSTEM:NAME")
-            for event in tracepoints:
-                event.append_filter(f"common_pid != {os.getpid()}")
+        if self.options.exclude_perf and not any(event.tracepoint for event in events):
+            raise UsageError("--exclude-perf needs a tracepoint among the events: -e SYSTEM:NAME")
         tool = next((event.name for event in events if event.tool), "")
         if tool:
             raise UsageError(f"'{tool}' can be counted, not sampled; use perfpy stat")
-        return list(events)
+        return leaving_out(events, [os.getpid()]) if self.options.exclude_perf else events
 
     def _open_counters(self, events: list[Event], target: Target) -> SampleCounters:
         options = self.options
@@ -245,8 +243,8 @@ class Recorder:
         if hidden and not all(event.attr.exclude_kernel for event in self._counters.events):
             self._tell(_HIDDEN_ADDRESSES)
 
-    def _cgroups(self, events: list[Event]) -> dict[int, int]:
-        """id(event) -> the folder of the cgroup that it follows."""
+    def _cgroups(self, events: list[Event]) -> dict[Event, int]:
+        """event -> the folder of the cgroup that it follows."""
         names = list(self.options.cgroups)
         if not names:
             return {}
@@ -257,7 +255,7 @@ class Recorder:
         if len(names) > len(events):
             raise UsageError(f"--cgroup: there are {len(names)} cgroups for {len(events)} events")
         folders = {name: open_folder(name) for name in set(names) if name}
-        return {id(event): folders[name] for event, name in zip(events, names, strict=False) if name}
+        return {event: folders[name] for event, name in zip(events, names, strict=False) if name}
 
     # recording
 
@@ -296,7 +294,7 @@ class Recorder:
     def _loop(self, target: Target) -> None:
         """Empty the rings whenever they are worth it, until it is time to stop; then once more what they hold then."""
         attention = self._attention
-        drain = Drain(self._counters, self._output, self.options.mmap_flush, stop=lambda: attention.called)
+        drain = Drain(self._counters, self._output, self.options.mmap_flush, stop=lambda: attention.called, move=self._mover())
         own = OwnSamples(self._counters.events, self._output.others)
         try:
             while not attention.stopping:
@@ -316,12 +314,19 @@ class Recorder:
         except OutputFailed as failure:
             self._failure = self._failure or failure
 
+    def _mover(self) -> Callable[[int], None] | None:
+        if self.options.affinity == ANYWHERE:
+            return None
+        from perfpy.capture.sampling.affinity import mover  # rarely asked for
+
+        return mover(self.options.affinity, self._counters)
+
     def _check_own_samples(self, drain: Drain, own: OwnSamples) -> None:
         """Take the recorder out of the events where they come from recording them."""
         drain.inspect = own.inspect if own.due(self._output.taken) else None
         if own.prevail:
             for event in own.leave_out():
-                self._counters.refilter(event)
+                event.set_filter()
             self._tell(f"warning: most samples come from writing them down; from here on perfpy ({own.tid}) is left out (--exclude-perf)")
 
     def _check_size(self, drain: Drain) -> None:

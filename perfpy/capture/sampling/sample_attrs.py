@@ -9,21 +9,22 @@ has one, a dummy event after them that carries the side-band. The rules are thos
 from __future__ import annotations
 
 import os
-from errno import EACCES, EPERM
+from errno import EACCES, EOPNOTSUPP, EPERM
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import PerfType, ReadFormat, SampleType, SoftwareId
 from perfpy.abi.registers import minimal_registers, user_registers
 from perfpy.capture.option_values import Callchain, parse_branch_filter, stack_size
-from perfpy.capture.record_options import DEFAULT_FREQ
+from perfpy.capture.record_options import DEFAULT_FREQ, STANDARD_OUTPUT
 from perfpy.capture.targets import ANY, online_cpus
 from perfpy.errors import KernelRefused
-from perfpy.events.event import Event
+from perfpy.events.event import Event, changed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from perfpy.capture.opening import OpenEvent
     from perfpy.capture.record_options import RecordOptions
     from perfpy.capture.targets import Target
     from perfpy.kernel import Kernel
@@ -36,7 +37,7 @@ _WORTH_WAKING: Final = 1 << 18  # bytes in a ring
 
 
 def configure_sampling(events: Sequence[Event], options: RecordOptions, target: Target, kernel: Kernel) -> list[Event]:
-    """Set the attrs; returns the events to open, the tracking event among them.
+    """The events to open, with the attrs that they are to have, the tracking event among them.
 
     kernel: is asked whether it knows PERF_SAMPLE_IDENTIFIER, where that is of use.
 
@@ -49,14 +50,11 @@ def configure_sampling(events: Sequence[Event], options: RecordOptions, target: 
     if options.starts_disabled or not target.has_tasks:
         tracking = _dummy()
         result.append(tracking)
-    groups = {id(event.leader) for event in result if not event.is_leader}
-    attrs = {
-        event: sampling_attr(event, options, target, tracks=event is tracking, in_group=id(event.leader) in groups) for event in result
-    }
+    groups = {event.leader for event in result if not event.is_leader}
+    attrs = {event: sampling_attr(event, options, target, tracks=event is tracking, in_group=event.leader in groups) for event in result}
     attrs |= {event: _following(event, attrs) for event in result if event.sample_read and not event.is_leader}
-    for event, attr in zip(result, _with_ids(list(attrs.values()), options, kernel), strict=True):
-        event.attr = attr
-    return result
+    final = dict(zip(result, _with_ids(list(attrs.values()), options, kernel), strict=True))
+    return changed(result, lambda event: {"attr": final[event]})
 
 
 def sampling_attr(event: Event, options: RecordOptions, target: Target, *, tracks: bool, in_group: bool) -> EventAttr:
@@ -64,7 +62,7 @@ def sampling_attr(event: Event, options: RecordOptions, target: Target, *, track
     return _Draft(event, options, target, tracks=tracks, in_group=in_group).finished()
 
 
-def is_dummy(event: Event) -> bool:
+def is_dummy(event: Event | OpenEvent) -> bool:
     """Whether an event only carries side-band records."""
     return event.attr.type == PerfType.SOFTWARE and event.attr.config == SoftwareId.DUMMY
 
@@ -159,6 +157,8 @@ class _Draft:
             (addresses, SampleType.ADDR | SampleType.DATA_SRC),
             (not self.target.has_tasks or options.cpu_field, SampleType.CPU),
             (options.raw and not self.own_dummy, SampleType.TIME | SampleType.RAW | SampleType.CPU),
+            (options.sample_mem_info, SampleType.DATA_SRC),
+            (options.transaction, SampleType.TRANSACTION),
             (options.phys_data, SampleType.PHYS_ADDR),
             (options.weight, _weight_field()),
             (options.all_cgroups, SampleType.CGROUP),
@@ -170,7 +170,7 @@ class _Draft:
                 self.sample |= field
         if self.sample & SampleType.BRANCH_STACK:
             draft.branch_sample_type = options.branch_filter
-        if addresses or stacks:  # call frame information lies in mappings that are not executable
+        if addresses or stacks or options.data_mmap:  # call frame information lies in mappings that are not executable
             draft.mmap_data = int(self.tracks)
         if options.time is not False and (options.time or not options.per_thread):
             self.sample |= SampleType.TIME
@@ -249,6 +249,18 @@ class _Draft:
             draft.branch_sample_type = parse_branch_filter(",".join(terms.branch_type))
         if terms.call_graph is not None or terms.stack_size or terms.max_stack:
             self._set_own_callchain()
+        self._refuse_hardware_terms()
+
+    def _refuse_hardware_terms(self) -> None:
+        terms = self.event.terms
+        chosen = {
+            "call-graph=lbr": terms.call_graph == "lbr",
+            "aux-output": terms.aux_output,
+            "aux-sample-size": terms.aux_sample_size,
+        }
+        for name in (name for name, given in chosen.items() if given):
+            cause = f"'{name}' needs branch records or a tracer in hardware, which perfpy cannot use"
+            raise KernelRefused("perf_event_open", EOPNOTSUPP, event=self.event.name, cause=cause, remedy="leave it out")
 
     def _set_own_callchain(self) -> None:
         """Terms about stacks replace what the options say."""
@@ -285,7 +297,7 @@ def _following(event: Event, attrs: Mapping[Event, EventAttr]) -> EventAttr:
 
 def _with_ids(attrs: Sequence[EventAttr], options: RecordOptions, kernel: Kernel) -> list[EventAttr]:
     """Several events: each record must tell whose it is, at an offset that does not depend on the answer."""
-    if not options.identifier and len(attrs) == 1:
+    if not options.identifier and len(attrs) == 1 and options.output != STANDARD_OUTPUT:  # perf has ids in pipes, always
         return list(attrs)
     differ = any(attr.sample_type != attrs[0].sample_type for attr in attrs)
     if (differ or options.identifier) and _knows_identifier(kernel):

@@ -16,7 +16,7 @@ from perfpy.abi.flags import FLAG_PID_CGROUP, ReadFormat
 from perfpy.abi.readings import decode_read, read_size
 from perfpy.abi.user_records import IdIndexEntry
 from perfpy.capture.counter import Counter
-from perfpy.capture.opening import Opener, OpenEvent
+from perfpy.capture.opening import Opener, to_open
 from perfpy.capture.sampling.sample_attrs import is_dummy
 from perfpy.capture.targets import ANY, online_cpus
 from perfpy.kernel.procfs import ProcFs, raise_open_files_limit
@@ -25,6 +25,7 @@ from perfpy.kernel.ring import PAGE_SIZE, Ring
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from perfpy.capture.opening import OpenEvent
     from perfpy.errors import KernelRefused
     from perfpy.events.event import Event
     from perfpy.kernel import Kernel
@@ -48,7 +49,7 @@ class CounterTarget(NamedTuple):
 class Opened(NamedTuple):
     """One open counter; ring: the index of the ring that its records go to."""
 
-    event: Event
+    event: OpenEvent
     target: CounterTarget
     counter: Counter
     id: int
@@ -75,7 +76,7 @@ class SampleCounters:
     events: configured, in the file's order; cpus, tids: where to open each of
     them (a tid of ANY: all tasks; cpus (ANY,): each thread on whatever CPU).
     skip_missing: threads that are gone are left out as long as one is left.
-    cgroup_fds: id(event) -> the folder of the cgroup whose tasks it follows.
+    cgroup_fds: event -> the folder of the cgroup whose tasks it follows.
     tell: called with each line that the user ought to read.
     """
 
@@ -86,18 +87,17 @@ class SampleCounters:
         cpus: Sequence[int],
         tids: Sequence[int],
         *,
-        cgroup_fds: Mapping[int, int] | None = None,
+        cgroup_fds: Mapping[Event, int] | None = None,
         skip_missing: bool = False,
         tell: Callable[[str], None],
     ) -> None:
-        self.events = list(events)
+        self.events = to_open(events)
         self.cpus = tuple(cpus)
         self.tids = tuple(tids)
         self._kernel = kernel
         self._cgroups = dict(cgroup_fds or {})
         self._skip_missing = skip_missing
         self._missing: set[int] = set()
-        self._open: dict[Event, OpenEvent] = {}
         self._opener = Opener(kernel, self, on_cpus=ANY in self.tids, tell=tell, more_files=raise_open_files_limit)
         self._rings: list[Ring] = []
         self._ring_fds: list[int] = []
@@ -112,38 +112,31 @@ class SampleCounters:
         """Open every event everywhere. Raises KernelRefused when nothing helped; what was open is closed then."""
         try:
             for event in self.events:
-                self._open_event(event)
-                self._set_filter(event)
+                targets = [(target, target.tid, target.cpu) for target in self._targets(event) if target.tid not in self._missing]
+                self._opener.open(event, targets, flags=FLAG_PID_CGROUP if event.event in self._cgroups else 0)
+                event.set_filter()
         except BaseException:
             self.close()
             raise
 
-    def _targets(self, event: Event) -> Iterator[CounterTarget]:
+    def _targets(self, event: OpenEvent) -> Iterator[CounterTarget]:
         cpus = self.cpus
         if ANY in self.tids and is_dummy(event) and ANY not in cpus:
             cpus = online_cpus()  # tasks wander: what they map elsewhere matters, too
         if event.cpus is not None and ANY not in cpus:
             cpus = tuple(cpu for cpu in cpus if cpu in event.cpus)
         for cpu in cpus:
-            cgroup = self._cgroups.get(id(event))
+            cgroup = self._cgroups.get(event.event)
             if cgroup is not None:
                 yield CounterTarget(cpu, cgroup, cgroup=True)
             else:
                 yield from (CounterTarget(cpu, tid) for tid in self.tids)
 
-    def _open_event(self, event: Event) -> None:
-        opened = self._open[event] = OpenEvent(event, None if event.is_leader else self._open[event.leader])
-        targets = [(target, target.tid, target.cpu) for target in self._targets(event) if target.tid not in self._missing]
-        self._opener.open(opened, targets, flags=FLAG_PID_CGROUP if id(event) in self._cgroups else 0)
-
     # refusals: what the opener asks
 
     def member_refused(self, opened: OpenEvent, _refusal: KernelRefused) -> bool | None:
         """A weak group that does not fit falls apart: this member counts for itself."""
-        event = opened.event
-        event.weak = False
-        event.leader = event
-        opened.leader = None
+        opened.leave_group()
         opened.ask(opened.asked.copy(disabled=1))
         return True
 
@@ -162,11 +155,6 @@ class SampleCounters:
         self._missing.add(tid)
         return bool(set(self.tids) - self._missing)
 
-    def _set_filter(self, event: Event) -> None:
-        if event.filter:
-            for counter in self._open[event].counters.values():
-                counter.set_filter(event.filter)
-
     def map(self, pages: int) -> None:
         """Map the rings, `pages` pages each, and send every counter's records to the ring of its CPU (or thread)."""
         owners: dict[tuple[int, int], int] = {}  # (CPU or thread, backward) -> ring
@@ -174,7 +162,7 @@ class SampleCounters:
         by_thread = ANY in self.cpus
         for event in self.events:
             backward = event.attr.write_backward
-            for target, counter in self._open[event].counters.items():
+            for target, counter in event.counters.items():
                 key = (target.tid if by_thread else target.cpu, backward)
                 ring = owners.get(key)
                 if ring is None:
@@ -185,14 +173,14 @@ class SampleCounters:
                     self._kernel.set_output(counter.fd, owner_fds[ring])
                 self.opened.append(Opened(event, target, counter, counter.id, ring))
 
-    def showing(self, events: Sequence[Event]) -> SampleCounters:
+    def showing(self, events: Sequence[OpenEvent]) -> SampleCounters:
         """The same open counters, as if there were only these events."""
         some = copy(self)
         some.events = list(events)
         some.opened = [one for one in self.opened if one.event in events]
         return some
 
-    def ids(self, event: Event) -> tuple[int, ...]:
+    def ids(self, event: OpenEvent) -> tuple[int, ...]:
         """The ids by which records name an event's counters."""
         return tuple(one.id for one in self.opened if one.event is event)
 
@@ -222,22 +210,18 @@ class SampleCounters:
         for event in self.events:
             self.switch(event, False)
 
-    def switch(self, event: Event, on: bool) -> None:
+    def switch(self, event: OpenEvent, on: bool) -> None:
         """Enable or disable an event's counters; the members of a group follow their leader."""
         action = Counter.enable if on else Counter.disable
         if event.is_leader:
-            for counter in self._open[event].counters.values():
+            for counter in event.counters.values():
                 action(counter)
 
-    def count(self, event: Event) -> int:
+    def count(self, event: OpenEvent) -> int:
         """How often the event has happened in all that its counters count."""
         size = read_size(event.attr.read_format, 1)
-        read = (self._kernel.read(counter.fd, size) for counter in self._open[event].counters.values())
+        read = (self._kernel.read(counter.fd, size) for counter in event.counters.values())
         return sum(next(iter(decode_read(data, event.attr.read_format, "="))).value for data in read if data)
-
-    def refilter(self, event: Event) -> None:
-        """The event's filter has changed."""
-        self._set_filter(event)
 
     def pause(self, paused: bool) -> None:
         """Stop writing to backward rings while they are read, or go on."""
@@ -268,8 +252,8 @@ class SampleCounters:
         for ring in self._rings:
             ring.close()
         self._rings.clear()
-        for opened in self._open.values():
-            opened.close()
+        for event in self.events:
+            event.close()
         for fd in set(self._cgroups.values()):
             os.close(fd)
         self._cgroups.clear()

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import NATIVE_ENDIAN
 from perfpy.abi.user_records import HeaderAttr, encode
-from perfpy.capture.sampling.output import STANDARD_OUTPUT, RecordOutput
+from perfpy.capture.record_options import STANDARD_OUTPUT
+from perfpy.capture.sampling.output import RecordOutput
 from perfpy.capture.unwinding import messages
 from perfpy.capture.unwinding.process import UnwindingProcess
 from perfpy.capture.unwinding.side_band_log import SideBandLog

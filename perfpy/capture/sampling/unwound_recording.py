@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.capture.sampling.data_file import DataFile
 from perfpy.capture.sampling.output import RecordOutput
-from perfpy.capture.sampling.own_samples import leave_out
 from perfpy.capture.sampling.stack_file import StackFile
 from perfpy.capture.sampling.unwound_output import UnwoundOutput
 from perfpy.capture.unwinding.plain_attrs import has_stacks, plain_attr
@@ -45,10 +44,6 @@ def open_output(
     output = UnwoundOutput(options.output, packer, partial(_serve, plan, only), tell=tell, keep_stacks=options.keep_stacks)
     if not options.unwind:
         output.piece = _PIECE_OF_WAITS
-    if options.exclude_perf:
-        for event in events:
-            if event.tracepoint:
-                leave_out(event, output.others)
     return output
 
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfpy.events.event import Event
+    from perfpy.capture.opening import OpenEvent
 
 
 class _Names:
     """Of this machine's PMUs, and of the tracepoints among these events."""
 
-    def __init__(self, events: Sequence[Event]) -> None:
+    def __init__(self, events: Sequence[OpenEvent]) -> None:
         from perfpy.kernel.sysfs import Sysfs
 
         self._pmus = {pmu.type: pmu.name for pmu in Sysfs().pmus}
@@ -30,14 +30,14 @@ class _Names:
         return self._tracepoints.get(number, "")
 
 
-def event_lines(events: Sequence[Event], option: str) -> str:
+def event_lines(events: Sequence[OpenEvent], option: str) -> str:
     """A line an event (-g: a group). option: "", -v, -g or -F."""
     if option == "-g":
-        return "\n".join(_group(event, events) for event in events if event.leader is event)
+        return "\n".join(_group(event, events) for event in events if event.is_leader)
     return "\n".join(event.name + _details(event, events, option) for event in events)
 
 
-def _details(event: Event, events: Sequence[Event], option: str) -> str:
+def _details(event: OpenEvent, events: Sequence[OpenEvent], option: str) -> str:
     attr = event.attr
     if option == "-F":
         return f": {'sample_freq' if attr.freq else 'sample_period'}={attr.sample_freq}"
@@ -48,6 +48,6 @@ def _details(event: Event, events: Sequence[Event], option: str) -> str:
     return ": " + ", ".join(f"{label}: {value}" for label, value in attr_fields(attr, _Names(events)))
 
 
-def _group(leader: Event, events: Sequence[Event]) -> str:
+def _group(leader: OpenEvent, events: Sequence[OpenEvent]) -> str:
     members = ",".join(event.name for event in events if event.leader is leader)
-    return f"{leader.group_name}{{{members}}}" if "," in members else members
+    return f"{leader.event.group_name}{{{members}}}" if "," in members else members

@@ -36,8 +36,18 @@ def wrapped(note: str) -> list[str]:
     text = one_line(note)
     if not is_screen(sys.stderr):
         return [text]
-    from shutil import get_terminal_size
     from textwrap import wrap
 
     indent = " " * (len(text) - len(text.lstrip()) + 2)
-    return wrap(text, get_terminal_size().columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [text]
+    return wrap(text, _width(), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [text]
+
+
+def rows_of(notes: Iterable[str]) -> int:
+    """How many rows of the screen notes take, words that are longer than a row with all theirs."""
+    return sum(-(-len(line) // _width()) for note in notes for line in wrapped(note))
+
+
+def _width() -> int:
+    from shutil import get_terminal_size
+
+    return max(get_terminal_size().columns, 1)

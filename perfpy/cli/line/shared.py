@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from perfpy.cli.line.kinds import Counted, Flag, Value
 from perfpy.cli.line.options import CommandOptions, option
+from perfpy.errors import UsageError
 
 
 class InputOptions(CommandOptions):
@@ -60,6 +61,8 @@ def events_with_filters(options: CommandOptions) -> tuple[list[str], list[tuple[
     for given in options.in_order("event", "filter"):
         if given.name == "event":
             events.append(given.value)
+        elif not events:
+            raise UsageError(f"--filter {given.value}: it belongs to the tracepoint in an -e before it")
         else:
             filters.append((len(events), given.value))
     return events, filters

@@ -7,6 +7,7 @@ on stderr, and the program's exit status.
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from typing import TYPE_CHECKING, Final
 
@@ -17,27 +18,35 @@ from perfpy.capture.option_values import (
     parse_clock,
     parse_pages,
     parse_registers,
+    parse_size,
+    size_text,
 )
-from perfpy.capture.record_options import DEFAULT_COMPRESSION, SYNTH_ALL, RecordOptions
+from perfpy.capture.record_options import DEFAULT_COMPRESSION, STANDARD_OUTPUT, SYNTH_ALL, RecordOptions
 from perfpy.cli.line.notes import are_read, tell
 from perfpy.cli.line.options import PerfCommand, fail
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.shared import events_with_filters
 from perfpy.cli.record.options import RecordCommandOptions
+from perfpy.errors import PerfError
+from perfpy.kernel.ring import PAGE_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from perfpy.capture.opening import OpenEvent
     from perfpy.cli.line.perfconfig import Config
-    from perfpy.events.event import Event
 
 _MOST_COMPRESSION: Final = 22
+_BUILD_IDS: Final = ("", "cache", "no-cache", "skip", "mmap")  # record.build-id
+_FILE: Final = "perf.data"
 
 
 def run(options: RecordCommandOptions) -> int:
     """Run a program and record its profile into perf.data."""
     if _lists_registers(options):
         return 129  # as perf
+    if options.vmlinux and not os.path.exists(options.vmlinux):
+        fail(f"--vmlinux {options.vmlinux}: no such file")
     wanted = record_options(options, load())
     from perfpy.capture.sampling.recorder import Recorder  # help does not need the kernel
 
@@ -48,16 +57,26 @@ def run(options: RecordCommandOptions) -> int:
     if options.dry_run:
         recorder.prepare()
         return 0
-    return recorder.run().exit_code
+    summary = recorder.run()
+    if options.self_contained:
+        from perfpy.cli.record.self_contained import keep_files  # reads the recording, which needs numpy
+
+        tell_all = (lambda _text: None) if options.quiet else (lambda text: print(text, file=sys.stderr))
+        keep_files(summary.path, options.self_contained, tell_all)
+    return summary.exit_code
 
 
 def record_options(options: RecordCommandOptions, config: Config) -> RecordOptions:
     """The options as values. Raises UsageError for a text that makes no sense."""
+    build_id = config.get("record.build-id", "")
+    if build_id not in _BUILD_IDS:
+        raise PerfError(f"perfconfig: record.build-id = {build_id}: there are cache, no-cache, skip and mmap")
     wanted = _with_sample_fields(_whose(options), options, config)
     wanted = _with_side_band(wanted, options, config)
     wanted = _with_buffers(wanted, options)
     return _with_file(wanted, options, config)._replace(
         jit=options.jit,
+        self_contained=bool(options.self_contained),
         off_cpu=options.off_cpu,
         off_cpu_thresh=options.off_cpu_thresh,
         off_cpu_limit=options.off_cpu_limit,
@@ -96,6 +115,9 @@ def _with_sample_fields(wanted: RecordOptions, options: RecordCommandOptions, co
         unwind=options.unwind,
         keep_stacks=options.keep_stacks,
         data=options.data,
+        data_mmap=options.data_mmap,
+        sample_mem_info=options.sample_mem_info,
+        transaction=options.transaction,
         phys_data=options.phys_data,
         data_page_size=options.data_page_size,
         code_page_size=options.code_page_size,
@@ -137,6 +159,7 @@ def _with_buffers(wanted: RecordOptions, options: RecordCommandOptions) -> Recor
         mmap_pages=_pages(options.mmap_pages),
         mmap_flush=options.mmap_flush,
         no_buffering=options.no_buffering,
+        affinity=options.affinity,
         overwrite=options.overwrite,
         delay=options.delay,
         control=options.control,
@@ -149,7 +172,7 @@ def _with_file(wanted: RecordOptions, options: RecordCommandOptions, config: Con
     build_id = config.get("record.build-id", "")
     switches = options.switch_output is not None  # finding build-ids would hold up the next file
     return wanted._replace(
-        output=options.output,
+        output=options.output or _default_output(),
         compression_level=_level(options.compression_level, unwind=options.unwind),
         buildids=not (options.no_buildid or build_id == "skip" or switches),
         buildid_cache=not (options.no_buildid_cache or options.no_buildid or build_id == "no-cache"),
@@ -166,9 +189,18 @@ def _with_file(wanted: RecordOptions, options: RecordCommandOptions, config: Con
 def _level(level: int | None, *, unwind: bool) -> int:
     if level is None:
         return DEFAULT_COMPRESSION if unwind else 0
-    if not 0 <= level <= _MOST_COMPRESSION:
+    if level < 0:
         fail(f"--compression-level {level}: zstd has levels 1 to {_MOST_COMPRESSION}")
-    return level
+    return min(level, _MOST_COMPRESSION)
+
+
+def _default_output() -> str:
+    """Where a recording goes when nothing is said: into the pipe, where standard output is one."""
+    try:
+        is_pipe = stat.S_ISFIFO(os.fstat(1).st_mode)
+    except OSError:
+        return _FILE
+    return STANDARD_OUTPUT if is_pipe else _FILE
 
 
 def _callchain(options: RecordCommandOptions, config: Config) -> Callchain | None:
@@ -176,7 +208,7 @@ def _callchain(options: RecordCommandOptions, config: Config) -> Callchain | Non
         return parse_callchain(options.call_graph)
     if not (options.callchains or options.unwind) or (options.jit and options.unwind):  # --jit chooses, by what runs
         return None
-    mode = "dwarf" if options.unwind else config.get("call-graph.record-mode", "fp")
+    mode = "dwarf" if options.unwind else config.get("call-graph.record-mode", config.get("record.call-graph", "fp"))
     size = int(config.number("call-graph.dump-size", 0)) if mode == "dwarf" else 0
     return parse_callchain(f"{mode},{size}" if size else mode)
 
@@ -185,7 +217,7 @@ def _registers(text: str | None, option: str) -> int:
     return 0 if text is None else parse_registers(text, option)
 
 
-def _describe(events: Sequence[Event], option: str) -> str:
+def _describe(events: Sequence[OpenEvent], option: str) -> str:
     from perfpy.cli.line.control_lines import event_lines  # rarely asked for
 
     return event_lines(events, option)
@@ -217,12 +249,16 @@ def _synthesis(text: str) -> frozenset[str]:
 def _pages(text: str) -> int:
     if not text:
         return 0
-    data, comma, aux = text.partition(",")
-    if comma and aux:
-        fail(f"--mmap-pages {text}: perfpy has no AUX buffers; give one number")
-    pages = parse_pages(data)
-    if data.isdecimal() and int(data) != pages:
-        print(f"--mmap-pages: {pages} pages, the next power of two", file=sys.stderr)
+    data, _, aux = text.partition(",")
+    if aux:
+        _ring_pages(aux)  # for AUX buffers: none is recorded, but the line is one that perf takes
+    return _ring_pages(data) if data else 0
+
+
+def _ring_pages(text: str) -> int:
+    pages = parse_pages(text)
+    if (int(text) if text.isdecimal() else -(-parse_size(text, "--mmap-pages") // PAGE_SIZE)) != pages:
+        print(f"rounding mmap pages size to {size_text(pages * PAGE_SIZE)} ({pages} pages)", file=sys.stderr)
     return pages
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfpy.capture.option_values import parse_delay, parse_size, parse_switch_output
+from perfpy.capture.option_values import AFFINITIES, parse_delay, parse_flush, parse_size, parse_switch_output
 from perfpy.capture.record_options import DEFAULT_SWITCH_LIMIT, MAX_FREQ
-from perfpy.cli.line.kinds import Attached, Counted, Flag, Listed, Value, unsigned
+from perfpy.cli.line.kinds import Attached, Choice, Counted, Flag, Listed, Value, unsigned
 from perfpy.cli.line.options import CommandOptions, option, program_to_run
 
 if TYPE_CHECKING:
@@ -35,31 +35,21 @@ def period(text: str) -> int:
     return int(text)
 
 
-def _mmap_flush(text: str) -> int:
-    return parse_size(text, "--mmap-flush")
-
-
 def _max_size(text: str) -> int:
     return parse_size(text, "--max-size")
 
 
 _HARDWARE = "it needs a hardware tracer, which perfpy does not decode"
 _BPF = "it needs a BPF program, which perfpy does not load; --filter narrows tracepoints in the kernel"
-_THREADS = "perfpy writes with one thread; larger buffers (-m) help where it does not keep up"
 
 _LACKING: Final = {
     "-S,--snapshot": _HARDWARE,
     "--aux-sample": _HARDWARE,
-    "--transaction": "it needs transactional memory, which no current CPU has",
-    "--aio": _THREADS,
-    "--affinity": _THREADS,
-    "--threads": _THREADS,
+    "--threads": "perfpy writes with one thread; larger buffers (-m) help where it does not keep up",
     "--kcore": "perfpy writes single files; record, and copy /proc/kcore beside it",
     "--setup-filter": _BPF,
     "--bpf-aux-pause": _BPF,
     "--switch-output-event": "use --switch-output=SIZE or TIME, or send SIGUSR2",
-    "--debuginfod": "perfpy report asks the servers in DEBUGINFOD_URLS",
-    "--vmlinux": "it is for BPF programs of perf's only",
     "--clang-path": "perf has dropped it, too",
     "--clang-opt": "perf has dropped it, too",
     "--pfm-events": "it needs libpfm4; give the event as rNNN or PMU/terms/",
@@ -142,9 +132,17 @@ class ContentOptions(CommandOptions):
     )
     latency: bool = option("--latency", Flag(), "what perfpy report --latency needs: context switches")
     jit: bool = option("--jit", Flag(), "make Python, Node, Java ... tell the names of their code, and keep them in the file")
+    self_contained: str | None = option(
+        "--self-contained",
+        Attached("names", Choice("names", "binaries")),
+        "keep the names of functions, or the binaries, in the file: a report elsewhere needs nothing else",
+        metavar="<names|binaries>",
+    )
     stat: bool = option("-s,--stat", Flag(), "counts of each thread at its end, too")
     raw_samples: bool = option("-R,--raw-samples", Flag(), "raw data, as tracepoints have")
     data: bool = option("-d,--data", Flag(), "data addresses")
+    data_mmap: bool = option("--data-mmap", Flag(), "mappings that hold no code, too (-d has them as well)")
+    sample_mem_info: bool = option("--sample-mem-info", Flag(), "where in the memory hierarchy data came from (-d has it as well)")
     phys_data: bool = option("--phys-data", Flag(), "physical data addresses")
     data_page_size: bool = option("--data-page-size", Flag(), "the size of the page of the data")
     code_page_size: bool = option("--code-page-size", Flag(), "the size of the page of the code")
@@ -153,6 +151,7 @@ class ContentOptions(CommandOptions):
     sample_cpu: bool = option("--sample-cpu", Flag(), "CPUs")
     sample_identifier: bool = option("--sample-identifier", Flag(), "ids at a fixed offset")
     weight: bool = option("-W,--weight", Flag(), "weights of special events")
+    transaction: bool = option("--transaction", Flag(), "flags of transactional memory, where the CPU has it")
     branch_any: bool = option("-b,--branch-any", Flag(), "taken branches")
     branch_filter: str = option("-j,--branch-filter", Value(default=""), "taken branches of these kinds", metavar="<filter,...>")
     intr_regs: str | None = option("-I,--intr-regs", Attached(""), "registers at the interrupt; -I? lists them", metavar="<regs>")
@@ -182,9 +181,20 @@ class SideBandOptions(CommandOptions):
 class FileOptions(CommandOptions):
     """Buffers and files."""
 
-    output: str = option("-o,--output", Value(default="perf.data"), "output file (default: perf.data; - writes a pipe)", metavar="<file>")
-    mmap_pages: str = option("-m,--mmap-pages", Value(default=""), "size of each buffer, in pages or with B, K, M or G", metavar="<pages>")
-    mmap_flush: int = option("--mmap-flush", Value(_mmap_flush, default=1), "least bytes to write at once", metavar="<size>")
+    output: str = option(
+        "-o,--output", Value(default=""), "output file (default: perf.data; - writes a pipe, as a pipe without -o does)", metavar="<file>"
+    )
+    mmap_pages: str = option(
+        "-m,--mmap-pages", Value(default=""), "size of each buffer, in pages or with B, K, M or G", metavar="<pages[,pages]>"
+    )
+    mmap_flush: int = option("--mmap-flush", Value(parse_flush, default=1), "least bytes to write at once", metavar="<size>")
+    affinity: str = option(
+        "--affinity",
+        Value(Choice(*AFFINITIES), default=AFFINITIES[0]),
+        "read each buffer on its own CPU or node (default: sys, on any)",
+        metavar="<node|cpu>",
+    )
+    aio: str | None = option("--aio", Attached(""), "for scripts written for perf: perfpy leaves that to the kernel", metavar="<n>")
     overwrite: bool = option("--overwrite", Flag(), "keep what came last where there is no room for all")
     switch_output: SwitchOutput | None = option(
         "--switch-output",
@@ -206,6 +216,10 @@ class FileOptions(CommandOptions):
     no_buildid: bool = option("-B,--no-buildid", Flag(), "note no build-ids")
     buildid_all: bool = option("--buildid-all", Flag(), "note the build-ids of all files, hit or not")
     realtime: int = option("-r,--realtime", Value(int, default=0), "run with this SCHED_FIFO priority")
+    debuginfod: str | None = option(
+        "--debuginfod", Attached(""), "for scripts written for perf: perfpy report asks the servers in DEBUGINFOD_URLS", metavar="<urls>"
+    )
+    vmlinux: str = option("--vmlinux", Value(default=""), "for scripts written for perf: its BPF programs need it", metavar="<file>")
     dry_run: bool = option("--dry-run", Flag(), "read the options, then exit")
     verbose: int = option("-v,--verbose", Counted(), "say more; may be repeated")
     quiet: bool = option("-q,--quiet", Flag(), "print no warnings or messages")

@@ -29,20 +29,17 @@ _WORDS: Final = (
     ("function", "key"),
     ("address", "key"),
     ("srcline", "key"),
-    ("branch", "key"),
+    ("branch", "branches"),
     ("percent", "value"),
     ("period", "value"),
     ("count", "value"),
 )
-_NO_KEYS: Final = {
-    "branch": "needs branch records in callchains, which perfpy does not join",
-}
 _CONFIGURED: Final = (("print-type", "style"), ("order", "order"), ("sort-key", "key"))
 
 
 def call_graph_words() -> list[str]:
     """Every word of --call-graph that there is."""
-    return [word for word, _ in _WORDS if word not in _NO_KEYS]
+    return [word for word, _ in _WORDS]
 
 
 def call_graph(asked: ReportCommandOptions, *, children: bool, config: Config) -> CallGraph:
@@ -56,8 +53,7 @@ def call_graph(asked: ReportCommandOptions, *, children: bool, config: Config) -
         chosen.setdefault("percent", _configured_limit(config))
     elif "percent" not in chosen or asked.gives_row_limit_last:
         chosen["percent"] = limit
-    if chosen.get("key") in _NO_KEYS:
-        fail(f"--call-graph ...,{chosen['key']} {_NO_KEYS[chosen['key']]}")
+    chosen.pop("branches", "")  # counts of the branches within callchains: those that perfpy shows have none
     if asked.inverted or (children and "order" not in chosen):
         chosen["order"] = "caller"
     return CallGraph(**chosen)

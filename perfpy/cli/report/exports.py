@@ -69,13 +69,18 @@ def flame_graph(recording: Recording, stacks: Sequence[Stacks]) -> str:
     return render(stacks, title=recording.title, circumstances=[samples, *recording.circumstances])
 
 
-def flame_graph_of_changes(recordings: Sequence[Recording], stacks: Sequence[Sequence[Stacks]]) -> str:
+def flame_graph_of_changes(
+    recordings: Sequence[Recording], stacks: Sequence[Sequence[Stacks]], *, ignore_comm: bool | None, whole_names: bool
+) -> str:
     """The page that shows what changed from the first to the second recording."""
+    from perfpy.analysis.stacks.matching import matched
+    from perfpy.symbols.demangling.short_names import without_instance
     from perfpy.views.stacks.flamegraph import render
 
     before, after = recordings
     circumstances = [f"{recording.path}: {', '.join([recording.title, *recording.circumstances])}" for recording in recordings]
-    return render(stacks[0], title=f"{before.path} \N{RIGHTWARDS ARROW} {after.path}", circumstances=circumstances, after=stacks[1])
+    first, second = matched(*stacks, ignore_comm=ignore_comm, name=str if whole_names else without_instance)
+    return render(first, title=f"{before.path} \N{RIGHTWARDS ARROW} {after.path}", circumstances=circumstances, after=second)
 
 
 def _folded(stacks: Sequence[Stacks]) -> bytes:

@@ -8,6 +8,7 @@ from perfpy.cli.line.shared import HeaderOptions, InputOptions, QuietOptions, St
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Final
 
 #: -g without a value
@@ -21,26 +22,29 @@ _DEFAULT_FILES: Final = {
     "pprof": "perf.pb.gz",
 }
 
+#: of what the shares of a line of code are
+_PERCENT_TYPES: Final = ("local-period", "global-period", "local-hits", "global-hits")
+
 _LACKING: Final = {
     "--gtk": "it needs GTK",
     "--itrace": "it needs decoders of hardware traces",
     "--stitch-lbr": "it needs call stacks from last branch records",
     "--branch-history": "it needs branch records in callchains",
     "--total-cycles": "it needs block counts of last branch records",
-    "--show-ref-call-graph": "every event shows its own callchains",
-    "--samples": "perfpy script shows single samples",
-    "--objdump": "there is no annotation of code yet",
-    "--source": "there is no annotation of code yet",
-    "--asm-raw": "there is no annotation of code yet",
-    "-M,--disassembler-style": "there is no annotation of code yet",
-    "--percent-type": "there is no annotation of code yet",
-    "--prefix": "there is no annotation of code yet",
-    "--prefix-strip": "there is no annotation of code yet",
     "--disable-order": "records are always shown in order of time",
     "--socket-filter": "use -C with the socket's CPUs",
-    "--pretty": "with -T, values are always in columns",
-    "--addr2line": "source lines are read without it",
 }
+
+
+def _styles(*known: str) -> Callable[[str], str]:
+    """The type of a list of some words."""
+
+    def checked(text: str) -> str:
+        if set(text.split(",")) - set(known):
+            raise ValueError(" or ".join(known))
+        return text
+
+    return checked
 
 
 class ReportColumnOptions(CommandOptions):
@@ -132,6 +136,30 @@ class ReportOutputOptions(CommandOptions):
     pprof: str | None = option("--pprof", Attached("", takes_word=True), "stacks for pprof", metavar="<file>")
 
 
+class UnneededOptions(CommandOptions):
+    """What perf has for programs that it calls, for the annotated code and for single samples in its browser, and for tables to be
+    set otherwise: its text and ours are the same with them and without.
+    """
+
+    addr2line: str = option("--addr2line", Value(default=""), "taken as perf takes it: lines are read without a program", hidden=True)
+    addr2line_style: str = option(
+        "--addr2line-style", Value(_styles("libdw", "llvm", "libbfd", "addr2line"), default=""), "as --addr2line", hidden=True
+    )
+    unwind_style: str = option(
+        "--unwind-style", Value(_styles("libdw", "libunwind"), default=""), "stacks are unwound without", hidden=True
+    )
+    objdump: str = option("--objdump", Value(default=""), "for annotated code, which this report has not", hidden=True)
+    source: bool = option("--source", Flag(default=True), "for annotated code", hidden=True)
+    asm_raw: bool = option("--asm-raw", Flag(), "for annotated code", hidden=True)
+    disassembler_style: str = option("-M,--disassembler-style", Value(default=""), "for annotated code", hidden=True)
+    percent_type: str = option("--percent-type", Value(Choice(*_PERCENT_TYPES), default=""), "for annotated code", hidden=True)
+    prefix: str = option("--prefix", Value(default=""), "for annotated code", hidden=True)
+    prefix_strip: str = option("--prefix-strip", Value(default=""), "for annotated code", hidden=True)
+    samples: int = option("--samples", Value(int, default=0), "single samples, in a browser", hidden=True)
+    show_ref_call_graph: bool = option("--show-ref-call-graph", Flag(), "of events that have no chains of their own", hidden=True)
+    pretty: str = option("--pretty", Value(Choice("normal"), default=""), "with -T: values in columns (they are)", hidden=True)
+
+
 class ReportMetadataOptions(CommandOptions):
     """What is shown in place of samples, or with them."""
 
@@ -157,6 +185,7 @@ class ReportCommandOptions(
     ReportTableOptions,
     StdioOptions,
     ReportOutputOptions,
+    UnneededOptions,
     HeaderOptions,
     ReportMetadataOptions,
     SymbolFileOptions,

@@ -10,7 +10,7 @@ import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from perfpy.cli.line.notes import are_read, tell, wrapped
+from perfpy.cli.line.notes import are_read, rows_of, tell
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.progress import progress_line
@@ -39,8 +39,11 @@ class ReportRun:
         self._asked = asked
         if asked.with_off_cpu:
             recording.join_off_cpu()
-        self._request = ReportRequest(recording, asked, load())
-        self._plain = asked.json is None and not asked.tui and wants_plain(stdio=asked.needs_plain)
+        config = load()
+        self._request = ReportRequest(recording, asked, config)
+        by_setting = config.flag("tui.report", False) and find_spec("textual") is not None and not wants_plain(stdio=asked.needs_plain)
+        self._browses = asked.json is None and (asked.tui or by_setting) and is_terminal()  # without one perf prints its text
+        self._plain = asked.json is None and not self._browses and wants_plain(stdio=asked.needs_plain)
 
     def show(self) -> int:
         """Do what the options ask for, but for the header; the exit status."""
@@ -84,7 +87,9 @@ class ReportRun:
     def _report(self) -> int:
         options = self._report_options()
         text_options = self._request.text_options()
-        report = self._make(options)
+        with progress_line("reading samples") as progress:
+            symbols = self._request.symbol_options(plain=self._plain)
+            report = self._recording.report(options=options, symbols=symbols, progress=progress)
         self._introduce(report, options)
         is_empty = not any(len(histogram.shown()) for histogram in report.histograms)
         if is_empty:
@@ -93,7 +98,7 @@ class ReportRun:
             return self._write_json(self._asked.json, report)
         if not report.samples or (is_empty and not self._plain):
             return 0
-        if self._asked.tui:
+        if self._browses:
             return self._browse(report)
         if self._plain:
             self._print_tables(report, text_options)
@@ -119,10 +124,6 @@ class ReportRun:
         except PerfError:
             self._hint()
             raise
-
-    def _make(self, options: ReportOptions) -> Report:
-        with progress_line("reading samples") as progress:
-            return self._recording.report(options=options, symbols=self._request.symbol_options(plain=self._plain), progress=progress)
 
     def _introduce(self, report: Report, options: ReportOptions) -> None:
         """Print what is before the tables of a plain report; perf says nothing before it knows the sort keys."""
@@ -158,7 +159,7 @@ class ReportRun:
             every_row=asked.percent_limit is not None,
             tree=asked.call_graph is not None,
             browser=find_spec("textual") is not None,
-            lines_after=sum(len(wrapped(note)) for note in notes) if sys.stderr.isatty() and not asked.quiet else 0,
+            lines_after=rows_of(notes) if are_read(quiet=asked.quiet, verbose=asked.verbose) else 0,
         )
         show_report(report, self._recording, console(), wanted)
 
@@ -188,8 +189,6 @@ class ReportRun:
             from perfpy.views.report.browser import ReportBrowser
         except ModuleNotFoundError as error:
             fail(f"--tui needs the module {error.name}: pip install 'perfpy[tui]'")
-        if not is_terminal():
-            fail("--tui needs a terminal: standard output is none")
         ReportBrowser(report, self._header_lines, whole_names=self._asked.whole_names).run()
         return 0
 

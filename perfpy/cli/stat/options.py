@@ -17,8 +17,6 @@ _LACKING = {
     "--pfm-events": "it needs libpfm4; name events as perfpy list does",
     "--iostat": "it needs Intel's IIO counters",
     "--cputype": "it is for CPUs with two kinds of cores; name the PMU in the event: cpu_core/cycles/",
-    "--hybrid-merge": "it is for CPUs with two kinds of cores; their counts are shown one by one",
-    "--percore-show-thread": "it goes with the term percore, which perfpy does not have",
     "--record-tpebs": "it needs Intel's timed PEBS",
 }
 
@@ -85,10 +83,12 @@ class StatCommandOptions(RunOptions, PartOptions, lacks=_LACKING):
     topdown: bool = option("--topdown", Flag(), "compute the top-down metrics (those of the group TopdownL1)")
     td_level: int = option("--td-level", Value(int, default=1), "the level of --topdown")
     metric_only: bool = option("--metric-only", Flag(), "print only ratios and metrics")
+    hybrid_merge: bool = option("--hybrid-merge", Flag(), "sum up what two kinds of cores count", hidden=True)
+    percore_show_thread: bool = option("--percore-show-thread", Flag(), "sums of cores for each of their CPUs", hidden=True)
     all_kernel: bool = option("--all-kernel", Flag(), "count in the kernel only")
     all_user: bool = option("--all-user", Flag(), "count in user space only")
     summary: bool = option("--summary", Flag(), "with -I: print the sums at the end")
-    no_csv_summary: bool = option("--no-csv-summary", Flag(), "no 'summary' before the lines of --summary with -x")
+    no_csv_summary: bool | None = option("--no-csv-summary", Flag(default=None), "no 'summary' before the lines of --summary with -x")
     quiet: bool = option("--quiet", Flag(), "print nothing (with record)")
     control: str = option(
         "--control", Value(default=""), "take enable and disable from there, answer ack", metavar="<fd:N[,M]|fifo:PATH[,PATH]>"

@@ -60,10 +60,19 @@ def form_of(options: StatCommandOptions) -> OutputForm:
         separator=options.separator,
         big_num=options.big_num,
         metric_only=options.metric_only,
-        mark_summary=not options.no_csv_summary,
+        mark_summary=not _leaves_mark_out(options),
         repeat_table=options.table,
         interval_clear=options.interval_clear,
     )
+
+
+def _leaves_mark_out(options: StatCommandOptions) -> bool:
+    """Whether lines of a summary are not marked: by the option, else by stat.no-csv-summary, where there are such lines."""
+    if options.no_csv_summary is not None or options.separator is None or not options.summary:
+        return bool(options.no_csv_summary)
+    from perfpy.cli.line.perfconfig import load  # few ask for it
+
+    return load().flag("stat.no-csv-summary", False)
 
 
 class StatOutput:

@@ -6,6 +6,7 @@ for options that contradict each other; warnings go to stderr.
 
 from __future__ import annotations
 
+import os
 import sys
 
 from perfpy.cli.line.options import fail
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from perfpy.capture.counting.measurement import Plan
     from perfpy.cli.stat.options import PartOptions, StatCommandOptions
     from perfpy.counts.aggregation import Aggregation
+
+_SECOND_KIND = "/sys/bus/event_source/devices/cpu_atom"  # of cores
 
 
 def chosen_aggregation(options: PartOptions, *, no_aggr: bool) -> Aggregation | None:
@@ -57,6 +60,10 @@ def check(options: StatCommandOptions) -> None:
         fail("--metric-only shows no threads: leave out --per-thread")
     if options.metric_only and options.repeat > 1:
         fail("--metric-only shows one run: leave out -r")
+    if options.hybrid_merge and os.path.exists(_SECOND_KIND):
+        fail("--hybrid-merge: perfpy shows the counts of two kinds of cores one by one")
+    if options.interval_clear and not _on_terminal(options):
+        fail("--interval-clear clears a terminal: the counts go elsewhere")
     if options.table and options.repeat <= 1:
         fail("--table shows repeated runs: add -r")
     if options.repeat < 0:
@@ -77,6 +84,10 @@ def _check_times(options: StatCommandOptions) -> None:
         fail("--timeout ends a single count: with -I use --interval-count")
     if options.timeout and options.timeout < 100:
         _tell(options, "warning: below 100 ms much of what --timeout lets run is perfpy's own start and end")
+
+
+def _on_terminal(options: StatCommandOptions) -> bool:
+    return not (options.output or options.log_fd) and sys.stderr.isatty()
 
 
 def _tell(options: StatCommandOptions, text: str) -> None:
@@ -106,7 +117,9 @@ def plan_of(options: StatCommandOptions) -> Plan:
     if names:
         from perfpy.capture.counting.metric_choice import choose
 
-        metric_events, metrics = choose(names, grouped=not options.metric_no_group, merged=not options.metric_no_merge)
+        metric_events, metrics = choose(
+            names, grouped=not options.metric_no_group, merged=not options.metric_no_merge, system_wide=bool(system_wide)
+        )
         events = metric_events + (events if texts else [])
     plan = Plan(events, planning.widened(target, events), options.workload)
     plan.default_set = not texts and not names
@@ -131,7 +144,12 @@ def _add_cgroups(plan: Plan, options: StatCommandOptions) -> None:
     if options.cgroup and options.for_each_cgroup:
         fail("--cgroup and --for-each-cgroup both say which cgroups: choose one")
     if options.cgroup:
-        cgroups.assign(plan.events if options.event else [], options.cgroup)
+        events = cgroups.assign(plan.events if options.event else [], options.cgroup)
+        if plan.metrics:
+            from perfpy.counts.metrics import of_counterparts
+
+            plan.metrics = of_counterparts(plan.metrics, dict(zip(plan.events, events, strict=True)))
+        plan.events = events
     if plan.target.has_tasks:
         fail("cgroups are counted on whole CPUs: add -a or -C")
     if options.for_each_cgroup:

@@ -15,12 +15,13 @@ from perfpy.cli.stat.signals import Signals
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from perfpy.capture.counting.count_file import CountFile
-    from perfpy.capture.counting.counters import Counting
-    from perfpy.capture.counting.measurement import Plan, Readings
+    from perfpy.capture.counting.counters import Counting, Readings
+    from perfpy.capture.counting.measurement import Plan
     from perfpy.cli.stat.options import StatCommandOptions
     from perfpy.cli.stat.output import StatOutput
     from perfpy.cli.stat.progress import Progress
     from perfpy.counts.tally import Tally
+    from perfpy.kernel import Kernel
 
 
 class Session(Hooks):
@@ -43,14 +44,23 @@ class Session(Hooks):
 
             control = Control(self._options.control)
         with Signals(self):
-            outcome = Measurement(self._plan, self, control=control).run()
+            outcome = Measurement(self._plan, self, control=control, kernel=self._kernel()).run()
             if self._file:
                 self._file.finish()
-        if outcome.failed_runs and outcome.runs > 1:
+        if outcome.failed_runs and outcome.runs > 1 and not self._signal:
             self.note(f"{outcome.failed_runs} of {outcome.runs} runs failed, the last status was {outcome.exit_code}")
         if self._signal and not self._plan.command:
             return 128 + self._signal
         return outcome.exit_code
+
+    def _kernel(self) -> Kernel | None:
+        """The kernel to ask: with -vv one that tells of every counter that is opened."""
+        if not self._options.verbose:
+            return None
+        from perfpy.cli.stat.verbose import ToldKernel, machine_lines
+
+        print(*machine_lines(controlled=bool(self._options.control)), sep="\n", file=sys.stderr)
+        return ToldKernel(self._plan.events) if self._options.verbose > 1 else None
 
     def interrupted(self, signum: int) -> None:
         """Ctrl-C: what waits without a command, or prints intervals, ends; a command ends by itself."""
@@ -65,11 +75,7 @@ class Session(Hooks):
         self._output.show(tally)
 
     def opened(self, counting: Counting) -> None:
-        """The file's head names the counters; -vv shows the attrs."""
-        if self._options.verbose > 1:
-            from perfpy.cli.stat.verbose import attr_lines
-
-            print(*attr_lines(counting), sep="\n", file=sys.stderr)
+        """The file's head names the counters."""
         if self._file:
             self._file.begin(counting)
 
@@ -78,7 +84,8 @@ class Session(Hooks):
         if self._options.verbose:
             from perfpy.cli.stat.verbose import reading_lines
 
-            print(*reading_lines(readings), sep="\n", file=sys.stderr)
+            each = self._options.verbose > 1 and bool(self._plan.interval or not self._plan.target.has_tasks)
+            print(*reading_lines(readings, each=each), sep="\n", file=sys.stderr)
         if self._file:
             self._file.round(readings, elapsed, final=final)
 

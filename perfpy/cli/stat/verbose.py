@@ -1,29 +1,47 @@
-"""What -v and -vv add: each attr as the kernel got it, each counter's reading.
+"""What -v and -vv add: the machine, each call that opens a counter, each counter's reading.
 
-What enters: the open counters, their readings. What leaves: lines of text in perf's layout.
+What enters: events, their readings, the calls. What leaves: lines of text in perf's layout, as bug reports have them.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+import sys
+from typing import TYPE_CHECKING, Any
 
+from perfpy.errors import KernelRefused
+from perfpy.kernel import this_kernel
 from perfpy.views.metadata.attr import attr_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from perfpy.capture.counting.counters import Counting
-    from perfpy.capture.counting.measurement import Readings
+    from perfpy.abi.attr import EventAttr
+    from perfpy.capture.counting.counters import Readings
+    from perfpy.events.event import Event
 
 _RULE = "-" * 60
+
+
+def machine_lines(*, controlled: bool) -> Iterator[str]:
+    """What identifies the CPU; whether --control is listened to."""
+    from perfpy.capture.environment import Environment
+
+    cpu = Environment().cpu_id(os.uname().machine)
+    if cpu:
+        yield f"Using CPUID {cpu.replace(',', '-')}"
+    if not controlled:
+        yield "Control descriptor is not initialized"
 
 
 class _EventNames:
     """Names of this machine's PMUs, and of the tracepoints that are counted."""
 
-    def __init__(self, counting: Counting) -> None:
-        self._pmus = {event.attr.type: event.pmu for event in counting.events if event.pmu}
-        self._tracepoints = {event.attr.config: event.name for event in counting.events}
+    def __init__(self, events: Iterable[Event]) -> None:
+        events = list(events)
+        self._pmus = {event.attr.type: event.pmu for event in events if event.pmu}
+        self._pmus.update({1: "software", 2: "tracepoint", 5: "breakpoint"})  # as the kernel lists them in sysfs
+        self._tracepoints = {event.attr.config: event.name for event in events}
 
     def pmu(self, type_number: int) -> str:
         """The PMU whose events have this type."""
@@ -34,25 +52,45 @@ class _EventNames:
         return self._tracepoints.get(number, "")
 
 
-def attr_lines(counting: Counting) -> Iterator[str]:
-    """Every event's attr as it was opened, or refused."""
-    names = _EventNames(counting)
-    for event in counting.events:
-        if not event.tool:
-            yield _RULE
-            yield f"perf_event_attr: {event.name}"
-            for label, value in attr_fields(event.attr, names):
-                yield f"  {label:<32} {value}"
-            opened = len(counting.ids(event))
-            yield f"{opened} counters opened" if event.supported else f"not opened: {event.why_not}"
-            yield _RULE
+class ToldKernel:
+    """The kernel that perfpy runs on, with lines on standard error about each counter that it is asked for."""
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        self._kernel = this_kernel()
+        self._names = _EventNames(events)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._kernel, name)
+
+    def perf_event_open(self, attr: EventAttr, pid: int, cpu: int, group_fd: int = -1, flags: int = 8, *, event: str = "") -> int:
+        """Open one counter; see perfpy.kernel.syscalls."""
+        call = f"sys_perf_event_open: pid {pid}  cpu {cpu}  group_fd {group_fd}  flags {flags:#x}"
+        print(*self._attr_lines(attr), call, sep="\n", end="", file=sys.stderr)
+        try:
+            fd = self._kernel.perf_event_open(attr, pid, cpu, group_fd, flags, event=event)
+        except KernelRefused as refusal:
+            print(f"\nsys_perf_event_open failed, error -{refusal.errno}", file=sys.stderr)
+            raise
+        print(f" = {fd}", file=sys.stderr)
+        return fd
+
+    def _attr_lines(self, attr: EventAttr) -> Iterator[str]:
+        yield _RULE
+        yield "perf_event_attr:"
+        for label, value in attr_fields(attr, self._names):
+            yield f"  {label:<32} {value}"
+        yield _RULE
 
 
-def reading_lines(readings: Readings) -> Iterator[str]:
-    """Every event's value and times, summed over its counters."""
+def reading_lines(readings: Readings, *, each: bool = False) -> Iterator[str]:
+    """Every event's value and times, summed over its counters. each: those of every CPU before the sums."""
+    if each:
+        for event, cells in readings.items():
+            for cell in cells:
+                yield f"{event.name}: {cell.cpu}: {cell.value} {cell.enabled} {cell.running}"
     for event, cells in readings.items():
         if cells:
             totals = (sum(cell.value for cell in cells), sum(cell.enabled for cell in cells), sum(cell.running for cell in cells))
             yield f"{event.name}: {totals[0]} {totals[1]} {totals[2]}"
         else:
-            yield f"{event.name}: nothing could be read"
+            yield f"failed to read counter {event.name}"

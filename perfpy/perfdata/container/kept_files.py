@@ -1,4 +1,4 @@
-r"""Files kept inside of a recording: the names that runtimes told of the code they made.
+r"""Files kept inside of a recording: the names that runtimes told of the code they made; with --self-contained, of all code.
 
 What enters: names and bytes. What leaves: a feature section, and from it the
 bytes again, of one file at a time. What makes names for its code leaves them in
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 KEPT_FILES: Final = 240  #: the feature's number
+DEBUG_FILE: Final = "debug:"  #: before the name of a program: the file with its symbols, where that is another one
 _MAGIC: Final = b"perfpy\1\0"
 _HEAD: Final = "8sII"
 _ENTRY: Final = "QQHB"

@@ -86,25 +86,39 @@ class FurtherColumns(Protocol):
 Change: TypeAlias = "Callable[[StoredBatch], StoredBatch]"
 
 
-def ordered_batches(
-    streams: Sequence[Iterator[OrderedChunk]],
-    turns: Iterable[Turn],
-    table: EventTable,
-    fields: Collection[str] | None,
-    warn: Callable[[str], None],
-    change: Change | None = None,
-) -> Iterator[Batch]:
-    """All samples of all streams, sorted as perf delivers them.
+class SampleDecoder(NamedTuple):
+    """How the samples of a chunk are decoded.
 
-    turns: whose chunk comes next, as the survey found it; fields: the columns
-    wanted (None: all); change: what is done with the samples of each chunk first.
+    fields: the columns wanted (None: all); warn: told what is left out;
+    change: what is done with the samples of each chunk.
     """
+
+    table: EventTable
+    fields: Collection[str] | None
+    warn: Callable[[str], None]
+    change: Change | None = None
+
+    def in_buffer(self, ordered: OrderedChunk) -> StoredBatch:
+        """Samples whose callchains and user stacks are Slices, valid until the next chunk is read."""
+        samples = decoded(ordered, self.table, self.fields, self.warn, late=True)
+        return samples if self.change is None else self.change(samples)
+
+    def kept(self, ordered: OrderedChunk) -> StoredBatch:
+        """Samples that can wait."""
+        if self.change is None:
+            return decoded(ordered, self.table, self.fields, self.warn)
+        changed = self.in_buffer(ordered)
+        return changed._replace(columns=changed.columns.gathered())
+
+
+def ordered_batches(streams: Sequence[Iterator[OrderedChunk]], turns: Iterable[Turn], decoder: SampleDecoder) -> Iterator[Batch]:
+    """All samples of all streams, sorted as perf delivers them. turns: whose chunk comes next, as the survey found it."""
     waiting: list[StoredBatch] = []
     lowest = NO_KEY  # the lowest key that waits
     for stream, later in turns:
         ordered = next(streams[stream], None)  # None: the file has been cut since the survey
         if ordered and len(ordered.rows):
-            waiting.append(_settled(decoded(ordered, table, fields, warn, late=change is not None), change))
+            waiting.append(decoder.kept(ordered))
             lowest = min(lowest, int(ordered.keys.take(ordered.rows).min()))
         if lowest >= later or not waiting:
             continue
@@ -118,30 +132,14 @@ def ordered_batches(
             yield Batch(ready.columns, ready.event, ready.key, ready.offset)
 
 
-def stored_batches(
-    streams: Sequence[Iterator[OrderedChunk]],
-    turns: Iterable[Turn],
-    table: EventTable,
-    fields: Collection[str] | None,
-    warn: Callable[[str], None],
-    change: Change | None = None,
-) -> Iterator[StoredBatch]:
+def stored_batches(streams: Sequence[Iterator[OrderedChunk]], turns: Iterable[Turn], decoder: SampleDecoder) -> Iterator[StoredBatch]:
     """As ordered_batches, without the order: the samples of each chunk as they stand, a batch for every turn.
 
     Columns of callchains and user stacks are Slices: they must be used before the next batch is asked for.
     """
     for stream, _ in turns:
         if ordered := next(streams[stream], None):  # None: the file has been cut since the survey
-            samples = decoded(ordered, table, fields, warn, late=True)
-            yield samples if change is None else change(samples)
-
-
-def _settled(samples: StoredBatch, change: Change | None) -> StoredBatch:
-    """Samples that can wait: changed, and out of the buffer."""
-    if change is None:
-        return samples
-    changed = change(samples)
-    return changed._replace(columns=changed.columns.gathered())
+            yield decoder.in_buffer(ordered)
 
 
 def decoded(

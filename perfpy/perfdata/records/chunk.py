@@ -14,6 +14,7 @@ import numpy as np
 
 from perfpy.abi.flags import RecordType
 from perfpy.abi.sample_cursor import realigned
+from perfpy.abi.startup import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,6 +26,7 @@ _SAMPLE: Final = int(RecordType.SAMPLE)
 COMPRESSED_TYPES: Final = (RecordType.COMPRESSED, RecordType.COMPRESSED2)
 
 
+@dataclass(eq=False, repr=False)
 class Chunk:
     """Some records in a row.
 
@@ -33,11 +35,10 @@ class Chunk:
     the offsets in the file, one number or one for each record.
     """
 
-    def __init__(self, data: NDArray[np.uint8], starts: NDArray[np.int64], endian: str, shift: int | NDArray[np.int64]) -> None:
-        self.data = data
-        self.starts = starts
-        self._endian = endian
-        self._shift = shift
+    data: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+    endian: str
+    shift: int | NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -68,17 +69,17 @@ class Chunk:
         return any(bool((present == number).any()) for number in types)
 
     def _headers(self, dtype: str) -> NDArray[np.uint16] | NDArray[np.uint32]:
-        return self.data[: len(self.data) & ~7].view(self._endian + dtype)
+        return self.data[: len(self.data) & ~7].view(self.endian + dtype)
 
     @cached_property
     def offsets(self) -> NDArray[np.int64]:
         """Where the records are in the file; one that was compressed: where the compressed one is."""
-        return self.starts + self._shift
+        return self.starts + self.shift
 
     def rows(self, index: NDArray[np.intp]) -> Chunk:
         """Only the given records."""
-        shift = self._shift if isinstance(self._shift, int) else self._shift[index]
-        return Chunk(self.data, self.starts.take(index), self._endian, shift)
+        shift = self.shift if isinstance(self.shift, int) else self.shift[index]
+        return Chunk(self.data, self.starts.take(index), self.endian, shift)
 
     def record(self, row: int) -> bytes:
         """The bytes of one record, header included."""

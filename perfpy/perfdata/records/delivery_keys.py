@@ -1,8 +1,8 @@
 """Chunks of records with what ordering them needs: event, time and key of each.
 
-What enters: a RecordStream. What leaves: OrderedChunks. Both
-passes over a file (the survey and the batches of samples) go through here, so
-that both see the same keys.
+What enters: the chunks of a file. What leaves: OrderedChunks. All
+passes over a file (the survey, the batches of samples) go through here, so
+that all see the same keys.
 """
 
 from __future__ import annotations
@@ -17,14 +17,10 @@ from perfpy.perfdata.records.delivery_order import Numbers, Rounds
 from perfpy.perfdata.records.event_table import UNKNOWN_EVENT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from numpy.typing import NDArray
 
     from perfpy.perfdata.records.chunk import Chunk
     from perfpy.perfdata.records.event_table import EventTable
-    from perfpy.perfdata.records.stream import RecordStream
-
 
 _NO_ROUNDS: Final = np.zeros(0, np.int64)
 
@@ -46,43 +42,35 @@ class OrderedChunk(NamedTuple):
     other_events: NDArray[np.int32]
 
 
-class OrderedStream:
-    """The chunks of one stream, with keys.
+class DeliveryKeys:
+    """The keys of one file's records, chunk after chunk.
 
     by_time: False for files that are delivered as they stand: the keys number
     the records; in_rounds: False where the FINISHED_ROUND records are to be
-    ignored: all records are delivered in order of time; warn: told where and
-    why the records could not be read to their end.
+    ignored: all records are delivered in order of time.
     """
 
-    def __init__(self, stream: RecordStream, table: EventTable, warn: Callable[[str], None], *, by_time: bool, in_rounds: bool) -> None:
-        self._stream = stream
+    def __init__(self, table: EventTable, *, by_time: bool, in_rounds: bool) -> None:
         self._table = table
-        self._warn = warn
         self._in_rounds = by_time and in_rounds
         self._orders: list[Rounds | Numbers] = [Rounds() if by_time else Numbers()]  # before each chunk that was read
 
-    def chunks(self, first: int = 0) -> Iterator[OrderedChunk]:
-        """The chunks from one on; to begin after the first, those before must have been read at some time."""
-        order = copy(self._orders[first])
-        for number, chunk in enumerate(self._stream.chunks(first), first + 1):
-            rows = np.flatnonzero(chunk.types == RecordType.SAMPLE)
-            samples = chunk.rows(rows) if len(chunk.others) else chunk
-            events = self._events(samples)
-            other_events = np.zeros(len(chunk.others), np.int32)
-            times = self._times(chunk, rows, samples, events, other_events)
-            rounds = np.flatnonzero(chunk.types == RecordType.FINISHED_ROUND) if self._in_rounds else _NO_ROUNDS
-            keys = order.keys(times, rounds)
-            if number == len(self._orders):
-                self._orders.append(copy(order))
-            self._tell_damage()
-            yield OrderedChunk(chunk, keys, times, rows, samples, events, other_events)
-        self._tell_damage()
+    def before(self, number: int) -> Rounds | Numbers:
+        """How the keys go on at a chunk: the first, or one of which those before have been read at some time."""
+        return copy(self._orders[number])
 
-    def _tell_damage(self) -> None:
-        if self._stream.damage:
-            offset, reason, _ = self._stream.damage
-            self._warn(f"offset {offset:#x}: {reason}; what is before it was read")
+    def ordered(self, chunk: Chunk, number: int, order: Rounds | Numbers) -> OrderedChunk:
+        """A chunk with keys. number: of the chunk; order: as the chunk before has left it."""
+        rows = np.flatnonzero(chunk.types == RecordType.SAMPLE)
+        samples = chunk.rows(rows) if len(chunk.others) else chunk
+        events = self._events(samples)
+        other_events = np.zeros(len(chunk.others), np.int32)
+        times = self._times(chunk, rows, samples, events, other_events)
+        rounds = np.flatnonzero(chunk.types == RecordType.FINISHED_ROUND) if self._in_rounds else _NO_ROUNDS
+        keys = order.keys(times, rounds)
+        if number + 1 == len(self._orders):
+            self._orders.append(copy(order))
+        return OrderedChunk(chunk, keys, times, rows, samples, events, other_events)
 
     def _events(self, samples: Chunk) -> NDArray[np.int32]:
         return self._table.of_samples(samples) if self._table.events else np.full(len(samples), UNKNOWN_EVENT, np.int32)

@@ -1,7 +1,9 @@
-"""Passes over the records of a file: the survey, the side-band, the batches of samples.
+"""Passes over the records of a recording: the survey, the side-band, the batches of samples.
 
-What enters: the streams of records and the events they belong to. What
-leaves: what a pass was made for. Everything here works a chunk at a time.
+What enters: a RecordStream for each file of the recording (nearly always one), and
+the events that records belong to. What leaves: what a pass was made for. Everything
+here works a chunk at a time: RecordStream finds the records, DeliveryKeys says which
+come first, of all files.
 """
 
 from __future__ import annotations
@@ -14,14 +16,14 @@ import numpy as np
 
 from perfpy.abi.columns import Columns
 from perfpy.abi.flags import RecordType
-from perfpy.perfdata.records.batches import Batch, StoredBatch, ordered_batches, stored_batches
-from perfpy.perfdata.records.delivery_keys import OrderedChunk, OrderedStream
+from perfpy.perfdata.records.batches import Batch, SampleDecoder, StoredBatch, ordered_batches, stored_batches
+from perfpy.perfdata.records.delivery_keys import DeliveryKeys, OrderedChunk
 from perfpy.perfdata.records.event_table import EventTable
 from perfpy.perfdata.records.side_band import SideBand, records_of_types
-from perfpy.perfdata.records.survey import Survey, survey
+from perfpy.perfdata.records.survey import Survey, Surveyor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.records.batches import Change
@@ -57,7 +59,7 @@ class RecordScans:
             warn("its samples do not say which event they belong to; all are taken for the first one's")
         self.by_time = not as_stored and self.table.has_times and (is_pipe or bool(events[0].attr.sample_id_all))
         in_rounds = len(streams) == 1  # the rounds of the main file say nothing of those of the others
-        self._ordered = [OrderedStream(stream, self.table, warn, by_time=self.by_time, in_rounds=in_rounds) for stream in streams]
+        self._keys = [DeliveryKeys(self.table, by_time=self.by_time, in_rounds=in_rounds) for _ in streams]
 
     @property
     def column_names(self) -> list[str]:
@@ -69,16 +71,42 @@ class RecordScans:
         empty = np.zeros(8, np.uint8), np.zeros(0, np.int64)
         return Columns.concat([Columns(0), *(layout.decode(*empty) for layout in self.table.layouts)])
 
-    def ordered_chunks(self) -> list[Iterator[OrderedChunk]]:
-        """The ordered chunks of each stream."""
-        return [stream.chunks() for stream in self._ordered]
+    def chunks(self, first: Mapping[int, int] | None = None) -> list[Iterator[OrderedChunk]]:
+        """The ordered chunks of each stream: all records as they stand in the files. first: stream -> the chunk to begin with."""
+        return [self._chunks(number, first.get(number, 0) if first else 0) for number in range(len(self.streams))]
+
+    def _chunks(self, number: int, first: int) -> Iterator[OrderedChunk]:
+        stream, keys = self.streams[number], self._keys[number]
+        order = keys.before(first)
+        for index, chunk in enumerate(stream.chunks(first), first):
+            ordered = keys.ordered(chunk, index, order)
+            self._tell_damage(stream)
+            yield ordered
+        self._tell_damage(stream)
+
+    def _tell_damage(self, stream: RecordStream) -> None:
+        if stream.damage:
+            self._warn(f"offset {stream.damage.offset:#x}: {stream.damage.reason}; what is before it was read")
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether the last pass over the records ended before their end."""
+        return any(stream.damage for stream in self.streams)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether all that was wrong with the last pass is that the file ends inside a record."""
+        found = [stream.damage for stream in self.streams if stream.damage]
+        return bool(found) and all(damage.is_end for damage in found)
 
     @cached_property
     def survey(self) -> Survey:
         """What the first pass found: counts, times, raw side-band."""
-        found = survey(self.ordered_chunks())
-        for stream in self.streams:
-            found.types.update(stream.unpacked)
+        surveyor = Surveyor(len(self.streams))
+        for number, chunks in enumerate(self.chunks()):
+            for ordered in chunks:
+                surveyor.see(number, ordered)
+        found = surveyor.found(stream.unpacked for stream in self.streams)
         for kind, count in sorted(found.types.items()):
             if kind >= _FIRST_FOREIGN_TYPE:
                 self._warn(f"{count} records of type {kind}, which perf does not have, skipped")
@@ -94,7 +122,7 @@ class RecordScans:
     def _bulk(self, types: Collection[int]) -> Iterator[RawRecord]:
         """Those of the side-band that the survey does not keep, read from the file."""
         present = [kind for kind in types if self.survey.types[kind]]
-        return records_of_types(self.ordered_chunks(), self.survey.bulk_turns, present) if present else iter(())
+        return records_of_types(self.chunks(), self.survey.bulk_turns, present) if present else iter(())
 
     @cached_property
     def _deferred(self) -> DeferredCallchains | None:
@@ -106,22 +134,21 @@ class RecordScans:
 
         return DeferredCallchains(self._bulk([RecordType.CALLCHAIN_DEFERRED]), self.table.endian)
 
-    def _whole(self, change: Change | None) -> Change | None:
-        """What is done with samples: at first they get what of their callchains stands apart from them."""
-        deferred = self._deferred
-        if deferred is None:
-            return change
-        return deferred.added if change is None else lambda samples: change(deferred.added(samples))
+    def _decoder(self, fields: Collection[str] | None, change: Change | None) -> SampleDecoder:
+        """What decodes samples: at first they get what of their callchains stands apart from them."""
+        deferred, whole = self._deferred, change
+        if deferred is not None:
+            whole = deferred.added if change is None else lambda samples: change(deferred.added(samples))
+        return SampleDecoder(self.table, fields, self._warn, whole)
 
     def batches(self, fields: Collection[str] | None, change: Change | None = None) -> Iterator[Batch]:
         """All samples in order of delivery. change: what is done with those of each chunk first."""
         turns = self.survey.turns
-        yield from ordered_batches(self.ordered_chunks(), turns, self.table, fields, self._warn, self._whole(change))
+        yield from ordered_batches(self.chunks(), turns, self._decoder(fields, change))
 
     def stored(self, fields: Collection[str] | None, turns: range | None = None, change: Change | None = None) -> Iterator[StoredBatch]:
         """All samples as they stand in the file; or those of some of the survey's turns. change: as for batches."""
         found = self.survey.turns
         turns = range(len(found)) if turns is None else turns
         chunks_before = Counter(turn.stream for turn in found[: turns.start])
-        streams = [stream.chunks(chunks_before[number]) for number, stream in enumerate(self._ordered)]
-        return stored_batches(streams, found[turns.start : turns.stop], self.table, fields, self._warn, self._whole(change))
+        return stored_batches(self.chunks(chunks_before), found[turns.start : turns.stop], self._decoder(fields, change))

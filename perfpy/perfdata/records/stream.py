@@ -28,7 +28,14 @@ if TYPE_CHECKING:
 
 CHUNK_SIZE: Final = 1 << 20
 STACKS_CHUNK_SIZE: Final = 1 << 25  # of samples with copies of stacks: some thousands of them
+_STACKS_CHUNK_MOST: Final = 1 << 26
+_CHUNKS_OF_STACKS: Final = 8  # in a file, at least; each costs the same array operations, however many samples it has
 _MEMORY_FOR_OFFSETS: Final = 1 << 23  # of larger files the rest is walked again
+
+
+def stacks_chunk_size(size: int) -> int:
+    """The chunks to read a file in whose samples have copies of stacks; size: the file's."""
+    return max(STACKS_CHUNK_SIZE, min(size // _CHUNKS_OF_STACKS, _STACKS_CHUNK_MOST))
 
 
 class Damage(NamedTuple):

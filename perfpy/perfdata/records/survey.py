@@ -8,7 +8,7 @@ samples come in order.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 NO_KEY: Final = 1 << 64  # higher than any key
 
 
-class Survey:
+class Survey(NamedTuple):
     """What the first pass found.
 
     types: record type -> count; events: samples of each event (-1: of no known
@@ -35,47 +35,53 @@ class Survey:
     side-band.
     """
 
-    def __init__(self) -> None:
-        self.types: Counter[int] = Counter()
-        self.events: Counter[int] = Counter()
-        self.first = 0
-        self.last = 0
-        self.raw = RawRecords.joined([])
-        self.turns: list[Turn] = []
-        self.bulk_turns: list[Turn] = []
+    types: Counter[int]
+    events: Counter[int]
+    first: int
+    last: int
+    raw: RawRecords
+    turns: list[Turn]
+    bulk_turns: list[Turn]
 
 
-def survey(streams: Iterable[Iterable[OrderedChunk]]) -> Survey:
-    """Go once over all records of all streams."""
-    found = Survey()
-    samples: list[list[int]] = []
-    bulk: list[list[int]] = []
-    raw: list[RawRecords] = []
-    for stream in streams:
-        samples.append([])
-        bulk.append([])
-        for ordered in stream:
-            found.types.update(_counted(ordered.chunk.types))
-            samples[-1].append(_see_samples(ordered, found))
-            bulk[-1].append(_see_side_band(ordered, raw))
-    found.turns, found.bulk_turns = _turns(samples), _turns(bulk)
-    found.raw = RawRecords.joined(raw).in_order()
-    return found
+class Surveyor:
+    """Sees all records of all streams once. streams: how many there are."""
 
+    def __init__(self, streams: int) -> None:
+        self._types: Counter[int] = Counter()
+        self._events: Counter[int] = Counter()
+        self._first = self._last = 0
+        self._raw: list[RawRecords] = []
+        # of the samples, and of the side-band that is not kept, in each chunk of each stream
+        self._lowest: list[list[int]] = [[] for _ in range(streams)]
+        self._lowest_bulk: list[list[int]] = [[] for _ in range(streams)]
 
-def _see_samples(ordered: OrderedChunk, found: Survey) -> int:
-    """Count a chunk's samples; returns the lowest of their keys."""
-    if not len(ordered.rows):
-        return NO_KEY
-    found.events.update(_counted(ordered.events))
-    times = ordered.times.take(ordered.rows)
-    latest, earliest = int(times.max()), int(times.min())
-    if latest and not earliest:
-        earliest = int(times[times > 0].min())
-    if latest:
-        found.first = min(found.first, earliest) if found.first else earliest
-        found.last = max(found.last, latest)
-    return int(ordered.keys.take(ordered.rows).min())
+    def see(self, stream: int, ordered: OrderedChunk) -> None:
+        """The next chunk of a stream."""
+        self._types.update(_counted(ordered.chunk.types))
+        self._lowest[stream].append(self._see_samples(ordered))
+        self._lowest_bulk[stream].append(_see_side_band(ordered, self._raw))
+
+    def found(self, unpacked: Iterable[Counter[int]]) -> Survey:
+        """All that was seen. unpacked: how many compressed records of each type the streams held, which nobody sees."""
+        for types in unpacked:
+            self._types.update(types)
+        raw = RawRecords.joined(self._raw).in_order()
+        return Survey(self._types, self._events, self._first, self._last, raw, _turns(self._lowest), _turns(self._lowest_bulk))
+
+    def _see_samples(self, ordered: OrderedChunk) -> int:
+        """Count a chunk's samples; returns the lowest of their keys."""
+        if not len(ordered.rows):
+            return NO_KEY
+        self._events.update(_counted(ordered.events))
+        times = ordered.times.take(ordered.rows)
+        latest, earliest = int(times.max()), int(times.min())
+        if latest and not earliest:
+            earliest = int(times[times > 0].min())
+        if latest:
+            self._first = min(self._first, earliest) if self._first else earliest
+            self._last = max(self._last, latest)
+        return int(ordered.keys.take(ordered.rows).min())
 
 
 def _see_side_band(ordered: OrderedChunk, raw: list[RawRecords]) -> int:

@@ -56,20 +56,33 @@ def shortened(name: str) -> str:
     >>> shortened("void sort<std::vector<int, std::allocator<int> > >(std::vector<int, std::allocator<int> >&)")
     'sort<std::vector<…>>(std::vector<…>&)'
     """
-    if "<" not in name and "(" not in name:
-        return name
+    return _with_less(name, of_all=False) if "<" in name or "(" in name else name
+
+
+@lru_cache(maxsize=1 << 14)
+def without_instance(name: str) -> str:
+    """The short name that all instances of a template have.
+
+    >>> without_instance("long fill<int>(int*, long)"), without_instance("long fill<double>(double*, long)"), without_instance("f(int)")
+    ('fill<…>(…)', 'fill<…>(…)', 'f(int)')
+    """
+    return _with_less(name, of_all=True) if "<" in name else shortened(name)
+
+
+def _with_less(name: str, *, of_all: bool) -> str:
     if "/" in name and _SLASH not in name:
         return name  # a path: of a script's function, say
     about = _ABOUT.match(name)
     words = about[0] if about else ""
-    return words + _Shortening(_STRINGS.sub(r"std::\1", name[len(words) :])).result()
+    return words + _Shortening(_STRINGS.sub(r"std::\1", name[len(words) :]), of_all=of_all).result()
 
 
 class _Shortening:
-    """One pass over a name."""
+    """One pass over a name. of_all: what its template's instances differ in is left out, however short."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, of_all: bool) -> None:
         self._name = name
+        self._of_all = of_all
         self._pieces: list[str] = []
         self._length = 0
         self._open: list[_Open] = []
@@ -155,7 +168,8 @@ class _Shortening:
         opened = self._open[-1]
         is_list = opened.is_list and len(self._open) not in self._joined
         self._drop()
-        if is_list and self._length - opened.before - 1 > _KEPT:
+        kept = 0 if self._of_all and (sign == ">" or self._is_template) else _KEPT
+        if is_list and self._length - opened.before - 1 > kept:
             del self._pieces[opened.piece + 1 :]
             self._length = opened.before + 1
             self._write(CUT)

@@ -110,13 +110,21 @@ class Found:
         return made
 
 
-def find(dso: Dso, options: SymbolOptions, client: debuginfod.Client | None = None, kept: bytes | None = None) -> Found:
-    """The files of a Dso of user space; client: asks servers for what no path here has; kept: the file itself, if it was recorded."""
+def find(
+    dso: Dso,
+    options: SymbolOptions,
+    client: debuginfod.Client | None = None,
+    kept: bytes | None = None,
+    kept_symbols: bytes | None = None,
+) -> Found:
+    """The files of a Dso of user space.
+
+    client: asks servers for what no path here has; kept, kept_symbols: the file itself, and the one with its
+    symbols, if they were recorded. Of a build that is known a file here is as good, and may have lines, too.
+    """
     found = Found()
-    if kept and (image := _read(dso.name, found, kept)):
-        _take(image, found, KEPT)
-        found.runtime = found.symbols
-        return found
+    if kept and not dso.build_id:
+        return _kept(dso, found, kept, kept_symbols)
     found.original = _at_recorded_path(dso, options.root, found)
     build_id = dso.build_id or (found.original.build_id if found.original else "")
     for candidates in (_candidates(dso, build_id, options, found.original), _last_resorts(dso, options)):
@@ -126,8 +134,20 @@ def find(dso: Dso, options: SymbolOptions, client: debuginfod.Client | None = No
         _ask_servers(client, build_id, found)
     if dso.kind is DsoKind.VDSO and found.symbols is None:
         _take(_vdso(build_id, options), found, _AT_PATH)
+    if kept and (found.symbols is None or found.runtime is None):
+        return _kept(dso, found, kept, kept_symbols)
     found.symbols = found.symbols or found.runtime
     found.runtime = found.runtime or found.symbols
+    return found
+
+
+def _kept(dso: Dso, found: Found, kept: bytes, kept_symbols: bytes | None) -> Found:
+    """What was recorded, in place of what is here."""
+    symbols = _read(dso.name, found, kept_symbols) if kept_symbols else None
+    runtime = _read(dso.name, found, kept)
+    found.runtime = runtime or symbols
+    found.symbols = symbols or runtime
+    found.origin = KEPT if found.symbols else "!"
     return found
 
 

@@ -17,9 +17,9 @@ import bisect
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.symbols.providers import jitdump
+from perfpy.symbols.providers.jit_lines import debug_sections
 from perfpy.symbols.providers.jit_unwinding import frame_sections
 from perfpy.symbols.providers.jitdump import CodeLoad, Section
-from perfpy.symbols.providers.line_program import debug_sections
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

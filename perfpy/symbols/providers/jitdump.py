@@ -13,7 +13,7 @@ import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.errors import PerfError
-from perfpy.symbols.providers.line_program import CodeLine, debug_sections
+from perfpy.symbols.providers.jit_lines import CodeLine, debug_sections
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

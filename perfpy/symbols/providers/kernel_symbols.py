@@ -49,7 +49,8 @@ _VMLINUX_OF_RELEASE: Final = (
 class KernelSymbols:
     """Loads the kernel's symbols once; `tables` has them by the numbers of Dsos."""
 
-    def __init__(self, timeline: TaskTimeline, options: SymbolOptions, cache: SymbolCache | None = None) -> None:
+    def __init__(self, timeline: TaskTimeline, options: SymbolOptions, cache: SymbolCache | None = None, kept: bytes | None = None) -> None:
+        self._kept = kept  # what /proc/kallsyms said where it was recorded
         self._timeline = timeline
         self._options = options
         self._dsos = timeline.dso_table.dsos
@@ -69,13 +70,18 @@ class KernelSymbols:
         if kernel >= 0:
             if self._options.kallsyms:
                 self._from_kallsyms(self._options.kallsyms)
-            elif not self._from_vmlinux(self._dsos[kernel]) and not self._options.root:
-                path = self._kallsyms_path(self._dsos[kernel])
-                if path:
-                    self._from_kallsyms(path)
+            elif not self._from_vmlinux(self._dsos[kernel]):
+                self._from_running_kernel(self._dsos[kernel])
         for number, dso in enumerate(self._dsos):
             if dso.kind is DsoKind.MODULE and self._options.modules and number not in self.tables:
                 self._from_module_file(number, dso)
+
+    def _from_running_kernel(self, kernel: Dso) -> None:
+        """What it said when it was recorded, in the recording or in the cache; or what it says now."""
+        if self._kept:
+            self._take(kallsyms.parse(self._kept))
+        elif not self._options.root and (path := self._kallsyms_path(kernel)):
+            self._from_kallsyms(path)
 
     def _kallsyms_path(self, kernel: Dso) -> str:
         if not kernel.build_id or same_build_id(build_id_notes.of_kernel().hex(), kernel.build_id):
@@ -90,8 +96,10 @@ class KernelSymbols:
     def _from_kallsyms(self, path: str) -> None:
         self.looked.append(path)
         table = self._read_kallsyms(path)
-        if table is None:
-            return
+        if table is not None:
+            self._take(table)
+
+    def _take(self, table: Kallsyms) -> None:
         self.restricted = table.restricted
         distance = self._relocation_of(table)
         if distance is not None and not table.restricted:

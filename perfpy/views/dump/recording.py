@@ -83,10 +83,10 @@ def is_read_to_the_end(recording: Recorded) -> bool:
     A pipe may end inside a record, if perf has a use for those before it.
     """
     data = recording.data
-    if not data.is_damaged:
+    if not data.records.is_damaged:
         return True
     types = data.survey.types
-    if not data.is_pipe or not data.is_cut or any(record_name(kind) in _NO_RECORDS for kind in types):
+    if not data.is_pipe or not data.records.is_cut or any(record_name(kind) in _NO_RECORDS for kind in types):
         return False
     known = [side for side in recording.side_band([RecordType.HEADER_FEATURE]) if side.record.feat_id <= _FEATURES]
     return len(known) == types[RecordType.HEADER_FEATURE]
@@ -113,7 +113,7 @@ class _DumpWriter:
         self._events = data.events
         self._endian = data.endian
         self._is_foreign = data.endian != NATIVE_ENDIAN
-        self._paths = data.stream_paths
+        self._paths = [stream.source.path for stream in data.records.streams]
         self._samples = SampleTexts(recording, lines)
         self._lines = lines
         self.entries = self._samples.entries
@@ -137,7 +137,7 @@ class _DumpWriter:
         if not self._data.is_pipe and not self._has_trailers:
             yield "WARNING: No sample_id_all support, falling back to unordered processing\n"
         yield self._hint
-        for record in _in_order(self._data.ordered_chunks(), by_time=self._data.is_delivered_by_time):
+        for record in _in_order(self._data.records.chunks(), by_time=self._data.records.by_time):
             yield self._text(record)
 
     def _text(self, record: _Record) -> str:
@@ -181,7 +181,7 @@ class _DumpWriter:
     def _kernel_record(self, kind: int, misc: int, body: bytes, event: int) -> tuple[str, str]:
         """(time stamp, text) of a record that is no sample."""
         try:
-            record = records.decode(kind, misc, body, self._data.table.trailer(event), self._endian)
+            record = records.decode(kind, misc, body, self._data.records.table.trailer(event), self._endian)
         except ValueError:
             return self._stamp(0, 0), f"PERF_RECORD_{record_name(kind)}\n"
         if self._is_foreign:
@@ -205,6 +205,7 @@ class _DumpWriter:
         try:
             owner = self._events[max(event, 0)]
             reading = decode_read(record.values, owner.attr.read_format, self._endian)[0]
+            owner = next((other for other in self._events if reading.id in other.ids), owner)
         except (ValueError, IndexError):  # too short for what its event reads, or nobody's
             return "\n"
         text = f": {record.pid} {record.tid} {one_line(owner.name)} {reading.value}\n"

@@ -1,33 +1,40 @@
 """What the interactive report shows, without a screen: which table, which of its rows, what is under a row.
 
 What enters: a Report, and what the person at the keys wants next. What leaves:
-lines of text with the numbers that colour them. perfpy.views.report.browser
-puts them on a screen.
+lines of text for a window of some width. perfpy.views.report.browser puts them
+on a screen. However many rows there are, only those that are seen are made into text.
 """
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+from rich.text import Text
 
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import at_a_glance
 from perfpy.views.report.column_text import TextOptions
-from perfpy.views.report.table_text import HistogramText, row_line
+from perfpy.views.report.fitting import fitted
+from perfpy.views.report.screen_table import ScreenColumns
+from perfpy.views.report.share_colour import style
 from perfpy.views.report.text import event_title, table_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from perfpy.analysis.report.call_tree import CallNode
+    from perfpy.analysis.report.call_tree import CallNode, Int64
     from perfpy.analysis.report.histogram import Histogram
     from perfpy.analysis.report.report import Report
 
-#: more rows than anybody walks through; a filter brings the others up
-MOST_ROWS: Final = 2000
+#: rows whose texts decide how wide columns are, and whether one says anything
+_LOOKED_AT: Final = 5000
 #: how the files of the kernel begin that a row may name
 _KERNEL: Final = "[kernel."
 #: what a thread is called, the most exact first
 _THREAD_KEYS: Final = ("pid", "comm")
+_SHARE: Final = len("100.00%")
 
 
 class Filter(NamedTuple):
@@ -73,27 +80,18 @@ class BrowsedReport:
         self._tables = [histogram for histogram in report.histograms if histogram.leader.samples]
         if not self._tables:
             raise ValueError("a report without samples has nothing to browse")
-        self._texts: dict[tuple[int, bool], HistogramText] = {}
         self._index = 0
+        self._growing = Lock()
         self.relative = False  # whether shares are of what the filters leave
-        self._text = self._text_of_all()
+        self.own_first = False  # whether rows are sorted by what is their own, without what they call
         self.filters: list[Filter] = []
         self.least = 0.0  # percent; rows below it are left out
+        self.rows()
 
     @property
     def histogram(self) -> Histogram:
         """The table that is shown."""
         return self._tables[self._index]
-
-    def _text_of_all(self) -> HistogramText:
-        """The table's rows as text, whatever the filters leave."""
-        key = self._index, self.whole_names
-        if key not in self._texts:
-            self._texts[key] = self._as_text(self.histogram)
-        return self._texts[key]
-
-    def _as_text(self, histogram: Histogram) -> HistogramText:
-        return HistogramText(histogram, TextOptions(short_names=not self.whole_names))
 
     def turn(self, step: int) -> None:
         """Go on to another event's table; the filters stay."""
@@ -101,13 +99,31 @@ class BrowsedReport:
 
     def rows(self) -> list[int]:
         """The entries that the filters leave, in order; lines are those of the rows asked for last."""
-        histogram = self.histogram
-        kept: list[int] = histogram.shown().tolist()
+        histogram, kept = self.histogram, self.histogram.shown()
         for wanted in self.filters:
             if wanted.key in histogram.keys:
-                kept = [entry for entry in kept if wanted.keeps(histogram.text(wanted.key, entry))]
-        self._text = self._as_text(_of_rows(histogram, kept)) if self.relative else self._text_of_all()
-        return [entry for entry in kept if self.percent(entry) >= self.least] if self.least else kept
+                kept = kept[[wanted.keeps(text) for text in histogram.texts(wanted.key, kept)]]
+        if self.own_first:
+            kept = histogram.by_own(kept)
+        if self.relative:
+            histogram = _of_rows(histogram, kept.tolist())
+        self._columns = self._columns_of(histogram, kept)
+        if self.least:
+            kept = kept[self.histogram.percents(self._measure, kept) >= self.least]
+        rows: list[int] = kept.tolist()
+        return rows
+
+    @property
+    def _measure(self) -> str:
+        """What colours rows."""
+        return "children" if "children" in self.histogram.entries.measures and not self.own_first else "period"
+
+    def _columns_of(self, histogram: Histogram, rows: Int64) -> ScreenColumns:
+        options = TextOptions(short_names=not self.whole_names)
+        looked_at = rows[:_LOOKED_AT].tolist()
+        return ScreenColumns(
+            histogram, looked_at, self._measure, options, own_first=self.own_first, every_key=len(looked_at) < len(rows) or not looked_at
+        )
 
     def title(self, rows: Sequence[int]) -> str:
         """The event, and what of it the rows are."""
@@ -122,20 +138,30 @@ class BrowsedReport:
             text += "  shares of these rows"
         if self.least:
             text += f"  from {self.least:g}% on"
-        if len(rows) > MOST_ROWS:
-            text += f"  (the first {MOST_ROWS:,} of {len(rows):,} rows)"
-        return text
+        return text + "".join(f"  {common}" for common in self._columns.common)
 
-    def heading(self) -> str:
-        """The names of the columns."""
-        columns = self._text.columns
-        return row_line([column.header() for column in columns], [0] * len(columns), None)
+    @property
+    def common(self) -> list[str]:
+        """What all rows have in common, which has no column."""
+        return self._columns.common
 
-    def line(self, entry: int) -> str:
-        """A row's text, set in columns."""
-        columns = self._text.columns
-        cells = [column.cell(entry) for column in columns]
-        return visible(row_line(cells, [column.width for column in columns], None).rstrip())
+    def heading(self, width: int) -> str:
+        """The names of the columns, within so many columns of the window."""
+        return self._columns.heading(self._columns.fit(width))
+
+    def line(self, entry: int, width: int) -> Text:
+        """A row's text, set in columns of that window."""
+        return self._columns.line(entry, self._columns.fit(width))
+
+    def call_line(self, line: CallLine, width: int) -> Text:
+        """The text of a line of calls."""
+        share = f"{line.share:.2f}%" if line.share is not None else ""
+        name = fitted(line.name, max(width - _SHARE - 2, 1))
+        return Text.assemble((f"{share:>{_SHARE}}", style(line.share or 0.0)), f"  {name}")
+
+    def whole(self, entry: int) -> str:
+        """What a row shows of names, uncut."""
+        return "  ".join(visible(text.strip()) for text in (self.histogram.text(key, entry) for key in self._columns.names))
 
     def percent(self, entry: int) -> float:
         """What decides a row's colour."""
@@ -146,6 +172,17 @@ class BrowsedReport:
     def has_calls(self) -> bool:
         """Whether there is anything under rows."""
         return self.histogram.trees is not None
+
+    def grow(self) -> None:
+        """Make the call trees, which takes long of a million samples, before they are asked for (in another thread)."""
+        with self._growing:
+            if self.has_calls and len(entries := self.histogram.shown()):
+                self.histogram.calls(int(entries[0]))
+
+    def calls_under(self, entry: int) -> list[CallNode]:
+        """The calls under a row."""
+        with self._growing:
+            return self.histogram.calls(entry)
 
     def calls(self, nodes: Sequence[CallNode]) -> list[CallLine]:
         """The lines of some calls: where there is but one way on, functions follow each other."""
@@ -158,6 +195,10 @@ class BrowsedReport:
                 share = None if number else self.histogram.share(node.period)
                 lines.append(CallLine(visible(name(trees.frame_name(frame))), share, node.children if number == last else ()))
         return lines
+
+    def sort_by_own(self) -> None:
+        """Sort the rows by what is their own, or again by what they and their callees have."""
+        self.own_first = not self.own_first
 
     def zoom(self, key: str, entry: int) -> bool:
         """Keep the rows that have this row's text, or, zoomed in already, all again; False without such a column."""
@@ -198,7 +239,8 @@ class BrowsedReport:
         """Keep the rows with this part in the function's name; with none, of all names."""
         self.filters = [wanted for wanted in self.filters if not wanted.part]
         if part:
-            self.filters.append(Filter("symbol", part, part=True))
+            shown = self._columns.names
+            self.filters.append(Filter("symbol" if "symbol" in self.histogram.keys else shown[-1], part, part=True))
 
     def back(self) -> bool:
         """Drop the last filter; False if there is none."""
@@ -208,11 +250,9 @@ class BrowsedReport:
         return True
 
     def find(self, part: str, rows: Sequence[int], start: int) -> int | None:
-        """The position of the first row from `start` on, and around, whose line, or whole name, has this part, whatever its case."""
-        wanted, names = part.lower(), "symbol" in self.histogram.keys
-        for step in range(len(rows)):
-            position = (start + step) % len(rows)
-            row = rows[position]
-            if wanted in self.line(row).lower() or (names and wanted in self.histogram.text("symbol", row).lower()):
-                return position
-        return None
+        """The position of the first row from `start` on, and around, of which some name has this part, whatever its case."""
+        entries = np.array([*rows[start:], *rows[:start]], np.int64)
+        wanted = part.lower()
+        texts = [self.histogram.texts(key, entries) for key in self._columns.names] if len(entries) else []
+        step = next((step for step, names in enumerate(zip(*texts, strict=True)) if any(wanted in name.lower() for name in names)), None)
+        return None if step is None else (start + step) % len(rows)

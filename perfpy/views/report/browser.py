@@ -1,14 +1,15 @@
 """`perfpy report --tui`: a report to walk through, with the keys of perf's browser.
 
-What enters: a Report. What leaves: a textual application: the rows of a table
-as a tree, their calls folded under them. What is shown is decided by
-perfpy.views.report.browsed; this is its screen.
+What enters: a Report. What leaves: a textual application: the rows of a table,
+their calls folded under them. What is shown is decided by perfpy.views.report.browsed, the
+rows on the screen are perfpy.views.report.row_list's; this is what is around them, and the keys.
 """
 
 from __future__ import annotations
 
 import os
 from itertools import count
+from threading import Thread
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from rich.text import Text
@@ -16,33 +17,28 @@ from textual.app import App
 from textual.binding import Binding
 from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
-from textual.widgets import Footer, Input, Static, Tree
+from textual.widgets import Footer, Input, Static
 
 from perfpy.analysis.report.quality import quality_notes
 from perfpy.untrusted.text import lines as one_line_each
 from perfpy.untrusted.text import visible
-from perfpy.views.report.browsed import MOST_ROWS, BrowsedReport, CallLine
-from perfpy.views.report.share_colour import style
+from perfpy.views.report.browsed import BrowsedReport, Filter
+from perfpy.views.report.fitting import CUT
+from perfpy.views.report.row_list import RowList
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     from textual.app import ComposeResult
     from textual.binding import BindingType
-    from textual.widgets.tree import TreeNode
 
-    from perfpy.analysis.report.call_tree import CallNode
     from perfpy.analysis.report.report import Report
 
-_NO_ARROW: Final = "  "
-_SHARE_WIDTH: Final = len("100.00%")
 _QUESTIONS: Final = {
-    "filter": "only functions with this in their names",
+    "filter": "only names with this in them: type; Enter keeps, Esc forgets",
     "search": "search for",
     "limit": "only rows from this many percent on",
 }
-#: lines that E and e open at most: a screen has some tens
-_MOST_LINES: Final = 20_000
 _KEYS: Final = (
     ("up, down, Home, End", "move"),
     ("Page up, Page down", "move by a screen (Space: down)"),
@@ -54,7 +50,8 @@ _KEYS: Final = (
     ("d", "only this file; once more: all"),
     ("k", "only the kernel; once more: all"),
     ("S", "only this processor socket; once more: all"),
-    ("/", "only functions with a part in their names"),
+    ("/", "only names with what is typed in them"),
+    ("s", "sort by what is a function's own; once more: with what it calls"),
     ("L", "only rows from some percent on"),
     ("F", "shares of all, or of what filters leave"),
     ("0 to 9", "sort by the n-th event of a group"),
@@ -66,10 +63,8 @@ _KEYS: Final = (
     ("i", "what the recording says of itself"),
     ("P", "write the table to perf.hist.N"),
     ("h, ?, F1", "these keys"),
-    ("q", "leave"),
+    ("q, Ctrl+C", "leave"),
 )
-#: an entry of the histogram, or a line of its calls
-_Data = int | CallLine
 
 
 class Box(ModalScreen[None]):
@@ -104,28 +99,30 @@ class ReportBrowser(App[None]):
     """Rows as a tree: under each row its callers or callees."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("question_mark,h,f1", "help", "Keys"),
+        Binding("enter,plus,right", "toggle_row", "Calls"),
+        Binding("slash", "ask('filter')", "Filter"),
+        Binding("s", "sort_by_own", "Self"),
+        Binding("t", "zoom_thread", "Thread"),
+        Binding("d", "zoom_dso", "File"),
+        Binding("tab", "turn(1)", "Event", priority=True),  # not the next widget
         Binding("q", "quit", "Leave"),
-        Binding("h,question_mark,f1", "help", "Keys"),
+        Binding("ctrl+c", "quit", show=False, priority=True),
         Binding("i", "circumstances", show=False),
         Binding("H", "headings", show=False),
         Binding("V", "whole_names", show=False),
         Binding("P", "write", show=False),
-        Binding("slash", "ask('filter')", "Functions"),
-        Binding("ctrl+f", "ask('search')", "Search", priority=True),
+        Binding("ctrl+f", "ask('search')", show=False, priority=True),
         Binding("f3", "search_on", show=False),
-        Binding("t", "zoom_thread", "Thread"),
-        Binding("d", "zoom_dso", "File"),
-        Binding("k", "zoom_kernel", "Kernel"),
+        Binding("k", "zoom_kernel", show=False),
         Binding("S", "zoom_socket", show=False),
-        Binding("L", "ask('limit')", "Limit"),
+        Binding("L", "ask('limit')", show=False),
         Binding("F", "shares", show=False),
         *(Binding(str(number), f"sort_by({number})", show=False) for number in range(10)),
-        Binding("escape,left", "unzoom", "Back"),
-        Binding("tab", "turn(1)", "Next event", priority=True),  # not the next widget
+        Binding("escape,left", "unzoom", show=False),
         Binding("shift+tab", "turn(-1)", show=False, priority=True),
         Binding("n", "turn(1)", show=False),
         Binding("p", "turn(-1)", show=False),
-        Binding("plus,right", "toggle_row", "Open"),
         Binding("minus", "close_row", show=False),
         Binding("e", "expand", show=False),
         Binding("c", "collapse", show=False),
@@ -138,6 +135,7 @@ class ReportBrowser(App[None]):
     #title, #notes { height: auto; }
     #notes { color: $warning; }
     #heading { height: 1; color: $text-muted; }
+    #whole { height: auto; max-height: 3; color: $text-muted; display: none; }
     """
     ENABLE_COMMAND_PALETTE = False
 
@@ -149,6 +147,7 @@ class ReportBrowser(App[None]):
         self._rows: list[int] = []
         self._asked = ""  # what the line below is for
         self._sought = ""
+        self._filters_before: list[Filter] = []
 
     def compose(self) -> ComposeResult:
         """Title, rows, the line to type in, keys."""
@@ -157,7 +156,8 @@ class ReportBrowser(App[None]):
         if notes:
             yield Static(Text("\n".join(notes)), id="notes")
         yield Static(id="heading")
-        yield RowTree("rows", id="rows")
+        yield RowList(self.model, "rows")
+        yield Static(id="whole")
         yield Input(id="ask")
         yield Footer()
 
@@ -165,89 +165,67 @@ class ReportBrowser(App[None]):
         """Show the first table."""
         self.fill()
         self.table.focus()
+        Thread(target=self.model.grow, daemon=True).start()  # most people open a row, but look first
+
+    def on_resize(self) -> None:
+        """Set the columns anew."""
+        self._show_heading()
 
     @property
-    def table(self) -> RowTree:
+    def table(self) -> RowList:
         """The rows on the screen."""
-        return self.query_one("#rows", RowTree)
+        return self.query_one("#rows", RowList)
 
     def fill(self) -> None:
         """Show the rows that the model leaves."""
-        model, tree = self.model, self.table
-        self._rows = model.rows()
-        tree.clear()
-        for entry in self._rows[:MOST_ROWS]:
-            percent = model.percent(entry)
-            label = Text(model.line(entry), style(percent))
-            tree.root.add(label, data=entry, allow_expand=model.has_calls)
-        self.query_one("#title", Static).update(Text(model.title(self._rows), "bold"))
-        self.query_one("#heading", Static).update(Text(_NO_ARROW * model.has_calls + model.heading()))
-        if self._rows:
-            self.call_after_refresh(tree.move_cursor_to_line, 0)
+        self._rows = self.model.rows()
+        self.table.show(self._rows)
+        self.query_one("#title", Static).update(Text(self.model.title(self._rows), "bold"))
+        self._show_heading()
 
-    def on_tree_node_expanded(self, event: Tree.NodeExpanded[_Data]) -> None:
-        """Put the calls under a row when it is opened for the first time."""
-        self._load(event.node)
+    def _show_heading(self) -> None:
+        before = "  " * self.model.has_calls
+        width = self.size.width - len(before) - self.table.styles.scrollbar_size_vertical
+        self.query_one("#heading", Static).update(Text(before + self.model.heading(width)))
 
-    def _load(self, node: TreeNode[_Data]) -> int:
-        """Add the calls under a line unless they are there; how many were added."""
-        if node.children or node.data is None or not self.model.has_calls:
-            return 0
-        below: Sequence[CallNode] = self.model.histogram.calls(node.data) if isinstance(node.data, int) else node.data.below
-        lines = self.model.calls(below)
-        for line in lines:
-            share = f"{line.share:.2f}%" if line.share is not None else ""
-            arrow = "" if line.below else _NO_ARROW
-            label = Text(f"{arrow}{share:>{_SHARE_WIDTH}}  ", "cyan").append(line.name, "default")
-            node.add(label, data=line, allow_expand=bool(line.below))
-        return len(lines)
-
-    def _open(self, nodes: Iterable[TreeNode[_Data]]) -> None:
-        """Open lines and everything below them, as far as it is of use."""
-        work, added = list(nodes)[::-1], 0
-        while work and added < _MOST_LINES:
-            node = work.pop()
-            added += self._load(node)
-            if node.allow_expand:
-                node.expand()
-            work.extend(reversed(node.children))
-
-    def _row(self) -> TreeNode[_Data] | None:
-        """The row that the cursor is on, or in whose calls it is."""
-        node = self.table.cursor_node
-        while node is not None and not isinstance(node.data, int):
-            node = node.parent
-        return node
+    def on_row_list_moved(self) -> None:
+        """Show the names of the cursor's row below the rows where they were cut."""
+        line, whole = self.query_one("#whole", Static), ""
+        table = self.table
+        if table.lines and isinstance(entry := table.lines[table.cursor].data, int):
+            whole = self.model.whole(entry)
+        width = table.scrollable_content_region.width
+        line.display = bool(whole) and CUT in table.text(table.cursor, width).plain
+        line.update(Text(whole))
 
     def action_toggle_row(self) -> None:
         """Open or close the line under the cursor."""
-        if (node := self.table.cursor_node) is not None and node.allow_expand:
-            node.toggle()
+        self.table.toggle()
 
     def action_close_row(self) -> None:
         """Close the line under the cursor."""
-        if (node := self.table.cursor_node) is not None:
-            node.collapse()
+        self.table.close_at(self.table.cursor)
 
     def action_expand(self) -> None:
         """Open everything under the row."""
-        if (row := self._row()) is not None:
-            self._open([row])
+        self.table.open_row()
 
     def action_collapse(self) -> None:
         """Close the row."""
-        if (row := self._row()) is not None:
-            row.collapse_all()
-            self.table.move_cursor(row)
+        self.table.close_row()
 
     def action_expand_all(self) -> None:
         """Open everything under all rows."""
-        self._open(self.table.root.children)
+        self.table.open_all(0, len(self.table.lines))
 
     def action_collapse_all(self) -> None:
         """Close all rows."""
-        for row in self.table.root.children:
-            row.collapse_all()
+        self.table.close_all()
+
+    def action_sort_by_own(self) -> None:
+        """Sort the rows by what is their own, or again by what they and their callees have."""
+        self.model.sort_by_own()
+        self.fill()
 
     def action_zoom_thread(self) -> None:
         """Keep the rows of this row's thread, or all again."""
@@ -283,10 +261,10 @@ class ReportBrowser(App[None]):
             self.notify(f"there is no event {member} in this group")
 
     def _zoomed(self, zoom: Callable[[int], bool], lacking: str) -> None:
-        row = self._row()
-        if row is None or not isinstance(row.data, int):
+        entry = self.table.entry
+        if entry is None:
             return
-        if zoom(row.data):
+        if zoom(entry):
             self.fill()
         else:
             self.notify(lacking)
@@ -297,6 +275,9 @@ class ReportBrowser(App[None]):
         if ask.has_class("shown"):
             ask.remove_class("shown")
             self.table.focus()
+            if self._asked == "filter":
+                self.model.filters = self._filters_before
+                self.fill()
         elif self.model.back():
             self.fill()
 
@@ -307,23 +288,26 @@ class ReportBrowser(App[None]):
 
     def action_ask(self, purpose: str) -> None:
         """Show the line to type a part of a name in."""
-        self._asked = purpose
+        self._asked, self._filters_before = purpose, [*self.model.filters]
         ask = self.query_one("#ask", Input)
         ask.value = ""
         ask.placeholder = _QUESTIONS[purpose]
         ask.add_class("shown")
         ask.focus()
 
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Filter while a name is typed."""
+        if self._asked == "filter" and event.input.has_class("shown"):
+            self.model.keep_symbols(event.value)
+            self.fill()
+
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Do with the typed line what it was asked for."""
         event.input.remove_class("shown")
         self.table.focus()
-        if self._asked == "filter":
-            self.model.keep_symbols(event.value)
-            self.fill()
-        elif self._asked == "limit":
+        if self._asked == "limit":
             self._limit(event.value)
-        else:
+        elif self._asked == "search":
             self._sought = event.value
             self._search(0)
 
@@ -340,14 +324,13 @@ class ReportBrowser(App[None]):
 
     def _search(self, ahead: int) -> None:
         """Go to the first row, from the cursor's on or (ahead 1) after it, that has what is sought."""
-        row = self._row()
-        rows = self._rows[:MOST_ROWS]
-        start = rows.index(row.data) + ahead if row is not None and isinstance(row.data, int) else 0
-        found = self.model.find(self._sought, rows, start) if self._sought else None
+        entry, table = self.table.entry, self.table
+        start = self._rows.index(entry) + ahead if entry is not None else 0
+        found = self.model.find(self._sought, self._rows, start % max(len(self._rows), 1)) if self._sought else None
         if found is None:
             self.notify(f"no row has {self._sought!r}" if self._sought else "nothing to search for: Ctrl+F asks")
         else:
-            self.table.move_cursor(self.table.root.children[found])
+            table.move_to(next(number for number, line in enumerate(table.lines) if line.data == self._rows[found]))
 
     def action_help(self) -> None:
         """Say which keys there are."""
@@ -372,13 +355,3 @@ class ReportBrowser(App[None]):
             self.notify(f"cannot write {path}: {error.strerror}", severity="error")
         else:
             self.notify(f"wrote {path}")
-
-
-class RowTree(Tree[_Data]):
-    """The rows; keys that a tree has for itself are left to the browser."""
-
-    show_root = False
-    guide_depth = 2
-    auto_expand = False
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "app.toggle_row", show=False), Binding("space", "page_down", show=False)]

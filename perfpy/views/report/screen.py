@@ -22,7 +22,7 @@ from perfpy.views.report.call_lines import call_lines
 from perfpy.views.report.column_text import TextOptions
 from perfpy.views.report.fitting import OF_FUNCTIONS, OF_OTHERS, fitted
 from perfpy.views.report.hottest import HottestPath, hottest_files, hottest_made, hottest_path
-from perfpy.views.report.screen_table import ScreenTable, shares_table
+from perfpy.views.report.screen_table import ScreenColumns, rows_table, shares_table
 from perfpy.views.report.share_colour import style
 from perfpy.views.report.text import event_title
 
@@ -105,8 +105,9 @@ def _show_header(report: Report, recording: Recorded, console: Console) -> int:
     path, command = visible(recording.path), visible(recording.title) if recording.title != recording.path else ""
     program, _, arguments = command.partition(" ")
     command = f"{program.rpartition('/')[2]} {arguments}"
-    room = max(console.width - len(path) - 2, 0)
-    console.print(Text.assemble((fitted(path, console.width), "bold"), "  ", (fitted(command, room), "dim")), no_wrap=True, crop=True)
+    shown = fitted(path, console.width)
+    beside = fitted(command, max(console.width - cell_len(shown) - 2, 0))
+    console.print(Text.assemble((shown, "bold"), (f"  {beside}" if beside else "", "dim")))
     circumstances = "  ".join([f"{report.samples:,} samples", *map(visible, recording.circumstances)])
     console.print(Text(fitted(circumstances, console.width)), style="dim")
     notes = [line for note in quality_notes(report) for line in wrap(f"! {visible(note)}", console.width, subsequent_indent="  ")]
@@ -124,13 +125,13 @@ def _show_table(histogram: Histogram, console: Console, options: ScreenOptions, 
     kept = rows[histogram.percents(measure, rows) >= text.percent_limit].tolist()
     parts = _parts(histogram, kept[:1], console.width, options, limits)
     shown = kept[: limits.rows_beside(parts)]
-    table = ScreenTable(histogram, shown, measure, text, own_first=options.own_first)
+    columns = ScreenColumns(histogram, shown, measure, text, own_first=options.own_first)
     samples = sum(event.samples for event in histogram.events)
-    title = f"  {samples:,} samples" + (f"; here: {', '.join(table.common)}" if table.common else "")
+    title = f"  {samples:,} samples" + (f"; here: {', '.join(columns.common)}" if columns.common else "")
     name = fitted(visible(event_title(histogram, skip_empty=True)), console.width)
     console.print()
     console.print(Text.assemble((name, "bold"), fitted(title, console.width - cell_len(name), OF_OTHERS)))
-    console.print(table.rendered(console.width))
+    console.print(rows_table(columns, shown, console.width))
     for part in parts:
         console.print(Text(f"\n{part.title}", style="bold"))
         console.print(part.shown)

@@ -24,13 +24,13 @@ from perfpy.views.report.share_colour import style
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from perfpy.analysis.report.call_tree import Int64
     from perfpy.analysis.report.histogram import Histogram
-    from perfpy.analysis.sortkeys.sort_key import SortKey
 
 _BAR: Final = 12
 _NARROW: Final = 100  # columns of a window in which bars are half as long
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
-_LAST_KEY: Final = 30  # columns that the last key should have
+_LAST_KEY: Final = 34  # columns that the last key should have
 _CAPS: Final = (40, 24, 20, 16, 12, 8)  # of the other keys' columns
 _KERNEL: Final = ("[kernel.kallsyms]", "[kernel]")
 _LEVELS: Final = ("[.] ", "[k] ")  # what the file beside it says, too
@@ -45,68 +45,116 @@ class _Number(NamedTuple):
 
 
 class _Key(NamedTuple):
-    """A column of names. head: which part of them says more, where they are cut."""
+    """A column of names. width: what the widest asks for; head: which part of them says more, where they are cut."""
 
+    name: str
     header: str
-    texts: list[str]
+    width: int
     head: float
 
 
-class ScreenTable:
-    """Some rows of a histogram for a window. measure: what bars and colours show; own_first: whether what is a row's own stands first."""
+class Fit(NamedTuple):
+    """How wide each column is in some window, with the blanks between them; bar: 0 where there is no room for one."""
+
+    gap: int
+    bar: int
+    numbers: list[int]
+    keys: list[int]
+
+
+class ScreenColumns:
+    """The columns of a histogram for windows, as some of its entries ask for.
+
+    measure: what bars and colours show; own_first: whether what is a row's own stands first;
+    every_key: whether a column stays that is the same in all the entries.
+    """
 
     def __init__(
-        self, histogram: Histogram, entries: Sequence[int], measure: str, options: TextOptions, *, own_first: bool = False
+        self,
+        histogram: Histogram,
+        entries: Sequence[int],
+        measure: str,
+        options: TextOptions,
+        *,
+        own_first: bool = False,
+        every_key: bool = False,
     ) -> None:
         self._histogram = histogram
-        self._entries = entries
+        self._options = options
         self._measure = measure
         self._numbers = _numbers(histogram)
         if own_first:
             self._numbers.sort(key=lambda number: number.metric.value == "children")
-        keys = [key for key in histogram.layout.keys if key.name not in histogram.layout.hidden and key.name != "ipc_null"]
-        named = self._named(keys, options)
-        plain = [key for key in named if len(set(key.texts)) > 1 or len(entries) == 1] or named[-1:]
-        if named and named[-1] not in plain:
-            plain.append(named[-1])
-        self._keys = plain
-        #: what all rows have in common, as "Command slow"
-        self.common = [f"{key.header} {key.texts[0]}" for key in named if key not in plain and key.texts]
+        shown = [key for key in histogram.layout.keys if key.name not in histogram.layout.hidden and key.name != "ipc_null"]
+        self._beside_file = any(key.name == "dso" for key in shown)
+        self.keys: list[_Key] = []
+        #: what all the entries have in common, as "Command slow": no column of its own
+        self.common: list[str] = []
+        rows = np.array(entries, np.int64)
+        for key in shown:
+            header, texts = key.header.strip(), self._texts(key.name, rows)
+            if not every_key and key is not shown[-1] and len(rows) > 1 and len(set(texts)) == 1:
+                self.common.append(f"{header} {texts[0]}")
+                continue
+            width = max([cell_len(header), *map(cell_len, texts)])
+            self.keys.append(_Key(key.name, header, width, OF_FUNCTIONS if "sym" in key.name else OF_OTHERS))
+        cells = [self.number_cells(entry) for entry in entries]
+        self.number_widths = [max([len(number.header), *(len(row[index]) for row in cells)]) for index, number in enumerate(self._numbers)]
 
-    def _named(self, keys: Sequence[SortKey], options: TextOptions) -> list[_Key]:
-        rows = np.array(self._entries, np.int64)
-        beside_file = any(key.name == "dso" for key in keys)
-        return [
-            _Key(
-                key.header.strip(),
-                [_as_shown(text, beside_file) for text in key_texts(key.name, self._histogram, rows, options)],
-                OF_FUNCTIONS if "sym" in key.name else OF_OTHERS,
-            )
-            for key in keys
+    def _texts(self, key: str, rows: Int64) -> list[str]:
+        beside_file = self._beside_file
+        return [_as_shown(text, beside_file) for text in key_texts(key, self._histogram, rows, self._options)]
+
+    @property
+    def names(self) -> list[str]:
+        """The sort keys that are shown."""
+        return [key.name for key in self.keys]
+
+    def heading(self, fit: Fit) -> str:
+        """The names of the columns, on one line."""
+        numbers = [f"{header:>{room}}" for header, room in zip(self.headers(), fit.numbers, strict=True)]
+        keys = [fitted(key.header, room, 1).ljust(room) for key, room in zip(self.keys, fit.keys, strict=True)]
+        return (" " * fit.gap).join([*numbers, *([" " * fit.bar] if fit.bar else []), *keys]).rstrip()
+
+    def line(self, entry: int, fit: Fit) -> Text:
+        """A row, on one line."""
+        gap = " " * fit.gap
+        numbers = [
+            Text(" " * (room - len(cell)) + cell.plain, cell.style)
+            for cell, room in zip(self.number_cells(entry), fit.numbers, strict=True)
         ]
+        share = self.share(entry)
+        bar = [Text(_bar(share, 100.0, fit.bar).ljust(fit.bar), style(share))] if fit.bar else []
+        names = self.key_cells(np.array([entry]), fit)[0]
+        keys = [Text(name + " " * (room - cell_len(name))) for name, room in zip(names, fit.keys, strict=True)]
+        return Text(gap).join([*numbers, *bar, *keys])
 
-    def rendered(self, width: int) -> Table:
-        """The table, at most so many columns wide."""
+    def headers(self) -> list[str]:
+        """The names of the columns of numbers."""
+        return [number.header for number in self._numbers]
+
+    def number_cells(self, entry: int) -> list[Text]:
+        """The numbers of a row."""
+        return [self._number(number, entry) for number in self._numbers]
+
+    def key_cells(self, rows: Int64, fit: Fit) -> list[list[str]]:
+        """For each of some rows its names, cut to what they have room for."""
+        columns = [
+            [fitted(text, room, key.head) for text in self._texts(key.name, rows)] for key, room in zip(self.keys, fit.keys, strict=True)
+        ]
+        return [list(cells) for cells in zip(*columns, strict=True)] if columns else [[] for _ in rows]
+
+    def share(self, entry: int) -> float:
+        """What the bar of a row shows."""
+        return self._histogram.percent(self._measure, entry)
+
+    def fit(self, width: int) -> Fit:
+        """The columns within so many columns of a window."""
         bar, gap = (_BAR, 2) if width >= _NARROW else (_BAR // 2, 1)
-        if sum(len(number.header) + gap for number in self._numbers) + bar + _LAST_KEY > width:
+        if sum(self.number_widths) + gap * len(self.number_widths) + bar + _LAST_KEY > width:
             bar = 0
-        table = Table(box=None, pad_edge=False, header_style="dim", show_edge=False, padding=(0, gap, 0, 0))
-        cells = [[self._number(number, entry) for number in self._numbers] for entry in self._entries]
-        for index, number in enumerate(self._numbers):
-            least = max([len(number.header), *(len(row[index]) for row in cells)])
-            table.add_column(number.header, justify="right", no_wrap=True, min_width=least)
-        if bar:
-            table.add_column("", width=bar, no_wrap=True)
-        taken = sum(column.min_width or 0 for column in table.columns) + bar + gap * (len(table.columns) + len(self._keys))
-        rooms = _widths(self._keys, width - taken)
-        for key, room in zip(self._keys, rooms, strict=True):
-            table.add_column(key.header, no_wrap=True, width=room, overflow="ellipsis")
-        shares = [self._histogram.percent(self._measure, entry) for entry in self._entries]
-        for index, (row, share) in enumerate(zip(cells, shares, strict=True)):
-            drawn = [Text(_bar(share, max(shares), bar), style=style(share))] if bar else []
-            names = [Text(fitted(key.texts[index], room, key.head)) for key, room in zip(self._keys, rooms, strict=True)]
-            table.add_row(*row, *drawn, *names)
-        return table
+        taken = sum(self.number_widths) + bar + gap * (len(self.number_widths) + bool(bar) + len(self.keys))
+        return Fit(gap, bar, self.number_widths, _widths(self.keys, width - taken))
 
     def _number(self, number: _Number, entry: int) -> Text:
         histogram, metric, member = self._histogram, number.metric, number.member
@@ -118,6 +166,24 @@ class ScreenTable:
         if metric.unit is Unit.SECONDS:
             return Text(seconds(histogram, metric, np.array([entry]), member)[0])
         return Text(f"{histogram.value(metric.value, entry, member):,}")
+
+
+def rows_table(columns: ScreenColumns, entries: Sequence[int], width: int) -> Table:
+    """Some rows, at most so many columns wide."""
+    fit = columns.fit(width)
+    table = Table(box=None, pad_edge=False, header_style="dim", show_edge=False, padding=(0, fit.gap, 0, 0))
+    for header, room in zip(columns.headers(), fit.numbers, strict=True):
+        table.add_column(header, justify="right", no_wrap=True, min_width=room)
+    if fit.bar:
+        table.add_column("", width=fit.bar, no_wrap=True)
+    for key, room in zip(columns.keys, fit.keys, strict=True):
+        table.add_column(key.header, no_wrap=True, width=room, overflow="ellipsis")
+    shares = [columns.share(entry) for entry in entries]
+    names = columns.key_cells(np.array(entries, np.int64), fit)
+    for entry, share, cells in zip(entries, shares, names, strict=True):
+        drawn = [Text(_bar(share, max(shares), fit.bar), style=style(share))] if fit.bar else []
+        table.add_row(*columns.number_cells(entry), *drawn, *map(Text, cells))
+    return table
 
 
 def shares_table(shares: Sequence[tuple[float, str]], width: int, *, head: float = OF_OTHERS) -> Table:
@@ -164,7 +230,7 @@ def _numbers(histogram: Histogram) -> list[_Number]:
 
 def _widths(keys: Sequence[_Key], room: int) -> list[int]:
     """How wide each key's column is; the last one has what the others leave."""
-    asked = [max([cell_len(key.header), *map(cell_len, key.texts)]) for key in keys]
+    asked = [key.width for key in keys]
     if not asked:
         return []
     others = asked[:-1]

@@ -26,11 +26,10 @@ FIELDS: Final = (
     "brstackinsnlen", "machine_pid", "vcpu", "cgroup", "retire_lat", "brstackdisasm", "brcntr",
 )  # fmt: skip
 
-#: fields that need what is not here: a disassembler, AUX decoders
+#: fields that need what is not here: a disassembler. (callindent, synth and ipc are of samples that decoders of hardware
+#: traces make, machine_pid and vcpu of those of guests: other samples have none, and nothing is printed for them.)
 LACKING: Final = {
     **dict.fromkeys(("insn", "disasm", "insnlen", "brstackinsn", "brstackinsnlen", "brstackdisasm"), "it needs a disassembler"),
-    **dict.fromkeys(("callindent", "synth", "ipc"), "it needs a decoder of hardware traces"),
-    **dict.fromkeys(("machine_pid", "vcpu"), "guests are not told apart yet"),
     "brcntr": "branch counters stand beside the instructions of brstackinsn, and those need a disassembler",
 }
 

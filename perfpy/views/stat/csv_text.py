@@ -100,7 +100,7 @@ def _count_fields(line: TallyLine, with_cgroup: bool) -> list[str]:
     row = line.row
     event = row.event
     if not row.counted:
-        count = NOT_COUNTED if event.supported else NOT_SUPPORTED
+        count = NOT_COUNTED if row.state.supported else NOT_SUPPORTED
     else:
         count = f"{row.amount:.0f}" if math.floor(event.scale) == event.scale else f"{row.amount:.2f}"
     fields = [count, event.unit, one_line(line.name)]

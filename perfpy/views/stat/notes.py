@@ -31,9 +31,10 @@ def _missing(tally: Tally) -> Iterator[str]:
     """Events without a count, those with the same reason in one line."""
     reasons: dict[str, list[str]] = {}
     for event in tally.events:
-        if event.why_not is not None:
-            cause = getattr(event.why_not, "cause", "") or str(event.why_not)
-            remedy = getattr(event.why_not, "remedy", "")
+        why_not = next((row.state.why_not for row in tally.rows[event]), None)
+        if why_not is not None:
+            cause = getattr(why_not, "cause", "") or str(why_not)
+            remedy = getattr(why_not, "remedy", "")
             reasons.setdefault(f"{cause}; {remedy}" if remedy else cause, []).append(event.name)
     for reason, names in reasons.items():
         yield f"{', '.join(names)}: {reason}"

@@ -78,7 +78,7 @@ class ScreenView(TextView):
 
     def _count_alone(self, row: CountRow) -> str:
         if not row.counted:
-            return "not counted" if row.event.supported else "not supported"
+            return "not counted" if row.state.supported else "not supported"
         return self._number(row.amount, 0 if float(row.event.scale).is_integer() else 2)
 
     def _note(self, text: str) -> str:

@@ -114,7 +114,7 @@ class TextView:
     def _count(self, line: TallyLine, unit_width: int) -> str:
         event = line.row.event
         if not line.row.counted:
-            count = NOT_COUNTED if event.supported else NOT_SUPPORTED
+            count = NOT_COUNTED if line.row.state.supported else NOT_SUPPORTED
         else:
             count = self._number(line.row.amount, 0 if math.floor(event.scale) == event.scale else 2)
         return one_line(f"{count:>18} {event.unit:<{unit_width}} {line.name:<32}")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import functools
 import pickle
 import typing
 
 import pytest
 
-from perfpy.abi.startup import NamedTuple, cached_property
+from perfpy.abi.startup import NamedTuple, cached_property, dataclass, replace
 
 
 class Light(NamedTuple):
@@ -99,3 +100,53 @@ def test_a_cached_property_is_computed_once(cached: typing.Callable[[typing.Any]
     del counted.value
     assert counted.value == 2
     assert Counted.value.__doc__ == "What it is."
+
+
+@dataclass(eq=False, repr=False)
+class LightPoint:
+    """A point."""
+
+    x: int
+    y: int = 2
+
+    @functools.cached_property
+    def sum(self) -> int:
+        return self.x + self.y
+
+
+@dataclasses.dataclass(eq=False, repr=False)
+class OriginalPoint:
+    """A point."""
+
+    x: int
+    y: int = 2
+
+    @functools.cached_property
+    def sum(self) -> int:
+        return self.x + self.y
+
+
+POINTS = pytest.mark.parametrize(("kind", "changed"), [(LightPoint, replace), (OriginalPoint, dataclasses.replace)])
+
+
+@POINTS
+def test_annotations_are_the_arguments_of_the_constructor(kind: typing.Any, changed: typing.Any) -> None:
+    points = [kind(1), kind(1, 2), kind(1, y=2), kind(y=2, x=1)]
+    assert [(point.x, point.y) for point in points] == [(1, 2)] * 4
+    assert points[0] != points[1]
+    assert kind.__match_args__ == ("x", "y")
+
+
+@POINTS
+def test_a_changed_copy_is_computed_anew(kind: typing.Any, changed: typing.Any) -> None:
+    point = kind(1, 5)
+    assert point.sum == 6
+    other = changed(point, x=3)
+    assert (other.x, other.y, other.sum, point.x, type(other)) == (3, 5, 8, 1, kind)
+
+
+@POINTS
+@pytest.mark.parametrize("arguments", [((), {}), ((1, 2, 3), {}), ((1,), {"z": 1}), ((1,), {"x": 1}), ((), {"y": 1})])
+def test_other_arguments_are_refused(kind: typing.Any, changed: typing.Any, arguments: tuple[tuple[int, ...], dict[str, int]]) -> None:
+    with pytest.raises(TypeError):
+        kind(*arguments[0], **arguments[1])

@@ -9,7 +9,7 @@ import pytest
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import FLAG_FD_CLOEXEC, FLAG_PID_CGROUP, HardwareId, PerfType
-from perfpy.capture.opening import Opener, OpenEvent
+from perfpy.capture.opening import Opener, OpenEvent, to_open
 from perfpy.errors import KernelRefused
 from perfpy.events.event import Event
 from tests.builders.fake_kernel import FakeKernel
@@ -63,7 +63,7 @@ class Picky(FakeKernel):
 
 
 def cycles(**fields: int) -> Event:
-    return Event("cycles:P", EventAttr(type=PerfType.HARDWARE, config=HardwareId.CPU_CYCLES, **fields))
+    return Event("cycles:P", EventAttr(type=PerfType.HARDWARE, config=HardwareId.CPU_CYCLES, **fields), precise_max=bool(fields))
 
 
 def opener(kernel: FakeKernel, told: list[str] | None = None, rules: Strict | None = None, **options) -> Opener:
@@ -73,11 +73,11 @@ def opener(kernel: FakeKernel, told: list[str] | None = None, rules: Strict | No
 def test_what_one_event_lacked_is_not_asked_for_the_next():
     """A kernel without mmap2 refuses once, not once an event; a cloexec that it knows stays."""
     kernel = Picky(lambda attr, _pid, _open: errno.EINVAL if attr.mmap2 else 0)
-    one, other = (Event(name, EventAttr(type=PerfType.SOFTWARE, mmap2=1)) for name in "ab")
+    one, other = (OpenEvent(Event(name, EventAttr(type=PerfType.SOFTWARE, mmap2=1))) for name in "ab")
     both = opener(kernel)
-    both.open(OpenEvent(one), TASKS)
+    both.open(one, TASKS)
     before = len(kernel.tried)
-    both.open(OpenEvent(other), TASKS)
+    both.open(other, TASKS)
     assert len(kernel.tried) == before + 2
     assert (one.attr.mmap2, other.attr.mmap2) == (0, 0)
 
@@ -85,17 +85,15 @@ def test_what_one_event_lacked_is_not_asked_for_the_next():
 def test_the_attr_that_was_asked_for_is_left_alone():
     """Less is asked with another attr; whoever holds the first one sees no change."""
     asked = EventAttr(type=PerfType.SOFTWARE, mmap2=1)
-    event = Event("a", asked)
-    opener(Picky(lambda attr, _pid, _open: errno.EINVAL if attr.mmap2 else 0)).open(OpenEvent(event), TASKS)
-    assert (asked.mmap2, event.attr.mmap2) == (1, 0)
+    opened = OpenEvent(Event("a", asked))
+    opener(Picky(lambda attr, _pid, _open: errno.EINVAL if attr.mmap2 else 0)).open(opened, TASKS)
+    assert (asked.mmap2, opened.event.attr.mmap2, opened.attr.mmap2) == (1, 1, 0)
 
 
 def test_the_counters_of_one_call_are_alike():
     """The second thread takes less precision than the first: both get that."""
     kernel = Picky(lambda attr, pid, _open: errno.EOPNOTSUPP if attr.precise_ip > 1 and pid == 8 else 0)
-    event = cycles(precise_ip=2)
-    event.precise_max = True
-    opened = OpenEvent(event)
+    opened = OpenEvent(cycles(precise_ip=2))
     opener(kernel).open(opened, TASKS)
     assert [(c.pid, c.attr.precise_ip, c.closed) for c in kernel.counters] == [(7, 2, True), (7, 1, False), (8, 1, False)]
     assert list(opened.counters) == [(0, 0), (0, 1)]
@@ -119,12 +117,12 @@ def test_user_space_alone_is_asked_for_as_precisely_as_it_goes():
         return errno.EACCES if not attr.exclude_kernel else errno.EOPNOTSUPP if attr.precise_ip > 2 else 0
 
     told: list[str] = []
-    event = cycles(precise_ip=3)
-    event.precise_max = True
+    opened = OpenEvent(cycles(precise_ip=3))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("perfpy.kernel.refusals.paranoid_level", lambda: 2)
-        opener(Picky(why), told).open(OpenEvent(event), TASKS)
-    assert (event.name, event.attr.type, event.attr.exclude_kernel, event.attr.precise_ip) == ("cycles:Pu", PerfType.HARDWARE, 1, 2)
+        opener(Picky(why), told).open(opened, TASKS)
+    attr = opened.attr
+    assert (opened.name, attr.type, attr.exclude_kernel, attr.precise_ip) == ("cycles:Pu", PerfType.HARDWARE, 1, 2)
     assert len(told) == 1
 
 
@@ -159,11 +157,10 @@ def test_a_command_may_go_on_without_an_event_or_a_task():
 def test_members_join_their_leaders_counter_and_flags_are_added():
     """A member is opened with the descriptor of the leader on the same CPU and thread."""
     kernel = FakeKernel()
-    leader, member = (Event(name, EventAttr(type=PerfType.SOFTWARE)) for name in "ab")
-    member.leader = leader
+    leader = Event("a", EventAttr(type=PerfType.SOFTWARE))
+    first, second = to_open([leader, Event("b", EventAttr(type=PerfType.SOFTWARE), leader)])
     both = opener(kernel)
-    first = OpenEvent(leader)
     both.open(first, TASKS)
-    both.open(OpenEvent(member, first), TASKS, flags=FLAG_PID_CGROUP)
+    both.open(second, TASKS, flags=FLAG_PID_CGROUP)
     assert [counter.group_fd for counter in kernel.counters] == [-1, -1, kernel.counters[0].fd, kernel.counters[1].fd]
     assert kernel.counters[2].flags == FLAG_FD_CLOEXEC | FLAG_PID_CGROUP

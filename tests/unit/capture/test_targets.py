@@ -79,10 +79,8 @@ def events(count: int) -> list[Event]:
 def test_cgroups_belong_to_the_events_before_them() -> None:
     """One for each event, an empty one for none; a single one for all."""
     three = events(3)
-    cgroups.assign(three, "a,,b")
-    assert [event.cgroup for event in three] == ["a", None, "b"]
-    cgroups.assign(three, "c")
-    assert [event.cgroup for event in three] == ["c"] * 3
+    assert [event.cgroup for event in cgroups.assign(three, "a,,b")] == ["a", None, "b"]
+    assert [event.cgroup for event in cgroups.assign(three, "c")] == ["c"] * 3
     with pytest.raises(UsageError, match="2 cgroups for 1 events"):
         cgroups.assign(events(1), "a,b")
 
@@ -91,8 +89,8 @@ def test_events_for_each_cgroup(tmp_path: Path) -> None:
     """All events for each cgroup; patterns match paths below the mount."""
     for name in ("web/one", "web/two", "db"):
         (tmp_path / name).mkdir(parents=True)
-    pair = events(2)
-    pair[1].leader = pair[0]
+    leader, member = events(2)
+    pair = [leader, member._replace(led_by=leader)]
     expanded = cgroups.expand(pair, "^web/", str(tmp_path))
     assert [(event.name, event.cgroup) for event in expanded] == [
         ("e0", "web/one"), ("e1", "web/one"), ("e0", "web/two"), ("e1", "web/two"),

@@ -17,7 +17,7 @@ from perfpy.debuginfo.source_lines import SourceLines
 from perfpy.debuginfo.symbol_files import SymbolFiles
 from perfpy.debuginfo.units import UnitIndex
 from perfpy.symbols.files.elf import ElfFile
-from perfpy.symbols.providers.line_program import CodeLine, debug_sections
+from perfpy.symbols.providers.jit_lines import CodeLine, debug_sections
 from tests.builders.elf import AARCH64, ABS, COMPRESSED, FILE, LOCAL, NOTYPE, Elf
 from tests.builders.line_programs import COPY, END, advance_line, advance_pc, line_section, set_address, source_file, special, unit
 

@@ -331,7 +331,7 @@ def test_a_part_of_a_file_gives_what_the_whole_gives_there(long_recording: PerfD
 
 def test_the_second_reading_of_a_file_gives_what_the_first_gave(long_recording: PerfData) -> None:
     def records_of(data: PerfData) -> list[tuple[Any, ...]]:
-        keyed = ((k, k.chunk) for stream in data.ordered_chunks() for k in stream)
+        keyed = ((k, k.chunk) for stream in data.records.chunks() for k in stream)
         return [tuple(part.tolist() for part in (c.offsets, c.types, c.sizes, k.keys, k.times)) for k, c in keyed]
 
     first = records_of(long_recording)
@@ -340,7 +340,7 @@ def test_the_second_reading_of_a_file_gives_what_the_first_gave(long_recording: 
 
 
 def test_a_file_that_is_cut_while_it_is_read_ends_there(long_recording: PerfData) -> None:
-    path = long_recording.stream_paths[0]
+    path = long_recording.records.streams[0].source.path
     count = sum(long_recording.survey.events.values())
     os.truncate(path, os.path.getsize(path) // 2)
     assert 0 < sum(len(batch) for batch in long_recording.batches([])) < count

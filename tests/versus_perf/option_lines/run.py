@@ -182,6 +182,8 @@ def try_line(line: Line, perf: Runner, perfpy: Runner) -> tuple[str, list[str]]:
         found = differences(line, theirs, ours)
         if not found:
             return "same", []
+        if found[0].startswith("status"):
+            break  # no chance in that
     refused = theirs.status == 0 and ours.status in (129, 255) and not ours.output
     return ("refused" if refused else "differs"), found
 

@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 import errno
+from typing import Any
 
 import pytest
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import FLAG_PID_CGROUP, HardwareId, PerfType, ReadFormat, SoftwareId
 from perfpy.capture.counting.counters import Counting, CountingOptions, Differences
-from perfpy.counts.aggregation import CounterCell
+from perfpy.capture.opening import to_open
+from perfpy.counts.aggregation import COUNTED, CounterCell
 from perfpy.errors import KernelRefused
 from perfpy.events.event import Event
 from tests.builders.fake_kernel import FakeCounter, FakeKernel
 
 
-def software(name: str, config: int) -> Event:
-    return Event(name, EventAttr(type=PerfType.SOFTWARE, config=config, exclude_guest=1))
+def software(name: str, config: int, **more: Any) -> Event:
+    return Event(name, EventAttr(type=PerfType.SOFTWARE, config=config, exclude_guest=1), **more)
 
 
-def group(*events: Event) -> list[Event]:
-    for event in events:
-        event.leader = events[0]
-    return list(events)
+def group(leader: Event, *members: Event) -> list[Event]:
+    return [leader, *(member._replace(led_by=leader) for member in members)]
 
 
 def test_a_counter_for_each_event_cpu_and_task() -> None:
     """The matrix is opened CPU by CPU, and within a CPU event by event."""
     kernel = FakeKernel()
     events = [software("cs", SoftwareId.CONTEXT_SWITCHES), software("faults", SoftwareId.PAGE_FAULTS)]
-    Counting(events, tids=(7, 8), cpus=(0, 1), kernel=kernel).open()
+    Counting(events, cpus=(0, 1), kernel=kernel).open((7, 8))
     opened = [(counter.event, counter.cpu, counter.pid) for counter in kernel.counters]
     assert opened[:4] == [("cs", 0, 7), ("cs", 0, 8), ("faults", 0, 7), ("faults", 0, 8)]
     assert len(opened) == 8
@@ -62,7 +62,7 @@ def test_members_follow_their_leader() -> None:
     counting.enable()
     assert [call for call in kernel.calls if call[0] == "enable"] == [("enable", leader.fd, False)]
     readings = counting.read({})
-    assert [readings[event][0].value for event in events] == [leader.fd, member.fd]
+    assert [cells[0].value for cells in readings.values()] == [leader.fd, member.fd]
 
 
 def test_an_event_that_the_machine_lacks_is_marked_with_the_reason() -> None:
@@ -72,10 +72,25 @@ def test_an_event_that_the_machine_lacks_is_marked_with_the_reason() -> None:
     faults = software("faults", SoftwareId.PAGE_FAULTS)
     counting = Counting([cycles, faults], kernel=kernel)
     counting.open()
-    assert not cycles.supported
-    assert isinstance(cycles.why_not, KernelRefused)
-    assert counting.read({})[cycles] == []
-    assert len(counting.read({})[faults]) == 1
+    lacking, other = counting.events
+    assert not lacking.state.supported
+    assert isinstance(lacking.state.why_not, KernelRefused)
+    assert other.state == COUNTED
+    assert counting.read({})[lacking] == []
+    assert len(counting.read({})[other]) == 1
+
+
+def test_what_was_found_out_holds_when_it_is_opened_again() -> None:
+    """Runs of a repeat do not try again what failed, and the event itself knows nothing of it."""
+    kernel = FakeKernel(refuse={"cycles": errno.ENOENT})
+    cycles = Event("cycles", EventAttr(type=PerfType.HARDWARE, config=HardwareId.CPU_CYCLES))
+    told: list[str] = []
+    counting = Counting([cycles, software("faults", SoftwareId.PAGE_FAULTS)], kernel=kernel, warn=told.append)
+    for _ in range(3):
+        with counting.open():
+            assert [len(cells) for cells in counting.read({}).values()] == [0, 1]
+    assert len(told) == 1
+    assert cycles.attr == EventAttr(type=PerfType.HARDWARE, config=HardwareId.CPU_CYCLES)
 
 
 def test_a_task_that_is_gone_is_an_error_and_closes_everything() -> None:
@@ -83,7 +98,7 @@ def test_a_task_that_is_gone_is_an_error_and_closes_everything() -> None:
     kernel = FakeKernel(refuse={"faults": errno.ESRCH})
     events = [software("cs", SoftwareId.CONTEXT_SWITCHES), software("faults", SoftwareId.PAGE_FAULTS)]
     with pytest.raises(KernelRefused):
-        Counting(events, tids=(4,), kernel=kernel).open()
+        Counting(events, kernel=kernel).open((4,))
     assert all(counter.closed for counter in kernel.counters)
 
 
@@ -97,10 +112,8 @@ def test_a_weak_group_falls_apart() -> None:
             return super().perf_event_open(attr, pid, cpu, group_fd, flags, event=event)
 
     kernel = SmallPmu()
-    events = group(software("cs", SoftwareId.CONTEXT_SWITCHES), software("faults", SoftwareId.PAGE_FAULTS))
-    for event in events:
-        event.weak = True
-    Counting(events, cpus=(0, 1), kernel=kernel).open()
+    pair = group(software("cs", SoftwareId.CONTEXT_SWITCHES, weak=True), software("faults", SoftwareId.PAGE_FAULTS, weak=True))
+    events = Counting(pair, cpus=(0, 1), kernel=kernel).open().events
     alive = [counter for counter in kernel.counters if not counter.closed]
     assert sorted((counter.event, counter.cpu) for counter in alive) == [("cs", 0), ("cs", 1), ("faults", 0), ("faults", 1)]
     assert not any(
@@ -115,15 +128,14 @@ def test_a_pinned_counter_that_lost_its_place_fails() -> None:
     event = software("cs", SoftwareId.CONTEXT_SWITCHES)
     counting = Counting([event], kernel=kernel)
     counting.open()
-    assert counting.read({})[event] == []
-    assert event.failed
+    assert list(counting.read({}).values()) == [[]]
+    assert counting.events[0].state.failed
 
 
 def test_cgroups_are_opened_by_their_folder() -> None:
     """The pid is the folder's descriptor, and a flag says so."""
     kernel = FakeKernel()
-    event = software("cs", SoftwareId.CONTEXT_SWITCHES)
-    event.cgroup = "web"
+    event = software("cs", SoftwareId.CONTEXT_SWITCHES, cgroup="web")
     Counting([event], cpus=(0,), cgroup_fds={"web": 77}, kernel=kernel).open()
     assert kernel.counters[0].pid == 77
     assert kernel.counters[0].flags & FLAG_PID_CGROUP
@@ -132,8 +144,7 @@ def test_cgroups_are_opened_by_their_folder() -> None:
 def test_events_of_one_cpus_pmu_stay_on_it() -> None:
     """A PMU's own CPUs limit where its events are opened."""
     kernel = FakeKernel()
-    uncore = software("uncore", SoftwareId.DUMMY)
-    uncore.cpus = (1,)
+    uncore = software("uncore", SoftwareId.DUMMY, cpus=(1,))
     Counting([uncore], cpus=(0, 1, 2), kernel=kernel).open()
     assert [counter.cpu for counter in kernel.counters] == [1]
 
@@ -141,16 +152,14 @@ def test_events_of_one_cpus_pmu_stay_on_it() -> None:
 def test_filters_are_set_on_every_counter() -> None:
     """A tracepoint's filter reaches all its counters."""
     kernel = FakeKernel()
-    event = software("sched:x", SoftwareId.DUMMY)
-    event.filter = "pid > 1"
+    event = software("sched:x", SoftwareId.DUMMY, filter="pid > 1")
     Counting([event], cpus=(0, 1), kernel=kernel).open()
     assert [counter.filter for counter in kernel.counters] == ["pid > 1"] * 2
 
 
 def test_differences_between_rounds() -> None:
     """Each round has what came since the last; snapshots stay whole."""
-    event, snapshot = software("cs", SoftwareId.CONTEXT_SWITCHES), software("temp", SoftwareId.DUMMY)
-    snapshot.snapshot = True
+    event, snapshot = to_open([software("cs", SoftwareId.CONTEXT_SWITCHES), software("temp", SoftwareId.DUMMY, snapshot=True)])
     differences = Differences()
     differences.since_last({event: [CounterCell(0, 0, 5, 10, 10)], snapshot: [CounterCell(0, 0, 50, 10, 10)]})
     second = differences.since_last({event: [CounterCell(0, 0, 8, 30, 20)], snapshot: [CounterCell(0, 0, 49, 30, 30)]})

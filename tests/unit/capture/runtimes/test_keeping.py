@@ -168,7 +168,7 @@ def test_records_stand_in_the_round_of_their_time(tmp_path: Path, dump: Path, ro
     keep_names(path, LONG_AGO, str(tmp_path / "cache"))
     assert names(path) == ["-", "-", "-", "JS:*fib", "JS:*fib", "JS:*fib"]
     with Recording(path) as recording:
-        types = [kind for stream in recording.data.ordered_chunks() for ordered in stream for kind in ordered.chunk.types.tolist()]
+        types = [kind for stream in recording.data.records.chunks() for ordered in stream for kind in ordered.chunk.types.tolist()]
     assert types.count(RecordType.FINISHED_ROUND) == (len(times) if rounds else 0)
     if rounds:  # behind the sample of time 25, before the end of its round
         assert types.index(RecordType.MMAP2) == 7

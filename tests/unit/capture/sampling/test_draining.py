@@ -9,6 +9,7 @@ import pytest
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import PerfType, RecordType, SampleType
+from perfpy.capture.opening import OpenEvent
 from perfpy.capture.sampling.draining import Drain
 from perfpy.capture.sampling.own_samples import OwnSamples
 from perfpy.events.event import Event
@@ -57,10 +58,10 @@ def sample(tid: int, size: int = SIZE) -> bytes:
     return struct.pack("=IHHQII", RecordType.SAMPLE, 0, size, 0xF00, tid, tid).ljust(size, b"\0")
 
 
-def event(fields: int = SampleType.IP | SampleType.TID, *, tracepoint: tuple[str, str] | None = ("raw_syscalls", "sys_enter")) -> Event:
-    made = Event("e", EventAttr(type=PerfType.TRACEPOINT, sample_type=fields))
-    made.tracepoint = tracepoint
-    return made
+def event(
+    fields: int = SampleType.IP | SampleType.TID, *, tracepoint: tuple[str, str] | None = ("raw_syscalls", "sys_enter"), filter: str = ""
+) -> OpenEvent:
+    return OpenEvent(Event("e", EventAttr(type=PerfType.TRACEPOINT, sample_type=fields), tracepoint=tracepoint, filter=filter))
 
 
 def drain_of(kernel: Any, **options: Any) -> Drain:
@@ -139,8 +140,7 @@ def test_samples_of_others_are_left_alone():
 
 
 def test_the_filter_that_was_asked_for_holds_on():
-    asked = event()
-    asked.filter = "id == 1"
+    asked = event(filter="id == 1")
     own = OwnSamples([asked])
     own.leave_out()
     assert asked.filter == f"(id == 1) && (common_pid != {own.tid})"

@@ -20,7 +20,7 @@ SYSTEM = Target("system", (), (0, 1))
 PLAIN = SampleType.IP | SampleType.TID | SampleType.TIME | SampleType.PERIOD
 
 
-def software(name: str, config: int, **terms: object) -> Event:
+def software(name: str, config: int, **terms: Any) -> Event:
     return Event(name, EventAttr(type=PerfType.SOFTWARE, config=config), terms=EventTerms(**terms))
 
 
@@ -84,10 +84,8 @@ def test_dwarf_copies_registers_stack_and_addresses():
 
 
 def test_a_group_that_is_read_follows_its_leader():
-    leader, member = clock(), faults()
-    member.leader = leader
-    leader.sample_read = member.sample_read = True
-    first, second = configured(leader, member)
+    leader = clock()._replace(sample_read=True)
+    first, second = configured(leader, faults()._replace(led_by=leader, sample_read=True))
     assert first.read_format & ReadFormat.GROUP
     assert (first.inherit, second.freq, second.sample_period, second.disabled) == (0, 0, 0, 0)
     assert first.sample_type == second.sample_type == PLAIN | SampleType.READ | SampleType.ID
@@ -98,23 +96,20 @@ def test_events_of_one_sample_type_are_told_apart_by_id():
 
 
 def test_events_of_different_sample_types_have_their_id_at_a_fixed_place():
-    tracepoint = Event("a:b", EventAttr(type=PerfType.TRACEPOINT, config=7))
-    tracepoint.tracepoint = ("a", "b")
+    tracepoint = Event("a:b", EventAttr(type=PerfType.TRACEPOINT, config=7), tracepoint=("a", "b"))
     for attr in configured(clock(), tracepoint):
         assert attr.sample_type & (SampleType.ID | SampleType.IDENTIFIER) == SampleType.IDENTIFIER
 
 
 def test_a_kernel_without_fixed_ids_gets_the_others():
-    tracepoint = Event("a:b", EventAttr(type=PerfType.TRACEPOINT, config=7))
-    tracepoint.tracepoint = ("a", "b")
+    tracepoint = Event("a:b", EventAttr(type=PerfType.TRACEPOINT, config=7), tracepoint=("a", "b"))
     old = FakeKernel(refuse={"": 22})
     events = configure_sampling([clock(), tracepoint], RecordOptions(), COMMAND, old)
     assert all(event.attr.sample_type & SampleType.ID for event in events)
 
 
 def test_a_tracepoint_is_sampled_at_each_hit_with_its_data():
-    event = Event("a:b", EventAttr(type=PerfType.TRACEPOINT, config=7))
-    event.tracepoint = ("a", "b")
+    event = Event("a:b", EventAttr(type=PerfType.TRACEPOINT, config=7), tracepoint=("a", "b"))
     (attr,) = configured(event)
     assert (attr.sample_period, attr.freq) == (1, 0)
     assert attr.sample_type == PLAIN | SampleType.RAW | SampleType.CPU

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,16 +16,22 @@ from perfpy.events.event import Event
 from perfpy.kernel.procfs import ProcFs
 from tests.builders.fake_kernel import FakeKernel
 
+if TYPE_CHECKING:
+    from perfpy.capture.opening import OpenEvent
 
-def event(name: str, config: int = SoftwareId.CPU_CLOCK, kind: int = PerfType.SOFTWARE) -> Event:
-    return Event(name, EventAttr(type=kind, config=config, disabled=1))
+
+def event(name: str, config: int = SoftwareId.CPU_CLOCK, kind: int = PerfType.SOFTWARE, precise: int = 0, **more: Any) -> Event:
+    return Event(name, EventAttr(type=kind, config=config, disabled=1, precise_ip=precise), **more)
 
 
-def opened(kernel: FakeKernel, *events: Event, cpus=(0, 1), tids=(7,), **options) -> list[str]:
-    """Open the events; what was told."""
+def opened(
+    kernel: FakeKernel, *events: Event, cpus: tuple[int, ...] = (0, 1), tids: tuple[int, ...] = (7,), **options: Any
+) -> tuple[list[OpenEvent], list[str]]:
+    """The events, open; what was told."""
     told: list[str] = []
-    SampleCounters(kernel, events, cpus, tids, tell=told.append, **options).open()
-    return told
+    counters = SampleCounters(kernel, events, cpus, tids, tell=told.append, **options)
+    counters.open()
+    return counters.events, told
 
 
 def places(kernel: FakeKernel) -> list[tuple[str, int, int]]:
@@ -39,39 +46,35 @@ def test_a_task_is_followed_on_every_cpu():
 
 def test_an_event_of_some_cpus_is_opened_on_these():
     kernel = FakeKernel()
-    uncore = event("a")
-    uncore.cpus = (1,)
-    opened(kernel, uncore, tids=(ANY,))
+    opened(kernel, event("a", cpus=(1,)), tids=(ANY,))
     assert places(kernel) == [("a", ANY, 1)]
 
 
 def test_a_cgroup_takes_the_place_of_the_tasks():
     kernel = FakeKernel()
     one, other = event("a"), event("b")
-    opened(kernel, one, other, tids=(ANY,), cgroup_fds={id(one): 33})
+    opened(kernel, one, other, tids=(ANY,), cgroup_fds={one: 33})
     assert places(kernel) == [("a", 33, 0), ("a", 33, 1), ("b", ANY, 0), ("b", ANY, 1)]
 
 
 def test_members_are_opened_in_their_leaders_group():
     kernel = FakeKernel()
-    leader, member = event("a"), event("b")
-    member.leader = leader
-    opened(kernel, leader, member)
+    leader = event("a")
+    opened(kernel, leader, event("b", led_by=leader))
     assert [counter.group_fd for counter in kernel.counters] == [-1, -1, kernel.counters[0].fd, kernel.counters[1].fd]
 
 
 def test_cycles_without_a_pmu_become_a_clock_and_that_is_told():
     kernel = FakeKernel(refuse={"cycles:P": errno.ENOENT})
-    cycles = event("cycles:P", HardwareId.CPU_CYCLES, PerfType.HARDWARE)
-    cycles.attr.precise_ip, cycles.precise_max = 3, True
-    assert opened(kernel, cycles) == ["no hardware counts cycles here: task-clock takes its place"]
+    (cycles,), told = opened(kernel, event("cycles:P", HardwareId.CPU_CYCLES, PerfType.HARDWARE, 3, precise_max=True))
+    assert told == ["no hardware counts cycles here: task-clock takes its place"]
     assert (cycles.name, cycles.attr.config) == ("task-clock:ppp", SoftwareId.TASK_CLOCK)
+    assert (cycles.event.name, cycles.event.attr.config) == ("cycles:P", HardwareId.CPU_CYCLES)
 
 
 def test_on_whole_cpus_it_is_the_cpu_clock():
     kernel = FakeKernel(refuse={"cycles": errno.EOPNOTSUPP})
-    cycles = event("cycles", HardwareId.CPU_CYCLES, PerfType.HARDWARE)
-    opened(kernel, cycles, tids=(ANY,))
+    (cycles,), _ = opened(kernel, event("cycles", HardwareId.CPU_CYCLES, PerfType.HARDWARE), tids=(ANY,))
     assert cycles.attr.config == SoftwareId.CPU_CLOCK
 
 
@@ -90,10 +93,9 @@ def test_a_weak_group_falls_apart():
             return super().perf_event_open(attr, pid, cpu, group_fd, flags, event=event)
 
     kernel = Picky()
-    leader, member = event("a"), event("b")
-    member.leader, member.weak, leader.weak = leader, True, True
-    opened(kernel, leader, member)
-    assert member.is_leader
+    leader = event("a", weak=True)
+    events, _ = opened(kernel, leader, event("b", led_by=leader, weak=True))
+    assert all(one.is_leader for one in events)
     assert [counter.event for counter in kernel.counters] == ["a", "a", "b", "b"]
 
 
@@ -118,9 +120,7 @@ def test_threads_that_ended_are_left_out_while_others_live():
 
 def test_filters_are_set_on_every_counter():
     kernel = FakeKernel()
-    filtered = event("a")
-    filtered.filter = "id == 1"
-    opened(kernel, filtered)
+    opened(kernel, event("a", filter="id == 1"))
     assert [counter.filter for counter in kernel.counters] == ["id == 1", "id == 1"]
 
 

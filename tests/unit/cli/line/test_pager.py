@@ -114,10 +114,11 @@ def test_ctrl_c_leaves_the_terminal_to_the_pager_until_it_is_left(tmp_path: Path
     path.write_bytes(simple_recording(20_000).file())
     asked: list[int] = []
 
-    def interrupt(pid: int, text: str) -> None:
+    def interrupt(pid: int, text: str) -> bytes | None:
         if "START" in text and not asked:
             asked.append(pid)
             os.kill(pid, signal.SIGINT)
+        return None
 
     shown = on_terminal("script", "-i", str(path), environment={"PAGER": "echo START; sleep 1; cat >/dev/null; echo END"}, watch=interrupt)
     assert shown == (130, "START\nEND\n")

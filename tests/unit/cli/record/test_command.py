@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
 
 from perfpy.cli.line.perfconfig import Config
 from perfpy.cli.record.command import command, record_options
-from perfpy.errors import UsageError
+from perfpy.errors import PerfError, UsageError
+from perfpy.kernel.ring import PAGE_SIZE
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from perfpy.cli.record.options import RecordCommandOptions
+
+
+_ROUNDED = [(f"{pages * PAGE_SIZE // 1024}K", pages) for pages in (4, 16)]  # of the second number first
 
 
 def read(*args: str) -> RecordCommandOptions:
@@ -37,7 +44,16 @@ def test_what_was_chosen_to_record_is_not_taken_back(option: str):
         (["--max-size=2K"], "max_size", 2048),
         (["-z"], "compression_level", 1),
         (["-u", "root"], "user", "root"),
+        (["-v"], "notes", True),
         (["--synth=mmap"], "synth", frozenset(("mmap", "task"))),
+        (["-m", "64K,8"], "mmap_pages", 16),
+        (["-m", "0"], "mmap_pages", 1),
+        (["-z99"], "compression_level", 22),
+        (["--mmap-flush=100"], "mmap_flush", 100),
+        (["--affinity=cpu"], "affinity", "cpu"),
+        (["--data-mmap"], "data_mmap", True),
+        (["--sample-mem-info"], "sample_mem_info", True),
+        (["--transaction"], "transaction", True),
     ],
 )
 def test_an_option_becomes_its_field(args: list[str], field: str, value: object):
@@ -51,3 +67,44 @@ def test_the_configuration_counts_where_the_line_says_nothing():
     assert not found.buildid_cache
     assert found.callchain is not None
     assert found.callchain.stack_size == 4096
+
+
+@pytest.mark.live
+def test_a_line_without_a_command_or_a_task_says_what_is_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    said = "no command, -p or -t: the whole machine is recorded, until Ctrl-C\n"
+    for args, told in ((["-v"], said), ([], ""), (["-v", "-a"], ""), (["-v", "true"], ""), (["-v", "-p", str(os.getpid())], "")):
+        assert command.run("record", ["-e", "cpu-clock", "--dry-run", *args]) == 0
+        assert capfd.readouterr().err == told
+
+
+def test_a_recording_goes_into_the_pipe_where_standard_output_is_one(capfd: pytest.CaptureFixture[str]):
+    del capfd  # a file
+    assert record_options(read(), Config()).output == "perf.data"
+    reading, writing = os.pipe()
+    before = os.dup(1)
+    os.dup2(writing, 1)
+    try:
+        assert record_options(read(), Config()).output == "-"
+        assert record_options(read("-o", "here"), Config()).output == "here"
+    finally:
+        os.dup2(before, 1)
+        for fd in (before, reading, writing):
+            os.close(fd)
+
+
+def test_a_size_that_is_rounded_is_told(capsys: pytest.CaptureFixture[str]):
+    assert record_options(read("-m", "9,3"), Config()).mmap_pages == 16
+    assert capsys.readouterr().err.splitlines() == [f"rounding mmap pages size to {size} ({pages} pages)" for size, pages in _ROUNDED]
+
+
+def test_settings_that_mean_nothing_end_it():
+    with pytest.raises(PerfError, match=r"record.build-id = bogus"):
+        record_options(read(), Config({"record.build-id": "bogus"}))
+
+
+def test_more_frames_than_the_kernel_walks_are_no_limit():
+    chains = [record_options(read("--call-graph", f"fp,{frames}"), Config()).callchain for frames in (126, 127, 5000)]
+    assert [chain.max_stack for chain in chains if chain] == [126, 0, 0]

@@ -1,4 +1,4 @@
-"""What `perfpy report --tui` needs is said where it is missing."""
+"""`perfpy report` as a person has it: on a terminal of some size; what `--tui` needs is said where it is missing."""
 
 from __future__ import annotations
 
@@ -8,9 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.cli import run
+from tests.builders.perfdata import simple_recording
+from tests.builders.terminals import on_terminal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+NO_COLOURS = {"NO_COLOR": "1", "PAGER": "sed s/^/paged:/"}
+IN_FULL_SCREEN = "\x1b[?1049h"
 
 
 @pytest.fixture
@@ -21,6 +27,7 @@ def samples(corpus: Path) -> list[str]:
 def test_without_textual_the_extra_is_named(
     samples: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr("perfpy.cli.report.run.is_terminal", lambda: True)
     monkeypatch.setitem(sys.modules, "textual", None)
     monkeypatch.delitem(sys.modules, "perfpy.views.report.browser", raising=False)
     for name in [name for name in sys.modules if name.startswith("textual.")]:
@@ -29,7 +36,92 @@ def test_without_textual_the_extra_is_named(
     assert "pip install 'perfpy[tui]'" in capsys.readouterr().err
 
 
-def test_without_a_terminal_it_is_refused(samples: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture
+def recording(tmp_path: Path) -> str:
+    path = tmp_path / "perf.data"
+    path.write_bytes(simple_recording(500).file())
+    return str(path)
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120, 200])
+def test_a_report_with_its_notes_stays_on_the_screen(recording: str, columns: int) -> None:
+    shown = on_terminal("report", "-i", recording, columns=columns, lines=30, environment=NO_COLOURS)
+    assert shown.status == 0
+    assert "paged:" not in shown.text
+    assert "next: report " in shown.text
+    assert "have no symbol" in " ".join(shown.text.split())
+    assert len(shown.text.splitlines()) < 30
+
+
+def test_all_rows_above_a_limit_go_through_the_pager(recording: str) -> None:
+    shown = on_terminal("report", "-i", recording, "--percent-limit", "0.01", lines=30, environment=NO_COLOURS)
+    assert shown.text.startswith("paged:")
+    assert len([line for line in shown.text.splitlines() if "0x0000" in line]) > 100
+
+
+def leaving_with(keys: bytes) -> tuple[Callable[[int, str], bytes | None], list[bool]]:
+    """Presses keys once rows are there; whether it was in full screen."""
+    seen: list[bool] = []
+
+    def press(_pid: int, text: str) -> bytes | None:
+        if not seen and IN_FULL_SCREEN in text and "%" in text.rpartition(IN_FULL_SCREEN)[2]:
+            seen.append(True)
+            return keys
+        return None
+
+    return press, seen
+
+
+@pytest.mark.parametrize("keys", [b"q", b"\x03"])
+def test_the_browser_is_left_with_q_and_ctrl_c(recording: str, keys: bytes) -> None:
     pytest.importorskip("textual", reason="the extra perfpy[tui] is not installed")
-    assert run(samples) == 129
-    assert "needs a terminal" in capsys.readouterr().err
+    press, seen = leaving_with(keys)
+    shown = on_terminal("report", "--tui", "-i", recording, watch=press)
+    assert (shown.status, seen) == (0, [True])
+    assert shown.text.rstrip().rpartition("\x1b[?1049")[2].startswith("l")  # the screen is as it was
+
+
+def test_a_setting_makes_the_browser_the_usual_report(recording: str, tmp_path: Path) -> None:
+    pytest.importorskip("textual", reason="the extra perfpy[tui] is not installed")
+    (tmp_path / "config").write_text("[tui]\n\treport = true\n")
+    environment = {**NO_COLOURS, "PERF_CONFIG": str(tmp_path / "config")}
+    press, seen = leaving_with(b"q")
+    assert on_terminal("report", "-i", recording, environment=environment, watch=press).status == 0
+    assert seen
+    assert IN_FULL_SCREEN not in on_terminal("report", "--stdio", "-i", recording, environment=environment).text
+
+
+def test_without_a_terminal_it_is_perfs_text(samples: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(samples) == 0
+    browsed = _without_tip(capsys.readouterr().out)
+    assert run([word for word in samples if word != "--tui"]) == 0
+    assert browsed == _without_tip(capsys.readouterr().out)
+    assert "# Overhead" in browsed
+
+
+def _without_tip(text: str) -> str:
+    return "\n".join(line for line in text.splitlines() if not line.startswith("# (Tip"))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--addr2line", "/bin/false", "--addr2line-style", "libdw,llvm", "--unwind-style", "libunwind"],
+        ["--objdump", "/bin/false", "--no-source", "--asm-raw", "-M", "intel", "--percent-type", "local-hits"],
+        ["--prefix", "/x", "--prefix-strip", "2", "--samples", "3", "--show-ref-call-graph", "--pretty", "normal"],
+    ],
+)
+def test_what_is_for_perfs_browser_changes_no_text(samples: list[str], options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    command = [word for word in samples if word != "--tui"]
+    assert run(command) == 0
+    plain = _without_tip(capsys.readouterr().out)
+    assert run([*command, *options]) == 0
+    assert _without_tip(capsys.readouterr().out) == plain
+
+
+@pytest.mark.parametrize(
+    "options", [["--percent-type", "hits"], ["--samples", "x"], ["--addr2line-style", "x"], ["--unwind-style", "x"], ["--pretty", "raw"]]
+)
+def test_their_values_are_looked_at(samples: list[str], options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*samples, *options]) == 129
+    assert options[0] in capsys.readouterr().err

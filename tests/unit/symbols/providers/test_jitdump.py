@@ -11,8 +11,8 @@ import pytest
 from perfpy.errors import PerfError
 from perfpy.symbols.files import elf_symbols
 from perfpy.symbols.files.elf import ElfFile
+from perfpy.symbols.providers.jit_lines import CodeLine
 from perfpy.symbols.providers.jitdump import TEXT_OFFSET, CodeLoad, CodeMove, image, parse
-from perfpy.symbols.providers.line_program import CodeLine
 
 X86_64 = 62
 

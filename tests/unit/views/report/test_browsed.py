@@ -94,14 +94,37 @@ def test_events_follow_each_other_in_a_circle(browse: Browse) -> None:
     assert model.histogram.leader.event.name == names[-1]
 
 
-def test_lines_are_those_of_the_plain_report(browse: Browse) -> None:
+def test_lines_have_what_the_plain_report_has(browse: Browse) -> None:
     from perfpy.views.report.column_text import TextOptions
     from perfpy.views.report.text import table_lines
 
     model = browse("mt-a", ("comm", "dso", "symbol"))
-    plain = list(table_lines(model.histogram, TextOptions()))
-    assert plain[0] == f"# {model.heading()[2:]}"
-    assert [line.rstrip() for line in plain[3:] if line] == [model.line(entry) for entry in model.rows()]
+    plain = [line.split() for line in table_lines(model.histogram, TextOptions()) if line and not line.startswith("#")]
+    common = [text.split()[-1] for text in model.common]
+    for words, entry in zip(plain, model.rows(), strict=True):
+        shown = model.line(entry, 300).plain.replace("[kernel]", "[kernel.kallsyms]").split()
+        assert [word for word in words if word not in (*common, "[.]", "[k]")] == [word for word in shown if word.strip("█▏▎▍▌▋▊▉")]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
+def test_lines_and_heading_fit_the_window_and_their_columns_each_other(browse: Browse, width: int) -> None:
+    model = browse("mt-a", ("comm", "dso", "symbol"))
+    lines = [model.line(entry, width).plain for entry in model.rows()]
+    assert max(map(len, [*lines, model.heading(width)])) <= width
+    start = model.heading(width).index("Symbol")
+    assert all(line[start - 1] == " " and line[start] != " " for line in lines)
+
+
+def test_rows_are_sorted_by_their_own_when_wanted(browse: Browse) -> None:
+    model = browse("fp-a")
+    with_callees = model.rows()
+    model.sort_by_own()
+    own = [model.histogram.percent("period", entry) for entry in model.rows()]
+    assert own == sorted(own, reverse=True)
+    assert model.heading(120).split()[:2] == ["Self", "Children"]
+    model.sort_by_own()
+    assert model.rows() == with_callees
+    assert model.heading(120).split()[:2] == ["Children", "Self"]
 
 
 def test_calls_are_a_line_a_function_and_the_last_leads_on(browse: Browse) -> None:
@@ -116,8 +139,9 @@ def test_calls_are_a_line_a_function_and_the_last_leads_on(browse: Browse) -> No
 def test_a_search_goes_round(browse: Browse) -> None:
     model = browse("mt-a", ("comm", "dso", "symbol"))
     rows = model.rows()
-    line = model.line(rows[1])
-    assert model.find(line.upper(), rows, 2) == 1
+    names = [model.histogram.text("symbol", row) for row in rows]
+    only = next(number for number, name in enumerate(names) if number and names.count(name) == 1)
+    assert model.find(names[only].upper(), rows, only + 1) == only
     assert model.find("no such row", rows, 0) is None
     assert model.find("x", [], 0) is None
 
@@ -132,12 +156,12 @@ def test_names_are_short_or_whole_and_found_by_what_is_not_shown(tmp_path: Path)
         model = BrowsedReport(recording.report(callers=True, symbols=SymbolOptions(symfs=str(tmp_path), cache=False)))
     rows = model.rows()
     row = next(index for index, entry in enumerate(rows) if SORT[1] in model.histogram.text("symbol", entry))
-    short = model.line(rows[row])
+    short = model.line(rows[row], 200).plain.rstrip()
     assert short.endswith(SORT[2])
     assert [line.name for line in model.calls(model.histogram.calls(rows[row]))] == [OWNER[2], SORT[2]]
     assert model.find("_iter_less_iter>(int*", rows, 0) == row
     model.whole_names = True
     model.rows()
-    assert model.line(rows[row]).endswith(SORT[1])
-    assert len(model.heading()) > len(short)
+    assert model.line(rows[row], 400).plain.rstrip().endswith(SORT[1])
+    assert model.whole(rows[row]).endswith(SORT[1])
     assert [line.name for line in model.calls(model.histogram.calls(rows[row]))] == [OWNER[1], SORT[1]]

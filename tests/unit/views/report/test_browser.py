@@ -9,15 +9,15 @@ import pytest
 
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
+from perfpy.views.report.browsed import BrowsedReport
 from tests.builders.hostile_names import FORGED, hostile, hostile_program, hostile_recording
 from tests.builders.long_names import SORT, recording_with_long_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-    from textual.widgets import Tree
-    from textual.widgets.tree import TreeNode
+    from rich.text import Text
+
 
 pytest.importorskip("textual", reason="the extra perfpy[tui] is not installed")
 
@@ -29,13 +29,6 @@ class Screen(NamedTuple):
     lines: list[str]
     cursor: int
     help: bool
-
-
-def visible(node: TreeNode[object], depth: int = 0) -> Iterator[str]:
-    for child in node.children:
-        yield "  " * depth + str(child.label)
-        if child.is_expanded:
-            yield from visible(child, depth + 1)
 
 
 def driven(path: Path, tmp_path: Path, *keys: str) -> Screen:
@@ -56,8 +49,9 @@ def driven(path: Path, tmp_path: Path, *keys: str) -> Screen:
                 explained = isinstance(app.screen, KeyHelp)
                 if explained:
                     app.pop_screen()
-                tree: Tree[object] = app.table  # type: ignore[assignment]
-                return Screen(str(app.query_one("#title", Static).content), list(visible(tree.root)), tree.cursor_line, explained)
+                table = app.table
+                lines = [table.text(number, 300).plain.rstrip() for number in range(len(table.lines))]
+                return Screen(str(app.query_one("#title", Static).content), lines, table.cursor, explained)
 
     return asyncio.run(run())
 
@@ -75,7 +69,7 @@ def events(corpus: Path) -> Path:
 def test_rows_come_as_in_the_report(chains: Path, tmp_path: Path) -> None:
     shown = driven(chains, tmp_path)
     assert shown.title.startswith("cpu-clock: 168 samples")
-    assert shown.lines[0].split()[:2] == ["100.00%", "0.00%"]
+    assert shown.lines[0].split()[:3] == ["▶", "100.00%", "0.00%"]
     assert shown.cursor == 0
 
 
@@ -148,7 +142,8 @@ def test_recordings_without_callchains_have_nothing_to_open(events: Path, tmp_pa
 def test_k_keeps_the_rows_of_the_kernel(events: Path, tmp_path: Path) -> None:
     shown = driven(events, tmp_path, "k")
     assert "only dso [kernel.kallsyms]" in shown.title
-    assert all("[kernel.kallsyms]" in line for line in shown.lines)
+    assert "Shared Object [kernel]" in shown.title
+    assert 0 < len(shown.lines) < len(driven(events, tmp_path).lines)
     assert driven(events, tmp_path, "k", "k").lines == driven(events, tmp_path).lines
 
 
@@ -182,8 +177,8 @@ def test_p_writes_the_table_to_the_next_free_file(events: Path, tmp_path: Path, 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "perf.hist.0").write_text("")
     shown = driven(events, tmp_path, "P")
-    written = (tmp_path / "perf.hist.1").read_text().splitlines()
-    assert [line.rstrip() for line in written if line and not line.startswith("#")] == shown.lines
+    written = [line.split() for line in (tmp_path / "perf.hist.1").read_text().splitlines() if line and not line.startswith("#")]
+    assert [(words[0], words[-1]) for words in written] == [(line.split()[0], line.split()[-1]) for line in shown.lines]
     assert (tmp_path / "perf.hist.0").read_text() == ""
 
 
@@ -206,7 +201,7 @@ def test_i_shows_the_header_and_capital_h_hides_the_names_of_columns(chains: Pat
     assert asyncio.run(run()) == (True, "# hostname : here", False)
 
 
-async def _strips(path: Path, root: Path, *keys: str) -> list[str]:
+async def _strips(path: Path, root: Path, *keys: str, size: tuple[int, int] = (400, 60)) -> list[str]:
     from perfpy.cli.line.header import lines_of_header
     from perfpy.views.report.browser import ReportBrowser
 
@@ -214,7 +209,7 @@ async def _strips(path: Path, root: Path, *keys: str) -> list[str]:
     with Recording(str(path)) as recording:
         report = recording.report(callers=True, symbols=SymbolOptions(symfs=str(root), cache=False))
         app = ReportBrowser(report, lambda: lines_of_header(recording, full=True))
-        async with app.run_test(size=(400, 60)) as pilot:
+        async with app.run_test(size=size) as pilot:
             await pilot.pause()
             for key in ("", *keys):
                 await pilot.press(*([key] if key else []))
@@ -239,4 +234,80 @@ def test_names_with_control_sequences_are_shown(tmp_path: Path) -> None:
 def test_the_v_key_shows_names_whole_and_short_again(tmp_path: Path) -> None:
     path = recording_with_long_names(tmp_path)
     for keys, name in (((), SORT[2]), (("V",), SORT[1]), (("V", "V"), SORT[2])):
-        assert any(line.endswith(f"[.] {name}") for line in driven(path, tmp_path, *keys).lines)
+        assert any(line.endswith(f" {name}") for line in driven(path, tmp_path, *keys).lines)
+
+
+def test_a_name_that_is_cut_is_shown_whole_below_the_rows(tmp_path: Path) -> None:
+    path = recording_with_long_names(tmp_path)
+    strips = asyncio.run(_strips(path, tmp_path, "V", "end", size=(80, 24)))
+    assert not any(SORT[1] in strip for strip in strips)
+    assert SORT[1].replace(" ", "") in "".join(strips).replace(" ", "").replace("\u00a0", "")
+
+
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 30), (200, 50)])
+def test_functions_are_seen_in_every_window_below_the_name_of_their_column(size: tuple[int, int], chains: Path, tmp_path: Path) -> None:
+    strips = asyncio.run(_strips(chains, tmp_path, size=size))
+    heading = next(number for number, strip in enumerate(strips) if "Symbol" in strip)
+    column = strips[heading].index("Symbol")
+    rows = [strip for strip in strips[heading + 1 : size[1]] if "%" in strip]
+    assert len(rows) > 5
+    assert all(strip[column - 1] == " " and strip[column : column + 3].strip() for strip in rows)
+
+
+@pytest.mark.parametrize("keys", [("q",), ("ctrl+c",), ("slash", "x", "ctrl+c"), ("question_mark", "ctrl+c"), ("question_mark", "q", "q")])
+def test_q_and_ctrl_c_leave(keys: tuple[str, ...], chains: Path) -> None:
+    from perfpy.views.report.browser import ReportBrowser
+
+    async def run() -> bool:
+        with Recording(str(chains)) as recording:
+            app = ReportBrowser(recording.report())
+            async with app.run_test(size=(80, 24)) as pilot:
+                for key in keys:
+                    assert app.is_running
+                    await pilot.press(key)
+                    await pilot.pause()
+                return app._exit
+
+    assert asyncio.run(run())
+
+
+def test_rows_are_filtered_while_a_name_is_typed_and_esc_forgets_it(chains: Path, tmp_path: Path) -> None:
+    every, typed = driven(chains, tmp_path), driven(chains, tmp_path, "slash", "5", "5")
+    assert 0 < len(typed.lines) < len(every.lines)
+    assert all("55" in line for line in typed.lines)
+    assert driven(chains, tmp_path, "slash", "5", "5", "escape")[:2] == every[:2]
+    kept = driven(chains, tmp_path, "slash", "5", "5", "enter", "slash", "q", "escape")
+    assert kept[:2] == typed[:2]
+
+
+def test_s_sorts_by_what_is_a_functions_own(chains: Path, tmp_path: Path) -> None:
+    own = [float(line.split("%")[0].split()[-1]) for line in driven(chains, tmp_path, "s").lines]
+    assert own == sorted(own, reverse=True)
+    assert driven(chains, tmp_path, "s", "s").lines == driven(chains, tmp_path).lines
+
+
+def test_only_what_is_seen_is_made_into_text(chains: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A report of a million samples may have more rows than a screen shows in an hour."""
+    from perfpy.views.report.browser import ReportBrowser
+
+    made = []
+    line, rows = BrowsedReport.line, BrowsedReport.rows
+
+    def counted(model: BrowsedReport, entry: int, width: int) -> Text:
+        made.append(entry)
+        return line(model, entry, width)
+
+    monkeypatch.setattr(BrowsedReport, "line", counted)
+    monkeypatch.setattr(BrowsedReport, "rows", lambda model: rows(model) * 10_000)
+
+    async def run() -> int:
+        with Recording(str(chains)) as recording:
+            app = ReportBrowser(recording.report(callers=True))
+            async with app.run_test(size=(80, 24)) as pilot:
+                for key in ("end", "pageup", "enter", "home", "enter"):
+                    await pilot.press(key)
+                    await pilot.pause()
+                return len(app.table.lines)
+
+    assert asyncio.run(run()) > 100_000
+    assert len(made) < 2000

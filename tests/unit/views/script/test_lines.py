@@ -148,8 +148,8 @@ def test_relative_times_count_the_records_between(tmp_path: Path) -> None:
         (SampleFilter(dsos=frozenset(("work",))), ["2.000000:", "3.000000:"]),
         (SampleFilter(dsos=frozenset(("libc.so",))), []),
         (SampleFilter(symbols=frozenset(("main",))), []),
-        (SampleFilter(addresses=AddressRanges(((2, 2),))), ["3.000000:"]),
-        (SampleFilter(symbols=("main",), addresses=AddressRanges(((1, 2),))), ["2.000000:", "3.000000:"]),
+        (SampleFilter(addresses=AddressRanges(((0x1002, 0x1002),))), ["3.000000:"]),
+        (SampleFilter(symbols=("main",), addresses=AddressRanges(((0x1001, 0x1002),))), ["2.000000:", "3.000000:"]),
     ],
 )
 def test_samples_are_filtered(tmp_path: Path, keep: SampleFilter, times: list[str]) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from perfpy.counts.aggregation import CountState
 from perfpy.errors import KernelRefused
 from perfpy.views.stat.screen import ScreenView
 from tests.builders.tallies import clock, hardware, pmu_counts, tally
@@ -22,9 +23,9 @@ def shown(counts: Tally, *, width: int = 100, colour: str = "", separators: str 
 
 def without_pmu() -> Tally:
     missing = hardware("cycles", 0)
-    missing.supported = False
-    missing.why_not = KernelRefused("perf_event_open", errno.ENOENT, event="cycles", cause="no PMU here", remedy="count clocks")
-    return tally({clock(): (10**9, 10**9, 10**9), missing: (0, 0, 0)})
+    why_not = KernelRefused("perf_event_open", errno.ENOENT, event="cycles", cause="no PMU here", remedy="count clocks")
+    state = CountState(supported=False, why_not=why_not)
+    return tally({clock(): (10**9, 10**9, 10**9), missing: (0, 0, 0)}, {missing: state})
 
 
 def test_columns_are_as_wide_as_they_need_to_be() -> None:

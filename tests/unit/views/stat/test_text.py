@@ -7,7 +7,7 @@ import json
 import pytest
 
 from perfpy.abi.flags import HardwareId
-from perfpy.counts.aggregation import Aggregation, CounterCell, Grouping, aggregate, one_cell_a_package
+from perfpy.counts.aggregation import Aggregation, CounterCell, CountState, Grouping, aggregate, one_cell_a_package
 from perfpy.counts.comparison import Runs, compare_runs
 from perfpy.counts.tally import Tally
 from perfpy.views.stat import comparison as stat_compare
@@ -74,8 +74,8 @@ def test_json_objects() -> None:
 def test_what_was_not_counted() -> None:
     """Never on the PMU, or nothing that the machine could count."""
     never, unknown = hardware("cycles", HardwareId.CPU_CYCLES), hardware("branches", HardwareId.BRANCH_INSTRUCTIONS)
-    unknown.supported = False
-    text = "".join(TextView("'cmd'").render(tally({never: (0, 100, 0), unknown: (0, 0, 0)})))
+    counts = tally({never: (0, 100, 0), unknown: (0, 0, 0)}, {unknown: CountState(supported=False)})
+    text = "".join(TextView("'cmd'").render(counts))
     assert "     <not counted>      cycles" in text
     assert "   <not supported>      branches" in text
 

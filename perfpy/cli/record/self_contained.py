@@ -1,0 +1,103 @@
+"""record --self-contained: what a report needs of this machine, put into the recording.
+
+What enters: a finished recording, on the machine where it was made, right after. What leaves: the same recording
+with the names of the functions that its samples and call chains may fall into, or with the programs themselves.
+perf leaves the section alone; a report of ours takes from it what it does not find where it runs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perfpy.abi.columns import Ragged, distinct
+from perfpy.abi.flags import NATIVE_ENDIAN
+from perfpy.analysis.samples.callchains import frames_of
+from perfpy.capture.runtimes.rewriting import append_section
+from perfpy.errors import PerfError
+from perfpy.perfdata.container.kept_files import DEBUG_FILE, encode
+from perfpy.recording import Recording
+from perfpy.symbols.dso import DsoKind
+from perfpy.symbols.files import build_id_notes, debug_files
+from perfpy.symbols.files.elf_reduction import names_only
+from perfpy.symbols.mapped_names import KERNEL_NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from perfpy.symbols.dso import Dso
+    from perfpy.symbols.files.elf import ElfFile
+
+#: what can be asked for
+NAMES: Final = "names"
+BINARIES: Final = "binaries"
+
+_FIELDS: Final = frozenset({"ip", "pid", "cpumode", "callchain"})
+_MOST: Final = 1 << 30  # bytes, not compressed
+_KALLSYMS: Final = "/proc/kallsyms"
+_OF_CODE: Final = b"tTwW"  # types of its symbols
+_TYPE_AT: Final = 17
+
+
+def keep_files(path: str, what: str, tell: Callable[[str], None]) -> None:
+    """Put them in; says what was kept. A failure leaves the recording as it was, and is told."""
+    try:
+        with Recording(path) as recording:
+            before = recording.data.kept_files
+            kept = {name: data for name in before if (data := before.get(name))} if before else {}
+            room, files = _MOST, dict[str, bytes]()
+            for name, data in _files(_hit(recording), whole=what == BINARIES):
+                room -= len(data)
+                if room >= 0:
+                    files[name] = data
+            section = encode(kept | files, NATIVE_ENDIAN)
+            append_section(path, recording.data, section)
+    except (PerfError, OSError) as error:
+        tell(f"warning: --self-contained: {error}; the recording stays as it was")
+        return
+    size = len(section) / (1 << 20)
+    tell(f"[ perf record: --self-contained kept the {what} of {len(files)} files ({size:.3f} MB): a report needs nothing else ]")
+    if room < 0:
+        tell("warning: --self-contained: more than 1 GB of files; the rest was left out")
+
+
+def _hit(recording: Recording) -> list[Dso]:
+    """The Dsos of samples and of the entries of their call chains."""
+    symbolizer = recording.symbolizer()
+    for batch in recording.data.batches(_FIELDS, recording.unwinding()):
+        columns = batch.columns
+        if "ip" not in columns or "pid" not in columns:
+            continue
+        symbolizer.frame_ids(columns["pid"], columns["ip"], batch.key, columns["cpumode"])
+        if isinstance(chains := columns.get("callchain"), Ragged):
+            frames_of(chains, columns["pid"], batch.key, symbolizer)
+    return [symbolizer.dsos[number] for number in distinct(symbolizer.frames.dso).tolist() if number >= 0]
+
+
+def _files(dsos: list[Dso], *, whole: bool) -> Iterator[tuple[str, bytes]]:
+    """Names and contents; of programs whose symbols are in another file, that one as well."""
+    if any(dso.kind in (DsoKind.KERNEL, DsoKind.MODULE) for dso in dsos) and (names := _kernel_names()):
+        yield KERNEL_NAME, names
+    options = debug_files.SymbolOptions()
+    for dso in dsos:
+        if dso.kind is DsoKind.VDSO:
+            yield dso.name, build_id_notes.vdso_image()
+        elif dso.kind is DsoKind.FILE:
+            found = debug_files.find(dso, options)
+            if found.runtime:
+                yield dso.name, _contents(found.runtime, whole=whole)
+            if found.symbols and found.symbols is not found.runtime:
+                yield f"{DEBUG_FILE}{dso.name}", _contents(found.symbols, whole=whole)
+
+
+def _contents(file: ElfFile, *, whole: bool) -> bytes:
+    return bytes(memoryview(file.content)) if whole else names_only(file) or bytes(memoryview(file.content))
+
+
+def _kernel_names() -> bytes:
+    """The kernel's functions and where they are; b"" where it does not tell."""
+    try:
+        with open(_KALLSYMS, "rb") as file:
+            lines = [line for line in file if line[_TYPE_AT : _TYPE_AT + 1] in _OF_CODE]
+    except OSError:
+        return b""
+    return b"".join(lines) if lines and int(lines[-1].split()[0], 16) else b""

@@ -1,0 +1,83 @@
+"""EventDraft: an event while its text is read.
+
+What enters: what grammar, terms, modifiers and groups say, piece by piece. What
+leaves: Events, made once, when everything is known. Nothing outside this room sees a draft.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfpy.abi.attr import EventAttr
+from perfpy.events.event import NO_TERMS, Event, narrowed, natural_unit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from perfpy.events.event import EventTerms
+
+
+class EventDraft:
+    """One event to be; what its fields are is said at Event.
+
+    leader: itself when alone; host_or_guest: G or H was given for the event
+    itself: a group's `u` leaves it alone.
+    """
+
+    def __init__(self, name: str, event_type: int, config: int) -> None:
+        # of this machine, not of the guests that it may run: perf begins so
+        self.attr = EventAttr(type=int(event_type), config=int(config), exclude_guest=1)
+        self.name = name
+        self.leader = self
+        self.pmu = self.unit = self.tool = self.group_name = self.filter = ""
+        self.scale = 1.0
+        self.per_pkg = self.snapshot = self.requires_cpu = False
+        self.weak = self.sample_read = self.precise_max = self.host_or_guest = False
+        self.cpus: tuple[int, ...] | None = None
+        self.tracepoint: tuple[str, str] | None = None
+        self.terms: EventTerms = NO_TERMS
+        self.option = 0
+        self.keepalive: object = None
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether it leads a group, or is alone."""
+        return self.leader is self
+
+    def narrow(self, expression: str) -> None:
+        """Add a condition to its filter."""
+        self.filter = narrowed(self.filter, expression)
+
+    def event(self, leader: Event | None) -> Event:
+        """The event, with the unit that it has by nature where its PMU says none."""
+        unit, scale = (self.unit, self.scale) if self.unit or self.scale != 1.0 else natural_unit(self.attr, self.tool)
+        return Event(
+            self.name,
+            self.attr,
+            leader,
+            pmu=self.pmu,
+            unit=unit,
+            scale=scale,
+            tool=self.tool,
+            per_pkg=self.per_pkg,
+            snapshot=self.snapshot,
+            cpus=self.cpus,
+            requires_cpu=self.requires_cpu,
+            group_name=self.group_name,
+            weak=self.weak,
+            sample_read=self.sample_read,
+            precise_max=self.precise_max,
+            filter=self.filter,
+            tracepoint=self.tracepoint,
+            terms=self.terms,
+            option=self.option,
+            keepalive=self.keepalive,
+        )
+
+
+def finished(drafts: Iterable[EventDraft]) -> list[Event]:
+    """The events, in the same order: leaders stand before their members."""
+    made: dict[EventDraft, Event] = {}
+    for draft in drafts:
+        made[draft] = draft.event(None if draft.is_leader else made[draft.leader])
+    return list(made.values())

@@ -1,0 +1,77 @@
+"""An ELF file with what names and unwinding need, and nothing else: to travel with a recording.
+
+What enters: the bytes of an ELF file. What leaves: a small ELF file with the same segments and section headers, of
+which the contents are left out but for symbols, notes, tables of calls between files, and call frame information.
+Layout: elf(5).
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfpy.symbols.files.elf import ElfFile, ElfSection
+
+_SHT_NOBITS: Final = 8
+_KEPT_TYPES: Final = (2, 3, 7, 11)  # SHT_SYMTAB, SHT_STRTAB, SHT_NOTE, SHT_DYNSYM
+_KEPT_NAMES: Final = (
+    *(".rela.plt", ".rel.plt"),  # not the stubs themselves: symbols are made for where they stand in the file
+    *(".gnu_debugdata", ".gnu_debuglink", ".gnu_debugaltlink", ".eh_frame", ".eh_frame_hdr", ".debug_frame"),
+    *(".ARM.exidx", ".ARM.extab", ".gnu.version", ".gnu.version_d", ".gnu.version_r"),
+)
+
+
+class _FileLayout(NamedTuple):
+    """Where the header has the offsets of its tables, and a section header its type, offset and size; code: of an offset."""
+
+    header_size: int
+    segments_at: int
+    sections_at: int
+    section_size: int
+    offset_at: int
+    code: str
+    alignment: int = 16
+
+
+_LAYOUTS: Final = {32: _FileLayout(52, 28, 32, 40, 16, "I"), 64: _FileLayout(64, 32, 40, 64, 24, "Q")}
+_TYPE_AT: Final = 4  # in a section header
+
+
+def names_only(file: ElfFile) -> bytes:
+    """The small file; b"" for one without section headers."""
+    layout = _LAYOUTS[file.bits]
+    content = memoryview(file.content)
+    if len(file.sections) < 2:
+        return b""
+    segments_at, sections_at = (_offset(content, layout, file.endian, field) for field in (layout.segments_at, layout.sections_at))
+    segments_size = len(file.segments) * (32 if file.bits == 32 else 56)
+    headers = bytearray(content[sections_at : sections_at + len(file.sections) * layout.section_size])
+    made = bytearray(content[: layout.header_size])
+    struct.pack_into(file.endian + layout.code, made, layout.segments_at, layout.header_size)
+    made += content[segments_at : segments_at + segments_size]
+    for section, kept in _choose(file):
+        header = section.index * layout.section_size
+        if not kept:
+            struct.pack_into(file.endian + "I", headers, header + _TYPE_AT, _SHT_NOBITS)
+            continue
+        made += bytes(-len(made) % layout.alignment)
+        struct.pack_into(file.endian + layout.code, headers, header + layout.offset_at, len(made))
+        made += content[section.offset : section.offset + section.size]
+    made += bytes(-len(made) % layout.alignment)
+    struct.pack_into(file.endian + layout.code, made, layout.sections_at, len(made))
+    return bytes(made + headers)
+
+
+def _offset(content: memoryview, layout: _FileLayout, endian: str, field: int) -> int:
+    found: int = struct.unpack_from(endian + layout.code, content, field)[0]
+    return found
+
+
+def _choose(file: ElfFile) -> Iterator[tuple[ElfSection, bool]]:
+    """Each section that has contents, and whether they are kept."""
+    for section in file.sections[1:]:
+        if section.type != _SHT_NOBITS:
+            yield section, section.type in _KEPT_TYPES or section.name in _KEPT_NAMES

@@ -1,0 +1,72 @@
+"""Where callers' registers are, beside the stack pointer and the return address.
+
+What enters, step by step: where callees have saved them. What leaves: their values, which are read once a frame is found by
+one: most never are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfpy.unwind.known_callers import ELSEWHERE, KEPT, SAMPLED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    Values = NDArray[np.uint64]
+    Rows = NDArray[np.int64]
+
+
+class SavedRegisters:
+    """The registers of chains, one row each.
+
+    sampled: each register's values at the samples; load: the words at addresses of samples. locations: the address of
+    each register, or SAMPLED, or ELSEWHERE: then its value is known, as it was found by a rare rule.
+    """
+
+    def __init__(self, sampled: list[Values], rows: int, load: Callable[[Rows, Values], tuple[Values, NDArray[np.bool_]]]) -> None:
+        self._sampled = sampled
+        self._load = load
+        self.locations = [np.full(rows, SAMPLED) for _ in sampled]
+        self._values: list[Values] = [np.zeros(rows, np.uint64) for _ in sampled]
+
+    def keep(self, rows: Rows) -> None:
+        """Only these rows."""
+        self.locations = [values[rows] for values in self.locations]
+        self._values = [values[rows] for values in self._values]
+
+    def add(self, locations: list[Values]) -> None:
+        """More rows; none of their registers is ELSEWHERE."""
+        self.locations = [np.concatenate(both) for both in zip(self.locations, locations, strict=True)]
+        none = np.zeros(len(locations[0]) if locations else 0, np.uint64)
+        self._values = [np.concatenate([values, none]) for values in self._values]
+
+    def values(self, number: int, rows: Rows, samples: Rows) -> Values:
+        """A register of some rows, which are chains of these samples; what cannot be read is 0."""
+        locations = self.locations[number][rows]
+        found = np.where(locations == SAMPLED, self._sampled[number][samples], self._values[number][rows])
+        saved = np.flatnonzero(locations < KEPT)
+        if len(saved):
+            found[saved] = self._load(samples[saved], locations[saved])[0]
+        return found
+
+    def move(self, moved: list[tuple[Values, Values | None]]) -> None:
+        """Go on to the callers: where each of their registers is (KEPT: where it was), and the values of those that are ELSEWHERE."""
+        for number, (locations, values) in enumerate(moved):
+            self.locations[number] = np.where(locations == KEPT, self.locations[number], locations)
+            if values is not None:
+                self._values[number] = np.where(locations == ELSEWHERE, values, self._values[number])
+
+    @property
+    def are_found(self) -> NDArray[np.bool_] | None:
+        """Which rows have all registers where others can find them; None for all."""
+        found: NDArray[np.bool_] | None = None
+        for locations in self.locations:
+            lost = locations == ELSEWHERE
+            if lost.any():
+                found = ~lost if found is None else found & ~lost
+        return found

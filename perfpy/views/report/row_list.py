@@ -1,0 +1,211 @@
+"""The rows of a browsed report on a textual screen, with the calls that were opened under them.
+
+What enters: rows, and keys. What leaves: the lines that are seen, made when they are seen, so that a
+report of a hundred thousand rows opens as fast as one of ten.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from rich.text import Text
+from textual.binding import Binding
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from textual.binding import BindingType
+    from textual.events import Click
+
+    from perfpy.views.report.browsed import BrowsedReport, CallLine
+
+#: lines that opening everything opens at most: a screen has some tens
+_MOST_LINES: Final = 20_000
+_INDENT: Final = 2
+_OPEN, _CLOSED, _LEAF = "▼ ", "▶ ", "  "
+
+
+class Line:
+    """A row, or a line of calls under one. data: the entry, or the calls' line."""
+
+    __slots__ = ("data", "depth", "is_open")
+
+    def __init__(self, data: int | CallLine, depth: int) -> None:
+        self.data = data
+        self.depth = depth
+        self.is_open = False
+
+
+class RowList(ScrollView, can_focus=True):
+    """Rows and open calls. `lines` are all of them, `cursor` the number of the one that keys are for."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"rows--cursor"}
+    DEFAULT_CSS = """
+    RowList { height: 1fr; overflow-x: hidden; }
+    RowList .rows--cursor { background: $primary-muted; text-style: bold; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "move(-1)", show=False),
+        Binding("down", "move(1)", show=False),
+        Binding("home", "move(-1000000000)", show=False),
+        Binding("end", "move(1000000000)", show=False),
+        Binding("pageup", "page(-1)", show=False),
+        Binding("pagedown,space", "page(1)", show=False),
+    ]
+
+    class Moved(Message):
+        """The cursor is on another line."""
+
+    def __init__(self, model: BrowsedReport, id: str) -> None:
+        super().__init__(id=id)
+        self._model = model
+        self.lines: list[Line] = []
+        self.cursor = 0
+
+    def show(self, rows: Sequence[int]) -> None:
+        """Show these rows, all closed."""
+        self.lines = [Line(entry, 0) for entry in rows]
+        self._changed()
+        self.move_to(0)
+
+    def _changed(self) -> None:
+        self.virtual_size = Size(0, len(self.lines))
+        self.refresh()
+
+    # -- what is seen ---------------------------------------------------------
+
+    def render_line(self, y: int) -> Strip:
+        """A line of the screen."""
+        number = y + self.scroll_offset.y
+        width = self.scrollable_content_region.width
+        if number >= len(self.lines):
+            return Strip.blank(self.size.width, self.rich_style)
+        strip = Strip(self.text(number, width).render(self.app.console)).crop_extend(0, width, self.rich_style)
+        look = self.get_component_rich_style("rows--cursor") if number == self.cursor else self.rich_style
+        return strip.apply_style(look)
+
+    def text(self, number: int, width: int) -> Text:
+        """A line's text, within so many columns."""
+        line, model = self.lines[number], self._model
+        mark = (_OPEN if line.is_open else _CLOSED) if self._leads_on(line) else _LEAF
+        if isinstance(line.data, int):
+            mark = mark if model.has_calls else ""
+            return Text(mark).append_text(model.line(line.data, width - len(mark)))
+        start = " " * (_INDENT * line.depth) + mark
+        return Text(start).append_text(model.call_line(line.data, width - len(start)))
+
+    def _leads_on(self, line: Line) -> bool:
+        return self._model.has_calls if isinstance(line.data, int) else bool(line.data.below)
+
+    # -- the cursor -----------------------------------------------------------
+
+    def move_to(self, number: int) -> None:
+        """Put the cursor on a line, and that on the screen."""
+        self.cursor = max(0, min(number, len(self.lines) - 1))
+        height, top = self.scrollable_content_region.height or 1, self.scroll_offset.y
+        if not top <= self.cursor < top + height:
+            self.scroll_to(y=self.cursor if self.cursor < top else self.cursor - height + 1, animate=False)
+        self.refresh()
+        self.post_message(self.Moved())
+
+    def action_move(self, by: int) -> None:
+        """Move the cursor by some lines."""
+        self.move_to(self.cursor + by)
+
+    def action_page(self, by: int) -> None:
+        """Move the cursor by screens."""
+        self.move_to(self.cursor + by * max(self.scrollable_content_region.height - 1, 1))
+
+    def on_click(self, event: Click) -> None:
+        """A click puts the cursor there; a second one opens the line, or closes it."""
+        number = event.y + self.scroll_offset.y
+        if number < len(self.lines):
+            if number == self.cursor:
+                self.toggle()
+            self.move_to(number)
+
+    @property
+    def row(self) -> int | None:
+        """The number of the line of the row that the cursor is on, or in whose calls it is."""
+        number = self.cursor
+        while 0 < number < len(self.lines) and self.lines[number].depth:
+            number -= 1
+        return number if self.lines else None
+
+    @property
+    def entry(self) -> int | None:
+        """The entry of that row."""
+        row = self.row
+        data = self.lines[row].data if row is not None else None
+        return data if isinstance(data, int) else None
+
+    # -- opening and closing --------------------------------------------------
+
+    def toggle(self) -> None:
+        """Open or close the line under the cursor."""
+        if not self.lines or not self._leads_on(self.lines[self.cursor]):
+            return
+        if self.lines[self.cursor].is_open:
+            self.close_at(self.cursor)
+        else:
+            self.lines[self.cursor + 1 : self.cursor + 1] = self._below(self.lines[self.cursor])
+            self._changed()
+
+    def _below(self, line: Line) -> list[Line]:
+        """The lines under one, which is open from now on."""
+        line.is_open = True
+        nodes = self._model.calls_under(line.data) if isinstance(line.data, int) else line.data.below
+        return [Line(call, line.depth + 1) for call in self._model.calls(nodes)]
+
+    def _end(self, number: int) -> int:
+        """The number of the first line after those under a line."""
+        end = number + 1
+        while end < len(self.lines) and self.lines[end].depth > self.lines[number].depth:
+            end += 1
+        return end
+
+    def close_at(self, number: int) -> None:
+        """Close a line."""
+        if number < len(self.lines):
+            del self.lines[number + 1 : self._end(number)]
+            self.lines[number].is_open = False
+            self._changed()
+
+    def open_all(self, first: int, last: int) -> None:
+        """Open these lines and everything below them, as far as it is of use."""
+        done: list[Line] = []
+        rest = self.lines[last:]
+        work, added = self.lines[first:last][::-1], 0
+        while work:
+            line = work.pop()
+            done.append(line)
+            if not line.is_open and added < _MOST_LINES and self._leads_on(line):
+                below = self._below(line)
+                added += len(below)
+                work.extend(reversed(below))
+        self.lines = [*self.lines[:first], *done, *rest]
+        self._changed()
+
+    def open_row(self) -> None:
+        """Open everything under the cursor's row."""
+        if (row := self.row) is not None:
+            self.open_all(row, self._end(row))
+
+    def close_row(self) -> None:
+        """Close the cursor's row, and go there."""
+        if (row := self.row) is not None:
+            self.close_at(row)
+            self.move_to(row)
+
+    def close_all(self) -> None:
+        """Close all rows."""
+        entry = self.entry
+        self.lines = [line for line in self.lines if not line.depth]
+        for line in self.lines:
+            line.is_open = False
+        self._changed()
+        self.move_to(next((number for number, line in enumerate(self.lines) if line.data == entry), 0))

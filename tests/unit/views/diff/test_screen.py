@@ -1,0 +1,124 @@
+"""The comparison on a terminal: totals first, what changed, and how much is not shown."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+import pytest
+from rich.console import Console
+
+import perfpy
+from perfpy.abi.records import Comm
+from perfpy.abi.sample_id import SampleId
+from perfpy.analysis.report.difference import Compute, differences
+from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.report.options import ReportOptions
+from perfpy.cli import run
+from perfpy.views.diff.screen import Side, show_differences
+from tests.builders.perfdata import PerfDataBuilder
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+MILLISECOND = 1_000_000
+BEFORE = {"steady": 100, "slower": 50, "rare\x1b[2J": 1}
+AFTER = {"steady": 100, "slower": 200, "rare\x1b[2J": 2}
+
+
+def recorded(path: Path, counts: Mapping[str, int]) -> Path:
+    """Threads with so many samples of a millisecond of CPU time each."""
+    built = PerfDataBuilder()
+    for number, comm in enumerate(counts):
+        tid = 100 + number
+        built.record(Comm(0, tid, tid, comm, SampleId(pid=tid, tid=tid, time=1)))
+        for time in range(counts[comm]):
+            built.sample(pid=tid, tid=tid, time=10 + time * MILLISECOND, period=MILLISECOND)
+    path.write_bytes(built.file())
+    return path
+
+
+def shown(folder: Path, before: Mapping[str, int], after: Mapping[str, int], width: int = 80, *, everything: bool = False) -> list[str]:
+    """The lines of a window so many columns wide."""
+    reports = []
+    for name, counts in (("old.data", before), ("new.data", after)):
+        with perfpy.open(recorded(folder / name, counts)) as recording:
+            reports.append(recording.report(options=ReportOptions(wanted=Wanted(sort="comm"))))
+    file = io.StringIO()
+    sides = [Side("old.data", "make all", 0.25), Side("new.data", "make all", 0.5)]
+    console = Console(file=file, width=width, no_color=True, highlight=False, markup=False)
+    show_differences(differences(reports, Compute()), sides, console, everything=everything)
+    return [line.rstrip() for line in file.getvalue().splitlines()]
+
+
+def test_totals_are_first_then_what_changed_then_what_is_not_shown(tmp_path: Path) -> None:
+    assert shown(tmp_path, BEFORE, AFTER) == [
+        "before old.data  make all",
+        "after  new.data  make all",
+        "",
+        "cpu-clock:u            before      after     change",
+        "  samples                 151        302       +151    2.00x",
+        "  cost               151.0 ms   302.0 ms  +151.0 ms    2.00x",
+        "  time recorded       0.250 s    0.500 s   +0.250 s    2.00x",
+        "",
+        "     before      after     change    of all    Command",
+        "    50.0 ms   200.0 ms  +150.0 ms*   +33.1%*   slower",
+        "   100.0 ms   100.0 ms     0.0 ms    -33.1%*   steady",
+        "",
+        "*: sampling alone would mark any row in 5 of 100 such tables",
+        "1 more row, +1.0 ms in all; --all shows them",
+    ]
+
+
+def test_with_all_rows_what_changed_is_last(tmp_path: Path) -> None:
+    lines = shown(tmp_path, BEFORE, AFTER, everything=True)
+    assert [line.split()[-1] for line in lines[-3:]] == ["rare^[[2J", "steady", "slower"]
+
+
+def test_nothing_but_noise_is_said_to_be_that(tmp_path: Path) -> None:
+    lines = shown(tmp_path, BEFORE, {**BEFORE, "steady": 104})
+    assert lines[5].endswith("within noise")
+    assert lines[8:] == ["no row changed by more than the noise of sampling explains", "3 more rows, +4.0 ms in all; --all shows them"]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_lines_fit_the_window(width: int, tmp_path: Path) -> None:
+    counts = {"a" * 15: 100, "b" * 15: 1}
+    assert max(map(len, shown(tmp_path, counts, AFTER, width, everything=True))) <= width
+
+
+def test_a_program_under_another_name_is_the_same_one_on_a_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("perfpy.cli.line.terminal.is_terminal", lambda: True)
+    monkeypatch.setenv("NO_COLOR", "1")
+    paths = [str(recorded(tmp_path / name, {name: count})) for name, count in (("fast", 50), ("slow", 200))]
+    assert run(["diff", "-s", "comm", *paths]) == 0
+    assert "    50.0 ms   200.0 ms  +150.0 ms*    +0.0%    fast → slow" in capsys.readouterr().out
+    assert run(["diff", "-s", "comm", "--no-ignore-comm", *paths]) == 0
+    assert capsys.readouterr().out.count("*  +100.0%*   slow\n") == 1
+
+
+def test_filters_choose_what_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("perfpy.cli.line.terminal.is_terminal", lambda: True)
+    monkeypatch.setenv("NO_COLOR", "1")
+    paths = [str(recorded(tmp_path / name, counts)) for name, counts in (("old.data", BEFORE), ("new.data", AFTER))]
+    assert run(["diff", "-s", "pid", "--comms", "slower", *paths]) == 0
+    told = capsys.readouterr().out
+    assert "  cost                50.0 ms   200.0 ms  +150.0 ms    4.00x" in told
+    assert "steady" not in told
+
+
+@pytest.mark.parametrize("output", ["--json", "--html=page.html"])
+def test_filters_that_leave_nothing_of_a_recording_are_named(
+    output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    recorded(tmp_path / "old.data", {"old": 5})
+    recorded(tmp_path / "new.data", {"new": 5})
+    assert run(["diff", output, "--comms", "old", "old.data", "new.data"]) == 0
+    first = capsys.readouterr().err.splitlines()[0]
+    assert first == "perfpy: new.data: the filters leave no samples: --comms old: no such command in it; it has new"
+    assert run(["diff", "--comms", "old", "old.data", "new.data"]) == 0
+    assert capsys.readouterr().err == ""

@@ -114,6 +114,7 @@ _perfpy_value()
     "buildid-cache -M" | "buildid-cache --missing" | "buildid-cache =--missing") _perfpy_recordings ;;
     "inject -i" | "inject --input" | "inject =--input") _perfpy_recordings ;;
     "inject -o" | "inject --output" | "inject =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "inject --known-build-ids" | "inject =--known-build-ids") : ;;
     *) return 1 ;;
     esac
     return 0
@@ -161,7 +162,7 @@ _perfpy()
         options="-a --add -r --remove -p --purge -P --purge-all -u --update -M --missing -l --list -f --force -v --verbose --help"
         ;;
     inject)
-        options="-i --input -f --force -o --output -j --jit -b --build-ids --buildid-all -B --mmap2-buildids --mmap2-buildid-all -v --verbose --help"
+        options="-i --input -f --force -o --output -j --jit -b --build-ids --buildid-all -B --mmap2-buildids --mmap2-buildid-all --known-build-ids -v --verbose --help"
         ;;
     config)
         options="-l --list --system --user --help"

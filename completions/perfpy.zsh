@@ -563,6 +563,7 @@ _perfpy() {
                 '*-B[put build-ids into the mappings of files that samples hit, drop all other mappings]' \
                 '*--mmap2-buildids[put build-ids into the mappings of files that samples hit, drop all other mappings]' \
                 '*--mmap2-buildid-all[put build-ids into all mappings]' \
+                '*--known-build-ids=[build-ids to believe  path id,..., or a file of such lines]:value: ' \
                 '*-v[say what was done]' \
                 '*--verbose[say what was done]' \
                 '*--help[show this text]' \

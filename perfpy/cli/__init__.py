@@ -108,7 +108,7 @@ def _dispatch(name: str, args: Sequence[str]) -> int:
             from perfpy.cli.global_options import list_options
 
             return list_options(name)
-        if COMMANDS[name].pages and sys.stdout.isatty():
+        if name in COMMANDS and COMMANDS[name].pages and sys.stdout.isatty():
             from perfpy.cli.line.pager import page
 
             page(name)

@@ -17,31 +17,31 @@ from perfpy.cli.line.shared import InputOptions
 from perfpy.errors import OutputFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from perfpy.abi.build_id_record import HeaderBuildId
     from perfpy.recording import Recording
     from perfpy.symbols.dso import Dso
 
 _MODE: Final = 0o600  # as record's files
+_LARGEST_LIST: Final = 16 << 20  # of build-ids
+_LONGEST_ID: Final = 20
 _LACKING: Final = {
     "-s, --sched-stat": "it merges scheduler tracepoints",
     "--itrace": "it needs decoders of hardware traces",
     "--guest-data": "it merges the recording of a guest",
     "--guestmount": "it merges the recording of a guest",
-    "--known-build-ids": "use -b",
     "--strip": "it belongs to --itrace",
     "--vm-time-correlation": "it belongs to --itrace",
-    "-k, --vmlinux": "nothing here reads the kernel's symbols",
-    "--kallsyms": "nothing here reads the kernel's symbols",
-    "--ignore-vmlinux": "nothing here reads the kernel's symbols",
+    "--convert-callchain": "record --unwind does it while it records",
+    "--aslr": "it hides where code lay, and perfpy keeps what was recorded",
 }
 
 
 class InjectCommandOptions(InputOptions, lacks=_LACKING):
     """What the command takes."""
 
-    output: str = option("-o,--output", Value(default=""), "output file name (needed)", metavar="<file>")
+    output: str = option("-o,--output", Value(default=""), "output file name (default: standard output, for a pipe)", metavar="<file>")
     jit: bool = option("-j,--jit", Flag(), "add what jitdump files say (recorded with -k mono)")
     build_ids: bool = option("-b,--build-ids", Flag(), "add build-ids of the files that samples hit")
     buildid_all: bool = option("--buildid-all", Flag(), "add build-ids of all files")
@@ -49,38 +49,69 @@ class InjectCommandOptions(InputOptions, lacks=_LACKING):
         "-B,--mmap2-buildids", Flag(), "put build-ids into the mappings of files that samples hit, drop all other mappings"
     )
     mmap2_buildid_all: bool = option("--mmap2-buildid-all", Flag(), "put build-ids into all mappings")
+    known_build_ids: str = option(
+        "--known-build-ids", Value(default=""), "build-ids to believe: 'path id,...', or a file of such lines", metavar="<list or @file>"
+    )
+    vmlinux: str = option("-k,--vmlinux", Value(default=""), "symbols of the kernel are not needed here", hidden=True)
+    kallsyms: str = option("--kallsyms", Value(default=""), "symbols of the kernel are not needed here", hidden=True)
+    ignore_vmlinux: bool = option("--ignore-vmlinux", Flag(), "symbols of the kernel are not needed here", hidden=True)
+    unwind_style: str = option("--unwind-style", Value(default=""), "stacks are not unwound here", hidden=True)
     verbose: int = option("-v,--verbose", Counted(), "say what was done")
 
 
 def run(options: InjectCommandOptions) -> None:
-    """Write a recording anew with what it lacked."""
-    output = options.output
-    if not output or output == "-":
-        fail("a file for the result is needed: -o FILE")
-    table = options.build_ids or options.buildid_all
-    mappings = options.mmap2_buildids or options.mmap2_buildid_all
-    if not (options.jit or table or mappings):
-        fail("nothing to inject: give -j, -b, --buildid-all, -B or --mmap2-buildid-all")
-    from perfpy.capture.sampling.injecting import BuildIdMapper, JitInjector, inject, require_monotonic_times
+    """Write a recording anew with what it lacked, or, without an option, as it is."""
+    output = options.output or "-"
+    if output == "-" and sys.stdout.isatty():
+        fail("a recording is no text for a terminal: give a file (-o FILE), or a pipe")
     from perfpy.cli.line.opening import open_recording
+
+    known = _known_build_ids(options.known_build_ids)
+    with open_recording(options.input, force=options.force) as recording:
+        _inject(recording, output, options, known)
+
+
+def _inject(recording: Recording, output: str, options: InjectCommandOptions, known: Mapping[str, bytes]) -> None:
+    from perfpy.capture.sampling.injecting import BuildIdMapper, JitInjector, inject, require_monotonic_times
     from perfpy.cli.line.perfconfig import load
 
-    with open_recording(options.input, force=options.force) as recording:
-        injector = None
-        if options.jit:
-            require_monotonic_times(recording.data)
-            injector = JitInjector(recording.data, load().build_id_folder, force=options.force)
-        entries = _table(_dsos(recording, every=options.buildid_all)) if table else None
-        mapper = None
-        if mappings:
-            every = options.mmap2_buildid_all
-            build_ids = {dso.name: _build_id(dso) for dso in _dsos(recording, every=every)}
-            mapper = BuildIdMapper(recording.data, build_ids, only_these=not every)
-        with _result(output, recording.data.path) as unfinished:
-            inject(recording.data, unfinished, jit=injector, build_ids=entries, mapper=mapper)
-        if options.verbose and injector:
-            folder = f" in {injector.folder}" if injector.folder else ""
-            print(f"{injector.functions} functions of {len(injector.dumps)} jitdump files{folder}", file=sys.stderr)
+    injector = entries = mapper = None
+    if options.jit:
+        require_monotonic_times(recording.data)
+        injector = JitInjector(recording.data, load().build_id_folder, force=options.force)
+    if options.build_ids or options.buildid_all:
+        entries = _table(_dsos(recording, every=options.buildid_all), known)
+    if options.mmap2_buildids or options.mmap2_buildid_all:
+        every = options.mmap2_buildid_all
+        build_ids = {dso.name: _build_id(dso, known) for dso in _dsos(recording, every=every)}
+        mapper = BuildIdMapper(recording.data, build_ids, only_these=not every)
+    with _result(output, recording.data.path) as unfinished:
+        inject(recording.data, unfinished, jit=injector, build_ids=entries, mapper=mapper)
+    if options.verbose and injector:
+        folder = f" in {injector.folder}" if injector.folder else ""
+        print(f"{injector.functions} functions of {len(injector.dumps)} jitdump files{folder}", file=sys.stderr)
+
+
+def _known_build_ids(text: str) -> dict[str, bytes]:
+    """--known-build-ids: `PATH BUILD-ID,...`, or @FILE with one a line. Raises UsageError for another text."""
+    if not text:
+        return {}
+    if text.startswith("@"):
+        from perfpy.untrusted.files import read_named
+
+        lines = read_named(text[1:], limit=_LARGEST_LIST).decode("utf-8", "surrogateescape").splitlines()
+    else:
+        lines = text.split(",")
+    known = {}
+    for line in filter(None, map(str.strip, lines)):
+        name, _, digits = line.rpartition(" ")
+        try:
+            known[name.strip()] = bytes.fromhex(digits)
+        except ValueError:
+            name = ""
+        if not name or not 0 < len(known[name.strip()]) <= _LONGEST_ID:
+            fail(f"--known-build-ids: {line!r} is not a path, a blank and a build-id")
+    return known
 
 
 @contextmanager
@@ -88,7 +119,11 @@ def _result(output: str, source: str) -> Iterator[str]:
     """Where to write the new recording."""
     from perfpy.cli.line.output_files import whole_file
 
-    if os.path.exists(output) and os.path.samefile(source, output):
+    if output == "-":
+        sys.stdout.flush()
+        yield output
+        return
+    if os.path.exists(output) and os.path.exists(source) and os.path.samefile(source, output):
         raise OutputFailed(output, "it is the input")
     with whole_file(output, _MODE) as unfinished:
         try:
@@ -105,25 +140,25 @@ def _dsos(recording: Recording, *, every: bool) -> list[Dso]:
     dsos = recording.timeline.dso_table.dsos
     if every:
         return dsos
-    hit = hit_dsos(recording.data, recording.symbolizer())
+    hit = hit_dsos(recording.data, recording.symbolizer(), chains=True)
     return hit + [dso for dso in dsos if dso.kind is DsoKind.VDSO and dso.build_id and dso not in hit]
 
 
-def _build_id(dso: Dso) -> bytes:
-    """What the recording knows, else what the file here says."""
+def _build_id(dso: Dso, known: Mapping[str, bytes]) -> bytes:
+    """What was said of it, else what the recording knows, else what the file here says."""
     from perfpy.capture.sampling.build_id_table import own_build_id
 
-    return bytes.fromhex(dso.build_id) or own_build_id(dso.name)
+    return known.get(dso.name) or bytes.fromhex(dso.build_id) or own_build_id(dso.name)
 
 
-def _table(dsos: list[Dso]) -> tuple[HeaderBuildId, ...]:
+def _table(dsos: list[Dso], known: Mapping[str, bytes]) -> tuple[HeaderBuildId, ...]:
     """The table of build-ids of these files, as far as they have one."""
     from perfpy.abi.build_id_record import MISC_BUILD_ID_SIZE, HeaderBuildId
     from perfpy.abi.flags import MISC_KERNEL, MISC_USER
 
     found = []
     for dso in dsos:
-        build_id = _build_id(dso)
+        build_id = _build_id(dso, known)
         if build_id:
             misc = MISC_BUILD_ID_SIZE | (MISC_KERNEL if dso.kernel else MISC_USER)
             found.append(HeaderBuildId(misc, -1, build_id, dso.name))

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from perfpy.abi.flags import PerfType
 from perfpy.kernel.sysfs import Alias, Pmu, Sysfs, split_number
-from perfpy.kernel.tracefs import Tracefs
+from perfpy.kernel.tracefs import Tracefs, mount_as_root
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Machine:
         identity: Callable[[], str] = str,
     ) -> None:
         self.sysfs = sysfs or Sysfs()
-        self.tracefs = tracefs or Tracefs()
+        self.tracefs = tracefs or Tracefs(mount=mount_as_root)
         self.event_files = event_files
         self._can_open = can_open
         self._identity = identity

@@ -16,18 +16,38 @@ from perfpy.errors import KernelRefused
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Final
 
 #: where tracefs is mounted, the better path first
 MOUNT_POINTS: Final = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
 
 
-class Tracefs:
-    """The tracepoints of one machine; `mount_points`: the paths to look at, the first with events/ is taken."""
+#: where this process mounted it
+mounted_here: Final[list[str]] = []
 
-    def __init__(self, mount_points: Sequence[str] = MOUNT_POINTS) -> None:
+
+def mount_as_root(path: str) -> None:
+    """Mount tracefs, as perf does for root; others leave things as they are. Raises OSError."""
+    if os.geteuid():
+        return
+    import ctypes  # hardly any machine needs it
+
+    if ctypes.CDLL(None, use_errno=True).mount(b"nodev", os.fsencode(path), b"tracefs", 0, None):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    mounted_here.append(path)
+
+
+class Tracefs:
+    """The tracepoints of one machine; `mount_points`: the paths to look at, the first with events/ is taken.
+
+    mount: called with the first of them where nobody has mounted tracefs, as on a machine that has just started;
+    None leaves it.
+    """
+
+    def __init__(self, mount_points: Sequence[str] = MOUNT_POINTS, mount: Callable[[str], None] | None = None) -> None:
         self.mount_points = tuple(mount_points)
+        self._mount = mount
 
     @cached_property
     def root(self) -> str:
@@ -43,12 +63,24 @@ class Tracefs:
                 continue
         if refused:
             raise _no_permission(refused)
+        if self._mounts():
+            return self.mount_points[0]
         raise KernelRefused(
             "tracefs",
             ENOENT,
             cause="tracefs is not mounted, so no tracepoint can be found",
             remedy=f"mount -t tracefs nodev {self.mount_points[0]}",
         )
+
+    def _mounts(self) -> bool:
+        """Whether it could be mounted now."""
+        if self._mount is None or not os.path.isdir(self.mount_points[0]):
+            return False
+        try:
+            self._mount(self.mount_points[0])
+        except OSError:  # a container has no right to
+            return False
+        return os.path.isdir(f"{self.mount_points[0]}/events")
 
     @cached_property
     def systems(self) -> list[str]:

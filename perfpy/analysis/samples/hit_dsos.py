@@ -1,7 +1,8 @@
 """Which files a recording's samples fell into.
 
 What enters: a recording, and a Symbolizer over it. What leaves: its Dsos with
-at least one sample in them (perf does not count the entries of callchains).
+at least one sample in them, with `chains` also those of which callchains have
+frames (as `perf inject`; at the end of `perf record` they do not count).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfpy.abi.columns import distinct
+from perfpy.analysis.samples.callchains import frames_of
 
 if TYPE_CHECKING:
     from perfpy.perfdata.reader import PerfData
@@ -18,11 +20,13 @@ if TYPE_CHECKING:
 _FIELDS = frozenset({"ip", "pid", "cpumode"})
 
 
-def hit_dsos(data: PerfData, symbolizer: Symbolizer) -> list[Dso]:
+def hit_dsos(data: PerfData, symbolizer: Symbolizer, *, chains: bool = False) -> list[Dso]:
     """The Dsos that samples hit, in the order in which they were first mapped. Loads no symbols."""
-    for batch in data.batches(_FIELDS):
+    for batch in data.batches(_FIELDS | {"callchain"} if chains else _FIELDS):
         columns = batch.columns
         if "ip" in columns and "pid" in columns:
             symbolizer.frame_ids(columns["pid"], columns["ip"], batch.key, columns["cpumode"])
+        if chains and "callchain" in columns and "pid" in columns:
+            frames_of(columns["callchain"], columns["pid"], batch.key, symbolizer)
     hit = distinct(symbolizer.frames.dso)
     return [symbolizer.dsos[number] for number in hit.tolist() if number >= 0]

@@ -18,10 +18,12 @@ from perfpy.abi import records
 from perfpy.abi.flags import MISC_MMAP_BUILD_ID, MISC_USER, NATIVE_ENDIAN, RecordType, SampleType
 from perfpy.abi.framing import HEADER
 from perfpy.abi.sample_id import NO_ID, IdLayout, SampleId
+from perfpy.abi.user_records import encode
+from perfpy.capture.record_options import STANDARD_OUTPUT
 from perfpy.errors import OutputFailed, PerfError
 from perfpy.perfdata.container.features import FEATURE_NAMES, Feature, encode_feature, key_of
 from perfpy.perfdata.container.kept_files import KEPT_FILES
-from perfpy.perfdata.container.writer import FileWriter, WrittenEvent
+from perfpy.perfdata.container.writer import FileWriter, PipeWriter, WrittenEvent
 from perfpy.symbols.files.build_id_cache import BuildIdCache
 from perfpy.symbols.mapped_names import KERNEL_NAME, is_anonymous
 from perfpy.symbols.providers import jitdump
@@ -33,11 +35,13 @@ if TYPE_CHECKING:
 
     from perfpy.abi.build_id_record import HeaderBuildId
     from perfpy.perfdata.container.events import FileEvent
+    from perfpy.perfdata.container.writer import RecordWriter
     from perfpy.perfdata.reader import PerfData
     from perfpy.perfdata.records.side_band import SideRecord
     from perfpy.symbols.providers.mapped_dump import MapRecord
 
 _MAPPING: Final = (records.Mmap, records.Mmap2)
+_STDOUT_FD: Final = 1
 _PROT_READ_EXEC: Final = 5
 _MAP_PRIVATE: Final = 2
 _OWN_FEATURES: Final = (Feature.TRACING_DATA, Feature.COMPRESSED)  # written otherwise; not true of the new file
@@ -203,27 +207,31 @@ def inject(
 ) -> None:
     """Write a copy of a recording with what is to be added.
 
-    jit: adds jitted code; build_ids: takes the place of the BUILD_ID feature; mapper: puts build-ids into mappings.
-    Raises PerfError and OutputFailed.
+    path: "-" is standard output. jit: adds jitted code; build_ids: takes the place of the BUILD_ID feature, and comes as records
+    before all others, where readers of a pipe look for it; mapper: puts build-ids into mappings. Raises PerfError and OutputFailed.
     """
     if data.endian != NATIVE_ENDIAN:
         raise PerfError(f"{data.path}: it is of the other byte order; inject on a machine like the one that recorded it")
-    if os.path.exists(path) and os.path.samefile(data.path, path):
+    if path != STANDARD_OUTPUT and os.path.exists(path) and os.path.exists(data.path) and os.path.samefile(data.path, path):
         raise OutputFailed(path, "it is the input")
     _first_event(data)  # before anything is written
     added = jit.records(data.side_band()) if jit else []
-    writer = FileWriter(path)
+    writer: RecordWriter = PipeWriter(_STDOUT_FD) if path == STANDARD_OUTPUT else FileWriter(path)
+    features = _features(data, build_ids)
     try:
-        writer.begin([WrittenEvent(event.attr, tuple(event.ids)) for event in data.events], {})
+        writer.begin([WrittenEvent(event.attr, tuple(event.ids)) for event in data.events], features)
+        known = build_ids if build_ids is not None else data.features.get(key_of(Feature.BUILD_ID), ())
+        for entry in known if build_ids is not None or path == STANDARD_OUTPUT else ():
+            writer.write(encode(entry, data.endian))
         for record in added:
             writer.write(record)
         _copy_records(data, writer, jit, mapper)
-        writer.finish(_features(data, build_ids))
+        writer.finish(features)
     finally:
         writer.close()
 
 
-def _copy_records(data: PerfData, writer: FileWriter, jit: JitInjector | None, mapper: BuildIdMapper | None) -> None:
+def _copy_records(data: PerfData, writer: RecordWriter, jit: JitInjector | None, mapper: BuildIdMapper | None) -> None:
     """All records but the marks of rounds; mappings as they shall be."""
     for stream in data.records.chunks():
         for ordered in stream:

@@ -42,7 +42,7 @@ class ReportRun:
         config = load()
         self._request = ReportRequest(recording, asked, config)
         by_setting = config.flag("tui.report", False) and find_spec("textual") is not None and not wants_plain(stdio=asked.needs_plain)
-        self._browses = asked.json is None and (asked.tui or by_setting) and is_terminal()  # without one perf prints its text
+        self._browses = asked.json is None and (by_setting or (asked.tui and is_terminal()))  # without one perf prints its text
         self._plain = asked.json is None and not self._browses and wants_plain(stdio=asked.needs_plain)
 
     def show(self) -> int:

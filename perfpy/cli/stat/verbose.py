@@ -27,11 +27,20 @@ def machine_lines(*, controlled: bool) -> Iterator[str]:
     """What identifies the CPU; whether --control is listened to."""
     from perfpy.capture.environment import Environment
 
+    yield from mounted_lines()
     cpu = Environment().cpu_id(os.uname().machine)
     if cpu:
         yield f"Using CPUID {cpu.replace(',', '-')}"
     if not controlled:
         yield "Control descriptor is not initialized"
+
+
+def mounted_lines() -> Iterator[str]:
+    """That tracefs had to be mounted to find tracepoints."""
+    from perfpy.kernel.tracefs import mounted_here
+
+    for path in mounted_here:
+        yield f"mounted tracefs on {path}"
 
 
 class _EventNames:

@@ -24,7 +24,7 @@ _KEPT_NAMES: Final = (
 )
 
 
-class _FileLayout(NamedTuple):
+class _HeaderLayout(NamedTuple):
     """Where the header has the offsets of its tables, and a section header its type, offset and size; code: of an offset."""
 
     header_size: int
@@ -36,7 +36,7 @@ class _FileLayout(NamedTuple):
     alignment: int = 16
 
 
-_LAYOUTS: Final = {32: _FileLayout(52, 28, 32, 40, 16, "I"), 64: _FileLayout(64, 32, 40, 64, 24, "Q")}
+_LAYOUTS: Final = {32: _HeaderLayout(52, 28, 32, 40, 16, "I"), 64: _HeaderLayout(64, 32, 40, 64, 24, "Q")}
 _TYPE_AT: Final = 4  # in a section header
 
 
@@ -65,7 +65,7 @@ def names_only(file: ElfFile) -> bytes:
     return bytes(made + headers)
 
 
-def _offset(content: memoryview, layout: _FileLayout, endian: str, field: int) -> int:
+def _offset(content: memoryview, layout: _HeaderLayout, endian: str, field: int) -> int:
     found: int = struct.unpack_from(endian + layout.code, content, field)[0]
     return found
 

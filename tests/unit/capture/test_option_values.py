@@ -36,7 +36,7 @@ def test_clocks(text, clock):
     assert values.parse_clock(text) == clock
 
 
-@pytest.mark.parametrize(("text", "pages"), [("1", 1), ("3", 4), ("128", 128), ("64K", 16), ("1M", 256)])
+@pytest.mark.parametrize(("text", "pages"), [("0", 1), ("1", 1), ("3", 4), ("128", 128), ("64K", 16), ("1M", 256)])
 def test_ring_sizes_are_rounded_up_to_a_power_of_two(text, pages):
     assert values.parse_pages(text) == pages
 

@@ -112,3 +112,32 @@ def test_tracefs_that_may_not_be_entered_is_no_permission(tmp_path: Path, monkey
     monkeypatch.setattr(os, "stat", refuse)
     with pytest.raises(KernelRefused, match="no permission"):
         Tracefs([str(tmp_path)]).systems  # noqa: B018  # a property that looks
+
+
+def test_tracefs_is_mounted_where_nobody_has(tmp_path: Path) -> None:
+    """On a machine that has just started; once, and only if there is where to."""
+    calls: list[str] = []
+    tree = Tree(tmp_path / "tree").tracepoint("sched", "sched_switch", 316, "name: sched_switch")
+
+    def mount(path: str) -> None:
+        calls.append(path)
+        (tmp_path / "empty" / "events" / "sched").mkdir(parents=True)
+
+    tracefs = Tracefs([str(tmp_path / "empty"), str(tmp_path / "nowhere")], mount)
+    with pytest.raises(KernelRefused):
+        tracefs.systems  # noqa: B018  # a property that looks
+    assert calls == []
+    (tmp_path / "empty").mkdir()
+    tracefs = Tracefs([str(tmp_path / "empty"), str(tmp_path / "nowhere")], mount)
+    assert tracefs.systems == tracefs.systems == ["sched"]
+    assert calls == [str(tmp_path / "empty")]
+    assert Tracefs([str(tree.tracing)], mount).systems
+    assert len(calls) == 1
+
+
+def test_where_mounting_is_forbidden_the_remedy_is_told(tmp_path: Path) -> None:
+    def mount(path: str) -> None:
+        raise PermissionError(1, "Operation not permitted", path)
+
+    with pytest.raises(KernelRefused, match="mount -t tracefs"):
+        Tracefs([str(tmp_path)], mount).systems  # noqa: B018  # a property that looks

@@ -77,7 +77,7 @@ def recordings(tmp_path_factory: pytest.TempPathFactory, perf: str) -> Path:
 def said(command: list[str], line: str, folder: Path) -> list[str]:
     """What a command line says, without numbers, which no two runs share, and blanks, which numbers move."""
     done = subprocess.run([*command, *line.split()], cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=False)
-    text = done.stderr.decode(errors="replace").replace("(null)", "perf.data")  # what perf 6.12 calls a file that was not named
+    text = done.stderr.decode(errors="replace").replace("(null)", "-")  # what perf 6.12 calls the pipe
     without_samples = re.sub(r" \(~?\d+ samples\)", "", text)  # of so short a program there may be none
     return [" ".join(re.sub(r"[\d.,]+(?: usec| msec)?", "N", each).split()) for each in without_samples.splitlines() if each.strip()]
 

@@ -120,6 +120,7 @@ def plan_of(options: StatCommandOptions) -> Plan:
         metric_events, metrics = choose(names, grouped=not options.metric_no_group, merged=not options.metric_no_merge)
         events = metric_events + (events if texts else [])
     plan = Plan(events, planning.widened(target, events), options.workload)
+    plan.hides_zeros = options.hide_zero_events
     plan.default_set = not texts and not names
     if names:
         plan.metrics = metrics

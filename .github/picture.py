@@ -25,7 +25,7 @@ from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
 COLUMNS, LINES = 92, 60
-SHOWN = 30
+SHOWN = 24
 PROGRAM = """
 import json, re
 
@@ -69,7 +69,8 @@ def on_a_terminal(command: list[str], folder: str) -> str:
             written += piece
     except OSError:  # the command has ended
         os.waitpid(pid, 0)
-    return written.decode().replace("\r\n", "\n")
+    lines = written.decode().replace("\r\n", "\n").split("\n")
+    return "\n".join(line.rpartition("\r")[2] for line in lines if not line.startswith(("\r", "reading samples")))  # no progress
 
 
 def picture(shown: str, title: str) -> str:
@@ -88,11 +89,13 @@ def main() -> None:
     os.environ.update(environment)
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "app.py").write_text(PROGRAM)
-        subprocess.run([*perfpy, "record", "--jit", "--", "python3", "app.py"], cwd=folder, check=True)
-        shown = on_a_terminal([*perfpy, "report", "--fold-interpreters"], folder)
-    shown = shown.replace(f"{here.parent}/perfpy/__main__.py", "perfpy")
+        subprocess.run([*perfpy, "record", "--jit", "--", "python3", "app.py"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        shown = on_a_terminal([*perfpy, "report", "--children", "--fold-interpreters"], folder)
+    shown = shown.replace("__main__.py", "perfpy").lstrip()
     lines = shown.rstrip().splitlines()
-    (here / "report.svg").write_text(picture("\n".join(lines[:SHOWN]), "perfpy record --jit -- python3 app.py; perfpy report"))
+    (here / "report.svg").write_text(
+        picture("\n".join(lines[:SHOWN]), "perfpy record --jit -- python3 app.py; perfpy report --children --fold-interpreters")
+    )
 
 
 if __name__ == "__main__":

@@ -107,7 +107,7 @@ _perfpy_value()
     "script --kallsyms" | "script =--kallsyms" | "script -k" | "script --vmlinux" | "script =--vmlinux") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "list -o" | "list --output" | "list =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "list --unit" | "list --cputype" | "list =--unit" | "list =--cputype") _perfpy_ask "" pmus ;;
-    "list --event-files" | "list =--event-files") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "list --event-files" | "list =--event-files" | "list --update-events" | "list =--update-events") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "evlist -i" | "evlist --input" | "evlist =--input") _perfpy_recordings ;;
     "buildid-list -i" | "buildid-list --input" | "buildid-list =--input") _perfpy_recordings ;;
     "buildid-cache -a" | "buildid-cache --add" | "buildid-cache =--add" | "buildid-cache -r" | "buildid-cache --remove" | "buildid-cache =--remove" | "buildid-cache -p" | "buildid-cache --purge" | "buildid-cache =--purge" | "buildid-cache -u" | "buildid-cache --update" | "buildid-cache =--update") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
@@ -150,7 +150,7 @@ _perfpy()
         options="-i --input -f --force -F --fields -D --dump-raw-trace --dump-unsorted-raw-trace --time -L --Latency -d --debug-mode --ns --reltime --deltatime -G --hide-call-graph --max-stack --stop-bt --full-source-path --show-kernel-path --show-task-events --show-mmap-events --show-switch-events --show-namespace-events --show-cgroup-events --show-lost-events --show-bpf-events --show-text-poke-events --show-round-events --per-event-dump -C --cpu -c --comms --pid --tid -S --symbols --addr-range --dsos --switch-on --switch-off --show-on-off-events --header --header-only -I --show-info --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -v --verbose -q --quiet --inline --help"
         ;;
     list)
-        options="-d --desc -j --json -o --output -v --long-desc --details --deprecated --unit --cputype --check --event-files --debug --stdio --help"
+        options="-d --desc -j --json -o --output -v --long-desc --details --deprecated --unit --cputype --check --event-files --update-events --debug --stdio --help"
         ;;
     evlist)
         options="-i --input -f --force -F --freq -g --group -v --verbose --trace-fields --help"

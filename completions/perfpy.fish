@@ -341,6 +341,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from list' -l deprecated -f -d 'pr
 complete -c perfpy -n '__fish_seen_subcommand_from list' -l unit -l cputype -x -a '(__perfpy_ask pmus)' -d 'limit PMU events to the PMUs of this name or pattern'
 complete -c perfpy -n '__fish_seen_subcommand_from list' -l check -f -d 'try to open each event, and say why not'
 complete -c perfpy -n '__fish_seen_subcommand_from list' -l event-files -x -a '(__fish_complete_directories)' -d 'take named events from these JSON files, too'
+complete -c perfpy -n '__fish_seen_subcommand_from list' -l update-events -x -a '(__fish_complete_directories)' -d 'take this CPUs events and metrics from its makers files, and keep them for all commands'
 complete -c perfpy -n '__fish_seen_subcommand_from list' -l debug -f -d 'say where events were looked for'
 complete -c perfpy -n '__fish_seen_subcommand_from list' -l stdio -f -d 'plain text in perfs layout, on a terminal too'
 complete -c perfpy -n '__fish_seen_subcommand_from list' -l help -f -d 'show this text'

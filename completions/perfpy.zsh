@@ -486,6 +486,7 @@ _perfpy() {
                 '*--cputype=[limit PMU events to the PMUs of this name or pattern]:pmus: _perfpy_ask pmus' \
                 '*--check[try to open each event, and say why not]' \
                 '*--event-files=[take named events from these JSON files, too]:directory: _files -/' \
+                '*--update-events=[take this CPUs events and metrics from its makers files, and keep them for all commands]:directory: _files -/' \
                 '*--debug[say where events were looked for]' \
                 '*--stdio[plain text in perfs layout, on a terminal too]' \
                 '*--help[show this text]' \

@@ -19,15 +19,16 @@ from perfpy.version import __version__
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from os import PathLike
-    from typing import Any
+    from typing import Any, ParamSpec, TypeVar
 
     from perfpy.abi.attr import EventAttr
     from perfpy.abi.flags import ReadFormat, SampleType
     from perfpy.abi.readings import Reading
     from perfpy.capture.counter import Counter, disable_all, enable_all
     from perfpy.capture.counter_group import CounterGroup, GroupReading
+    from perfpy.capture.counting.counted import Counted
     from perfpy.capture.counting.region import Region
     from perfpy.capture.sampling.recorder import RecordSummary
     from perfpy.counts.named_counts import Count, Counts, ProgramCounts
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from perfpy.perfdata.container.source import Origin
     from perfpy.recording import Recording
 
+    P = ParamSpec("P")
+    R = TypeVar("R")
 
 __all__ = [
     "Count",
@@ -58,6 +61,7 @@ __all__ = [
     "UserReading",
     "__version__",
     "count",
+    "counted",
     "disable_all",
     "enable_all",
     "errors",
@@ -201,6 +205,28 @@ def count(*events: str) -> Region:
     from perfpy.capture.counting.region import Region
 
     return Region(*events)
+
+
+def counted(*events: str) -> Callable[[Callable[P, R]], Counted[P, R]]:
+    """Count what the calls of a function do: a decorator.
+
+    events: as count() takes them. The function then has `counts`, the sums over
+    its calls so far by event name, `calls`, how many that were, and `reset()`.
+    Calls on any thread count; a call that the function makes of itself is part
+    of the first.
+
+    >>> import perfpy
+    >>> @perfpy.counted("task-clock:u")
+    ... def hot():
+    ...     return sum(range(1000))
+    >>> hot(), hot(), hot.calls
+    (499500, 499500, 2)
+    >>> hot.counts["task-clock:u"].unit
+    'msec'
+    """
+    from perfpy.capture.counting.counted import counted as decorator
+
+    return decorator(*events)
 
 
 def list_events(words: str = "", *, supported: bool = True) -> Iterator[Offer]:

@@ -27,6 +27,7 @@ PUBLIC = [
     "UserReading",
     "__version__",
     "count",
+    "counted",
     "disable_all",
     "enable_all",
     "errors",

@@ -64,6 +64,7 @@ CHANGES = {
 }
 METHODS = {"write_bytes", "write_text", "unlink", "mkdir", "symlink_to", "hardlink_to", "rename", "rmdir", "touch"}  # of pathlib
 WRITERS = {
+    "events/table_making.py": "in a Folder, by names that a pattern makes",
     "capture/runtimes/cpython/attach.py": "in a new folder of ours alone",
     "capture/runtimes/cpython/startup/perfpy_trampolines.py": "runs in the profiled interpreter: a new perf map of its own number",
     "untrusted/folders.py": "it is the door",
@@ -119,6 +120,8 @@ PATH_MAKERS = {
     "kernel/procfs.py": "below /proc, which nobody can write into",
 }
 JOINS = {
+    "events/table_making.py": "names of files that below() takes; own_folder() and a name that a pattern makes",
+    "events/vendor_table.py": "the package's own tables; own_folder() and a name that a pattern makes",
     "symbols/files/build_id_cache.py": "parts that listdir gave",
     "symbols/files/symbol_cache.py": "a key without separators",
     "symbols/files/debuginfod.py": "a folder of the user's environment",
@@ -152,6 +155,8 @@ def test_paths_are_joined_where_their_parts_are_known():
 # -- reading: what stands where a file is expected may be a FIFO --------------------------------------------------
 
 READERS = {
+    "events/vendor_table.py": "the package's own tables",
+    "kernel/cpu_identity.py": "/proc/cpuinfo and /sys",
     "capture/runtimes/cpython/startup/perfpy_trampolines.py": "runs in the profiled interpreter: /proc, and a new file",
     "untrusted/files.py": "it is the door",
     "symbols/files/build_id_notes.py": "/sys and /proc/self",

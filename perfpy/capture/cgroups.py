@@ -104,3 +104,12 @@ def open_folder(name: str, root: str | None = None) -> int:
         return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
         raise UsageError(f"no access to cgroup {path}: {os.strerror(error.errno or 0)}") from None
+
+
+def folders_of(names: Sequence[str], events: int) -> list[int | None]:
+    """The descriptor of the cgroup of each event, None for a name left empty; one name is that of all."""
+    if len(names) > max(events, 1):
+        raise UsageError(f"--cgroup: there are {len(names)} cgroups for {events} events")
+    chosen = [*names] * (events if len(names) == 1 else 1)
+    fds = {name: open_folder(name) for name in set(chosen) if name}
+    return [fds.get(name) for name in chosen]

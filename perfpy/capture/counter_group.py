@@ -27,7 +27,8 @@ _READ_FORMAT: Final = int(ReadFormat.TOTAL_TIME_ENABLED | ReadFormat.TOTAL_TIME_
 class GroupReading(Sequence[Reading]):
     """What a group counted up to one moment: a Reading a member, in their order; `reading["cycles"]` where the name is one member's.
 
-    >>> reading = GroupReading([Reading(5), Reading(9)], ["cycles", "instructions"])
+    >>> import perfpy
+    >>> reading = perfpy.GroupReading([perfpy.Reading(5), perfpy.Reading(9)], ["cycles", "instructions"])
     >>> reading[0].value, reading["instructions"].value
     (5, 9)
     """

@@ -40,6 +40,12 @@ class _EventListOptions(CommandOptions):
     raw_dump: bool = option("--raw-dump", Flag(), "print the names only, in one row", hidden=True)
     check: bool = option("--check", Flag(), "try to open each event, and say why not")
     event_files: str = option("--event-files", Value(default=""), "take named events from these JSON files, too", metavar="<folder>")
+    update_events: str = option(
+        "--update-events",
+        Value(default=""),
+        "take this CPU's events and metrics from its maker's files, and keep them for all commands",
+        metavar="<folder or address>",
+    )
     debug: bool = option("--debug", Flag(), "say where events were looked for")
 
 
@@ -53,6 +59,8 @@ def run(options: ListCommandOptions) -> int:
     """List the events of this machine: [hw|sw|cache|tracepoint|pmu|sdt|metric|metricgroup|TEXT]..."""
     from perfpy.events.machine import this_machine
 
+    if options.update_events:
+        return _update(options.update_events)
     machine = this_machine(options.event_files)
     if options.debug:
         _say_where(machine)
@@ -67,6 +75,15 @@ def run(options: ListCommandOptions) -> int:
             _list(machine, file, options)
     except OSError as error:
         raise OutputFailed(options.output, error.strerror or str(error)) from None
+    return 0
+
+
+def _update(source: str) -> int:
+    from perfpy.events.machine import this_identity
+    from perfpy.events.table_making import update
+
+    path, events, metrics = update(this_identity(), source)
+    print(f"{events} events and {metrics} metrics of {this_identity()} are in {path}")
     return 0
 
 
@@ -163,8 +180,8 @@ def _view(file: TextIO, options: ListCommandOptions) -> ListView:
 
 
 def _say_where(machine: Machine) -> None:
-    folder = machine.event_files.folder if machine.event_files else "none"
-    where = f"PMUs: {machine.sysfs.root}; tracepoints: {' or '.join(machine.tracefs.mount_points)}; event files: {folder}"
+    files = ", ".join(source.folder for source in machine.named_events) or "none"
+    where = f"PMUs: {machine.sysfs.root}; tracepoints: {' or '.join(machine.tracefs.mount_points)}; event files: {files}"
     print(where, file=sys.stderr)
 
 

@@ -66,12 +66,14 @@ _ABOUT_EVENTS: Final = ("source_count", "has_event")
 class Formula:
     """A parsed expression.
 
-    events: the events' texts, in the order in which they appear first;
-    literals: the #names. Raises EventSyntaxError with the column.
+    definitions: the expressions of names that are no events but formulas
+    themselves, by the names in small letters. events: the events' texts, in
+    the order in which they appear first; literals: the #names, in small letters. Raises
+    EventSyntaxError with the column.
     """
 
-    def __init__(self, text: str) -> None:
-        parser = _FormulaParser(text)
+    def __init__(self, text: str, definitions: Mapping[str, str] | None = None) -> None:
+        parser = _FormulaParser(text, definitions or {})
         self.text = text
         self._value = parser.parse()
         self.events = tuple(parser.events)
@@ -85,8 +87,11 @@ class Formula:
 class _FormulaParser:
     """Recursive descent over the tokens; each rule makes a function of the values."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, definitions: Mapping[str, str], within: tuple[str, ...] = ()) -> None:
+        """within: the names whose expressions are being read, the last of them by this parser."""
         self._text = text
+        self._definitions = definitions
+        self._within = within
         self._tokens = list(self._scan(text))
         self._index = 0
         self.events: dict[str, None] = {}
@@ -165,8 +170,9 @@ class _FormulaParser:
             number = float(text)
             return lambda _values: number
         if kind == "literal":
-            self.literals[text] = None
-            return lambda values: values.get(text, math.nan)
+            literal = text.lower()
+            self.literals[literal] = None
+            return lambda values: values.get(literal, math.nan)
         if self._tokens[self._index][1] == "(":
             return self._call(text)
         return self._event(text)
@@ -187,8 +193,20 @@ class _FormulaParser:
 
     def _event(self, text: str) -> _Node:
         name = _ESCAPED.sub(r"\1", text.replace("@", "/"))
+        if name.lower() in self._definitions:
+            return self._defined(name.lower())
         self.events[name] = None
         return lambda values: values.get(name, math.nan)
+
+    def _defined(self, name: str) -> _Node:
+        if name in self._within:
+            self._index -= 1
+            self._fail(f"'{name}' is part of its own formula")
+        inner = _FormulaParser(self._definitions[name], self._definitions, (*self._within, name))
+        value = inner.parse()
+        self.events.update(inner.events)
+        self.literals.update(inner.literals)
+        return value
 
 
 def _combined(combine: Callable[[float, float], float], left: _Node, right: _Node) -> _Node:

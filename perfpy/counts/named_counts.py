@@ -7,12 +7,14 @@ from event name to `Count`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perfpy.counts.aggregation import CountedEvent, CountRow
+
+_NEVER_ON: Final = "it was never on the hardware: other events had it all the time, or what was to be counted never ran"
 
 
 class Count(NamedTuple):
@@ -33,6 +35,24 @@ class Count(NamedTuple):
     enabled: int
     running: int
     spread: float | None = None
+    why_not: str = ""
+
+    def __add__(self, other: object) -> Count:
+        """Both counts together; what either lacks is lacking."""
+        if not isinstance(other, Count):
+            return NotImplemented
+        enabled, running = self.enabled + other.enabled, self.running + other.running
+        if self.value is None or other.value is None:
+            return Count(self.event, None, None, self.unit, enabled, running, why_not=self.why_not or other.why_not)
+        amount = None if self.amount is None or other.amount is None else self.amount + other.amount
+        return Count(self.event, self.value + other.value, amount, self.unit, enabled, running)
+
+    def __str__(self) -> str:
+        """A line as perfpy stat has it."""
+        if self.value is None:
+            return f"{'<not counted>':>18}      {self.event:<25} # {self.why_not}"
+        number = f"{self.value:,}" if not self.unit or self.amount is None else f"{self.amount:,.2f}"
+        return f"{number:>18} {self.unit:<4} {self.event}".rstrip()
 
 
 class Counts(Mapping[str, Count]):
@@ -69,6 +89,10 @@ class Counts(Mapping[str, Count]):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={count.value}' for name, count in self._counts.items())})"
 
+    def __str__(self) -> str:
+        """A table: a line an event."""
+        return "\n".join(map(str, self._counts.values()))
+
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """Plain values: event name -> the fields of its Count."""
         return {name: count._asdict() for name, count in self._counts.items()}
@@ -103,5 +127,5 @@ def named(row: CountRow, spread: float | None = None) -> Count:
     """A row as a Count. spread: see Count."""
     event: CountedEvent = row.event
     if not row.counted:
-        return Count(event.name, None, None, event.unit, row.enabled, row.running)
+        return Count(event.name, None, None, event.unit, row.enabled, row.running, why_not=str(row.state.why_not or _NEVER_ON))
     return Count(event.name, row.value, row.amount, event.unit, row.enabled, row.running, spread)

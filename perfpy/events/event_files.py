@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.errors import UsageError
 from perfpy.kernel.sysfs import Alias, split_number
@@ -71,6 +71,10 @@ _UNITS: Final = {
 _CORE: Final = ""
 
 
+#: the topic, and what a file says of an event or a metric
+EventEntry = tuple[str, "dict[str, str]"]
+
+
 class MetricDefinition(NamedTuple):
     """A formula over events; groups: the names of the groups that it is in."""
 
@@ -111,7 +115,7 @@ class EventFiles:
     def _units_of(self, pmu: Pmu) -> list[str]:
         known = self._units_by_pmu.get(pmu.name)
         if known is None:
-            known = [unit for unit in self._aliases if _belongs(pmu, unit)]
+            known = [unit for unit in self._aliases if belongs(pmu, unit)]
             self._units_by_pmu[pmu.name] = known
         return known
 
@@ -121,15 +125,13 @@ class EventFiles:
         standard = {entry["EventName"].lower(): entry for _, entry in self._entries if entry.get("EventName")}
         found: dict[str, dict[str, Alias]] = {}
         for topic, raw in self._entries:
-            entry = raw
-            if raw.get("ArchStdEvent"):  # the architecture's description, which the model's entry refines
-                entry = {**standard.get(raw["ArchStdEvent"].lower(), {"EventName": raw["ArchStdEvent"]}), **raw}
+            entry = refined(raw, standard)
             if entry.get("EventName"):
-                found.setdefault(_unit(entry), {})[entry["EventName"].lower()] = _alias(entry, topic)
+                found.setdefault(unit_of(entry), {})[entry["EventName"].lower()] = _alias(entry, topic)
         return found
 
     @cached_property
-    def _entries(self) -> list[tuple[str, dict[str, Any]]]:
+    def _entries(self) -> list[EventEntry]:
         """(topic, object) of every event and metric."""
         paths = sorted(os.path.join(folder, file) for folder, _, files in os.walk(self.folder) for file in files if file.endswith(".json"))
         if not paths:
@@ -137,12 +139,26 @@ class EventFiles:
         return [entry for path in paths for entry in _read(path)]
 
 
-def _read(path: str) -> list[tuple[str, dict[str, Any]]]:
+def refined(entry: dict[str, str], standard: dict[str, dict[str, str]]) -> dict[str, str]:
+    """An entry with what the architecture says of its event; standard: the architecture's entries by name in small letters."""
+    named = entry.get("ArchStdEvent")
+    return {**standard.get(named.lower(), {"EventName": named}), **entry} if named else entry
+
+
+def _read(path: str) -> list[EventEntry]:
+    try:
+        return entries_of(read_regular(path, limit=_LARGEST), path)
+    except OSError as error:
+        raise UsageError(f"cannot read the event file {path}: {error}") from None
+
+
+def entries_of(data: bytes, path: str) -> list[EventEntry]:
+    """The events and metrics of a file's bytes; its path gives them their topic. Raises UsageError."""
     import json  # an event file is the only thing here that needs it
 
     try:
-        content = json.loads(read_regular(path, limit=_LARGEST))
-    except (OSError, ValueError) as error:
+        content = json.loads(data)
+    except ValueError as error:
         raise UsageError(f"cannot read the event file {path}: {error}") from None
     if isinstance(content, dict):
         content = content.get("Events", [])
@@ -153,7 +169,8 @@ def _read(path: str) -> list[tuple[str, dict[str, Any]]]:
     return [(topic, {key: str(value) for key, value in entry.items() if value is not None}) for entry in objects]
 
 
-def _unit(entry: dict[str, str]) -> str:
+def unit_of(entry: dict[str, str]) -> str:
+    """The PMU that an entry's unit means, "" for the CPU's own."""
     unit = entry.get("Unit", "")
     if unit in _UNITS:
         return _UNITS[unit]
@@ -162,7 +179,7 @@ def _unit(entry: dict[str, str]) -> str:
     return unit.lower().replace(" ", "_")
 
 
-def _belongs(pmu: Pmu, unit: str) -> bool:
+def belongs(pmu: Pmu, unit: str) -> bool:
     """True when the files' unit means this PMU; a comma stands for anything: hisi_sccl,ddrc."""
     if unit == _CORE:
         return pmu.is_core
@@ -186,12 +203,12 @@ def _number(text: str) -> int:
 
 
 def _alias(entry: dict[str, str], topic: str) -> Alias:
-    scale, unit = _scale_unit(entry.get("ScaleUnit", ""))
+    scale, unit = scale_and_unit(entry.get("ScaleUnit", ""))
     name = entry["EventName"]
     description = entry.get("BriefDescription", "")
     return Alias(
         name.lower(),
-        _terms(entry),
+        event_terms(entry),
         scale,
         unit,
         per_pkg=entry.get("PerPkg", "0") != "0",
@@ -202,7 +219,8 @@ def _alias(entry: dict[str, str], topic: str) -> Alias:
     )
 
 
-def _terms(entry: dict[str, str]) -> str:
+def event_terms(entry: dict[str, str]) -> str:
+    """An entry's codes in the words of the PMU's format/ in sysfs."""
     fixed = _FIXED.get(entry["EventName"].lower()) if not _number(entry.get("EventCode", "0")) else None
     if fixed:
         terms = [fixed]
@@ -228,7 +246,7 @@ def _terms(entry: dict[str, str]) -> str:
     return ",".join(terms)
 
 
-def _scale_unit(text: str) -> tuple[float, str]:
+def scale_and_unit(text: str) -> tuple[float, str]:
     """The number and the unit: 64Bytes -> (64.0, "Bytes")."""
     end = len(text)
     while end:

@@ -127,23 +127,23 @@ def pmu_events(machine: Machine) -> list[Offer]:
             alias = machine.alias(pmu, name)
             if alias:
                 found.append((pmu, alias))
-    found.sort(key=lambda pair: (bool(pair[1].description), pair[1].topic, not pair[0].is_core, pair[0].name, pair[1].name))
+    found.sort(key=lambda pair: (_from_files(pair[1]), pair[1].topic, not pair[0].is_core, pair[0].name, pair[1].name))
     return [_pmu_offer(pmu, alias) for pmu, alias in found]
 
 
 def _pmu_offer(pmu: Pmu, alias: Alias) -> Offer:
     base = _family(pmu)
     with_pmu = f"{base}/{_with_parameters(alias)}/"
-    scale_unit = f"{alias.scale:g}{alias.unit}" if alias.unit or alias.scale != 1.0 else ""
+    scale_unit = f"{alias.scale:G}{alias.unit}" if alias.unit or alias.scale != 1.0 else ""
 
     def encoding() -> str:
         return f"{base}/{_spelled(alias)}/"
 
-    bare = pmu.is_core or bool(alias.description)
+    from_files = _from_files(alias)
     return Offer(
-        alias.name if bare else with_pmu,
+        alias.name if pmu.is_core or from_files else with_pmu,
         "Kernel PMU event",
-        with_pmu if pmu.is_core and not alias.description else "",
+        with_pmu if pmu.is_core and not from_files else "",
         alias.topic,
         base,
         alias.description,
@@ -152,6 +152,11 @@ def _pmu_offer(pmu: Pmu, alias: Alias) -> Offer:
         alias.deprecated,
         encoding,
     )
+
+
+def _from_files(alias: Alias) -> bool:
+    """Whether files or tables name the event: they have topics, and sysfs does not."""
+    return bool(alias.description or alias.topic)
 
 
 def _with_parameters(alias: Alias) -> str:

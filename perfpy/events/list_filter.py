@@ -131,7 +131,7 @@ class Selector:
         return ListFilter(offers, found)
 
     def _metrics(self) -> list[MetricDefinition]:
-        return self._machine.event_files.metrics if self._machine.event_files is not None else []
+        return self._machine.metrics
 
 
 def _matcher(pattern: str) -> Callable[[str], bool]:
@@ -140,10 +140,6 @@ def _matcher(pattern: str) -> Callable[[str], bool]:
 
     match = re.compile(translate(pattern)).match
     return lambda name: match(name) is not None
-
-
-def _metrics(machine: Machine) -> list[MetricDefinition]:
-    return machine.event_files.metrics if machine.event_files is not None else []
 
 
 def default_cache_folder() -> str:

@@ -1,4 +1,4 @@
-"""Machine: where events come from: sysfs, tracefs, JSON event files.
+"""Machine: where events come from: sysfs, tracefs, JSON event files, the makers' tables.
 
 What enters: roots of the file systems (tests bring their own). What leaves:
 the PMUs with all their named events, and the tracepoints. Nothing is read
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Final
 
-    from perfpy.events.event_files import EventFiles
+    from perfpy.events.event_files import EventFiles, MetricDefinition
+    from perfpy.events.vendor_table import VendorTable
 
 #: names a folder of JSON event files for all commands and the API
 EVENT_FILES_VARIABLE: Final = "PERFPY_EVENT_FILES"
@@ -31,7 +32,8 @@ class Machine:
     """One machine's events.
 
     sysfs, tracefs: where to look; event_files: named events from JSON files,
-    or None; can_open: tells whether (type, config) can be opened here (None:
+    or None; identity: the CPU's, by which its maker's table of events is
+    found (""; none is looked for); can_open: tells whether (type, config) can be opened here (None:
     taken for granted).
     """
 
@@ -41,11 +43,13 @@ class Machine:
         tracefs: Tracefs | None = None,
         event_files: EventFiles | None = None,
         can_open: Callable[[int, int], bool] | None = None,
+        identity: Callable[[], str] = str,
     ) -> None:
         self.sysfs = sysfs or Sysfs()
         self.tracefs = tracefs or Tracefs(mount=mount_as_root)
         self.event_files = event_files
         self._can_open = can_open
+        self._identity = identity
 
     @cached_property
     def core_pmus(self) -> list[Pmu]:
@@ -56,6 +60,27 @@ class Machine:
     def pmus(self) -> list[Pmu]:
         """Every PMU, the stand-in included."""
         return self.sysfs.pmus if self.sysfs.core_pmus else self.core_pmus + self.sysfs.pmus
+
+    @cached_property
+    def named_events(self) -> tuple[EventFiles | VendorTable, ...]:
+        """Who names events besides the kernel: the user's files, then the maker's table, where the CPU has a PMU to count them."""
+        table = None
+        if self.sysfs.core_pmus and (identity := self._identity()):
+            from perfpy.events.vendor_table import table_of  # only where events are asked for that the kernel does not name
+
+            table = table_of(identity)
+        return tuple(source for source in (self.event_files, table) if source is not None)
+
+    @property
+    def metrics(self) -> list[MetricDefinition]:
+        """All metrics, by name: the user's before the maker's; a name may have one formula for each kind of core."""
+        found: dict[str, list[MetricDefinition]] = {}
+        for source in self.named_events:
+            known = set(found)
+            for metric in source.metrics:
+                if metric.name.lower() not in known:
+                    found.setdefault(metric.name.lower(), []).append(metric)
+        return [metric for name in sorted(found) for metric in found[name]]
 
     @property
     def is_hybrid(self) -> bool:
@@ -83,22 +108,21 @@ class Machine:
         return exact or [pmu for pmu in self.pmus if _is_meant(pmu.name, name)]
 
     def alias(self, pmu: Pmu, name: str) -> Alias | None:
-        """The PMU's named event, whatever the case of its letters; sysfs goes before JSON files."""
+        """The PMU's named event, whatever the case of its letters; sysfs goes before files and tables."""
         found = pmu.alias(name)
         if found is None:
             folded = name.casefold()
             for other in pmu.alias_names:
                 if other.casefold() == folded:
                     return pmu.alias(other)
-            if self.event_files is not None:
-                found = self.event_files.alias(pmu, name)
+            found = next(filter(None, (source.alias(pmu, name) for source in self.named_events)), None)
         return found
 
     def alias_names(self, pmu: Pmu) -> list[str]:
         """The names of all of the PMU's events, sorted."""
         names = set(pmu.alias_names)
-        if self.event_files is not None:
-            names.update(self.event_files.names(pmu))
+        for source in self.named_events:
+            names.update(source.names(pmu))
         return sorted(names)
 
     def pmus_with_event(self, name: str) -> Iterator[Pmu]:
@@ -128,7 +152,14 @@ def this_machine(event_files: str = "") -> Machine:
         from perfpy.events.event_files import EventFiles  # json and its files only for those who have some
 
         files = EventFiles(folder)
-    return Machine(event_files=files, can_open=_can_open)
+    return Machine(event_files=files, can_open=_can_open, identity=this_identity)
+
+
+def this_identity() -> str:
+    """The CPU's; PERF_CPUID says another, as it does for perf."""
+    from perfpy.kernel.cpu_identity import cpu_identity
+
+    return os.environ.get("PERF_CPUID") or cpu_identity()
 
 
 def _can_open(event_type: int, config: int) -> bool:

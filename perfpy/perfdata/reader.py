@@ -124,6 +124,11 @@ class PerfData:
         """The file's size in bytes."""
         return self._source.size
 
+    def watch_cuts(self) -> None:
+        """From now on the process ends with a line if the file is cut while it is mapped into memory: for commands."""
+        for source in self._sources:
+            source.watches_cuts = True
+
     @property
     def modified(self) -> float:
         """When the file was last changed, in seconds since the epoch."""

@@ -7,7 +7,7 @@ are data. What they say becomes
     an open file      in untrusted.files (regular files only, of whom we trust)
     a folder to write in untrusted.folders (ours alone, no links followed)
     terminal text     in untrusted.text and untrusted.terminal
-    memory            in untrusted.expansion (decompression with a limit)
+    memory            in untrusted.expansion (decompression with a limit) and untrusted.mapped_files (files that shrink)
 
 and nowhere else; tests/test_untrusted.py holds the rest of the package to it.
 """

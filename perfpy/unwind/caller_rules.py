@@ -72,7 +72,7 @@ class CallerRules:
         self._initial = {number: self._sampled(stacks, index) for number, index in enumerate(architecture.registers)}
         self._registers = [self._initial[register][self._alive] for register in self._tracked[:2]]
         self._kept = [self._initial[register] for register in self._tracked[2:]]
-        self._saved = SavedRegisters(self._kept, len(self._alive), self._load)
+        self._saved = SavedRegisters(self._kept, len(self._alive))
         self._pc = self._sampled(stacks, None)[self._alive]
         base = self._initial[architecture.stack_pointer]
         self._memory = StackMemory(stacks.data, stacks.starts, stacks.sizes, base, word=self.word, endian=endian, whole=architecture.links)
@@ -183,7 +183,7 @@ class CallerRules:
         """A register of some of the samples, by its row of the table; one that is not followed yet is from the next run on."""
         if not 0 <= number < len(self._tracked):
             return np.zeros(len(rows), np.uint64)
-        return self._registers[number][rows] if number < 2 else self._saved.values(number - 2, rows, self._alive[rows])
+        return self._registers[number][rows] if number < 2 else self._saved.values(number - 2, rows, self._alive[rows], self._load)
 
     def load(self, rows: Rows, addresses: Values) -> tuple[Values, NDArray[np.bool_]]:
         """Memory of some of the samples."""

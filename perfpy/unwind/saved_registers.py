@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
     Values = NDArray[np.uint64]
     Rows = NDArray[np.int64]
+    Load = Callable[[Rows, Values], tuple[Values, NDArray[np.bool_]]]
 
 
 class SavedRegisters:
     """The registers of chains, one row each.
 
-    sampled: each register's values at the samples; load: the words at addresses of samples. locations: the address of
-    each register, or SAMPLED, or ELSEWHERE: then its value is known, as it was found by a rare rule.
+    sampled: each register's values at the samples. locations: the address of each register, or SAMPLED, or ELSEWHERE: then its
+    value is known, as it was found by a rare rule.
     """
 
-    def __init__(self, sampled: list[Values], rows: int, load: Callable[[Rows, Values], tuple[Values, NDArray[np.bool_]]]) -> None:
+    def __init__(self, sampled: list[Values], rows: int) -> None:
         self._sampled = sampled
-        self._load = load
         self.locations = [np.full(rows, SAMPLED) for _ in sampled]
         self._values: list[Values] = [np.zeros(rows, np.uint64) for _ in sampled]
 
@@ -45,13 +45,13 @@ class SavedRegisters:
         none = np.zeros(len(locations[0]) if locations else 0, np.uint64)
         self._values = [np.concatenate([values, none]) for values in self._values]
 
-    def values(self, number: int, rows: Rows, samples: Rows) -> Values:
-        """A register of some rows, which are chains of these samples; what cannot be read is 0."""
+    def values(self, number: int, rows: Rows, samples: Rows, load: Load) -> Values:
+        """A register of some rows, which are chains of these samples; what cannot be read is 0. load: words at addresses of samples."""
         locations = self.locations[number][rows]
         found = np.where(locations == SAMPLED, self._sampled[number][samples], self._values[number][rows])
         saved = np.flatnonzero(locations < KEPT)
         if len(saved):
-            found[saved] = self._load(samples[saved], locations[saved])[0]
+            found[saved] = load(samples[saved], locations[saved])[0]
         return found
 
     def move(self, moved: list[tuple[Values, Values | None]]) -> None:

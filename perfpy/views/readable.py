@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from perfpy.symbols.demangling.managed_names import without_tier
 from perfpy.symbols.demangling.short_names import shortened
 
 #: a function's qualified name, and the file of its code; C++ has namespaces of that name
@@ -23,7 +24,7 @@ def readable(name: str) -> str:
     >>> readable("py::Parser.parse:/srv/app/parser.py"), readable("[.] py::loads:/usr/lib/python3.11/json/__init__.py")
     ('Parser.parse (parser.py)', '[.] loads (json/__init__.py)')
     """
-    return _PYTHON.sub(lambda match: f"{match[1]} ({_short(match[2])})", name) if "py::" in name else name
+    return _PYTHON.sub(lambda match: f"{match[1]} ({_short(match[2])})", name) if "py::" in name else without_tier(name)
 
 
 def at_a_glance(name: str) -> str:

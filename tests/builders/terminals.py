@@ -1,6 +1,7 @@
 """perfpy on a terminal of some size.
 
-What enters: a command line. What leaves: its exit status and the text that arrived at the terminal, carriage returns left out.
+What enters: a command line. What leaves: its exit status and the text that arrived at the terminal, of lines
+that were written over (how far a long task is) what stood there in the end.
 """
 
 from __future__ import annotations
@@ -62,4 +63,5 @@ def on_terminal(
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     finally:
         os.close(master)
-    return Shown(status, text.decode(errors="replace").replace("\r\n", "\n"))
+    lines = text.decode(errors="replace").replace("\r\n", "\n").split("\n")
+    return Shown(status, "\n".join(line.rpartition("\r")[2] for line in lines))

@@ -42,13 +42,15 @@ APART void join(pthread_t other) { pthread_join(other, 0); sink++; }
 APART void take_byte(void) { char byte; sink += read(ends[0], &byte, 1); sink++; }
 APART void store(void) { sink += pwrite(file, block, sizeof block, 0); fdatasync(file); sink++; }
 APART void reap(pid_t child) { waitpid(child, 0, 0); sink++; }
+APART void spawn(pthread_t *other, void *(*what)(void *)) { pthread_create(other, 0, what, 0); sink++; }
+APART pid_t twin(void) { pid_t child = fork(); sink++; return child; }
 APART void doze(void) { usleep(500); sink++; }
 APART void asleep(void) { nap(150); sink++; }
 APART void for_lock(void)
 {
     pthread_t other;
     held = 0;
-    pthread_create(&other, 0, holder, 0);
+    spawn(&other, holder);
     while (!held) doze();
     take();
     pthread_mutex_unlock(&lock);
@@ -57,14 +59,14 @@ APART void for_lock(void)
 APART void for_pipe(void)
 {
     pthread_t other;
-    pthread_create(&other, 0, writer, 0);
+    spawn(&other, writer);
     take_byte();
     join(other);
 }
 APART void for_disk(void) { for (int i = 0; i < 8; i++) store(); sink++; }
 APART void for_child(void)
 {
-    pid_t child = fork();
+    pid_t child = twin();
     if (!child) { nap(60); _exit(0); }
     reap(child);
     sink++;

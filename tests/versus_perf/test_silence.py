@@ -69,7 +69,7 @@ def recordings(tmp_path_factory: pytest.TempPathFactory, perf: str) -> Path:
     folder = tmp_path_factory.mktemp("recordings")
     work = [*at_fixed_addresses(), sys.executable, "-c", "import json; [json.dumps(str(i)) for i in range(100_000)]"]
     for name, options in (("perf.data", ["-g"]), ("old.data", []), ("dwarf.data", ["--call-graph", "dwarf,4096"])):
-        record = [perf, "record", "-q", "-e", "cpu-clock", "-F", "499", *options, "-o", folder / name, "--", *work]
+        record = [perf, "record", "-q", "-e", "cpu-clock", "-F", "499", *options, "-o", str(folder / name), "--", *work]
         subprocess.run(record, check=True, capture_output=True, timeout=120)
     return folder
 

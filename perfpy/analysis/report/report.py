@@ -107,7 +107,7 @@ def make_report(
     profile = scan.profile()
     drawn = drawn_chains(profile, symbolizer, plan.options)  # adds frames: before anybody looks at all of them
     listed = [entry.filename for entry in data.features.get("build_id", ())]
-    locations = Locations(symbolizer, long_names=options.verbose, listed=listed)
+    locations = Locations(symbolizer, long_names=options.verbose, listed=listed, as_one=options.tiers_as_one)
     tasks, trace = TaskComms(timeline.comms, timeline.last_comm), TraceData(profile.raw.payloads, payloads)
     sources = _source_texts(symbolizer, plan.options) if plan.needs_sources else None
     texts = KeyTexts(locations, sources, tasks, trace, memory, _machine_names(data, plan.layout, namespaces), _key_style(options))

@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfpy.abi.columns import distinct
+from perfpy.symbols.demangling.managed_names import without_tier
+from perfpy.symbols.dso import DsoKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,10 +72,11 @@ class Locations:
     the file; dso, symbol: ids, NOWHERE where there is none; level: 'k', '.' ...
     inlined: of symbols, the last for NOWHERE.
     long_names: whether DSOs go by their paths (perf report -v). listed: files
-    of the recording's build-id table, which perf meets before all others.
+    of the recording's build-id table, which perf meets before all others. as_one: whether all code that a runtime
+    made of one function (a perf map has each) is that function, under the symbol that was met first.
     """
 
-    def __init__(self, symbolizer: Symbolizer, *, long_names: bool = False, listed: Sequence[str] = ()) -> None:
+    def __init__(self, symbolizer: Symbolizer, *, long_names: bool = False, listed: Sequence[str] = (), as_one: bool = False) -> None:
         symbolizer.resolve()
         table = symbolizer.frames
         self.ip: NDArray[np.uint64] = table.ip
@@ -96,6 +99,18 @@ class Locations:
         self._symbol_end = np.array([self.symbols.end(number) for number in range(count)] + [0], np.uint64)
         self._symbol_dso = np.array([self.symbols.dso(number) for number in range(count)], np.int64)
         self.inlined = np.array([self.symbols.inlined(number) for number in range(count)] + [False], np.bool_)
+        if as_one:
+            self.symbol = self._first_of_function()[self.symbol]
+
+    def _first_of_function(self) -> NDArray[np.int32]:
+        """Symbol -> the first one of code that was made of the same function; NOWHERE, the last, stays."""
+        first = np.append(np.arange(len(self.symbols), dtype=np.int32), np.int32(NOWHERE))
+        made = np.array([dso.kind is DsoKind.JIT for dso in self.dsos], np.bool_)
+        known: dict[tuple[int, str], int] = {}
+        for number in np.flatnonzero(made[self._symbol_dso]).tolist() if made.any() else ():
+            function = int(self._symbol_dso[number]), without_tier(self.symbols.name(number))
+            first[number] = known.setdefault(function, number)
+        return first
 
     def dso_ranks(self, locations: Int64) -> Int64:
         """Ranks of the DSOs by name, files without a name last."""

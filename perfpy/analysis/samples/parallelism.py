@@ -50,7 +50,7 @@ class Parallelism:
         records = list(data.side_band([RecordType.SWITCH, RecordType.SWITCH_CPU_WIDE, RecordType.EXIT]))
         kinds = {type(side.record) for side in records}
         if Switch not in kinds or SwitchCpuWide in kinds:
-            reason = "latency and parallelism need the context switches of processes: record with --switch-events and without -a"
+            reason = "latency and parallelism need the context switches of processes: record --latency, without -a"
             raise PerfError(f"{data.path}: {reason}")
         cpus = data.features.get(key_of(Feature.NRCPUS))
         return cls(records, cpus.available if cpus is not None else len(records) + 1)

@@ -19,9 +19,11 @@ from perfpy.events.event_files import MetricDefinition as Definition
 from perfpy.events.machine import EVENT_FILES_VARIABLE, this_machine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from perfpy.events.event import Event
+
+_PMEM: Final = "/sys/firmware/acpi/tables/NFIT"  # tells of memory that keeps its content
 
 BUILT_IN: Final = (
     Definition("CPUs_utilized", r"task\-clock / (duration_time * 1e9)", "1CPUs", "CPUs that were busy", groups=("Default",)),
@@ -37,14 +39,18 @@ BUILT_IN: Final = (
 
 
 def definitions() -> dict[str, Definition]:
-    """Every metric by its name in small letters; the user's files win over what is built in."""
-    files = this_machine().event_files
-    return {metric.name.lower(): metric for metric in (*BUILT_IN, *(files.metrics if files else ()))}
+    """Every metric by its name in small letters; the user's files and the maker's table win over what is built in,
+    and of a hybrid CPU's two the one for its large cores.
+    """
+    of_small_cores_first = sorted(this_machine().metrics, key=lambda metric: "cpu_atom@" not in metric.expression)
+    return {metric.name.lower(): metric for metric in (*BUILT_IN, *of_small_cores_first)}
 
 
-def choose(names: str, *, grouped: bool = True, merged: bool = True) -> tuple[list[Event], dict[Event, list[Metric]]]:
+def choose(
+    names: str, *, grouped: bool = True, merged: bool = True, system_wide: bool = False
+) -> tuple[list[Event], dict[Event, list[Metric]]]:
     """names: metrics and groups, separated by commas; grouped: each metric's events on the PMU together if they fit;
-    merged: metrics share the software events that they have in common.
+    merged: metrics share the software events that they have in common; system_wide: whole CPUs are counted.
 
     Raises UsageError for an unknown name, EventSyntaxError for a formula that
     makes no sense.
@@ -52,9 +58,11 @@ def choose(names: str, *, grouped: bool = True, merged: bool = True) -> tuple[li
     events: list[Event] = []
     shown: dict[Event, list[Metric]] = {}
     shared: dict[str, Event] = {}
-    literals = _literals()
-    for definition in _named(names):
-        formula = Formula(definition.expression)
+    literals = _literals(system_wide=system_wide)
+    known = definitions()
+    expressions = {name: definition.expression for name, definition in known.items()}
+    for definition in _named(names, known):
+        formula = Formula(definition.expression, {name: text for name, text in expressions.items() if name != definition.name.lower()})
         unknown = [literal for literal in formula.literals if literal not in literals]
         if unknown:
             raise UsageError(f"metric {definition.name}: perfpy does not know {unknown[0]}")
@@ -68,8 +76,7 @@ def choose(names: str, *, grouped: bool = True, merged: bool = True) -> tuple[li
     return events, shown
 
 
-def _named(names: str) -> Iterable[Definition]:
-    known = definitions()
+def _named(names: str, known: Mapping[str, Definition]) -> Iterable[Definition]:
     for name in names.split(","):
         wanted = name.strip().lower()
         in_group = [metric for metric in known.values() if wanted in (group.lower() for group in metric.groups)]
@@ -116,20 +123,25 @@ def _scale(text: str) -> tuple[float, str]:
     return float(text[:digits] or 1), text[digits:]
 
 
-def _literals() -> dict[str, float]:
+def _literals(*, system_wide: bool) -> dict[str, float]:
     """What a formula may ask of the machine."""
     from perfpy.capture.targets import online_cpus
+    from perfpy.kernel.cpu_identity import nominal_frequency
     from perfpy.kernel.topology import Topology
 
     topology, cpus = Topology(), online_cpus()
     packages = {topology.socket(cpu) for cpu in cpus}
     dies = {(topology.socket(cpu), topology.die(cpu)) for cpu in cpus}
     cores = {(topology.socket(cpu), topology.die(cpu), topology.core(cpu)) for cpu in cpus}
+    threaded = len(cores) < len(cpus)
     return {
+        "#core_wide": float(threaded and system_wide),
+        "#has_pmem": float(os.path.exists(_PMEM)),
+        "#system_tsc_freq": nominal_frequency(),
         "#num_cpus": float(os.cpu_count() or len(cpus)),
         "#num_cpus_online": float(len(cpus)),
         "#num_cores": float(len(cores)),
         "#num_dies": float(len(dies)),
         "#num_packages": float(len(packages)),
-        "#smt_on": float(len(cores) < len(cpus)),
+        "#smt_on": float(threaded),
     }

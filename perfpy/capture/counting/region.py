@@ -40,13 +40,12 @@ class Region(Counts):
         parsed = parse_events(events, counting=True)
         self._asked = [event.name for event in parsed]
         self._counting = Counting(parsed, options=CountingOptions(identifier=False), kernel=kernel)
-        self._started = 0
-        self._used = resource.getrusage(resource.RUSAGE_SELF)
+        self._clock = _Clock() if any(event.tool for event in parsed) else None
 
     def __enter__(self) -> Region:
         self._counting.open((_THIS_THREAD,))
-        self._used = resource.getrusage(resource.RUSAGE_SELF)
-        self._started = time.monotonic_ns()
+        if self._clock:
+            self._clock.start()
         self._counting.enable()
         return self
 
@@ -59,10 +58,19 @@ class Region(Counts):
 
     def read(self) -> list[Count]:
         """The counts so far, in the order of the events; only inside the block."""
-        cells = self._counting.read(self._clocks())
+        cells = self._counting.read(self._clock.read() if self._clock else {})
         return [named(aggregate(event, its_cells, Grouping.everything(), state=event.state)[0]) for event, its_cells in cells.items()]
 
-    def _clocks(self) -> dict[str, int]:
+
+class _Clock:
+    """perf's own clocks, of this process."""
+
+    def start(self) -> None:
+        self._used = resource.getrusage(resource.RUSAGE_SELF)
+        self._started = time.monotonic_ns()
+
+    def read(self) -> dict[str, int]:
+        """Nanoseconds since the start."""
         used = resource.getrusage(resource.RUSAGE_SELF)
         return {
             "duration_time": time.monotonic_ns() - self._started,

@@ -13,22 +13,36 @@ whole, and in the right thread; what is missing is the stack of some of it.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from perfpy.capture.off_cpu.sources import WaitPlan
-    from perfpy.capture.sampling.sample_counters import SampleCounters
+    from perfpy.capture.opening import OpenEvent
 
 _LOOK: Final = 0.05  # seconds between two looks
 _LONGEST_REST: Final = 1.0  # seconds
 
 
+class SwitchedCounters(Protocol):
+    """What is needed of a recording's counters."""
+
+    @property
+    def events(self) -> Sequence[OpenEvent]:
+        """All events of the recording."""
+
+    def count(self, event: OpenEvent) -> int:
+        """How often an event has happened."""
+
+    def switch(self, event: OpenEvent, on: bool) -> None:
+        """Enable or disable an event's counters."""
+
+
 class SwitchLimit:
     """Watches the switches of one recording. most: stacks a second, 0 for any number; tell: called with a line for the user."""
 
-    def __init__(self, counters: SampleCounters, plan: WaitPlan, most: int, tell: Callable[[str], None]) -> None:
+    def __init__(self, counters: SwitchedCounters, plan: WaitPlan, most: int, tell: Callable[[str], None]) -> None:
         self._counters = counters
         self._sampled = counters.events[plan.switches] if plan.switches >= 0 else None
         self._limited = [counters.events[number] for number in plan.hidden]

@@ -62,7 +62,7 @@ class Pairing:
         rows = marks.rows[np.lexsort((marks.rows["kind"], marks.rows["time"], marks.rows["tid"]))]
         is_later = rows["time"] > np.uint64(bound)
         later, rows = rows[is_later], rows[~is_later]
-        runs = _Turns(rows)
+        runs = _ThreadRuns(rows)
         ends = np.flatnonzero((rows["kind"] == IN) & (rows["tid"] != 0))
         found = runs.waits(ends, rows["time"][ends], marks.stacks)
         left = Marks(np.concatenate([rows[runs.unfinished()], later]), marks.stacks)
@@ -75,10 +75,10 @@ class Pairing:
         rows = marks.rows[np.lexsort((marks.rows["kind"], marks.rows["time"], marks.rows["tid"]))]
         last = np.flatnonzero(np.append(rows["tid"][1:] != rows["tid"][:-1], True)) if len(rows) else np.zeros(0, np.int64)
         last = last[rows["tid"][last] != 0]
-        return _Turns(rows).waits(last, np.full(len(last), self.newest, np.uint64), marks.stacks)
+        return _ThreadRuns(rows).waits(last, np.full(len(last), self.newest, np.uint64), marks.stacks)
 
 
-class _Turns:
+class _ThreadRuns:
     """Marks in order of thread and time; a run begins after a thread has come back, and ends when it comes back again."""
 
     def __init__(self, rows: NDArray[np.void]) -> None:

@@ -9,7 +9,7 @@ nothing: it asks for SWITCH records, which say when each thread left a CPU and
 when it came back, and need no privilege. One samples the stack of what leaves:
 the tracepoint sched:sched_switch, which tells the thread's state, too, or where
 tracepoints are not allowed the software event context-switches. One, a
-tracepoint again, tells who wakes whom; the kernel hands it to both. None of the three is in
+tracepoint again, tells who wakes whom (without -a only of what recorded threads wake). None of the three is in
 the file: another process makes samples of waits of them, while the recording runs
 (perfpy.capture.off_cpu.waits), since a machine can switch a hundred thousand
 times a second, and since a pipe, --switch-output and a recording that is killed
@@ -45,6 +45,15 @@ _WAKING: Final = ("sched", "sched_waking")
 _FIELD: Final = re.compile(r"field:[^;]*\b(\w+)(?:\[\d+\])?;\s*offset:(\d+);\s*size:(\d+);")
 _WORTH_WAKING: Final = 1 << 18  # bytes in a ring
 _NANOSECONDS: Final = 1_000_000  # of a millisecond
+
+_WITHOUT_TRACEPOINTS: Final = (
+    "note: without tracepoints neither the state of what waits nor who wakes it is known:"
+    " be root to have them, or have CAP_PERFMON and read access to /sys/kernel/tracing"
+)
+_WITHOUT_STACKS: Final = (
+    "note: the time off the CPU has no stacks, as it is spent in the kernel, which hides itself from users:"
+    " sysctl kernel.perf_event_paranoid=1, or be root"
+)
 
 #: the attr of waits in the file: perf's
 TIME_ATTR: Final = EventAttr(
@@ -95,9 +104,9 @@ def with_waits(
     time = len(found)
     found.append(sources.time())
     traced = sources.traced()
-    if not traced:
-        tell(sources.remedy())
     switches = sources.switches(traced)
+    if not traced:
+        tell(_WITHOUT_TRACEPOINTS if switches else _WITHOUT_STACKS)
     if switches:
         found.append(switches)
     wakings = sources.wakings() if traced else None
@@ -154,13 +163,6 @@ class _Sources:
         """The event that tells who wakes whom."""
         attr = self._attr(PerfType.TRACEPOINT, Tracefs().event_id(*_WAKING) or 0)
         return Event(":".join(_WAKING), attr.copy(sample_type=attr.sample_type | SampleType.RAW), tracepoint=_WAKING)
-
-    def remedy(self) -> str:
-        """What is lacking where tracepoints are not allowed."""
-        return (
-            "note: --off-cpu without tracepoints: neither the state of what waits nor who wakes it is known;"
-            " be root to have them, or have CAP_PERFMON and read access to /sys/kernel/tracing"
-        )
 
     def _attr(self, kind: int, config: int, **fields: int) -> EventAttr:
         """An attr that starts and ends with the others."""

@@ -57,8 +57,8 @@ def _hashes(chains: Ragged) -> NDArray[np.uint64]:
     depth = np.arange(len(values), dtype=np.uint64) - np.repeat(chains.offsets[:-1], chains.lengths).astype(np.uint64)
     mixed = (values ^ depth * _MULTIPLIER) * _MULTIPLIER
     mixed = (mixed ^ mixed >> np.uint64(31)) * _MULTIPLIER
-    totals: NDArray[np.uint64] = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])
-    found: NDArray[np.uint64] = totals[chains.offsets[1:]] - totals[chains.offsets[:-1]]
+    running: NDArray[np.uint64] = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])
+    found: NDArray[np.uint64] = running[chains.offsets[1:]] - running[chains.offsets[:-1]]
     return found
 
 

@@ -39,6 +39,15 @@ if TYPE_CHECKING:
         def take(self) -> bool:
             """Take what is there; False when no more is to come."""
 
+    class Alarm(Protocol):
+        """Something that is due from time to time."""
+
+        def wait(self, now: float) -> float:
+            """Seconds until it is."""
+
+        def ring(self, now: float) -> None:
+            """Do it, if it is due."""
+
     #: events and evlist's option -> its lines
     Describe = Callable[[Sequence[OpenEvent], str], str]
 
@@ -46,6 +55,23 @@ if TYPE_CHECKING:
 STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _GONE: Final = select.POLLHUP | select.POLLERR | select.POLLNVAL
 _MOMENT: Final = 0.1  # seconds: where signals cannot tell that the command has ended, and where there is no time to wait
+
+
+class Regularly:
+    """An alarm that only ends the waiting: large rings are emptied long before the kernel finds them half full."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._next = 0.0
+
+    def wait(self, now: float) -> float:
+        """Seconds until the next time."""
+        return max(self._next - now, 0.0)
+
+    def ring(self, now: float) -> None:
+        """Once more."""
+        if now >= self._next:
+            self._next = now + self._seconds
 
 
 def names_only(events: Sequence[OpenEvent], _option: str) -> str:
@@ -58,7 +84,7 @@ class Attention:
 
     tell: a line for whoever watches; describe: the events as --control's
     evlist shows them; answers: comes from whoever helps. stopping: it is time to stop; signal: what ended it, 0
-    = no signal; wakeups: how often it was waited.
+    = no signal; wakeups: how often it was waited; alarms: what else is due from time to time.
     """
 
     def __init__(
@@ -85,6 +111,7 @@ class Attention:
         self._poller = select.poll()
         self._alive: set[int] = set()
         self._looked = 0.0
+        self.alarms: list[Alarm] = []
         self.stopping = False
         self.signal = 0
         self.wakeups = 0
@@ -126,9 +153,12 @@ class Attention:
         if not self._alive or (self._workload and self._workload.poll()):
             self.stopping = True
         self._follow_timetable()
+        for alarm in self.alarms:
+            alarm.ring(self._looked)
 
     def _patience(self, now: float) -> float | None:
         waits = [self._timetable.wait(now), self._output_switch.wait(now), None if self._signals.works else _MOMENT]
+        waits += (alarm.wait(now) for alarm in self.alarms)
         return min((wait for wait in waits if wait is not None), default=None)
 
     def _see(self, fd: int, events: int) -> None:

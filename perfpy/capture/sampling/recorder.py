@@ -15,7 +15,8 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.capture.record_options import ANYWHERE, RecordOptions
-from perfpy.capture.sampling.attention import STOPPING, Attention, names_only
+from perfpy.capture.sampling import closing
+from perfpy.capture.sampling.attention import STOPPING, Attention, Regularly, names_only
 from perfpy.capture.sampling.data_file import DataFile
 from perfpy.capture.sampling.draining import Drain
 from perfpy.capture.sampling.frequency import MAX_RATE, with_frequency
@@ -23,7 +24,7 @@ from perfpy.capture.sampling.output import RecordOutput
 from perfpy.capture.sampling.output_switch import OutputSwitch
 from perfpy.capture.sampling.own_samples import OwnSamples, leaving_out
 from perfpy.capture.sampling.sample_attrs import configure_sampling
-from perfpy.capture.sampling.sample_counters import SampleCounters, default_pages, roomy_pages
+from perfpy.capture.sampling.sample_counters import SampleCounters, default_pages, is_in_a_hurry, roomy_pages
 from perfpy.capture.sampling.wakeups import Wakeups
 from perfpy.capture.targets import ANY, Target, resolve
 from perfpy.capture.workload import Workload
@@ -42,12 +43,14 @@ if TYPE_CHECKING:
     from perfpy.capture.off_cpu.sources import WaitPlan
     from perfpy.capture.runtimes.session import RuntimeNames
     from perfpy.capture.sampling.attention import Describe
+    from perfpy.capture.sampling.progress import ProgressLine
     from perfpy.events.event import Event
     from perfpy.kernel import Kernel
 
 _DEFAULT_EVENT: Final = "cycles:P"
 _KILLED: Final = 128  # + the signal's number: the exit status
-_MEGABYTE: Final = 1 << 20
+_LARGE_RING: Final = 2 << 20
+_OFTEN: Final = 0.2  # seconds
 _WORTH_ANOTHER_PASS: Final = 1 << 16  # bytes: with less than this in the rings, wait for the next wake-up
 
 #: as perf says it
@@ -105,6 +108,7 @@ class Recorder:
         self._waits: WaitPlan | None = None
         self._size = 0
         self._failure: OutputFailed | None = None
+        self._progress: ProgressLine | None = None
 
     def run(self) -> RecordSummary:
         """Record until the command ends, every target is gone, or a signal comes.
@@ -151,9 +155,9 @@ class Recorder:
             return target, configure_sampling(self._parse(), self.options, target, self._kernel)
         from perfpy.capture.off_cpu.sources import with_waits  # not asked for by all
 
-        self.options = options = self.options._replace(identifier=True, time=True)
+        self.options = options = self.options._replace(identifier=True, time=True, cpu_field=True, period_field=True)
         events = configure_sampling(self._parse(), options, target, self._kernel)
-        events, self._waits = with_waits(events, options, target, self._kernel, self._tell)
+        events, self._waits = with_waits(events, options, target, self._kernel, self._note)
         return target, events
 
     def _open_output(self, events: list[Event]) -> RecordOutput:
@@ -172,6 +176,8 @@ class Recorder:
         return open_file(self._output, self._counters, self.options, self._procfs, workload, self._packer, self._waits)
 
     def _tell(self, text: str) -> None:
+        if self._progress:
+            self._progress.clear()
         if not self.options.quiet:
             print(text, file=sys.stderr)
 
@@ -227,7 +233,8 @@ class Recorder:
         )
         counters.open()
         try:
-            usual = roomy_pages(self._procfs, own_status()[0]) if options.rewritten else default_pages(self._procfs)
+            roomy = options.rewritten or any(is_in_a_hurry(event.attr) for event in events)
+            usual = roomy_pages(self._procfs, own_status()[0]) if roomy else default_pages(self._procfs)
             counters.map(options.mmap_pages or usual)
         except BaseException:
             counters.close()
@@ -245,17 +252,11 @@ class Recorder:
 
     def _cgroups(self, events: list[Event]) -> dict[Event, int]:
         """event -> the folder of the cgroup that it follows."""
-        names = list(self.options.cgroups)
-        if not names:
+        if not self.options.cgroups:
             return {}
-        from perfpy.capture.cgroups import open_folder  # rarely asked for
+        from perfpy.capture.cgroups import folders_of  # rarely asked for
 
-        if len(names) == 1:
-            names *= len(events)
-        if len(names) > len(events):
-            raise UsageError(f"--cgroup: there are {len(names)} cgroups for {len(events)} events")
-        folders = {name: open_folder(name) for name in set(names) if name}
-        return {event: folders[name] for event, name in zip(events, names, strict=False) if name}
+        return {event: fd for event, fd in zip(events, folders_of(self.options.cgroups, len(events)), strict=False) if fd is not None}
 
     # recording
 
@@ -288,7 +289,15 @@ class Recorder:
             self._counters.enable()
         if self._workload:
             self._workload.start()
-        self._output_switch.begin(time.monotonic())
+        now = time.monotonic()
+        self._output_switch.begin(now)
+        if self._counters.rings and self._counters.rings[0].size >= _LARGE_RING and not options.mmap_pages:
+            self._attention.alarms.append(Regularly(_OFTEN))
+        if options.notes and closing.has_terminal(self.command):
+            from perfpy.capture.sampling.progress import ProgressLine  # for people
+
+            self._progress = ProgressLine(self._counters, self._output, now)
+            self._attention.alarms.append(self._progress)
         self._attention.begin(self._counters.fds() if target.has_tasks else self._counters.ring_fds(), options.delay)
 
     def _loop(self, target: Target) -> None:
@@ -323,7 +332,7 @@ class Recorder:
 
     def _check_own_samples(self, drain: Drain, own: OwnSamples) -> None:
         """Take the recorder out of the events where they come from recording them."""
-        drain.inspect = own.inspect if own.due(self._output.taken) else None
+        drain.inspect = own.inspect if own.due(self._output.taken) else self._progress.inspect if self._progress else None
         if own.prevail:
             for event in own.leave_out():
                 event.set_filter()
@@ -376,18 +385,12 @@ class Recorder:
         return not self._output.is_pipe and (self.options.timestamp_filename or self.options.switch_output is not None)
 
     def _say_captured(self) -> None:
-        size = self._size / _MEGABYTE
         name = self.options.output + (".<timestamp>" if self._stamps else "")
-        samples = f" ({self._file.samples} samples)" if self._file.samples and not self._stamps else ""
-        packed = ""
-        if self._packer and self._packer.given:
-            original = self._packer.taken / _MEGABYTE
-            packed = f", compressed (original {original:.3f} MB, ratio is {self._packer.ratio:.3f})"
-        self._tell(f"[ perf record: Captured and wrote {size:.3f} MB {name}{samples}{packed} ]")
+        self._tell(closing.captured(name, self._size, self._file.samples, self._packer))
         if self._file.hint:
             self._tell(f"note: {self._file.hint}")
-        if self._file.lost:
-            self._tell(f"warning: {self._file.lost} samples were lost: try larger buffers (-m) or a lower frequency (-F)")
+        for line in closing.judgement(self._file, self.options, max((ring.size for ring in self._counters.rings), default=0)):
+            self._tell(line)
 
     def _summary(self) -> RecordSummary:
         code = self._workload.wait().exit_code if self._workload else 0

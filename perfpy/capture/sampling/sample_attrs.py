@@ -104,6 +104,8 @@ class _Draft:
         self._set_registers()
         self._set_side_band()
         self._set_enabling()
+        if options.off_cpu and not options.no_buffering:  # half of a roomy ring would be minutes of few waits
+            draft.watermark, draft.wakeup_events = 1, _WORTH_WAKING
         if self.event.precise_max:
             draft.precise_ip = _MAX_PRECISION
         if options.all_user or options.all_kernel:

@@ -12,7 +12,7 @@ import os
 from copy import copy
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.abi.flags import FLAG_PID_CGROUP, ReadFormat
+from perfpy.abi.flags import FLAG_PID_CGROUP, PerfType, ReadFormat, SampleType
 from perfpy.abi.readings import decode_read, read_size
 from perfpy.abi.user_records import IdIndexEntry
 from perfpy.capture.counter import Counter
@@ -25,6 +25,7 @@ from perfpy.kernel.ring import PAGE_SIZE, Ring
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from perfpy.abi.attr import EventAttr
     from perfpy.capture.opening import OpenEvent
     from perfpy.errors import KernelRefused
     from perfpy.events.event import Event
@@ -36,6 +37,7 @@ _PARANOID: Final = "kernel.perf_event_paranoid"
 _CAP_IPC_LOCK: Final = 14
 _ROOMY: Final = 8 << 20  # bytes: a quarter of a second of stacks of 16 kB at 2 kHz
 _ALL_RINGS: Final = 256 << 20
+_HURRY: Final = 10_000  # Hz
 
 
 class CounterTarget(NamedTuple):
@@ -68,6 +70,13 @@ def roomy_pages(procfs: ProcFs, capabilities: int) -> int:
     may_lock = capabilities >> _CAP_IPC_LOCK & 1 or (procfs.setting(_PARANOID) or 0) < 0
     each = min(_ROOMY, _ALL_RINGS // (os.cpu_count() or 1))
     return max(default_pages(procfs), 1 << (each // PAGE_SIZE).bit_length() - 1 if may_lock else 0)
+
+
+def is_in_a_hurry(attr: EventAttr) -> bool:
+    """Whether an event may fill an ordinary ring within some hundredths of a second, in which the recorder need not have its turn."""
+    if attr.sample_type & SampleType.STACK_USER:
+        return True
+    return attr.sample_freq >= _HURRY if attr.freq else attr.type == PerfType.TRACEPOINT and attr.sample_period == 1
 
 
 class SampleCounters:

@@ -49,13 +49,15 @@ class UnwoundOutput(RecordOutput):
     """A RecordOutput whose stacks are unwound by another process.
 
     serve: what that process does; tell: called with each line that the user ought to read; keep_stacks: write the
-    raw stacks beside it, too. after_round: called when all rings were read; stack_file: makes the file of
-    raw stacks, set before the first record comes; hits: in the end, which files the samples fell into, as DsoHits.told() has it.
+    raw stacks beside it, too. piece: bytes that are rewritten at once; after_round: called
+    when all rings were read; stack_file: makes the file of raw stacks, set before the first record comes; hits: in the end, which files
+    the samples fell into, as DsoHits.told() has it.
     """
 
     def __init__(self, path: str, packer: Packer | None, serve: Serve, *, tell: Callable[[str], None], keep_stacks: bool = False) -> None:
         super().__init__(path, packer)
         self.tell = tell
+        self.piece = _PIECE
         self.after_round: Callable[[], None] | None = None
         self._keep_stacks = keep_stacks
         self._spool = Spool(os.path.dirname(os.path.abspath(path)) if path != STANDARD_OUTPUT else os.getcwd())
@@ -132,7 +134,7 @@ class UnwoundOutput(RecordOutput):
         if self.after_round:
             self.after_round()
         self.take()
-        if self._spool.size >= _PIECE or time.monotonic() - self._begun >= self._moment:
+        if self._spool.size >= self.piece or time.monotonic() - self._begun >= self._moment:
             self._send_piece()
             self._moment = min(2 * self._moment, _MOMENT)
 

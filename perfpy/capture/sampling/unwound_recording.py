@@ -7,7 +7,7 @@ whose stacks the other process unwinds, or whose switches it turns into waits, a
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from perfpy.capture.sampling.data_file import DataFile
 from perfpy.capture.sampling.output import RecordOutput
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from perfpy.perfdata.container.compression import Packer
 
 
+_PIECE_OF_WAITS: Final = 8 << 20  # bytes: they cost no more in small pieces
+
+
 def open_output(
     options: RecordOptions, packer: Packer | None, events: Sequence[Event], tell: Callable[[str], None], plan: WaitPlan | None = None
 ) -> UnwoundOutput:
@@ -38,7 +41,10 @@ def open_output(
     if options.unwind and not any(has_stacks(event.attr) for event in events):
         raise UsageError("--unwind: none of the events has call chains of DWARF stacks")
     only = None if options.unwind or plan is None else (plan.switches,)
-    return UnwoundOutput(options.output, packer, partial(_serve, plan, only), tell=tell, keep_stacks=options.keep_stacks)
+    output = UnwoundOutput(options.output, packer, partial(_serve, plan, only), tell=tell, keep_stacks=options.keep_stacks)
+    if not options.unwind:
+        output.piece = _PIECE_OF_WAITS
+    return output
 
 
 def _serve(plan: WaitPlan | None, only: Collection[int] | None, requests: int, answers: int, stores: tuple[int, int]) -> None:
@@ -85,4 +91,6 @@ def _in_file(counters: SampleCounters, options: RecordOptions, plan: WaitPlan | 
     kernel_has = attrs[plan.time]
     attrs[plan.time] = TIME_ATTR.copy(disabled=kernel_has.disabled, inherit=kernel_has.inherit, enable_on_exec=kernel_has.enable_on_exec)
     shown = [number for number in range(len(attrs)) if number not in plan.hidden]
+    # how often the recorder was to look is of no interest to readers
+    attrs = [attr.copy(watermark=0, wakeup_events=0) if attr.watermark else attr for attr in attrs]
     return [attrs[number] for number in shown], counters.showing([counters.events[number] for number in shown])

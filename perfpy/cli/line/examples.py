@@ -68,6 +68,7 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
     "list": (
         _example("the software events, and everything about scheduling", "perfpy list sw", "perfpy list 'sched:*'"),
         _example("what has to do with page faults", "perfpy list fault"),
+        _example("the events and metrics of this CPU, from Intel's files or the kernel's", "perfpy list --update-events ~/perfmon"),
         _example("which of the hardware's events can be counted here, and why not", "perfpy list --check hw"),
     ),
     "check": (_example("whether perf's scripts may rely on a feature", "perfpy check feature libtraceevent && echo yes"),),

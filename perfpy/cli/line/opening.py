@@ -50,6 +50,7 @@ class OpenRecording:
         # run programs of the user's do not come here
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         self._recording = Recording(self._path or default_input(), check_owner=not self._force, as_stored=self._as_stored)
+        self._recording.data.watch_cuts()
         return self._recording
 
     def __exit__(self, *error: object) -> None:

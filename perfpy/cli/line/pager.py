@@ -27,6 +27,7 @@ _LESS: Final = "RSX"
 _NONE: Final = ("", "cat")
 _NO: Final = frozenset(("false", "no", "off", "0"))
 _YES: Final = frozenset(("true", "yes", "on", "1"))
+_COLUMNS, _LINES = 80, 24  # where a terminal does not know its size
 _USUAL: Final = ("pager", "less", "more")
 
 
@@ -36,7 +37,8 @@ class PagedScreen(io.RawIOBase):
     def __init__(self, descriptor: int, name: str) -> None:
         self._descriptor = descriptor
         self._name = name
-        self._size = os.get_terminal_size(descriptor)
+        size = os.get_terminal_size(descriptor)
+        self._columns, self._lines = size.columns or _COLUMNS, size.lines or _LINES
         self._held: list[bytes] = []
         self._rows = self._column = 0
         self._holds = True
@@ -72,7 +74,7 @@ class PagedScreen(io.RawIOBase):
         elif data:
             self._held.append(data)
             self._count(data)
-            if self._rows >= self._size.lines:  # the prompt takes a line, too
+            if self._rows >= self._lines:  # the prompt takes a line, too
                 self._holds = False
                 self._start()
                 self._release()
@@ -81,11 +83,10 @@ class PagedScreen(io.RawIOBase):
     def _count(self, data: bytes) -> None:
         """How many rows of the screen the text takes."""
         text = without_colours(data.decode(errors="replace"))
-        columns = max(self._size.columns, 1)
         first, *more = text.split("\n")
         length = self._column + len(first)
         for line in more:
-            self._rows += max(-(-length // columns), 1)
+            self._rows += max(-(-length // self._columns), 1)
             length = len(line)
         self._column = length
 
@@ -129,7 +130,7 @@ class PagedScreen(io.RawIOBase):
         self._pager.wait()
 
 
-class _Notes(io.RawIOBase):
+class Notes(io.RawIOBase):
     """Standard error beside a PagedScreen, on the same terminal."""
 
     def __init__(self, screen: PagedScreen, descriptor: int) -> None:
@@ -201,7 +202,7 @@ def page(name: str) -> None:
     sys.stdout = out.over(screen)
     if isinstance(error, Terminal):
         error.flush()
-        sys.stderr = error.over(_Notes(screen, error.fileno()))
+        sys.stderr = error.over(Notes(screen, error.fileno()))
 
 
 def finish() -> None:

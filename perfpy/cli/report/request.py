@@ -58,6 +58,7 @@ class ReportRequest:
             sample_filter=sample_filter,
             rows_filtered=plain,
             as_addr2line=plain,
+            tiers_as_one=not plain and asked.json is None and not sample_filter.by_location,
             call_graph=graph,
             children=children,
             hierarchy=asked.hierarchy,

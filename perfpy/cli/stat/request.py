@@ -117,7 +117,9 @@ def plan_of(options: StatCommandOptions) -> Plan:
     if names:
         from perfpy.capture.counting.metric_choice import choose
 
-        metric_events, metrics = choose(names, grouped=not options.metric_no_group, merged=not options.metric_no_merge)
+        metric_events, metrics = choose(
+            names, grouped=not options.metric_no_group, merged=not options.metric_no_merge, system_wide=bool(system_wide)
+        )
         events = metric_events + (events if texts else [])
     plan = Plan(events, planning.widened(target, events), options.workload)
     plan.hides_zeros = options.hide_zero_events

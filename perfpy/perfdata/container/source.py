@@ -33,6 +33,8 @@ class ByteSource:
         self.path = path
         self._fd = fd
         self._owned = owned
+        self.watches_cuts = False  # whether a file that is cut while it is mapped ends the process with a line
+        self._is_watched = False
         self.size = os.fstat(fd).st_size
 
     def read(self, offset: int, size: int) -> bytes:
@@ -64,6 +66,11 @@ class ByteSource:
         """The same bytes as read(), not copied but mapped into memory; they must be there as long as they are used."""
         import mmap  # for files with copies of stacks only
 
+        if self.watches_cuts and not self._is_watched:
+            from perfpy.untrusted.mapped_files import watch
+
+            watch(self._fd, self.path)
+            self._is_watched = True
         size = min(size, os.fstat(self._fd).st_size - offset)
         if size <= 0:
             return memoryview(b"")
@@ -81,6 +88,11 @@ class ByteSource:
 
     def close(self) -> None:
         """Close the file; a second call does nothing."""
+        if self._is_watched:
+            from perfpy.untrusted.mapped_files import unwatch
+
+            unwatch(self._fd)
+            self._is_watched = False
         if self._owned and self._fd >= 0:
             os.close(self._fd)
         self._fd = -1

@@ -18,6 +18,18 @@ _JAVA_ARGUMENT = re.compile(rf"(\[*)(?:([BCDFIJSZ])|L({_CLASS});)")
 _JAVA_METHOD = re.compile(rf"L({_CLASS});([^;()\[/]*)\(((?:{_JAVA_ARGUMENT.pattern})*)\)[^)]*")
 _JAVA_TYPES: Final = {"B": "byte", "C": "char", "D": "double", "F": "float", "I": "int", "J": "long", "S": "short", "Z": "bool"}
 
+#: how V8 marks what it made of a function: bytecode ~, baseline code ^, Maglev's +, optimized *
+_TIER: Final = re.compile(r"(?:(?<=\] )|^)((?:LazyCompile|Function|JS|Script|Eval|RegExp):)[~^+*]")
+
+
+def without_tier(name: str) -> str:
+    """The name that all the code has which a runtime made of one function, now and later; alone or after a level as in `[.] name`.
+
+    >>> without_tier("JS:*slowGroup /srv/app.js:7:3"), without_tier("[.] LazyCompile:~slowGroup app.js:7"), without_tier("operator*")
+    ('JS:slowGroup /srv/app.js:7:3', '[.] LazyCompile:slowGroup app.js:7', 'operator*')
+    """
+    return _TIER.sub(r"\1", name) if ":" in name else name
+
 
 def managed_name(name: str) -> str | None:
     """The name to print, None where it is neither OCaml's nor Java's."""

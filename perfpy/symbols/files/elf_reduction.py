@@ -24,7 +24,7 @@ _KEPT_NAMES: Final = (
 )
 
 
-class _Layout(NamedTuple):
+class _HeaderLayout(NamedTuple):
     """Where the header has the offsets of its tables, and a section header its type, offset and size; code: of an offset."""
 
     header_size: int
@@ -36,7 +36,7 @@ class _Layout(NamedTuple):
     alignment: int = 16
 
 
-_LAYOUTS: Final = {32: _Layout(52, 28, 32, 40, 16, "I"), 64: _Layout(64, 32, 40, 64, 24, "Q")}
+_LAYOUTS: Final = {32: _HeaderLayout(52, 28, 32, 40, 16, "I"), 64: _HeaderLayout(64, 32, 40, 64, 24, "Q")}
 _TYPE_AT: Final = 4  # in a section header
 
 
@@ -46,7 +46,7 @@ def names_only(file: ElfFile) -> bytes:
     content = memoryview(file.content)
     if len(file.sections) < 2:
         return b""
-    segments_at, sections_at = (_offset(content, layout, file.endian, at) for at in (layout.segments_at, layout.sections_at))
+    segments_at, sections_at = (_offset(content, layout, file.endian, field) for field in (layout.segments_at, layout.sections_at))
     segments_size = len(file.segments) * (32 if file.bits == 32 else 56)
     headers = bytearray(content[sections_at : sections_at + len(file.sections) * layout.section_size])
     made = bytearray(content[: layout.header_size])
@@ -65,8 +65,8 @@ def names_only(file: ElfFile) -> bytes:
     return bytes(made + headers)
 
 
-def _offset(content: memoryview, layout: _Layout, endian: str, at: int) -> int:
-    found: int = struct.unpack_from(endian + layout.code, content, at)[0]
+def _offset(content: memoryview, layout: _HeaderLayout, endian: str, field: int) -> int:
+    found: int = struct.unpack_from(endian + layout.code, content, field)[0]
     return found
 
 

@@ -188,19 +188,22 @@ class JsonList:
         )
 
     def metrics(self, metrics: list[MetricDefinition], show: str = ALL) -> None:
-        """One object a metric."""
-        for metric in metrics:
-            if show == GROUPS:
-                self._object((("MetricGroup", ";".join(metric.groups)),))
-                continue
+        """One object for each group of a metric, by groups; one that is in none is a group of its own."""
+        members = sorted((group, metric.name, metric) for metric in metrics for group in metric.groups or (metric.name,))
+        if show == GROUPS:
+            for group in dict.fromkeys(group for group, _, _ in members):
+                self._object((("MetricGroup", group),))
+            return
+        for group, _, metric in members:
             self._object(
                 (
-                    ("MetricGroup", ";".join(metric.groups)),
+                    ("MetricGroup", group),
                     ("MetricName", metric.name),
                     ("MetricExpr", metric.expression),
                     ("MetricThreshold", metric.threshold),
                     ("ScaleUnit", metric.unit),
                     ("BriefDescription", metric.description),
+                    ("PublicDescription", metric.long_description),
                 )
             )
 

@@ -60,11 +60,12 @@ def _of_rows(histogram: Histogram, rows: list[int]) -> Histogram:
 
 
 class CallLine(NamedTuple):
-    """One function of a call tree: its share of the table (None: the same as the one before it), and the calls below."""
+    """One function of a call tree: its share of the table (None: the same as the one before it), the calls below, and its whole name."""
 
     name: str
     share: float | None
     below: Sequence[CallNode]
+    whole: str
 
 
 class BrowsedReport:
@@ -108,6 +109,7 @@ class BrowsedReport:
         if self.relative:
             histogram = _of_rows(histogram, kept.tolist())
         self._columns = self._columns_of(histogram, kept)
+        self._most = float(histogram.percents(self._measure, kept).max()) if len(kept) else 0.0
         if self.least:
             kept = kept[self.histogram.percents(self._measure, kept) >= self.least]
         rows: list[int] = kept.tolist()
@@ -151,7 +153,7 @@ class BrowsedReport:
 
     def line(self, entry: int, width: int) -> Text:
         """A row's text, set in columns of that window."""
-        return self._columns.line(entry, self._columns.fit(width))
+        return self._columns.line(entry, self._columns.fit(width), self._most)
 
     def call_line(self, line: CallLine, width: int) -> Text:
         """The text of a line of calls."""
@@ -159,9 +161,11 @@ class BrowsedReport:
         name = fitted(line.name, max(width - _SHARE - 2, 1))
         return Text.assemble((f"{share:>{_SHARE}}", style(line.share or 0.0)), f"  {name}")
 
-    def whole(self, entry: int) -> str:
-        """What a row shows of names, uncut."""
-        return "  ".join(visible(text.strip()) for text in (self.histogram.text(key, entry) for key in self._columns.names))
+    def whole(self, shown: int | CallLine) -> str:
+        """The names that a row, or a line of calls, shows, uncut."""
+        if isinstance(shown, CallLine):
+            return shown.whole
+        return "  ".join(visible(text.strip()) for text in (self.histogram.text(key, shown) for key in self._columns.names))
 
     def percent(self, entry: int) -> float:
         """What decides a row's colour."""
@@ -193,7 +197,8 @@ class BrowsedReport:
             last = len(node.frames) - 1
             for number, frame in enumerate(node.frames):
                 share = None if number else self.histogram.share(node.period)
-                lines.append(CallLine(visible(name(trees.frame_name(frame))), share, node.children if number == last else ()))
+                whole = trees.frame_name(frame)
+                lines.append(CallLine(visible(name(whole)), share, node.children if number == last else (), visible(whole)))
         return lines
 
     def sort_by_own(self) -> None:

@@ -23,7 +23,6 @@ from perfpy.analysis.report.quality import quality_notes
 from perfpy.untrusted.text import lines as one_line_each
 from perfpy.untrusted.text import visible
 from perfpy.views.report.browsed import BrowsedReport, Filter
-from perfpy.views.report.fitting import CUT
 from perfpy.views.report.row_list import RowList
 
 if TYPE_CHECKING:
@@ -39,6 +38,7 @@ _QUESTIONS: Final = {
     "search": "search for",
     "limit": "only rows from this many percent on",
 }
+_LEAST_HEIGHT: Final = 15  # of a window in which names are shown whole, too
 _KEYS: Final = (
     ("up, down, Home, End", "move"),
     ("Page up, Page down", "move by a screen (Space: down)"),
@@ -51,7 +51,7 @@ _KEYS: Final = (
     ("k", "only the kernel; once more: all"),
     ("S", "only this processor socket; once more: all"),
     ("/", "only names with what is typed in them"),
-    ("s", "sort by what is a function's own; once more: with what it calls"),
+    ("s", "sort by Self; once more: by Children"),
     ("L", "only rows from some percent on"),
     ("F", "shares of all, or of what filters leave"),
     ("0 to 9", "sort by the n-th event of a group"),
@@ -135,7 +135,7 @@ class ReportBrowser(App[None]):
     #title, #notes { height: auto; }
     #notes { color: $warning; }
     #heading { height: 1; color: $text-muted; }
-    #whole { height: auto; max-height: 3; color: $text-muted; display: none; }
+    #whole { height: 2; color: $text-muted; }
     """
     ENABLE_COMMAND_PALETTE = False
 
@@ -189,14 +189,11 @@ class ReportBrowser(App[None]):
         self.query_one("#heading", Static).update(Text(before + self.model.heading(width)))
 
     def on_row_list_moved(self) -> None:
-        """Show the names of the cursor's row below the rows where they were cut."""
-        line, whole = self.query_one("#whole", Static), ""
+        """Show the names of the line under the cursor below the rows, as far as two lines have room for them."""
         table = self.table
-        if table.lines and isinstance(entry := table.lines[table.cursor].data, int):
-            whole = self.model.whole(entry)
-        width = table.scrollable_content_region.width
-        line.display = bool(whole) and CUT in table.text(table.cursor, width).plain
-        line.update(Text(whole))
+        line = self.query_one("#whole", Static)
+        line.display = self.size.height >= _LEAST_HEIGHT
+        line.update(Text(self.model.whole(table.lines[table.cursor].data) if table.lines else ""))
 
     def action_toggle_row(self) -> None:
         """Open or close the line under the cursor."""

@@ -5,12 +5,13 @@ What enters: a histogram, one of its entries, and how functions are called. What
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from perfpy.untrusted.text import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from perfpy.analysis.report.call_tree import CallNode
     from perfpy.analysis.report.histogram import Histogram
@@ -31,10 +32,17 @@ def call_lines(histogram: Histogram, entry: int, name: Callable[[str], str] = st
     while work:
         node, before, below = work.pop()
         share = f"{histogram.share(node.period):6.2f}%"
-        for number, frame in enumerate(node.frames):
-            lines.append(f"{_NO_SHARE if number else share}  {below if number else before}{visible(name(trees.frame_name(frame)))}")
+        for number, text in enumerate(folded([name(trees.frame_name(frame)) for frame in node.frames])):
+            lines.append(f"{_NO_SHARE if number else share}  {below if number else before}{visible(text)}")
         work += _siblings(node.children, below)
     return lines
+
+
+def folded(names: list[str]) -> Iterator[str]:
+    """Each name, once where a function calls itself, with how often it stands there."""
+    for name, group in groupby(names):
+        times = len(list(group))
+        yield f"{name}  ({times} times)" if times > 1 else name
 
 
 def _siblings(nodes: list[CallNode], stem: str) -> list[tuple[CallNode, str, str]]:

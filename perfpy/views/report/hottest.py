@@ -1,6 +1,6 @@
-"""Where most of the time went, beside the rows: which files, and along which calls.
+"""Where most of the time went, beside the rows: which files and commands, and along which calls.
 
-What enters: a Histogram. What leaves: files with their shares; a path of
+What enters: a Histogram. What leaves: files and commands with their shares; a path of
 functions, each stretch of it with the share that goes on through it.
 """
 
@@ -63,15 +63,15 @@ class HottestPath(NamedTuple):
         return shown
 
 
-def hottest_files(histogram: Histogram) -> list[tuple[float, str]]:
-    """The share of each file, the largest first; nothing in reports that do not look at files."""
-    if "dso" not in histogram.keys:
+def hottest_by(key: str, histogram: Histogram) -> list[tuple[float, str]]:
+    """The share of each file (key dso), command (comm) ..., the largest first; nothing in reports that do not look at it."""
+    if key not in histogram.keys:
         return []
     entries = histogram.shown()
-    values = histogram.keys["dso"]
+    values = histogram.keys[key]
     _, first, groups = np.unique(values.same[entries], return_index=True, return_inverse=True)
     periods = sum_by(groups, histogram.entries.measures["period"][entries, 0], len(first)).tolist()
-    texts = histogram.texts("dso", entries[first])
+    texts = histogram.texts(key, entries[first])
     return sorted(((histogram.share(period), file_name(text)) for period, text in zip(periods, texts, strict=True)), reverse=True)
 
 

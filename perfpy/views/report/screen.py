@@ -13,6 +13,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rich.cells import cell_len
+from rich.table import Table
 from rich.text import Text
 
 from perfpy.analysis.report.quality import quality_notes
@@ -21,7 +22,7 @@ from perfpy.views.readable import at_a_glance
 from perfpy.views.report.call_lines import call_lines
 from perfpy.views.report.column_text import TextOptions
 from perfpy.views.report.fitting import OF_FUNCTIONS, OF_OTHERS, fitted
-from perfpy.views.report.hottest import HottestPath, hottest_files, hottest_made, hottest_path
+from perfpy.views.report.hottest import HottestPath, hottest_by, hottest_made, hottest_path
 from perfpy.views.report.screen_table import ScreenColumns, rows_table, shares_table
 from perfpy.views.report.share_colour import style
 from perfpy.views.report.text import event_title
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import Console
-    from rich.table import Table
 
     from perfpy.analysis.report.histogram import Histogram
     from perfpy.analysis.report.report import Report
@@ -141,16 +141,33 @@ def _show_table(histogram: Histogram, console: Console, options: ScreenOptions, 
 def _parts(histogram: Histogram, first: Sequence[int], width: int, options: ScreenOptions, limits: _Limits) -> list[_Part]:
     """What is shown below the rows."""
     name = at_a_glance if options.text.short_names else str
-    made = _shares("hottest functions of scripts and jitted code, with what they call", hottest_made(histogram, name), width, limits)
-    files = _shares("hottest files", hottest_files(histogram) if len(histogram.layout.keys) > 1 else [], width, limits)
+    made = _shares(
+        "hottest functions of scripts and jitted code, with what they call", hottest_made(histogram, name), width, limits, OF_FUNCTIONS
+    )
+    files, commands = (hottest_by(key, histogram) if len(histogram.layout.keys) > 1 else [] for key in ("dso", "comm"))
+    of_one_command = sum(share >= _MATTERS for share, _ in commands) < 2
+    half = width // 2 - 1
+    of_files = _shares("hottest files", files, width if of_one_command else half, limits)
+    of_commands = None if of_one_command else _shares("hottest commands", commands, half, limits)
     calls = _tree(histogram, first, options.text) if options.tree else _path(hottest_path(histogram, name), width, limits)
-    return [part for part in (made, files, calls) if part is not None]
+    return [part for part in (made, _side_by_side(of_commands, of_files, half), calls) if part is not None]
 
 
-def _shares(title: str, shares: Sequence[tuple[float, str]], width: int, limits: _Limits) -> _Part | None:
+def _side_by_side(left: _Part | None, right: _Part | None, width: int) -> _Part | None:
+    """Two parts beside each other, each so many columns wide."""
+    if left is None or right is None:
+        return left or right
+    both = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
+    both.add_column(width=width)
+    both.add_column(width=width)
+    both.add_row(left.shown, right.shown)
+    return _Part(f"{left.title:<{width + 2}}{right.title}", both, max(left.lines, right.lines))
+
+
+def _shares(title: str, shares: Sequence[tuple[float, str]], width: int, limits: _Limits, head: float = OF_OTHERS) -> _Part | None:
     """Names with their shares, as far as they matter."""
     shown = [(share, name) for share, name in shares if share >= _MATTERS][: limits.files]
-    return _Part(title, shares_table(shown, width, head=OF_FUNCTIONS), len(shown)) if shown else None
+    return _Part(title, shares_table(shown, width, head=head), len(shown)) if shown else None
 
 
 def _path(path: HottestPath | None, width: int, limits: _Limits) -> _Part | None:

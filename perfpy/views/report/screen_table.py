@@ -116,15 +116,15 @@ class ScreenColumns:
         keys = [fitted(key.header, room, 1).ljust(room) for key, room in zip(self.keys, fit.keys, strict=True)]
         return (" " * fit.gap).join([*numbers, *([" " * fit.bar] if fit.bar else []), *keys]).rstrip()
 
-    def line(self, entry: int, fit: Fit) -> Text:
-        """A row, on one line."""
+    def line(self, entry: int, fit: Fit, most: float) -> Text:
+        """A row, on one line; most: what a whole bar stands for."""
         gap = " " * fit.gap
         numbers = [
             Text(" " * (room - len(cell)) + cell.plain, cell.style)
             for cell, room in zip(self.number_cells(entry), fit.numbers, strict=True)
         ]
         share = self.share(entry)
-        bar = [Text(_bar(share, 100.0, fit.bar).ljust(fit.bar), style(share))] if fit.bar else []
+        bar = [Text(_bar(min(share, most), most, fit.bar).ljust(fit.bar), style(share))] if fit.bar else []
         names = self.key_cells(np.array([entry]), fit)[0]
         keys = [Text(name + " " * (room - cell_len(name))) for name, room in zip(names, fit.keys, strict=True)]
         return Text(gap).join([*numbers, *bar, *keys])

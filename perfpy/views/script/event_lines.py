@@ -280,7 +280,9 @@ def _leading_types(raw: Ragged, sizes: NDArray[np.int64], endian: str, own: int)
 
 
 def _raw_bytes(columns: Any) -> list[bytes]:
-    raw = columns["raw"]
+    raw = columns.get("raw")
+    if raw is None:  # samples of time off the CPU are of such an event, and have no data
+        return [b""] * columns.rows
     data = raw.values.tobytes()
     bounds = raw.offsets.tolist()
     return [data[begin:end] for begin, end in itertools.pairwise(bounds)]

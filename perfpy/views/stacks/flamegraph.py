@@ -13,12 +13,14 @@ from __future__ import annotations
 import base64
 import json
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from perfpy.analysis.stacks.stacks import Function, Stacks, StackTree
+from perfpy.symbols.demangling.managed_names import without_tier
 from perfpy.views.readable import at_a_glance, source_file
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ def render(parts: Sequence[Stacks], *, title: str, circumstances: Sequence[str] 
     events of a second recording, to show what changed since `parts`. Events
     that only one of the two has are left out.
     """
+    parts, after = _with_tiers_as_one(parts), None if after is None else _with_tiers_as_one(after)
     pairs = [(part,) for part in parts] if after is None else _pairs(parts, after)
     trees = [StackTree.build(*pair) for pair in pairs]
     names: dict[Function, int] = {}
@@ -61,6 +64,11 @@ def render(parts: Sequence[Stacks], *, title: str, circumstances: Sequence[str] 
     text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
     page = Path(__file__).with_suffix(".html").read_text(encoding="utf-8")
     return page.replace("/*DATA*/", text)
+
+
+def _with_tiers_as_one(parts: Sequence[Stacks]) -> list[Stacks]:
+    """All code that a runtime made of one function is that function."""
+    return [replace(part, functions=[one._replace(name=without_tier(one.name)) for one in part.functions]) for part in parts]
 
 
 def _named(function: Function) -> list[Any]:

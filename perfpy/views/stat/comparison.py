@@ -22,6 +22,7 @@ _NAME_WIDTH: Final = 19
 _PICTURE_WIDTH: Final = 32
 _LINE_WIDTH: Final = 78
 _WANTED_CHANGE: Final = 0.05
+_TIMES: Final = ("elapsed", "task-clock", "cpu-clock", "user_time")  # what a change of the program changes alike
 
 CSV_FIELDS: Final = (
     "event", "unit", "a-runs", "a-mean", "a-stddev", "a-low", "a-high", "a-median",
@@ -82,11 +83,23 @@ def _legend(comparison: Comparison) -> Iterator[str]:
     verdicts = {count.verdict for count in comparison.counts}
     if TOO_SMALL in verdicts:
         yield from _wrapped(f"small: less than {comparison.least_change * 100:g} % (--min-change), or not more than {FEW_EVENTS} events.")
-    elapsed = comparison.counts[0]
-    runs = runs_to_see(_WANTED_CHANGE, elapsed.a_values, elapsed.b_values, comparison.confidence, of=len(comparison.counts))
-    if elapsed.verdict in (UNCLEAR, TOO_FEW):
-        enough = f"some {runs} runs (-r {runs})" if runs else "more runs (-r)"
-        yield from _wrapped(f"To find a change of {_WANTED_CHANGE * 100:g} % in {elapsed.name} four times of five takes {enough}.")
+    if comparison.counts[0].verdict in (UNCLEAR, TOO_FEW):
+        yield from _wrapped(_runs_needed(comparison))
+
+
+def _runs_needed(comparison: Comparison) -> str:
+    """How many runs it takes: in the time, and in the counter that takes fewest where that is half of it or less."""
+    many = len(comparison.counts)
+    needed = [
+        (runs_to_see(_WANTED_CHANGE, count.a_values, count.b_values, comparison.confidence, of=many), count.name)
+        for count in comparison.counts
+        if count.name in _TIMES
+    ]
+    runs, name = needed[0]
+    enough = f"some {runs} runs (-r {runs})" if runs else "more runs (-r)"
+    text = f"To find a change of {_WANTED_CHANGE * 100:g} % in {name} four times of five takes {enough}"
+    fewest, other = min(((found, name) for found, name in needed if found), default=(0, ""))
+    return f"{text}, in {other} {fewest}." if runs and fewest * 2 <= runs else f"{text}."
 
 
 def _outliers(comparisons: Sequence[Comparison]) -> Iterator[str]:

@@ -74,3 +74,16 @@ def test_any_text_is_a_formula_or_an_error(text: str) -> None:
     except EventSyntaxError:
         return
     assert isinstance(formula.evaluate({}), float)
+
+
+def test_names_that_are_formulas_are_computed_from_their_events() -> None:
+    definitions = {"ipc": "instructions / Slow", "slow": r"cpu@CYCLES\,cmask\=1@ + #Smt_On"}
+    formula = Formula("100 * IPC - x", definitions)
+    assert formula.events == ("instructions", "cpu/CYCLES,cmask=1/", "x")
+    assert formula.literals == ("#smt_on",)
+    assert formula.evaluate({"instructions": 8, "cpu/CYCLES,cmask=1/": 3, "#smt_on": 1, "x": 50}) == 150
+
+
+def test_a_formula_within_itself_is_refused() -> None:
+    with pytest.raises(EventSyntaxError, match="'a' is part of its own formula"):
+        Formula("a", {"a": "b + 1", "b": "a"})

@@ -34,6 +34,7 @@ def test_a_mapping_of_plain_values():
             "enabled": 5,
             "running": 5,
             "spread": None,
+            "why_not": "",
         }
     }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -182,3 +184,18 @@ def test_states_are_told_apart_by_all_that_they_are():
     assert (known.following[2], known.word[2], known.saved[0][2]) == (3, 7, 7)
     known.note_end(np.array([2], np.int32))
     assert known.following[2] < UNKNOWN
+
+
+def test_the_copies_of_a_batch_are_let_go_of_with_it(tmp_path: Path):
+    one = made(symbolizer(tmp_path))
+    gc.disable()  # files of hundreds of MB must not stay mapped until it comes
+    try:
+        for rows in ([(LEAF, 0, BY_SAVED)], [(LEAF, 0, BY_SAVED), (LEAF, 0, THROUGH_OTHER)]):
+            of = stacks(rows)
+            assert of.data.base is not None
+            data = weakref.ref(of.data.base)  # what owns the bytes: views of it come and go
+            one.unwind(of)
+            del of
+            assert data() is None
+    finally:
+        gc.enable()

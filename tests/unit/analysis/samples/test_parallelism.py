@@ -110,5 +110,5 @@ def test_without_switches_of_threads_there_is_no_latency(records: list[Any], tmp
     for record in records:
         built.record(record)
     built.sample(pid=MAIN, tid=MAIN, time=100, ip=0x1000, period=1)
-    with pytest.raises(PerfError, match="record with --switch-events and without -a"):
+    with pytest.raises(PerfError, match="record --latency, without -a"):
         report(built, tmp_path, Wanted(latency=True))

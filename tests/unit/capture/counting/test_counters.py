@@ -93,6 +93,24 @@ def test_what_was_found_out_holds_when_it_is_opened_again() -> None:
     assert cycles.attr == EventAttr(type=PerfType.HARDWARE, config=HardwareId.CPU_CYCLES)
 
 
+def test_a_user_who_may_not_look_into_the_kernel_counts_user_space_in_every_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The event that is counted says so; the one that was asked for stays as it is, and it is told once."""
+
+    class Strict(FakeKernel):
+        def perf_event_open(self, attr: EventAttr, pid: int, cpu: int, group_fd: int = -1, flags: int = 0, *, event: str = "") -> int:
+            if not attr.exclude_kernel:
+                raise KernelRefused("perf_event_open", errno.EACCES, event=event)
+            return super().perf_event_open(attr, pid, cpu, group_fd, flags, event=event)
+
+    monkeypatch.setattr("perfpy.kernel.refusals.paranoid_level", lambda: 2)
+    asked, told = software("cs", SoftwareId.CONTEXT_SWITCHES), list[str]()
+    counting = Counting([asked], kernel=Strict(), warn=told.append)
+    for _ in range(2):
+        with counting.open():
+            assert [(event.name, len(cells)) for event, cells in counting.read({}).items()] == [("cs:u", 1)]
+    assert (asked.name, asked.attr.exclude_kernel, len(told)) == ("cs", 0, 1)
+
+
 def test_a_task_that_is_gone_is_an_error_and_closes_everything() -> None:
     """What the user must mend is raised, with nothing left open."""
     kernel = FakeKernel(refuse={"faults": errno.ESRCH})

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from perfpy.cli.line.pager import Notes, PagedScreen
 from tests.builders.perfdata import simple_recording
 from tests.builders.terminals import Shown, on_terminal
 
@@ -132,3 +133,19 @@ def test_names_reach_the_pager_as_visible_as_the_terminal(tmp_path: Path) -> Non
     shown = on_terminal("report", "--stdio", "-i", str(path), lines=2, environment={"PAGER": MARK})
     assert "^[]0;owned^G" in shown.text
     assert "\x1b]" not in shown.text
+
+
+def test_a_line_that_writes_over_itself_is_shown_at_once_and_other_notes_follow_the_text() -> None:
+    master, slave = os.openpty()
+    try:
+        screen = PagedScreen(slave, "report")
+        notes = Notes(screen, slave)
+        screen.write(b"text\n")
+        notes.write(b"\r50 %")
+        notes.write(b"a note\n")
+        assert os.read(master, 100) == b"\r50 %"
+        screen.finish()
+        assert os.read(master, 100) == b"text\r\na note\r\n"
+    finally:
+        os.close(slave)
+        os.close(master)

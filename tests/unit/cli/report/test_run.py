@@ -36,42 +36,6 @@ def test_without_textual_the_extra_is_named(
     assert "pip install 'perfpy[tui]'" in capsys.readouterr().err
 
 
-def test_without_a_terminal_it_is_perfs_text(samples: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(samples) == 0
-    browsed = _without_tip(capsys.readouterr().out)
-    assert run([word for word in samples if word != "--tui"]) == 0
-    assert browsed == _without_tip(capsys.readouterr().out)
-    assert "# Overhead" in browsed
-
-
-def _without_tip(text: str) -> str:
-    return "\n".join(line for line in text.splitlines() if not line.startswith("# (Tip"))
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        ["--addr2line", "/bin/false", "--addr2line-style", "libdw,llvm", "--unwind-style", "libunwind"],
-        ["--objdump", "/bin/false", "--no-source", "--asm-raw", "-M", "intel", "--percent-type", "local-hits"],
-        ["--prefix", "/x", "--prefix-strip", "2", "--samples", "3", "--show-ref-call-graph", "--pretty", "normal"],
-    ],
-)
-def test_what_is_for_perfs_browser_changes_no_text(samples: list[str], options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    command = [word for word in samples if word != "--tui"]
-    assert run(command) == 0
-    plain = _without_tip(capsys.readouterr().out)
-    assert run([*command, *options]) == 0
-    assert _without_tip(capsys.readouterr().out) == plain
-
-
-@pytest.mark.parametrize(
-    "options", [["--percent-type", "hits"], ["--samples", "x"], ["--addr2line-style", "x"], ["--unwind-style", "x"], ["--pretty", "raw"]]
-)
-def test_their_values_are_looked_at(samples: list[str], options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([*samples, *options]) == 129
-    assert options[0] in capsys.readouterr().err
-
-
 @pytest.fixture
 def recording(tmp_path: Path) -> str:
     path = tmp_path / "perf.data"
@@ -125,3 +89,39 @@ def test_a_setting_makes_the_browser_the_usual_report(recording: str, tmp_path: 
     assert on_terminal("report", "-i", recording, environment=environment, watch=press).status == 0
     assert seen
     assert IN_FULL_SCREEN not in on_terminal("report", "--stdio", "-i", recording, environment=environment).text
+
+
+def test_without_a_terminal_it_is_perfs_text(samples: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(samples) == 0
+    browsed = _without_tip(capsys.readouterr().out)
+    assert run([word for word in samples if word != "--tui"]) == 0
+    assert browsed == _without_tip(capsys.readouterr().out)
+    assert "# Overhead" in browsed
+
+
+def _without_tip(text: str) -> str:
+    return "\n".join(line for line in text.splitlines() if not line.startswith("# (Tip"))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--addr2line", "/bin/false", "--addr2line-style", "libdw,llvm", "--unwind-style", "libunwind"],
+        ["--objdump", "/bin/false", "--no-source", "--asm-raw", "-M", "intel", "--percent-type", "local-hits"],
+        ["--prefix", "/x", "--prefix-strip", "2", "--samples", "3", "--show-ref-call-graph", "--pretty", "normal"],
+    ],
+)
+def test_what_is_for_perfs_browser_changes_no_text(samples: list[str], options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    command = [word for word in samples if word != "--tui"]
+    assert run(command) == 0
+    plain = _without_tip(capsys.readouterr().out)
+    assert run([*command, *options]) == 0
+    assert _without_tip(capsys.readouterr().out) == plain
+
+
+@pytest.mark.parametrize(
+    "options", [["--percent-type", "hits"], ["--samples", "x"], ["--addr2line-style", "x"], ["--unwind-style", "x"], ["--pretty", "raw"]]
+)
+def test_their_values_are_looked_at(samples: list[str], options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*samples, *options]) == 129
+    assert options[0] in capsys.readouterr().err

@@ -11,7 +11,7 @@ from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.views.report.browsed import BrowsedReport
 from tests.builders.hostile_names import FORGED, hostile, hostile_program, hostile_recording
-from tests.builders.long_names import SORT, recording_with_long_names
+from tests.builders.long_names import OWNER, SORT, recording_with_long_names
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -237,11 +237,12 @@ def test_the_v_key_shows_names_whole_and_short_again(tmp_path: Path) -> None:
         assert any(line.endswith(f" {name}") for line in driven(path, tmp_path, *keys).lines)
 
 
-def test_a_name_that_is_cut_is_shown_whole_below_the_rows(tmp_path: Path) -> None:
+def test_the_names_under_the_cursor_are_shown_whole_below_the_rows(tmp_path: Path) -> None:
     path = recording_with_long_names(tmp_path)
-    strips = asyncio.run(_strips(path, tmp_path, "V", "end", size=(80, 24)))
-    assert not any(SORT[1] in strip for strip in strips)
-    assert SORT[1].replace(" ", "") in "".join(strips).replace(" ", "").replace("\u00a0", "")
+    for keys in (("down",), ("down", "enter", "down")):
+        strips = asyncio.run(_strips(path, tmp_path, *keys, size=(60, 24)))
+        assert not any(OWNER[1] in strip for strip in strips), keys
+        assert OWNER[1].replace(" ", "") in "".join(strips[-24:]).replace(" ", "").replace("\u00a0", ""), keys
 
 
 @pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 30), (200, 50)])

@@ -141,13 +141,15 @@ def test_what_all_rows_have_in_common_is_in_the_title_not_in_a_column(own: Path)
     assert not any("Command" in line for line in lines if line != title)
 
 
-def test_files_have_the_shares_of_a_report_by_file(own: Path) -> None:
-    files = section(of_own(own, "wide"), "hottest files")
-    by_file = section(of_own(own, "wide", options=PLAIN._replace(text=TextOptions(percent_limit=0.5))), "hottest files")
-    assert files == by_file
-    with Recording(str(own / "wide.data")) as recording:
-        expected = {row.texts["dso"].strip().replace(".kallsyms", ""): f"{row.percent:.2f}%" for row in recording.report(by=["dso"]).top(3)}
-    assert {line.split()[-1]: line.split()[0] for line in files} == expected
+def test_files_and_commands_have_the_shares_of_reports_by_them(own: Path) -> None:
+    rows = section(of_own(own, "wide", width=120), "hottest commands")
+    for key, halves in (("comm", [row[:60] for row in rows]), ("dso", [row[60:] for row in rows])):
+        shown = {half.split()[-1]: half.split()[0] for half in halves if half.strip()}
+        with Recording(str(own / "wide.data")) as recording:
+            expected = {row.texts[key].strip().replace(".kallsyms", ""): f"{row.percent:.2f}%" for row in recording.report(by=[key]).top(5)}
+        assert shown == expected, key
+    assert section(of_own(own, "chains-user"), "hottest files") == ["100.00% ██████ work"]
+    assert not any(line.startswith("hottest commands") for line in of_own(own, "chains-user"))
 
 
 def test_the_hottest_path_leads_from_the_start_to_the_work(own: Path) -> None:

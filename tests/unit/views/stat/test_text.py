@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -143,3 +144,15 @@ def test_several_comparisons_fit_eighty_columns() -> None:
     assert text.count("higher") == 4
     assert "C median" in text
     assert text.count("Not counted: cycles: no PMU.") == 1
+
+
+@pytest.mark.parametrize(("quiet", "said"), [("task-clock", True), ("page-faults", False)])
+def test_the_runs_it_takes_are_those_of_the_steadiest_time(quiet: str, said: bool) -> None:
+    """A counter that says nothing about time may be as steady as it likes."""
+    sides = [Runs("a"), Runs("b")]
+    for number in range(10):
+        for side in sides:
+            side.add(round(1e9 * (1 + number * 0.05)), {quiet: ("", 1000 + number)})
+    text = " ".join("".join(stat_compare.render_text([compare_runs(sides[0], sides[1])])).split())
+    assert bool(re.search(r"a change of 5 % in elapsed four times of five takes some \d+ runs \(-r \d+\)", text))
+    assert bool(re.search(rf", in {quiet} \d+\.", text)) == said

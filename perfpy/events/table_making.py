@@ -1,0 +1,192 @@
+"""Event files of a whole maker -> the table of one CPU (`list --update-events`).
+
+What enters: a CPU's identity, and a folder or an address that has one of
+
+    mapfile.csv, and the files it names          as Intel's perfmon repository
+    arch/ARCH/mapfile.csv, and folders           as the kernel's tools/perf/pmu-events (arch/ and ARCH/ may be left out)
+
+What leaves: the text of a table, see perfpy.events.vendor_table. In both
+layouts a row of mapfile.csv is `pattern of identities,version,path,kind,...`.
+Raises UsageError where there is nothing for the CPU, or nothing to read.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+from typing import TYPE_CHECKING, Final
+
+from perfpy.errors import UsageError
+from perfpy.events.event_files import entries_of, event_terms, refined, unit_of
+from perfpy.events.vendor_table import file_name, own_folder
+from perfpy.untrusted.files import read_regular
+from perfpy.untrusted.folders import own
+from perfpy.untrusted.paths import below
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfpy.events.event_files import EventEntry
+
+_LARGEST: Final = 64 << 20  # bytes of one file
+_SECONDS: Final = 60
+_ADDRESS: Final = ("http://", "https://")
+_ARCHITECTURES: Final = ("x86", "arm64", "powerpc", "riscv", "s390")
+_NAME: Final = re.compile(r"[\w.:+-]+", re.ASCII)
+_CORE_ROLES: Final = {"Core": "cpu_core", "Atom": "cpu_atom"}  # of hybrid CPUs
+_METRICS: Final = "_perf.json"
+_STEPPING: Final = "(-[0-9A-F]+)?"
+
+
+def update(identity: str, source: str) -> tuple[str, int, int]:
+    """Write the user's table of a CPU; its path, and how many events and metrics it has."""
+    if not identity:
+        raise UsageError("--update-events: this CPU does not tell what it is")
+    rows = sorted(set(_rows(identity, source)))
+    if not rows:
+        raise UsageError(f"--update-events: {source} has nothing for {identity}")
+    text = "".join(row + "\n" for row in rows)
+    name = file_name(identity)
+    with own(own_folder()) as folder:
+        fd = folder.create(f".{name}.{os.getpid()}")
+        with os.fdopen(fd, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(f".{name}.{os.getpid()}", name, src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
+    return os.path.join(own_folder(), name), text.count("\nE\t") + text.startswith("E"), text.count("\nM\t") + text.startswith("M")
+
+
+def _rows(identity: str, source: str) -> Iterator[str]:
+    files = _Address(source) if source.startswith(_ADDRESS) else _Folder(source)
+    top, mapped = _mapfile(files)
+    standard = _standard(top, files)
+    for path, pmu in _named_files(identity, mapped, top):
+        for name in _files_of(path, files):
+            for topic, fields in _entries(name, files):
+                row = _row(topic, refined(fields, standard), pmu)
+                if row is not None:
+                    yield row
+
+
+def _entries(name: str, files: _Folder) -> list[EventEntry]:
+    try:
+        return entries_of(files.read(name), name)
+    except OSError as error:
+        if name.endswith(_METRICS):  # of some CPUs there are none in this notation
+            return []
+        raise UsageError(f"--update-events: cannot read {name} in {files.path}: {error}") from None
+
+
+def _standard(top: str, files: _Folder) -> dict[str, dict[str, str]]:
+    """What an architecture says of events that its CPUs share: the files beside its mapfile."""
+    found = [entry for name in files.beside(top) for _, entry in _entries(name, files)]
+    return {entry["EventName"].lower(): entry for entry in found if "EventName" in entry}
+
+
+class _Folder:
+    """Files below a folder."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def read(self, name: str) -> bytes:
+        """A file's bytes. Raises OSError."""
+        return read_regular(below(self.path, name), limit=_LARGEST)
+
+    def beside(self, top: str) -> list[str]:
+        """The event files in a folder itself."""
+        folder = below(self.path, top) if top else self.path
+        return sorted(os.path.join(top, name) for name in os.listdir(folder) if name.endswith(".json"))
+
+    def inside(self, name: str) -> list[str]:
+        """The event files of a folder, and of those in it."""
+        top = below(self.path, name)
+        found = [os.path.join(folder, file) for folder, _, files in os.walk(top) for file in files if file.endswith(".json")]
+        return sorted(os.path.relpath(path, self.path) for path in found)
+
+
+class _Address(_Folder):
+    """Files below an address; what is in a folder it cannot tell."""
+
+    def read(self, name: str) -> bytes:
+        """A file's bytes. Raises OSError."""
+        from urllib.request import urlopen
+
+        with urlopen(f"{self.path.rstrip('/')}/{name.lstrip('/')}", timeout=_SECONDS) as answer:
+            data: bytes = answer.read(_LARGEST + 1)
+        if len(data) > _LARGEST:
+            raise OSError(f"{name} is larger than {_LARGEST} bytes")
+        return data
+
+    def beside(self, top: str) -> list[str]:
+        """None: see inside."""
+        return []
+
+    def inside(self, name: str) -> list[str]:
+        """Raises UsageError."""
+        raise UsageError(f"--update-events: {self.path} names folders, which an address cannot list: give a folder of these files")
+
+
+def _named_files(identity: str, mapped: list[list[str]], top: str) -> Iterator[tuple[str, str]]:
+    """(path, PMU of events that name none) of the files or folders for a CPU."""
+    for row in mapped:
+        pattern, _, path, *rest = [field.strip() for field in row]
+        if _matches(pattern, identity):
+            pmu = _CORE_ROLES.get(rest[-1], "") if len(rest) > 1 else ""
+            yield os.path.normpath(f"{top}/{path}").lstrip("/"), pmu
+
+
+def _files_of(path: str, files: _Folder) -> list[str]:
+    if not path.endswith(".json"):
+        return files.inside(path)
+    folder, name = os.path.split(path)
+    if os.path.basename(folder) == "metrics":  # perf's spelling of them lies beside these
+        return [f"{folder}/perf/{name.removesuffix('.json')}{_METRICS}"]
+    return [path]
+
+
+def _mapfile(files: _Folder) -> tuple[str, list[list[str]]]:
+    """Where the mapfile is, and its rows that name files."""
+    architecture = _architecture()
+    for top in ("", f"arch/{architecture}", architecture):
+        try:
+            text = files.read(os.path.join(top, "mapfile.csv"))
+        except OSError:
+            continue
+        rows = csv.reader(line for line in text.decode("utf-8", "replace").splitlines() if line and not line.startswith("#"))
+        return top, [row for row in rows if len(row) >= 4 and row[0] != "Family-model"]
+    raise UsageError(f"--update-events: there is no mapfile.csv in {files.path}, nor for {architecture} in arch/")
+
+
+def _architecture() -> str:
+    machine = os.uname().machine
+    named = {"x86_64": "x86", "i686": "x86", "aarch64": "arm64", "ppc64le": "powerpc", "ppc64": "powerpc", "s390x": "s390"}
+    return named.get(machine, next((name for name in _ARCHITECTURES if machine.startswith(name)), machine))
+
+
+def _matches(pattern: str, identity: str) -> bool:
+    try:
+        return re.fullmatch(pattern + _STEPPING, identity, re.IGNORECASE) is not None
+    except re.error:
+        return False
+
+
+def _row(topic: str, fields: dict[str, str], pmu: str) -> str | None:
+    """An event's or a metric's row; None for anything else, and for what would not stay one row."""
+    if _NAME.fullmatch(fields.get("EventName", "")):
+        deprecated = "d" if fields.get("Deprecated", "0") != "0" else ""
+        row = (
+            "E",
+            fields["EventName"].lower(),
+            unit_of(fields) or pmu,
+            event_terms(fields),
+            fields.get("ScaleUnit", ""),
+            topic,
+            deprecated,
+        )
+    elif _NAME.fullmatch(fields.get("MetricName", "")) and fields.get("MetricExpr"):
+        groups, limits = fields.get("MetricGroup", ""), fields.get("MetricThreshold", "")
+        row = ("M", fields["MetricName"], fields["MetricExpr"], fields.get("ScaleUnit", ""), groups, limits, "")
+    else:
+        return None
+    return "\t".join(row).rstrip("\t") if all(map(str.isprintable, row)) else None

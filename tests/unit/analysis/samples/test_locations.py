@@ -1,0 +1,63 @@
+"""Code that a runtime made of one function, again and again, is one row for people, and as many as perf has for programs."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+import perfpy
+from perfpy.abi.records import Comm, Mmap2
+from perfpy.abi.sample_id import SampleId
+from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.report.options import ReportOptions
+from perfpy.cli import run
+from perfpy.symbols.files.debug_files import SymbolOptions
+from tests.builders.perfdata import PerfDataBuilder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAMES = ("JS:~slow /a.js:1", "JS:*slow /a.js:1", "JS:*other /a.js:9", "JS:^slow /a.js:1", "JS:~slow /b.js:1")
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    """A sample in each line of the map."""
+    built = PerfDataBuilder()
+    ids = SampleId(pid=7, tid=7, time=1)
+    built.record(Comm(0, 7, 7, "node", ids))
+    built.record(Mmap2(2, 7, 7, 0x1000, 0x1000, 0, 0, 0, 0, 0, 7, 2, "//anon", b"", ids))
+    for number in range(5):
+        built.sample(misc=2, ip=0x1010 + 0x100 * number, pid=7, tid=7, time=10 + number, period=1)
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "tmp" / "perf-7.map").write_text("".join(f"{0x1000 + 0x100 * number:x} 100 {name}\n" for number, name in enumerate(NAMES)))
+    (tmp_path / "perf.data").write_bytes(built.file())
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("as_one", "rows"),
+    [
+        (True, {"[.] JS:~slow /a.js:1": 3, "[.] JS:*other /a.js:9": 1, "[.] JS:~slow /b.js:1": 1}),
+        (False, dict.fromkeys((f"[.] {name}" for name in NAMES), 1)),
+    ],
+)
+def test_rows_are_of_functions(as_one: bool, rows: dict[str, int], recorded: Path) -> None:  # a parameter
+    options = ReportOptions(wanted=Wanted(sort="symbol"), tiers_as_one=as_one)
+    with perfpy.open(recorded / "perf.data") as recording:
+        report = recording.report(options=options, symbols=SymbolOptions(symfs=str(recorded), cache=False))
+    assert {row.texts["symbol"]: row.values["samples"][0] for row in report.top()} == rows
+
+
+def test_json_has_the_names_apart_and_flame_graphs_together(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    where = ["-f", "-i", str(recorded / "perf.data"), "--symfs", str(recorded)]
+    assert run(["report", "--json", "-s", "sym", *where]) == 0
+    assert len(json.loads(capsys.readouterr().out)["events"][0]["rows"]) == 5
+    page = str(recorded / "page.html")
+    assert run(["report", f"--html={page}", *where]) == 0
+    with open(page, encoding="utf-8") as file:
+        text = file.read()
+    assert text.count('"JS:slow /a.js:1"') == 1
+    assert "~slow" not in text

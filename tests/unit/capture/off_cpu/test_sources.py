@@ -1,0 +1,111 @@
+"""What is opened to follow waits, and what the file has of it."""
+
+from __future__ import annotations
+
+from errno import EACCES
+from typing import Any
+
+import pytest
+
+from perfpy.abi.attr import EventAttr
+from perfpy.abi.flags import PerfType, SampleType, SoftwareId
+from perfpy.abi.waits import OFF_CPU_EVENT
+from perfpy.capture.off_cpu import sources
+from perfpy.capture.off_cpu.sources import RawField, WaitPlan, with_waits
+from perfpy.capture.option_values import Callchain
+from perfpy.capture.record_options import RecordOptions
+from perfpy.capture.targets import Target
+from perfpy.errors import KernelRefused, UsageError
+from perfpy.events.event import Event
+from tests.builders.fake_kernel import FakeKernel
+
+COMMAND, SYSTEM = Target("command", (), (0, 1)), Target("system", (), (0, 1))
+FORMAT = (
+    "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n"
+    "\tfield:char comm[16];\toffset:8;\tsize:16;\tsigned:0;\n"
+    "\tfield:pid_t pid;\toffset:24;\tsize:4;\tsigned:1;\n"
+    "\tfield:long prev_state;\toffset:32;\tsize:8;\tsigned:1;\n"
+)
+
+
+class Traces:
+    """A tracefs that root reads."""
+
+    def event_id(self, _system: str, event: str) -> int:
+        return {"sched_switch": 318, "sched_waking": 320}[event]
+
+    def format(self, _system: str, _event: str) -> str:
+        return FORMAT
+
+
+class NoTraces(Traces):
+    """One that may not be read."""
+
+    def event_id(self, _system: str, event: str) -> int:
+        raise KernelRefused("tracefs", EACCES, cause="no", remedy="no")
+
+
+def asked(
+    monkeypatch: pytest.MonkeyPatch, traces: type[Traces], target: Target = COMMAND, kernel: FakeKernel | None = None, **options: Any
+):
+    monkeypatch.setattr(sources, "Tracefs", traces)
+    told: list[str] = []
+    clock = Event("cpu-clock", EventAttr(type=PerfType.SOFTWARE))
+    events, plan = with_waits([clock], RecordOptions(off_cpu=True, **options), target, kernel or FakeKernel(), told.append)
+    assert events[0] is clock
+    return events[1:], plan, told
+
+
+def test_tracepoints_tell_state_and_waker(monkeypatch):
+    (time, switches, wakings), plan, told = asked(monkeypatch, Traces)
+    assert (time.name, time.attr.config, time.attr.context_switch) == (OFF_CPU_EVENT, SoftwareId.BPF_OUTPUT, 1)
+    assert (switches.attr.type, switches.attr.config, wakings.attr.config) == (PerfType.TRACEPOINT, 318, 320)
+    assert switches.attr.sample_type & SampleType.CALLCHAIN
+    assert not wakings.attr.sample_type & SampleType.CALLCHAIN
+    assert plan == WaitPlan(1, 2, 3, RawField(32, 8), RawField(24, 4), 500_000_000, without_kernel=True)
+    assert plan.hidden == (2, 3)
+    assert not told
+
+
+def test_users_have_the_event_that_needs_no_tracepoint(monkeypatch):
+    (_, switches), plan, (said,) = asked(monkeypatch, NoTraces)
+    assert (switches.attr.type, switches.attr.config) == (PerfType.SOFTWARE, SoftwareId.CONTEXT_SWITCHES)
+    assert not switches.attr.sample_type & SampleType.RAW
+    assert (plan.switches, plan.wakings, plan.state) == (2, -1, None)
+    assert "tracepoints" in said
+
+
+def test_where_the_kernel_hides_itself_there_are_no_stacks_and_that_is_said(monkeypatch):
+    class Refusing(FakeKernel):
+        def perf_event_open(self, attr: EventAttr, *_: Any, **__: Any) -> int:
+            raise KernelRefused("perf_event_open", EACCES, cause="no", remedy="no")
+
+    (time,), plan, (said,) = asked(monkeypatch, NoTraces, kernel=Refusing())
+    assert time.attr.exclude_kernel
+    assert (plan.time, plan.hidden) == (1, ())
+    assert "perf_event_paranoid" in said
+
+
+def test_a_command_is_followed_from_its_exec_on_and_a_machine_when_all_is_open(monkeypatch):
+    for target, from_exec in ((COMMAND, 1), (SYSTEM, 0)):
+        events, _, _ = asked(monkeypatch, Traces, target)
+        assert {(event.attr.disabled, event.attr.enable_on_exec) for event in events} == {(1, from_exec)}
+
+
+def test_stacks_are_taken_as_the_options_say(monkeypatch):
+    (_, switches, _), _, _ = asked(monkeypatch, Traces, callchain=Callchain("dwarf", stack_size=4096))
+    assert switches.attr.sample_stack_user == 4096
+    assert switches.attr.exclude_callchain_user
+    (_, switches, _), plan, _ = asked(monkeypatch, Traces, kernel_callchains=True, off_cpu_thresh=0)
+    assert (switches.attr.exclude_callchain_user, plan.without_kernel, plan.threshold) == (1, False, 0)
+
+
+@pytest.mark.parametrize("options", [{"overwrite": True}, {"tail_synthesize": True}])
+def test_what_cannot_be_together_is_said(options):
+    with pytest.raises(UsageError, match="--off-cpu"):
+        RecordOptions(off_cpu=True, **options).check()
+
+
+def test_latency_is_not_for_whole_cpus():
+    with pytest.raises(UsageError, match="--latency"):
+        RecordOptions(latency=True, all_cpus=True).check()

@@ -1,0 +1,141 @@
+"""`list --update-events`: a maker's files become the table of the CPU at hand."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from perfpy import cli
+from perfpy.errors import UsageError
+from perfpy.events import table_making
+from perfpy.events.vendor_table import VendorTable
+from perfpy.kernel.sysfs import Pmu
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+IDENTITY = "GenuineIntel-6-55-4"
+CORE = Pmu("cpu", "/sys/bus/event_source/devices/cpu", 4)
+EVENTS = [
+    {"EventName": "Retired.All", "EventCode": "0xC0", "UMask": "0x01", "SampleAfterValue": "2000003", "BriefDescription": "no room for it"},
+    {"EventName": "UNC_READS", "EventCode": "0x04", "UMask": "0x03", "Unit": "iMC", "ScaleUnit": "64Bytes"},
+    {"EventName": "old", "EventCode": "0x1", "Deprecated": "1"},
+    {"EventName": "bad\tname", "EventCode": "0x1"},
+    {"EventName": "split", "EventCode": "0x1", "Unit": "x\nE\tforged\t\tevent=1"},
+]
+METRICS = [{"MetricName": "ipc", "MetricExpr": "RETIRED.ALL / cycles", "MetricGroup": "Summary;Top", "ScaleUnit": "1insn"}]
+ROWS = [
+    "E\told\t\tevent=0x1\t\tsmall core\td",
+    "E\tretired.all\t\tevent=0xc0,period=2000003,umask=0x1\t\tsmall core",
+    "E\tunc_reads\timc\tevent=0x4,umask=0x3\t64Bytes\tsmall core",
+    "M\tipc\tRETIRED.ALL / cycles\t1insn\tSummary;Top",
+]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(table_making, "_architecture", lambda: "x86")
+    return tmp_path / "cache/perfpy/events"
+
+
+def write(path: Path, content: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+
+
+@pytest.fixture
+def perfmon(tmp_path: Path) -> Path:
+    folder = tmp_path / "perfmon"
+    rows = ["GenuineIntel-6-55-[01234],V1,/SKX/events/small-core.json,core,,,", "GenuineIntel-6-55-[56],V1,/CLX/none.json,core,,,"]
+    rows += ["GenuineIntel-6-55-[01234],V1,/SKX/metrics/small_metrics.json,metrics,,,"]
+    write(folder / "mapfile.csv", "\n".join(["Family-model,Version,Filename,EventType,Core Type,Native Model ID,Core Role Name", *rows]))
+    write(folder / "SKX/events/small-core.json", {"Header": {}, "Events": EVENTS})
+    write(folder / "SKX/metrics/perf/small_metrics_perf.json", METRICS)
+    return folder
+
+
+def made(source: str) -> list[str]:
+    path, events, metrics = table_making.update(IDENTITY, source)
+    rows = Path(path).read_text().splitlines()
+    assert (events, metrics) == (sum(row[0] == "E" for row in rows), sum(row[0] == "M" for row in rows))
+    return rows
+
+
+def test_a_perfmon_repository(perfmon: Path, cache: Path) -> None:
+    assert made(str(perfmon)) == ROWS
+    assert [path.name for path in cache.iterdir()] == [IDENTITY]
+    alias = VendorTable((cache / IDENTITY).read_text(), "").alias(CORE, "RETIRED.ALL")
+    assert alias is not None
+    assert alias.terms == "event=0xc0,period=2000003,umask=0x1"
+
+
+@pytest.mark.parametrize("start", ["", "arch", "arch/x86"])
+def test_the_kernel_s_files(tmp_path: Path, start: str) -> None:
+    """From each of the folders that may be meant; what the architecture says of an event is refined by the CPU."""
+    x86 = tmp_path / "pmu-events/arch/x86"
+    write(x86 / "mapfile.csv", "Family-model,Version,Filename,EventType\nGenuineIntel-6-(54|55-[01234]),v1,skylakex,core\n")
+    write(x86 / "skylakex/small-core.json", [*EVENTS, *METRICS, {"ArchStdEvent": "SHARED", "UMask": "0x7"}])
+    write(x86 / "shared.json", [{"EventName": "SHARED", "EventCode": "0x9"}, {"EventName": "UNSHARED", "EventCode": "0x8"}])
+    assert made(str(tmp_path / "pmu-events" / start)) == sorted([*ROWS, "E\tshared\t\tevent=0x9,umask=0x7\t\tsmall core"])
+
+
+@pytest.fixture
+def address(perfmon: Path) -> Iterator[str]:
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *args: object) -> None:
+            """Nothing."""
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(perfmon)))
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_an_address(address: str) -> None:
+    assert made(address) == ROWS
+
+
+def test_an_update_replaces_what_was_there(perfmon: Path) -> None:
+    made(str(perfmon))
+    write(perfmon / "SKX/events/small-core.json", {"Events": EVENTS[:1]})
+    write(perfmon / "SKX/metrics/perf/small_metrics_perf.json", [])
+    assert made(str(perfmon)) == ROWS[1:2]
+
+
+@pytest.mark.parametrize(
+    ("identity", "change", "reason"),
+    [
+        ("GenuineIntel-6-1-1", {}, "has nothing for GenuineIntel-6-1-1"),
+        ("", {}, "does not tell what it is"),
+        (IDENTITY, {"mapfile.csv": None}, "there is no mapfile.csv"),
+        (IDENTITY, {"mapfile.csv": "GenuineIntel-6-55-4,V1,../../outside.json,core\n"}, "outside.json"),
+        (IDENTITY, {"SKX/events/small-core.json": "{nonsense"}, "cannot read the event file"),
+        (IDENTITY, {"SKX/events/small-core.json": None}, "cannot read SKX/events/small-core.json"),
+        (IDENTITY, {"mapfile.csv": "GenuineIntel-6-[,V1,a.json,core\n"}, "has nothing for"),
+    ],
+)
+def test_what_cannot_be_is_said_in_a_line(identity: str, change: dict[str, str | None], reason: str, perfmon: Path, cache: Path) -> None:
+    for name, content in change.items():
+        if content is None:
+            (perfmon / name).unlink()
+        else:
+            (perfmon / name).write_text(content)
+    with pytest.raises((UsageError, ValueError), match=reason.replace(".", r"\.")):
+        table_making.update(identity, str(perfmon))
+    assert not list(cache.glob("*"))
+
+
+def test_the_command_says_what_it_took(perfmon: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("PERF_CPUID", IDENTITY)
+    assert cli.run(["list", "--update-events", str(perfmon)]) == 0
+    assert capsys.readouterr().out.startswith("3 events and 1 metrics of GenuineIntel-6-55-4 are in ")

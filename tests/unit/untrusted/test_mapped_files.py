@@ -1,0 +1,74 @@
+"""A recording that somebody cuts while a command reads it ends the command with a line, not with a crash."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.builders.perfdata import PerfDataBuilder, usual_attr
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SIZE = 4096
+STACKS = 1 << 13 | 1 << 12 | 1 << 5 | 0x187  # STACK_USER, REGS_USER, CALLCHAIN; IP, TID, TIME, CPU, PERIOD
+# the file is cut after a chunk of it was mapped
+CUT = """
+import os, sys
+from perfpy.perfdata.container.source import ByteSource
+mapped = ByteSource.mapped
+def and_cut(source, offset, size):
+    found = mapped(source, offset, size)
+    os.truncate(source.path, 4096)
+    return found
+ByteSource.mapped = and_cut
+from perfpy.cli import main
+sys.exit(main())
+"""
+# another file is
+OTHER = """
+import mmap, os, sys
+from perfpy.untrusted.mapped_files import unwatch, watch
+whole, cut = (os.open(name, os.O_RDWR) for name in sys.argv[1:3])
+watch(whole, "whole")
+if sys.argv[3] == "unwatched":
+    watch(cut, "cut")
+    unwatch(cut)
+    unwatch(whole)
+memory = mmap.mmap(cut, 0)
+os.ftruncate(cut, 0)
+memory[0]
+"""
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    built = PerfDataBuilder([usual_attr(STACKS, sample_regs_user=0x1C0, sample_stack_user=SIZE)])
+    for time in range(20):
+        registers: dict[str, Any] = {"user_regs": [0, 0x7000, 0x1000], "user_regs_abi": 2}
+        built.sample(time=1000 + time, pid=7, tid=7, ip=0x1000, misc=2, callchain=[], user_stack=bytes(SIZE), **registers)
+    path = tmp_path / "perf.data"
+    path.write_bytes(built.file())
+    return path
+
+
+def ran(program: str, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("command", [["script"], ["report", "--stdio"]])
+def test_a_recording_that_is_cut_while_it_is_read_is_told_in_a_line(recording: Path, command: list[str]):
+    found = ran(CUT, *command, "-i", str(recording))
+    assert (found.returncode, found.stderr) == (255, f"{recording}: the file was cut while it was read\n")
+
+
+@pytest.mark.parametrize("how", ["other", "unwatched"])
+def test_other_bus_errors_stay_what_they_are(tmp_path: Path, how: str):
+    for name in ("whole", "cut"):
+        (tmp_path / name).write_bytes(bytes(1 << 13))
+    found = ran(OTHER, str(tmp_path / "whole"), str(tmp_path / "cut"), how)
+    assert (found.returncode, found.stderr) == (-signal.SIGBUS, "")

@@ -1,0 +1,82 @@
+"""The events and metrics of Intel's CPUs, by their tables, are perf 6.12's: in a /sys that has the PMUs of such a CPU."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+UNITS = "arb cbox cha clock ha iio imc imc_free_running irp m2m m3upi pcu qpi r2pcie r3qpi sbox ubox upi".split()
+SYS = """
+devices=/sys/bus/event_source/devices
+mount -t tmpfs none $devices && mount -t tmpfs none /sys/kernel/tracing || exit 9
+mkdir /sys/kernel/tracing/events
+number=40
+for pmu in $1; do
+    mkdir -p $devices/$pmu/format $devices/$pmu/events
+    number=$((number + 1))
+    echo $number >$devices/$pmu/type
+    case $pmu in cpu) echo 4 >$devices/$pmu/type ;; cpu_*) echo 0 >$devices/$pmu/cpus ;; *) echo 0 >$devices/$pmu/cpumask ;; esac
+    echo config:0-7 >$devices/$pmu/format/event
+    echo config:8-15 >$devices/$pmu/format/umask
+done
+shift
+exec "$@"
+"""
+CPUS = {
+    "GenuineIntel-6-3D-4": "cpu",
+    "GenuineIntel-6-3F-2": "cpu",
+    "GenuineIntel-6-55-4": "cpu",
+    "GenuineIntel-6-55-7": "cpu",
+    "GenuineIntel-6-8F-8": "cpu",
+    "GenuineIntel-6-97-2": "cpu_core cpu_atom",
+    "GenuineIntel-6-9A-3": "cpu_core cpu_atom",
+    "GenuineIntel-6-9E-D": "cpu",
+    "GenuineIntel-6-A5-5": "cpu",
+}
+pytestmark = [pytest.mark.versus_perf, pytest.mark.particular]
+
+
+def on(identity: str, *command: str) -> str:
+    """What a command prints on such a CPU."""
+    pmus = " ".join([CPUS[identity], *(f"uncore_{unit}_0" for unit in UNITS)])
+    environment = os.environ | {"PERF_CPUID": identity, "HOME": "/nonexistent", "PYTHONPATH": str(CHECKOUT)}
+    environment.pop("XDG_CACHE_HOME", None)
+    inside = ["unshare", "-m", "sh", "-c", SYS, "sh", pmus, *command]
+    return subprocess.run(inside, env=environment, capture_output=True, text=True, check=True, timeout=120).stdout
+
+
+@pytest.fixture(scope="module", autouse=True)
+def may_mount() -> None:
+    if subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True, check=False).returncode:
+        pytest.skip("nobody may mount a file system here")
+
+
+def told(text: str) -> dict[tuple[str, ...], tuple[str, ...]]:
+    """What a list in JSON says of each of the makers' events and metrics."""
+    found: dict[tuple[str, ...], tuple[str, ...]] = {}
+    entries: list[dict[str, Any]] = json.loads(text)
+    for entry in entries:
+        if entry.get("EventType") == "Kernel PMU event":
+            facts = ("ScaleUnit", "Topic", "Deprecated")
+            unit, encoding = entry["Unit"].removesuffix("_0"), entry["Encoding"].replace("_0/", "/", 1)  # of PMUs that stand alone
+            found["event", unit, entry["EventName"]] = (encoding, *(entry.get(fact, "") for fact in facts))
+        elif "MetricName" in entry:
+            facts = ("MetricExpr", "ScaleUnit", "MetricThreshold")
+            found["metric", entry["MetricName"], entry.get("MetricGroup", "")] = tuple(entry.get(fact, "") for fact in facts)
+    return found
+
+
+@pytest.mark.parametrize("identity", CPUS)
+def test_events_and_metrics_are_perfs(perf: str, identity: str) -> None:
+    theirs = told(on(identity, perf, "list", "--json", "--deprecated"))
+    ours = told(on(identity, sys.executable, "-m", "perfpy", "list", "--json", "--deprecated"))
+    assert len(theirs) > 200
+    assert {key: (ours.get(key), value) for key, value in theirs.items() if ours.get(key) != value} == {}
+    assert set(ours) - set(theirs) == set()

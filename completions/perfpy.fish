@@ -67,6 +67,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from stat' -l metric-no-threshold 
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -l topdown -f -d 'compute the top-down metrics'
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -l td-level -x -d 'the level of --topdown'
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -l metric-only -f -d 'print only ratios and metrics'
+complete -c perfpy -n '__fish_seen_subcommand_from stat' -l hide-zero-events -f -d 'show no events that were counted and did not happen'
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -l all-kernel -f -d 'count in the kernel only'
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -l all-user -f -d 'count in user space only'
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -l summary -f -d 'with -I  print the sums at the end'

@@ -111,6 +111,7 @@ _perfpy() {
                 '*--topdown[compute the top-down metrics]' \
                 '*--td-level=[the level of --topdown]:value: ' \
                 '*--metric-only[print only ratios and metrics]' \
+                '*--hide-zero-events[show no events that were counted and did not happen]' \
                 '*--all-kernel[count in the kernel only]' \
                 '*--all-user[count in user space only]' \
                 '*--summary[with -I  print the sums at the end]' \

@@ -170,6 +170,7 @@ READERS = {
     "capture/runtimes/java_attach.py": "/proc/PID; and it writes, in a mode of which it knows",
     "capture/control.py": "a FIFO that --control names, opened so that it does not block",
     "capture/environment.py": "/proc and /sys",
+    "capture/counting/tool_values.py": "/sys",
     "capture/targets.py": "/sys",
     "capture/sampling/affinity.py": "/sys",
     "capture/sampling/tracing_data.py": "tracefs",

@@ -55,7 +55,8 @@ class Tally:
     None for a result; summary: the result after intervals; noise: event ->
     percent, for repeats; runs: how many; every_thread: all threads of the
     system were watched (those that did nothing are left out); default_set:
-    the events are perf's own choice; metrics: by the event they hang on.
+    the events are perf's own choice; hides_zeros: what did not happen has no
+    line; metrics: by the event they hang on.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Tally:
         runs: int = 1,
         every_thread: bool = False,
         default_set: bool = False,
+        hides_zeros: bool = False,
         metrics: Mapping[CountedEvent, Sequence[Metric]] | None = None,
     ) -> None:
         self.events = list(events)
@@ -87,6 +89,7 @@ class Tally:
         self._noise = noise
         self._every_thread = every_thread
         self._default_set = default_set
+        self._hides_zeros = hides_zeros
         self._near: dict[int, Neighbours] = {}
 
     @property
@@ -143,9 +146,11 @@ class Tally:
 
     def _beside_the_point(self, event: CountedEvent, index: int) -> bool:
         """Whether a zero says nothing: the event cannot count there, or too many threads did nothing."""
+        if self._hides_zeros and self.rows[event][index].state.supported:
+            return True
         if event in self.metrics:
             return False
-        if event.tool or self._every_thread:
+        if self._every_thread or (event.tool and not (event.snapshot and self.mode is Aggregation.GLOBAL)):
             return True
         if event.cpus is None or self.mode in (Aggregation.GLOBAL, Aggregation.THREAD):
             return False

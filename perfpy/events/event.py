@@ -68,8 +68,8 @@ class Event(NamedTuple):
     pinned, exclusive ...: the bits that the text asks for. led_by: the leader
     of its group, None for the leader itself and when alone. pmu: the PMU's name
     in sysfs, or "" for the kernel's generic events; unit, scale: what a count
-    times `scale` is in; tool: "duration_time", "user_time" or "system_time":
-    not a counter, perfpy takes the time itself; per_pkg: counted once a
+    times `scale` is in; tool: "duration_time" or another name of catalog.TOOL
+    and FACTS: not a counter, perfpy has the value itself; per_pkg: counted once a
     package; snapshot: the last reading counts, not the difference; cpus: the
     CPUs that the PMU is to be opened on (an uncore PMU: one a package; a core
     PMU of a hybrid CPU: its cores), None = any; requires_cpu: it counts for a
@@ -143,7 +143,7 @@ def changed(events: Sequence[Event], changes: Callable[[Event], dict[str, Any]])
 
 def natural_unit(attr: EventAttr, tool: str) -> tuple[str, float]:
     """The unit and scale that a count has by nature: ms for clocks, ns for perf's own."""
-    if tool:
+    if tool.endswith("_time"):
         return "ns", 1.0
     return ("msec", 1e-6) if attr.type == PerfType.SOFTWARE and attr.config in _CLOCKS else ("", 1.0)
 

@@ -70,6 +70,25 @@ def test_verbose_shows_each_counter_of_a_cpu() -> None:
     assert found[1] == found[2]
 
 
+def test_facts_about_the_machine_are_counted() -> None:
+    """Also those that are 0, the same in every interval, and without a unit."""
+    found = stat("-x,", "-I", "50", "-a", "-e", "num_cpus_online,has_pmem,target_cpu", "--", "sleep", "0.2").stderr.splitlines()
+    rows = [line.split(",")[1:4] for line in found]
+    assert len(rows) >= 6
+    assert [row for row in rows if row[2] == "num_cpus_online" and row[:2] != [str(os.sysconf("SC_NPROCESSORS_ONLN")), ""]] == []
+    assert {tuple(row) for row in rows if row[2] == "target_cpu"} == {("1", "", "target_cpu")}
+    assert sum(row[2] == "has_pmem" for row in rows) * 3 == len(rows)
+
+
+def test_events_that_did_not_happen_can_be_hidden() -> None:
+    """--hide-zero-events: what was not counted at all is still shown."""
+    line = ("-x,", "-e", "page-faults,alignment-faults,r999", "--", "true")
+    assert "alignment-faults" in stat(*line).stderr
+    shown = stat("--hide-zero-events", *line).stderr
+    assert "page-faults" in shown
+    assert "alignment-faults" not in shown
+
+
 def test_a_program_that_timeout_ends_has_not_failed() -> None:
     """Its end was asked for; one that fails before has its own status."""
     run = stat("--timeout", "100", "-e", "task-clock", "--", "sleep", "60")

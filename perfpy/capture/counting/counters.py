@@ -241,7 +241,8 @@ class Counting:
         for event in self.events:
             if event.tool:
                 value = tool_times.get(event.tool, 0)
-                found[event] = [CounterCell(0, 0, value, value, value)]
+                taken = 1 if event.snapshot else max(value, 1)  # a time of 0 was measured, too
+                found[event] = [CounterCell(0, 0, value, taken, taken)]
                 continue
             found[event] = self._read_event(event, groups)
         return found

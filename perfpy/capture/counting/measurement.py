@@ -55,7 +55,7 @@ class Plan:
         self.package_of: Callable[[int], int] = lambda _cpu: 0
         self.cgroup_fds: dict[str, int] = {}
         self.metrics: Mapping[Event, Sequence[Metric]] = {}
-        self.default_set = False
+        self.default_set = self.hides_zeros = False
         self.delay = 0
         self.repeat = 1
         self.interval = 0
@@ -257,12 +257,12 @@ class Measurement:
             self._hooks.killed(self._plan.command[0], ended.signal)
 
     def _tool_times(self, elapsed: int) -> dict[str, int]:
-        times = {"duration_time": elapsed}
-        if self._rusage:
-            usage = self._rusage.rusage
-            times["user_time"] = round(usage.ru_utime * 1e6) * 1000
-            times["system_time"] = round(usage.ru_stime * 1e6) * 1000
-        return times
+        names = [event.tool for event in self._plan.events if event.tool]
+        if not names:
+            return {}
+        from perfpy.capture.counting import tool_values  # few ask for them
+
+        return tool_values.times(elapsed, self._rusage) | tool_values.facts(names, on_cpus=not self._plan.target.has_tasks)
 
     # -- waiting ---------------------------------------------------------------
 
@@ -380,6 +380,7 @@ class Measurement:
             runs=max(plan.repeat, 1),
             every_thread=plan.target.kind == "threads",
             default_set=plan.default_set,
+            hides_zeros=plan.hides_zeros,
             metrics=self._metrics(),
         )
 

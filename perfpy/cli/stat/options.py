@@ -17,6 +17,8 @@ _LACKING = {
     "--pfm-events": "it needs libpfm4; name events as perfpy list does",
     "--iostat": "it needs Intel's IIO counters",
     "--cputype": "it is for CPUs with two kinds of cores; name the PMU in the event: cpu_core/cycles/",
+    "--tpebs-mode": "it needs Intel's timed PEBS",
+    "--pmu-filter": "name the PMU in the event: cpu_core/cycles/",
     "--record-tpebs": "it needs Intel's timed PEBS",
 }
 
@@ -83,6 +85,8 @@ class StatCommandOptions(RunOptions, PartOptions, lacks=_LACKING):
     topdown: bool = option("--topdown", Flag(), "compute the top-down metrics (those of the group TopdownL1)")
     td_level: int = option("--td-level", Value(int, default=1), "the level of --topdown")
     metric_only: bool = option("--metric-only", Flag(), "print only ratios and metrics")
+    hide_zero_events: bool = option("--hide-zero-events", Flag(), "show no events that were counted and did not happen")
+    affinity: bool = option("--affinity", Flag(default=True), "let it go from CPU to CPU itself (it need not)", hidden=True)
     hybrid_merge: bool = option("--hybrid-merge", Flag(), "sum up what two kinds of cores count", hidden=True)
     percore_show_thread: bool = option("--percore-show-thread", Flag(), "sums of cores for each of their CPUs", hidden=True)
     all_kernel: bool = option("--all-kernel", Flag(), "count in the kernel only")

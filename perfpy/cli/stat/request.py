@@ -122,6 +122,7 @@ def plan_of(options: StatCommandOptions) -> Plan:
         )
         events = metric_events + (events if texts else [])
     plan = Plan(events, planning.widened(target, events), options.workload)
+    plan.hides_zeros = options.hide_zero_events
     plan.default_set = not texts and not names
     if names:
         plan.metrics = metrics

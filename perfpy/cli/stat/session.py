@@ -84,8 +84,7 @@ class Session(Hooks):
         if self._options.verbose:
             from perfpy.cli.stat.verbose import reading_lines
 
-            each = self._options.verbose > 1 and bool(self._plan.interval or not self._plan.target.has_tasks)
-            print(*reading_lines(readings, each=each), sep="\n", file=sys.stderr)
+            print(*reading_lines(readings, each=self._options.verbose > 1), sep="\n", file=sys.stderr)
         if self._file:
             self._file.round(readings, elapsed, final=final)
 

@@ -92,10 +92,10 @@ class ToldKernel:
 
 
 def reading_lines(readings: Readings, *, each: bool = False) -> Iterator[str]:
-    """Every event's value and times, summed over its counters. each: those of every CPU before the sums."""
+    """Every event's value and times, summed over its counters. each: those of every counter before the sums."""
     if each:
         for event, cells in readings.items():
-            for cell in cells:
+            for cell in cells if not event.tool else ():
                 yield f"{event.name}: {cell.cpu}: {cell.value} {cell.enabled} {cell.running}"
     for event, cells in readings.items():
         if cells:

@@ -134,7 +134,9 @@ class Runner:
 
     def _own(self, text: str) -> str:
         """The text without what names the command or its folder."""
-        text = text.replace(str(self._folder), "FOLDER").replace(self._program, "perf").replace("perfpy", "perf")
+        text = text.replace(str(self._folder), "FOLDER")
+        for name in (self._program, self._perf, "perfpy"):
+            text = text.replace(name, "perf")
         return _VERSION.sub("perf version 6.12", _TIP.sub("", text))
 
 

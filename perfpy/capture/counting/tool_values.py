@@ -1,0 +1,72 @@
+"""The values of events that no counter has: times that perfpy takes itself, and facts about the machine (perf 7.3's tool PMU).
+
+What enters: how long it took, what the command used, whether whole CPUs are counted, and below /sys what the machine is like.
+What leaves: a value for each name that is asked for.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from perfpy.abi.cpu_list import parse_cpu_list
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from perfpy.capture.workload import Ended
+
+_CPUS: Final = "/sys/devices/system/cpu"
+_PERSISTENT_MEMORY: Final = "/sys/firmware/acpi/tables/NFIT"
+
+
+def times(elapsed: int, ended: Ended | None) -> dict[str, int]:
+    """In ns: the time that passed, and that of the command that has ended."""
+    found = {"duration_time": elapsed}
+    if ended:
+        found["user_time"] = round(ended.rusage.ru_utime * 1e6) * 1000
+        found["system_time"] = round(ended.rusage.ru_stime * 1e6) * 1000
+    return found
+
+
+def facts(names: Iterable[str], *, on_cpus: bool, root: str = _CPUS) -> dict[str, int]:
+    """Those of the names that are facts about the machine; on_cpus: CPUs are counted, not tasks."""
+    machine = _Machine(root)
+    known: dict[str, Callable[[], int]] = {
+        "num_cpus": lambda: len(machine.cpus("possible")),
+        "num_cpus_online": lambda: len(machine.cpus("online")),
+        "num_cores": lambda: machine.parts("core_cpus_list"),
+        "num_dies": lambda: machine.parts("die_cpus_list"),
+        "num_packages": lambda: machine.parts("package_cpus_list"),
+        "smt_on": machine.threads_share_cores,
+        "core_wide": lambda: int(on_cpus or not machine.threads_share_cores()),
+        "has_pmem": lambda: int(os.path.exists(_PERSISTENT_MEMORY)),
+        "target_cpu": lambda: int(on_cpus),
+    }
+    return {name: known[name]() for name in names if name in known}
+
+
+class _Machine:
+    """The CPUs as a folder of sysfs has them."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+
+    def cpus(self, which: str) -> tuple[int, ...]:
+        """possible or online."""
+        return parse_cpu_list(self._text(which) or "0")
+
+    def parts(self, name: str) -> int:
+        """How many there are of what a file of each CPU's topology lists the CPUs of."""
+        return len({self._text(f"cpu{cpu}/topology/{name}") for cpu in self.cpus("online")})
+
+    def threads_share_cores(self) -> int:
+        """Whether cores run several threads at once."""
+        return int(self._text("smt/active") == "1")
+
+    def _text(self, name: str) -> str:
+        try:
+            with open(f"{self._root}/{name}") as file:
+                return file.read().strip()
+        except OSError:
+            return ""

@@ -44,7 +44,7 @@ SOFTWARE: Final[tuple[tuple[str, str, int], ...]] = (
 #: measured by the tool itself, never opened
 TOOL: Final = ("duration_time", "user_time", "system_time")
 #: facts about the machine, which perf has as events from 6.14 on (lists of 6.12 do not show them)
-FACTS: Final = (
+MACHINE_VALUES: Final = (
     "num_cpus", "num_cpus_online", "num_cores", "num_dies", "num_packages", "smt_on", "core_wide", "has_pmem", "target_cpu",
 )  # fmt: skip
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import BREAKPOINT_R, BREAKPOINT_W, BREAKPOINT_X, PerfType, SoftwareId
 from perfpy.errors import EventSyntaxError, KernelRefused, UnknownEvent, UsageError
-from perfpy.events.catalog import FACTS, TOOL, cache_event, generic_event
+from perfpy.events.catalog import MACHINE_VALUES, TOOL, cache_event, generic_event
 from perfpy.events.draft import EventDraft, finished
 from perfpy.events.event import Event
 from perfpy.events.event_terms import apply_event_terms
@@ -142,10 +142,10 @@ class _Resolver:
         return event
 
     def word(self, name: str, spec: EventSpec) -> list[EventDraft]:
-        if name in (*TOOL, *FACTS) and spec.terms is None:
+        if name in (*TOOL, *MACHINE_VALUES) and spec.terms is None:
             event = EventDraft(spec.name, PerfType.SOFTWARE, SoftwareId.DUMMY)
             event.tool = name
-            event.snapshot = name in FACTS
+            event.snapshot = name in MACHINE_VALUES
             return [event]
         generic = generic_event(name)
         if generic and generic[0] == PerfType.SOFTWARE:

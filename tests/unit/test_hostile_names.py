@@ -85,6 +85,7 @@ def on_terminal(arguments: list[str], folder: Path) -> bytes:
     modes[1] &= ~termios.OPOST  # line feeds as they come
     termios.tcsetattr(its, termios.TCSANOW, modes)
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "400", "HOME": str(folder), "PERF_CONFIG": "/dev/null", "PYTHONUTF8": "1"}
+    environment["PERF_PAGER"] = "cat"  # nobody is there to leave another
     environment.pop("NO_COLOR", None)
     command = [sys.executable, "-m", "perfpy", *arguments]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=its, stderr=its, cwd=folder, env=environment):

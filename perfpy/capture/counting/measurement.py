@@ -262,7 +262,7 @@ class Measurement:
             return {}
         from perfpy.capture.counting import tool_values  # few ask for them
 
-        return tool_values.times(elapsed, self._rusage) | tool_values.facts(names, on_cpus=not self._plan.target.has_tasks)
+        return tool_values.times(elapsed, self._rusage) | tool_values.machine_values(names, on_cpus=not self._plan.target.has_tasks)
 
     # -- waiting ---------------------------------------------------------------
 

@@ -29,7 +29,7 @@ def times(elapsed: int, ended: Ended | None) -> dict[str, int]:
     return found
 
 
-def facts(names: Iterable[str], *, on_cpus: bool, root: str = _CPUS) -> dict[str, int]:
+def machine_values(names: Iterable[str], *, on_cpus: bool, root: str = _CPUS) -> dict[str, int]:
     """Those of the names that are facts about the machine; on_cpus: CPUs are counted, not tasks."""
     machine = _Machine(root)
     known: dict[str, Callable[[], int]] = {

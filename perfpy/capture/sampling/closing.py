@@ -1,20 +1,17 @@
 """What people are told of a recording: at its end what was captured, how good it is, and what to do where it is not.
 
-What enters: what is known when the file is complete. What leaves: lines; perf's own first. Also whether anybody
-watches meanwhile.
+What enters: what is known when the file is complete. What leaves: lines; perf's own first.
 """
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import TYPE_CHECKING, Final
 
 from perfpy.capture.record_options import DEFAULT_FREQ
 from perfpy.kernel.ring import PAGE_SIZE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from perfpy.capture.record_options import RecordOptions
     from perfpy.capture.sampling.data_file import DataFile
@@ -25,12 +22,6 @@ _FEW: Final = 400  # samples: a share of 10 % is known to 3 points
 _SURE: Final = 1.96  # standard deviations: 19 times out of 20
 _LARGER: Final = 4  # times the ring that was too small
 _MOST_RING: Final = 64 << 20
-
-
-def has_terminal(command: Sequence[str]) -> bool:
-    """Whether the terminal is the recorder's: no program writes there (`sleep` says nothing)."""
-    silent = not command or os.path.basename(command[0]) == "sleep"
-    return silent and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
 def captured(name: str, size: int, samples: int | None, packer: Packer | None) -> str:
@@ -45,6 +36,8 @@ def captured(name: str, size: int, samples: int | None, packer: Packer | None) -
 def judgement(file: DataFile, options: RecordOptions, ring: int) -> Iterator[str]:
     """Whether it is good, and what would help. ring: bytes of a buffer."""
     samples = file.samples
+    if file.hint:
+        yield f"note: {file.hint}"
     if file.lost:
         yield _losses(file.lost, samples, options, ring)
     if not options.notes or samples is None or options.no_samples:

@@ -25,7 +25,7 @@ from perfpy.abi.flags import RecordType, SampleType
 from perfpy.events.event import changed, narrowed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from perfpy.capture.opening import OpenEvent
     from perfpy.events.event import Event
@@ -66,6 +66,15 @@ class OwnSamples:
             return False
         self._looked_at = written
         return True
+
+    def look(self, written: int, tell: Callable[[str], None]) -> bool:
+        """due(); and where our own samples prevail they are left out from here on, which is told."""
+        is_due = self.due(written)
+        if self.prevail:
+            for event in self.leave_out():
+                event.set_filter()
+            tell(f"warning: most samples come from writing them down; from here on perfpy ({self.tid}) is left out (--exclude-perf)")
+        return is_due
 
     @property
     def prevail(self) -> bool:

@@ -18,6 +18,8 @@ from perfpy.errors import PerfError
 from perfpy.untrusted.terminal import control
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from perfpy.abi.attr import EventAttr
     from perfpy.capture.sampling.draining import Held
     from perfpy.capture.sampling.output import RecordOutput
@@ -30,6 +32,12 @@ _CLOCKS: Final = ("cpu-clock", "task-clock")
 _EVENTS: Final = 3  # that are shown
 _WIDTH: Final = 80  # of a terminal that does not say
 _UNITS: Final = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def progress_line(command: Sequence[str], counters: SampleCounters, output: RecordOutput, start: float) -> ProgressLine | None:
+    """The line of a recording that begins at `start`; None where a program writes to the terminal (`sleep` says nothing)."""
+    is_silent = not command or os.path.basename(command[0]) == "sleep"
+    return ProgressLine(counters, output, start) if is_silent and os.environ.get("TERM", "dumb") != "dumb" else None
 
 
 class ProgressLine:

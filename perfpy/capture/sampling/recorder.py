@@ -15,14 +15,12 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.capture.record_options import ANYWHERE, RecordOptions
-from perfpy.capture.sampling import closing
 from perfpy.capture.sampling.attention import STOPPING, Attention, Regularly, names_only
 from perfpy.capture.sampling.data_file import DataFile
 from perfpy.capture.sampling.draining import Drain
 from perfpy.capture.sampling.frequency import MAX_RATE, with_frequency
 from perfpy.capture.sampling.output import RecordOutput
 from perfpy.capture.sampling.output_switch import OutputSwitch
-from perfpy.capture.sampling.own_samples import OwnSamples, leaving_out
 from perfpy.capture.sampling.sample_attrs import configure_sampling
 from perfpy.capture.sampling.sample_counters import SampleCounters, default_pages, is_in_a_hurry, roomy_pages
 from perfpy.capture.sampling.wakeups import Wakeups
@@ -43,6 +41,7 @@ if TYPE_CHECKING:
     from perfpy.capture.off_cpu.sources import WaitPlan
     from perfpy.capture.runtimes.session import RuntimeNames
     from perfpy.capture.sampling.attention import Describe
+    from perfpy.capture.sampling.own_samples import OwnSamples
     from perfpy.capture.sampling.progress import ProgressLine
     from perfpy.events.event import Event
     from perfpy.kernel import Kernel
@@ -122,7 +121,9 @@ class Recorder:
             signals = stack.enter_context(Wakeups((*STOPPING, signal.SIGCHLD, signal.SIGUSR2)))
             self._output = self._open_output(events)
             if self.options.exclude_perf:
-                events = leaving_out(events, self._output.others)
+                from perfpy.capture.sampling.own_samples import leaving_out  # rarely asked for
+
+                events = leaving_out(events, [os.getpid(), *self._output.others])
             beginning = stack.enter_context(ExitStack())
             beginning.callback(self._output.abandon)
             if self.command:
@@ -215,7 +216,7 @@ class Recorder:
         tool = next((event.name for event in events if event.tool), "")
         if tool:
             raise UsageError(f"'{tool}' can be counted, not sampled; use perfpy stat")
-        return leaving_out(events, [os.getpid()]) if self.options.exclude_perf else events
+        return events
 
     def _open_counters(self, events: list[Event], target: Target) -> SampleCounters:
         options = self.options
@@ -293,24 +294,29 @@ class Recorder:
         self._output_switch.begin(now)
         if self._counters.rings and self._counters.rings[0].size >= _LARGE_RING and not options.mmap_pages:
             self._attention.alarms.append(Regularly(_OFTEN))
-        if options.notes and closing.has_terminal(self.command):
-            from perfpy.capture.sampling.progress import ProgressLine  # for people
+        if options.notes and sys.stderr.isatty():
+            from perfpy.capture.sampling.progress import progress_line  # for people
 
-            self._progress = ProgressLine(self._counters, self._output, now)
-            self._attention.alarms.append(self._progress)
+            self._progress = progress_line(self.command, self._counters, self._output, now)
+            self._attention.alarms += [self._progress] if self._progress else []
         self._attention.begin(self._counters.fds() if target.has_tasks else self._counters.ring_fds(), options.delay)
 
     def _loop(self, target: Target) -> None:
         """Empty the rings whenever they are worth it, until it is time to stop; then once more what they hold then."""
         attention = self._attention
         drain = Drain(self._counters, self._output, self.options.mmap_flush, stop=lambda: attention.called, move=self._mover())
-        own = OwnSamples(self._counters.events, self._output.others)
+        own: OwnSamples | None = None
+        if any(one.event.tracepoint for one in self._counters.events):  # others do not run faster because of a write
+            from perfpy.capture.sampling.own_samples import OwnSamples
+
+            own = OwnSamples(self._counters.events, self._output.others)
         try:
             while not attention.stopping:
                 taken = drain.forward()
                 self._check_size(drain)
                 attention.look(wait=taken < _WORTH_ANOTHER_PASS and not attention.stopping)
-                self._check_own_samples(drain, own)
+                looks = own if own and own.look(self._output.taken, self._tell) else self._progress
+                drain.inspect = looks.inspect if looks else None
             if target.kind != "command" or attention.signal:  # the events of a command end with it
                 self._counters.disable()
             drain.rest()
@@ -329,14 +335,6 @@ class Recorder:
         from perfpy.capture.sampling.affinity import mover  # rarely asked for
 
         return mover(self.options.affinity, self._counters)
-
-    def _check_own_samples(self, drain: Drain, own: OwnSamples) -> None:
-        """Take the recorder out of the events where they come from recording them."""
-        drain.inspect = own.inspect if own.due(self._output.taken) else self._progress.inspect if self._progress else None
-        if own.prevail:
-            for event in own.leave_out():
-                event.set_filter()
-            self._tell(f"warning: most samples come from writing them down; from here on perfpy ({own.tid}) is left out (--exclude-perf)")
 
     def _check_size(self, drain: Drain) -> None:
         """Stop at --max-size; go on in a new file at --switch-output."""
@@ -385,10 +383,12 @@ class Recorder:
         return not self._output.is_pipe and (self.options.timestamp_filename or self.options.switch_output is not None)
 
     def _say_captured(self) -> None:
+        if self.options.quiet:
+            return
+        from perfpy.capture.sampling import closing  # not needed while the measurement runs
+
         name = self.options.output + (".<timestamp>" if self._stamps else "")
         self._tell(closing.captured(name, self._size, self._file.samples, self._packer))
-        if self._file.hint:
-            self._tell(f"note: {self._file.hint}")
         for line in closing.judgement(self._file, self.options, max((ring.size for ring in self._counters.rings), default=0)):
             self._tell(line)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import os
-from copy import copy
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.flags import FLAG_PID_CGROUP, PerfType, ReadFormat, SampleType
@@ -184,6 +183,8 @@ class SampleCounters:
 
     def showing(self, events: Sequence[OpenEvent]) -> SampleCounters:
         """The same open counters, as if there were only these events."""
+        from copy import copy  # for recordings of waits
+
         some = copy(self)
         some.events = list(events)
         some.opened = [one for one in self.opened if one.event in events]

@@ -1,4 +1,4 @@
-"""Events that are no counters: facts about the machine, as sysfs has them."""
+"""Events that are no counters: machine_values about the machine, as sysfs has them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.capture.counting.tool_values import facts, times
-from perfpy.events.catalog import FACTS
+from perfpy.capture.counting.tool_values import machine_values, times
+from perfpy.events.catalog import MACHINE_VALUES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,13 +43,13 @@ def machine(tmp_path: Path) -> str:
     ],
 )
 def test_facts(machine: str, name: str, of_tasks: int, of_cpus: int) -> None:
-    assert facts([name], on_cpus=False, root=machine) == {name: of_tasks}
-    assert facts([name, "duration_time"], on_cpus=True, root=machine) == {name: of_cpus}
+    assert machine_values([name], on_cpus=False, root=machine) == {name: of_tasks}
+    assert machine_values([name, "duration_time"], on_cpus=True, root=machine) == {name: of_cpus}
 
 
 def test_every_fact_has_a_value_on_this_machine() -> None:
-    found = facts(FACTS, on_cpus=True)
-    assert set(found) == set(FACTS)
+    found = machine_values(MACHINE_VALUES, on_cpus=True)
+    assert set(found) == set(MACHINE_VALUES)
     assert found["num_cpus_online"] == os.sysconf("SC_NPROCESSORS_ONLN")
 
 

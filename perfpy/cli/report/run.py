@@ -7,7 +7,6 @@ files; notes for people on standard error.
 from __future__ import annotations
 
 import sys
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from perfpy.cli.line.notes import are_read, rows_of, tell
@@ -41,7 +40,7 @@ class ReportRun:
             recording.join_off_cpu()
         config = load()
         self._request = ReportRequest(recording, asked, config)
-        by_setting = config.flag("tui.report", False) and find_spec("textual") is not None and not wants_plain(stdio=asked.needs_plain)
+        by_setting = config.flag("tui.report", False) and _has_browser() and not wants_plain(stdio=asked.needs_plain)
         self._browses = asked.json is None and (by_setting or (asked.tui and is_terminal()))  # without one perf prints its text
         self._plain = asked.json is None and not self._browses and wants_plain(stdio=asked.needs_plain)
 
@@ -158,7 +157,7 @@ class ReportRun:
             own_first=asked.children is None and not asked.latency,
             every_row=asked.percent_limit is not None,
             tree=asked.call_graph is not None,
-            browser=find_spec("textual") is not None,
+            browser=_has_browser(),
             lines_after=rows_of(notes) if are_read(quiet=asked.quiet, verbose=asked.verbose) else 0,
         )
         show_report(report, self._recording, console(), wanted)
@@ -196,6 +195,12 @@ class ReportRun:
         from perfpy.cli.line.header import lines_of_header
 
         return lines_of_header(self._recording, full=self._asked.show_info)
+
+
+def _has_browser() -> bool:
+    from importlib.util import find_spec  # plain reports need not know
+
+    return find_spec("textual") is not None
 
 
 def _print(lines: Iterable[str]) -> int:

@@ -68,7 +68,7 @@ class OverflowThread:
         self._thread: threading.Thread | None = None
         self._watched: dict[int, _Watched] = {}
         self._used: defaultdict[int, set[int]] = defaultdict(set)  # signals that each descriptor has sent to this thread
-        self._marks: defaultdict[int, deque[_Watched]] = defaultdict(deque)
+        self._marks: defaultdict[int, deque[_Watched | None]] = defaultdict(deque)  # what each signal of ours stands for
 
     def watch(self, counter: Overflowing, handler: Handler, *, signum: int = 0, refresh: int = 0) -> None:
         """Call `handler(counter)` at each overflow from now on. Raises UsageError, KernelRefused."""
@@ -94,6 +94,7 @@ class OverflowThread:
         with self._lock:
             watched = self._replace(fd, None)
             if watched is not None and not self._watched and self._thread is not None:
+                self._marks[watched.signum].append(None)
                 signal.pthread_kill(self._thread.ident or 0, watched.signum)  # so that it looks, and ends
 
     def _replace(self, fd: int, watched: _Watched | None) -> _Watched | None:
@@ -142,8 +143,9 @@ class OverflowThread:
         with self._lock:
             if told.code == SI_TKILL:
                 marks = self._marks[told.signum]
-                if marks:
-                    marks.popleft().stale.discard(told.signum)
+                marked = marks.popleft() if marks else None
+                if marked is not None:
+                    marked.stale.discard(told.signum)
                 return
             watched = self._watched.get(told.fd)
             if watched is None or told.signum in watched.stale:

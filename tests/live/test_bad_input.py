@@ -38,6 +38,11 @@ def the_line(process: subprocess.CompletedProcess[str]) -> str:
 # -- programs ------------------------------------------------------------------
 
 
+def measured(command: str, *args: str) -> subprocess.CompletedProcess[str]:
+    """A program measured by stat or record, whose standard output (a pipe) is the program's."""
+    return perfpy(command, *(("-o", "perf.data") if command == "record" else ()), *args)
+
+
 @pytest.mark.live
 @pytest.mark.parametrize("command", ["stat", "record"])
 class TestPrograms:
@@ -46,37 +51,37 @@ class TestPrograms:
         monkeypatch.chdir(tmp_path)
 
     def test_a_program_that_is_not_there(self, command):
-        process = perfpy(command, *EVENT, "--", "/nowhere/program")
+        process = measured(command, *EVENT, "--", "/nowhere/program")
         assert process.returncode == 255
         assert the_line(process) == f"perfpy {command}: cannot run '/nowhere/program': No such file or directory"
 
     def test_a_program_that_is_none(self, command, tmp_path):
         (tmp_path / "text").write_text("no program")
-        process = perfpy(command, *EVENT, "--", "./text")
+        process = measured(command, *EVENT, "--", "./text")
         assert process.returncode == 255
         assert the_line(process) == f"perfpy {command}: cannot run './text': Permission denied"
 
     def test_a_program_s_status_is_passed_on(self, command):
-        assert perfpy(command, *EVENT, "--", "sh", "-c", "exit 7").returncode == 7
+        assert measured(command, *EVENT, "--", "sh", "-c", "exit 7").returncode == 7
 
     def test_a_program_that_a_signal_killed(self, command):
-        assert perfpy(command, *EVENT, "--", "sh", "-c", "kill -KILL $$").returncode == 128 + signal.SIGKILL
+        assert measured(command, *EVENT, "--", "sh", "-c", "kill -KILL $$").returncode == 128 + signal.SIGKILL
 
     def test_a_process_that_is_not_there(self, command):
-        process = perfpy(command, *EVENT, "-p", "4194304", "--", "true")
+        process = measured(command, *EVENT, "-p", "4194304", "--", "true")
         assert process.returncode in (129, 255)
         assert "4194304" in the_line(process)
 
     def test_an_event_that_nobody_knows(self, command):
-        process = perfpy(command, "-e", "page-fualts", "--", "true")
+        process = measured(command, "-e", "page-fualts", "--", "true")
         assert process.returncode == 129
         assert the_line(process).endswith("did you mean 'page-faults'?")
 
     def test_the_program_s_own_output_is_untouched(self, command):
-        assert perfpy(command, *EVENT, "--", "printf", "a\\nb").stdout == "a\nb"
+        assert measured(command, *EVENT, "--", "printf", "a\\nb").stdout == "a\nb"
 
     def test_an_output_that_cannot_be_written(self, command):
-        process = perfpy(command, *EVENT, "-o", "/nowhere/output", "--", "true")
+        process = measured(command, *EVENT, "-o", "/nowhere/output", "--", "true")
         assert process.returncode == 255
         assert the_line(process).startswith(f"perfpy {command}: cannot write /nowhere/output: No such file or directory")
 

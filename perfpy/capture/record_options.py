@@ -7,8 +7,9 @@ and its parts read. Names are those of perf-record(1).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from perfpy.abi.startup import NamedTuple
 from perfpy.errors import UsageError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ GroupSpec values for resolve.py. Columns are 0-based offsets into the text.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from perfpy.abi.startup import NamedTuple
 
 
 class Term(NamedTuple):

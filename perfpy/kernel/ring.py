@@ -19,8 +19,9 @@ import os
 import struct
 import sys
 from errno import EINVAL, ENOMEM, EPERM
-from typing import Final, NamedTuple
+from typing import Final
 
+from perfpy.abi.startup import NamedTuple
 from perfpy.errors import KernelRefused
 
 PAGE_SIZE: Final = mmap.PAGESIZE

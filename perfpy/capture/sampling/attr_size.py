@@ -8,7 +8,6 @@ own, whatever they hold, and is as a rule as old as the kernel that it came with
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import ATTR_SIZE_VER7
@@ -21,7 +20,8 @@ _CONFIG3_SINCE: Final = (6, 3)
 
 def known_here(attr: EventAttr) -> EventAttr:
     """The attr, as long as this machine's perf reads it."""
-    found = re.match(r"(\d+)\.(\d+)", os.uname().release)
-    if not found or (int(found[1]), int(found[2])) >= _CONFIG3_SINCE or attr.config3:
+    major, _, minor = os.uname().release.replace("-", ".").partition(".")
+    minor = minor.partition(".")[0]
+    if attr.config3 or not (major.isdecimal() and minor.isdecimal()) or (int(major), int(minor)) >= _CONFIG3_SINCE:
         return attr
     return attr.copy(size=min(attr.size, ATTR_SIZE_VER7))

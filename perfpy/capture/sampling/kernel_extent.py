@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from perfpy.abi.startup import NamedTuple
 from perfpy.untrusted.files import read_regular, trusted
 from perfpy.untrusted.folders import own
 

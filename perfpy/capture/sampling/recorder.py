@@ -12,8 +12,9 @@ import signal
 import sys
 import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from perfpy.abi.startup import NamedTuple
 from perfpy.capture.record_options import ANYWHERE, RecordOptions
 from perfpy.capture.sampling.attention import STOPPING, Attention, Regularly, names_only
 from perfpy.capture.sampling.data_file import DataFile

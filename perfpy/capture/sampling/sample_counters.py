@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import FLAG_PID_CGROUP, PerfType, ReadFormat, SampleType
 from perfpy.abi.readings import decode_read, read_size
+from perfpy.abi.startup import NamedTuple
 from perfpy.abi.user_records import IdIndexEntry
 from perfpy.capture.counter import Counter
 from perfpy.capture.opening import Opener, to_open

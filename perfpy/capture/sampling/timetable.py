@@ -8,7 +8,9 @@ monotonic clock.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from perfpy.abi.startup import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

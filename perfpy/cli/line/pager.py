@@ -31,7 +31,25 @@ _COLUMNS, _LINES = 80, 24  # where a terminal does not know its size
 _USUAL: Final = ("pager", "less", "more")
 
 
-class PagedScreen(io.RawIOBase):
+class _OnTerminal(io.RawIOBase):
+    """A stream that ends on the terminal."""
+
+    _descriptor: int
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def isatty(self) -> bool:
+        """A person reads what is written here."""
+        return True
+
+    def fileno(self) -> int:
+        """The terminal's descriptor."""
+        return self._descriptor
+
+
+class PagedScreen(_OnTerminal):
     """A terminal's bytes, held back until they fill more than the screen. name: the command whose text it is, for its setting."""
 
     def __init__(self, descriptor: int, name: str) -> None:
@@ -53,18 +71,6 @@ class PagedScreen(io.RawIOBase):
     def has_pager(self) -> bool:
         """Whether the screen is a pager's."""
         return self._pager is not None
-
-    def writable(self) -> bool:
-        """It is."""
-        return True
-
-    def isatty(self) -> bool:
-        """A person reads what is written here."""
-        return True
-
-    def fileno(self) -> int:
-        """The terminal's descriptor."""
-        return self._descriptor
 
     def write(self, data: Any, /) -> int:
         """Keep bytes, or show them. Raises BrokenPipeError when the person has left the pager."""
@@ -130,24 +136,12 @@ class PagedScreen(io.RawIOBase):
         self._pager.wait()
 
 
-class Notes(io.RawIOBase):
+class Notes(_OnTerminal):
     """Standard error beside a PagedScreen, on the same terminal."""
 
     def __init__(self, screen: PagedScreen, descriptor: int) -> None:
         self._screen = screen
         self._descriptor = descriptor
-
-    def writable(self) -> bool:
-        """It is."""
-        return True
-
-    def isatty(self) -> bool:
-        """A person reads it."""
-        return True
-
-    def fileno(self) -> int:
-        """The terminal's descriptor."""
-        return self._descriptor
 
     def write(self, data: Any, /) -> int:
         """Show bytes: after the text that is held; a line that writes over itself, at once, or under a pager not at all."""

@@ -57,10 +57,8 @@ def count_program(
     )
     texts = event_texts(events)
     chosen, _ = planning.choose_events(texts, [], target)
-    plan = Plan(chosen, target, words)
-    plan.repeat = repeat
-    plan.timeout = 0 if duration is None else max(round(duration * 1000), SHORTEST_MS)
-    return _carried_out(plan, kernel)
+    timeout = 0 if duration is None else max(round(duration * 1000), SHORTEST_MS)
+    return _carried_out(Plan(chosen, target, words, repeat=repeat, timeout=timeout), kernel)
 
 
 def _carried_out(plan: Plan, kernel: Kernel | None) -> ProgramCounts:

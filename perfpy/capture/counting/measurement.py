@@ -10,6 +10,7 @@ import os
 import select
 import time
 
+from perfpy.abi.startup import NamedTuple
 from perfpy.capture.counting.counters import ANY, Counting, CountingOptions, Differences
 from perfpy.capture.workload import Workload
 from perfpy.counts.aggregation import Aggregation, CountRow, Grouping, aggregate, one_cell_a_package
@@ -33,7 +34,16 @@ if TYPE_CHECKING:
 _MS: Final = 1_000_000
 
 
-class Plan:
+def one_package(_cpu: int) -> int:
+    """The machine as a whole."""
+    return 0
+
+
+_NO_FDS: Final[Mapping[str, int]] = {}
+_NO_METRICS: Final[Mapping[Event, Sequence[Metric]]] = {}
+
+
+class Plan(NamedTuple):
     """What to measure and how; times in ms, 0 = not asked for.
 
     command: the program, () for none; target: whose events besides;
@@ -46,26 +56,26 @@ class Plan:
     metrics: what to compute, by the event that it is shown with.
     """
 
-    def __init__(self, events: Sequence[Event], target: Target, command: Sequence[str] = ()) -> None:
-        self.events = list(events)
-        self.target = target
-        self.command = tuple(command)
-        self.options = CountingOptions()
-        self.grouping = Grouping.everything()
-        self.package_of: Callable[[int], int] = lambda _cpu: 0
-        self.cgroup_fds: dict[str, int] = {}
-        self.metrics: Mapping[Event, Sequence[Metric]] = {}
-        self.default_set = self.hides_zeros = False
-        self.delay = 0
-        self.repeat = 1
-        self.interval = 0
-        self.interval_count = 0
-        self.timeout = 0
-        self.summary = False
-        self.scale = True
-        self.before = ""
-        self.after = ""
-        self.sync = False
+    events: Sequence[Event]
+    target: Target
+    command: Sequence[str] = ()
+    options: CountingOptions = CountingOptions()
+    grouping: Grouping = Grouping.everything()
+    package_of: Callable[[int], int] = one_package
+    cgroup_fds: Mapping[str, int] = _NO_FDS
+    metrics: Mapping[Event, Sequence[Metric]] = _NO_METRICS
+    default_set: bool = False
+    hides_zeros: bool = False
+    delay: int = 0
+    repeat: int = 1
+    interval: int = 0
+    interval_count: int = 0
+    timeout: int = 0
+    summary: bool = False
+    scale: bool = True
+    before: str = ""
+    after: str = ""
+    sync: bool = False
 
     @property
     def tids(self) -> Sequence[int]:
@@ -76,6 +86,11 @@ class Plan:
     def cpus(self) -> Sequence[int]:
         """The CPUs to open counters on."""
         return (ANY,) if self.target.has_tasks else self.target.cpus
+
+    @property
+    def counting_options(self) -> CountingOptions:
+        """How to count: a command without a delay from its exec on."""
+        return self.options._replace(on_exec=self.target.kind == "command" and not self.delay)
 
 
 class Outcome:
@@ -154,7 +169,7 @@ class Measurement:
         self._hooks = hooks or Hooks()
         self._control = control
         self._counting = Counting(
-            plan.events, cpus=plan.cpus, options=plan.options, cgroup_fds=plan.cgroup_fds, kernel=kernel, warn=self._hooks.warn
+            plan.events, cpus=plan.cpus, options=plan.counting_options, cgroup_fds=plan.cgroup_fds, kernel=kernel, warn=self._hooks.warn
         )
         self._differences = Differences()
         self._started = 0
@@ -204,7 +219,6 @@ class Measurement:
 
     def _run_once(self, outcome: Outcome) -> Readings:
         plan = self._plan
-        plan.options.on_exec = plan.target.kind == "command" and not plan.delay
         if not plan.command:
             with self._counting.open(plan.tids) as counting:
                 return self._count(counting, None, outcome)
@@ -240,7 +254,7 @@ class Measurement:
         return readings
 
     def _enable(self, counting: Counting) -> None:
-        if not self._plan.options.on_exec:
+        if not counting.options.on_exec:
             counting.enable()
 
     def _finish(self, workload: Workload, outcome: Outcome) -> None:

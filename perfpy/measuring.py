@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from perfpy.capture import targets
 from perfpy.capture.counting import planning
-from perfpy.capture.counting.measurement import Measurement, Plan
+from perfpy.capture.counting.measurement import Measurement
+from perfpy.capture.counting.plan import Plan
 from perfpy.counts.named_counts import ProgramCounts, named
 from perfpy.errors import UsageError
 

@@ -8,7 +8,7 @@ topology. Raises UsageError for combinations that make no sense.
 from __future__ import annotations
 
 from perfpy.abi.attr import EventAttr
-from perfpy.capture.counting.measurement import one_package
+from perfpy.capture.counting.plan import one_package
 from perfpy.capture.targets import Target
 from perfpy.counts.aggregation import Aggregation, Grouping
 from perfpy.errors import UsageError

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfpy.capture.counting.contest import FailedRun
-    from perfpy.capture.counting.measurement import Plan
+    from perfpy.capture.counting.plan import Plan
     from perfpy.cli.stat.options import StatCommandOptions
     from perfpy.cli.stat.output import StatOutput
     from perfpy.counts.comparison import Comparison

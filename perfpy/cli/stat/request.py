@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from perfpy.capture.counting.counters import CountingOptions
-    from perfpy.capture.counting.measurement import Plan
+    from perfpy.capture.counting.plan import Plan
     from perfpy.capture.targets import Target
     from perfpy.cli.stat.options import PartOptions, StatCommandOptions
     from perfpy.counts.aggregation import Aggregation
@@ -106,7 +106,7 @@ def _tell(options: StatCommandOptions, text: str) -> None:
 def plan_of(options: StatCommandOptions) -> Plan:
     """Look everything up. Raises UsageError, UnknownEvent, EventSyntaxError."""
     from perfpy.capture.counting import planning
-    from perfpy.capture.counting.measurement import Plan
+    from perfpy.capture.counting.plan import Plan
     from perfpy.counts.aggregation import Aggregation
 
     mode = chosen_aggregation(options, no_aggr=options.no_aggr) or Aggregation.GLOBAL

@@ -12,7 +12,8 @@ from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import PerfType, SoftwareId
 from perfpy.capture.control import Control
 from perfpy.capture.counting.contest import Contest
-from perfpy.capture.counting.measurement import Hooks, Measurement, Plan
+from perfpy.capture.counting.measurement import Hooks, Measurement
+from perfpy.capture.counting.plan import Plan
 from perfpy.capture.targets import Target
 from perfpy.errors import UsageError
 from perfpy.events.event import Event

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from perfpy.kernel.user_page import UserReading
     from perfpy.perfdata.container.source import Origin
     from perfpy.recording import Recording
+    from perfpy.symbols.files.debug_files import SymbolOptions
 
     P = ParamSpec("P")
     R = TypeVar("R")
@@ -95,11 +96,12 @@ _HOMES = {
 }
 
 
-def open(origin: Origin = "perf.data") -> Recording:  # noqa: A001  # perfpy.open, as gzip.open
+def open(origin: Origin = "perf.data", *, symbols: SymbolOptions | None = None) -> Recording:  # noqa: A001  # as gzip.open
     """Open a recording.
 
     origin: the path of a perf.data, "-" for standard input, a file descriptor
-    or a binary file. Close what is returned, or use it in a `with` statement.
+    or a binary file. symbols: where to look for symbols, as --symfs, --kallsyms
+    and their like say it (perfpy.symbols.files.debug_files). Close what is returned, or use it in a `with` statement.
     Raises BadPerfData when it is not there or not perf.data.
 
     >>> import perfpy
@@ -110,7 +112,7 @@ def open(origin: Origin = "perf.data") -> Recording:  # noqa: A001  # perfpy.ope
     """
     from perfpy.recording import Recording
 
-    return Recording(origin)
+    return Recording(origin, symbols=symbols)
 
 
 def stat(

@@ -10,21 +10,21 @@ from __future__ import annotations
 
 from os import fspath
 
-from perfpy.abi.flags import PerfType, RecordType, SampleType
+from perfpy.abi.flags import RecordType, SampleType
 from perfpy.abi.startup import NamedTuple, cached_property
 from perfpy.errors import OutputFailed, UsageError
 from perfpy.perfdata.reader import PerfData
-from perfpy.perfdata.sample_columns import Samples
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from os import PathLike
     from types import TracebackType
     from typing import Any
 
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.filters.time_ranges import RecordedTimes
+    from perfpy.analysis.named_samples import NamedSamples
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.report.report import Report
     from perfpy.analysis.sortkeys.key_texts import MemoryWords
@@ -70,10 +70,11 @@ class Recording:
     10 90
     """
 
-    def __init__(self, origin: Origin, *, check_owner: bool = False, as_stored: bool = False) -> None:
+    def __init__(self, origin: Origin, *, check_owner: bool = False, as_stored: bool = False, symbols: SymbolOptions | None = None) -> None:
         self.data = PerfData(origin, check_owner=check_owner, as_stored=as_stored)
-        self.samples = Samples(self.data)
+        self._symbols = symbols  #: where to look where a method is not told
         self._symbolizers: list[Symbolizer] = []
+        self.sample_filter: SampleFilter | None = None  #: of where()
 
     def __enter__(self) -> Recording:
         return self
@@ -121,6 +122,55 @@ class Recording:
         files = (str(file) for symbolizer in self._symbolizers for file in symbolizer.unreadable())
         return [*self.data.warnings, *dict.fromkeys(files)]
 
+    @cached_property
+    def samples(self) -> NamedSamples:
+        """All samples as columns, names included: recording.samples["ip"], recording.samples["symbol"]."""
+        # numpy is loaded when samples are asked for, not by opening a file
+        from perfpy.analysis.named_samples import NamedSamples, Naming
+
+        return NamedSamples(self.data, self.sample_filter, lambda: Naming(self.timeline, self._naming_symbolizer))
+
+    @cached_property
+    def _naming_symbolizer(self) -> Symbolizer:
+        return self.symbolizer()
+
+    def where(
+        self,
+        *,
+        pid: int | Iterable[int] | None = None,
+        tid: int | Iterable[int] | None = None,
+        comm: str | Iterable[str] | None = None,
+        dso: str | Iterable[str] | None = None,
+        symbol: str | Iterable[str] | None = None,
+        cpu: int | Iterable[int] | None = None,
+        event: str | Iterable[str] | None = None,
+        time: str | tuple[float | str | None, float | str | None] | None = None,
+    ) -> Recording:
+        """The same recording, narrowed to some samples: for its samples, batches, report, stacks and flamegraph.
+
+        Each condition takes one value or several; all that are given must hold. dso, symbol: of the sampled address;
+        event: by its name, with or without modifiers. time: from and to, in seconds from the first sample or as a text
+        ("1.5s", "200ms", "10%"), None for an open end; or a text as --time takes it. Records and the side-band stay whole;
+        the file is shared, and closed with this recording. Raises TypeError, ValueError, UsageError.
+
+        >>> import perfpy
+        >>> with perfpy.open("perf.data") as recording:
+        ...     part = recording.where(comm="busy", time=(None, "50%"))
+        ...     len(part.samples["ip"]), len(recording.samples["ip"])
+        (5, 10)
+        """
+        from copy import copy
+
+        from perfpy.analysis.filters.conditions import both, conditions
+
+        sets = {"pid": pid, "tid": tid, "cpu": cpu, "comm": comm, "dso": dso, "symbol": symbol}
+        asked = conditions(self.events, self.times, event=event, time=time, **sets)
+        part = copy(self)
+        for name in ("samples", "_naming_symbolizer"):
+            part.__dict__.pop(name, None)
+        part.sample_filter = asked if self.sample_filter is None else both(self.sample_filter, asked)
+        return part
+
     def times(self) -> RecordedTimes:
         """When the first and the last sample were taken, in ns, as the header or else the samples say."""
         from perfpy.analysis.filters.time_ranges import RecordedTimes
@@ -140,6 +190,9 @@ class Recording:
         # numpy is loaded when samples are asked for, not by opening a file
         from perfpy.perfdata.records.batches import Batch
 
+        if self.sample_filter is not None:
+            yield from self.samples.batches(fields, more)
+            return
         for batch in self.data.batches(fields, more):
             yield Batch(batch.columns, batch.event, self.data.equal_times.settled(batch.key, batch.offset), batch.offset)
 
@@ -183,22 +236,9 @@ class Recording:
         does not say what its fields are, or has not recorded them.
         """
         # numpy is loaded when samples are asked for, not by opening a file
-        import numpy as np
+        from perfpy.perfdata.tracepoint_columns import tracepoint_samples
 
-        from perfpy.abi.columns import Columns
-        from perfpy.perfdata.tracepoints.field_columns import trace_columns
-
-        data = self.data
-        event = next((event for event in self.events if event.name == name and event.attr.type == PerfType.TRACEPOINT), None)
-        if event is None or data.tracing is None or event.attr.config not in data.tracing.formats:
-            known = ", ".join(event.name for event in self.events if event.tracepoint) or "none"
-            raise UsageError(f"no tracepoint {name!r} with known fields in {self.path}; it has: {known}")
-        parts = [batch.columns.take(np.flatnonzero(batch.event == event.index)) for batch in data.batches()]
-        samples = Columns.concat(parts if any("raw" in part for part in parts) else [*parts, data.records.no_samples()])
-        raw = samples.pop("raw", None)
-        if raw is None:
-            raise UsageError(f"the samples of {name!r} in {self.path} have no raw data, and so no fields")
-        return TracepointSamples(samples, trace_columns(data.tracing.formats[event.attr.config], raw, data.tracing.endian))
+        return TracepointSamples(*tracepoint_samples(self.data, name, self.batches()))
 
     @cached_property
     def timeline(self) -> TaskTimeline:
@@ -224,7 +264,7 @@ class Recording:
         from perfpy.symbols.files.debug_files import Inline
         from perfpy.symbols.symbolizer import Symbolizer
 
-        symbolizer = Symbolizer(timeline, options, kept=self.data.kept_files)
+        symbolizer = Symbolizer(timeline, options or self._symbols, kept=self.data.kept_files)
         self._symbolizers.append(symbolizer)
         unwound = any(event.attr.sample_type & SampleType.STACK_USER for event in self.events)
         if unwound or symbolizer.inline not in (Inline.NONE, Inline.UNWOUND_AS_PERF):
@@ -269,10 +309,13 @@ class Recording:
         from perfpy.analysis.report.options import CallGraph, ReportOptions
         from perfpy.analysis.report.report import make_report
 
+        if options is not None and (by or callers):
+            raise UsageError("report(options=...) says everything: leave out by and callers")
         if options is None:
             wanted = Wanted(sort=(by if isinstance(by, str) else ",".join(by)) if by else None)
             graph = CallGraph(order="caller") if callers else None
             options = ReportOptions(wanted=wanted, call_graph=graph, children=callers)
+        options = options._replace(sample_filter=self._narrowed(options.sample_filter))
         timeline = self.make_timeline(keep_exited=options.keep_exited)
         symbolizer = self._new_symbolizer(timeline, symbols)
         return make_report(self.data, timeline, symbolizer, options, self._payloads(symbolizer), _memory_words(options), progress)
@@ -289,7 +332,7 @@ class Recording:
 
         timeline = self.make_timeline(keep_exited=True)
         symbolizer = self._new_symbolizer(timeline, symbols)
-        return make_stacks(self.data, timeline, symbolizer, sample_filter or SampleFilter(), timed=timed, latency=latency)
+        return make_stacks(self.data, timeline, symbolizer, self._narrowed(sample_filter or SampleFilter()), timed=timed, latency=latency)
 
     def flamegraph(self, path: str | PathLike[str], *, after: Recording | None = None, symbols: SymbolOptions | None = None) -> None:
         """Write all stacks as a flame graph: one HTML page for any browser, complete in itself.
@@ -310,6 +353,10 @@ class Recording:
                 file.write(page.encode(errors="replace"))
         except OSError as error:
             raise OutputFailed(fspath(path), error.strerror or str(error)) from None
+
+    def _narrowed(self, sample_filter: SampleFilter) -> SampleFilter:
+        """A filter within what where() left."""
+        return sample_filter if self.sample_filter is None else sample_filter._replace(within=self.sample_filter)
 
     def _payloads(self, symbolizer: Symbolizer) -> PayloadTexts | None:
         """What words the data of tracepoints; None where the recording describes none."""

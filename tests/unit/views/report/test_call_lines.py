@@ -44,8 +44,8 @@ def recursive(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def histogram(recording: Path, *, as_one: bool, **graph: str) -> Histogram:
-    options = ReportOptions(wanted=Wanted(sort="symbol"), call_graph=CallGraph(**graph), children=True, recursion_as_one=as_one)
+def histogram(recording: Path, *, as_one: bool, order: str, style: str = "graph") -> Histogram:
+    options = ReportOptions(wanted=Wanted(sort="symbol"), call_graph=CallGraph(order=order, style=style), children=True, recursion_as_one=as_one)
     with perfpy.open(recording / "perf.data") as opened:
         return opened.report(options=options, symbols=SymbolOptions(symfs=str(recording), cache=False)).histograms[0]
 

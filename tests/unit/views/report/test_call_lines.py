@@ -45,7 +45,8 @@ def recursive(tmp_path: Path) -> Path:
 
 
 def histogram(recording: Path, *, as_one: bool, order: str, style: str = "graph") -> Histogram:
-    options = ReportOptions(wanted=Wanted(sort="symbol"), call_graph=CallGraph(order=order, style=style), children=True, recursion_as_one=as_one)
+    graph = CallGraph(order=order, style=style)
+    options = ReportOptions(wanted=Wanted(sort="symbol"), call_graph=graph, children=True, recursion_as_one=as_one)
     with perfpy.open(recording / "perf.data") as opened:
         return opened.report(options=options, symbols=SymbolOptions(symfs=str(recording), cache=False)).histograms[0]
 

@@ -115,6 +115,9 @@ _perfpy_value()
     "inject -i" | "inject --input" | "inject =--input") _perfpy_recordings ;;
     "inject -o" | "inject --output" | "inject =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "inject --known-build-ids" | "inject =--known-build-ids") : ;;
+    "data -i" | "data --input" | "data =--input") _perfpy_recordings ;;
+    "data --to-json" | "data =--to-json") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "data --time" | "data =--time") : ;;
     *) return 1 ;;
     esac
     return 0
@@ -127,7 +130,7 @@ _perfpy()
     cur=${words[cword]} prev=${words[cword-1]}
     COMPREPLY=()
     if ((cword == 1)); then
-        _perfpy_offer "" stat record report diff script list evlist buildid-list buildid-cache inject config check version help --help --version
+        _perfpy_offer "" stat record report diff script list evlist buildid-list buildid-cache inject data config check version help --help --version
         return
     fi
     local options="" workload=""
@@ -164,6 +167,9 @@ _perfpy()
     inject)
         options="-i --input -f --force -o --output -j --jit -b --build-ids --buildid-all -B --mmap2-buildids --mmap2-buildid-all --known-build-ids -v --verbose --help"
         ;;
+    data)
+        options="-i --input --to-json -f --force --time --help"
+        ;;
     config)
         options="-l --list --system --user --help"
         ;;
@@ -174,7 +180,7 @@ _perfpy()
         options="--build-options -v --verbose --help"
         ;;
     help)
-        _perfpy_offer "" stat record report diff script list evlist buildid-list buildid-cache inject config check version help
+        _perfpy_offer "" stat record report diff script list evlist buildid-list buildid-cache inject data config check version help
         return
         ;;
     esac

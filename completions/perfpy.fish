@@ -390,6 +390,13 @@ complete -c perfpy -n '__fish_seen_subcommand_from inject' -l known-build-ids -x
 complete -c perfpy -n '__fish_seen_subcommand_from inject' -s v -l verbose -f -d 'say what was done'
 complete -c perfpy -n '__fish_seen_subcommand_from inject' -l help -f -d 'show this text'
 
+complete -c perfpy -n __fish_use_subcommand -f -a data -d 'convert a perf.data into JSON'
+complete -c perfpy -n '__fish_seen_subcommand_from data' -s i -l input -x -a '(__perfpy_recordings)' -d 'input file name'
+complete -c perfpy -n '__fish_seen_subcommand_from data' -l to-json -r -F -d 'write JSON into this file'
+complete -c perfpy -n '__fish_seen_subcommand_from data' -s f -l force -f -d 'overwrite a file, and read a recording although somebody else owns it'
+complete -c perfpy -n '__fish_seen_subcommand_from data' -l time -x -d 'only this time  start,stop, 10%-20%, 10%/2'
+complete -c perfpy -n '__fish_seen_subcommand_from data' -l help -f -d 'show this text'
+
 complete -c perfpy -n __fish_use_subcommand -f -a config -d 'show or change what is set in perfs configuration files'
 complete -c perfpy -n '__fish_seen_subcommand_from config' -s l -l list -f -d 'show all settings'
 complete -c perfpy -n '__fish_seen_subcommand_from config' -l system -f -d 'of the systems file, /etc/perfconfig'
@@ -407,4 +414,4 @@ complete -c perfpy -n '__fish_seen_subcommand_from version' -l help -f -d 'show 
 
 complete -c perfpy -n __fish_use_subcommand -f -a help -d 'show the help of a command'
 complete -c perfpy -n '__fish_seen_subcommand_from help' -l help -f -d 'show this text'
-complete -c perfpy -n '__fish_seen_subcommand_from help' -f -a 'stat record report diff script list evlist buildid-list buildid-cache inject config check version help'
+complete -c perfpy -n '__fish_seen_subcommand_from help' -f -a 'stat record report diff script list evlist buildid-list buildid-cache inject data config check version help'

@@ -32,6 +32,7 @@ _perfpy() {
         'buildid-list:list the build-ids of a perf.datas files'
         'buildid-cache:look after the files kept by build-id'
         'inject:add code of JIT compilers, or build-ids, to a perf.data'
+        'data:convert a perf.data into JSON'
         'config:show or change what is set in perfs configuration files'
         'check:tell whether a feature of perf is there'
         'version:show the version, and which parts are there'
@@ -570,6 +571,17 @@ _perfpy() {
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
+        data)
+            _arguments -s -S \
+                '*-i+[input file name]:recording:_perfpy_recordings' \
+                '*--input=[input file name]:recording:_perfpy_recordings' \
+                '*--to-json=[write JSON into this file]:file:_files' \
+                '*-f[overwrite a file, and read a recording although somebody else owns it]' \
+                '*--force[overwrite a file, and read a recording although somebody else owns it]' \
+                '*--time=[only this time  start,stop, 10%-20%, 10%/2]:value: ' \
+                '*--help[show this text]' \
+                '*:file:_files'
+            ;;
         config)
             _arguments -s -S \
                 '*-l[show all settings]' \
@@ -597,7 +609,7 @@ _perfpy() {
         help)
             _arguments -s -S \
                 '*--help[show this text]' \
-                '1:command:(stat record report diff script list evlist buildid-list buildid-cache inject config check version help)'
+                '1:command:(stat record report diff script list evlist buildid-list buildid-cache inject data config check version help)'
             ;;
         esac
         ;;

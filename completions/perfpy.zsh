@@ -288,6 +288,7 @@ _perfpy() {
                 '*--tid=[only these threads]:value: ' \
                 '*-C+[only these CPUs]:value: ' \
                 '*--cpu=[only these CPUs]:value: ' \
+                '*--socket-filter=[only the CPUs of this socket]:value: ' \
                 '*--parallelism=[only while so many threads ran]:value: ' \
                 '*--time=[only this time  start,stop, 10%-20%, 10%/2]:value: ' \
                 '*--switch-on=[only samples after this event]:events: _sequence _perfpy_ask events -' \
@@ -484,7 +485,7 @@ _perfpy() {
                 '*--details[print how events are encoded, and the expressions of metrics]' \
                 '*--deprecated[print deprecated events, too]' \
                 '*--unit=[limit PMU events to the PMUs of this name or pattern]:pmus: _perfpy_ask pmus' \
-                '*--cputype=[limit PMU events to the PMUs of this name or pattern]:pmus: _perfpy_ask pmus' \
+                '*--cputype=[the same, of the kinds of CPU that the machine has]:pmus: _perfpy_ask pmus' \
                 '*--check[try to open each event, and say why not]' \
                 '*--event-files=[take named events from these JSON files, too]:directory: _files -/' \
                 '*--update-events=[take this CPUs events and metrics from its makers files, and keep them for all commands]:directory: _files -/' \

@@ -43,7 +43,7 @@ def run(asked: DataCommandOptions) -> None:
         raise PerfError(f"{asked.to_json}: the file is there; --force overwrites it")
     from perfpy.cli.line.opening import open_recording
 
-    with open_recording(asked.input, force=asked.force) as recording:
+    with open_recording(asked.input, force=asked.force, verbose=asked.verbose) as recording:
         _convert(recording, asked)
 
 

@@ -193,6 +193,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from report' -l symbol-filter -x -
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l pid -x -d 'only these processes'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l tid -x -d 'only these threads'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -s C -l cpu -x -d 'only these CPUs'
+complete -c perfpy -n '__fish_seen_subcommand_from report' -l socket-filter -x -d 'only the CPUs of this socket'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l parallelism -x -d 'only while so many threads ran'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l time -x -d 'only this time  start,stop, 10%-20%, 10%/2'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l switch-on -x -a '(__perfpy_list (__perfpy_ask events))' -d 'only samples after this event'
@@ -338,7 +339,8 @@ complete -c perfpy -n '__fish_seen_subcommand_from list' -s o -l output -r -F -d
 complete -c perfpy -n '__fish_seen_subcommand_from list' -s v -l long-desc -f -d 'print longer event descriptions'
 complete -c perfpy -n '__fish_seen_subcommand_from list' -l details -f -d 'print how events are encoded, and the expressions of metrics'
 complete -c perfpy -n '__fish_seen_subcommand_from list' -l deprecated -f -d 'print deprecated events, too'
-complete -c perfpy -n '__fish_seen_subcommand_from list' -l unit -l cputype -x -a '(__perfpy_ask pmus)' -d 'limit PMU events to the PMUs of this name or pattern'
+complete -c perfpy -n '__fish_seen_subcommand_from list' -l unit -x -a '(__perfpy_ask pmus)' -d 'limit PMU events to the PMUs of this name or pattern'
+complete -c perfpy -n '__fish_seen_subcommand_from list' -l cputype -x -a '(__perfpy_ask pmus)' -d 'the same, of the kinds of CPU that the machine has'
 complete -c perfpy -n '__fish_seen_subcommand_from list' -l check -f -d 'try to open each event, and say why not'
 complete -c perfpy -n '__fish_seen_subcommand_from list' -l event-files -x -a '(__fish_complete_directories)' -d 'take named events from these JSON files, too'
 complete -c perfpy -n '__fish_seen_subcommand_from list' -l update-events -x -a '(__fish_complete_directories)' -d 'take this CPUs events and metrics from its makers files, and keep them for all commands'
@@ -390,6 +392,13 @@ complete -c perfpy -n '__fish_seen_subcommand_from inject' -l known-build-ids -x
 complete -c perfpy -n '__fish_seen_subcommand_from inject' -s v -l verbose -f -d 'say what was done'
 complete -c perfpy -n '__fish_seen_subcommand_from inject' -l help -f -d 'show this text'
 
+complete -c perfpy -n __fish_use_subcommand -f -a data -d 'convert a perf.data into JSON'
+complete -c perfpy -n '__fish_seen_subcommand_from data' -s i -l input -x -a '(__perfpy_recordings)' -d 'input file name'
+complete -c perfpy -n '__fish_seen_subcommand_from data' -l to-json -r -F -d 'write JSON into this file'
+complete -c perfpy -n '__fish_seen_subcommand_from data' -s f -l force -f -d 'overwrite a file, and read a recording although somebody else owns it'
+complete -c perfpy -n '__fish_seen_subcommand_from data' -l time -x -d 'only this time  start,stop, 10%-20%, 10%/2'
+complete -c perfpy -n '__fish_seen_subcommand_from data' -l help -f -d 'show this text'
+
 complete -c perfpy -n __fish_use_subcommand -f -a config -d 'show or change what is set in perfs configuration files'
 complete -c perfpy -n '__fish_seen_subcommand_from config' -s l -l list -f -d 'show all settings'
 complete -c perfpy -n '__fish_seen_subcommand_from config' -l system -f -d 'of the systems file, /etc/perfconfig'
@@ -407,4 +416,4 @@ complete -c perfpy -n '__fish_seen_subcommand_from version' -l help -f -d 'show 
 
 complete -c perfpy -n __fish_use_subcommand -f -a help -d 'show the help of a command'
 complete -c perfpy -n '__fish_seen_subcommand_from help' -l help -f -d 'show this text'
-complete -c perfpy -n '__fish_seen_subcommand_from help' -f -a 'stat record report diff script list evlist buildid-list buildid-cache inject config check version help'
+complete -c perfpy -n '__fish_seen_subcommand_from help' -f -a 'stat record report diff script list evlist buildid-list buildid-cache inject data config check version help'

@@ -169,6 +169,12 @@ def _key_style(options: ReportOptions) -> KeyStyle:
     return KeyStyle(options.verbose, options.nanoseconds, options.time_quantum, options.unnamed_dso_width, options.wanted.raw_trace)
 
 
+def cpus_of_socket(data: PerfData, socket: int) -> frozenset[int]:
+    """The CPUs that the recording says are in a socket."""
+    topology = data.features.get("cpu_topology")
+    return frozenset(number for number, cpu in enumerate(topology.cpus if topology is not None else ()) if cpu.socket == socket)
+
+
 def _socket_finder(data: PerfData) -> Callable[[int], int]:
     """CPU -> its socket; -1 where the recording does not say."""
     topology = data.features.get("cpu_topology")

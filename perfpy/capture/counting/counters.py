@@ -19,7 +19,7 @@ from perfpy.kernel import this_kernel
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from typing import Final
 
     from perfpy.abi.attr import EventAttr
@@ -43,10 +43,12 @@ class CountingOptions:
 
     inherit: children and new threads, too; on_exec: from the moment that the
     task executes a program; all_user, all_kernel: as if each event had :u or
-    :k; identifier: mark the attrs as those of a file with several events.
+    :k; identifier: mark the attrs as those of a file with several events;
+    alone: events that are counted for the tasks themselves, whatever inherit
+    says; with_threads: and for threads that these start.
     """
 
-    __slots__ = ("all_kernel", "all_user", "identifier", "inherit", "on_exec")
+    __slots__ = ("all_kernel", "all_user", "alone", "identifier", "inherit", "on_exec", "with_threads")
 
     def __init__(
         self,
@@ -56,12 +58,16 @@ class CountingOptions:
         all_user: bool = False,
         all_kernel: bool = False,
         identifier: bool = True,
+        alone: Collection[Event] = (),
+        with_threads: bool = False,
     ) -> None:
         self.inherit = inherit
         self.on_exec = on_exec
         self.all_user = all_user
         self.all_kernel = all_kernel
         self.identifier = identifier
+        self.alone = frozenset(alone)
+        self.with_threads = with_threads
 
 
 def counting_attr(attr: EventAttr, options: CountingOptions, *, leads: bool, in_group: bool) -> EventAttr:
@@ -159,7 +165,11 @@ class Counting:
         return [cpu for cpu in self.cpus if cpu in event.cpus]
 
     def _prepare(self, event: OpenEvent) -> None:
-        event.ask(counting_attr(event.attr, self.options, leads=event.is_leader, in_group=event.leader.group_size > 1))
+        attr = counting_attr(event.attr, self.options, leads=event.is_leader, in_group=event.leader.group_size > 1)
+        if event.event in self.options.alone:
+            threads = int(self.options.with_threads)
+            attr = attr.copy(inherit=threads, inherit_thread=threads)
+        event.ask(attr)
 
     def _open_everywhere(self, events: Sequence[OpenEvent]) -> None:
         for cpu in self._every_cpu():

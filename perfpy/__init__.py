@@ -125,6 +125,8 @@ def stat(
     system_wide: bool = False,
     repeat: int = 1,
     duration: float | None = None,
+    inherit: bool = True,
+    apart: bool = False,
 ) -> ProgramCounts:
     """Run a program and count events, or count those of a process, a thread or CPUs.
 
@@ -133,7 +135,9 @@ def stat(
     instead, until they end or for `duration` seconds; cpus, system_wide: count
     on these or on all CPUs. repeat: run the program so often; counts are means
     then. duration: after so many seconds a command is ended; without a command
-    and a target, all CPUs are counted for it.
+    and a target, all CPUs are counted for it. inherit: False leaves out what the
+    program's threads and children do; apart: each count also tells that part
+    (`value` = `own` + `children`, where `own` is the program's without its children).
 
     Returns the counts by event name: `value` is the plain count (ns of clocks),
     `amount` the same in `unit`; None where the machine cannot count the event.
@@ -146,7 +150,8 @@ def stat(
     """
     from perfpy.measuring import count_program
 
-    return count_program(command, events=events, pid=pid, tid=tid, cpus=cpus, system_wide=system_wide, repeat=repeat, duration=duration)
+    whom: Any = {"pid": pid, "tid": tid, "cpus": cpus, "system_wide": system_wide, "inherit": inherit, "apart": apart}
+    return count_program(command, events=events, repeat=repeat, duration=duration, **whom)
 
 
 def record(
@@ -191,12 +196,15 @@ def record(
     return record_program(command, events=events, output=output, **whom, **how)
 
 
-def count(*events: str) -> Region:
+def count(*events: str, inherit: bool = True, apart: bool = False, net: bool = False) -> Region:
     """Count what a stretch of the calling program does: a context manager.
 
     events: event texts, as -e of perfpy stat takes them. Afterwards the
     result is a mapping from event name to Count. Counts the calling thread, and
-    threads and processes that it starts inside the block.
+    threads and processes that it starts inside the block (inherit=False: the
+    thread alone). apart: each count also tells the thread's `own` part, and its
+    `children`'s. net: leave out what an empty block counts, as switching counters
+    on and off costs time and instructions, too; `overhead` tells how much that is.
 
     >>> import perfpy
     >>> with perfpy.count("task-clock:u") as counts:
@@ -206,7 +214,7 @@ def count(*events: str) -> Region:
     """
     from perfpy.capture.counting.region import Region
 
-    return Region(*events)
+    return Region(*events, inherit=inherit, apart=apart, net=net)
 
 
 def counted(*events: str) -> Callable[[Callable[P, R]], CountedFunction[P, R]]:

@@ -145,7 +145,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from record' -l tail-synthesize -f
 complete -c perfpy -n '__fish_seen_subcommand_from record' -l num-thread-synthesize -x -d 'for scripts written for perf  one thread is enough'
 complete -c perfpy -n '__fish_seen_subcommand_from record' -l proc-map-timeout -x -d 'for scripts written for perf  maps are read at once'
 complete -c perfpy -n '__fish_seen_subcommand_from record' -s o -l output -r -F -d 'output file'
-complete -c perfpy -n '__fish_seen_subcommand_from record' -s m -l mmap-pages -x -d 'size of each buffer, in pages or with B, K, M or G'
+complete -c perfpy -n '__fish_seen_subcommand_from record' -s m -l mmap-pages -x -d 'size of each buffer'
 complete -c perfpy -n '__fish_seen_subcommand_from record' -l mmap-flush -x -d 'least bytes to write at once'
 complete -c perfpy -n '__fish_seen_subcommand_from record' -l affinity -x -a 'sys node cpu' -d 'read each buffer on its own CPU or node'
 complete -c perfpy -n '__fish_seen_subcommand_from record' -l aio -d 'for scripts written for perf  perfpy leaves that to the kernel'

@@ -215,8 +215,8 @@ _perfpy() {
                 '*--proc-map-timeout=[for scripts written for perf  maps are read at once]:value: ' \
                 '*-o+[output file]:file:_files' \
                 '*--output=[output file]:file:_files' \
-                '*-m+[size of each buffer, in pages or with B, K, M or G]:value: ' \
-                '*--mmap-pages=[size of each buffer, in pages or with B, K, M or G]:value: ' \
+                '*-m+[size of each buffer]:value: ' \
+                '*--mmap-pages=[size of each buffer]:value: ' \
                 '*--mmap-flush=[least bytes to write at once]:value: ' \
                 '*--affinity=[read each buffer on its own CPU or node]:value:(sys node cpu)' \
                 '*--aio=-[for scripts written for perf  perfpy leaves that to the kernel]::value: ' \

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.report import Report
     from perfpy.analysis.sortkeys.key_texts import MemoryWords
     from perfpy.analysis.stacks.stacks import Stacks
+    from perfpy.auxtrace.recorded_pmcu import PmcuTrace
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.container.source import Origin
     from perfpy.perfdata.records.batches import Batch, FurtherColumns
@@ -272,6 +273,16 @@ class Recording:
 
             give_inlined(symbolizer, unwound=unwound)
         return symbolizer
+
+    @cached_property
+    def pmcu(self) -> PmcuTrace | None:
+        """What a HiSilicon PMCU counted, as columns (to_dict(), batches()); None where none was recorded. Raises BadPerfData."""
+        # numpy is loaded for the records, not for the header
+        from perfpy.auxtrace.recorded_pmcu import pmcu_trace
+
+        trace = pmcu_trace(self.data)
+        self.data.warnings += trace.notes if trace else []
+        return trace
 
     def join_off_cpu(self) -> None:
         """From here on time on the CPU and off it (record --off-cpu) are one event, told apart by the sort key state.

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any
 
+    from perfpy.analysis.annotation.annotation import Annotation
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.filters.time_ranges import RecordedTimes
     from perfpy.analysis.report.options import ReportOptions
@@ -276,6 +277,35 @@ class Recording:
         timeline = self.make_timeline(keep_exited=options.keep_exited)
         symbolizer = self._new_symbolizer(timeline, symbols)
         return make_report(self.data, timeline, symbolizer, options, self._payloads(symbolizer), _memory_words(options), progress)
+
+    def annotate(
+        self,
+        function: str | None = None,
+        *,
+        options: ReportOptions | None = None,
+        symbols: SymbolOptions | None = None,
+        progress: Callable[[float], None] | None = None,
+    ) -> Annotation:
+        """The code of functions, with the samples at each instruction; it needs objdump, or the package capstone.
+
+        function: only the one of this name; options: which samples count (its columns are not asked), instead of this; symbols,
+        progress: as for `report`.
+
+            for code in recording.annotate("main").functions():
+                for line in code.rows():
+                    print(line.percent, line.address, line.text, line.source)
+        """
+        from perfpy.analysis.annotation.annotation import Annotation
+        from perfpy.analysis.annotation.hot_functions import BY_FUNCTION
+        from perfpy.analysis.filters.sample_filter import SampleFilter
+        from perfpy.analysis.report.options import ReportOptions
+        from perfpy.analysis.report.report import make_report
+
+        asked = options or ReportOptions(sample_filter=SampleFilter(symbols=(function,) if function else None))
+        asked = asked._replace(wanted=BY_FUNCTION, by_address=True, call_graph=None, children=False)
+        timeline = self.make_timeline(keep_exited=asked.keep_exited)
+        symbolizer = self._new_symbolizer(timeline, symbols)
+        return Annotation(make_report(self.data, timeline, symbolizer, asked, progress=progress), symbolizer)
 
     def stacks(
         self, symbols: SymbolOptions | None = None, *, sample_filter: SampleFilter | None = None, timed: bool = False, latency: bool = False

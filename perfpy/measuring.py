@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from perfpy.capture import targets
 from perfpy.capture.counting import planning
-from perfpy.capture.counting.measurement import Measurement, Plan
+from perfpy.capture.counting.measurement import Measurement
+from perfpy.capture.counting.plan import Plan
 from perfpy.counts.named_counts import ProgramCounts, named
 from perfpy.errors import UsageError
 
@@ -57,10 +58,8 @@ def count_program(
     )
     texts = event_texts(events)
     chosen, _ = planning.choose_events(texts, [], target)
-    plan = Plan(chosen, target, words)
-    plan.repeat = repeat
-    plan.timeout = 0 if duration is None else max(round(duration * 1000), SHORTEST_MS)
-    return _carried_out(plan, kernel)
+    timeout = 0 if duration is None else max(round(duration * 1000), SHORTEST_MS)
+    return _carried_out(Plan(chosen, target, words, repeat=repeat, timeout=timeout), kernel)
 
 
 def _carried_out(plan: Plan, kernel: Kernel | None) -> ProgramCounts:

@@ -11,6 +11,7 @@ import errno
 import os
 
 from perfpy.abi.flags import FLAG_PID_CGROUP, ReadFormat, SampleType
+from perfpy.abi.startup import NamedTuple
 from perfpy.capture.counter import Counter
 from perfpy.capture.opening import Opener, to_open
 from perfpy.counts.aggregation import CounterCell, CountState, count_members
@@ -19,7 +20,7 @@ from perfpy.kernel import this_kernel
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Final
 
     from perfpy.abi.attr import EventAttr
@@ -38,7 +39,7 @@ _UNSUPPORTED: Final = (errno.EINVAL, errno.ENOSYS, errno.ENOENT, errno.EOPNOTSUP
 _TIMES: Final = ReadFormat.TOTAL_TIME_ENABLED | ReadFormat.TOTAL_TIME_RUNNING
 
 
-class CountingOptions:
+class CountingOptions(NamedTuple):
     """How events are counted.
 
     inherit: children and new threads, too; on_exec: from the moment that the
@@ -46,22 +47,11 @@ class CountingOptions:
     :k; identifier: mark the attrs as those of a file with several events.
     """
 
-    __slots__ = ("all_kernel", "all_user", "identifier", "inherit", "on_exec")
-
-    def __init__(
-        self,
-        *,
-        inherit: bool = True,
-        on_exec: bool = False,
-        all_user: bool = False,
-        all_kernel: bool = False,
-        identifier: bool = True,
-    ) -> None:
-        self.inherit = inherit
-        self.on_exec = on_exec
-        self.all_user = all_user
-        self.all_kernel = all_kernel
-        self.identifier = identifier
+    inherit: bool = True
+    on_exec: bool = False
+    all_user: bool = False
+    all_kernel: bool = False
+    identifier: bool = True
 
 
 def counting_attr(attr: EventAttr, options: CountingOptions, *, leads: bool, in_group: bool) -> EventAttr:
@@ -99,7 +89,7 @@ class Counting:
         *,
         cpus: Sequence[int] = (ANY,),
         options: CountingOptions | None = None,
-        cgroup_fds: dict[str, int] | None = None,
+        cgroup_fds: Mapping[str, int] | None = None,
         kernel: Kernel | None = None,
         warn: Callable[[str], None] | None = None,
     ) -> None:

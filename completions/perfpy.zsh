@@ -123,6 +123,7 @@ _perfpy() {
                 '*--compare=[run this command, too, in turn with the other, and tell how it differs]:program: _command_names -e' \
                 '*--warmup=[with --compare  runs of each before those that count]:value: ' \
                 '*--min-change=[with --compare  differences below this are too small to matter]:value: ' \
+                '*--fail-if-slower=[with --compare  exit status 90 where a command takes longer by more]:value: ' \
                 '*--ignore-failure[with --compare  compare programs that fail, too]' \
                 '*--help[show this text]' \
                 '(-)1:program: _command_names -e' \
@@ -432,6 +433,7 @@ _perfpy() {
                 '*-t+[columns with this separator]:value: ' \
                 '*--field-separator=[columns with this separator]:value: ' \
                 '*--with-off-cpu[time on and off the CPU as one]' \
+                '*--fail-above=[exit status 90 where a row costs more than before, by more than noise and this share of all]:value: ' \
                 '*--noise[mark what sampling noise does not explain]' \
                 '*--stdio[plain text in perfs layout, on a terminal too]' \
                 '*--json=-[the comparison as JSON]::file:_files' \

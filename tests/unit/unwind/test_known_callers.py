@@ -178,7 +178,7 @@ def test_states_are_told_apart_by_all_that_they_are():
         first, second = known.states(ChainState(scene, address, back, stack_pointer, np.zeros(2, np.int32))).tolist()
         assert first == 0
         assert second == changed + 1
-    assert known.following.tolist() == [UNKNOWN] * 5
+    assert known.following[: len(known)].tolist() == [UNKNOWN] * 5
     word = np.array([7], np.uint64)
     known.note(np.array([2], np.int32), np.array([3], np.int32), CallerWords(word, word, np.zeros(1, np.int8), word, [word]))
     assert (known.following[2], known.word[2], known.saved[0][2]) == (3, 7, 7)

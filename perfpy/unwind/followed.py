@@ -7,7 +7,7 @@ where theirs have others. All words of all chains are compared together: where t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -95,7 +95,7 @@ class Followed:
         wrong = np.flatnonzero(~self._is_right(waiting, row, states, [values[index] for values in paths.locations], last_born))
         if not len(wrong):
             return Went(waiting.samples, Ragged(self._known.address.take(states), offsets), waiting.take(wrong))
-        rows, first = _firsts(row[wrong])
+        rows, first = _first_of_rows(row[wrong])
         first = wrong[first]
         strayed = waiting.take(rows)
         right = lengths.copy()
@@ -107,22 +107,24 @@ class Followed:
 
     def _paths(self, begins: States) -> _Paths:
         """How chains went on from some states."""
-        following, saved = self._known.following, self._known.saved
+        following = self._known.following
         states, path = begins, np.arange(len(begins))
-        locations = [np.full(len(begins), KEPT) for _ in saved]
-        steps: list[tuple[States, Rows, list[Values]]] = []
-        while len(states) and len(steps) < self._most:
-            steps.append((states, path, locations))
+        stages: list[tuple[States, Rows]] = []
+        while len(states) and len(stages) < self._most:
+            stages.append((states, path))
             after = following.take(states)
-            going = np.flatnonzero(after >= 0)
-            locations = _from([values.take(states[going]) for values in saved], [values[going] for values in locations])
-            states, path = after[going], path[going]
-        lengths = np.bincount(np.concatenate([path for _, path, _ in steps]), minlength=len(begins))
+            going = (after >= 0).nonzero()[0]
+            if len(going) < len(after):
+                after, path = after.take(going), path.take(going)
+            states = after
+        states, path = (np.concatenate(values) for values in zip(*stages, strict=True))
         offsets = np.zeros(len(begins) + 1, np.int64)
-        np.cumsum(lengths, out=offsets[1:])
-        place = np.concatenate([offsets[:-1][path] + depth for depth, (_, path, _) in enumerate(steps)])
-        found = Ragged(_placed([states for states, _, _ in steps], place), offsets)
-        return _Paths(begins, found, [_placed([step[2][number] for step in steps], place) for number in range(len(saved))])
+        np.cumsum(np.bincount(path, minlength=len(begins)), out=offsets[1:])
+        index = offsets[path] + np.repeat(np.arange(len(stages)), [len(path) for _, path in stages])
+        ordered = np.empty_like(states)
+        ordered[index] = states
+        found = Ragged(ordered, offsets)
+        return _Paths(begins, found, [_carried(values.take(ordered), found) for values in self._known.saved])
 
     def _is_right(self, waiting: Waiting, row: Rows, states: States, locations: list[Values], last_born: int) -> NDArray[np.bool_]:
         """Whose stacks have, at states, the words that were found there before."""
@@ -158,15 +160,16 @@ def _from(moved: list[Values], before: list[Values]) -> list[Values]:
     return [np.where(after == KEPT, values, after) for after, values in zip(moved, before, strict=True)]
 
 
-def _placed(parts: list[NDArray[Any]], place: Rows) -> NDArray[Any]:
-    """Values put to their places."""
-    values: NDArray[Any] = np.concatenate(parts)
-    found = np.empty_like(values)
-    found[place] = values
-    return found
+def _carried(moved: Values, paths: Ragged) -> Values:
+    """Where a register is at each state of paths, by where the steps from each move it to."""
+    begins = np.repeat(paths.offsets[:-1], paths.lengths)
+    last = np.where(moved != KEPT, np.arange(len(moved)), -1)
+    np.maximum.accumulate(last, out=last)
+    last[1:], last[:1] = last[:-1].copy(), -1
+    return np.where(last >= begins, moved[last], KEPT)
 
 
-def _firsts(rows: Rows) -> tuple[Rows, Rows]:
+def _first_of_rows(rows: Rows) -> tuple[Rows, Rows]:
     """(the different ones of ascending rows, where each stands first)."""
     first = np.flatnonzero(np.concatenate([[True], rows[1:] != rows[:-1]]))
     return rows[first], first

@@ -135,9 +135,7 @@ class _StepperRun(CallerRules):
             return self._innermost(ids)
         return np.where(is_caller, self._code.of_callers(ids), self._innermost(ids))
 
-    def _without_ends(
-        self, rules: NDArray[np.int32], flags: NDArray[np.uint8], most: int
-    ) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+    def _without_ends(self, rules: NDArray[np.int32], flags: NDArray[np.uint8], most: int) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
         """Chains that end where they are are left out, and those that are as long as they may be."""
         ends = flags & ENDS != 0
         is_full = self._depth + 1 >= most

@@ -131,6 +131,8 @@ class _State:
                         location, is_shared = location + distance * unit, True
                 elif code == 0x0E and data[position] < 0x80 and cfa.__class__ is tuple:  # def_cfa_offset
                     cfa, position = (cfa[0], data[position]), position + 1
+                elif code == 0x0E and data[position + 1] < 0x80 and cfa.__class__ is tuple:
+                    cfa, position = (cfa[0], data[position] & 0x7F | data[position + 1] << 7), position + 2
                 elif 0x80 <= code < 0xC0 and data[position] < 0x80:  # offset
                     if is_shared:
                         rules, is_shared = dict(rules), False

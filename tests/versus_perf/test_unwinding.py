@@ -61,8 +61,8 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def recorded(perf: str, program: Path, size: int) -> Path:
     path = program.with_name(f"{size}.data")
-    words = ["-q", "-e", "cpu-clock", "-F", "4000", "--call-graph", f"dwarf,{size}", "-o", path]
-    subprocess.run([perf, "record", *words, program], check=True, capture_output=True, timeout=60)
+    words = ["-q", "-e", "cpu-clock", "-F", "4000", "--call-graph", f"dwarf,{size}", "-o", str(path)]
+    subprocess.run([perf, "record", *words, str(program)], check=True, capture_output=True, timeout=60)
     return path
 
 

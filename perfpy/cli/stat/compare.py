@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfpy.capture.counting.contest import FailedRun
-    from perfpy.capture.counting.measurement import Plan
+    from perfpy.capture.counting.plan import Plan
     from perfpy.cli.stat.options import StatCommandOptions
     from perfpy.cli.stat.output import StatOutput
     from perfpy.counts.comparison import Comparison
@@ -95,22 +95,18 @@ def _plans(options: StatCommandOptions) -> list[Plan]:
     plans = [plan_of(options), *(_plan_of_other(options, text) for text in options.compare)]
     if not all(plan.command for plan in plans):
         fail("--compare needs two commands: --compare 'command B' -- command A")
-    for plan in plans:
-        plan.repeat = 1
-        if plan.target.kind != "command":
-            fail("--compare counts what commands do: it goes with no other target")
-    return plans
+    if any(plan.target.kind != "command" for plan in plans):
+        fail("--compare counts what commands do: it goes with no other target")
+    return [plan._replace(repeat=1) for plan in plans]
 
 
 def _plan_of_other(options: StatCommandOptions, text: str) -> Plan:
     from perfpy.cli.stat.request import plan_of
 
-    plan = plan_of(options)
     try:
-        plan.command = tuple(shlex.split(text))
+        return plan_of(options)._replace(command=shlex.split(text))
     except ValueError as error:
         fail(f"--compare {text}: {error}")
-    return plan
 
 
 def _alone(options: StatCommandOptions) -> list[str]:

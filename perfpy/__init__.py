@@ -157,6 +157,8 @@ def record(
     call_graph: str | bool = False,
     jit: bool = False,
     unwind: bool = False,
+    off_cpu: bool = False,
+    max_cpu: float | None = None,
     pid: int | None = None,
     tid: int | None = None,
     cpus: Iterable[int] | None = None,
@@ -171,6 +173,8 @@ def record(
     frame pointers, "dwarf" for copies of the stack; unwind: these are replaced by call
     chains while it records (and asked for, without call_graph); jit: Python, Node.js, Java
     and others tell the names of their functions, which the file keeps, with call chains.
+    off_cpu: the time off the CPU, too, as a second event "offcpu-time" in ns (Recording.join_off_cpu() makes them one);
+    max_cpu: sample less often where recording takes more than this of one CPU (0.02: 2 %).
     pid, tid, cpus, system_wide: record there; without a command until they end. An interrupt (Ctrl-C) that
     comes to the main thread while it records ends the recording, with the file complete.
 
@@ -186,6 +190,7 @@ def record(
 
     whom: Any = {"pid": pid, "tid": tid, "cpus": cpus, "system_wide": system_wide}
     how: Any = {"frequency": frequency, "period": period, "call_graph": call_graph, "jit": jit, "unwind": unwind}
+    how |= {"off_cpu": off_cpu, "max_cpu": max_cpu}
     return record_program(command, events=events, output=output, **whom, **how)
 
 

@@ -88,6 +88,8 @@ def record_program(
     call_graph: str | bool = False,
     jit: bool = False,
     unwind: bool = False,
+    off_cpu: bool = False,
+    max_cpu: float | None = None,
     pid: int | None = None,
     tid: int | None = None,
     cpus: Iterable[int] | None = None,
@@ -100,7 +102,7 @@ def record_program(
     from perfpy.capture.sampling.recorder import Recorder
 
     words = _words(command)
-    _check_positive(frequency=frequency, period=period)
+    _check_positive(frequency=frequency, period=period, max_cpu=max_cpu)
     mode = "fp" if call_graph is True else call_graph or ("dwarf" if unwind else "")
     options = RecordOptions(
         pid=_text(pid),
@@ -112,6 +114,8 @@ def record_program(
         callchain=parse_callchain(mode) if mode else None,
         jit=jit,
         unwind=unwind,
+        off_cpu=off_cpu,
+        max_cpu=max_cpu or 0.0,
         compression_level=DEFAULT_COMPRESSION if unwind else 0,
         output=os.fspath(output),
         command_line=tuple(sys.argv),

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from perfpy.kernel.user_page import UserReading
     from perfpy.perfdata.container.source import Origin
     from perfpy.recording import Recording
+    from perfpy.symbols.files.debug_files import SymbolOptions
 
     P = ParamSpec("P")
     R = TypeVar("R")
@@ -95,11 +96,12 @@ _HOMES = {
 }
 
 
-def open(origin: Origin = "perf.data") -> Recording:  # noqa: A001  # perfpy.open, as gzip.open
+def open(origin: Origin = "perf.data", *, symbols: SymbolOptions | None = None) -> Recording:  # noqa: A001  # as gzip.open
     """Open a recording.
 
     origin: the path of a perf.data, "-" for standard input, a file descriptor
-    or a binary file. Close what is returned, or use it in a `with` statement.
+    or a binary file. symbols: where to look for symbols, as --symfs, --kallsyms
+    and their like say it (perfpy.symbols.files.debug_files). Close what is returned, or use it in a `with` statement.
     Raises BadPerfData when it is not there or not perf.data.
 
     >>> import perfpy
@@ -110,7 +112,7 @@ def open(origin: Origin = "perf.data") -> Recording:  # noqa: A001  # perfpy.ope
     """
     from perfpy.recording import Recording
 
-    return Recording(origin)
+    return Recording(origin, symbols=symbols)
 
 
 def stat(
@@ -123,6 +125,8 @@ def stat(
     system_wide: bool = False,
     repeat: int = 1,
     duration: float | None = None,
+    inherit: bool = True,
+    apart: bool = False,
 ) -> ProgramCounts:
     """Run a program and count events, or count those of a process, a thread or CPUs.
 
@@ -131,7 +135,9 @@ def stat(
     instead, until they end or for `duration` seconds; cpus, system_wide: count
     on these or on all CPUs. repeat: run the program so often; counts are means
     then. duration: after so many seconds a command is ended; without a command
-    and a target, all CPUs are counted for it.
+    and a target, all CPUs are counted for it. inherit: False leaves out what the
+    program's threads and children do; apart: each count also tells that part
+    (`value` = `own` + `children`, where `own` is the program's without its children).
 
     Returns the counts by event name: `value` is the plain count (ns of clocks),
     `amount` the same in `unit`; None where the machine cannot count the event.
@@ -144,7 +150,8 @@ def stat(
     """
     from perfpy.measuring import count_program
 
-    return count_program(command, events=events, pid=pid, tid=tid, cpus=cpus, system_wide=system_wide, repeat=repeat, duration=duration)
+    whom: Any = {"pid": pid, "tid": tid, "cpus": cpus, "system_wide": system_wide, "inherit": inherit, "apart": apart}
+    return count_program(command, events=events, repeat=repeat, duration=duration, **whom)
 
 
 def record(
@@ -166,20 +173,17 @@ def record(
 ) -> RecordSummary:
     """Run a program and write its profile to a file; or that of a process, a thread or CPUs.
 
-    command: the program and its arguments; events: as -e of perfpy record
-    takes them (None: cycles, or the CPU clock where the machine has no cycles);
-    output: the file. frequency: samples a second, or period: events between two
-    samples (neither: 4000 a second). call_graph: True or "fp" for call chains by
-    frame pointers, "dwarf" for copies of the stack; unwind: these are replaced by call
-    chains while it records (and asked for, without call_graph); jit: Python, Node.js, Java
-    and others tell the names of their functions, which the file keeps, with call chains.
-    off_cpu: the time off the CPU, too, as a second event "offcpu-time" in ns (Recording.join_off_cpu() makes them one);
-    max_cpu: sample less often where recording takes more than this of one CPU (0.02: 2 %).
-    pid, tid, cpus, system_wide: record there; without a command until they end. An interrupt (Ctrl-C) that
-    comes to the main thread while it records ends the recording, with the file complete.
+    command: the program and its arguments; events: as -e of perfpy record takes them (None: cycles, or the
+    CPU clock where the machine has no cycles); output: the file. frequency: samples a second, or period: events between two
+    samples (neither: 4000 a second). call_graph: True or "fp" for call chains by frame pointers, "dwarf" for copies
+    of the stack; unwind: these are replaced by call chains while it records (and asked for, without call_graph);
+    jit: Python, Node.js, Java and others tell the names of their functions, which the file keeps. off_cpu: the
+    time off the CPU, too, as an event "offcpu-time" in ns (Recording.join_off_cpu() makes one of both); max_cpu: sample
+    less often where recording takes more than this of one CPU (0.02: 2 %). pid, tid, cpus, system_wide: record there;
+    without a command until they end. Ctrl-C in the main thread ends the recording, with the file complete.
 
-    Returns the program's exit status, and how many samples were written and lost. Raises
-    UsageError, UnknownEvent, EventSyntaxError, KernelRefused, WorkloadFailed, OutputFailed.
+    Returns the program's exit status, and how many samples were written and lost. Raises UsageError, UnknownEvent,
+    EventSyntaxError, KernelRefused, WorkloadFailed, OutputFailed.
 
     >>> import perfpy
     >>> summary = perfpy.record(["true"], output="true.data")
@@ -188,18 +192,20 @@ def record(
     """
     from perfpy.measuring import record_program
 
-    whom: Any = {"pid": pid, "tid": tid, "cpus": cpus, "system_wide": system_wide}
-    how: Any = {"frequency": frequency, "period": period, "call_graph": call_graph, "jit": jit, "unwind": unwind}
-    how |= {"off_cpu": off_cpu, "max_cpu": max_cpu}
-    return record_program(command, events=events, output=output, **whom, **how)
+    asked: Any = {"pid": pid, "tid": tid, "cpus": cpus, "system_wide": system_wide, "frequency": frequency, "period": period}
+    asked |= {"call_graph": call_graph, "jit": jit, "unwind": unwind, "off_cpu": off_cpu, "max_cpu": max_cpu}
+    return record_program(command, events=events, output=output, **asked)
 
 
-def count(*events: str) -> Region:
+def count(*events: str, inherit: bool = True, apart: bool = False, net: bool = False) -> Region:
     """Count what a stretch of the calling program does: a context manager.
 
     events: event texts, as -e of perfpy stat takes them. Afterwards the
     result is a mapping from event name to Count. Counts the calling thread, and
-    threads and processes that it starts inside the block.
+    threads and processes that it starts inside the block (inherit=False: the
+    thread alone). apart: each count also tells the thread's `own` part, and its
+    `children`'s. net: leave out what an empty block counts, as switching counters
+    on and off costs time and instructions, too; `overhead` tells how much that is.
 
     >>> import perfpy
     >>> with perfpy.count("task-clock:u") as counts:
@@ -209,7 +215,7 @@ def count(*events: str) -> Region:
     """
     from perfpy.capture.counting.region import Region
 
-    return Region(*events)
+    return Region(*events, inherit=inherit, apart=apart, net=net)
 
 
 def counted(*events: str) -> Callable[[Callable[P, R]], CountedFunction[P, R]]:

@@ -205,9 +205,11 @@ class Histogram:
         """The first rows."""
         return list(islice(self.rows(), count))
 
-    def calls(self, entry: int) -> list[CallNode]:
-        """The top nodes of an entry's call tree."""
-        return self.trees.calls(entry) if self.trees else []
+    def calls(self, entry: int, *, alone: bool = False) -> list[CallNode]:
+        """The top nodes of an entry's call tree; alone: those of few entries are asked for."""
+        if self.trees is None:
+            return []
+        return self.trees.calls_alone(entry) if alone else self.trees.calls(entry)
 
 
 def sort_entries(
@@ -232,8 +234,10 @@ def sort_entries(
         totals = entries.measures.get(entry.value)
         if totals is None:
             continue
-        # sorted by another member, the first one does not count; callers' weights are the first one's only
-        members = (0,) if entry.value == "children" else (sort_member, *range(1, totals.shape[1]))
+        # sorted by another member, the first one does not count, by one that is not there nothing else does; callers' weights
+        # are the first one's only
+        alone = entry.value == "children" or not 0 <= sort_member < totals.shape[1]
+        members = (0,) if alone else (sort_member, *range(1, totals.shape[1]))
         current.extend(-totals[chosen, member] for member in members)
         if entry.value == "children":
             by_depth, current = depth is not None, after

@@ -182,7 +182,7 @@ def record(
     less often where recording takes more than this of one CPU (0.02: 2 %). pid, tid, cpus, system_wide: record there;
     without a command until they end. Ctrl-C in the main thread ends the recording, with the file complete.
 
-    Returns the program's exit status, and how many samples were written and lost. Raises PerfError, the same as stat.
+    Returns the program's exit status, and how many samples were written and lost. Raises what stat raises, and OutputFailed.
 
     >>> import perfpy
     >>> summary = perfpy.record(["true"], output="true.data")

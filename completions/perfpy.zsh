@@ -224,7 +224,9 @@ _perfpy() {
                 '*--aio=-[for scripts written for perf  perfpy leaves that to the kernel]::value: ' \
                 '*--overwrite[keep what came last where there is no room for all]' \
                 '*--switch-output=-[go on in a new file  at SIGUSR2, after a size]::value: ' \
+                '*--switch-output-event=[go on in a new file whenever one of these happens anywhere]:events: _sequence _perfpy_ask events -' \
                 '*--switch-max-files=[keep that many of those files]:value: ' \
+                '*--max-cpu=[sample less often where recording itself takes more than this of one CPU]:value: ' \
                 '*--max-size=[stop when the file has this size]:value: ' \
                 '*--timestamp-filename[put the time after the files name]' \
                 '*--timestamp-boundary[note the times of the first and the last sample]' \

@@ -175,6 +175,8 @@ def record(
     call_graph: str | bool = False,
     jit: bool = False,
     unwind: bool = False,
+    off_cpu: bool = False,
+    max_cpu: float | None = None,
     pid: int | None = None,
     tid: int | None = None,
     cpus: Iterable[int] | None = None,
@@ -182,18 +184,16 @@ def record(
 ) -> RecordSummary:
     """Run a program and write its profile to a file; or that of a process, a thread or CPUs.
 
-    command: the program and its arguments; events: as -e of perfpy record
-    takes them (None: cycles, or the CPU clock where the machine has no cycles);
-    output: the file. frequency: samples a second, or period: events between two
-    samples (neither: 4000 a second). call_graph: True or "fp" for call chains by
-    frame pointers, "dwarf" for copies of the stack; unwind: these are replaced by call
-    chains while it records (and asked for, without call_graph); jit: Python, Node.js, Java
-    and others tell the names of their functions, which the file keeps, with call chains.
-    pid, tid, cpus, system_wide: record there; without a command until they end. An interrupt (Ctrl-C) that
-    comes to the main thread while it records ends the recording, with the file complete.
+    command: the program and its arguments; events: as -e of perfpy record takes them (None: cycles, or the
+    CPU clock where the machine has no cycles); output: the file. frequency: samples a second, or period: events between two
+    samples (neither: 4000 a second). call_graph: True or "fp" for call chains by frame pointers, "dwarf" for copies
+    of the stack; unwind: these are replaced by call chains while it records (and asked for, without call_graph);
+    jit: Python, Node.js, Java and others tell the names of their functions, which the file keeps. off_cpu: the
+    time off the CPU, too, as an event "offcpu-time" in ns (Recording.join_off_cpu() makes one of both); max_cpu: sample
+    less often where recording takes more than this of one CPU (0.02: 2 %). pid, tid, cpus, system_wide: record there;
+    without a command until they end. Ctrl-C in the main thread ends the recording, with the file complete.
 
-    Returns the program's exit status, and how many samples were written and lost. Raises
-    UsageError, UnknownEvent, EventSyntaxError, KernelRefused, WorkloadFailed, OutputFailed.
+    Returns the program's exit status, and how many samples were written and lost. Raises what stat raises, and OutputFailed.
 
     >>> import perfpy
     >>> summary = perfpy.record(["true"], output="true.data")
@@ -202,9 +202,9 @@ def record(
     """
     from perfpy.measuring import record_program
 
-    whom: Any = {"pid": pid, "tid": tid, "cpus": cpus, "system_wide": system_wide}
-    how: Any = {"frequency": frequency, "period": period, "call_graph": call_graph, "jit": jit, "unwind": unwind}
-    return record_program(command, events=events, output=output, **whom, **how)
+    asked: Any = {"pid": pid, "tid": tid, "cpus": cpus, "system_wide": system_wide, "frequency": frequency, "period": period}
+    asked |= {"call_graph": call_graph, "jit": jit, "unwind": unwind, "off_cpu": off_cpu, "max_cpu": max_cpu}
+    return record_program(command, events=events, output=output, **asked)
 
 
 def compare(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from perfpy.capture import targets
 from perfpy.capture.counting import planning
@@ -142,6 +142,8 @@ def record_program(
     call_graph: str | bool = False,
     jit: bool = False,
     unwind: bool = False,
+    off_cpu: bool = False,
+    max_cpu: float | None = None,
     pid: int | None = None,
     tid: int | None = None,
     cpus: Iterable[int] | None = None,
@@ -153,25 +155,27 @@ def record_program(
     from perfpy.capture.record_options import DEFAULT_COMPRESSION, RecordOptions
     from perfpy.capture.sampling.recorder import Recorder
 
-    words = _words(command)
-    _check_positive(frequency=frequency, period=period)
+    _check_positive(frequency=frequency, period=period, max_cpu=max_cpu)
     mode = "fp" if call_graph is True else call_graph or ("dwarf" if unwind else "")
     options = RecordOptions(
-        pid=_text(pid),
-        tid=_text(tid),
-        cpu=_cpu_list(cpus),
-        all_cpus=system_wide,
+        **_whom(pid, tid, cpus, system_wide=system_wide),
         freq=frequency,
         period=period,
         callchain=parse_callchain(mode) if mode else None,
         jit=jit,
         unwind=unwind,
+        off_cpu=off_cpu,
+        max_cpu=max_cpu or 0.0,
         compression_level=DEFAULT_COMPRESSION if unwind else 0,
         output=os.fspath(output),
         command_line=tuple(sys.argv),
         quiet=True,
     )
-    return Recorder(words, event_texts(events), options=options, kernel=kernel).run()
+    return Recorder(_words(command), event_texts(events), options=options, kernel=kernel).run()
+
+
+def _whom(pid: int | None, tid: int | None, cpus: Iterable[int] | None, *, system_wide: bool) -> dict[str, Any]:
+    return {"pid": _text(pid), "tid": _text(tid), "cpu": _cpu_list(cpus), "all_cpus": system_wide}
 
 
 def _words(command: Sequence[str | os.PathLike[str]]) -> list[str]:

@@ -44,11 +44,11 @@ def configure_sampling(events: Sequence[Event], options: RecordOptions, target: 
 
     The tracking event (the one that asks for mmap, comm, fork ... records) is
     the first one, or a dummy event of its own where the events are not on
-    from the program's start (-a, -C, -D).
+    from the program's start (-a, -C, -D), or may have a rest (--max-cpu).
     """
     result = _in_order(events, options)
     tracking = result[0]
-    if options.starts_disabled or not target.has_tasks or is_aux(tracking):
+    if options.starts_disabled or options.max_cpu or not target.has_tasks or is_aux(tracking):
         tracking = _dummy()
         result.append(tracking)
     groups = {event.leader for event in result if not event.is_leader}
@@ -138,7 +138,7 @@ class _Draft:
         if options.all_user or options.all_kernel:
             draft.exclude_kernel, draft.exclude_user = int(options.all_user), int(options.all_kernel)
         self._apply_terms()
-        self._set(SampleType.PERIOD, options.period_field)
+        self._set(SampleType.PERIOD, True if options.max_cpu else options.period_field)
         draft.sample_type |= int(self.sample)
         draft.read_format = int(self.read)
         return draft

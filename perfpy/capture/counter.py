@@ -88,7 +88,7 @@ class Counter:
         if len(parsed) != 1 or parsed[0].tool:
             raise UsageError(f"'{event}' is not one event of the kernel's")
         attr = parsed[0].attr.copy(**{"read_format": int(_TIMES), **attr_fields})
-        return cls(attr, pid, cpu, event=parsed[0].name)
+        return open_with_less(attr, pid, cpu, event=parsed[0].name)
 
     @classmethod
     def from_fd(cls, fd: int, attr: EventAttr | None = None, *, event: str = "", kernel: Kernel | None = None) -> Counter:
@@ -293,6 +293,24 @@ class Counter:
 
     def __repr__(self) -> str:
         return f"<Counter {self.event or self.attr!r} pid={self.pid} cpu={self.cpu} fd={self.fd}>"
+
+
+def open_with_less(
+    attr: EventAttr, pid: int, cpu: int, group: Counter | None = None, *, event: str = "", kernel: Kernel | None = None
+) -> Counter:
+    """A counter as wanted or, as stat does, without what a simple PMU such as msr takes for invalid. Raises KernelRefused."""
+    try:
+        return Counter(attr, pid, cpu, group, event=event, kernel=kernel)
+    except KernelRefused as refusal:
+        from perfpy.events.fallback import Attempt, next_attempt
+
+        less = next_attempt(Attempt(attr, FLAG_FD_CLOEXEC, frozenset(), group is None), refusal.errno)
+        while less is not None:
+            try:
+                return Counter(less.attr, pid, cpu, group, event=event, flags=less.flags, kernel=kernel)
+            except KernelRefused as again:
+                less = next_attempt(less, again.errno)
+        raise
 
 
 class _ClosedKernel:

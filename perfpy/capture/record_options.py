@@ -49,7 +49,7 @@ class RecordOptions(NamedTuple):
     Side-band: switch_events, namespaces, all_cgroups, bpf_events,
     buildid_mmap, synth (what of /proc is written first), tail_synthesize.
 
-    Buffers: mmap_pages (0 = perf's), mmap_flush (bytes), no_buffering, affinity (where rings are read),
+    Buffers: mmap_pages and aux_pages (0 = perf's), mmap_flush (bytes), no_buffering, affinity (where rings are read),
     overwrite, delay (ms, -1 = start disabled, or ranges of ms), control
     (text of --control), realtime (priority).
 
@@ -118,6 +118,7 @@ class RecordOptions(NamedTuple):
     tail_synthesize: bool = False
 
     mmap_pages: int = 0
+    aux_pages: int = 0
     mmap_flush: int = 1
     no_buffering: bool = False
     affinity: str = ANYWHERE

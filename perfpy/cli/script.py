@@ -200,6 +200,7 @@ class _ScriptRun:
         asked, run = self._asked, ScriptRun(self._recording, self._options())
         for line in self._fields.skipped if asked.verbose and not asked.quiet else ():
             print(one_line(line), file=sys.stderr)
+        self._print_pmcu()
         sys.stdout.flush()  # what was printed goes before what is written past the text layer
         if asked.dump_raw_trace or asked.dump_unsorted_raw_trace:
             self._dump(run)
@@ -215,6 +216,17 @@ class _ScriptRun:
             from perfpy.unwind.cut_stacks import note
 
             tell(note(run.cut), quiet=asked.quiet, verbose=asked.verbose)
+
+    def _print_pmcu(self) -> None:
+        """The samples of hardware that keeps its own, which come in no order with the kernel's."""
+        asked = self._asked
+        trace = None if asked.dump_raw_trace or asked.dump_unsorted_raw_trace or asked.debug_mode else self._recording.pmcu
+        if trace is None:
+            return
+        from perfpy.cli.line.terminal import print_lines
+        from perfpy.views.pmcu.sample_lines import script_lines
+
+        print_lines(script_lines(trace, _cpus(asked.cpu)))
 
     def _explain(self, run: ScriptRun) -> None:
         """Say why no sample was printed, where that is the filters' doing."""

@@ -205,9 +205,11 @@ class Histogram:
         """The first rows."""
         return list(islice(self.rows(), count))
 
-    def calls(self, entry: int) -> list[CallNode]:
-        """The top nodes of an entry's call tree."""
-        return self.trees.calls(entry) if self.trees else []
+    def calls(self, entry: int, *, alone: bool = False) -> list[CallNode]:
+        """The top nodes of an entry's call tree; alone: those of few entries are asked for."""
+        if self.trees is None:
+            return []
+        return self.trees.calls_alone(entry) if alone else self.trees.calls(entry)
 
 
 def sort_entries(

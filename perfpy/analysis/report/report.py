@@ -24,7 +24,7 @@ from perfpy.analysis.sortkeys.key_texts import KeyStyle, KeyTexts, MachineTexts,
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from perfpy.analysis.aggregate.profile import Profile
+    from perfpy.analysis.aggregate.profile import Folded, Profile
     from perfpy.analysis.aggregate.scan import MoreColumns, Progress
     from perfpy.analysis.report.histogram import Histogram, ReportRow
     from perfpy.analysis.report.layout import Layout
@@ -46,7 +46,8 @@ class Report:
 
     lost: samples that the kernel says it dropped; dropped: records of any kind
     for which there was no room; cut: callchains that end because copies of
-    stacks were too short; find_missing, note_chains: what makes `missing` and `notes`, which few readers ask for.
+    stacks were too short; folded: the samples that it was made of; find_missing,
+    note_chains: what makes `missing` and `notes`, which few readers ask for.
     """
 
     histograms: list[Histogram]
@@ -55,6 +56,7 @@ class Report:
     lost: int
     dropped: int
     cut: list[CutStacks]
+    folded: Folded
     find_missing: Callable[[], list[MissingSymbols]]
     note_chains: Callable[[], str]
 
@@ -120,7 +122,7 @@ def make_report(
     def note() -> str:
         return _chain_note(data, profile, symbolizer)
 
-    return Report(histograms, plan.options, plan.layout, lost, dropped, scan.cut, missing, note)
+    return Report(histograms, plan.options, plan.layout, lost, dropped, scan.cut, profile.folded, missing, note)
 
 
 def _source_texts(symbolizer: Symbolizer, options: ReportOptions) -> SourceTexts:

@@ -237,7 +237,7 @@ class Recorder:
         try:
             roomy = options.rewritten or any(is_in_a_hurry(event.attr) for event in events)
             usual = roomy_pages(self._procfs, own_status()[0]) if roomy else default_pages(self._procfs)
-            counters.map(options.mmap_pages or usual)
+            counters.map(options.mmap_pages or usual, options.aux_pages)
         except BaseException:
             counters.close()
             raise
@@ -287,8 +287,8 @@ class Recorder:
             os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(options.realtime))
         if options.starts_disabled:
             self._tell("Events disabled")
-        elif target.kind != "command":
-            self._counters.enable()
+        else:
+            self._counters.enable(with_program=target.kind == "command")
         if self._workload:
             self._workload.start()
         now = time.monotonic()
@@ -318,7 +318,7 @@ class Recorder:
                 attention.look(wait=taken < _WORTH_ANOTHER_PASS and not attention.stopping)
                 looks = own if own and own.look(self._output.taken, self._tell) else self._progress
                 drain.inspect = looks.inspect if looks else None
-            if target.kind != "command" or attention.signal:  # the events of a command end with it
+            if target.kind != "command" or attention.signal or self._counters.aux:  # the events of a command end with it
                 self._counters.disable()
             drain.rest()
             drain.backward()

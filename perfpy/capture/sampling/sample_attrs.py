@@ -13,6 +13,7 @@ from errno import EACCES, EOPNOTSUPP, EPERM
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.attr import EventAttr
+from perfpy.abi.auxtrace_records import PMCU_NAME
 from perfpy.abi.flags import PerfType, ReadFormat, SampleType, SoftwareId
 from perfpy.abi.registers import minimal_registers, user_registers
 from perfpy.capture.option_values import Callchain, parse_branch_filter, stack_size
@@ -45,9 +46,9 @@ def configure_sampling(events: Sequence[Event], options: RecordOptions, target: 
     the first one, or a dummy event of its own where the events are not on
     from the program's start (-a, -C, -D).
     """
-    result = list(events)
+    result = _in_order(events, options)
     tracking = result[0]
-    if options.starts_disabled or not target.has_tasks:
+    if options.starts_disabled or not target.has_tasks or is_aux(tracking):
         tracking = _dummy()
         result.append(tracking)
     groups = {event.leader for event in result if not event.is_leader}
@@ -57,8 +58,34 @@ def configure_sampling(events: Sequence[Event], options: RecordOptions, target: 
     return changed(result, lambda event: {"attr": final[event]})
 
 
+def is_aux(event: Event | OpenEvent) -> bool:
+    """Whether hardware writes data of this event into memory by itself."""
+    return event.pmu.startswith(PMCU_NAME)
+
+
+def _in_order(events: Sequence[Event], options: RecordOptions) -> list[Event]:
+    """As the file has them."""
+    if not any(is_aux(event) for event in events):
+        return list(events)
+    from perfpy.capture.sampling.aux_area import with_aux_first  # few machines have one
+
+    return with_aux_first(events, options)
+
+
+def _aux_attr(attr: EventAttr) -> EventAttr:
+    """Of an event whose data are not in samples: it only says when there were some."""
+    sample_type = SampleType.IP | SampleType.TID | SampleType.TIME | SampleType.CPU
+    excluded = dict.fromkeys(("exclude_user", "exclude_kernel", "exclude_hv", "exclude_guest", "exclude_host"), 0)
+    read_format = int(ReadFormat.ID | ReadFormat.LOST)
+    return attr.copy(
+        sample_type=int(sample_type), read_format=read_format, sample_period=1, freq=0, sample_id_all=1, disabled=1, **excluded
+    )
+
+
 def sampling_attr(event: Event, options: RecordOptions, target: Target, *, tracks: bool, in_group: bool) -> EventAttr:
     """The attr to sample an event with; tracks: it carries the side-band; in_group: it leads others or follows one."""
+    if is_aux(event):
+        return _aux_attr(event.attr)
     return _Draft(event, options, target, tracks=tracks, in_group=in_group).finished()
 
 

@@ -156,7 +156,8 @@ def _with_side_band(wanted: RecordOptions, options: RecordCommandOptions, config
 def _with_buffers(wanted: RecordOptions, options: RecordCommandOptions) -> RecordOptions:
     """The rings, and when they are written to and emptied."""
     return wanted._replace(
-        mmap_pages=_pages(options.mmap_pages),
+        aux_pages=_pages(options.mmap_pages.partition(",")[2]),
+        mmap_pages=_pages(options.mmap_pages.partition(",")[0]),
         mmap_flush=options.mmap_flush,
         no_buffering=options.no_buffering,
         affinity=options.affinity,
@@ -249,13 +250,6 @@ def _synthesis(text: str) -> frozenset[str]:
 def _pages(text: str) -> int:
     if not text:
         return 0
-    data, _, aux = text.partition(",")
-    if aux:
-        _ring_pages(aux)  # for AUX buffers: none is recorded, but the line is one that perf takes
-    return _ring_pages(data) if data else 0
-
-
-def _ring_pages(text: str) -> int:
     pages = parse_pages(text)
     if (int(text) if text.isdecimal() else -(-parse_size(text, "--mmap-pages") // PAGE_SIZE)) != pages:
         print(f"rounding mmap pages size to {size_text(pages * PAGE_SIZE)} ({pages} pages)", file=sys.stderr)

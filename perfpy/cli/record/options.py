@@ -185,7 +185,10 @@ class FileOptions(CommandOptions):
         "-o,--output", Value(default=""), "output file (default: perf.data; - writes a pipe, as a pipe without -o does)", metavar="<file>"
     )
     mmap_pages: str = option(
-        "-m,--mmap-pages", Value(default=""), "size of each buffer, in pages or with B, K, M or G", metavar="<pages[,pages]>"
+        "-m,--mmap-pages",
+        Value(default=""),
+        "size of each buffer (,and of AUX areas), in pages or with B, K, M or G",
+        metavar="<pages[,pages]>",
     )
     mmap_flush: int = option("--mmap-flush", Value(parse_flush, default=1), "least bytes to write at once", metavar="<size>")
     affinity: str = option(

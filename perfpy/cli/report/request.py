@@ -60,6 +60,7 @@ class ReportRequest:
             rows_filtered=plain,
             as_addr2line=plain,
             tiers_as_one=not plain and asked.json is None and not sample_filter.by_location,
+            recursion_as_one=not plain and asked.json is None and not graph.within_functions,
             call_graph=graph,
             children=children,
             hierarchy=asked.hierarchy,

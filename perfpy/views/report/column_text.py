@@ -164,11 +164,12 @@ def _set(text: str, cell: ColumnCell, width: int) -> str:
     if cell is ColumnCell.LOOSE:
         return text
     if cell is ColumnCell.CUT:
-        return text[:width]
+        return _cut(text, width)
     if cell is ColumnCell.RIGHT_CUT:
-        return text[:width].rjust(width)
+        kept = _cut(text, width)
+        return " " * (width - byte_width(kept)) + kept
     if cell is ColumnCell.RIGHT:
-        return text.rjust(width)
+        return " " * (width - byte_width(text)) + text
     if cell is ColumnCell.THREAD:
         number, comm = text[:8], text[8:]
         return number + _filled(comm, max(7, width) - 8)
@@ -177,10 +178,13 @@ def _set(text: str, cell: ColumnCell, width: int) -> str:
 
 def _filled(text: str, width: int) -> str:
     """Cut and filled to a width in bytes."""
-    if text.isascii():
-        return text[: max(width, 0)].ljust(width)
-    kept = text.encode(errors="surrogateescape")[: max(width, 0)].decode(errors="surrogateescape")
+    kept = _cut(text, max(width, 0))
     return kept + " " * (width - byte_width(kept))
+
+
+def _cut(text: str, width: int) -> str:
+    """As many bytes of a text as C prints for a precision, which may end within a character."""
+    return text[:width] if text.isascii() else text.encode(errors="surrogateescape")[:width].decode(errors="surrogateescape")
 
 
 class KeyWidths:

@@ -173,7 +173,7 @@ def test_power9_and_events_with_parameters(tmp_path: Path) -> None:
 
 
 def test_the_pmcu_of_a_kunpeng(tmp_path: Path) -> None:
-    machine = sysfs_tree.hisi_pmcu(tmp_path).machine()
+    machine = sysfs_tree.hisi_pmcu(tmp_path, user_events="0x0010\n").machine()
     (event,) = parse_events("hisi_pmcu_sccl3/nr_sample=1000,sample_period_ms=1000,pmccfiltr=0x8/", machine=machine)
     assert numbers(event) == (53, 1000 << 32 | 1000, 8, 0)
     assert (event.pmu, event.cpus) == ("hisi_pmcu_sccl3", (32,))

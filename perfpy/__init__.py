@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from perfpy.abi.attr import EventAttr
     from perfpy.abi.flags import ReadFormat, SampleType
     from perfpy.abi.readings import Reading
+    from perfpy.analysis.report.report import Report
     from perfpy.capture.counter import Counter, disable_all, enable_all
     from perfpy.capture.counter_group import CounterGroup, GroupReading
     from perfpy.capture.counting.counted import CountedFunction
@@ -57,6 +58,7 @@ __all__ = [
     "RecordSummary",
     "Recording",
     "Region",
+    "Report",
     "Ring",
     "SampleType",
     "UserReading",
@@ -87,6 +89,7 @@ _HOMES = {
     "RecordSummary": "perfpy.capture.sampling.recorder",
     "Recording": "perfpy.recording",
     "Region": "perfpy.capture.counting.region",
+    "Report": "perfpy.analysis.report.report",
     "Ring": "perfpy.kernel.ring",
     "SampleType": "perfpy.abi.flags",
     "UserReading": "perfpy.kernel.user_page",

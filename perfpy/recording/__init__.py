@@ -118,13 +118,14 @@ class Recording(RecordingContents):
         with commas (default: "comm,dso,symbol"); callers: count callers, too, and keep call trees;
         options: everything that perf report can be asked, instead of these;
         symbols: where to look for symbols; progress: called with the share of
-        the file that has been read. Raises UsageError for unknown keys.
+        the file that has been read. Raises UsageError for unknown keys. The report is a sequence of rows, has
+        to_pandas(), to_arrow() and to_dict(), and shows itself in notebooks.
 
         >>> import perfpy
         >>> with perfpy.open("perf.data") as recording:
-        ...     for row in recording.report(by=["comm"]).top(10):
-        ...         print(f"{row.percent:6.2f}%", row.texts["comm"])
-        100.00% busy
+        ...     for row in recording.report(by=["comm"]):
+        ...         print(f"{row.percent:6.2f}%", row.texts["comm"], row.samples)
+        100.00% busy 10
         """
         from perfpy.analysis.report.layout import Wanted
         from perfpy.analysis.report.options import CallGraph, ReportOptions
@@ -139,7 +140,9 @@ class Recording(RecordingContents):
         options = options._replace(sample_filter=self._narrowed(options.sample_filter))
         timeline = self.make_timeline(keep_exited=options.keep_exited)
         symbolizer = self._new_symbolizer(timeline, symbols)
-        return make_report(self.data, timeline, symbolizer, options, self._payloads(symbolizer), _memory_words(options), progress)
+        report = make_report(self.data, timeline, symbolizer, options, self._payloads(symbolizer), _memory_words(options), progress)
+        report.display = _Display()
+        return report
 
     def annotate(
         self,
@@ -216,6 +219,20 @@ class Recording(RecordingContents):
         from perfpy.views.script.payloads import PayloadTexts
 
         return PayloadTexts(tracing, symbolizer)
+
+
+class _Display:
+    """Words reports, loaded when one is shown."""
+
+    def report_text(self, report: Report, /) -> str:
+        from perfpy.views.report.notebook import report_text
+
+        return report_text(report)
+
+    def report_html(self, report: Report, /) -> str:
+        from perfpy.views.report.notebook import report_html
+
+        return report_html(report)
 
 
 def _memory_words(options: ReportOptions) -> MemoryWords | None:

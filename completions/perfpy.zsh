@@ -51,6 +51,7 @@ _perfpy() {
                 '*--event=[event selector]:events: _sequence _perfpy_ask events -' \
                 '*--filter=[filter of the tracepoints before it]:value: ' \
                 '*--event-files=[take named events from these JSON files, too]:directory: _files -/' \
+                '*--cputype=[count on this kind of cores only, where there are several]:pmus: _perfpy_ask pmus' \
                 '*-i[child tasks do not inherit counters]' \
                 '*--no-inherit[child tasks do not inherit counters]' \
                 '*-p+[count on these processes]:pids: _sequence _perfpy_ask pids -' \
@@ -525,9 +526,18 @@ _perfpy() {
                 '*--verbose[say more]' \
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
+                '*-s+[call the functions of a program in Python for each sample]:value: ' \
+                '*--script=[call the functions of a program in Python for each sample]:value: ' \
+                '*-g+[write a program to begin with  python, or FILE.py]:value: ' \
+                '*--gen-script=[write a program to begin with  python, or FILE.py]:value: ' \
+                '*-l[list the scripts of an installed perf]' \
+                '*--list[list the scripts of an installed perf]' \
+                '*-a[with script record NAME  on all CPUs]' \
+                '*--all-cpus[with script record NAME  on all CPUs]' \
                 '*--inline[show inlined calls]' \
                 '*--help[show this text]' \
-                '*:file:_files'
+                '(-)1:program: _command_names -e' \
+                '*::arguments:_normal'
             ;;
         list)
             _arguments -s -S \

@@ -16,7 +16,6 @@ _LACKING = {
     "--smi-cost": "it needs Intel's SMI counters",
     "--pfm-events": "it needs libpfm4; name events as perfpy list does",
     "--iostat": "it needs Intel's IIO counters",
-    "--cputype": "it is for CPUs with two kinds of cores; name the PMU in the event: cpu_core/cycles/",
     "--tpebs-mode": "it needs Intel's timed PEBS",
     "--pmu-filter": "name the PMU in the event: cpu_core/cycles/",
     "--record-tpebs": "it needs Intel's timed PEBS",
@@ -43,6 +42,7 @@ class RunOptions(CommandOptions):
     )
     filter: tuple[str, ...] = option("--filter", Listed(), "filter of the tracepoints before it", metavar="<filter>", negatable=False)
     event_files: str = option("--event-files", Value(default=""), "take named events from these JSON files, too", metavar="<folder>")
+    cputype: str = option("--cputype", Value(default=""), "count on this kind of cores only, where there are several", metavar="<PMU>")
     no_inherit: bool = option("-i,--no-inherit", Flag(), "child tasks do not inherit counters")
     pid: str = option("-p,--pid", Value(default=""), "count on these processes", metavar="<pid>")
     tid: str = option("-t,--tid", Value(default=""), "count on these threads", metavar="<tid>")

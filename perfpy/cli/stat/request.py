@@ -169,7 +169,7 @@ def _events(options: StatCommandOptions, target: Target) -> tuple[list[Event], M
 
     texts, filters = events_with_filters(options)
     events, warnings = planning.choose_events(
-        texts, filters, target, detailed=options.detailed, null_run=options.null, event_files=options.event_files
+        texts, filters, target, detailed=options.detailed, null_run=options.null, event_files=options.event_files, cores=options.cputype
     )
     for warning in warnings:
         _tell(options, warning)

@@ -65,6 +65,7 @@ MAY_IMPORT = {
         "kernel",
         "perfpy",
     },
+    "testing": FOUNDATION | {"capture", "counts", "kernel"},
     "__main__": {"cli"},
 }
 READING_HALF = ("recording", "views", "analysis", "counts", "unwind", "debuginfo", "symbols", "perfdata", "abi", "untrusted")

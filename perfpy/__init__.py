@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from perfpy.abi.attr import EventAttr
     from perfpy.abi.flags import ReadFormat, SampleType
-    from perfpy.abi.readings import Reading
+    from perfpy.abi.readings import Reading, UserReading
     from perfpy.capture.counter import Counter, disable_all, enable_all
     from perfpy.capture.counter_group import CounterGroup, GroupReading
     from perfpy.capture.counting.counted import CountedFunction
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from perfpy.events.inventory import Offer
     from perfpy.events.resolve import parse_events
     from perfpy.kernel.ring import Ring
-    from perfpy.kernel.user_page import UserReading
     from perfpy.perfdata.container.source import Origin
     from perfpy.recording import Recording
 
@@ -88,7 +87,7 @@ _HOMES = {
     "Region": "perfpy.capture.counting.region",
     "Ring": "perfpy.kernel.ring",
     "SampleType": "perfpy.abi.flags",
-    "UserReading": "perfpy.kernel.user_page",
+    "UserReading": "perfpy.abi.readings",
     "disable_all": "perfpy.capture.counter",
     "enable_all": "perfpy.capture.counter",
     "parse_events": "perfpy.events.resolve",

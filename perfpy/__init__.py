@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from perfpy.abi.attr import EventAttr
     from perfpy.abi.flags import ReadFormat, SampleType
-    from perfpy.abi.readings import Reading
+    from perfpy.abi.readings import Reading, UserReading
     from perfpy.analysis.report.recording_changes import RecordingChanges
     from perfpy.analysis.report.report import Report
     from perfpy.capture.counter import Counter, disable_all, enable_all
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from perfpy.events.inventory import Offer
     from perfpy.events.resolve import parse_events
     from perfpy.kernel.ring import Ring
-    from perfpy.kernel.user_page import UserReading
     from perfpy.perfdata.container.source import Origin
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
@@ -100,7 +99,7 @@ _HOMES = {
     "Report": "perfpy.analysis.report.report",
     "Ring": "perfpy.kernel.ring",
     "SampleType": "perfpy.abi.flags",
-    "UserReading": "perfpy.kernel.user_page",
+    "UserReading": "perfpy.abi.readings",
     "disable_all": "perfpy.capture.counter",
     "enable_all": "perfpy.capture.counter",
     "parse_events": "perfpy.events.resolve",

@@ -128,12 +128,26 @@ def compare_runs(a: Runs, b: Runs, confidence: float = 0.95, *, least_change: fl
     counts = []
     for name in both:
         (unit, a_values), (_, b_values) = a.amounts[name], b.amounts[name]
-        sides = spread(a_values, confidence), spread(b_values, confidence)
-        change = compare(a_values, b_values, confidence, of=len(both))
-        verdict = _verdict(change, *sides, unit, least_change)
-        counts.append(ComparedCount(name, unit, a_values, b_values, *sides, change, verdict, outliers(a_values), outliers(b_values)))
+        counts.append(compare_amounts(name, unit, a_values, b_values, confidence, least_change=least_change, of=len(both)))
     missing = dict.fromkeys(a.amounts.keys() ^ b.amounts.keys(), "only one side counted it")
     return Comparison(a.name, b.name, counts, {**missing, **a.uncounted, **b.uncounted}, confidence, least_change)
+
+
+def compare_amounts(
+    name: str,
+    unit: str,
+    a_values: Sequence[float],
+    b_values: Sequence[float],
+    confidence: float = 0.95,
+    *,
+    least_change: float = LEAST_CHANGE,
+    of: int = 1,
+) -> ComparedCount:
+    """Compare one counter's amounts, an amount a run. of: how many counters are compared. Raises ValueError when a side has none."""
+    sides = spread(a_values, confidence), spread(b_values, confidence)
+    change = compare(a_values, b_values, confidence, of=of)
+    verdict = _verdict(change, *sides, unit, least_change)
+    return ComparedCount(name, unit, a_values, b_values, *sides, change, verdict, outliers(a_values), outliers(b_values))
 
 
 def _verdict(change: RelativeChange, a: Spread, b: Spread, unit: str, least_change: float) -> str:

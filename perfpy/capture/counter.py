@@ -41,8 +41,8 @@ class Counter:
     """
 
     __slots__ = (
-        "__weakref__", "_has_handler", "_kernel", "_leader", "_members", "_only_times", "_page", "_position", "_read", "_ring",
-        "attr", "cpu", "event", "fd", "pid",
+        "__weakref__", "_has_handler", "_is_ebb", "_kernel", "_leader", "_members", "_only_times", "_page", "_position", "_read",
+        "_ring", "attr", "cpu", "event", "fd", "pid",
     )  # fmt: skip
 
     fd: int
@@ -63,6 +63,10 @@ class Counter:
         self.event = event
         self.pid = pid
         self.cpu = cpu
+        if self._is_ebb or (group and group._is_ebb):  # noqa: SLF001  # its own kind
+            from perfpy.events import ebb  # few programs have such events
+
+            ebb.check(attr, pid, cpu, group.attr if group else None, event)
         self.fd = self._kernel.perf_event_open(attr, pid, cpu, group.fd if group else -1, flags, event=event)
         if group:
             group._members += 1  # noqa: SLF001  # its own kind
@@ -74,20 +78,28 @@ class Counter:
         self._leader = group
         self._members = 1
         self._position = group._members if group else 0  # noqa: SLF001  # as above; in reads of the group
-        self._only_times = attr.read_format == _TIMES
+        self._is_ebb = bool(attr.config >> 63) and _ebb_here(attr)
+        self._only_times = attr.read_format == _TIMES and not self._is_ebb
         self._page: UserPage | None = None
         self._ring: Ring | None = None
         self._has_handler = False
 
     @classmethod
-    def open(cls, event: str, pid: int = 0, cpu: int = -1, **attr_fields: int) -> Counter:
-        """A counter for an event's text ("task-clock:u"); attr_fields: attr bits to set, as inherit=1 or disabled=1."""
+    def open(cls, event: str, pid: int = 0, cpu: int = -1, *, ebb: int = 0, **attr_fields: int) -> Counter:
+        """A counter for an event's text ("task-clock:u"); attr_fields: attr bits to set, as inherit=1 or disabled=1.
+
+        ebb: an event-based branch of POWER (bit 63, pinned, exclusive): its overflows branch to the program's own handler.
+        """
         from perfpy.events import parse_events  # the event language is not needed by those who bring an attr
 
         parsed = parse_events([event])
         if len(parsed) != 1 or parsed[0].tool:
             raise UsageError(f"'{event}' is not one event of the kernel's")
         attr = parsed[0].attr.copy(**{"read_format": int(_TIMES), **attr_fields})
+        if ebb:
+            from perfpy.events.ebb import with_needs  # few programs have such events
+
+            attr = with_needs(attr)
         return cls(attr, pid, cpu, event=parsed[0].name)
 
     @classmethod
@@ -112,13 +124,40 @@ class Counter:
         return self.fd
 
     def read(self) -> Reading:
-        """The count and its times. Raises NotScheduled when a pinned counter has lost the PMU, KernelRefused."""
+        """The count and its times. Raises NotScheduled when a pinned counter has lost the PMU, KernelRefused.
+
+        Of an event-based branch (EBB) it raises UsageError: the program has the count, in the PMC; see verify().
+        """
         if self._only_times:
             try:
                 return _new(Reading, unpack_times(self._read(self.fd, TIMES_SIZE)))  # counters are read a million times
             except (OSError, struct.error):
                 pass  # the longer way finds out why
+        if self._is_ebb:
+            self.verify()
+            raise self.unread()
         return self._own(self.read_group())
+
+    def verify(self) -> None:
+        """Raise NotScheduled where the counter cannot be on the PMU: one that is pinned may be open and enabled, and never count."""
+        if self._is_ebb:
+            try:
+                self.read_raw()
+            except NotScheduled:
+                raise NotScheduled(self.event, "another pinned event holds the PMU") from None
+        else:
+            self.read_raw()
+
+    @property
+    def is_ebb(self) -> bool:
+        """Whether its overflows are event-based branches (EBB, POWER)."""
+        return self._is_ebb
+
+    def unread(self) -> UsageError:
+        """Why an event-based branch has no count to read."""
+        return UsageError(
+            f"'{self.event}' branches to the program at overflows (EBB): its count is in the PMC, which only the program reads"
+        )
 
     def _own(self, readings: list[Reading]) -> Reading:
         """This counter's of its group's."""
@@ -166,8 +205,10 @@ class Counter:
             return UserReading(self.read(), refused.cause)
 
     def enable(self, *, group: bool = False) -> None:
-        """Count (group: with all members)."""
+        """Count (group: with all members). Of an event-based branch it raises NotScheduled where another event holds the PMU."""
         self._kernel.enable(self.fd, group=group)
+        if self._is_ebb:
+            self.verify()
 
     def disable(self, *, group: bool = False) -> None:
         """Stop counting (group: with all members)."""
@@ -293,6 +334,12 @@ class Counter:
 
     def __repr__(self) -> str:
         return f"<Counter {self.event or self.attr!r} pid={self.pid} cpu={self.cpu} fd={self.fd}>"
+
+
+def _ebb_here(attr: EventAttr) -> bool:
+    from perfpy.events import ebb  # few programs have such events
+
+    return ebb.is_ebb(attr) and ebb.means_ebb()
 
 
 class _ClosedKernel:

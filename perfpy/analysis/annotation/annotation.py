@@ -15,6 +15,7 @@ from perfpy.disassembly.objdump import CodeStyle
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from perfpy.analysis.annotation.source_files import SourceShares
     from perfpy.analysis.report.histogram import Histogram
     from perfpy.analysis.report.report import Report
     from perfpy.symbols.symbolizer import Symbolizer
@@ -31,6 +32,16 @@ class Annotation:
         self.without_code: dict[str, list[str]] = {}
         self._symbolizer = symbolizer
 
+    def source_files(self, histogram: Histogram | None = None) -> SourceShares | None:
+        """The lines of source files that the samples of a table (default: the first that has some) are from; None without samples."""
+        from perfpy.analysis.annotation.source_files import source_shares
+
+        table = histogram or self._first_table()
+        return source_shares(self.report, self._symbolizer, table) if table else None
+
+    def _first_table(self) -> Histogram | None:
+        return next((one for one in self.report.histograms if one.leader.samples), None)
+
     def functions(
         self, histogram: Histogram | None = None, style: CodeStyle | None = None, *, percent_limit: float = 0.0
     ) -> Iterator[AnnotatedFunction]:
@@ -38,7 +49,7 @@ class Annotation:
 
         percent_limit: only those that have so much of the event.
         """
-        table = histogram or next((one for one in self.report.histograms if one.leader.samples), None)
+        table = histogram or self._first_table()
         if table is None:
             return
         wanted = (hot for hot in hot_functions(self.report, table) if hot.percent >= percent_limit)

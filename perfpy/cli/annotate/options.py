@@ -64,6 +64,7 @@ class AnnotateColumnOptions(CommandOptions):
         "colours in plain text: always, never or auto",
         metavar="<mode>",
     )
+    by_line: bool = option("--by-line", Flag(), "lines of source files, with what they and the calls inlined there have")
     dump_raw_trace: bool = option("-D,--dump-raw-trace", Flag(), "print every record as bytes and as text")
 
 

@@ -50,7 +50,7 @@ class AnnotateRun:
             annotation = self._recording.annotate(options=self._options(), symbols=self._symbols(), progress=progress)
         if not annotation.report.samples or not any(len(table.shown()) for table in annotation.report.histograms):
             return self._explain()
-        print_lines(self._listing(annotation) if asked.by_line else self._lines(annotation))
+        print_lines(self._source_lines(annotation) if asked.by_line else self._lines(annotation))
         return 0
 
     def _dump(self) -> int:
@@ -69,12 +69,12 @@ class AnnotateRun:
         say_why_nothing(self._recording, self._filter(), self._symbols())
         return 0
 
-    def _listing(self, annotation: Annotation) -> Iterator[str]:
+    def _source_lines(self, annotation: Annotation) -> Iterator[str]:
         """Source files, of each event that has samples."""
-        from perfpy.views.annotate.source_listing import ListingStyle, listing
+        from perfpy.views.annotate.source_text import SourceStyle, source_lines
 
         limit = self._asked.percent_limit
-        style = ListingStyle(colour=colour_start(self._asked.stdio_color))
+        style = SourceStyle(colour=colour_start(self._asked.stdio_color))
         style = style if limit is None else style._replace(limit=limit)
         tables = [table for table in annotation.report.histograms if table.leader.samples]
         for number, table in enumerate(tables):
@@ -82,7 +82,7 @@ class AnnotateRun:
             if number:
                 yield ""
             if shares is not None:
-                yield from listing(shares, style)
+                yield from source_lines(shares, style)
 
     def _lines(self, annotation: Annotation) -> Iterator[str]:
         """perf's text of all events."""

@@ -23,7 +23,7 @@ _NAMED_MOST: Final = 5  # files without lines
 _SEEN: Final = 0.005  # percent; what is printed is rounded
 
 
-class ListingStyle(NamedTuple):
+class SourceStyle(NamedTuple):
     """How much is shown. limit: percent that a line must have, or what was inlined there; around: lines before and after such."""
 
     limit: float = 0.5
@@ -31,7 +31,7 @@ class ListingStyle(NamedTuple):
     colour: str = ""
 
 
-def listing(shares: SourceShares, style: ListingStyle) -> Iterator[str]:
+def source_lines(shares: SourceShares, style: SourceStyle) -> Iterator[str]:
     """All lines of one event."""
     yield f"{shares.event}: {shares.samples:,} samples"
     for file in shares.files:
@@ -43,7 +43,7 @@ def listing(shares: SourceShares, style: ListingStyle) -> Iterator[str]:
         yield _without_lines(shares.without_lines)
 
 
-def _file(file: SourceFile, lines: list[SourceLine], style: ListingStyle) -> Iterator[str]:
+def _file(file: SourceFile, lines: list[SourceLine], style: SourceStyle) -> Iterator[str]:
     text = _read(file.path)
     here = "" if text else "  (the file is not here)"
     inlined = f", {file.with_inlined:.2f}% with what was inlined there" if file.with_inlined > file.percent + _SEEN else ""
@@ -66,7 +66,7 @@ def _shown(lines: set[int], length: int, around: int) -> list[int]:
     return sorted(lines | {number for number in near if 1 <= number <= length})
 
 
-def _cells(line: SourceLine | None, style: ListingStyle) -> str:
+def _cells(line: SourceLine | None, style: SourceStyle) -> str:
     if line is None:
         return " " * 18
     own = f"{line.percent:6.2f}%" if line.percent else " " * 7
@@ -74,7 +74,7 @@ def _cells(line: SourceLine | None, style: ListingStyle) -> str:
     return f"{_cell(own, line.percent, style)} {_cell(whole, line.with_inlined, style)}   "
 
 
-def _cell(text: str, percent: float, style: ListingStyle) -> str:
+def _cell(text: str, percent: float, style: SourceStyle) -> str:
     return coloured(percent, text, style.colour) if style.colour else text
 
 

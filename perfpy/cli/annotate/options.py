@@ -16,6 +16,7 @@ _LACKING: Final = {
     "--code-with-type": _TYPES,
     "--itrace": "it needs decoders of hardware traces",
     "--stdio2": "--stdio has the same instructions, with their addresses",
+    "--tui": "perfpy report --tui opens the code of a function with Enter, or a",
     "--gtk": "it needs GTK",
 }
 

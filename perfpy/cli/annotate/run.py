@@ -6,7 +6,7 @@ What enters: the command's options. What leaves: text on standard output; why fu
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import SampleType
 from perfpy.analysis.annotation.annotated import ShareOf
@@ -16,7 +16,7 @@ from perfpy.cli.line.options import fail
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.progress import progress_line
 from perfpy.cli.line.symbol_values import symbol_options_of
-from perfpy.cli.line.terminal import colour_start, print_lines
+from perfpy.cli.line.terminal import colour_start, print_lines, wants_plain
 from perfpy.cli.report import option_values as texts
 from perfpy.disassembly.objdump import CodeStyle
 from perfpy.errors import PerfError
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from perfpy.cli.annotate.options import AnnotateCommandOptions
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
+
+
+#: percent of an event that a function must have to be shown to people
+_LEAST: Final = 2.0
 
 
 class AnnotateRun:
@@ -50,6 +54,8 @@ class AnnotateRun:
             annotation = self._recording.annotate(options=self._options(), symbols=self._symbols(), progress=progress)
         if not annotation.report.samples or not any(len(table.shown()) for table in annotation.report.histograms):
             return self._explain()
+        if not asked.by_line and not wants_plain(stdio=asked.stdio or self._needs_plain):
+            return self._show_screen(annotation)
         print_lines(self._source_lines(annotation) if asked.by_line else self._lines(annotation))
         return 0
 
@@ -67,6 +73,28 @@ class AnnotateRun:
         from perfpy.cli.line.nothing_left import say_why_nothing
 
         say_why_nothing(self._recording, self._filter(), self._symbols())
+        return 0
+
+    @property
+    def _needs_plain(self) -> bool:
+        """Whether something is asked for that only perf's text has."""
+        asked = self._asked
+        return bool(asked.print_line or asked.verbose or asked.shown != "percent" or asked.percent_type != "local-period")
+
+    def _show_screen(self, annotation: Annotation) -> int:
+        """The hottest functions, for people."""
+        from perfpy.cli.line.terminal import console
+        from perfpy.views.annotate.screen import show_functions
+
+        asked, screen = self._asked, console()
+        limit = (0.0 if asked.function else _LEAST) if asked.percent_limit is None else asked.percent_limit
+        for table in annotation.report.histograms:
+            if table.leader.samples:
+                functions = annotation.functions(table, self._code_style(), percent_limit=limit)
+                show_functions(functions, event_title(table, skip_empty=True), screen)
+        self._say_what_is_missing(annotation)
+        if limit and not asked.quiet:
+            screen.print(f"functions below {limit:g}% are left out: --percent-limit 0 shows all, --stdio whole ones", style="dim")
         return 0
 
     def _source_lines(self, annotation: Annotation) -> Iterator[str]:

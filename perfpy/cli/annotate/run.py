@@ -20,6 +20,7 @@ from perfpy.cli.line.terminal import colour_start, print_lines, wants_plain
 from perfpy.cli.report import option_values as texts
 from perfpy.disassembly.objdump import CodeStyle
 from perfpy.errors import PerfError
+from perfpy.symbols.files.debug_files import Inline
 from perfpy.untrusted.text import one_line
 from perfpy.views.annotate.text import AnnotateStyle, AnnotationText
 from perfpy.views.report.text import event_title
@@ -177,5 +178,7 @@ class AnnotateRun:
         )
 
     def _symbols(self) -> SymbolOptions:
-        asked = self._asked
-        return symbol_options_of(asked, self._config, self._recording, force=asked.force, ignore_vmlinux=asked.ignore_vmlinux)
+        asked, inline = self._asked, Inline.ALL if self._asked.by_line else Inline.NONE
+        return symbol_options_of(
+            asked, self._config, self._recording, force=asked.force, ignore_vmlinux=asked.ignore_vmlinux, inline=inline
+        )

@@ -270,6 +270,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from annotate' -s n -l show-nr-sam
 complete -c perfpy -n '__fish_seen_subcommand_from annotate' -l show-total-period -f -d 'sums of periods in place of shares'
 complete -c perfpy -n '__fish_seen_subcommand_from annotate' -l percent-type -x -a 'local-period global-period local-hits global-hits' -d 'shares of the function or'
 complete -c perfpy -n '__fish_seen_subcommand_from annotate' -l stdio-color -f -a 'always never auto' -d 'colours in plain text  always, never or auto'
+complete -c perfpy -n '__fish_seen_subcommand_from annotate' -l by-line -f -d 'lines of source files, with what they and the calls inlined there have'
 complete -c perfpy -n '__fish_seen_subcommand_from annotate' -s D -l dump-raw-trace -f -d 'print every record as bytes and as text'
 complete -c perfpy -n '__fish_seen_subcommand_from annotate' -l stdio -f -d 'plain text in perfs layout, on a terminal too'
 complete -c perfpy -n '__fish_seen_subcommand_from annotate' -l symfs -x -a '(__fish_complete_directories)' -d 'look for files with symbols below this directory'

@@ -388,6 +388,7 @@ _perfpy() {
                 '*--show-total-period[sums of periods in place of shares]' \
                 '*--percent-type=[shares of the function or]:value:(local-period global-period local-hits global-hits)' \
                 '*--stdio-color=[colours in plain text  always, never or auto]::value:(always never auto)' \
+                '*--by-line[lines of source files, with what they and the calls inlined there have]' \
                 '*-D[print every record as bytes and as text]' \
                 '*--dump-raw-trace[print every record as bytes and as text]' \
                 '*--stdio[plain text in perfs layout, on a terminal too]' \

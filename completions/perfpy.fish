@@ -328,8 +328,13 @@ complete -c perfpy -n '__fish_seen_subcommand_from script' -l demangle-kernel -f
 complete -c perfpy -n '__fish_seen_subcommand_from script' -l fold-interpreters -f -d 'leave the frames of interpreters out where they named their functions'
 complete -c perfpy -n '__fish_seen_subcommand_from script' -s v -l verbose -f -d 'say more'
 complete -c perfpy -n '__fish_seen_subcommand_from script' -s q -l quiet -f -d 'print no warnings or messages'
+complete -c perfpy -n '__fish_seen_subcommand_from script' -s s -l script -x -d 'call the functions of a program in Python for each sample'
+complete -c perfpy -n '__fish_seen_subcommand_from script' -s g -l gen-script -x -d 'write a program to begin with  python, or FILE.py'
+complete -c perfpy -n '__fish_seen_subcommand_from script' -s l -l list -f -d 'list the scripts of an installed perf'
+complete -c perfpy -n '__fish_seen_subcommand_from script' -s a -l all-cpus -f -d 'with script record NAME  on all CPUs'
 complete -c perfpy -n '__fish_seen_subcommand_from script' -l inline -f -d 'show inlined calls'
 complete -c perfpy -n '__fish_seen_subcommand_from script' -l help -f -d 'show this text'
+complete -c perfpy -n '__fish_seen_subcommand_from script' -x -a '(__fish_complete_subcommand --fcs-skip=2)'
 
 complete -c perfpy -n __fish_use_subcommand -f -a list -d 'list the events of this machine'
 complete -c perfpy -n '__fish_seen_subcommand_from list' -s d -l desc -f -d 'print extra event descriptions'

@@ -466,9 +466,18 @@ _perfpy() {
                 '*--verbose[say more]' \
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
+                '*-s+[call the functions of a program in Python for each sample]:value: ' \
+                '*--script=[call the functions of a program in Python for each sample]:value: ' \
+                '*-g+[write a program to begin with  python, or FILE.py]:value: ' \
+                '*--gen-script=[write a program to begin with  python, or FILE.py]:value: ' \
+                '*-l[list the scripts of an installed perf]' \
+                '*--list[list the scripts of an installed perf]' \
+                '*-a[with script record NAME  on all CPUs]' \
+                '*--all-cpus[with script record NAME  on all CPUs]' \
                 '*--inline[show inlined calls]' \
                 '*--help[show this text]' \
-                '*:file:_files'
+                '(-)1:program: _command_names -e' \
+                '*::arguments:_normal'
             ;;
         list)
             _arguments -s -S \

@@ -63,8 +63,9 @@ _perfpy_value()
 {
     case "$1 $2" in
     "stat -e" | "stat --event" | "stat =--event") _perfpy_ask "," events ;;
-    "stat --filter" | "stat =--filter" | "stat -r" | "stat --repeat" | "stat =--repeat" | "stat -C" | "stat --cpu" | "stat =--cpu" | "stat -x" | "stat --field-separator" | "stat =--field-separator" | "stat -G" | "stat --cgroup" | "stat =--cgroup" | "stat --for-each-cgroup" | "stat =--for-each-cgroup" | "stat --log-fd" | "stat =--log-fd" | "stat -I" | "stat --interval-print" | "stat =--interval-print" | "stat --interval-count" | "stat =--interval-count" | "stat --timeout" | "stat =--timeout" | "stat =--per-cache" | "stat -D" | "stat --delay" | "stat =--delay" | "stat --td-level" | "stat =--td-level" | "stat --control" | "stat =--control" | "stat --warmup" | "stat =--warmup" | "stat --min-change" | "stat =--min-change") : ;;
+    "stat --filter" | "stat =--filter" | "stat -r" | "stat --repeat" | "stat =--repeat" | "stat -C" | "stat --cpu" | "stat =--cpu" | "stat -x" | "stat --field-separator" | "stat =--field-separator" | "stat -G" | "stat --cgroup" | "stat =--cgroup" | "stat --for-each-cgroup" | "stat =--for-each-cgroup" | "stat --log-fd" | "stat =--log-fd" | "stat -I" | "stat --interval-print" | "stat =--interval-print" | "stat --interval-count" | "stat =--interval-count" | "stat --timeout" | "stat =--timeout" | "stat =--per-cache" | "stat -D" | "stat --delay" | "stat =--delay" | "stat --td-level" | "stat =--td-level" | "stat --control" | "stat =--control" | "stat --warmup" | "stat =--warmup" | "stat --min-change" | "stat =--min-change" | "stat --fail-if-slower" | "stat =--fail-if-slower") : ;;
     "stat --event-files" | "stat =--event-files") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "stat --cputype" | "stat =--cputype") _perfpy_ask "" pmus ;;
     "stat -p" | "stat --pid" | "stat =--pid") _perfpy_ask "," pids ;;
     "stat -t" | "stat --tid" | "stat =--tid") _perfpy_ask "," tids ;;
     "stat -o" | "stat --output" | "stat =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
@@ -73,8 +74,8 @@ _perfpy_value()
     "record -p" | "record --pid" | "record =--pid") _perfpy_ask "," pids ;;
     "record -t" | "record --tid" | "record =--tid") _perfpy_ask "," tids ;;
     "record -u" | "record --uid" | "record =--uid") mapfile -t COMPREPLY < <(compgen -u -- "$cur") ;;
-    "record -C" | "record --cpu" | "record =--cpu" | "record -G" | "record --cgroup" | "record =--cgroup" | "record -D" | "record --delay" | "record =--delay" | "record --control" | "record =--control" | "record --filter" | "record =--filter" | "record -c" | "record --count" | "record =--count" | "record --off-cpu-thresh" | "record =--off-cpu-thresh" | "record --off-cpu-limit" | "record =--off-cpu-limit" | "record =--intr-regs" | "record =--user-regs" | "record --num-thread-synthesize" | "record =--num-thread-synthesize" | "record --proc-map-timeout" | "record =--proc-map-timeout" | "record -m" | "record --mmap-pages" | "record =--mmap-pages" | "record --mmap-flush" | "record =--mmap-flush" | "record =--aio" | "record =--switch-output" | "record --switch-max-files" | "record =--switch-max-files" | "record --max-size" | "record =--max-size" | "record =--compression-level" | "record -r" | "record --realtime" | "record =--realtime" | "record =--debuginfod") : ;;
-    "record -e" | "record --event" | "record =--event") _perfpy_ask "," events ;;
+    "record -C" | "record --cpu" | "record =--cpu" | "record -G" | "record --cgroup" | "record =--cgroup" | "record -D" | "record --delay" | "record =--delay" | "record --control" | "record =--control" | "record --filter" | "record =--filter" | "record -c" | "record --count" | "record =--count" | "record --off-cpu-thresh" | "record =--off-cpu-thresh" | "record --off-cpu-limit" | "record =--off-cpu-limit" | "record =--intr-regs" | "record =--user-regs" | "record --num-thread-synthesize" | "record =--num-thread-synthesize" | "record --proc-map-timeout" | "record =--proc-map-timeout" | "record -m" | "record --mmap-pages" | "record =--mmap-pages" | "record --mmap-flush" | "record =--mmap-flush" | "record =--aio" | "record =--switch-output" | "record --switch-max-files" | "record =--switch-max-files" | "record --max-cpu" | "record =--max-cpu" | "record --max-size" | "record =--max-size" | "record =--compression-level" | "record -r" | "record --realtime" | "record =--realtime" | "record =--debuginfod") : ;;
+    "record -e" | "record --event" | "record =--event" | "record --switch-output-event" | "record =--switch-output-event") _perfpy_ask "," events ;;
     "record --event-files" | "record =--event-files") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "record -F" | "record --freq" | "record =--freq") _perfpy_offer "" max 99 997 ;;
     "record --call-graph" | "record =--call-graph") _perfpy_offer "" dwarf fp ;;
@@ -87,15 +88,21 @@ _perfpy_value()
     "report -i" | "report --input" | "report =--input") _perfpy_recordings ;;
     "report -s" | "report --sort" | "report =--sort" | "report -F" | "report --fields" | "report =--fields") _perfpy_offer "," overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism state waker dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked ;;
     "report -g" | "report --call-graph" | "report =--call-graph") _perfpy_offer "," none graph flat fractal folded caller callee function address srcline branch percent period count ;;
-    "report --max-stack" | "report =--max-stack" | "report --ignore-callees" | "report =--ignore-callees" | "report -p" | "report --parent" | "report =--parent" | "report -d" | "report --dsos" | "report =--dsos" | "report -c" | "report --comms" | "report =--comms" | "report -S" | "report --symbols" | "report =--symbols" | "report --symbol-filter" | "report =--symbol-filter" | "report --pid" | "report =--pid" | "report --tid" | "report =--tid" | "report -C" | "report --cpu" | "report =--cpu" | "report --parallelism" | "report =--parallelism" | "report --time" | "report =--time" | "report --percent-limit" | "report =--percent-limit" | "report --group-sort-idx" | "report =--group-sort-idx" | "report -t" | "report --field-separator" | "report =--field-separator" | "report -w" | "report --column-widths" | "report =--column-widths" | "report --time-quantum" | "report =--time-quantum") : ;;
+    "report --max-stack" | "report =--max-stack" | "report --ignore-callees" | "report =--ignore-callees" | "report -p" | "report --parent" | "report =--parent" | "report -d" | "report --dsos" | "report =--dsos" | "report -c" | "report --comms" | "report =--comms" | "report -S" | "report --symbols" | "report =--symbols" | "report --symbol-filter" | "report =--symbol-filter" | "report --pid" | "report =--pid" | "report --tid" | "report =--tid" | "report -C" | "report --cpu" | "report =--cpu" | "report --socket-filter" | "report =--socket-filter" | "report --parallelism" | "report =--parallelism" | "report --time" | "report =--time" | "report --percent-limit" | "report =--percent-limit" | "report --group-sort-idx" | "report =--group-sort-idx" | "report -t" | "report --field-separator" | "report =--field-separator" | "report -w" | "report --column-widths" | "report =--column-widths" | "report --time-quantum" | "report =--time-quantum") : ;;
     "report --switch-on" | "report =--switch-on" | "report --switch-off" | "report =--switch-off") _perfpy_ask "," events ;;
     "report --percentage" | "report =--percentage") _perfpy_offer "" relative absolute ;;
     "report --stdio-color" | "report =--stdio-color") _perfpy_offer "" always never auto ;;
     "report --json" | "report =--json" | "report --flamegraph" | "report --html" | "report =--flamegraph" | "report =--html" | "report --folded" | "report =--folded" | "report --speedscope" | "report =--speedscope" | "report --firefox" | "report =--firefox" | "report --pprof" | "report =--pprof" | "report --kallsyms" | "report =--kallsyms" | "report -k" | "report --vmlinux" | "report =--vmlinux") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "report --symfs" | "report =--symfs") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "annotate -i" | "annotate --input" | "annotate =--input") _perfpy_recordings ;;
+    "annotate -s" | "annotate --symbol" | "annotate =--symbol" | "annotate -d" | "annotate --dsos" | "annotate =--dsos" | "annotate -C" | "annotate --cpu" | "annotate =--cpu" | "annotate --percent-limit" | "annotate =--percent-limit" | "annotate -M" | "annotate --disassembler-style" | "annotate =--disassembler-style" | "annotate --objdump" | "annotate =--objdump" | "annotate --prefix" | "annotate =--prefix" | "annotate --prefix-strip" | "annotate =--prefix-strip") : ;;
+    "annotate --percent-type" | "annotate =--percent-type") _perfpy_offer "" local-period global-period local-hits global-hits ;;
+    "annotate --stdio-color" | "annotate =--stdio-color") _perfpy_offer "" always never auto ;;
+    "annotate --symfs" | "annotate =--symfs") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "annotate --kallsyms" | "annotate =--kallsyms" | "annotate -k" | "annotate --vmlinux" | "annotate =--vmlinux") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "diff -s" | "diff --sort" | "diff =--sort") _perfpy_offer "," overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism state waker dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked ;;
     "diff -c" | "diff --compute" | "diff =--compute") _perfpy_offer "" delta delta-abs ratio wdiff: ;;
-    "diff -o" | "diff --order" | "diff =--order" | "diff -d" | "diff --dsos" | "diff =--dsos" | "diff -C" | "diff --comms" | "diff =--comms" | "diff -S" | "diff --symbols" | "diff =--symbols" | "diff --pid" | "diff =--pid" | "diff --tid" | "diff =--tid" | "diff --cpu" | "diff =--cpu" | "diff --time" | "diff =--time" | "diff -t" | "diff --field-separator" | "diff =--field-separator") : ;;
+    "diff -o" | "diff --order" | "diff =--order" | "diff -d" | "diff --dsos" | "diff =--dsos" | "diff -C" | "diff --comms" | "diff =--comms" | "diff -S" | "diff --symbols" | "diff =--symbols" | "diff --pid" | "diff =--pid" | "diff --tid" | "diff =--tid" | "diff --cpu" | "diff =--cpu" | "diff --time" | "diff =--time" | "diff -t" | "diff --field-separator" | "diff =--field-separator" | "diff --fail-above" | "diff =--fail-above") : ;;
     "diff --percentage" | "diff =--percentage") _perfpy_offer "" relative absolute ;;
     "diff =--json" | "diff --flamegraph" | "diff --html" | "diff =--flamegraph" | "diff =--html" | "diff --kallsyms" | "diff =--kallsyms" | "diff -k" | "diff --vmlinux" | "diff =--vmlinux") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "diff --symfs" | "diff =--symfs") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
@@ -106,7 +113,7 @@ _perfpy_value()
     "script --symfs" | "script =--symfs") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "script --kallsyms" | "script =--kallsyms" | "script -k" | "script --vmlinux" | "script =--vmlinux") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "list -o" | "list --output" | "list =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
-    "list --unit" | "list --cputype" | "list =--unit" | "list =--cputype") _perfpy_ask "" pmus ;;
+    "list --unit" | "list =--unit" | "list --cputype" | "list =--cputype") _perfpy_ask "" pmus ;;
     "list --event-files" | "list =--event-files" | "list --update-events" | "list =--update-events") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "evlist -i" | "evlist --input" | "evlist =--input") _perfpy_recordings ;;
     "buildid-list -i" | "buildid-list --input" | "buildid-list =--input") _perfpy_recordings ;;
@@ -115,6 +122,9 @@ _perfpy_value()
     "inject -i" | "inject --input" | "inject =--input") _perfpy_recordings ;;
     "inject -o" | "inject --output" | "inject =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "inject --known-build-ids" | "inject =--known-build-ids") : ;;
+    "data -i" | "data --input" | "data =--input") _perfpy_recordings ;;
+    "data --to-json" | "data =--to-json") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "data --time" | "data =--time") : ;;
     *) return 1 ;;
     esac
     return 0
@@ -127,24 +137,27 @@ _perfpy()
     cur=${words[cword]} prev=${words[cword-1]}
     COMPREPLY=()
     if ((cword == 1)); then
-        _perfpy_offer "" stat record report diff script list evlist buildid-list buildid-cache inject config check version help --help --version
+        _perfpy_offer "" stat record report annotate diff script list evlist buildid-list buildid-cache inject data config check version help --help --version
         return
     fi
     local options="" workload=""
     case ${words[1]} in
     stat)
-        options="-e --event --filter --event-files -i --no-inherit -p --pid -t --tid -a --all-cpus --scale -v --verbose -r --repeat --table -n --null -d --detailed -S --sync -B --big-num -C --cpu -A --no-aggr --no-merge -x --field-separator -j --json-output -G --cgroup --for-each-cgroup -o --output --append --log-fd --pre --post -I --interval-print --interval-count --interval-clear --timeout --per-socket --per-die --per-cluster --per-cache --per-core --per-thread --per-node -D --delay -M --metrics --metric-no-group --metric-no-merge --metric-no-threshold --topdown --td-level --metric-only --hide-zero-events --all-kernel --all-user --summary --no-csv-summary --quiet --control --compare --warmup --min-change --ignore-failure --help"
+        options="-e --event --filter --event-files --cputype -i --no-inherit -p --pid -t --tid -a --all-cpus --scale -v --verbose -r --repeat --table -n --null -d --detailed -S --sync -B --big-num -C --cpu -A --no-aggr --no-merge -x --field-separator -j --json-output -G --cgroup --for-each-cgroup -o --output --append --log-fd --pre --post -I --interval-print --interval-count --interval-clear --timeout --per-socket --per-die --per-cluster --per-cache --per-core --per-thread --per-node -D --delay -M --metrics --metric-no-group --metric-no-merge --metric-no-threshold --topdown --td-level --metric-only --hide-zero-events --all-kernel --all-user --summary --no-csv-summary --quiet --control --compare --warmup --min-change --fail-if-slower --ignore-failure --help"
         workload="yes"
         ;;
     record)
-        options="-a --all-cpus -p --pid -t --tid -u --uid -C --cpu -G --cgroup --per-thread -i --no-inherit -D --delay --control --exclude-perf -e --event --filter --event-files -F --freq -c --count --strict-freq --all-kernel --all-user -n --no-samples --no-buffering -g --call-graph --unwind --keep-stacks --kernel-callchains --user-callchains --off-cpu --off-cpu-thresh --off-cpu-limit --latency --jit --self-contained -s --stat -R --raw-samples -d --data --data-mmap --sample-mem-info --phys-data --data-page-size --code-page-size -T --timestamp -P --period --sample-cpu --sample-identifier -W --weight --transaction -b --branch-any -j --branch-filter -I --intr-regs --user-regs --running-time -k --clockid --switch-events --namespaces --all-cgroups --no-bpf-event --buildid-mmap --synth --tail-synthesize --num-thread-synthesize --proc-map-timeout -o --output -m --mmap-pages --mmap-flush --affinity --aio --overwrite --switch-output --switch-max-files --max-size --timestamp-filename --timestamp-boundary -z --compression-level -N --no-buildid-cache -B --no-buildid --buildid-all -r --realtime --debuginfod --vmlinux --dry-run -v --verbose -q --quiet --help"
+        options="-a --all-cpus -p --pid -t --tid -u --uid -C --cpu -G --cgroup --per-thread -i --no-inherit -D --delay --control --exclude-perf -e --event --filter --event-files -F --freq -c --count --strict-freq --all-kernel --all-user -n --no-samples --no-buffering -g --call-graph --unwind --keep-stacks --kernel-callchains --user-callchains --off-cpu --off-cpu-thresh --off-cpu-limit --latency --jit --self-contained -s --stat -R --raw-samples -d --data --data-mmap --sample-mem-info --phys-data --data-page-size --code-page-size -T --timestamp -P --period --sample-cpu --sample-identifier -W --weight --transaction -b --branch-any -j --branch-filter -I --intr-regs --user-regs --running-time -k --clockid --switch-events --namespaces --all-cgroups --no-bpf-event --buildid-mmap --synth --tail-synthesize --num-thread-synthesize --proc-map-timeout -o --output -m --mmap-pages --mmap-flush --affinity --aio --overwrite --switch-output --switch-output-event --switch-max-files --max-cpu --max-size --timestamp-filename --timestamp-boundary -z --compression-level -N --no-buildid-cache -B --no-buildid --buildid-all -r --realtime --debuginfod --vmlinux --dry-run -v --verbose -q --quiet --help"
         workload="yes"
         ;;
     report)
-        options="-i --input -f --force -s --sort -F --fields -n --show-nr-samples --show-total-period --show-cpu-utilization --showcpuutilization -T --threads -g --call-graph --children --latency -G --inverted -H --hierarchy --max-stack --ignore-callees -p --parent -x --exclude-other -d --dsos -c --comms -S --symbols --symbol-filter --pid --tid -C --cpu --parallelism --time --switch-on --switch-off --show-on-off-events --percent-limit --percentage -U --hide-unresolved --group --group-sort-idx -t --field-separator -w --column-widths -b --branch-stack --mem-mode --with-off-cpu --ns --time-quantum --raw-trace --full-source-path --skip-empty --stdio --tui --stdio-color --whole-names --json --flamegraph --html --folded --speedscope --firefox --pprof --header --header-only -I --show-info --stats --tasks --mmaps -D --dump-raw-trace --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -m --modules --ignore-vmlinux -v --verbose -q --quiet --inline --help"
+        options="-i --input -f --force -s --sort -F --fields -n --show-nr-samples --show-total-period --show-cpu-utilization --showcpuutilization -T --threads -g --call-graph --children --latency -G --inverted -H --hierarchy --max-stack --ignore-callees -p --parent -x --exclude-other -d --dsos -c --comms -S --symbols --symbol-filter --pid --tid -C --cpu --socket-filter --parallelism --time --switch-on --switch-off --show-on-off-events --percent-limit --percentage -U --hide-unresolved --group --group-sort-idx -t --field-separator -w --column-widths -b --branch-stack --mem-mode --with-off-cpu --ns --time-quantum --raw-trace --full-source-path --skip-empty --stdio --tui --stdio-color --whole-names --json --flamegraph --html --folded --speedscope --firefox --pprof --header --header-only -I --show-info --stats --tasks --mmaps -D --dump-raw-trace --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -m --modules --ignore-vmlinux -v --verbose -q --quiet --inline --help"
+        ;;
+    annotate)
+        options="-i --input -f --force -s --symbol -d --dsos -C --cpu --percent-limit --skip-missing --group --skip-empty --source --asm-raw -M --disassembler-style -l --print-line -P --full-paths --objdump --prefix --prefix-strip -n --show-nr-samples --show-total-period --percent-type --stdio-color --by-line -D --dump-raw-trace --stdio --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -m --modules --ignore-vmlinux -v --verbose -q --quiet --help"
         ;;
     diff)
-        options="-s --sort -c --compute -b --baseline-only -p --period -F --formula -o --order -d --dsos -C --comms -S --symbols --pid --tid --cpu --time --percentage -t --field-separator --with-off-cpu --noise --stdio --json --flamegraph --html --all --ignore-comm --whole-names -f --force --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -m --modules -v --verbose -q --quiet --help"
+        options="-s --sort -c --compute -b --baseline-only -p --period -F --formula -o --order -d --dsos -C --comms -S --symbols --pid --tid --cpu --time --percentage -t --field-separator --with-off-cpu --fail-above --noise --stdio --json --flamegraph --html --all --ignore-comm --whole-names -f --force --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -m --modules -v --verbose -q --quiet --help"
         ;;
     script)
         options="-i --input -f --force -F --fields -D --dump-raw-trace --dump-unsorted-raw-trace --time -L --Latency -d --debug-mode --ns --reltime --deltatime -G --hide-call-graph --max-stack --stop-bt --full-source-path --show-kernel-path --show-task-events --show-mmap-events --show-switch-events --show-namespace-events --show-cgroup-events --show-lost-events --show-bpf-events --show-text-poke-events --show-round-events --per-event-dump -C --cpu -c --comms --pid --tid -S --symbols --addr-range --dsos --switch-on --switch-off --show-on-off-events --header --header-only -I --show-info --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -v --verbose -q --quiet -s --script -g --gen-script -l --list -a --all-cpus --inline --help"
@@ -165,6 +178,9 @@ _perfpy()
     inject)
         options="-i --input -f --force -o --output -j --jit -b --build-ids --buildid-all -B --mmap2-buildids --mmap2-buildid-all --known-build-ids -v --verbose --help"
         ;;
+    data)
+        options="-i --input --to-json -f --force --time --help"
+        ;;
     config)
         options="-l --list --system --user --help"
         ;;
@@ -175,7 +191,7 @@ _perfpy()
         options="--build-options -v --verbose --help"
         ;;
     help)
-        _perfpy_offer "" stat record report diff script list evlist buildid-list buildid-cache inject config check version help
+        _perfpy_offer "" stat record report annotate diff script list evlist buildid-list buildid-cache inject data config check version help
         return
         ;;
     esac

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Final, overload
 
 from perfpy.abi.flags import ReadFormat
 from perfpy.abi.readings import Reading, decode_read
-from perfpy.capture.counter import Counter
+from perfpy.capture.counter import open_with_less
 from perfpy.errors import KernelRefused, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perfpy.abi.attr import EventAttr
+    from perfpy.capture.counter import Counter
     from perfpy.kernel import Kernel
 
 _READ_FORMAT: Final = int(ReadFormat.TOTAL_TIME_ENABLED | ReadFormat.TOTAL_TIME_RUNNING | ReadFormat.GROUP | ReadFormat.ID)
@@ -101,7 +102,7 @@ class CounterGroup:
         leader = self.counters[0] if self.counters else None
         member = attr.copy(read_format=_READ_FORMAT, disabled=int(leader is None))
         try:
-            self.counters.append(Counter(member, pid, cpu, leader, event=event, kernel=kernel))
+            self.counters.append(open_with_less(member, pid, cpu, leader, event=event, kernel=kernel))
         except KernelRefused as refused:
             if leader is not None and refused.errno == errno.EINVAL and _opens_alone(member, pid, cpu, event, kernel):
                 raise self._too_many(refused) from None
@@ -115,15 +116,23 @@ class CounterGroup:
         return KernelRefused(refused.call, refused.errno, event=refused.event, cause=cause, remedy=remedy)
 
     @classmethod
-    def open(cls, events: Sequence[str], pid: int = 0, cpu: int = -1, **attr_fields: int) -> CounterGroup:
-        """A group for events' texts; attr_fields: attr bits to set in every member, as inherit=1 or exclude_kernel=1."""
+    def open(cls, events: Sequence[str], pid: int = 0, cpu: int = -1, *, ebb: int = 0, **attr_fields: int) -> CounterGroup:
+        """A group for events' texts; attr_fields: attr bits to set in every member, as inherit=1 or exclude_kernel=1.
+
+        ebb: event-based branches of POWER, see Counter.open().
+        """
         from perfpy.events import parse_events
 
         parsed = parse_events(list(events))
         for event in parsed:
             if event.tool:
                 raise UsageError(f"'{event.name}' is not an event of the kernel's")
-        return cls([event.attr.copy(**attr_fields) for event in parsed], pid, cpu, events=[event.name for event in parsed])
+        attrs = [event.attr.copy(**attr_fields) for event in parsed]
+        if ebb:
+            from perfpy.events.ebb import with_needs  # few programs have such events
+
+            attrs = [with_needs(attr, leads=not number) for number, attr in enumerate(attrs)]
+        return cls(attrs, pid, cpu, events=[event.name for event in parsed])
 
     @property
     def leader(self) -> Counter:
@@ -131,7 +140,10 @@ class CounterGroup:
         return self.counters[0]
 
     def read(self) -> GroupReading:
-        """All counts of one moment. Raises NotScheduled."""
+        """All counts of one moment. Raises NotScheduled; UsageError for event-based branches (see Counter.read)."""
+        if self.leader.is_ebb:
+            self.leader.verify()
+            raise self.leader.unread()
         return GroupReading(self.leader.read_raw(), self._events)
 
     def enable(self) -> None:
@@ -167,7 +179,7 @@ class CounterGroup:
 
 def _opens_alone(attr: EventAttr, pid: int, cpu: int, event: str, kernel: Kernel | None) -> bool:
     try:
-        Counter(attr.copy(disabled=1), pid, cpu, event=event, kernel=kernel).close()
+        open_with_less(attr.copy(disabled=1), pid, cpu, event=event, kernel=kernel).close()
     except KernelRefused:
         return False
     return True

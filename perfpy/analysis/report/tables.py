@@ -174,8 +174,7 @@ def _histogram(
 ) -> Histogram:
     """The table of a leader's group. chosen: its entries; events: the totals of its members."""
     entries, keys, options, groups = joined.entries, joined.keys, plan.options, plan.groups
-    member = min(options.sort_member, len(events) - 1)
-    order = sort_entries(entries, chosen, plan.layout, keys, _depth(entries, plan), joined.tids, member)
+    order = sort_entries(entries, chosen, plan.layout, keys, _depth(entries, plan), joined.tids, options.sort_member)
     trees = _trees(leader, chosen, rows, joined, events[0], plan, texts)
     title, plural = groups.titles.get(leader, ""), groups.sizes.get(leader, len(events)) > 1
     return Histogram(

@@ -11,15 +11,16 @@ import errno
 import os
 
 from perfpy.abi.flags import FLAG_PID_CGROUP, ReadFormat, SampleType
+from perfpy.abi.startup import NamedTuple
 from perfpy.capture.counter import Counter
 from perfpy.capture.opening import Opener, to_open
 from perfpy.counts.aggregation import CounterCell, CountState, count_members
-from perfpy.errors import KernelRefused, NotScheduled
+from perfpy.errors import KernelRefused, NotScheduled, UsageError
 from perfpy.kernel import this_kernel
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Final
 
     from perfpy.abi.attr import EventAttr
@@ -38,30 +39,23 @@ _UNSUPPORTED: Final = (errno.EINVAL, errno.ENOSYS, errno.ENOENT, errno.EOPNOTSUP
 _TIMES: Final = ReadFormat.TOTAL_TIME_ENABLED | ReadFormat.TOTAL_TIME_RUNNING
 
 
-class CountingOptions:
+class CountingOptions(NamedTuple):
     """How events are counted.
 
     inherit: children and new threads, too; on_exec: from the moment that the
     task executes a program; all_user, all_kernel: as if each event had :u or
-    :k; identifier: mark the attrs as those of a file with several events.
+    :k; identifier: mark the attrs as those of a file with several events;
+    alone: events that are counted for the tasks themselves, whatever inherit
+    says; with_threads: and for threads that these start.
     """
 
-    __slots__ = ("all_kernel", "all_user", "identifier", "inherit", "on_exec")
-
-    def __init__(
-        self,
-        *,
-        inherit: bool = True,
-        on_exec: bool = False,
-        all_user: bool = False,
-        all_kernel: bool = False,
-        identifier: bool = True,
-    ) -> None:
-        self.inherit = inherit
-        self.on_exec = on_exec
-        self.all_user = all_user
-        self.all_kernel = all_kernel
-        self.identifier = identifier
+    inherit: bool = True
+    on_exec: bool = False
+    all_user: bool = False
+    all_kernel: bool = False
+    identifier: bool = True
+    alone: Collection[Event] = frozenset()
+    with_threads: bool = False
 
 
 def counting_attr(attr: EventAttr, options: CountingOptions, *, leads: bool, in_group: bool) -> EventAttr:
@@ -99,7 +93,7 @@ class Counting:
         *,
         cpus: Sequence[int] = (ANY,),
         options: CountingOptions | None = None,
-        cgroup_fds: dict[str, int] | None = None,
+        cgroup_fds: Mapping[str, int] | None = None,
         kernel: Kernel | None = None,
         warn: Callable[[str], None] | None = None,
     ) -> None:
@@ -159,7 +153,15 @@ class Counting:
         return [cpu for cpu in self.cpus if cpu in event.cpus]
 
     def _prepare(self, event: OpenEvent) -> None:
-        event.ask(counting_attr(event.attr, self.options, leads=event.is_leader, in_group=event.leader.group_size > 1))
+        attr = counting_attr(event.attr, self.options, leads=event.is_leader, in_group=event.leader.group_size > 1)
+        if event.event in self.options.alone:
+            threads = int(self.options.with_threads)
+            attr = attr.copy(inherit=threads, inherit_thread=threads)
+        if event.event.ebb:
+            from perfpy.events.ebb import with_needs  # few programs have such events
+
+            attr = with_needs(attr, leads=event.is_leader)
+        event.ask(attr)
 
     def _open_everywhere(self, events: Sequence[OpenEvent]) -> None:
         for cpu in self._every_cpu():
@@ -222,13 +224,25 @@ class Counting:
         """Stop all groups, so that what is read afterwards is of one moment; or the one that an event of this name leads."""
         return self._switch(Counter.disable, name)
 
+    def enable_ebb(self) -> None:
+        """Let those count that the start of a program does not enable."""
+        for event in self.events:
+            if event.event.ebb:
+                self._act(event, Counter.enable)
+
     def _switch(self, action: Callable[[Counter], None], name: str) -> bool:
         named = [event for event in self.events if name in ("", event.name)]
         for event in named:
-            if event.is_leader:
-                for counter in event.counters.values():
-                    action(counter)
+            self._act(event, action)
         return bool(named)
+
+    @staticmethod
+    def _act(event: OpenEvent, action: Callable[[Counter], None]) -> None:
+        for counter in event.counters.values() if event.is_leader else ():
+            try:
+                action(counter)
+            except NotScheduled:  # reads will tell
+                continue
 
     def read(self, tool_times: dict[str, int]) -> Readings:
         """Every counter's reading since it was enabled.
@@ -253,7 +267,7 @@ class Counting:
         for (cpu, thread), counter in event.counters.items():
             try:
                 reading = counter.read() if alone else self._read_member(event, cpu, thread, counter, groups)
-            except NotScheduled as reason:
+            except (NotScheduled, UsageError) as reason:  # the latter of event-based branches, whose counts the program has
                 event.state = event.state._replace(failed=True, why_not=reason)
                 continue
             cells.append(CounterCell(cpu, thread, reading.value, reading.enabled or 0, reading.running or 0))

@@ -32,7 +32,7 @@ class TextOptions(NamedTuple):
     """How the text is set.
 
     separator: perf's -t, None for aligned columns; widths: -w; quiet: only
-    rows; percent_limit: rows below it are left out; times: the text of --time;
+    rows; percent_limit: rows below it are left out; times: the text of --time; socket: of --socket-filter;
     colour: what the colours of shares begin with, "" for none (in columns: of
     aligned text only, as perf does). short_names: names of functions as there
     is room for them on a screen.
@@ -45,6 +45,7 @@ class TextOptions(NamedTuple):
     times: str = ""
     skip_empty: bool = True
     memory_order: str = ""
+    socket: int = -1
     colour: str = ""
     short_names: bool = False
 

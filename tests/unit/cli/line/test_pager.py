@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import select
 import signal
@@ -109,6 +110,29 @@ def test_leaving_the_pager_is_no_error_to_talk_about(args: tuple[str, ...], tmp_
     shown = on_terminal(*args, str(path), lines=5, environment={"PAGER": "head -n 2"})
     assert shown.status in (0, 141)
     assert len(shown.text.splitlines()) == 2
+
+
+def test_notes_for_a_pager_that_was_left_are_dropped_and_later_ones_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERF_PAGER", "true")
+    before = signal.getsignal(signal.SIGINT)
+    master, slave = os.openpty()
+    try:
+        screen = PagedScreen(slave, "script")
+        stderr = io.TextIOWrapper(io.BufferedWriter(Notes(screen, slave)), line_buffering=True)
+        with pytest.raises(BrokenPipeError):
+            screen.write(b"text\n" * 100_000)  # more than a pipe holds
+        print("nobody reads this", file=stderr)
+        screen.finish()
+        print("but this", file=stderr)
+        stderr.detach()
+        shown = b""
+        while not shown.endswith(b"\r\n"):
+            shown += os.read(master, 100)
+        assert shown == b"but this\r\n"
+    finally:
+        signal.signal(signal.SIGINT, before)
+        os.close(slave)
+        os.close(master)
 
 
 def test_ctrl_c_leaves_the_terminal_to_the_pager_until_it_is_left(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ PUBLIC = [
     "EventAttr",
     "GroupReading",
     "Offer",
+    "Profiler",
     "ProgramCounts",
     "ReadFormat",
     "Reading",
@@ -39,6 +40,7 @@ PUBLIC = [
     "list_events",
     "open",
     "parse_events",
+    "profile",
     "record",
     "stat",
 ]

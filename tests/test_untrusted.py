@@ -70,6 +70,7 @@ WRITERS = {
     "capture/runtimes/cpython/attach.py": "in a new folder of ours alone",
     "capture/runtimes/cpython/startup/perfpy_trampolines.py": "runs in the profiled interpreter: a new perf map of its own number",
     "untrusted/folders.py": "it is the door",
+    "profiling.py": "in a new folder of ours alone",
     "untrusted/terminal.py": "the descriptor of standard output or standard error",
     "symbols/files/build_id_cache.py": "below a Folder",
     "symbols/files/symbol_cache.py": "in a folder of ours alone; names without separators",

@@ -11,6 +11,7 @@ import errno
 import os
 
 from perfpy.abi.flags import FLAG_PID_CGROUP, ReadFormat, SampleType
+from perfpy.abi.startup import NamedTuple
 from perfpy.capture.counter import Counter
 from perfpy.capture.opening import Opener, to_open
 from perfpy.counts.aggregation import CounterCell, CountState, count_members
@@ -19,7 +20,7 @@ from perfpy.kernel import this_kernel
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Final
 
     from perfpy.abi.attr import EventAttr
@@ -38,30 +39,23 @@ _UNSUPPORTED: Final = (errno.EINVAL, errno.ENOSYS, errno.ENOENT, errno.EOPNOTSUP
 _TIMES: Final = ReadFormat.TOTAL_TIME_ENABLED | ReadFormat.TOTAL_TIME_RUNNING
 
 
-class CountingOptions:
+class CountingOptions(NamedTuple):
     """How events are counted.
 
     inherit: children and new threads, too; on_exec: from the moment that the
     task executes a program; all_user, all_kernel: as if each event had :u or
-    :k; identifier: mark the attrs as those of a file with several events.
+    :k; identifier: mark the attrs as those of a file with several events;
+    alone: events that are counted for the tasks themselves, whatever inherit
+    says; with_threads: and for threads that these start.
     """
 
-    __slots__ = ("all_kernel", "all_user", "identifier", "inherit", "on_exec")
-
-    def __init__(
-        self,
-        *,
-        inherit: bool = True,
-        on_exec: bool = False,
-        all_user: bool = False,
-        all_kernel: bool = False,
-        identifier: bool = True,
-    ) -> None:
-        self.inherit = inherit
-        self.on_exec = on_exec
-        self.all_user = all_user
-        self.all_kernel = all_kernel
-        self.identifier = identifier
+    inherit: bool = True
+    on_exec: bool = False
+    all_user: bool = False
+    all_kernel: bool = False
+    identifier: bool = True
+    alone: Collection[Event] = frozenset()
+    with_threads: bool = False
 
 
 def counting_attr(attr: EventAttr, options: CountingOptions, *, leads: bool, in_group: bool) -> EventAttr:
@@ -99,7 +93,7 @@ class Counting:
         *,
         cpus: Sequence[int] = (ANY,),
         options: CountingOptions | None = None,
-        cgroup_fds: dict[str, int] | None = None,
+        cgroup_fds: Mapping[str, int] | None = None,
         kernel: Kernel | None = None,
         warn: Callable[[str], None] | None = None,
     ) -> None:
@@ -159,7 +153,11 @@ class Counting:
         return [cpu for cpu in self.cpus if cpu in event.cpus]
 
     def _prepare(self, event: OpenEvent) -> None:
-        event.ask(counting_attr(event.attr, self.options, leads=event.is_leader, in_group=event.leader.group_size > 1))
+        attr = counting_attr(event.attr, self.options, leads=event.is_leader, in_group=event.leader.group_size > 1)
+        if event.event in self.options.alone:
+            threads = int(self.options.with_threads)
+            attr = attr.copy(inherit=threads, inherit_thread=threads)
+        event.ask(attr)
 
     def _open_everywhere(self, events: Sequence[OpenEvent]) -> None:
         for cpu in self._every_cpu():

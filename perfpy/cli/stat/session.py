@@ -16,7 +16,7 @@ TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from perfpy.capture.counting.count_file import CountFile
     from perfpy.capture.counting.counters import Counting, Readings
-    from perfpy.capture.counting.measurement import Plan
+    from perfpy.capture.counting.plan import Plan
     from perfpy.cli.stat.options import StatCommandOptions
     from perfpy.cli.stat.output import StatOutput
     from perfpy.cli.stat.progress import Progress

@@ -15,7 +15,7 @@ import numpy as np
 from perfpy.perfdata.container.kept_files import DEBUG_FILE
 from perfpy.symbols.demangling.demangle import Demangle, demangle, plain
 from perfpy.symbols.dso import Dso, DsoKind, perf_map_pid
-from perfpy.symbols.files import debug_files, elf_cache, elf_symbols, symbol_cache
+from perfpy.symbols.files import column_files, debug_files, elf_cache, elf_symbols
 from perfpy.symbols.files.compressed_files import mini_debug_info
 from perfpy.symbols.files.elf import DAMAGE, ElfFile, reason_of
 from perfpy.symbols.files.symbol_cache import SymbolCache
@@ -53,7 +53,7 @@ class SymbolLoader:
         self._files: list[ElfFile] = []
         self._unreadable: dict[str, str] = {}
         self._kernel: KernelSymbols | None = None
-        self._cache = SymbolCache(symbol_cache.folder()) if options.cache else None
+        self._cache = SymbolCache(column_files.folder("symbols")) if options.cache else None
         self._debuginfod = _debuginfod_client() if options.debuginfod else None
         self.demangle: Demangle = demangle if options.demangle else plain
 

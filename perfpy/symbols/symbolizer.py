@@ -215,6 +215,11 @@ class Symbolizer:
         return self._options.root
 
     @property
+    def caches(self) -> bool:
+        """Whether what is found out of files may be kept between runs."""
+        return self._options.cache
+
+    @property
     def inline(self) -> Inline:
         """Which callchains should get the frames of inlined calls."""
         return self._options.inline

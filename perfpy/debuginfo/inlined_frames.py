@@ -35,19 +35,21 @@ if TYPE_CHECKING:
 _USER: Final = ord(".")
 _NO_NAME: Final = "??"  # as addr2line has it
 _UNSEEN: Final = -1
+_RENAMED: Final = ".lto_priv."
 
 
 class InlineStyle(NamedTuple):
     """How chains are read.
 
-    returns: callers' addresses are those that calls return to; names_decide: a function whose name is another one in the
-    debug information (an alias, a clone) counts as inlined, as in perf 6.12; perf 7.3 keeps the symbol. as_addr2line:
-    which both ask: it gives a function that the linker has no name for the symbol's name the first time that it is the
-    innermost one, and from then on where that function begins with the symbol.
+    returns: callers' addresses are those that calls return to; names_decide: how many functions have to be at work at an
+    address for the outermost one to count as inlined, too, where it has another name in the debug information (an alias, a
+    clone): one in perf 6.12; two in perf 7.3, which keeps the symbol elsewhere, and where link time optimisation renamed
+    it; 0: it never does. as_addr2line: which both ask: it gives a function that the linker has no name for the symbol's
+    name the first time that it is the innermost one, and from then on where that function begins with the symbol.
     """
 
     returns: bool = True
-    names_decide: bool = False
+    names_decide: int = 0
     as_addr2line: bool = False
 
 
@@ -56,7 +58,8 @@ def give_inlined(symbolizer: Symbolizer, *, unwound: bool) -> None:
     wanted = symbolizer.inline
     as_of_6, ours = wanted is Inline.UNWOUND_AS_PERF, wanted is Inline.ALL
     if wanted is not Inline.NONE and (unwound or not as_of_6):
-        symbolizer.inliner = InlinedFrames(symbolizer, InlineStyle(ours and not unwound, as_of_6, not ours))
+        deciding = 0 if ours else 1 if as_of_6 else 2
+        symbolizer.inliner = InlinedFrames(symbolizer, InlineStyle(ours and not unwound, deciding, not ours))
 
 
 class InlinedFrames:
@@ -173,7 +176,8 @@ class InlinedFrames:
         own_name = symbols.name(base)
         # what is called as the symbol is the symbol, also where it was inlined into a namesake
         found = [base if name == own_name else symbols.inlined_into(base, name) for name in names[:-1]]
-        if names and self._style.names_decide and names[-1] != own_name:
+        least = self._style.names_decide
+        if 0 < least <= len(names) and names[-1] != own_name and not (least > 1 and own_name.startswith(names[-1] + _RENAMED)):
             return [*found, symbols.inlined_into(base, names[-1])]
         return [*found, base] if found else []
 

@@ -103,6 +103,19 @@ def test_perf_6_12_takes_the_debug_informations_name_of_a_function(root: Path) -
     assert Chains(root, Inline.UNWOUND_AS_PERF, unwound=True).names(*chains) == [["leaf*", "debug_name*"], ["debug_name*"]]
 
 
+def test_perf_7_does_where_something_is_inlined(root: Path) -> None:
+    assert Chains(root, Inline.ALL_AS_PERF).names((0x1110,), (0x1100,)) == [["leaf*", "debug_name*"], ["other"]]
+
+
+def test_perf_7_knows_what_link_time_optimisation_renamed(root: Path) -> None:
+    leaf = function("leaf")
+    debug = function("name", (0x1000, 0x1100), inlined(leaf, (0x1010, 0x1020), line=4))
+    tree = code(unit(leaf, debug, low_pc=None), (0x1000, 0x1100))
+    (root / "opt" / "prog").write_bytes(Dies(tree).elf().symbol("name.lto_priv.0", 0x1000, 0x100).build())
+    assert Chains(root, Inline.ALL_AS_PERF).names((0x1010,)) == [["leaf*", "name.lto_priv.0"]]
+    assert Chains(root, Inline.UNWOUND_AS_PERF, unwound=True).names((0x1010,)) == [["leaf*", "name*"]]
+
+
 @pytest.fixture
 def cpp(tmp_path: Path) -> Path:
     """/opt/prog of C++, whose functions have no names of the linker's: one begins with its symbol, the other later."""

@@ -46,7 +46,7 @@ class InlineStyle(NamedTuple):
     clone): one in perf 6.12; two in perf 7.3, which keeps the symbol elsewhere, and of a clone that is named after its
     function; 0: it never does. as_addr2line: which both ask: it gives a function that the linker has no name for the symbol's
     name the first time that it is the innermost one, and from then on where that function begins with the symbol.
-    in_kernel: whether the kernel's frames have them, too, where its vmlinux has debug information.
+    in_kernel: whether frames of the kernel and its modules have them, too, where vmlinux and the .ko files have debug information.
     """
 
     returns: bool = True
@@ -164,7 +164,7 @@ class InlinedFrames:
 
     def _linked(self, number: int, addresses: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Addresses within a dso as its debug information has them."""
-        if self._symbolizer.dsos[number].kind is DsoKind.KERNEL and (image := self._symbolizer.kernel_image()):
+        if image := self._symbolizer.image(number):
             return addresses - np.uint64(image[1] % (1 << 64))
         runtime = self._symbolizer.files(number).runtime
         return addresses if runtime is None else link_addresses(runtime, addresses)
@@ -201,10 +201,9 @@ class InlinedFrames:
 
     def _file(self, number: int) -> ElfFile | None:
         """The file with the debug information of a dso."""
-        kind = self._symbolizer.dsos[number].kind
-        if kind is DsoKind.KERNEL and (image := self._symbolizer.kernel_image()):
+        if image := self._symbolizer.image(number):
             return image[0] if _has_units(image[0]) else None
-        if kind is not DsoKind.FILE:
+        if self._symbolizer.dsos[number].kind is not DsoKind.FILE:
             return None
         found = self._symbolizer.files(number)
         return next((file for file in (found.symbols, found.runtime) if file and _has_units(file)), None)

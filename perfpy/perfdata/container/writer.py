@@ -130,8 +130,10 @@ class FileWriter:
 
     def mark(self) -> None:
         """Let the head say how much there is: should the recorder be killed, every perf reads that much."""
+        if self._data_start == HEADER_SIZE:  # there is no head yet
+            return
         with contextlib.suppress(OSError):  # a device: nobody reads it again
-            os.pwrite(self.fd, _SIZE.pack(max(self.size - self._data_start, 0)), _DATA_SIZE_AT)
+            os.pwrite(self.fd, _SIZE.pack(self.size - self._data_start), _DATA_SIZE_AT)
 
     def _cut(self, data: bytes, written: int) -> None:
         """After a failure: keep the whole records of what was written, and the file ready for more."""

@@ -25,17 +25,19 @@ if TYPE_CHECKING:
 
     from perfpy.abi.attr import EventAttr
     from perfpy.abi.flags import ReadFormat, SampleType
-    from perfpy.abi.readings import Reading
+    from perfpy.abi.readings import Reading, UserReading
+    from perfpy.analysis.report.recording_changes import RecordingChanges
+    from perfpy.analysis.report.report import Report
     from perfpy.capture.counter import Counter, disable_all, enable_all
     from perfpy.capture.counter_group import CounterGroup, GroupReading
     from perfpy.capture.counting.counted import CountedFunction
     from perfpy.capture.counting.region import Region
     from perfpy.capture.sampling.recorder import RecordSummary
+    from perfpy.counts.comparison import Comparison
     from perfpy.counts.named_counts import Count, Counts, ProgramCounts
     from perfpy.events.inventory import Offer
     from perfpy.events.resolve import parse_events
     from perfpy.kernel.ring import Ring
-    from perfpy.kernel.user_page import UserReading
     from perfpy.perfdata.container.source import Origin
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     R = TypeVar("R")
 
 __all__ = [
+    "Comparison",
     "Count",
     "Counter",
     "CounterGroup",
@@ -56,13 +59,17 @@ __all__ = [
     "Reading",
     "RecordSummary",
     "Recording",
+    "RecordingChanges",
     "Region",
+    "Report",
     "Ring",
     "SampleType",
     "UserReading",
     "__version__",
+    "compare",
     "count",
     "counted",
+    "diff",
     "disable_all",
     "enable_all",
     "errors",
@@ -74,6 +81,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Comparison": "perfpy.counts.comparison",
     "Count": "perfpy.counts.named_counts",
     "Counter": "perfpy.capture.counter",
     "CounterGroup": "perfpy.capture.counter_group",
@@ -86,10 +94,12 @@ _HOMES = {
     "Reading": "perfpy.abi.readings",
     "RecordSummary": "perfpy.capture.sampling.recorder",
     "Recording": "perfpy.recording",
+    "RecordingChanges": "perfpy.analysis.report.recording_changes",
     "Region": "perfpy.capture.counting.region",
+    "Report": "perfpy.analysis.report.report",
     "Ring": "perfpy.kernel.ring",
     "SampleType": "perfpy.abi.flags",
-    "UserReading": "perfpy.kernel.user_page",
+    "UserReading": "perfpy.abi.readings",
     "disable_all": "perfpy.capture.counter",
     "enable_all": "perfpy.capture.counter",
     "parse_events": "perfpy.events.resolve",
@@ -194,6 +204,54 @@ def record(
     asked: Any = {"pid": pid, "tid": tid, "cpus": cpus, "system_wide": system_wide, "frequency": frequency, "period": period}
     asked |= {"call_graph": call_graph, "jit": jit, "unwind": unwind, "off_cpu": off_cpu, "max_cpu": max_cpu}
     return record_program(command, events=events, output=output, **asked)
+
+
+def compare(
+    before: Sequence[str | PathLike[str]],
+    after: Sequence[str | PathLike[str]],
+    *,
+    events: str | Iterable[str] | None = None,
+    repeat: int = 10,
+    warmup: int = 1,
+    least_change: float = 0.01,
+) -> Comparison:
+    """Run two programs in turn, and tell whether the second is better or worse: perfpy stat --compare, as a value.
+
+    before, after: the programs and their arguments, called A and B; events: what to count besides the time, as for stat();
+    repeat: runs of each that count, after `warmup` runs that do not; least_change: changes that matter, as a part of A.
+
+    Returns `slower(by=0.03)` and `faster()` for the time, `higher("instructions", by=0.01)` and `lower()` for counts:
+    True where more than chance and more than that part of A says so; `counter(name)` has both sides' values, the change
+    and its bounds. Raises PerfError where a run fails, and what stat() raises.
+
+    >>> import perfpy
+    >>> perfpy.compare(["true"], ["sleep", "0.1"], events="page-faults:u", repeat=6).slower(by=0.5)
+    True
+    """
+    from perfpy.measuring import compare_programs
+
+    return compare_programs(before, after, events=events, repeat=repeat, warmup=warmup, least_change=least_change)
+
+
+def diff(
+    before: Recording, after: Recording, *, by: str | Sequence[str] = "dso,symbol", symbols: SymbolOptions | None = None
+) -> list[RecordingChanges]:
+    """What changed between two recordings of the same work: for each event that both have.
+
+    by: sort keys, as for Recording.report(); symbols: where to look for symbols. Commands and instances of templates that
+    are the same but for their names count as one, as on the screen of perfpy diff.
+
+    A RecordingChanges is a sequence of rows, those first whose costs changed most, each with its `names`, its `before` and
+    `after` (samples, period), `change`, and `has_changed`: whether that is more than the noise of sampling.
+    `above(0.02)` has the rows that cost more, by more than noise and 2 % of all.
+
+    >>> import perfpy
+    >>> with perfpy.open("perf.data") as before, perfpy.open("perf.data") as after:
+    ...     changes = perfpy.diff(before, after)[0]
+    ...     changes.before.period == changes.after.period, changes.above()
+    (True, [])
+    """
+    return before.changes(after, by, symbols=symbols)
 
 
 def count(*events: str, inherit: bool = True, apart: bool = False, net: bool = False) -> Region:

@@ -16,13 +16,14 @@ from perfpy.capture.counting.counters import CountingOptions
 from perfpy.capture.counting.measurement import Measurement
 from perfpy.capture.counting.plan import Plan
 from perfpy.counts.named_counts import ProgramCounts, named
-from perfpy.errors import UsageError
+from perfpy.errors import PerfError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from perfpy.capture.sampling.recorder import RecordSummary
     from perfpy.capture.targets import Target
+    from perfpy.counts.comparison import Comparison
     from perfpy.counts.named_counts import Count
     from perfpy.kernel import Kernel
 
@@ -100,6 +101,35 @@ def _with_own_parts(counts: list[Count], plan: Plan) -> list[Count]:
     if first == len(plan.events):
         return counts
     return [count if event.tool else count.beside(next(alone)) for event, count in zip(plan.events, counts[:first], strict=False)]
+
+
+def compare_programs(
+    before: Sequence[str | os.PathLike[str]],
+    after: Sequence[str | os.PathLike[str]],
+    *,
+    events: str | Iterable[str] | None = None,
+    repeat: int = 10,
+    warmup: int = 1,
+    least_change: float = 0.01,
+    kernel: Kernel | None = None,
+) -> Comparison:
+    """See perfpy.compare, which has the same parameters; kernel: the machine to count on."""
+    from perfpy.capture.counting.contest import Contest
+    from perfpy.counts.comparison import compare_runs
+
+    sides = [_words(before), _words(after)]
+    _check_positive(repeat=repeat, duration=None)
+    if not all(sides) or warmup < 0 or least_change < 0:
+        raise UsageError("two commands are compared, after 0 or more runs that warm up, and changes that matter are 0 or more")
+    target, _ = targets.resolve()
+    chosen, _ = planning.choose_events(event_texts(events), [], target)
+    contest = Contest([Plan(chosen, target, words) for words in sides], repeat=repeat, warmup=warmup, kernel=kernel)
+    first, second = contest.run()
+    if contest.failed:
+        failed = contest.failed[0]
+        which = f"run {failed.number}" if failed.number else "its warm-up run"
+        raise PerfError(f"'{sides[failed.side][0]}' failed in {which} with status {failed.status}: nothing to compare")
+    return compare_runs(first, second, least_change=least_change)
 
 
 def record_program(

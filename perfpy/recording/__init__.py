@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.named_samples import NamedSamples
     from perfpy.analysis.report.options import ReportOptions
+    from perfpy.analysis.report.recording_changes import RecordingChanges
     from perfpy.analysis.report.report import Report
     from perfpy.analysis.sortkeys.key_texts import MemoryWords
     from perfpy.analysis.stacks.stacks import Stacks
@@ -118,13 +119,14 @@ class Recording(RecordingContents):
         with commas (default: "comm,dso,symbol"); callers: count callers, too, and keep call trees;
         options: everything that perf report can be asked, instead of these;
         symbols: where to look for symbols; progress: called with the share of
-        the file that has been read. Raises UsageError for unknown keys.
+        the file that has been read. Raises UsageError for unknown keys. The report is a sequence of rows, has
+        to_pandas(), to_arrow() and to_dict(), and shows itself in notebooks.
 
         >>> import perfpy
         >>> with perfpy.open("perf.data") as recording:
-        ...     for row in recording.report(by=["comm"]).top(10):
-        ...         print(f"{row.percent:6.2f}%", row.texts["comm"])
-        100.00% busy
+        ...     for row in recording.report(by=["comm"]):
+        ...         print(f"{row.percent:6.2f}%", row.texts["comm"], row.samples)
+        100.00% busy 10
         """
         from perfpy.analysis.report.layout import Wanted
         from perfpy.analysis.report.options import CallGraph, ReportOptions
@@ -139,7 +141,19 @@ class Recording(RecordingContents):
         options = options._replace(sample_filter=self._narrowed(options.sample_filter))
         timeline = self.make_timeline(keep_exited=options.keep_exited)
         symbolizer = self._new_symbolizer(timeline, symbols)
-        return make_report(self.data, timeline, symbolizer, options, self._payloads(symbolizer), _memory_words(options), progress)
+        report = make_report(self.data, timeline, symbolizer, options, self._payloads(symbolizer), _memory_words(options), progress)
+        report.display = _Display()
+        return report
+
+    def changes(
+        self, after: Recording, by: str | Sequence[str] = "dso,symbol", *, symbols: SymbolOptions | None = None
+    ) -> list[RecordingChanges]:
+        """What changed from this recording to another one: see perfpy.diff."""
+        from perfpy.analysis.report.recording_changes import names_for_both, recording_changes
+
+        commands = [{row.texts["comm"]: row.period for row in one.report(by="comm", symbols=symbols)} for one in (self, after)]
+        reports = [one.report(by=by, symbols=symbols) for one in (self, after)]
+        return recording_changes(reports[0], reports[1], names_for_both(commands[0], commands[1]))
 
     def annotate(
         self,
@@ -216,6 +230,20 @@ class Recording(RecordingContents):
         from perfpy.views.script.payloads import PayloadTexts
 
         return PayloadTexts(tracing, symbolizer)
+
+
+class _Display:
+    """Words reports, loaded when one is shown."""
+
+    def report_text(self, report: Report, /) -> str:
+        from perfpy.views.report.notebook import report_text
+
+        return report_text(report)
+
+    def report_html(self, report: Report, /) -> str:
+        from perfpy.views.report.notebook import report_html
+
+        return report_html(report)
 
 
 def _memory_words(options: ReportOptions) -> MemoryWords | None:

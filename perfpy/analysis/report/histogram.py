@@ -86,6 +86,16 @@ class ReportRow(NamedTuple):
     values: dict[str, list[int]]
     texts: dict[str, str]
 
+    @property
+    def period(self) -> int:
+        """How many events it stands for: of the event, or of the first of the group."""
+        return self.values["period"][0]
+
+    @property
+    def samples(self) -> int:
+        """How many samples it has."""
+        return self.values["samples"][0]
+
 
 @dataclass(eq=False, repr=False)
 class Histogram:
@@ -197,9 +207,12 @@ class Histogram:
 
     def rows(self) -> Iterator[ReportRow]:
         """All rows that are shown."""
-        for entry in self.shown().tolist():
-            values = {name: totals[entry].tolist() for name, totals in self.entries.measures.items()}
-            yield ReportRow(entry, self.percent("period", entry), values, {name: self.text(name, entry) for name in self.keys})
+        return map(self.row, self.shown().tolist())
+
+    def row(self, entry: int) -> ReportRow:
+        """An entry's row."""
+        values = {name: totals[entry].tolist() for name, totals in self.entries.measures.items()}
+        return ReportRow(entry, self.percent("period", entry), values, {name: self.text(name, entry) for name in self.keys})
 
     def top(self, count: int = 10) -> list[ReportRow]:
         """The first rows."""

@@ -319,8 +319,7 @@ class Recorder:
             if target.kind != "command" or attention.signal or self._counters.aux:  # the events of a command end with it
                 self._counters.disable()
             drain.rest()
-            if self.options.overwrite:
-                drain.backward()
+            drain.backward()
         except OutputFailed as failure:
             self._failure = failure
         try:
@@ -343,8 +342,7 @@ class Recorder:
             self._attention.stopping = True
             self._counters.disable()
         elif self._output_switch.due(size, time.monotonic()):
-            if self.options.overwrite:
-                drain.backward()
+            drain.backward()
             self._tell(f"[ perf record: dump data: Woken up {self._attention.wakeups} times ]")
             self._attention.wakeups = 0
             self._file.end(last=False)

@@ -19,7 +19,7 @@ from perfpy.abi.registers import minimal_registers, user_registers
 from perfpy.capture.option_values import Callchain, parse_branch_filter, stack_size
 from perfpy.capture.record_options import DEFAULT_FREQ, STANDARD_OUTPUT
 from perfpy.capture.targets import ANY, online_cpus
-from perfpy.errors import KernelRefused
+from perfpy.errors import KernelRefused, UsageError
 from perfpy.events.event import Event, changed
 
 if TYPE_CHECKING:
@@ -44,11 +44,11 @@ def configure_sampling(events: Sequence[Event], options: RecordOptions, target: 
 
     The tracking event (the one that asks for mmap, comm, fork ... records) is
     the first one, or a dummy event of its own where the events are not on
-    from the program's start (-a, -C, -D), or may have a rest (--max-cpu).
+    from the program's start (-a, -C, -D), or may have a rest (--max-cpu), and the first one is no dummy.
     """
     result = _in_order(events, options)
     tracking = result[0]
-    if options.starts_disabled or options.max_cpu or not target.has_tasks or is_aux(tracking):
+    if is_aux(tracking) or ((_starts_late(options, target) or options.max_cpu) and not is_dummy(tracking)):
         tracking = _dummy()
         result.append(tracking)
     groups = {event.leader for event in result if not event.is_leader}
@@ -84,6 +84,8 @@ def _aux_attr(attr: EventAttr) -> EventAttr:
 
 def sampling_attr(event: Event, options: RecordOptions, target: Target, *, tracks: bool, in_group: bool) -> EventAttr:
     """The attr to sample an event with; tracks: it carries the side-band; in_group: it leads others or follows one."""
+    if event.ebb:
+        raise UsageError(f"'{event.name}' branches to the program at overflows (EBB, bit 63), and has no samples: leave that bit out")
     if is_aux(event):
         return _aux_attr(event.attr)
     return _Draft(event, options, target, tracks=tracks, in_group=in_group).finished()
@@ -92,6 +94,11 @@ def sampling_attr(event: Event, options: RecordOptions, target: Target, *, track
 def is_dummy(event: Event | OpenEvent) -> bool:
     """Whether an event only carries side-band records."""
     return event.attr.type == PerfType.SOFTWARE and event.attr.config == SoftwareId.DUMMY
+
+
+def _starts_late(options: RecordOptions, target: Target) -> bool:
+    """Whether events are on later than what side-band tells of."""
+    return options.starts_disabled or not target.has_tasks
 
 
 def _dummy() -> Event:
@@ -113,7 +120,8 @@ class _Draft:
         self.target = target
         self.tracks = tracks
         self.in_group = in_group
-        self.own_dummy = tracks and is_dummy(event)
+        self.own_dummy = tracks and is_dummy(event) and event.attr.sample_period == 1  # not one that was asked for
+        self.at_once = self.own_dummy or (tracks and is_dummy(event) and _starts_late(options, target))
         self.sample = SampleType.IP | SampleType.TID
         self.read = ReadFormat.ID | ReadFormat.LOST
 
@@ -253,9 +261,9 @@ class _Draft:
         """Leaders start off; those of a program start with it; side-band of a system starts at once."""
         draft = self.draft
         draft.disabled = int(self.event.is_leader)
-        from_exec = self.target.kind == "command" and (self.own_dummy or not self.options.starts_disabled)
+        from_exec = self.target.kind == "command" and (self.at_once or not self.options.starts_disabled)
         draft.enable_on_exec = int(from_exec and self.event.is_leader)
-        if self.own_dummy and not from_exec:
+        if self.at_once and not from_exec:
             draft.disabled = 0
 
     def _apply_terms(self) -> None:

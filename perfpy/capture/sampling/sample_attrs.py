@@ -19,7 +19,7 @@ from perfpy.abi.registers import minimal_registers, user_registers
 from perfpy.capture.option_values import Callchain, parse_branch_filter, stack_size
 from perfpy.capture.record_options import DEFAULT_FREQ, STANDARD_OUTPUT
 from perfpy.capture.targets import ANY, online_cpus
-from perfpy.errors import KernelRefused
+from perfpy.errors import KernelRefused, UsageError
 from perfpy.events.event import Event, changed
 
 if TYPE_CHECKING:
@@ -44,11 +44,11 @@ def configure_sampling(events: Sequence[Event], options: RecordOptions, target: 
 
     The tracking event (the one that asks for mmap, comm, fork ... records) is
     the first one, or a dummy event of its own where the events are not on
-    from the program's start (-a, -C, -D) and the first one is no dummy.
+    from the program's start (-a, -C, -D), or may have a rest (--max-cpu), and the first one is no dummy.
     """
     result = _in_order(events, options)
     tracking = result[0]
-    if is_aux(tracking) or (_starts_late(options, target) and not is_dummy(tracking)):
+    if is_aux(tracking) or ((_starts_late(options, target) or options.max_cpu) and not is_dummy(tracking)):
         tracking = _dummy()
         result.append(tracking)
     groups = {event.leader for event in result if not event.is_leader}
@@ -84,6 +84,8 @@ def _aux_attr(attr: EventAttr) -> EventAttr:
 
 def sampling_attr(event: Event, options: RecordOptions, target: Target, *, tracks: bool, in_group: bool) -> EventAttr:
     """The attr to sample an event with; tracks: it carries the side-band; in_group: it leads others or follows one."""
+    if event.ebb:
+        raise UsageError(f"'{event.name}' branches to the program at overflows (EBB, bit 63), and has no samples: leave that bit out")
     if is_aux(event):
         return _aux_attr(event.attr)
     return _Draft(event, options, target, tracks=tracks, in_group=in_group).finished()
@@ -144,7 +146,7 @@ class _Draft:
         if options.all_user or options.all_kernel:
             draft.exclude_kernel, draft.exclude_user = int(options.all_user), int(options.all_kernel)
         self._apply_terms()
-        self._set(SampleType.PERIOD, options.period_field)
+        self._set(SampleType.PERIOD, True if options.max_cpu else options.period_field)
         draft.sample_type |= int(self.sample)
         draft.read_format = int(self.read)
         return draft

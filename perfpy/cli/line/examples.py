@@ -56,6 +56,7 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
     ),
     "annotate": (
         _example("the code of the hottest functions, with the samples at each instruction", "perfpy annotate"),
+        _example("which lines of source code cost most, and what was inlined into them", "perfpy annotate --by-line"),
         _example("one function, in perf's text, without lines of source code", "perfpy annotate --stdio --no-source -s main"),
         _example("which source lines of one library matter, and the instructions they became", "perfpy annotate -l -d libc.so.6"),
     ),

@@ -5,7 +5,7 @@ What enters: nothing. What leaves: their class, for `stat` and `stat record`, an
 
 from __future__ import annotations
 
-from perfpy.cli.line.kinds import Attached, Counted, Flag, Listed, Value
+from perfpy.cli.line.kinds import Attached, Counted, Flag, Listed, Value, percent
 from perfpy.cli.line.options import CommandOptions, option, program_to_run
 
 _LACKING = {
@@ -106,6 +106,12 @@ class StatCommandOptions(RunOptions, PartOptions, lacks=_LACKING):
     warmup: int = option("--warmup", Value(int, default=1), "with --compare: runs of each before those that count")
     min_change: float = option(
         "--min-change", Value(float, default=1.0), "with --compare: differences below this are too small to matter", metavar="<percent>"
+    )
+    fail_if_slower: float | None = option(
+        "--fail-if-slower",
+        Value(percent),
+        "with --compare: exit status 90 where a command takes longer by more",
+        metavar="<percent>",
     )
     ignore_failure: bool = option("--ignore-failure", Flag(), "with --compare: compare programs that fail, too")
     workload: tuple[str, ...] = program_to_run()

@@ -64,6 +64,7 @@ CHANGES = {
 }
 METHODS = {"write_bytes", "write_text", "unlink", "mkdir", "symlink_to", "hardlink_to", "rename", "rmdir", "touch"}  # of pathlib
 WRITERS = {
+    "cli/archive.py": "a new file beside the recording that was named",
     "cli/scripting.py": "-g: a script to begin with, where the user is or says",
     "testing/baselines.py": "beside the tests, where the option or the setting says",
     "events/table_making.py": "in a Folder, by names that a pattern makes",

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from perfpy.abi.attr import EventAttr
     from perfpy.abi.flags import ReadFormat, SampleType
     from perfpy.abi.readings import Reading, UserReading
+    from perfpy.abi.ring_records import RingSample
     from perfpy.capture.counter import Counter, disable_all, enable_all
     from perfpy.capture.counter_group import CounterGroup, GroupReading
     from perfpy.capture.counting.counted import CountedFunction
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from perfpy.counts.named_counts import Count, Counts, ProgramCounts
     from perfpy.events.inventory import Offer
     from perfpy.events.resolve import parse_events
-    from perfpy.kernel.ring import Ring
+    from perfpy.kernel.ring import AuxArea, Ring
     from perfpy.perfdata.container.source import Origin
     from perfpy.recording import Recording
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     R = TypeVar("R")
 
 __all__ = [
+    "AuxArea",
     "Count",
     "Counter",
     "CounterGroup",
@@ -56,6 +58,7 @@ __all__ = [
     "Recording",
     "Region",
     "Ring",
+    "RingSample",
     "SampleType",
     "UserReading",
     "__version__",
@@ -72,6 +75,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AuxArea": "perfpy.kernel.ring",
     "Count": "perfpy.counts.named_counts",
     "Counter": "perfpy.capture.counter",
     "CounterGroup": "perfpy.capture.counter_group",
@@ -86,6 +90,7 @@ _HOMES = {
     "Recording": "perfpy.recording",
     "Region": "perfpy.capture.counting.region",
     "Ring": "perfpy.kernel.ring",
+    "RingSample": "perfpy.abi.ring_records",
     "SampleType": "perfpy.abi.flags",
     "UserReading": "perfpy.abi.readings",
     "disable_all": "perfpy.capture.counter",

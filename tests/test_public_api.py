@@ -9,6 +9,7 @@ import pytest
 import perfpy
 
 PUBLIC = [
+    "AuxArea",
     "Count",
     "Counter",
     "CounterGroup",
@@ -23,6 +24,7 @@ PUBLIC = [
     "Recording",
     "Region",
     "Ring",
+    "RingSample",
     "SampleType",
     "UserReading",
     "__version__",

@@ -25,6 +25,7 @@ _perfpy() {
         'stat:run a program and count events'
         'record:run a program and record its profile into perf.data'
         'report:read perf.data and show the profile'
+        'annotate:show the code of hot functions, with the samples at each instruction'
         'diff:show what changed between recordings'
         'script:read perf.data and print every sample'
         'list:list the events of this machine'
@@ -32,6 +33,7 @@ _perfpy() {
         'buildid-list:list the build-ids of a perf.datas files'
         'buildid-cache:look after the files kept by build-id'
         'inject:add code of JIT compilers, or build-ids, to a perf.data'
+        'data:convert a perf.data into JSON'
         'config:show or change what is set in perfs configuration files'
         'check:tell whether a feature of perf is there'
         'version:show the version, and which parts are there'
@@ -49,6 +51,7 @@ _perfpy() {
                 '*--event=[event selector]:events: _sequence _perfpy_ask events -' \
                 '*--filter=[filter of the tracepoints before it]:value: ' \
                 '*--event-files=[take named events from these JSON files, too]:directory: _files -/' \
+                '*--cputype=[count on this kind of cores only, where there are several]:pmus: _perfpy_ask pmus' \
                 '*-i[child tasks do not inherit counters]' \
                 '*--no-inherit[child tasks do not inherit counters]' \
                 '*-p+[count on these processes]:pids: _sequence _perfpy_ask pids -' \
@@ -121,6 +124,7 @@ _perfpy() {
                 '*--compare=[run this command, too, in turn with the other, and tell how it differs]:program: _command_names -e' \
                 '*--warmup=[with --compare  runs of each before those that count]:value: ' \
                 '*--min-change=[with --compare  differences below this are too small to matter]:value: ' \
+                '*--fail-if-slower=[with --compare  exit status 90 where a command takes longer by more]:value: ' \
                 '*--ignore-failure[with --compare  compare programs that fail, too]' \
                 '*--help[show this text]' \
                 '(-)1:program: _command_names -e' \
@@ -214,14 +218,16 @@ _perfpy() {
                 '*--proc-map-timeout=[for scripts written for perf  maps are read at once]:value: ' \
                 '*-o+[output file]:file:_files' \
                 '*--output=[output file]:file:_files' \
-                '*-m+[size of each buffer, in pages or with B, K, M or G]:value: ' \
-                '*--mmap-pages=[size of each buffer, in pages or with B, K, M or G]:value: ' \
+                '*-m+[size of each buffer]:value: ' \
+                '*--mmap-pages=[size of each buffer]:value: ' \
                 '*--mmap-flush=[least bytes to write at once]:value: ' \
                 '*--affinity=[read each buffer on its own CPU or node]:value:(sys node cpu)' \
                 '*--aio=-[for scripts written for perf  perfpy leaves that to the kernel]::value: ' \
                 '*--overwrite[keep what came last where there is no room for all]' \
                 '*--switch-output=-[go on in a new file  at SIGUSR2, after a size]::value: ' \
+                '*--switch-output-event=[go on in a new file whenever one of these happens anywhere]:events: _sequence _perfpy_ask events -' \
                 '*--switch-max-files=[keep that many of those files]:value: ' \
+                '*--max-cpu=[sample less often where recording itself takes more than this of one CPU]:value: ' \
                 '*--max-size=[stop when the file has this size]:value: ' \
                 '*--timestamp-filename[put the time after the files name]' \
                 '*--timestamp-boundary[note the times of the first and the last sample]' \
@@ -287,6 +293,7 @@ _perfpy() {
                 '*--tid=[only these threads]:value: ' \
                 '*-C+[only these CPUs]:value: ' \
                 '*--cpu=[only these CPUs]:value: ' \
+                '*--socket-filter=[only the CPUs of this socket]:value: ' \
                 '*--parallelism=[only while so many threads ran]:value: ' \
                 '*--time=[only this time  start,stop, 10%-20%, 10%/2]:value: ' \
                 '*--switch-on=[only samples after this event]:events: _sequence _perfpy_ask events -' \
@@ -349,6 +356,59 @@ _perfpy() {
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
+        annotate)
+            _arguments -s -S \
+                '*-i+[input file name]:recording:_perfpy_recordings' \
+                '*--input=[input file name]:recording:_perfpy_recordings' \
+                '*-f[read the file although somebody else owns it]' \
+                '*--force[read the file although somebody else owns it]' \
+                '*-s+[only this function]:value: ' \
+                '*--symbol=[only this function]:value: ' \
+                '*-d+[only these shared objects]:value: ' \
+                '*--dsos=[only these shared objects]:value: ' \
+                '*-C+[only these CPUs]:value: ' \
+                '*--cpu=[only these CPUs]:value: ' \
+                '*--percent-limit=[leave out functions below it]:value: ' \
+                '*--skip-missing[say nothing of functions whose code is not here]' \
+                '*--group[events of a group side by side]' \
+                '*--skip-empty[leave out the columns of events without samples]' \
+                '*--source[lines of source code among the instructions]' \
+                '*--asm-raw[the bytes of each instruction, too]' \
+                '*-M+[how instructions are written, such as intel]:value: ' \
+                '*--disassembler-style=[how instructions are written, such as intel]:value: ' \
+                '*-l[file and line of the instructions that matter, and a table of them]' \
+                '*--print-line[file and line of the instructions that matter, and a table of them]' \
+                '*-P[name files with their folders]' \
+                '*--full-paths[name files with their folders]' \
+                '*--objdump=[the objdump to run]:value: ' \
+                '*--prefix=[put this before the paths of source files]:value: ' \
+                '*--prefix-strip=[leave out so many of their folders]:value: ' \
+                '*-n[numbers of samples in place of shares]' \
+                '*--show-nr-samples[numbers of samples in place of shares]' \
+                '*--show-total-period[sums of periods in place of shares]' \
+                '*--percent-type=[shares of the function or]:value:(local-period global-period local-hits global-hits)' \
+                '*--stdio-color=[colours in plain text  always, never or auto]::value:(always never auto)' \
+                '*--by-line[lines of source files, with what they and the calls inlined there have]' \
+                '*-D[print every record as bytes and as text]' \
+                '*--dump-raw-trace[print every record as bytes and as text]' \
+                '*--stdio[plain text in perfs layout, on a terminal too]' \
+                '*--symfs=[look for files with symbols below this directory]:directory: _files -/' \
+                '*--kallsyms=[read the kernels symbols from this copy of /proc/kallsyms]:file:_files' \
+                '*-k+[read the kernels symbols from this ELF file]:file:_files' \
+                '*--vmlinux=[read the kernels symbols from this ELF file]:file:_files' \
+                '*--demangle[demangle C++ and Rust names]' \
+                '*--demangle-kernel[demangle the kernels names too]' \
+                '*--fold-interpreters[leave the frames of interpreters out where they named their functions]' \
+                '*-m[load symbols of modules]' \
+                '*--modules[load symbols of modules]' \
+                '*--ignore-vmlinux[do not look for a vmlinux]' \
+                '*-v[say more]' \
+                '*--verbose[say more]' \
+                '*-q[print no warnings or messages]' \
+                '*--quiet[print no warnings or messages]' \
+                '*--help[show this text]' \
+                '*:file:_files'
+            ;;
         diff)
             _arguments -s -S \
                 '*-s+[compare by these keys]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism state waker dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked' \
@@ -377,6 +437,7 @@ _perfpy() {
                 '*-t+[columns with this separator]:value: ' \
                 '*--field-separator=[columns with this separator]:value: ' \
                 '*--with-off-cpu[time on and off the CPU as one]' \
+                '*--fail-above=[exit status 90 where a row costs more than before, by more than noise and this share of all]:value: ' \
                 '*--noise[mark what sampling noise does not explain]' \
                 '*--stdio[plain text in perfs layout, on a terminal too]' \
                 '*--json=-[the comparison as JSON]::file:_files' \
@@ -466,9 +527,18 @@ _perfpy() {
                 '*--verbose[say more]' \
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
+                '*-s+[call the functions of a program in Python for each sample]:value: ' \
+                '*--script=[call the functions of a program in Python for each sample]:value: ' \
+                '*-g+[write a program to begin with  python, or FILE.py]:value: ' \
+                '*--gen-script=[write a program to begin with  python, or FILE.py]:value: ' \
+                '*-l[list the scripts of an installed perf]' \
+                '*--list[list the scripts of an installed perf]' \
+                '*-a[with script record NAME  on all CPUs]' \
+                '*--all-cpus[with script record NAME  on all CPUs]' \
                 '*--inline[show inlined calls]' \
                 '*--help[show this text]' \
-                '*:file:_files'
+                '(-)1:program: _command_names -e' \
+                '*::arguments:_normal'
             ;;
         list)
             _arguments -s -S \
@@ -483,7 +553,7 @@ _perfpy() {
                 '*--details[print how events are encoded, and the expressions of metrics]' \
                 '*--deprecated[print deprecated events, too]' \
                 '*--unit=[limit PMU events to the PMUs of this name or pattern]:pmus: _perfpy_ask pmus' \
-                '*--cputype=[limit PMU events to the PMUs of this name or pattern]:pmus: _perfpy_ask pmus' \
+                '*--cputype=[the same, of the kinds of CPU that the machine has]:pmus: _perfpy_ask pmus' \
                 '*--check[try to open each event, and say why not]' \
                 '*--event-files=[take named events from these JSON files, too]:directory: _files -/' \
                 '*--update-events=[take this CPUs events and metrics from its makers files, and keep them for all commands]:directory: _files -/' \
@@ -570,6 +640,17 @@ _perfpy() {
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
+        data)
+            _arguments -s -S \
+                '*-i+[input file name]:recording:_perfpy_recordings' \
+                '*--input=[input file name]:recording:_perfpy_recordings' \
+                '*--to-json=[write JSON into this file]:file:_files' \
+                '*-f[overwrite a file, and read a recording although somebody else owns it]' \
+                '*--force[overwrite a file, and read a recording although somebody else owns it]' \
+                '*--time=[only this time  start,stop, 10%-20%, 10%/2]:value: ' \
+                '*--help[show this text]' \
+                '*:file:_files'
+            ;;
         config)
             _arguments -s -S \
                 '*-l[show all settings]' \
@@ -597,7 +678,7 @@ _perfpy() {
         help)
             _arguments -s -S \
                 '*--help[show this text]' \
-                '1:command:(stat record report diff script list evlist buildid-list buildid-cache inject config check version help)'
+                '1:command:(stat record report annotate diff script list evlist buildid-list buildid-cache inject data config check version help)'
             ;;
         esac
         ;;

@@ -55,24 +55,12 @@ def main(args: Sequence[str] | None = None) -> None:
     to the operating system instead of being taken apart object by object.
     """
     gc.set_threshold(_OBJECTS_BEFORE_COLLECTION)
-    args = _for_itself(sys.argv[1:] if args is None else args)
-    _set_ctrl_c(raises=bool(args and args[0] in COMMANDS and COMMANDS[args[0]].raises))
-    status = run(args)
+    _set_ctrl_c(raises=False)
+    status = run(sys.argv[1:] if args is None else args, owns_process=True)
     _leave_pager()
     atexit._run_exitfuncs()  # noqa: SLF001  # what os._exit leaves out: temporary files, above all
     sys.stderr.flush()
     os._exit(status)
-
-
-def _for_itself(args: Sequence[str]) -> Sequence[str]:
-    """The arguments from the command on; those before it say how perfpy itself behaves."""
-    while args and args[0] in ("--no-pager", "-p", "--paginate"):
-        if args[0] == "--no-pager":
-            from perfpy.cli.line.pager import never
-
-            never()
-        args = args[1:]
-    return args
 
 
 def _leave_pager() -> None:
@@ -89,17 +77,34 @@ def _set_ctrl_c(*, raises: bool) -> None:
         _signal.signal(_signal.SIGINT, _signal.default_int_handler if raises else _signal.SIG_DFL)
 
 
-def run(args: Sequence[str]) -> int:
-    """Run a command line and return its exit status; whatever goes wrong is told on stderr in one line."""
+def run(args: Sequence[str], *, owns_process: bool = False) -> int:
+    """Run a command line and return its exit status; whatever goes wrong is told on stderr in one line.
+
+    owns_process: the process is there for this line alone, so what Ctrl-C does is set as the command wants it.
+    """
     _prepare_streams()
-    name = args[0] if args and (args[0] in COMMANDS or args[0] in HIDDEN) else ""
+    name = ""
     try:
-        status = _dispatch(name, args)
+        args, status = _options_before_command(args)
+        if status is None:
+            name = args[0] if args and (args[0] in COMMANDS or args[0] in HIDDEN) else ""
+            if owns_process and name in COMMANDS and COMMANDS[name].raises:
+                _set_ctrl_c(raises=True)
+            status = _dispatch(name, args)
     except Exception as error:  # noqa: BLE001  # the last resort: one line instead of a traceback
         status = _failed(name, error)
     except KeyboardInterrupt:
         status = 130
     return _flush(name, status)
+
+
+def _options_before_command(args: Sequence[str]) -> tuple[Sequence[str], int | None]:
+    """The arguments from the command on, and the exit status where the options before it are all that was asked."""
+    if not args or not args[0].startswith("-"):
+        return args, None
+    from perfpy.cli import global_options
+
+    return global_options.read(args)
 
 
 def _dispatch(name: str, args: Sequence[str]) -> int:

@@ -88,15 +88,8 @@ def root(ctx: click.Context) -> int | None:
 
 def run(args: list[str]) -> int:
     """Run a line that begins with no command; the exit status."""
-    from perfpy.cli import global_options
-
-    args, status = global_options.read(args)
-    if status is not None:
-        return status
     if args and args[0] == "-vv":
-        args = ["version", "--build-options"]
-    if args and args[0] in COMMANDS:
-        return load(args[0]).run(args[0], args[1:])
+        return load("version").run("version", ["--build-options"])
     page("")
     try:
         with root.make_context(program(), args) as context:

@@ -72,6 +72,10 @@ class ComparedCount(NamedTuple):
     a_outliers: Sequence[int]
     b_outliers: Sequence[int]
 
+    def differs(self, verdict: str, by: float) -> bool:
+        """Whether this is the verdict, and the difference above a part of A."""
+        return self.verdict == verdict and (self.change.estimate is None or abs(self.change.estimate) > by)
+
 
 class Comparison(NamedTuple):
     """counts: what both sides counted; uncounted: counter -> why it is missing.
@@ -85,6 +89,35 @@ class Comparison(NamedTuple):
     uncounted: Mapping[str, str]
     confidence: float
     least_change: float
+
+    @property
+    def elapsed(self) -> ComparedCount:
+        """The time that runs took."""
+        return self.counter(ELAPSED)
+
+    def counter(self, name: str) -> ComparedCount:
+        """One counter. Raises KeyError, with the reason where it could not be counted."""
+        for count in self.counts:
+            if count.name == name:
+                return count
+        why = self.uncounted.get(name) or f"there are {', '.join(count.name for count in self.counts)}"
+        raise KeyError(f"{name}: {why}")
+
+    def higher(self, name: str, by: float = 0.0) -> bool:
+        """Whether B counts more than A, by more than chance and by more than `by` (a part of A: 0.03 is 3 %)."""
+        return self.counter(name).differs(HIGHER, by)
+
+    def lower(self, name: str, by: float = 0.0) -> bool:
+        """Whether B counts less than A, as for `higher`."""
+        return self.counter(name).differs(LOWER, by)
+
+    def slower(self, by: float = 0.0) -> bool:
+        """Whether B takes longer than A, by more than chance and by more than `by` (a part of A's time)."""
+        return self.higher(ELAPSED, by)
+
+    def faster(self, by: float = 0.0) -> bool:
+        """Whether B takes less time than A, as for `slower`."""
+        return self.lower(ELAPSED, by)
 
 
 def compare_runs(a: Runs, b: Runs, confidence: float = 0.95, *, least_change: float = LEAST_CHANGE) -> Comparison:

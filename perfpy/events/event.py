@@ -31,6 +31,7 @@ class EventTerms(NamedTuple):
     record takes it, and only perf trace heeds it): numbers;
     branch_type: tuple of names (any, u, k, call ...); percore: True; cpu: the
     CPUs to open it on, for tasks, too;
+    user_events: what a HiSilicon PMCU is to count, numbers;
     aux_output: True; aux_sample_size: bytes; aux_action: tuple of "pause",
     "resume", "start-paused"; driver: `@name=value` settings for a hardware tracer.
     """
@@ -52,6 +53,7 @@ class EventTerms(NamedTuple):
     metric_id: str | None = None
     cpu: tuple[int, ...] | None = None
     driver: tuple[str, ...] | None = None
+    user_events: tuple[int, ...] | None = None
 
     def given(self) -> dict[str, Any]:
         """The terms that were given, by name."""
@@ -78,7 +80,8 @@ class Event(NamedTuple):
     read (:S); precise_max: the highest precise level that the kernel takes
     (:P). filter: a tracepoint's filter expression; tracepoint: (system, name).
     option: the number of the -e it came from; cgroup: its path or None;
-    keepalive: memory that attr points into (the path of a uprobe).
+    keepalive: memory that attr points into (the path of a uprobe); ebb: its
+    overflows are event-based branches (POWER).
     """
 
     name: str
@@ -102,6 +105,7 @@ class Event(NamedTuple):
     option: int = 0
     cgroup: str | None = None
     keepalive: object = None
+    ebb: bool = False
 
     def __eq__(self, other: object) -> bool:
         return self is other

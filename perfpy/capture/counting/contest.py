@@ -13,7 +13,8 @@ from perfpy.counts.comparison import Runs
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from perfpy.capture.counting.measurement import Outcome, Plan
+    from perfpy.capture.counting.measurement import Outcome
+    from perfpy.capture.counting.plan import Plan
     from perfpy.kernel import Kernel
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from perfpy.capture.counting.counters import Counting
-    from perfpy.capture.counting.measurement import Plan
+    from perfpy.capture.counting.plan import Plan
     from perfpy.capture.opening import OpenEvent
     from perfpy.counts.aggregation import CounterCell
     from perfpy.perfdata.container.writer import RecordWriter

@@ -10,72 +10,26 @@ import os
 import select
 import time
 
-from perfpy.capture.counting.counters import ANY, Counting, CountingOptions, Differences
+from perfpy.capture.counting.counters import Counting, Differences
 from perfpy.capture.workload import Workload
-from perfpy.counts.aggregation import Aggregation, CountRow, Grouping, aggregate, one_cell_a_package
+from perfpy.counts.aggregation import Aggregation, CountRow, aggregate, one_cell_a_package
 from perfpy.counts.spread import mean, relative_error, standard_error
 from perfpy.counts.tally import RunTimes, Tally
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Final
 
     from perfpy.capture.control import Control
     from perfpy.capture.counting.counters import Readings
-    from perfpy.capture.targets import Target
+    from perfpy.capture.counting.plan import Plan
     from perfpy.capture.workload import Ended
     from perfpy.counts.aggregation import CountedEvent
     from perfpy.counts.metrics import Metric
-    from perfpy.events.event import Event
     from perfpy.kernel import Kernel
 
 _MS: Final = 1_000_000
-
-
-class Plan:
-    """What to measure and how; times in ms, 0 = not asked for.
-
-    command: the program, () for none; target: whose events besides;
-    grouping: how counts are summed; package_of: CPU -> package, for events
-    that count once a package; delay: before counting starts (-1: only when
-    control says so); repeat: how often, 0 = until interrupted; interval,
-    interval_count, timeout: as in perf-stat(1); summary: a result after the
-    intervals; scale: estimate what multiplexed counters missed; before,
-    after: shell commands around each run; sync: sync(2) before each run;
-    metrics: what to compute, by the event that it is shown with.
-    """
-
-    def __init__(self, events: Sequence[Event], target: Target, command: Sequence[str] = ()) -> None:
-        self.events = list(events)
-        self.target = target
-        self.command = tuple(command)
-        self.options = CountingOptions()
-        self.grouping = Grouping.everything()
-        self.package_of: Callable[[int], int] = lambda _cpu: 0
-        self.cgroup_fds: dict[str, int] = {}
-        self.metrics: Mapping[Event, Sequence[Metric]] = {}
-        self.default_set = self.hides_zeros = False
-        self.delay = 0
-        self.repeat = 1
-        self.interval = 0
-        self.interval_count = 0
-        self.timeout = 0
-        self.summary = False
-        self.scale = True
-        self.before = ""
-        self.after = ""
-        self.sync = False
-
-    @property
-    def tids(self) -> Sequence[int]:
-        """The tasks to open counters on; a command's is not known yet."""
-        return self.target.tids or (ANY,)
-
-    @property
-    def cpus(self) -> Sequence[int]:
-        """The CPUs to open counters on."""
-        return (ANY,) if self.target.has_tasks else self.target.cpus
 
 
 class Outcome:
@@ -154,7 +108,7 @@ class Measurement:
         self._hooks = hooks or Hooks()
         self._control = control
         self._counting = Counting(
-            plan.events, cpus=plan.cpus, options=plan.options, cgroup_fds=plan.cgroup_fds, kernel=kernel, warn=self._hooks.warn
+            plan.events, cpus=plan.cpus, options=plan.counting_options, cgroup_fds=plan.cgroup_fds, kernel=kernel, warn=self._hooks.warn
         )
         self._differences = Differences()
         self._started = 0
@@ -204,7 +158,6 @@ class Measurement:
 
     def _run_once(self, outcome: Outcome) -> Readings:
         plan = self._plan
-        plan.options.on_exec = plan.target.kind == "command" and not plan.delay
         if not plan.command:
             with self._counting.open(plan.tids) as counting:
                 return self._count(counting, None, outcome)
@@ -240,7 +193,9 @@ class Measurement:
         return readings
 
     def _enable(self, counting: Counting) -> None:
-        if not self._plan.options.on_exec:
+        if counting.options.on_exec:
+            counting.enable_ebb()
+        else:
             counting.enable()
 
     def _finish(self, workload: Workload, outcome: Outcome) -> None:

@@ -1,13 +1,14 @@
 """A request, as the command line or a caller makes it -> a Plan that can be carried out.
 
-What enters: event texts, a target, a way of aggregating. What leaves: the
-Plan with everything looked up: default events, cgroups, threads' names, the
-machine's topology. Raises UsageError for combinations that make no sense.
+What enters: event texts, a target, a way of aggregating. What leaves: what a
+Plan is made of, looked up: default events, threads' names, the machine's
+topology. Raises UsageError for combinations that make no sense.
 """
 
 from __future__ import annotations
 
 from perfpy.abi.attr import EventAttr
+from perfpy.capture.counting.plan import one_package
 from perfpy.capture.targets import Target
 from perfpy.counts.aggregation import Aggregation, Grouping
 from perfpy.errors import UsageError
@@ -16,10 +17,8 @@ from perfpy.events.event import Event, natural_unit
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Final
-
-    from perfpy.capture.counting.measurement import Plan
 
 _FRONTEND: Final = "stalled-cycles-frontend"
 _BACKEND: Final = "stalled-cycles-backend"
@@ -61,21 +60,23 @@ def choose_events(
     detailed: int = 0,
     null_run: bool = False,
     event_files: str = "",
+    cores: str = "",
 ) -> tuple[list[Event], list[str]]:
     """The events to count, and warnings.
 
     filters: (number of texts before it, expression); event_files: a folder
-    with more named events, or "".
+    with more named events, or ""; cores: the one kind of core on which generic
+    events are counted, or "".
     """
     if null_run:
         return [], []
-    if not texts and not detailed and not _has_several_core_pmus():
+    if not texts and not detailed and not cores and not _has_several_core_pmus():
         return [_generic_event(name) for name in default_events(target)], []
     from perfpy.events import parse_events
     from perfpy.events.machine import this_machine
 
     texts = [*(texts or default_events(target)), *detail_events(detailed)]
-    parsed = parse_events(texts, filters=filters, machine=this_machine(event_files), counting=True)
+    parsed = parse_events(texts, filters=filters, machine=this_machine(event_files, cores=cores), counting=True)
     return parsed, parsed.warnings
 
 
@@ -106,21 +107,25 @@ def widened(target: Target, events: Sequence[Event]) -> Target:
     return target
 
 
-def group_by(plan: Plan, mode: Aggregation, *, cache_level: int | None = None) -> None:
-    """Set how the plan's counts are summed. Raises UsageError where the target does not fit."""
+def grouping_of(events: Sequence[Event], target: Target, mode: Aggregation, *, cache_level: int | None = None) -> Grouping:
+    """How counts are summed. Raises UsageError where the target does not fit."""
     if mode is Aggregation.THREAD:
-        plan.grouping = _by_thread(plan.target)
-        return
-    if any(event.per_pkg for event in plan.events):
-        from perfpy.kernel.topology import Topology
-
-        plan.package_of = Topology().socket
+        return _by_thread(target)
     if mode is Aggregation.GLOBAL:
-        return
-    if plan.target.has_tasks:
+        return Grouping.everything()
+    if target.has_tasks:
         raise UsageError("counts per CPU, core, cache, die, socket or node need whole CPUs: add -a or -C")
-    cpus = {cpu for event in plan.events for cpu in event.cpus or ()} | set(plan.target.cpus)
-    plan.grouping = by_topology(mode, sorted(cpus), cache_level)
+    cpus = {cpu for event in events for cpu in event.cpus or ()} | set(target.cpus)
+    return by_topology(mode, sorted(cpus), cache_level)
+
+
+def packages_of(events: Sequence[Event]) -> Callable[[int], int]:
+    """CPU -> package; where no event counts once a package, one for all."""
+    if not any(event.per_pkg for event in events):
+        return one_package
+    from perfpy.kernel.topology import Topology
+
+    return Topology().socket
 
 
 def _by_thread(target: Target) -> Grouping:

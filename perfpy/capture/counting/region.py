@@ -46,7 +46,9 @@ class Region(Counts):
         alone = [event for event in parse_events(events, counting=True) if not event.tool] if apart else []
         self._asked = [event.name for event in parsed]
         self._make = partial(Region, *events, inherit=inherit, apart=apart, kernel=kernel)
-        self._counting = Counting([*parsed, *alone], options=CountingOptions(identifier=False, inherit=inherit, alone=alone), kernel=kernel)
+        self._counting = Counting(
+            [*parsed, *alone], options=CountingOptions(identifier=False, inherit=inherit, alone=frozenset(alone)), kernel=kernel
+        )
         self._clock = _Clock() if any(event.tool for event in parsed) else None
         self._net = net
         self._overhead: Counts | None = None

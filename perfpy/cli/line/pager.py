@@ -117,8 +117,8 @@ class PagedScreen(_OnTerminal):
         self._show(held)
 
     def _show(self, data: bytes) -> None:
-        pager = self._pager
-        descriptor = self._descriptor if pager is None or pager.stdin is None else pager.stdin.fileno()
+        pipe = self._pager and self._pager.stdin
+        descriptor = pipe.fileno() if pipe and not pipe.closed else self._descriptor
         left = memoryview(data)
         while left:
             left = left[os.write(descriptor, left) :]
@@ -144,10 +144,18 @@ class Notes(_OnTerminal):
         self._descriptor = descriptor
 
     def write(self, data: Any, /) -> int:
-        """Show bytes: after the text that is held; a line that writes over itself, at once, or under a pager not at all."""
+        """Show bytes: after the text that is held; a line that writes over itself, at once, or under a pager not at all.
+
+        What comes after the person has left the pager is not for the terminal either: nobody sees what it speaks of.
+        """
         if bytes(data[:1]) == b"\r":
             return len(data) if self._screen.has_pager else os.write(self._descriptor, data)
-        return self._screen.write(data) if self._screen.takes_notes else os.write(self._descriptor, data)
+        if not self._screen.takes_notes:
+            return os.write(self._descriptor, data)
+        try:
+            return self._screen.write(data)
+        except BrokenPipeError:
+            return len(data)
 
 
 def _command(name: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from perfpy.abi.flags import RecordType
 from perfpy.cli.line.notes import are_read, rows_of, tell
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.perfconfig import load
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.report.report import Report
     from perfpy.cli.report.options import ReportCommandOptions
+    from perfpy.perfdata.container.events import FileEvent
     from perfpy.recording import Recording
+    from perfpy.views.annotate.browser import CodeScreen
     from perfpy.views.report.column_text import TextOptions
 
 
@@ -84,6 +87,8 @@ class ReportRun:
         write_exports(self._recording, self._asked, self._request.sample_filter(), self._request.symbol_options())
 
     def _report(self) -> int:
+        if self._asked.json is None and self._report_pmcu():
+            return 0
         options = self._report_options()
         text_options = self._request.text_options()
         with progress_line("reading samples") as progress:
@@ -116,6 +121,16 @@ class ReportRun:
         silent = asked.quiet or (self._plain and report.samples and not are_read(quiet=False, verbose=asked.verbose))
         if not silent:
             say_why_nothing(self._recording, self._request.sample_filter(), self._request.symbol_options())
+
+    def _report_pmcu(self) -> bool:
+        """Print what a PMCU counted; whether there is nothing else in the recording."""
+        trace = self._recording.pmcu
+        if trace is None:
+            return False
+        from perfpy.views.pmcu.table import report_lines as pmcu_lines  # few recordings have any
+
+        _print(pmcu_lines(trace))
+        return not self._recording.data.survey.types[RecordType.SAMPLE]
 
     def _report_options(self) -> ReportOptions:
         try:
@@ -188,8 +203,16 @@ class ReportRun:
             from perfpy.views.report.browser import ReportBrowser
         except ModuleNotFoundError as error:
             fail(f"--tui needs the module {error.name}: pip install 'perfpy[tui]'")
-        ReportBrowser(report, self._header_lines, whole_names=self._asked.whole_names).run()
+        ReportBrowser(report, self._header_lines, whole_names=self._asked.whole_names, code=self._code).run()
         return 0
+
+    def _code(self, event: FileEvent, function: str) -> CodeScreen:
+        """The code of a function with the samples of an event; raises PerfError where there is none."""
+        from perfpy.views.annotate.browser import CodeScreen
+
+        options = self._request.report_options()._replace(group=False, hierarchy=False)
+        options = options._replace(sample_filter=options.sample_filter._replace(symbols=(function,)))
+        return CodeScreen(self._recording.annotate(options=options, symbols=self._request.symbol_options()).function(event))
 
     def _header_lines(self) -> Iterable[str]:
         from perfpy.cli.line.header import lines_of_header

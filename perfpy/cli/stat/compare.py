@@ -13,13 +13,14 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from perfpy.capture.counting.measurement import Hooks
+from perfpy.cli.line.limits import told
 from perfpy.cli.line.options import fail
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfpy.capture.counting.contest import FailedRun
-    from perfpy.capture.counting.measurement import Plan
+    from perfpy.capture.counting.plan import Plan
     from perfpy.cli.stat.options import StatCommandOptions
     from perfpy.cli.stat.output import StatOutput
     from perfpy.counts.comparison import Comparison
@@ -49,11 +50,21 @@ def compare_programs(options: StatCommandOptions) -> int:
         if not all(side.count for side in (first, *others)):
             fail("--compare was stopped before every command had run")
         least = options.min_change / 100
-        show([compare_runs(first, other, least_change=least) for other in others], output)
+        found = [compare_runs(first, other, least_change=least) for other in others]
+        show(found, output)
     if contest.failed:
         print(f"Warning: {len(contest.failed)} runs failed, the first with status {contest.failed[0].status}", file=sys.stderr)
         return contest.failed[0].status
-    return 0
+    return told(_slower(found, options.fail_if_slower))
+
+
+def _slower(found: Sequence[Comparison], limit: float | None) -> list[str]:
+    """What is slower than the limit allows; None: nothing is."""
+    return [
+        f"{other.b_name} takes longer than {other.a_name}: {other.elapsed.change.estimate or 0:+.1%}, the limit is {limit:.1%}"
+        for other in found
+        if limit is not None and other.slower(by=limit)
+    ]
 
 
 def _failed(run: FailedRun, plans: Sequence[Plan]) -> int:
@@ -95,22 +106,18 @@ def _plans(options: StatCommandOptions) -> list[Plan]:
     plans = [plan_of(options), *(_plan_of_other(options, text) for text in options.compare)]
     if not all(plan.command for plan in plans):
         fail("--compare needs two commands: --compare 'command B' -- command A")
-    for plan in plans:
-        plan.repeat = 1
-        if plan.target.kind != "command":
-            fail("--compare counts what commands do: it goes with no other target")
-    return plans
+    if any(plan.target.kind != "command" for plan in plans):
+        fail("--compare counts what commands do: it goes with no other target")
+    return [plan._replace(repeat=1) for plan in plans]
 
 
 def _plan_of_other(options: StatCommandOptions, text: str) -> Plan:
     from perfpy.cli.stat.request import plan_of
 
-    plan = plan_of(options)
     try:
-        plan.command = tuple(shlex.split(text))
+        return plan_of(options)._replace(command=shlex.split(text))
     except ValueError as error:
         fail(f"--compare {text}: {error}")
-    return plan
 
 
 def _alone(options: StatCommandOptions) -> list[str]:

@@ -14,9 +14,17 @@ from perfpy.cli.line.shared import events_with_filters
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from perfpy.capture.counting.measurement import Plan
+    from collections.abc import Mapping, Sequence
+
+    from perfpy.capture.counting.counters import CountingOptions
+    from perfpy.capture.counting.plan import Plan
+    from perfpy.capture.targets import Target
     from perfpy.cli.stat.options import PartOptions, StatCommandOptions
     from perfpy.counts.aggregation import Aggregation
+    from perfpy.counts.metrics import Metric
+    from perfpy.events.event import Event
+
+    Metrics = Mapping[Event, Sequence[Metric]]
 
 _SECOND_KIND = "/sys/bus/event_source/devices/cpu_atom"  # of cores
 
@@ -66,6 +74,8 @@ def check(options: StatCommandOptions) -> None:
         fail("--interval-clear clears a terminal: the counts go elsewhere")
     if options.table and options.repeat <= 1:
         fail("--table shows repeated runs: add -r")
+    if options.fail_if_slower is not None and not options.compare:
+        fail("--fail-if-slower compares two commands: --compare 'command B' -- command A")
     if options.repeat < 0:
         fail("-r takes the number of runs, 0 for no end")
     if options.all_kernel and options.all_user:
@@ -98,38 +108,79 @@ def _tell(options: StatCommandOptions, text: str) -> None:
 def plan_of(options: StatCommandOptions) -> Plan:
     """Look everything up. Raises UsageError, UnknownEvent, EventSyntaxError."""
     from perfpy.capture.counting import planning
-    from perfpy.capture.counting.measurement import Plan
-    from perfpy.capture.targets import resolve
+    from perfpy.capture.counting.plan import Plan
     from perfpy.counts.aggregation import Aggregation
 
     mode = chosen_aggregation(options, no_aggr=options.no_aggr) or Aggregation.GLOBAL
-    tasks = options.pid or options.tid
-    system_wide = options.all_cpus or not (options.workload or tasks or options.cpu)
-    every_thread = mode is Aggregation.THREAD and system_wide and not tasks
-    target, warnings = resolve(pid=options.pid, tid=options.tid, cpu=options.cpu, system_wide=system_wide, every_thread=every_thread)
-    texts, filters = events_with_filters(options)
-    events, more = planning.choose_events(
-        texts, filters, target, detailed=options.detailed, null_run=options.null, event_files=options.event_files
+    target = _target(options, per_thread=mode is Aggregation.THREAD)
+    events, metrics = _events(options, target)
+    target = planning.widened(target, events)
+    events, metrics, cgroup_fds = _in_cgroups(events, metrics, target, options)
+    return Plan(
+        events,
+        target,
+        options.workload,
+        options=_counting_options(options),
+        grouping=planning.grouping_of(events, target, mode, cache_level=cache_level(options)),
+        package_of=planning.packages_of(events),
+        cgroup_fds=cgroup_fds,
+        metrics=metrics,
+        default_set=not options.event and not _metric_names(options),
+        hides_zeros=options.hide_zero_events,
+        delay=options.delay,
+        repeat=options.repeat,
+        interval=options.interval,
+        interval_count=options.interval_count,
+        timeout=options.timeout,
+        summary=options.summary,
+        scale=options.scale,
+        before=options.pre,
+        after=options.post,
+        sync=options.sync,
     )
-    for warning in (*warnings, *more):
+
+
+def _counting_options(options: StatCommandOptions) -> CountingOptions:
+    from perfpy.capture.counting.counters import CountingOptions
+
+    return CountingOptions(inherit=not options.no_inherit, all_user=options.all_user, all_kernel=options.all_kernel)
+
+
+def _target(options: StatCommandOptions, *, per_thread: bool) -> Target:
+    from perfpy.capture.targets import resolve
+
+    tasks = options.pid or options.tid
+    system_wide = _is_system_wide(options)
+    target, warnings = resolve(
+        pid=options.pid, tid=options.tid, cpu=options.cpu, system_wide=system_wide, every_thread=per_thread and system_wide and not tasks
+    )
+    for warning in warnings:
+        _tell(options, warning)
+    return target
+
+
+def _is_system_wide(options: StatCommandOptions) -> bool:
+    return bool(options.all_cpus or not (options.workload or options.pid or options.tid or options.cpu))
+
+
+def _events(options: StatCommandOptions, target: Target) -> tuple[list[Event], Metrics]:
+    """The events to count, and what to compute of them."""
+    from perfpy.capture.counting import planning
+
+    texts, filters = events_with_filters(options)
+    events, warnings = planning.choose_events(
+        texts, filters, target, detailed=options.detailed, null_run=options.null, event_files=options.event_files, cores=options.cputype
+    )
+    for warning in warnings:
         _tell(options, warning)
     names = _metric_names(options)
-    if names:
-        from perfpy.capture.counting.metric_choice import choose
+    if not names:
+        return events, {}
+    from perfpy.capture.counting.metric_choice import choose
 
-        metric_events, metrics = choose(
-            names, grouped=not options.metric_no_group, merged=not options.metric_no_merge, system_wide=bool(system_wide)
-        )
-        events = metric_events + (events if texts else [])
-    plan = Plan(events, planning.widened(target, events), options.workload)
-    plan.hides_zeros = options.hide_zero_events
-    plan.default_set = not texts and not names
-    if names:
-        plan.metrics = metrics
-    _add_cgroups(plan, options)
-    planning.group_by(plan, mode, cache_level=cache_level(options))
-    _set(plan, options)
-    return plan
+    grouped, merged = not options.metric_no_group, not options.metric_no_merge
+    of_metrics, metrics = choose(names, grouped=grouped, merged=merged, system_wide=_is_system_wide(options))
+    return of_metrics + (events if texts else []), metrics
 
 
 def _metric_names(options: StatCommandOptions) -> str:
@@ -137,38 +188,25 @@ def _metric_names(options: StatCommandOptions) -> str:
     return ",".join([*options.metrics, *([f"TopdownL{options.td_level}"] if options.topdown else [])])
 
 
-def _add_cgroups(plan: Plan, options: StatCommandOptions) -> None:
+def _in_cgroups(
+    events: list[Event], metrics: Metrics, target: Target, options: StatCommandOptions
+) -> tuple[list[Event], Metrics, dict[str, int]]:
+    """The events of cgroups in place of the system's, and each cgroup's open folder."""
     if not (options.cgroup or options.for_each_cgroup):
-        return
+        return events, metrics, {}
     from perfpy.capture import cgroups
 
     if options.cgroup and options.for_each_cgroup:
         fail("--cgroup and --for-each-cgroup both say which cgroups: choose one")
     if options.cgroup:
-        events = cgroups.assign(plan.events if options.event else [], options.cgroup)
-        if plan.metrics:
+        assigned = cgroups.assign(events if options.event else [], options.cgroup)
+        if metrics:
             from perfpy.counts.metrics import of_counterparts
 
-            plan.metrics = of_counterparts(plan.metrics, dict(zip(plan.events, events, strict=True)))
-        plan.events = events
-    if plan.target.has_tasks:
+            metrics = of_counterparts(metrics, dict(zip(events, assigned, strict=True)))
+        events = assigned
+    if target.has_tasks:
         fail("cgroups are counted on whole CPUs: add -a or -C")
     if options.for_each_cgroup:
-        plan.events = cgroups.expand(plan.events, options.for_each_cgroup)
-    plan.cgroup_fds = cgroups.open_folders(plan.events)
-
-
-def _set(plan: Plan, options: StatCommandOptions) -> None:
-    plan.options.inherit = not options.no_inherit
-    plan.options.all_user = options.all_user
-    plan.options.all_kernel = options.all_kernel
-    plan.repeat = options.repeat
-    plan.delay = options.delay
-    plan.interval = options.interval
-    plan.interval_count = options.interval_count
-    plan.timeout = options.timeout
-    plan.summary = options.summary
-    plan.scale = options.scale
-    plan.before = options.pre
-    plan.after = options.post
-    plan.sync = options.sync
+        events = cgroups.expand(events, options.for_each_cgroup)
+    return events, metrics, cgroups.open_folders(events)

@@ -119,3 +119,22 @@ def test_the_exec_path_is_told_and_taken(monkeypatch, capsys):
     monkeypatch.setenv("PERF_EXEC_PATH", "/elsewhere")
     assert cli.run(["--exec-path"]) == 0
     assert capsys.readouterr().out == "/elsewhere\n"
+
+
+def test_a_command_after_options_is_the_command(tmp_path, capsys):
+    assert cli.run(["--buildid-dir", str(tmp_path), "evlist", "-i", "/nowhere/x.data"]) == 255
+    assert capsys.readouterr().err.startswith("perfpy evlist: /nowhere/x.data: ")
+    assert cli.run(["--no-pager", "stat", "--list-opts"]) == cli.run(["stat", "--list-opts"])
+    first, _, second = capsys.readouterr().out.partition("--event ")
+    assert second.count("--event ") == 1, first
+
+
+@pytest.mark.parametrize("options", [[], ["--buildid-dir", "/nowhere"], ["--no-pager", "-p"]])
+def test_ctrl_c_is_what_the_command_wants_whatever_stands_before_it(options, monkeypatch, capsys):
+    asked: list[bool] = []
+    monkeypatch.setattr(cli, "_set_ctrl_c", lambda *, raises: asked.append(raises))
+    monkeypatch.setenv("PERF_BUILDID_DIR", "")
+    assert cli.run([*options, "buildid-cache", "--list-opts"], owns_process=True) == 130
+    assert cli.run([*options, "record", "--list-opts"], owns_process=True) == 130
+    assert asked == [True]
+    assert "--purge " in capsys.readouterr().out

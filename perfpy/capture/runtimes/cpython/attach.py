@@ -31,6 +31,7 @@ _PROGRAM: Final = re.compile(r"(?:lib)?python(\d)\.(\d+)[a-z]*(?:\.so[\d.]*)?")
 _CAN_BE_ASKED: Final = (3, 14)
 _HAS_TRAMPOLINES: Final = (3, 12)
 _PATIENCE: Final = 3.0  # seconds for the process to run our lines
+_STARTING: Final = 3.0  # seconds in which a process may come to have a main thread to ask
 _ASKING: Final = 20.0  # seconds for its interpreter to start
 _LONGEST_ANSWER: Final = 1000
 #: Run by the process, in names of their own: its __main__ is the program's. An answer is whole when it has its name.
@@ -125,14 +126,23 @@ class Trampolines:
         return None
 
     def _run(self, line: str) -> None:
+        """Have an interpreter like the process's ask it, again for a while where it has no main thread yet: it only starts."""
+        end = time.monotonic() + _STARTING
+        while said := self._run_once(line):
+            if not said.startswith("RuntimeError") or time.monotonic() > end:
+                raise NoNames(self.pid, f"asking it failed: {visible(said)}")
+            time.sleep(0.05)
+
+    def _run_once(self, line: str) -> str:
+        """What went wrong, "" for nothing."""
         command = (self._program, "-I", "-S", "-c", line)
         try:
             done = subprocess.run(command, capture_output=True, timeout=_ASKING, stdin=subprocess.DEVNULL, check=False)
         except (OSError, subprocess.SubprocessError) as error:
             raise NoNames(self.pid, f"cannot run {visible(self._program)}: {error}") from error
-        if done.returncode:
-            said = done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit status {done.returncode}"]
-            raise NoNames(self.pid, f"asking it failed: {visible(said[-1])}")
+        if not done.returncode:
+            return ""
+        return (done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit status {done.returncode}"])[-1]
 
 
 def _give_away(folder: str, lines: str, status: object) -> None:

@@ -12,7 +12,8 @@ from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import PerfType, SoftwareId
 from perfpy.capture.control import Control
 from perfpy.capture.counting.contest import Contest
-from perfpy.capture.counting.measurement import Hooks, Measurement, Plan
+from perfpy.capture.counting.measurement import Hooks, Measurement
+from perfpy.capture.counting.plan import Plan
 from perfpy.capture.targets import Target
 from perfpy.errors import UsageError
 from perfpy.events.event import Event
@@ -68,8 +69,7 @@ def test_repeats_show_the_mean_and_its_error() -> None:
     """-r: the mean of all runs, the standard error in percent."""
     values = iter([10, 20, 30])
     kernel = FakeKernel(counts=lambda counter: counter.__dict__.update(value=next(values), enabled=1, running=1))
-    asked, seen = plan(), Seen()
-    asked.repeat = 3
+    asked, seen = plan()._replace(repeat=3), Seen()
     Measurement(asked, seen, kernel=kernel).run()
     (line,) = seen.tallies[-1].lines()
     assert line.row.value == 20
@@ -79,8 +79,7 @@ def test_repeats_show_the_mean_and_its_error() -> None:
 def test_intervals_show_differences_and_the_summary_all() -> None:
     """-I with --summary: what came in each interval, at last everything."""
     kernel, seen = FakeKernel(counts=growing), Seen()
-    asked = plan(SYSTEM, ())
-    asked.interval, asked.interval_count, asked.summary = 5, 2, True
+    asked = plan(SYSTEM, ())._replace(interval=5, interval_count=2, summary=True)
     Measurement(asked, seen, kernel=kernel).run()
     values = [next(tally.lines()).row.value for tally in seen.tallies]
     assert values == [20, 20, 60]  # two CPUs, 10 a read
@@ -89,8 +88,7 @@ def test_intervals_show_differences_and_the_summary_all() -> None:
 
 def test_a_timeout_ends_the_command() -> None:
     """--timeout: the command gets SIGTERM, the counts are shown."""
-    asked, seen = plan(command=("sleep", "20")), Seen()
-    asked.timeout = 20
+    asked, seen = plan(command=("sleep", "20"))._replace(timeout=20), Seen()
     outcome = Measurement(asked, seen, kernel=FakeKernel(counts=growing)).run()
     assert outcome.killed_by == 15
     assert len(seen.tallies) == 1
@@ -101,8 +99,7 @@ def test_control_enables_disables_and_acknowledges(tmp_path: Path) -> None:
     inward, outward = tmp_path / "control", tmp_path / "ack"
     os.mkfifo(inward)
     os.mkfifo(outward)
-    asked, seen = plan(SYSTEM, ()), Seen()
-    asked.delay = -1
+    asked, seen = plan(SYSTEM, ())._replace(delay=-1), Seen()
     kernel = FakeKernel(counts=growing)
     with Control(f"fifo:{inward},{outward}") as control:
         inward.write_bytes(b"enable\ndisable\nping\nstop\n")
@@ -121,12 +118,10 @@ def test_control_texts_that_make_no_sense(text: str) -> None:
 
 def test_failing_hooks_around_a_run_end_it(tmp_path: Path) -> None:
     """--pre that fails: nothing is counted, its status is the outcome's."""
-    asked, seen = plan(), Seen()
-    asked.before = "exit 5"
-    assert Measurement(asked, seen, kernel=FakeKernel()).run().exit_code == 5
+    seen = Seen()
+    assert Measurement(plan()._replace(before="exit 5"), seen, kernel=FakeKernel()).run().exit_code == 5
     assert seen.tallies == []
-    asked.before, asked.after = "", f"touch {tmp_path}/after"
-    Measurement(asked, seen, kernel=FakeKernel()).run()
+    Measurement(plan()._replace(after=f"touch {tmp_path}/after"), seen, kernel=FakeKernel()).run()
     assert (tmp_path / "after").exists()
 
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import types
 from pathlib import Path
@@ -77,6 +78,26 @@ def test_an_interpreter_that_others_may_write_to_is_not_run(tmp_path: Path):
     found = attach.RunningPython((3, 14), str(program), is_program=True)
     with pytest.raises(attach.NoNames, match="is not root's or ours alone"):
         attach._program(os.getpid(), found)
+
+
+def asker(folder: Path, says: str, monkeypatch: pytest.MonkeyPatch) -> attach.Trampolines:
+    """Asked of a program that fails as said, twice, and works the third time."""
+    program = folder / "python3.14"
+    program.write_text(f'#!/bin/sh\necho >> {folder}/asked\n[ $(wc -l < {folder}/asked) -gt 2 ] && exit 0\necho "{says}" >&2\nexit 1\n')
+    program.chmod(0o755)
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return attach.Trampolines(os.getpid(), str(program))
+
+
+def test_a_process_that_only_starts_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    asker(tmp_path, "RuntimeError: Can't find the main thread in the remote process", monkeypatch)._run("")
+    assert (tmp_path / "asked").read_text() == "\n" * 3
+
+
+def test_a_process_that_refuses_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    with pytest.raises(attach.NoNames, match="asking it failed: PermissionError: no"):
+        asker(tmp_path, "PermissionError: no", monkeypatch)._run("")
+    assert (tmp_path / "asked").read_text() == "\n"
 
 
 class Told:

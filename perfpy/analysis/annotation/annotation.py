@@ -1,0 +1,73 @@
+"""The code of a recording's functions, table by table.
+
+What enters: a Report by function and its symbolizer. What leaves: `Annotation`, which reads the code of functions when they are
+asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfpy.analysis.annotation.annotated import AnnotatedFunction, annotated
+from perfpy.analysis.annotation.hot_functions import hot_functions
+from perfpy.disassembly.function_code import NoCode
+from perfpy.disassembly.objdump import CodeStyle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfpy.analysis.annotation.source_files import SourceShares
+    from perfpy.analysis.report.histogram import Histogram
+    from perfpy.analysis.report.report import Report
+    from perfpy.perfdata.container.events import FileEvent
+    from perfpy.symbols.symbolizer import Symbolizer
+
+
+class Annotation:
+    """Where within its functions the samples of a recording are.
+
+    report: the same by function; without_code: why code was not to be had when it was asked for -> of which functions.
+    """
+
+    def __init__(self, report: Report, symbolizer: Symbolizer) -> None:
+        self.report = report
+        self.without_code: dict[str, list[str]] = {}
+        self._symbolizer = symbolizer
+
+    def source_files(self, histogram: Histogram | None = None) -> SourceShares | None:
+        """The lines of source files that the samples of a table (default: the first that has some) are from; None without samples."""
+        from perfpy.analysis.annotation.source_files import source_shares
+
+        table = histogram or self._first_table()
+        return source_shares(self.report, self._symbolizer, table) if table else None
+
+    def _first_table(self) -> Histogram | None:
+        return next((one for one in self.report.histograms if one.leader.samples), None)
+
+    def function(self, event: FileEvent | None = None, style: CodeStyle | None = None) -> AnnotatedFunction:
+        """The hottest function of an event (default: the first that has samples); raises NoCode where its code is not to be had."""
+        of_event = (one for one in self.report.histograms if event is not None and one.leader.event.index == event.index)
+        found = next(self.functions(next(of_event, None), style), None)
+        if found is None:
+            reason, names = next(iter(self.without_code.items()), ("there are no samples", ["a function"]))
+            raise NoCode(names[0], reason)
+        return found
+
+    def functions(
+        self, histogram: Histogram | None = None, style: CodeStyle | None = None, *, percent_limit: float = 0.0
+    ) -> Iterator[AnnotatedFunction]:
+        """The functions of a table (default: the first that has samples) with their code, those with most samples first.
+
+        percent_limit: only those that have so much of the event.
+        """
+        table = histogram or self._first_table()
+        if table is None:
+            return
+        wanted = (hot for hot in hot_functions(self.report, table) if hot.percent >= percent_limit)
+        for function in annotated(self._symbolizer, wanted, style or CodeStyle()):
+            if isinstance(function, AnnotatedFunction):
+                yield function
+            else:
+                names = self.without_code.setdefault(function.reason, [])
+                if function.function not in names:
+                    names.append(function.function)

@@ -1,0 +1,80 @@
+"""What a measurement is asked to do, as one value.
+
+What enters: events, a target, and what the command line or a caller wants of
+the measurement. What leaves: a `Plan`, which perfpy.capture.counting.measurement
+carries out; nobody changes it on its way.
+"""
+
+from __future__ import annotations
+
+from perfpy.abi.startup import NamedTuple
+from perfpy.capture.counting.counters import ANY, CountingOptions
+from perfpy.counts.aggregation import Grouping
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Final
+
+    from perfpy.capture.targets import Target
+    from perfpy.counts.metrics import Metric
+    from perfpy.events.event import Event
+
+
+def one_package(_cpu: int) -> int:
+    """The machine as a whole."""
+    return 0
+
+
+_NO_FDS: Final[Mapping[str, int]] = {}
+_NO_METRICS: Final[Mapping[Event, Sequence[Metric]]] = {}
+
+
+class Plan(NamedTuple):
+    """What to measure and how; times in ms, 0 = not asked for.
+
+    command: the program, () for none; target: whose events besides;
+    grouping: how counts are summed; package_of: CPU -> package, for events
+    that count once a package; delay: before counting starts (-1: only when
+    control says so); repeat: how often, 0 = until interrupted; interval,
+    interval_count, timeout: as in perf-stat(1); summary: a result after the
+    intervals; scale: estimate what multiplexed counters missed; before,
+    after: shell commands around each run; sync: sync(2) before each run;
+    metrics: what to compute, by the event that it is shown with.
+    """
+
+    events: Sequence[Event]
+    target: Target
+    command: Sequence[str] = ()
+    options: CountingOptions = CountingOptions()
+    grouping: Grouping = Grouping.everything()
+    package_of: Callable[[int], int] = one_package
+    cgroup_fds: Mapping[str, int] = _NO_FDS
+    metrics: Mapping[Event, Sequence[Metric]] = _NO_METRICS
+    default_set: bool = False
+    hides_zeros: bool = False
+    delay: int = 0
+    repeat: int = 1
+    interval: int = 0
+    interval_count: int = 0
+    timeout: int = 0
+    summary: bool = False
+    scale: bool = True
+    before: str = ""
+    after: str = ""
+    sync: bool = False
+
+    @property
+    def tids(self) -> Sequence[int]:
+        """The tasks to open counters on; a command's is not known yet."""
+        return self.target.tids or (ANY,)
+
+    @property
+    def cpus(self) -> Sequence[int]:
+        """The CPUs to open counters on."""
+        return (ANY,) if self.target.has_tasks else self.target.cpus
+
+    @property
+    def counting_options(self) -> CountingOptions:
+        """How to count: a command without a delay from its exec on."""
+        return self.options._replace(on_exec=self.target.kind == "command" and not self.delay)

@@ -8,11 +8,11 @@ Documentation/powerpc/pmu-ebb.rst.
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from perfpy.abi.flags import PerfType
 from perfpy.errors import UsageError
 
-TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Final

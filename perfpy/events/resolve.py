@@ -14,7 +14,6 @@ from perfpy.abi.flags import BREAKPOINT_R, BREAKPOINT_W, BREAKPOINT_X, PerfType,
 from perfpy.errors import EventSyntaxError, KernelRefused, UnknownEvent, UsageError
 from perfpy.events.catalog import MACHINE_VALUES, TOOL, cache_event, generic_event
 from perfpy.events.draft import EventDraft, finished
-from perfpy.events.ebb import is_ebb
 from perfpy.events.event import Event
 from perfpy.events.event_terms import apply_event_terms
 from perfpy.events.grammar import parse, raw_config
@@ -27,6 +26,7 @@ from perfpy.events.spec import Breakpoint, EventSpec, GroupSpec, Numeric, Term, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from perfpy.abi.attr import EventAttr
     from perfpy.kernel.sysfs import Pmu
 
 _ACCESS_BITS: Final = {"r": BREAKPOINT_R, "w": BREAKPOINT_W, "x": BREAKPOINT_X}
@@ -74,8 +74,14 @@ def parse_events(
     if machine.is_hybrid:
         _name_core_pmus(drafts, machine)
     for draft in drafts:
-        draft.ebb = is_ebb(draft.attr) and machine.has_ebb
+        draft.ebb = bool(draft.attr.config >> 63) and _is_ebb(draft.attr, machine)
     return EventList(finished(drafts), warnings)
+
+
+def _is_ebb(attr: EventAttr, machine: Machine) -> bool:
+    from perfpy.events.ebb import is_ebb  # few events have the bit
+
+    return is_ebb(attr) and machine.has_ebb
 
 
 def _apply_filter(events: list[EventDraft], expression: str, machine: Machine) -> None:

@@ -6,6 +6,7 @@ and the status to exit with.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 
@@ -62,10 +63,9 @@ class Session(Hooks):
 
     def _explain(self, tally: Tally) -> None:
         """Say who has a count that nobody reads, and who may have had the PMU, where the events of tasks were never on it."""
-        from perfpy.events.ebb import means_ebb, never_counted, reasons
-
-        if self._plan.target.has_tasks and means_ebb():
+        if self._plan.target.has_tasks and os.uname().machine.startswith("ppc64"):
             from perfpy.cli.line.notes import tell
+            from perfpy.events.ebb import never_counted, reasons
 
             notes = [*reasons(tally.rows), *([_BRANCHES] if never_counted(tally.rows) else ())]
             tell(notes, quiet=self._options.quiet, verbose=self._options.verbose)

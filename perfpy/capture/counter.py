@@ -194,12 +194,10 @@ class Counter:
     def read_user(self, read_register: Callable[[int], int] | None = None, read_clock: Callable[[], int] | None = None) -> UserReading:
         """The count from the counter's mapped page, without a system call; by read() where that cannot be, saying why.
 
-        For counters of the calling thread, by machine code of perfpy's (x86-64
-        and arm64) where the kernel lets user space read the PMU: the x86 one
-        does by default, on arm64 sysctl kernel.perf_user_access and an event
-        with config1:1 do. The times are those of the page's last update, unless the
-        counter shares the PMU. read_register: a function of yours that reads PMU register n instead; read_clock: one
-        for the time stamp counter. Raises NotScheduled as read() does.
+        For counters of the calling thread, by machine code of perfpy's (x86-64 and arm64) where the kernel lets user space read
+        the PMU: on x86-64 by default, on arm64 by sysctl kernel.perf_user_access and config1:1 of the event. The times are those
+        of the page's last update, unless the counter shares the PMU. read_register: a function of yours that reads PMU
+        register n instead; read_clock: one for the time stamp counter. Raises NotScheduled as read() does.
         """
         data = self._read_page()
         reader = self._reader
@@ -295,10 +293,7 @@ class Counter:
         return self._ring
 
     def aux(self, pages: int = 64) -> AuxArea:
-        """The area that hardware writes traces to, as AUX records of the ring tell; mapped when first asked for, a power of two pages.
-
-        Raises KernelRefused, also where the event's PMU writes none.
-        """
+        """The area that hardware writes traces to, a power of two pages. Raises KernelRefused, also where the event's PMU writes none."""
         if self._aux is None:
             from perfpy.kernel.ring import AuxArea
 

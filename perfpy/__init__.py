@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     from perfpy.abi.attr import EventAttr
     from perfpy.abi.flags import ReadFormat, SampleType
     from perfpy.abi.readings import Reading, UserReading
+    from perfpy.abi.ring_records import RingSample
     from perfpy.analysis.report.recording_changes import RecordingChanges
     from perfpy.analysis.report.report import Report
-    from perfpy.capture.counter import Counter, disable_all, enable_all
+    from perfpy.capture.all_counters import disable_all, enable_all
+    from perfpy.capture.counter import Counter
     from perfpy.capture.counter_group import CounterGroup, GroupReading
     from perfpy.capture.counting.counted import CountedFunction
     from perfpy.capture.counting.region import Region
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from perfpy.counts.named_counts import Count, Counts, ProgramCounts
     from perfpy.events.inventory import Offer
     from perfpy.events.resolve import parse_events
-    from perfpy.kernel.ring import Ring
+    from perfpy.kernel.ring import AuxArea, Ring
     from perfpy.perfdata.container.source import Origin
     from perfpy.profiling import Profiler
     from perfpy.recording import Recording
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     R = TypeVar("R")
 
 __all__ = [
+    "AuxArea",
     "Comparison",
     "Count",
     "Counter",
@@ -65,6 +68,7 @@ __all__ = [
     "Region",
     "Report",
     "Ring",
+    "RingSample",
     "SampleType",
     "UserReading",
     "__version__",
@@ -84,6 +88,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AuxArea": "perfpy.kernel.ring",
     "Comparison": "perfpy.counts.comparison",
     "Count": "perfpy.counts.named_counts",
     "Counter": "perfpy.capture.counter",
@@ -102,10 +107,11 @@ _HOMES = {
     "Region": "perfpy.capture.counting.region",
     "Report": "perfpy.analysis.report.report",
     "Ring": "perfpy.kernel.ring",
+    "RingSample": "perfpy.abi.ring_records",
     "SampleType": "perfpy.abi.flags",
     "UserReading": "perfpy.abi.readings",
-    "disable_all": "perfpy.capture.counter",
-    "enable_all": "perfpy.capture.counter",
+    "disable_all": "perfpy.capture.all_counters",
+    "enable_all": "perfpy.capture.all_counters",
     "parse_events": "perfpy.events.resolve",
 }
 

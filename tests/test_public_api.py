@@ -9,6 +9,7 @@ import pytest
 import perfpy
 
 PUBLIC = [
+    "AuxArea",
     "Comparison",
     "Count",
     "Counter",
@@ -27,6 +28,7 @@ PUBLIC = [
     "Region",
     "Report",
     "Ring",
+    "RingSample",
     "SampleType",
     "UserReading",
     "__version__",

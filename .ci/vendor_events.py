@@ -22,34 +22,22 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tests.builders.pmu_sys import with_pmus
+
 TABLES = Path(__file__).resolve().parents[1] / "perfpy" / "events" / "tables" / "intel"
 UNCORE = """arb b2cmi b2cxl b2hot b2upi bcu cbox cha chacms clock cxlcm cxldp edc_eclk edc_uclk ha hac_arb hac_cbox hbm iio
 iio_free_running imc imc_free_running irp m2hbm m2m m2pcie m3upi mc_dclk mc_uclk mchbm mdf nest pciex16 pciex8 pcu qpi r2pcie r3qpi
-sbox ubox upi""".split()
+sbox ubox upi"""
 HYBRID = ("cpu_core", "cpu_atom")
-#: a /sys for one command: $1 lists PMUs, the first of which are the CPU's own
-FAKE = """
-devices=/sys/bus/event_source/devices
-mount -t tmpfs none $devices && mount -t tmpfs none /sys/kernel/tracing || exit 9
-mkdir /sys/kernel/tracing/events
-number=40
-for pmu in $1; do
-    mkdir -p $devices/$pmu/format $devices/$pmu/events
-    number=$((number + 1))
-    echo $number >$devices/$pmu/type
-    case $pmu in cpu) echo 4 >$devices/$pmu/type ;; cpu_*) echo 0 >$devices/$pmu/cpus ;; *) echo 0 >$devices/$pmu/cpumask ;; esac
-    echo config:0-7 >$devices/$pmu/format/event
-    echo config:8-15 >$devices/$pmu/format/umask
-done
-exec perf list --json --deprecated
-"""
 
 
 def listed(identity: str, core: tuple[str, ...]) -> list[dict[str, Any]]:
     """What perf lists for a CPU. identity: perf's, such as GenuineIntel-6-55-4."""
-    pmus = " ".join([*core, *(f"uncore_{unit}_0" for unit in UNCORE)])
     environment = os.environ | {"PERF_CPUID": identity, "HOME": "/nonexistent"}
-    done = subprocess.run(["unshare", "-m", "bash", "-c", FAKE, "x", pmus], env=environment, capture_output=True, text=True, check=True)
+    command = with_pmus(" ".join(core), UNCORE, "perf", "list", "--json", "--deprecated")
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     found: list[dict[str, Any]] = json.loads(done.stdout)
     return found
 

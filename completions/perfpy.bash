@@ -87,12 +87,18 @@ _perfpy_value()
     "report -i" | "report --input" | "report =--input") _perfpy_recordings ;;
     "report -s" | "report --sort" | "report =--sort" | "report -F" | "report --fields" | "report =--fields") _perfpy_offer "," overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism state waker dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked ;;
     "report -g" | "report --call-graph" | "report =--call-graph") _perfpy_offer "," none graph flat fractal folded caller callee function address srcline branch percent period count ;;
-    "report --max-stack" | "report =--max-stack" | "report --ignore-callees" | "report =--ignore-callees" | "report -p" | "report --parent" | "report =--parent" | "report -d" | "report --dsos" | "report =--dsos" | "report -c" | "report --comms" | "report =--comms" | "report -S" | "report --symbols" | "report =--symbols" | "report --symbol-filter" | "report =--symbol-filter" | "report --pid" | "report =--pid" | "report --tid" | "report =--tid" | "report -C" | "report --cpu" | "report =--cpu" | "report --parallelism" | "report =--parallelism" | "report --time" | "report =--time" | "report --percent-limit" | "report =--percent-limit" | "report --group-sort-idx" | "report =--group-sort-idx" | "report -t" | "report --field-separator" | "report =--field-separator" | "report -w" | "report --column-widths" | "report =--column-widths" | "report --time-quantum" | "report =--time-quantum") : ;;
+    "report --max-stack" | "report =--max-stack" | "report --ignore-callees" | "report =--ignore-callees" | "report -p" | "report --parent" | "report =--parent" | "report -d" | "report --dsos" | "report =--dsos" | "report -c" | "report --comms" | "report =--comms" | "report -S" | "report --symbols" | "report =--symbols" | "report --symbol-filter" | "report =--symbol-filter" | "report --pid" | "report =--pid" | "report --tid" | "report =--tid" | "report -C" | "report --cpu" | "report =--cpu" | "report --socket-filter" | "report =--socket-filter" | "report --parallelism" | "report =--parallelism" | "report --time" | "report =--time" | "report --percent-limit" | "report =--percent-limit" | "report --group-sort-idx" | "report =--group-sort-idx" | "report -t" | "report --field-separator" | "report =--field-separator" | "report -w" | "report --column-widths" | "report =--column-widths" | "report --time-quantum" | "report =--time-quantum") : ;;
     "report --switch-on" | "report =--switch-on" | "report --switch-off" | "report =--switch-off") _perfpy_ask "," events ;;
     "report --percentage" | "report =--percentage") _perfpy_offer "" relative absolute ;;
     "report --stdio-color" | "report =--stdio-color") _perfpy_offer "" always never auto ;;
     "report --json" | "report =--json" | "report --flamegraph" | "report --html" | "report =--flamegraph" | "report =--html" | "report --folded" | "report =--folded" | "report --speedscope" | "report =--speedscope" | "report --firefox" | "report =--firefox" | "report --pprof" | "report =--pprof" | "report --kallsyms" | "report =--kallsyms" | "report -k" | "report --vmlinux" | "report =--vmlinux") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "report --symfs" | "report =--symfs") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "annotate -i" | "annotate --input" | "annotate =--input") _perfpy_recordings ;;
+    "annotate -s" | "annotate --symbol" | "annotate =--symbol" | "annotate -d" | "annotate --dsos" | "annotate =--dsos" | "annotate -C" | "annotate --cpu" | "annotate =--cpu" | "annotate --percent-limit" | "annotate =--percent-limit" | "annotate -M" | "annotate --disassembler-style" | "annotate =--disassembler-style" | "annotate --objdump" | "annotate =--objdump" | "annotate --prefix" | "annotate =--prefix" | "annotate --prefix-strip" | "annotate =--prefix-strip") : ;;
+    "annotate --percent-type" | "annotate =--percent-type") _perfpy_offer "" local-period global-period local-hits global-hits ;;
+    "annotate --stdio-color" | "annotate =--stdio-color") _perfpy_offer "" always never auto ;;
+    "annotate --symfs" | "annotate =--symfs") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "annotate --kallsyms" | "annotate =--kallsyms" | "annotate -k" | "annotate --vmlinux" | "annotate =--vmlinux") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "diff -s" | "diff --sort" | "diff =--sort") _perfpy_offer "," overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism state waker dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked ;;
     "diff -c" | "diff --compute" | "diff =--compute") _perfpy_offer "" delta delta-abs ratio wdiff: ;;
     "diff -o" | "diff --order" | "diff =--order" | "diff -d" | "diff --dsos" | "diff =--dsos" | "diff -C" | "diff --comms" | "diff =--comms" | "diff -S" | "diff --symbols" | "diff =--symbols" | "diff --pid" | "diff =--pid" | "diff --tid" | "diff =--tid" | "diff --cpu" | "diff =--cpu" | "diff --time" | "diff =--time" | "diff -t" | "diff --field-separator" | "diff =--field-separator") : ;;
@@ -106,7 +112,7 @@ _perfpy_value()
     "script --symfs" | "script =--symfs") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "script --kallsyms" | "script =--kallsyms" | "script -k" | "script --vmlinux" | "script =--vmlinux") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "list -o" | "list --output" | "list =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
-    "list --unit" | "list --cputype" | "list =--unit" | "list =--cputype") _perfpy_ask "" pmus ;;
+    "list --unit" | "list =--unit" | "list --cputype" | "list =--cputype") _perfpy_ask "" pmus ;;
     "list --event-files" | "list =--event-files" | "list --update-events" | "list =--update-events") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "evlist -i" | "evlist --input" | "evlist =--input") _perfpy_recordings ;;
     "buildid-list -i" | "buildid-list --input" | "buildid-list =--input") _perfpy_recordings ;;
@@ -115,6 +121,9 @@ _perfpy_value()
     "inject -i" | "inject --input" | "inject =--input") _perfpy_recordings ;;
     "inject -o" | "inject --output" | "inject =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "inject --known-build-ids" | "inject =--known-build-ids") : ;;
+    "data -i" | "data --input" | "data =--input") _perfpy_recordings ;;
+    "data --to-json" | "data =--to-json") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "data --time" | "data =--time") : ;;
     *) return 1 ;;
     esac
     return 0
@@ -127,7 +136,7 @@ _perfpy()
     cur=${words[cword]} prev=${words[cword-1]}
     COMPREPLY=()
     if ((cword == 1)); then
-        _perfpy_offer "" stat record report diff script list evlist buildid-list buildid-cache inject config check version help --help --version
+        _perfpy_offer "" stat record report annotate diff script list evlist buildid-list buildid-cache inject data config check version help --help --version
         return
     fi
     local options="" workload=""
@@ -141,7 +150,10 @@ _perfpy()
         workload="yes"
         ;;
     report)
-        options="-i --input -f --force -s --sort -F --fields -n --show-nr-samples --show-total-period --show-cpu-utilization --showcpuutilization -T --threads -g --call-graph --children --latency -G --inverted -H --hierarchy --max-stack --ignore-callees -p --parent -x --exclude-other -d --dsos -c --comms -S --symbols --symbol-filter --pid --tid -C --cpu --parallelism --time --switch-on --switch-off --show-on-off-events --percent-limit --percentage -U --hide-unresolved --group --group-sort-idx -t --field-separator -w --column-widths -b --branch-stack --mem-mode --with-off-cpu --ns --time-quantum --raw-trace --full-source-path --skip-empty --stdio --tui --stdio-color --whole-names --json --flamegraph --html --folded --speedscope --firefox --pprof --header --header-only -I --show-info --stats --tasks --mmaps -D --dump-raw-trace --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -m --modules --ignore-vmlinux -v --verbose -q --quiet --inline --help"
+        options="-i --input -f --force -s --sort -F --fields -n --show-nr-samples --show-total-period --show-cpu-utilization --showcpuutilization -T --threads -g --call-graph --children --latency -G --inverted -H --hierarchy --max-stack --ignore-callees -p --parent -x --exclude-other -d --dsos -c --comms -S --symbols --symbol-filter --pid --tid -C --cpu --socket-filter --parallelism --time --switch-on --switch-off --show-on-off-events --percent-limit --percentage -U --hide-unresolved --group --group-sort-idx -t --field-separator -w --column-widths -b --branch-stack --mem-mode --with-off-cpu --ns --time-quantum --raw-trace --full-source-path --skip-empty --stdio --tui --stdio-color --whole-names --json --flamegraph --html --folded --speedscope --firefox --pprof --header --header-only -I --show-info --stats --tasks --mmaps -D --dump-raw-trace --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -m --modules --ignore-vmlinux -v --verbose -q --quiet --inline --help"
+        ;;
+    annotate)
+        options="-i --input -f --force -s --symbol -d --dsos -C --cpu --percent-limit --skip-missing --group --skip-empty --source --asm-raw -M --disassembler-style -l --print-line -P --full-paths --objdump --prefix --prefix-strip -n --show-nr-samples --show-total-period --percent-type --stdio-color -D --dump-raw-trace --stdio --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -m --modules --ignore-vmlinux -v --verbose -q --quiet --help"
         ;;
     diff)
         options="-s --sort -c --compute -b --baseline-only -p --period -F --formula -o --order -d --dsos -C --comms -S --symbols --pid --tid --cpu --time --percentage -t --field-separator --with-off-cpu --noise --stdio --json --flamegraph --html --all --ignore-comm --whole-names -f --force --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -m --modules -v --verbose -q --quiet --help"
@@ -164,6 +176,9 @@ _perfpy()
     inject)
         options="-i --input -f --force -o --output -j --jit -b --build-ids --buildid-all -B --mmap2-buildids --mmap2-buildid-all --known-build-ids -v --verbose --help"
         ;;
+    data)
+        options="-i --input --to-json -f --force --time --help"
+        ;;
     config)
         options="-l --list --system --user --help"
         ;;
@@ -174,7 +189,7 @@ _perfpy()
         options="--build-options -v --verbose --help"
         ;;
     help)
-        _perfpy_offer "" stat record report diff script list evlist buildid-list buildid-cache inject config check version help
+        _perfpy_offer "" stat record report annotate diff script list evlist buildid-list buildid-cache inject data config check version help
         return
         ;;
     esac

@@ -25,6 +25,7 @@ _perfpy() {
         'stat:run a program and count events'
         'record:run a program and record its profile into perf.data'
         'report:read perf.data and show the profile'
+        'annotate:show the code of hot functions, with the samples at each instruction'
         'diff:show what changed between recordings'
         'script:read perf.data and print every sample'
         'list:list the events of this machine'
@@ -32,6 +33,7 @@ _perfpy() {
         'buildid-list:list the build-ids of a perf.datas files'
         'buildid-cache:look after the files kept by build-id'
         'inject:add code of JIT compilers, or build-ids, to a perf.data'
+        'data:convert a perf.data into JSON'
         'config:show or change what is set in perfs configuration files'
         'check:tell whether a feature of perf is there'
         'version:show the version, and which parts are there'
@@ -287,6 +289,7 @@ _perfpy() {
                 '*--tid=[only these threads]:value: ' \
                 '*-C+[only these CPUs]:value: ' \
                 '*--cpu=[only these CPUs]:value: ' \
+                '*--socket-filter=[only the CPUs of this socket]:value: ' \
                 '*--parallelism=[only while so many threads ran]:value: ' \
                 '*--time=[only this time  start,stop, 10%-20%, 10%/2]:value: ' \
                 '*--switch-on=[only samples after this event]:events: _sequence _perfpy_ask events -' \
@@ -346,6 +349,58 @@ _perfpy() {
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
                 '*--inline[show inlined calls]' \
+                '*--help[show this text]' \
+                '*:file:_files'
+            ;;
+        annotate)
+            _arguments -s -S \
+                '*-i+[input file name]:recording:_perfpy_recordings' \
+                '*--input=[input file name]:recording:_perfpy_recordings' \
+                '*-f[read the file although somebody else owns it]' \
+                '*--force[read the file although somebody else owns it]' \
+                '*-s+[only this function]:value: ' \
+                '*--symbol=[only this function]:value: ' \
+                '*-d+[only these shared objects]:value: ' \
+                '*--dsos=[only these shared objects]:value: ' \
+                '*-C+[only these CPUs]:value: ' \
+                '*--cpu=[only these CPUs]:value: ' \
+                '*--percent-limit=[leave out functions below it]:value: ' \
+                '*--skip-missing[say nothing of functions whose code is not here]' \
+                '*--group[events of a group side by side]' \
+                '*--skip-empty[leave out the columns of events without samples]' \
+                '*--source[lines of source code among the instructions]' \
+                '*--asm-raw[the bytes of each instruction, too]' \
+                '*-M+[how instructions are written, such as intel]:value: ' \
+                '*--disassembler-style=[how instructions are written, such as intel]:value: ' \
+                '*-l[file and line of the instructions that matter, and a table of them]' \
+                '*--print-line[file and line of the instructions that matter, and a table of them]' \
+                '*-P[name files with their folders]' \
+                '*--full-paths[name files with their folders]' \
+                '*--objdump=[the objdump to run]:value: ' \
+                '*--prefix=[put this before the paths of source files]:value: ' \
+                '*--prefix-strip=[leave out so many of their folders]:value: ' \
+                '*-n[numbers of samples in place of shares]' \
+                '*--show-nr-samples[numbers of samples in place of shares]' \
+                '*--show-total-period[sums of periods in place of shares]' \
+                '*--percent-type=[shares of the function or]:value:(local-period global-period local-hits global-hits)' \
+                '*--stdio-color=[colours in plain text  always, never or auto]::value:(always never auto)' \
+                '*-D[print every record as bytes and as text]' \
+                '*--dump-raw-trace[print every record as bytes and as text]' \
+                '*--stdio[plain text in perfs layout, on a terminal too]' \
+                '*--symfs=[look for files with symbols below this directory]:directory: _files -/' \
+                '*--kallsyms=[read the kernels symbols from this copy of /proc/kallsyms]:file:_files' \
+                '*-k+[read the kernels symbols from this ELF file]:file:_files' \
+                '*--vmlinux=[read the kernels symbols from this ELF file]:file:_files' \
+                '*--demangle[demangle C++ and Rust names]' \
+                '*--demangle-kernel[demangle the kernels names too]' \
+                '*--fold-interpreters[leave the frames of interpreters out where they named their functions]' \
+                '*-m[load symbols of modules]' \
+                '*--modules[load symbols of modules]' \
+                '*--ignore-vmlinux[do not look for a vmlinux]' \
+                '*-v[say more]' \
+                '*--verbose[say more]' \
+                '*-q[print no warnings or messages]' \
+                '*--quiet[print no warnings or messages]' \
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
@@ -483,7 +538,7 @@ _perfpy() {
                 '*--details[print how events are encoded, and the expressions of metrics]' \
                 '*--deprecated[print deprecated events, too]' \
                 '*--unit=[limit PMU events to the PMUs of this name or pattern]:pmus: _perfpy_ask pmus' \
-                '*--cputype=[limit PMU events to the PMUs of this name or pattern]:pmus: _perfpy_ask pmus' \
+                '*--cputype=[the same, of the kinds of CPU that the machine has]:pmus: _perfpy_ask pmus' \
                 '*--check[try to open each event, and say why not]' \
                 '*--event-files=[take named events from these JSON files, too]:directory: _files -/' \
                 '*--update-events=[take this CPUs events and metrics from its makers files, and keep them for all commands]:directory: _files -/' \
@@ -570,6 +625,17 @@ _perfpy() {
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
+        data)
+            _arguments -s -S \
+                '*-i+[input file name]:recording:_perfpy_recordings' \
+                '*--input=[input file name]:recording:_perfpy_recordings' \
+                '*--to-json=[write JSON into this file]:file:_files' \
+                '*-f[overwrite a file, and read a recording although somebody else owns it]' \
+                '*--force[overwrite a file, and read a recording although somebody else owns it]' \
+                '*--time=[only this time  start,stop, 10%-20%, 10%/2]:value: ' \
+                '*--help[show this text]' \
+                '*:file:_files'
+            ;;
         config)
             _arguments -s -S \
                 '*-l[show all settings]' \
@@ -597,7 +663,7 @@ _perfpy() {
         help)
             _arguments -s -S \
                 '*--help[show this text]' \
-                '1:command:(stat record report diff script list evlist buildid-list buildid-cache inject config check version help)'
+                '1:command:(stat record report annotate diff script list evlist buildid-list buildid-cache inject data config check version help)'
             ;;
         esac
         ;;

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from perfpy.abi.attr import EventAttr
     from perfpy.abi.flags import ReadFormat, SampleType
     from perfpy.abi.readings import Reading
+    from perfpy.analysis.report.report import Report
     from perfpy.capture.counter import Counter, disable_all, enable_all
     from perfpy.capture.counter_group import CounterGroup, GroupReading
     from perfpy.capture.counting.counted import CountedFunction
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from perfpy.kernel.user_page import UserReading
     from perfpy.perfdata.container.source import Origin
     from perfpy.recording import Recording
+    from perfpy.symbols.files.debug_files import SymbolOptions
 
     P = ParamSpec("P")
     R = TypeVar("R")
@@ -56,6 +58,7 @@ __all__ = [
     "RecordSummary",
     "Recording",
     "Region",
+    "Report",
     "Ring",
     "SampleType",
     "UserReading",
@@ -86,6 +89,7 @@ _HOMES = {
     "RecordSummary": "perfpy.capture.sampling.recorder",
     "Recording": "perfpy.recording",
     "Region": "perfpy.capture.counting.region",
+    "Report": "perfpy.analysis.report.report",
     "Ring": "perfpy.kernel.ring",
     "SampleType": "perfpy.abi.flags",
     "UserReading": "perfpy.kernel.user_page",
@@ -95,11 +99,12 @@ _HOMES = {
 }
 
 
-def open(origin: Origin = "perf.data") -> Recording:  # noqa: A001  # perfpy.open, as gzip.open
+def open(origin: Origin = "perf.data", *, symbols: SymbolOptions | None = None) -> Recording:  # noqa: A001  # as gzip.open
     """Open a recording.
 
     origin: the path of a perf.data, "-" for standard input, a file descriptor
-    or a binary file. Close what is returned, or use it in a `with` statement.
+    or a binary file. symbols: where to look for symbols, as --symfs, --kallsyms
+    and their like say it (perfpy.symbols.files.debug_files). Close what is returned, or use it in a `with` statement.
     Raises BadPerfData when it is not there or not perf.data.
 
     >>> import perfpy
@@ -110,7 +115,7 @@ def open(origin: Origin = "perf.data") -> Recording:  # noqa: A001  # perfpy.ope
     """
     from perfpy.recording import Recording
 
-    return Recording(origin)
+    return Recording(origin, symbols=symbols)
 
 
 def stat(
@@ -123,6 +128,8 @@ def stat(
     system_wide: bool = False,
     repeat: int = 1,
     duration: float | None = None,
+    inherit: bool = True,
+    apart: bool = False,
 ) -> ProgramCounts:
     """Run a program and count events, or count those of a process, a thread or CPUs.
 
@@ -131,7 +138,9 @@ def stat(
     instead, until they end or for `duration` seconds; cpus, system_wide: count
     on these or on all CPUs. repeat: run the program so often; counts are means
     then. duration: after so many seconds a command is ended; without a command
-    and a target, all CPUs are counted for it.
+    and a target, all CPUs are counted for it. inherit: False leaves out what the
+    program's threads and children do; apart: each count also tells that part
+    (`value` = `own` + `children`, where `own` is the program's without its children).
 
     Returns the counts by event name: `value` is the plain count (ns of clocks),
     `amount` the same in `unit`; None where the machine cannot count the event.
@@ -144,7 +153,8 @@ def stat(
     """
     from perfpy.measuring import count_program
 
-    return count_program(command, events=events, pid=pid, tid=tid, cpus=cpus, system_wide=system_wide, repeat=repeat, duration=duration)
+    whom: Any = {"pid": pid, "tid": tid, "cpus": cpus, "system_wide": system_wide, "inherit": inherit, "apart": apart}
+    return count_program(command, events=events, repeat=repeat, duration=duration, **whom)
 
 
 def record(
@@ -189,12 +199,15 @@ def record(
     return record_program(command, events=events, output=output, **whom, **how)
 
 
-def count(*events: str) -> Region:
+def count(*events: str, inherit: bool = True, apart: bool = False, net: bool = False) -> Region:
     """Count what a stretch of the calling program does: a context manager.
 
     events: event texts, as -e of perfpy stat takes them. Afterwards the
     result is a mapping from event name to Count. Counts the calling thread, and
-    threads and processes that it starts inside the block.
+    threads and processes that it starts inside the block (inherit=False: the
+    thread alone). apart: each count also tells the thread's `own` part, and its
+    `children`'s. net: leave out what an empty block counts, as switching counters
+    on and off costs time and instructions, too; `overhead` tells how much that is.
 
     >>> import perfpy
     >>> with perfpy.count("task-clock:u") as counts:
@@ -204,7 +217,7 @@ def count(*events: str) -> Region:
     """
     from perfpy.capture.counting.region import Region
 
-    return Region(*events)
+    return Region(*events, inherit=inherit, apart=apart, net=net)
 
 
 def counted(*events: str) -> Callable[[Callable[P, R]], CountedFunction[P, R]]:

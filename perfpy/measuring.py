@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from perfpy.capture import targets
 from perfpy.capture.counting import planning
+from perfpy.capture.counting.counters import CountingOptions
 from perfpy.capture.counting.measurement import Measurement
 from perfpy.capture.counting.plan import Plan
 from perfpy.counts.named_counts import ProgramCounts, named
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from perfpy.capture.sampling.recorder import RecordSummary
+    from perfpy.capture.targets import Target
+    from perfpy.counts.named_counts import Count
     from perfpy.kernel import Kernel
 
 SHORTEST_MS = 10
@@ -43,6 +46,8 @@ def count_program(
     system_wide: bool = False,
     repeat: int = 1,
     duration: float | None = None,
+    inherit: bool = True,
+    apart: bool = False,
     kernel: Kernel | None = None,
 ) -> ProgramCounts:
     """See perfpy.stat, which has the same parameters; kernel: the machine to count on."""
@@ -58,24 +63,43 @@ def count_program(
     )
     texts = event_texts(events)
     chosen, _ = planning.choose_events(texts, [], target)
+    _check_children(target, inherit=inherit, apart=apart)
+    alone = [event for event in planning.choose_events(texts, [], target)[0] if not event.tool] if apart else []
+    options = CountingOptions(inherit=inherit, alone=frozenset(alone), with_threads=True)
     timeout = 0 if duration is None else max(round(duration * 1000), SHORTEST_MS)
-    return _carried_out(Plan(chosen, target, words, repeat=repeat, timeout=timeout), kernel)
+    return _carried_out(Plan([*chosen, *alone], target, words, options, repeat=repeat, timeout=timeout), kernel)
 
 
 def _carried_out(plan: Plan, kernel: Kernel | None) -> ProgramCounts:
-    asked = [event.name for event in plan.events]
+    asked = [event.name for event in plan.events if event not in plan.options.alone]
     outcome = Measurement(plan, kernel=kernel).run()
     tally = outcome.tally
     assert tally is not None  # there are no commands around the runs that could have failed
     times = tally.times
     return ProgramCounts(
         asked,
-        [named(line.row, line.noise) for line in tally.lines()],
+        _with_own_parts([named(line.row, line.noise) for line in tally.lines()], plan),
         exit_code=outcome.exit_code,
         elapsed=[elapsed / 1e9 for elapsed in times.elapsed] if times else (),
         user=times.user if times else None,
         system=times.system if times else None,
     )
+
+
+def _check_children(target: Target, *, inherit: bool, apart: bool) -> None:
+    if apart and not target.has_tasks:
+        raise UsageError("apart=True: a whole CPU has no children")
+    if apart and not inherit:
+        raise UsageError("apart=True with inherit=False: children that are not counted cannot be told apart")
+
+
+def _with_own_parts(counts: list[Count], plan: Plan) -> list[Count]:
+    """The counts of all, with those of the task alone, which were asked for behind them."""
+    first = len(plan.events) - len(plan.options.alone)
+    alone = iter(counts[first:])
+    if first == len(plan.events):
+        return counts
+    return [count if event.tool else count.beside(next(alone)) for event, count in zip(plan.events, counts[:first], strict=False)]
 
 
 def record_program(

@@ -45,10 +45,11 @@ MAY_IMPORT = {
     "unwind": FOUNDATION | {"symbols", "perfdata"},
     "debuginfo": FOUNDATION | {"symbols"},
     "auxtrace": FOUNDATION | {"perfdata"},
-    "analysis": FOUNDATION | {"counts", "unwind", "debuginfo", "symbols", "perfdata"},
+    "disassembly": FOUNDATION | {"debuginfo", "symbols"},
+    "analysis": FOUNDATION | {"counts", "unwind", "disassembly", "debuginfo", "symbols", "perfdata"},
     "capture": FOUNDATION | {"version", "counts", "events", "kernel", "perfdata", "unwind", "symbols"},
-    "views": FOUNDATION | {"counts", "auxtrace", "analysis", "unwind", "debuginfo", "symbols", "perfdata"},
-    "recording": FOUNDATION | {"views", "auxtrace", "analysis", "unwind", "debuginfo", "symbols", "perfdata"},
+    "views": FOUNDATION | {"counts", "auxtrace", "analysis", "unwind", "disassembly", "debuginfo", "symbols", "perfdata"},
+    "recording": FOUNDATION | {"views", "auxtrace", "analysis", "unwind", "disassembly", "debuginfo", "symbols", "perfdata"},
     "measuring": FOUNDATION | {"capture", "counts", "events", "kernel"},
     "perfpy": FOUNDATION | {"version", "recording", "measuring", "capture", "counts", "events", "kernel"},
     "cli": FOUNDATION
@@ -61,6 +62,7 @@ MAY_IMPORT = {
         "analysis",
         "events",
         "unwind",
+        "disassembly",
         "debuginfo",
         "symbols",
         "perfdata",
@@ -69,7 +71,22 @@ MAY_IMPORT = {
     },
     "__main__": {"cli"},
 }
-READING_HALF = ("recording", "views", "auxtrace", "analysis", "counts", "unwind", "debuginfo", "symbols", "perfdata", "abi", "untrusted")
+READING_HALF = (
+    *(
+        "recording",
+        "views",
+        "auxtrace",
+        "analysis",
+        "counts",
+        "unwind",
+        "disassembly",
+        "debuginfo",
+        "symbols",
+        "perfdata",
+        "abi",
+        "untrusted",
+    ),
+)
 
 
 class Import(NamedTuple):

@@ -22,6 +22,7 @@ PUBLIC = [
     "RecordSummary",
     "Recording",
     "Region",
+    "Report",
     "Ring",
     "SampleType",
     "UserReading",

@@ -100,7 +100,7 @@ class Counter:
             from perfpy.events.ebb import with_needs  # few programs have such events
 
             attr = with_needs(attr)
-        return cls(attr, pid, cpu, event=parsed[0].name)
+        return open_with_less(attr, pid, cpu, event=parsed[0].name)
 
     @classmethod
     def from_fd(cls, fd: int, attr: EventAttr | None = None, *, event: str = "", kernel: Kernel | None = None) -> Counter:
@@ -340,6 +340,24 @@ def _ebb_here(attr: EventAttr) -> bool:
     from perfpy.events import ebb  # few programs have such events
 
     return ebb.is_ebb(attr) and ebb.means_ebb()
+
+
+def open_with_less(
+    attr: EventAttr, pid: int, cpu: int, group: Counter | None = None, *, event: str = "", kernel: Kernel | None = None
+) -> Counter:
+    """A counter as wanted or, as stat does, without what a simple PMU such as msr takes for invalid. Raises KernelRefused."""
+    try:
+        return Counter(attr, pid, cpu, group, event=event, kernel=kernel)
+    except KernelRefused as refusal:
+        from perfpy.events.fallback import Attempt, next_attempt
+
+        less = next_attempt(Attempt(attr, FLAG_FD_CLOEXEC, frozenset(), group is None), refusal.errno)
+        while less is not None:
+            try:
+                return Counter(less.attr, pid, cpu, group, event=event, flags=less.flags, kernel=kernel)
+            except KernelRefused as again:
+                less = next_attempt(less, again.errno)
+        raise
 
 
 class _ClosedKernel:

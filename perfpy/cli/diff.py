@@ -115,7 +115,9 @@ def run(asked: DiffCommandOptions) -> int:
     paths = _paths(asked.files)
     _refuse_missing_baseline(asked.files)
     with ExitStack() as stack:
-        recordings = [stack.enter_context(open_recording(path, force=asked.force, quiet=asked.quiet)) for path in paths]
+        recordings = [
+            stack.enter_context(open_recording(path, force=asked.force, quiet=asked.quiet, verbose=asked.verbose)) for path in paths
+        ]
         if asked.with_off_cpu:
             for recording in recordings:
                 recording.join_off_cpu()

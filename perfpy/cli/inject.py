@@ -67,7 +67,7 @@ def run(options: InjectCommandOptions) -> None:
     from perfpy.cli.line.opening import open_recording
 
     known = _known_build_ids(options.known_build_ids)
-    with open_recording(options.input, force=options.force) as recording:
+    with open_recording(options.input, force=options.force, verbose=options.verbose) as recording:
         _inject(recording, output, options, known)
 
 

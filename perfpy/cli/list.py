@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from perfpy.events.machine import Machine
     from perfpy.views.list.text import ListView
 
-_BRANCHES: Final = (
-    "note: {}: a raw event with bit 63 (r80000000000NNNNN) makes event-based branches (EBB): Counter.open(..., ebb=True)"
-)
+_BRANCHES: Final = "note: {}: a raw event with bit 63 (r80000000000NNNNN) makes event-based branches (EBB): Counter.open(..., ebb=True)"
 _DEFAULT_WIDTH = 78  # perf's, when COLUMNS is not set
 
 
@@ -39,7 +37,8 @@ class _EventListOptions(CommandOptions):
     long_descriptions: bool = option("-v,--long-desc", Flag(), "print longer event descriptions")
     details: bool = option("--details", Flag(), "print how events are encoded, and the expressions of metrics")
     deprecated: bool = option("--deprecated", Flag(), "print deprecated events, too")
-    unit: str = option("--unit,--cputype", Value(default=""), "limit PMU events to the PMUs of this name or pattern", metavar="<PMU>")
+    unit: str = option("--unit", Value(default=""), "limit PMU events to the PMUs of this name or pattern", metavar="<PMU>")
+    cputype: str = option("--cputype", Value(default=""), "the same, of the kinds of CPU that the machine has", metavar="<PMU>")
     raw_dump: bool = option("--raw-dump", Flag(), "print the names only, in one row", hidden=True)
     check: bool = option("--check", Flag(), "try to open each event, and say why not")
     event_files: str = option("--event-files", Value(default=""), "take named events from these JSON files, too", metavar="<folder>")
@@ -65,6 +64,12 @@ def run(options: ListCommandOptions) -> int:
     if options.update_events:
         return _update(options.update_events)
     machine = this_machine(options.event_files)
+    if options.cputype:
+        if not machine.sysfs.pmu(options.cputype):
+            from perfpy.errors import PerfError
+
+            raise PerfError(f"--cputype {options.cputype}: this machine has no such kind of CPU")
+        options = options.replaced(unit=options.cputype)
     if options.debug:
         _say_where(machine)
     if not options.output:
@@ -102,7 +107,7 @@ def _list(machine: Machine, file: TextIO, options: ListCommandOptions) -> None:
         _show_tables(selections, machine, file, options)
     else:
         _show_text(selections, file, options)
-    if machine.has_ebb:
+    if os.uname().machine.startswith("ppc") and machine.has_ebb:
         from perfpy.cli.line.notes import tell
 
         tell([_BRANCHES.format(" ".join(pmu.name for pmu in machine.core_pmus))], verbose=options.long_descriptions)

@@ -10,6 +10,7 @@ import sys
 from perfpy.cli.line.kinds import Flag, Listed, Value, unsigned
 from perfpy.cli.line.options import CommandOptions, PerfCommand, fail, option
 from perfpy.cli.line.shared import HeaderOptions, InputOptions, QuietOptions, SymbolFileOptions, VerboseOptions
+from perfpy.untrusted.text import one_line
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ _LACKING: Final = {
     "--dlfilter": "filters written in C are not loaded",
     "--dlarg": "filters written in C are not loaded",
     "--list-dlfilters": "filters written in C are not loaded",
-    "--addr2line": "source lines are read without it",
     "--max-blocks": "it needs a disassembler",
     "--itrace": _HARDWARE_TRACE,
     "--insn-trace": _HARDWARE_TRACE,
@@ -67,6 +67,7 @@ class ScriptLineOptions(CommandOptions):
     hide_call_graph: bool = option("-G,--hide-call-graph", Flag(), "no callchains, only the sampled address")
     max_stack: int = option("--max-stack", Value(unsigned, default=127), "this many frames of a callchain at most", metavar="<n>")
     stop_bt: str = option("--stop-bt", Value(default=""), "end callchains at these functions", metavar="<symbol[,symbol...]>")
+    addr2line: str = option("--addr2line", Value(default=""), "taken as perf takes it: lines are read without a program", hidden=True)
     full_source_path: bool = option("--full-source-path", Flag(), "name source files with their folders")
     show_kernel_path: bool = option("--show-kernel-path", Flag(), "the path of the kernel's symbols in place of [kernel.kallsyms]")
 
@@ -154,7 +155,7 @@ def run(asked: ScriptCommandOptions) -> int:
     if asked.reltime and asked.deltatime:
         fail("--reltime and --deltatime are two ways to show time: choose one")
     fields = _fields(asked.fields)
-    with open_recording(asked.input, force=asked.force, quiet=asked.quiet, as_stored=asked.as_stored) as recording:
+    with open_recording(asked.input, force=asked.force, quiet=asked.quiet, verbose=asked.verbose, as_stored=asked.as_stored) as recording:
         return _ScriptRun(recording, asked, fields).show()
 
 
@@ -197,6 +198,8 @@ class _ScriptRun:
         from perfpy.views.script.run import ScriptRun
 
         asked, run = self._asked, ScriptRun(self._recording, self._options())
+        for line in self._fields.skipped if asked.verbose and not asked.quiet else ():
+            print(one_line(line), file=sys.stderr)
         self._print_pmcu()
         sys.stdout.flush()  # what was printed goes before what is written past the text layer
         if asked.dump_raw_trace or asked.dump_unsorted_raw_trace:
@@ -287,8 +290,11 @@ class _ScriptRun:
         # of a pipe it is not known before it is read; perf does not ask then
         if asked.cpu and not data.is_pipe and not all(event.attr.sample_type & SampleType.CPU for event in data.events):
             raise PerfError(f"{data.path}: its samples do not say on which CPU they were taken: leave -C out, or record with --sample-cpu")
+        cpus, count = _cpus(asked.cpu), data.features.get("nrcpus")
+        if cpus and count and max(cpus) >= count.available:
+            raise PerfError(f"-C {asked.cpu}: the machine that {data.path} was made on had the CPUs 0 to {count.available - 1}")
         return SampleFilter(
-            cpus=_cpus(asked.cpu),
+            cpus=cpus,
             comms=_listed(asked.comms),
             pids=_numbers("--pid", asked.pid),
             tids=_numbers("--tid", asked.tid),

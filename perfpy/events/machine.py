@@ -11,7 +11,6 @@ import os
 from functools import cached_property
 
 from perfpy.abi.flags import PerfType
-from perfpy.events.ebb import means_ebb
 from perfpy.kernel.sysfs import Alias, Pmu, Sysfs, read_text, split_number
 from perfpy.kernel.tracefs import Tracefs, mount_as_root
 
@@ -91,6 +90,8 @@ class Machine:
     @cached_property
     def has_ebb(self) -> bool:
         """Whether bit 63 of a raw event makes its overflows branch into the program: on POWER8 and later."""
+        from perfpy.events.ebb import means_ebb  # few machines are POWER
+
         return any(means_ebb(read_text(f"{pmu.path}/caps/pmu_name") or "") for pmu in self.core_pmus)
 
     @cached_property

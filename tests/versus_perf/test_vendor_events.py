@@ -11,24 +11,10 @@ from typing import Any
 
 import pytest
 
+from tests.builders.pmu_sys import with_pmus
+
 CHECKOUT = Path(__file__).resolve().parents[2]
-UNITS = "arb cbox cha clock ha iio imc imc_free_running irp m2m m3upi pcu qpi r2pcie r3qpi sbox ubox upi".split()
-SYS = """
-devices=/sys/bus/event_source/devices
-mount -t tmpfs none $devices && mount -t tmpfs none /sys/kernel/tracing || exit 9
-mkdir /sys/kernel/tracing/events
-number=40
-for pmu in $1; do
-    mkdir -p $devices/$pmu/format $devices/$pmu/events
-    number=$((number + 1))
-    echo $number >$devices/$pmu/type
-    case $pmu in cpu) echo 4 >$devices/$pmu/type ;; cpu_*) echo 0 >$devices/$pmu/cpus ;; *) echo 0 >$devices/$pmu/cpumask ;; esac
-    echo config:0-7 >$devices/$pmu/format/event
-    echo config:8-15 >$devices/$pmu/format/umask
-done
-shift
-exec "$@"
-"""
+UNITS = "arb cbox cha clock ha iio imc imc_free_running irp m2m m3upi pcu qpi r2pcie r3qpi sbox ubox upi"
 CPUS = {
     "GenuineIntel-6-3D-4": "cpu",
     "GenuineIntel-6-3F-2": "cpu",
@@ -45,10 +31,9 @@ pytestmark = [pytest.mark.versus_perf, pytest.mark.particular]
 
 def on(identity: str, *command: str) -> str:
     """What a command prints on such a CPU."""
-    pmus = " ".join([CPUS[identity], *(f"uncore_{unit}_0" for unit in UNITS)])
     environment = os.environ | {"PERF_CPUID": identity, "HOME": "/nonexistent", "PYTHONPATH": str(CHECKOUT)}
     environment.pop("XDG_CACHE_HOME", None)
-    inside = ["unshare", "-m", "sh", "-c", SYS, "sh", pmus, *command]
+    inside = with_pmus(CPUS[identity], UNITS, *command)
     return subprocess.run(inside, env=environment, capture_output=True, text=True, check=True, timeout=120).stdout
 
 

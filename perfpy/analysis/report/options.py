@@ -52,13 +52,16 @@ class ReportOptions(NamedTuple):
     come after that have only their number otherwise. full_source_path: whether
     source files are named with their folders; rows_filtered: whether filters show or hide rows as perf does, each by its
     first sample, in place of samples; tiers_as_one: all code that a runtime made of one function is that
-    function; as_addr2line: as perf names them (perfpy.debuginfo.line_table).
+    function; recursion_as_one: a function that calls itself is one line of a call tree, however deep it goes;
+    as_addr2line: as perf names them (perfpy.debuginfo.line_table); by_address: whether Report.folded tells the
+    addresses within a function apart.
     """
 
     wanted: Wanted = Wanted()
     sample_filter: SampleFilter = SampleFilter()
     rows_filtered: bool = False
     tiers_as_one: bool = False
+    recursion_as_one: bool = False
     call_graph: CallGraph | None = None
     children: bool = False
     max_stack: int = 127
@@ -77,3 +80,4 @@ class ReportOptions(NamedTuple):
     keep_exited: bool = True
     full_source_path: bool = False
     as_addr2line: bool = False
+    by_address: bool = False

@@ -106,7 +106,7 @@ def _recipe(options: ReportOptions, layout: Layout) -> Recipe:
     asked = [entry.value.removesuffix("_children") for entry in layout.fields if isinstance(entry, OutputField)]
     measures = [name for name in asked if name not in known]
     # -v shows the address of a row's first sample
-    by_address = options.verbose or (options.call_graph is not None and options.call_graph.within_functions)
+    by_address = options.by_address or options.verbose or (options.call_graph is not None and options.call_graph.within_functions)
     by_function = not by_address and all(key.name in _OF_FUNCTION for key in layout.keys if key.of_location)
     return Recipe(tuple(dict.fromkeys(sources)), options.sample_filter, tuple(dict.fromkeys(measures)), chains, by_function)
 

@@ -54,6 +54,11 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
         _example("a flame graph in one page that needs no network", "perfpy report --flamegraph profile.html"),
         _example("for programs", "perfpy report --json | jq '.events[0].rows[:10][] | [.overhead, .keys.symbol]'"),
     ),
+    "annotate": (
+        _example("the code of the hottest functions, with the samples at each instruction", "perfpy annotate"),
+        _example("one function, in perf's text, without lines of source code", "perfpy annotate --stdio --no-source -s main"),
+        _example("which source lines of one library matter, and the instructions they became", "perfpy annotate -l -d libc.so.6"),
+    ),
     "diff": (
         _example("what the second run spends more or less in, and whether that is noise", "perfpy diff --noise before.data after.data"),
         _example("the same by command, as ratios", "perfpy diff -s comm -c ratio before.data after.data"),
@@ -71,6 +76,7 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
         _example("the events and metrics of this CPU, from Intel's files or the kernel's", "perfpy list --update-events ~/perfmon"),
         _example("which of the hardware's events can be counted here, and why not", "perfpy list --check hw"),
     ),
+    "data": (_example("every sample for programs that read JSON", "perfpy data convert --to-json samples.json -i perf.data"),),
     "check": (_example("whether perf's scripts may rely on a feature", "perfpy check feature libtraceevent && echo yes"),),
     "config": (
         _example("the settings that are in force", "perfpy config --list"),

@@ -232,14 +232,16 @@ class PerfCommand(Generic[_O]):
         for asked, status in _HELP_STATUS.items():
             if parser.values.pop(asked, False):
                 _page(name)
-                print(self.help_text(name))
+                print(self.help_text(name, args[args.index("-h") + 1 :] if "-h" in args else ()))
                 return status
         return self.function(self.options_class.read(parser)) or 0
 
-    def help_text(self, name: str) -> str:
-        """What --help prints."""
-        from perfpy.cli.line.help_text import help_text  # click formats it
+    def help_text(self, name: str, about: Sequence[str] = ()) -> str:
+        """What --help prints; about: what -h is asked for, words of the options' names and texts."""
+        from perfpy.cli.line.help_text import help_about, help_text  # click formats it
 
+        if about:
+            return help_about(name, about, self.options, self.usage)
         return help_text(name, self.help, self.options, self.usage)
 
 

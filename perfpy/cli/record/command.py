@@ -211,7 +211,7 @@ def _callchain(options: RecordCommandOptions, config: Config) -> Callchain | Non
         return None
     mode = "dwarf" if options.unwind else config.get("call-graph.record-mode", config.get("record.call-graph", "fp"))
     size = int(config.number("call-graph.dump-size", 0)) if mode == "dwarf" else 0
-    return parse_callchain(f"{mode},{size}" if size else mode)
+    return parse_callchain(f"{mode},{size}" if size else mode)._replace(addresses=False)  # perf takes them with --call-graph only
 
 
 def _registers(text: str | None, option: str) -> int:

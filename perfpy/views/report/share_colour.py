@@ -21,7 +21,12 @@ def coloured(percent: float, text: str, escape: str) -> str:
     size = abs(percent)  # differences count by their size
     if size <= _SOMETHING:
         return text
-    return f"{escape}{_RED if size >= _MUCH else _GREEN}{text}{escape}{_RESET}"
+    return in_colour(_RED if size >= _MUCH else _GREEN, text, escape)
+
+
+def in_colour(colour: str, text: str, escape: str) -> str:
+    """`text` in a colour of the terminal; escape: what a colour begins with."""
+    return f"{escape}{colour}{text}{escape}{_RESET}"
 
 
 def style(percent: float) -> str:

@@ -1,0 +1,1 @@
+"""Shares of functions, within them: of instructions, and of lines of source code."""

@@ -1,0 +1,120 @@
+"""Functions with their code, and at every instruction what of the samples is there.
+
+What enters: a report's hot functions, and what reads their code. What leaves: AnnotatedFunction, or for those whose code is not
+to be had why not. Samples count for the instruction at or before their address.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfpy.debuginfo.debug_info import DebugInfos
+from perfpy.disassembly.disassembler import Disassembler
+from perfpy.disassembly.function_code import NoCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+    from perfpy.analysis.annotation.hot_functions import HotFunction
+    from perfpy.disassembly.code_lines import AsmLine
+    from perfpy.disassembly.disassembler import Disassembly
+    from perfpy.disassembly.objdump import CodeStyle
+    from perfpy.symbols.dso import Dso
+    from perfpy.symbols.symbolizer import Symbolizer
+
+#: percent of a function from which on an instruction is worth to know the source of
+WORTH_A_LINE: Final = 0.5
+
+
+class ShareOf(NamedTuple):
+    """What 100 % is: of the function or (whole) of the event; and whether samples count by their periods or (hits) by one each."""
+
+    whole: bool = False
+    hits: bool = False
+
+    @classmethod
+    def named(cls, name: str) -> ShareOf:
+        """By the name that perf has for it: local-period, global-hits ..."""
+        where, _, what = name.partition("-")
+        return cls(where == "global", what == "hits")
+
+    def __str__(self) -> str:
+        return f"{'global' if self.whole else 'local'} {'hits' if self.hits else 'period'}"
+
+
+class CodeRow(NamedTuple):
+    """An instruction. percent: its share of the function; source: the path and the line, where they are known."""
+
+    address: int
+    text: str
+    percent: float
+    samples: int
+    source: tuple[str, int] | None
+
+
+class AnnotatedFunction:
+    """The lines of a function's code.
+
+    name; dso: its file; start: its address there, recorded_start: as perf counts it, from the file's beginning. lines: its
+    code; offsets: of those that are instructions; samples, period: of each event of the group, at each instruction.
+    """
+
+    def __init__(self, hot: HotFunction, function: Disassembly, symbolizer: Symbolizer, infos: DebugInfos) -> None:
+        self.hot = hot
+        self.name = function.code.name
+        self._dso_number = symbolizer.symbols.dso(hot.symbol)
+        self.dso: Dso = symbolizer.dsos[self._dso_number]
+        self.start = function.code.start
+        self.recorded_start = symbolizer.symbols.start(hot.symbol)
+        self.lines: list[AsmLine] = function.lines
+        self.offsets = np.array([line.offset for line in function.lines if line.is_code], np.int64)
+        bounds = np.append(self.offsets, function.code.end - function.code.start)
+        counted = [hits.between(bounds) for hits in hot.hits]
+        self.samples = [samples for samples, _ in counted]
+        self.period = [period for _, period in counted]
+        self._infos = infos
+
+    def shares(self, share_of: ShareOf) -> list[NDArray[np.float64]]:
+        """In percent, of each event of the group."""
+        found = []
+        for hits, samples, period in zip(self.hot.hits, self.samples, self.period, strict=True):
+            local = hits.total_samples if share_of.hits else hits.total_period
+            whole = hits.of_all_samples if share_of.hits else hits.of_all_periods
+            total = whole if share_of.whole else local
+            values = samples if share_of.hits else period
+            found.append(100.0 * values / total if total else np.zeros(len(values)))
+        return found
+
+    def rows(self, share_of: ShareOf = ShareOf()) -> Iterator[CodeRow]:  # noqa: B008 - a value
+        """The instructions, with what the first event has there."""
+        shares, samples = self.shares(share_of)[0].tolist(), self.samples[0].tolist()
+        code = (line for line in self.lines if line.is_code)
+        for line, percent, count, source in zip(code, shares, samples, self.sources, strict=True):
+            yield CodeRow(self.start + line.offset, line.text.strip(), percent, count, source)
+
+    @cached_property
+    def sources(self) -> list[tuple[str, int] | None]:
+        """The path and the line of source of each instruction; None where it is not known."""
+        info = self._infos.of(self._dso_number)
+        if info is None:
+            return [None] * len(self.offsets)
+        found = info.lines.find((self.offsets + np.int64(self.start)).astype(np.uint64))
+        pairs = zip(found.file.tolist(), found.line.tolist(), strict=True)
+        return [(info.lines.paths[file], line) if file >= 0 else None for file, line in pairs]
+
+
+def annotated(symbolizer: Symbolizer, hot: Iterable[HotFunction], style: CodeStyle) -> Iterator[AnnotatedFunction | NoCode]:
+    """The functions, in their order."""
+    wanted = list(hot)
+    infos = DebugInfos(symbolizer)
+    functions = Disassembler(symbolizer, style).functions(function.symbol for function in wanted)
+    for one, function in zip(wanted, functions, strict=True):
+        if isinstance(function, NoCode):
+            yield function
+        else:
+            yield AnnotatedFunction(one, function, symbolizer, infos)

@@ -1,0 +1,51 @@
+"""The code of a recording's functions, table by table.
+
+What enters: a Report by function and its symbolizer. What leaves: `Annotation`, which reads the code of functions when they are
+asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfpy.analysis.annotation.annotated import AnnotatedFunction, annotated
+from perfpy.analysis.annotation.hot_functions import hot_functions
+from perfpy.disassembly.objdump import CodeStyle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfpy.analysis.report.histogram import Histogram
+    from perfpy.analysis.report.report import Report
+    from perfpy.symbols.symbolizer import Symbolizer
+
+
+class Annotation:
+    """Where within its functions the samples of a recording are.
+
+    report: the same by function; without_code: why code was not to be had when it was asked for -> of which functions.
+    """
+
+    def __init__(self, report: Report, symbolizer: Symbolizer) -> None:
+        self.report = report
+        self.without_code: dict[str, list[str]] = {}
+        self._symbolizer = symbolizer
+
+    def functions(
+        self, histogram: Histogram | None = None, style: CodeStyle | None = None, *, percent_limit: float = 0.0
+    ) -> Iterator[AnnotatedFunction]:
+        """The functions of a table (default: the first that has samples) with their code, those with most samples first.
+
+        percent_limit: only those that have so much of the event.
+        """
+        table = histogram or next((one for one in self.report.histograms if one.leader.samples), None)
+        if table is None:
+            return
+        wanted = (hot for hot in hot_functions(self.report, table) if hot.percent >= percent_limit)
+        for function in annotated(self._symbolizer, wanted, style or CodeStyle()):
+            if isinstance(function, AnnotatedFunction):
+                yield function
+            else:
+                names = self.without_code.setdefault(function.reason, [])
+                if function.function not in names:
+                    names.append(function.function)

@@ -1,0 +1,1 @@
+"""`perfpy annotate`: its options, its run, the command."""

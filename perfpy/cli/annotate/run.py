@@ -1,0 +1,138 @@
+"""One run of `perfpy annotate` over an open recording.
+
+What enters: the command's options. What leaves: text on standard output; why functions are missing on standard error.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from perfpy.abi.flags import SampleType
+from perfpy.analysis.annotation.annotated import ShareOf
+from perfpy.analysis.filters.sample_filter import SampleFilter
+from perfpy.analysis.report.options import ReportOptions
+from perfpy.cli.line.options import fail
+from perfpy.cli.line.perfconfig import load
+from perfpy.cli.line.progress import progress_line
+from perfpy.cli.line.symbol_values import symbol_options_of
+from perfpy.cli.line.terminal import colour_start, print_lines
+from perfpy.cli.report import option_values as texts
+from perfpy.disassembly.objdump import CodeStyle
+from perfpy.errors import PerfError
+from perfpy.untrusted.text import one_line
+from perfpy.views.annotate.text import AnnotateStyle, AnnotationText
+from perfpy.views.report.text import event_title
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfpy.analysis.annotation.annotation import Annotation
+    from perfpy.cli.annotate.options import AnnotateCommandOptions
+    from perfpy.recording import Recording
+    from perfpy.symbols.files.debug_files import SymbolOptions
+
+
+class AnnotateRun:
+    """Decides what is shown, and shows it."""
+
+    def __init__(self, recording: Recording, asked: AnnotateCommandOptions) -> None:
+        self._recording = recording
+        self._asked = asked
+        self._config = load()
+
+    def show(self) -> int:
+        """Do what the options ask for; the exit status."""
+        asked = self._asked
+        if asked.dump_raw_trace:
+            return self._dump()
+        with progress_line("reading samples") as progress:
+            annotation = self._recording.annotate(options=self._options(), symbols=self._symbols(), progress=progress)
+        if not annotation.report.samples or not any(len(table.shown()) for table in annotation.report.histograms):
+            return self._explain()
+        print_lines(self._lines(annotation))
+        return 0
+
+    def _dump(self) -> int:
+        from perfpy.views.dump.recording import write_dump
+
+        sys.stdout.flush()
+        write_dump(self._recording, sys.stdout.buffer)
+        return 0
+
+    def _explain(self) -> int:
+        """Nothing is left to show."""
+        if self._asked.quiet:
+            return 0
+        from perfpy.cli.line.nothing_left import say_why_nothing
+
+        say_why_nothing(self._recording, self._filter(), self._symbols())
+        return 0
+
+    def _lines(self, annotation: Annotation) -> Iterator[str]:
+        """perf's text of all events."""
+        style = self._style()
+        for table in annotation.report.histograms:
+            if not any(member.samples for member in table.events):
+                continue
+            members = [number for number, member in enumerate(table.events) if member.samples or not self._asked.skip_empty]
+            text = AnnotationText(event_title(table, skip_empty=self._asked.skip_empty), members, style)
+            for function in annotation.functions(table, self._code_style(), percent_limit=self._percent_limit):
+                yield from text.lines(function)
+        self._say_what_is_missing(annotation)
+
+    def _say_what_is_missing(self, annotation: Annotation) -> None:
+        """The functions whose code was not to be had: for each reason the first, and how many more."""
+        if not self._asked.skip_missing and not self._asked.quiet:
+            sys.stdout.flush()
+            for reason, functions in annotation.without_code.items():
+                more = f" and {len(functions) - 1} more" if len(functions) > 1 else ""
+                print(one_line(f"perfpy: annotate: no code of {functions[0]}{more}: {reason}"), file=sys.stderr)
+
+    @property
+    def _percent_limit(self) -> float:
+        asked = self._asked.percent_limit
+        return self._config.number("annotate.percent_limit", 0.0) if asked is None else asked
+
+    def _style(self) -> AnnotateStyle:
+        asked = self._asked
+        return AnnotateStyle(
+            shown=asked.shown,
+            share_of=ShareOf.named(asked.percent_type),
+            source_lines=asked.print_line,
+            full_paths=asked.full_paths,
+            hits=asked.verbose > 0 and not asked.quiet,
+            colour=colour_start(asked.stdio_color),
+        )
+
+    def _code_style(self) -> CodeStyle:
+        asked, config = self._asked, self._config
+        return CodeStyle(
+            source=asked.source and not config.flag("annotate.hide_src_code", False),
+            raw=asked.asm_raw,
+            syntax=asked.disassembler_style or config.get("annotate.disassembler_style", ""),
+            prefix=asked.prefix,
+            prefix_strip=asked.prefix_strip,
+            demangle=asked.demangle,
+            program=asked.objdump or config.get("annotate.objdump", ""),
+        )
+
+    def _options(self) -> ReportOptions:
+        asked, data = self._asked, self._recording.data
+        if asked.cpu and not data.is_pipe and not data.has(SampleType.CPU):
+            raise PerfError(f"{self._recording.path}: -C needs the CPU of each sample: record with --sample-cpu, or leave -C out")
+        if asked.prefix_strip and not asked.prefix:
+            fail("--prefix-strip leaves out folders where --prefix puts others: give both")
+        return ReportOptions(sample_filter=self._filter(), group=asked.group, rows_filtered=False)
+
+    def _filter(self) -> SampleFilter:
+        asked = self._asked
+        return SampleFilter(
+            symbols=(asked.function,) if asked.function else None,
+            dsos=texts.words(asked.dsos),
+            cpus=texts.ranges(asked.cpu, "--cpu"),
+        )
+
+    def _symbols(self) -> SymbolOptions:
+        asked = self._asked
+        return symbol_options_of(asked, self._config, self._recording, force=asked.force, ignore_vmlinux=asked.ignore_vmlinux)

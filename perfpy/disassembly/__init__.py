@@ -1,0 +1,1 @@
+"""Code -> instructions in words, by programs and libraries that can read them: objdump, else capstone."""

@@ -1,0 +1,84 @@
+"""capstone: a disassembler as a library, for code of other machines, and where there is no objdump.
+
+What enters: where a function's code is. What leaves: its lines, with a heading as objdump's, or NoCode. The package is an extra.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perfpy.disassembly.code_lines import NOT_CODE, AsmLine
+from perfpy.disassembly.function_code import NoCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfpy.disassembly.function_code import FunctionCode
+    from perfpy.disassembly.objdump import CodeStyle
+
+_HOW: Final = "install objdump (binutils; of another machine binutils-multiarch), or pip install 'perfpy[annotate]'"
+#: e_machine -> names of capstone's constants: the architecture, and what its mode is made of
+_MACHINES: Final = {
+    3: ("ARCH_X86", ("MODE_32",)),
+    8: ("ARCH_MIPS", ("MODE_64",)),
+    20: ("ARCH_PPC", ("MODE_32",)),
+    21: ("ARCH_PPC", ("MODE_64",)),
+    22: ("ARCH_SYSZ", ()),
+    40: ("ARCH_ARM", ("MODE_ARM",)),
+    62: ("ARCH_X86", ("MODE_64",)),
+    183: ("ARCH_ARM64", ()),
+    243: ("ARCH_RISCV", ("MODE_RISCV64", "MODE_RISCVC")),
+}
+
+
+def instructions(code: FunctionCode, style: CodeStyle) -> list[AsmLine]:
+    """The instructions of a function."""
+    reader = _reader(code, style)
+    data = _bytes(code)
+    lines = list(_instructions(reader, data, code, style))
+    if not lines:
+        raise NoCode(code.name, f"capstone finds no instructions in {code.file.path}")
+    heading = ("", "", "", "Disassembly of section .text:", "", f"{code.start:016x} <{code.name}>:")
+    return [*(AsmLine(NOT_CODE, text) for text in heading), *lines]
+
+
+def _reader(code: FunctionCode, style: CodeStyle) -> Any:
+    try:
+        import capstone
+    except ModuleNotFoundError:
+        raise NoCode(code.name, f"nothing here reads its instructions: {_HOW}") from None
+    if code.file.machine not in _MACHINES:
+        raise NoCode(code.name, f"capstone does not know ELF machine {code.file.machine}")
+    architecture, modes = _MACHINES[code.file.machine]
+    mode = capstone.CS_MODE_BIG_ENDIAN if code.file.endian == ">" else 0
+    for name in modes:
+        mode |= getattr(capstone, f"CS_{name}")
+    reader = capstone.Cs(getattr(capstone, f"CS_{architecture}"), mode)
+    reader.skipdata = True
+    if architecture == "ARCH_X86" and style.syntax != "intel":
+        reader.syntax = capstone.CS_OPT_SYNTAX_ATT
+    return reader
+
+
+def _bytes(code: FunctionCode) -> bytes:
+    """The code itself: of the segment, or else of the section, that has its address."""
+    file = code.file
+    for segment in file.segments:
+        address, offset, size = int(segment["vaddr"]), int(segment["offset"]), int(segment["filesz"])
+        if address <= code.start < address + size:
+            first = offset + code.start - address
+            return bytes(file.content[first : first + min(code.end, address + size) - code.start])
+    for section in file.sections[1:]:
+        if section.addr <= code.start < section.addr + section.size:
+            data = file.data(section)
+            return bytes(data[code.start - section.addr : code.end - section.addr])
+    raise NoCode(code.name, f"{code.file.path} has nothing at {code.start:#x}")
+
+
+def _instructions(reader: Any, data: bytes, code: FunctionCode, style: CodeStyle) -> Iterator[AsmLine]:
+    for address, size, name, operands in reader.disasm_lite(data, code.start):
+        offset = address - code.start
+        raw = f"{data[offset : offset + size].hex(' '):<22}" if style.raw else ""
+        # as wide as objdump's text behind the address
+        blank = " " * (8 - (len(f"{address:x}") + 1) % 8)
+        yield AsmLine(offset, f"{blank}{raw}{name:<6} {operands}".rstrip())

@@ -1,0 +1,79 @@
+"""Functions of a recording -> their lines of code, by whatever here can read them.
+
+What enters: a Symbolizer, its symbols and a CodeStyle. What leaves: AsmLines, or NoCode. The next function's program runs while
+the one before is looked at.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfpy.disassembly import objdump
+from perfpy.disassembly.function_code import FunctionCode, NoCode, function_code
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from perfpy.disassembly.code_lines import AsmLine
+    from perfpy.disassembly.objdump import CodeStyle, Running
+    from perfpy.symbols.symbolizer import Symbolizer
+
+
+class Disassembly:
+    """The code of a function: where it is, and its lines."""
+
+    def __init__(self, code: FunctionCode, lines: list[AsmLine]) -> None:
+        self.code = code
+        self.lines = lines
+
+
+class Disassembler:
+    """Reads code of one recording's files."""
+
+    def __init__(self, symbolizer: Symbolizer, style: CodeStyle) -> None:
+        self._symbolizer = symbolizer
+        self._style = style
+
+    def functions(self, symbols: Iterable[int]) -> Iterator[Disassembly | NoCode]:
+        """The code of each symbol, or why there is none."""
+        waiting: tuple[FunctionCode, Running | None] | NoCode | None = None
+        try:
+            for symbol in symbols:
+                ahead = self._begun(symbol)
+                if waiting is not None:
+                    last, waiting = waiting, ahead
+                    yield self._finished(last)
+                waiting = ahead
+            if waiting is not None:
+                last, waiting = waiting, None
+                yield self._finished(last)
+        finally:
+            if isinstance(waiting, tuple) and waiting[1] is not None:
+                waiting[1].stop()
+
+    def _begun(self, symbol: int) -> tuple[FunctionCode, Running | None] | NoCode:
+        try:
+            code = function_code(self._symbolizer, symbol)
+            path = objdump.program(code, self._style)
+            return code, (objdump.start(code, self._style, path) if path else None)
+        except NoCode as reason:
+            return reason
+
+    def _finished(self, begun: tuple[FunctionCode, Running | None] | NoCode) -> Disassembly | NoCode:
+        if isinstance(begun, NoCode):
+            return begun
+        code, running = begun
+        try:
+            return Disassembly(code, running.lines() if running else self._by_library(code))
+        except NoCode as reason:
+            if running is None or self._style.program:
+                return reason
+        try:  # binutils of this machine alone: a library may know more
+            return Disassembly(code, self._by_library(code))
+        except NoCode as reason:
+            return reason
+
+    def _by_library(self, code: FunctionCode) -> list[AsmLine]:
+        from perfpy.disassembly.by_capstone import instructions  # most have objdump
+
+        return instructions(code, self._style)

@@ -1,0 +1,88 @@
+"""Where the instructions of a function are: which file, or bytes, and at which addresses of it.
+
+What enters: a Symbolizer and one of its symbols. What leaves: FunctionCode, or a NoCode that says why there is none.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfpy.debuginfo.addresses import link_addresses
+from perfpy.errors import PerfError
+from perfpy.symbols.dso import DsoKind
+
+if TYPE_CHECKING:
+    from perfpy.symbols.dso import Dso
+    from perfpy.symbols.files.elf import ElfFile
+    from perfpy.symbols.symbolizer import Symbolizer
+
+_LARGEST: Final = 64 << 20  # bytes of a function
+_KERNEL_ADVICE: Final = "name the kernel's own file with -k vmlinux, or keep it: perfpy buildid-cache --add vmlinux"
+_NO_FILE: Final = {
+    DsoKind.JIT: "a perf map has the names of the code and not the code; recorded with perfpy record --jit, runtimes with jitdumps give it",
+    DsoKind.BPF: "the recording has no code of BPF programs",
+    DsoKind.MODULE: f"the module's code is in the kernel; {_KERNEL_ADVICE}",
+    DsoKind.VSYSCALL: "the page of old system calls is no file",
+    DsoKind.NONE: "no file is mapped there",
+}
+
+
+class NoCode(PerfError):
+    """A function whose instructions cannot be shown: function, reason."""
+
+    def __init__(self, function: str, reason: str) -> None:
+        self.function = function
+        self.reason = reason
+        super().__init__(f"{function}: {reason}")
+
+
+class FunctionCode(NamedTuple):
+    """The code of a function: in `file`, from `start` to `end` (exclusive) as its symbols have it.
+
+    distance: how far symbols' addresses lie above the file's: what is at `start` is named by start + distance.
+    """
+
+    name: str
+    file: ElfFile
+    start: int
+    end: int
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is in a file that other programs can open; otherwise it is in memory."""
+        return self.file.path.startswith("/") and os.path.isfile(self.file.path)
+
+
+def function_code(symbolizer: Symbolizer, symbol: int) -> FunctionCode:
+    """Where the code of a symbol is; raises NoCode."""
+    symbols = symbolizer.symbols
+    name, dso = symbols.name(symbol), symbols.dso(symbol)
+    start, end = symbols.start(symbol), symbols.end(symbol)
+    if not 0 < end - start <= _LARGEST:
+        raise NoCode(name, f"a function of {end - start} bytes")
+    file, start, end = _in_file(symbolizer, dso, name, start, end)
+    return FunctionCode(name, file, start, end)
+
+
+def _in_file(symbolizer: Symbolizer, number: int, name: str, start: int, end: int) -> tuple[ElfFile, int, int]:
+    dso = symbolizer.dsos[number]
+    if dso.kind is DsoKind.KERNEL:
+        image = symbolizer.kernel_image()
+        if image is None:
+            raise NoCode(name, f"the recorded kernel{_build_id(dso)} is not here; {_KERNEL_ADVICE}")
+        file, above = image
+        return file, (start - above) % (1 << 64), (end - above) % (1 << 64)
+    if dso.kind not in (DsoKind.FILE, DsoKind.VDSO):
+        raise NoCode(name, f"{dso.name}: {_NO_FILE[dso.kind]}")
+    file_that_ran = symbolizer.files(number).runtime
+    if file_that_ran is None:
+        raise NoCode(name, f"{dso.name}{_build_id(dso)} is not here: keep it with perfpy buildid-cache --add, or say --symfs")
+    first, last = link_addresses(file_that_ran, np.array([start, end - 1], np.uint64)).tolist()
+    return file_that_ran, first, last + 1
+
+
+def _build_id(dso: Dso) -> str:
+    return f" with the build-id {dso.build_id}" if dso.build_id else ""

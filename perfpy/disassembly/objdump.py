@@ -1,0 +1,135 @@
+"""objdump: binutils' disassembler, as a program.
+
+What enters: where a function's code is, and how it is to be shown. What leaves: its lines, or NoCode. The program reads the file
+and the source files that the file names; its text is read up to a limit. Code that is in no file is handed to it as a
+nameless one in memory.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfpy.disassembly.code_lines import of_objdump
+from perfpy.disassembly.function_code import NoCode
+
+if TYPE_CHECKING:
+    from perfpy.disassembly.code_lines import AsmLine
+    from perfpy.disassembly.function_code import FunctionCode
+
+_TEXT_MOST: Final = 256 << 20  # bytes of text of one function
+#: e_machine -> how binutils' programs for it begin, where it is not this machine's
+_PREFIXES: Final = {
+    2: ("sparc64-linux-gnu-",),
+    3: ("i686-linux-gnu-", "x86_64-linux-gnu-"),
+    8: ("mips-linux-gnu-", "mipsel-linux-gnu-", "mips64el-linux-gnuabi64-"),
+    20: ("powerpc-linux-gnu-",),
+    21: ("powerpc64le-linux-gnu-", "powerpc64-linux-gnu-"),
+    22: ("s390x-linux-gnu-",),
+    40: ("arm-linux-gnueabihf-", "arm-linux-gnueabi-"),
+    62: ("x86_64-linux-gnu-",),
+    183: ("aarch64-linux-gnu-",),
+    243: ("riscv64-linux-gnu-",),
+    258: ("loongarch64-linux-gnu-",),
+}
+#: e_machine of this machine
+_OWN: Final = {"x86_64": 62, "i686": 3, "aarch64": 183, "ppc64le": 21, "ppc64": 21, "s390x": 22, "riscv64": 243, "armv7l": 40}
+
+
+class CodeStyle(NamedTuple):
+    """How code is shown. syntax: intel, att ...; prefix, prefix_strip: where source files are; program: the objdump to run."""
+
+    source: bool = True
+    raw: bool = False
+    syntax: str = ""
+    prefix: str = ""
+    prefix_strip: str = ""
+    demangle: bool = True
+    program: str = ""
+
+
+class Running:
+    """An objdump at work."""
+
+    def __init__(self, code: FunctionCode, process: subprocess.Popen[bytes], path: str) -> None:
+        self._code = code
+        self._process = process
+        self._path = path
+
+    def lines(self) -> list[AsmLine]:
+        """What it says; raises NoCode where there is no instruction among it."""
+        assert self._process.stdout is not None
+        with self._process:
+            text = self._process.stdout.read(_TEXT_MOST + 1)
+            if len(text) > _TEXT_MOST:
+                self._process.kill()
+                raise NoCode(self._code.name, f"objdump says more than {_TEXT_MOST >> 20} MiB of it")
+        code = self._code
+        lines = of_objdump(text.split(b"\n")[:-1], code.start, code.end, self._path)
+        if not any(line.is_code for line in lines):
+            raise NoCode(code.name, f"objdump finds no instructions in {code.file.path} ({_machine(code)})")
+        return lines
+
+    def stop(self) -> None:
+        """Its answer is not wanted any more."""
+        self._process.kill()
+        with self._process:
+            pass
+
+
+def program(code: FunctionCode, style: CodeStyle) -> str | None:
+    """The objdump that reads code of this machine; None where there is none."""
+    if style.program:
+        return style.program
+    machine = code.file.machine
+    names = ["objdump"] if machine in _native() else [f"{prefix}objdump" for prefix in _PREFIXES.get(machine, ())] + ["objdump"]
+    return next((path for name in names if (path := shutil.which(name))), None)
+
+
+def start(code: FunctionCode, style: CodeStyle, path: str) -> Running:
+    """Let a program begin; raises NoCode where it cannot be run."""
+    handed = -1 if code.is_file else _in_memory(code)
+    name = code.file.path if handed < 0 else f"/proc/self/fd/{handed}"
+    try:
+        process = subprocess.Popen(
+            _command(path, code, style, name),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            pass_fds=() if handed < 0 else (handed,),
+        )
+    except OSError as error:
+        raise NoCode(code.name, f"cannot run {path}: {error.strerror}") from None
+    finally:
+        if handed >= 0:
+            os.close(handed)
+    return Running(code, process, name)
+
+
+def _command(path: str, code: FunctionCode, style: CodeStyle, name: str) -> list[str]:
+    """As perf calls it."""
+    command = [path, *(("-M", style.syntax) if style.syntax else ())]
+    command += [f"--start-address={code.start:#018x}", f"--stop-address={code.end:#018x}", "-d"]
+    command += [] if style.raw else ["--no-show-raw-insn"]
+    command += ["-S"] if style.source else []
+    command += [f"--prefix={style.prefix}"] if style.prefix else []
+    command += [f"--prefix-strip={style.prefix_strip}"] if style.prefix_strip else []
+    return [*command, *(["-C"] if style.demangle else []), "--", name]
+
+
+def _in_memory(code: FunctionCode) -> int:
+    fd = os.memfd_create("code")
+    with os.fdopen(os.dup(fd), "wb") as file:
+        file.write(code.file.content)
+    return fd
+
+
+def _native() -> tuple[int, ...]:
+    own = _OWN.get(os.uname().machine, -1)
+    return (62, 3) if own in (62, 3) else (own,)  # x86's reads both
+
+
+def _machine(code: FunctionCode) -> str:
+    return f"ELF machine {code.file.machine}"

@@ -1,0 +1,1 @@
+"""Code with shares of samples: perf annotate's text, pages for terminals, listings of source files."""

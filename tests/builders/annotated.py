@@ -1,0 +1,73 @@
+"""A program of two functions, a recording of it, and a stand-in for objdump that keeps what it was asked.
+
+`SPIN` is at 0x1010: nop, then dec %rdi; jne, then ret; samples are at its instructions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfpy.abi import records
+from perfpy.abi.flags import SampleType
+from perfpy.abi.sample_id import SampleId
+from tests.builders.elf import ALLOC, EXEC, Elf
+from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SPIN = bytes.fromhex("90 48ffcf 75fb c3")
+#: offset in spin -> samples
+HITS = {0: 1, 1: 6, 4: 2, 6: 1}
+TEXT = """
+@FILE@:     file format elf64-x86-64
+
+
+Disassembly of section .text:
+
+0000000000001010 <spin>:
+\twhile (--n)
+    1010:\tnop
+    1011:\tdec    %rdi
+\t\t;
+    1014:\tjne    1011 <spin+0x1>
+
+deadbeef: no instruction
+    1016:\tret
+"""
+
+
+def program(machine: int = 62) -> Elf:
+    """ELF with spin and rest; the same bytes whatever machine it says it is for."""
+    code = bytes(16) + SPIN + bytes(9) + b"\xc3" * 16
+    elf = (
+        Elf(machine=machine)
+        .section(".text", code, flags=ALLOC | EXEC, addr=0x1000, offset=0x1000, size=0x1000)
+        .segment(0x1000, 0x1000, 0x1000)
+    )
+    return elf.symbol("spin", 0x1010, len(SPIN)).symbol("rest", 0x1020, 16)
+
+
+def recording(events: int = 1, path: str = "/bin/spin") -> bytes:
+    """Each event has ten samples in spin, two in rest and one in no function; of the n-th event periods are n times as large."""
+    attrs = [usual_attr(USUAL | SampleType.IDENTIFIER, config=number) for number in range(events)]
+    built = PerfDataBuilder(attrs=attrs, ids=[(number + 1,) for number in range(events)])
+    ids = {"pid": 7, "tid": 7, "time": 100, "identifier": 1}
+    built.record(records.Comm(0, 7, 7, "spin", SampleId(**ids)))
+    built.record(records.Mmap2(2, 7, 7, 0x401000, 0x1000, 0x1000, 8, 1, 99, 0, 5, 2, path, b"", SampleId(**ids)))
+    time = 200
+    for event in range(events):
+        spots = [(0x401010 + offset, count) for offset, count in HITS.items()] + [(0x401020, 2), (0x401800, 1)]
+        for ip, count in spots:
+            for _ in range(count):
+                built.sample(event, misc=2, ip=ip, pid=7, tid=7, time=(time := time + 10), period=1000 * (event + 1))
+    return built.file()
+
+
+def stand_in(folder: Path, text: str = TEXT) -> Path:
+    """A program that prints a text, and writes into asked.txt beside it how it was called."""
+    said, path = folder / "said.txt", folder / "objdump"
+    said.write_text(text)
+    path.write_text(f'#!/bin/sh\nprintf \'%s\\n\' "$@" >{folder}/asked.txt\nfor file; do :; done\nsed "s#@FILE@#$file#" {said}\n')
+    path.chmod(0o755)
+    return path

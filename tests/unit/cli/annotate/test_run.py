@@ -1,0 +1,139 @@
+"""`perfpy annotate`'s text, option by option: that of perf 7.3."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfpy.cli import run
+from tests.builders.annotated import program, recording, stand_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Annotate = Callable[..., str]
+
+HEADING = " Percent |\tSource code & Disassembly of spin for cpu-clock:u (10 samples, percent: local period)"
+CODE = """\
+         :
+         :
+         :
+         : 3    Disassembly of section .text:
+         :
+         : 5    0000000000001010 <spin>:
+         : 6    while (--n)
+   10.00 :   1010:   nop
+   60.00 :   1011:   dec    %rdi
+         : 9    ;
+   20.00 :   1014:   jne    1011 <spin+0x1>
+         :
+         : 12   deadbeef: no instruction
+   10.00 :   1016:   ret
+"""
+
+
+@pytest.fixture
+def annotate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Annotate:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "spin").write_bytes(program().build())
+
+    def text(*options: str, events: int = 1, status: int = 0) -> str:
+        (tmp_path / "perf.data").write_bytes(recording(events))
+        files = ["-i", str(tmp_path / "perf.data"), "--symfs", str(tmp_path), "--objdump", str(stand_in(tmp_path))]
+        assert run(["annotate", *files, *options]) == status
+        return capsys.readouterr().out
+
+    return text
+
+
+def cells(text: str, spot: str = "1011:") -> str:
+    """What stands in front of an instruction."""
+    return next(line.partition(" :  ")[0] for line in text.splitlines() if spot in line)
+
+
+def test_a_function_is_a_heading_and_its_code(annotate: Annotate) -> None:
+    heading, dashes, code = annotate("-s", "spin").split("\n", 2)
+    assert heading == HEADING
+    assert len(dashes) == len(heading) + 5
+    assert set(dashes) == {"-"}
+    assert code == CODE
+
+
+def test_the_word_is_a_function_too(annotate: Annotate) -> None:
+    assert annotate("spin") == annotate("-s", "spin")
+
+
+def test_all_functions_come_those_with_most_samples_first(annotate: Annotate, tmp_path: Path) -> None:
+    annotate()
+    asked = (tmp_path / "asked.txt").read_text()
+    assert "0000000000001020" in asked  # rest is the last one that objdump is asked for
+
+
+def test_functions_below_the_limit_are_left_out(annotate: Annotate, tmp_path: Path) -> None:
+    annotate("--percent-limit", "50")
+    assert "0000000000001020" not in (tmp_path / "asked.txt").read_text()
+
+
+def test_columns(annotate: Annotate) -> None:
+    assert cells(annotate("-s", "spin", "-n")) == "       6"
+    assert cells(annotate("-s", "spin", "--show-total-period")) == "        6000"
+    assert annotate("-s", "spin", "--show-total-period").startswith(" Period      |\t")
+
+
+@pytest.mark.parametrize(
+    ("kind", "share"), [("local-hits", "60.00"), ("global-hits", "46.15"), ("local-period", "60.00"), ("global-period", "46.15")]
+)
+def test_what_shares_are_of(annotate: Annotate, kind: str, share: str) -> None:
+    text = annotate("-s", "spin", "--percent-type", kind)
+    assert f"percent: {kind.replace('-', ' ')})" in text
+    assert cells(text).strip() == share
+
+
+def test_addresses_that_were_hit_are_listed_with_v(annotate: Annotate) -> None:
+    assert f"{'1011':>32}: 6\n" in annotate("-s", "spin", "-v")
+    assert f"{'h->nr_samples':>32}: 10\n" in annotate("-s", "spin", "-v")
+
+
+def test_full_paths(annotate: Annotate) -> None:
+    assert "Disassembly of /bin/spin for" in annotate("-s", "spin", "-P")
+
+
+def test_each_event_has_its_own_functions(annotate: Annotate) -> None:
+    assert annotate("-s", "spin", events=2).count("Source code & Disassembly") == 2
+
+
+def test_events_side_by_side(annotate: Annotate) -> None:
+    text = annotate("-s", "spin", "--group", "--show-total-period", events=2)
+    assert text.count("Source code & Disassembly") == 1
+    assert cells(text) == "        6000       12000"
+
+
+def test_without_lines_the_table_of_lines_has_addresses(annotate: Annotate) -> None:
+    text = annotate("-s", "spin", "-l")
+    assert text.startswith("\nSorted summary for file /bin/spin\n" + "-" * 46 + "\n\n")
+    assert "\n   60.00 spin[1011]\n   20.00 spin[1014]\n   10.00 spin[1016]\n   10.00 spin[1010]\n" in text
+    assert "dec    %rdi // spin[1011]\n" in text
+
+
+def test_colours(annotate: Annotate) -> None:
+    text = annotate("-s", "spin", "--stdio-color", "always")
+    assert "\x1b[31m   60.00\x1b[m : \x1b[35m  1011:\x1b[m\x1b[34m   dec    %rdi\x1b[m\n" in text
+
+
+def test_a_function_that_has_no_samples_gives_a_line_why(annotate: Annotate, capsys: pytest.CaptureFixture[str]) -> None:
+    assert annotate("-s", "nothing") == ""
+
+
+def test_what_is_missing_is_said_once_for_each_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "spin").write_bytes(program().build())
+    (tmp_path / "perf.data").write_bytes(recording())
+    line = ["annotate", "-i", str(tmp_path / "perf.data"), "--symfs", str(tmp_path), "--objdump", "/nonexistent"]
+    assert run(line) == 0
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err == "perfpy: annotate: no code of spin and 1 more: cannot run /nonexistent: No such file or directory\n"
+    assert run([*line, "--skip-missing"]) == 0
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,125 @@
+"""Who reads the code of a function, how it is called, and what is said where nobody can."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from perfpy.disassembly.objdump import CodeStyle
+from perfpy.recording import Recording
+from perfpy.symbols.files.debug_files import SymbolOptions
+from tests.builders.annotated import program, recording, stand_in
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+    from perfpy.analysis.annotation.annotation import Annotation
+
+ARM64, UNKNOWN = 183, 999
+
+
+def annotation(folder: Path, machine: int = 62, function: str = "spin", *, there: bool = True) -> Annotation:
+    (folder / "bin").mkdir()
+    if there:
+        (folder / "bin" / "spin").write_bytes(program(machine).build())
+    (folder / "perf.data").write_bytes(recording())
+    with Recording(str(folder / "perf.data")) as opened:
+        found = opened.annotate(function, symbols=SymbolOptions(symfs=str(folder), cache=False))
+        list(found.functions(style=CodeStyle(program="/nonexistent")))  # files are searched for while it is open
+        found.without_code.clear()
+        return found
+
+
+def asked(folder: Path) -> list[str]:
+    return (folder / "asked.txt").read_text().splitlines()
+
+
+def test_objdump_is_asked_as_perf_asks_it(tmp_path: Path) -> None:
+    style = CodeStyle(program=str(stand_in(tmp_path)))
+    (function,) = annotation(tmp_path).functions(style=style)
+    path = str(tmp_path / "bin" / "spin")
+    where = ["--start-address=0x0000000000001010", "--stop-address=0x0000000000001017", "-d"]
+    assert asked(tmp_path) == [*where, "--no-show-raw-insn", "-S", "-C", "--", path]
+    assert [line.offset for line in function.lines if line.is_code] == [0, 1, 4, 6]
+
+
+def test_every_way_to_show_code_is_an_option_of_objdump(tmp_path: Path) -> None:
+    style = CodeStyle(False, True, "intel", "/src", "2", demangle=False, program=str(stand_in(tmp_path)))
+    list(annotation(tmp_path).functions(style=style))
+    assert asked(tmp_path)[:2] == ["-M", "intel"]
+    assert asked(tmp_path)[4:-1] == ["-d", "--prefix=/src", "--prefix-strip=2", "--"]
+
+
+def test_an_option_cannot_stand_in_a_files_name(tmp_path: Path) -> None:
+    style = CodeStyle(program=str(stand_in(tmp_path)))
+    list(annotation(tmp_path).functions(style=style))
+    assert asked(tmp_path)[-2] == "--"
+
+
+def test_capstone_reads_code_where_there_is_no_objdump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda _name: None)
+    (function,) = annotation(tmp_path).functions()
+    assert [row.text for row in function.rows()] == ["nop", "decq   %rdi", "jne    0x1011", "retq"]
+    assert [row.samples for row in function.rows()] == [1, 6, 2, 1]
+
+
+def test_capstone_writes_as_intel_does_and_shows_bytes_where_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda _name: None)
+    (function,) = annotation(tmp_path).functions(style=CodeStyle(raw=True, syntax="intel"))
+    assert [row.text.split() for row in function.rows()][1] == ["48", "ff", "cf", "dec", "rdi"]
+
+
+def test_capstone_reads_code_of_machines_that_objdump_does_not_know(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing = stand_in(tmp_path, "\nfile format elf64-little\n\n")
+    monkeypatch.setattr("shutil.which", lambda name: str(nothing) if name == "objdump" else None)
+    (function,) = annotation(tmp_path, ARM64).functions()
+    assert len(list(function.rows())) > 0
+    assert all(".byte" in row.text or row.text for row in function.rows())
+
+
+def test_the_objdump_of_the_codes_machine_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = str(stand_in(tmp_path))
+    sought: list[str] = []
+
+    def which(name: str) -> str | None:
+        sought.append(name)
+        return tool if name.startswith("aarch64") else None
+
+    monkeypatch.setattr("shutil.which", which)
+    assert len(list(annotation(tmp_path, ARM64).functions())) == 1
+    assert sought[0] == "aarch64-linux-gnu-objdump"
+
+
+def reasons(found: Annotation, style: CodeStyle | None = None) -> dict[str, list[str]]:
+    assert list(found.functions(style=style)) == []
+    return found.without_code
+
+
+def test_without_both_it_is_said_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda _name: None)
+    monkeypatch.setitem(sys.modules, "capstone", None)
+    ((reason, functions),) = reasons(annotation(tmp_path)).items()
+    assert functions == ["spin"]
+    assert "pip install 'perfpy[annotate]'" in reason
+
+
+def test_an_objdump_that_is_not_there_or_says_nothing_is_named(tmp_path: Path) -> None:
+    found = annotation(tmp_path)
+    assert "cannot run /nonexistent" in next(iter(reasons(found, CodeStyle(program="/nonexistent"))))
+    found.without_code.clear()
+    silent = str(stand_in(tmp_path, ""))
+    assert "finds no instructions" in next(iter(reasons(found, CodeStyle(program=silent))))
+
+
+def test_a_machine_that_nobody_knows_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda _name: None)
+    assert "999" in next(iter(reasons(annotation(tmp_path, UNKNOWN))))
+
+
+def test_the_next_functions_program_is_ended_when_nobody_wants_it(tmp_path: Path) -> None:
+    style = CodeStyle(program=str(stand_in(tmp_path)))
+    functions = annotation(tmp_path, function="").functions(style=style)
+    assert next(functions).name == "spin"
+    del functions  # a child that is left would be a ResourceWarning, which is an error here

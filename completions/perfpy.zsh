@@ -33,6 +33,7 @@ _perfpy() {
         'buildid-list:list the build-ids of a perf.datas files'
         'buildid-cache:look after the files kept by build-id'
         'inject:add code of JIT compilers, or build-ids, to a perf.data'
+        'data:convert a perf.data into JSON'
         'config:show or change what is set in perfs configuration files'
         'check:tell whether a feature of perf is there'
         'version:show the version, and which parts are there'
@@ -50,6 +51,7 @@ _perfpy() {
                 '*--event=[event selector]:events: _sequence _perfpy_ask events -' \
                 '*--filter=[filter of the tracepoints before it]:value: ' \
                 '*--event-files=[take named events from these JSON files, too]:directory: _files -/' \
+                '*--cputype=[count on this kind of cores only, where there are several]:pmus: _perfpy_ask pmus' \
                 '*-i[child tasks do not inherit counters]' \
                 '*--no-inherit[child tasks do not inherit counters]' \
                 '*-p+[count on these processes]:pids: _sequence _perfpy_ask pids -' \
@@ -122,6 +124,7 @@ _perfpy() {
                 '*--compare=[run this command, too, in turn with the other, and tell how it differs]:program: _command_names -e' \
                 '*--warmup=[with --compare  runs of each before those that count]:value: ' \
                 '*--min-change=[with --compare  differences below this are too small to matter]:value: ' \
+                '*--fail-if-slower=[with --compare  exit status 90 where a command takes longer by more]:value: ' \
                 '*--ignore-failure[with --compare  compare programs that fail, too]' \
                 '*--help[show this text]' \
                 '(-)1:program: _command_names -e' \
@@ -215,14 +218,16 @@ _perfpy() {
                 '*--proc-map-timeout=[for scripts written for perf  maps are read at once]:value: ' \
                 '*-o+[output file]:file:_files' \
                 '*--output=[output file]:file:_files' \
-                '*-m+[size of each buffer, in pages or with B, K, M or G]:value: ' \
-                '*--mmap-pages=[size of each buffer, in pages or with B, K, M or G]:value: ' \
+                '*-m+[size of each buffer]:value: ' \
+                '*--mmap-pages=[size of each buffer]:value: ' \
                 '*--mmap-flush=[least bytes to write at once]:value: ' \
                 '*--affinity=[read each buffer on its own CPU or node]:value:(sys node cpu)' \
                 '*--aio=-[for scripts written for perf  perfpy leaves that to the kernel]::value: ' \
                 '*--overwrite[keep what came last where there is no room for all]' \
                 '*--switch-output=-[go on in a new file  at SIGUSR2, after a size]::value: ' \
+                '*--switch-output-event=[go on in a new file whenever one of these happens anywhere]:events: _sequence _perfpy_ask events -' \
                 '*--switch-max-files=[keep that many of those files]:value: ' \
+                '*--max-cpu=[sample less often where recording itself takes more than this of one CPU]:value: ' \
                 '*--max-size=[stop when the file has this size]:value: ' \
                 '*--timestamp-filename[put the time after the files name]' \
                 '*--timestamp-boundary[note the times of the first and the last sample]' \
@@ -288,6 +293,7 @@ _perfpy() {
                 '*--tid=[only these threads]:value: ' \
                 '*-C+[only these CPUs]:value: ' \
                 '*--cpu=[only these CPUs]:value: ' \
+                '*--socket-filter=[only the CPUs of this socket]:value: ' \
                 '*--parallelism=[only while so many threads ran]:value: ' \
                 '*--time=[only this time  start,stop, 10%-20%, 10%/2]:value: ' \
                 '*--switch-on=[only samples after this event]:events: _sequence _perfpy_ask events -' \
@@ -431,6 +437,7 @@ _perfpy() {
                 '*-t+[columns with this separator]:value: ' \
                 '*--field-separator=[columns with this separator]:value: ' \
                 '*--with-off-cpu[time on and off the CPU as one]' \
+                '*--fail-above=[exit status 90 where a row costs more than before, by more than noise and this share of all]:value: ' \
                 '*--noise[mark what sampling noise does not explain]' \
                 '*--stdio[plain text in perfs layout, on a terminal too]' \
                 '*--json=-[the comparison as JSON]::file:_files' \
@@ -520,9 +527,18 @@ _perfpy() {
                 '*--verbose[say more]' \
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
+                '*-s+[call the functions of a program in Python for each sample]:value: ' \
+                '*--script=[call the functions of a program in Python for each sample]:value: ' \
+                '*-g+[write a program to begin with  python, or FILE.py]:value: ' \
+                '*--gen-script=[write a program to begin with  python, or FILE.py]:value: ' \
+                '*-l[list the scripts of an installed perf]' \
+                '*--list[list the scripts of an installed perf]' \
+                '*-a[with script record NAME  on all CPUs]' \
+                '*--all-cpus[with script record NAME  on all CPUs]' \
                 '*--inline[show inlined calls]' \
                 '*--help[show this text]' \
-                '*:file:_files'
+                '(-)1:program: _command_names -e' \
+                '*::arguments:_normal'
             ;;
         list)
             _arguments -s -S \
@@ -537,7 +553,7 @@ _perfpy() {
                 '*--details[print how events are encoded, and the expressions of metrics]' \
                 '*--deprecated[print deprecated events, too]' \
                 '*--unit=[limit PMU events to the PMUs of this name or pattern]:pmus: _perfpy_ask pmus' \
-                '*--cputype=[limit PMU events to the PMUs of this name or pattern]:pmus: _perfpy_ask pmus' \
+                '*--cputype=[the same, of the kinds of CPU that the machine has]:pmus: _perfpy_ask pmus' \
                 '*--check[try to open each event, and say why not]' \
                 '*--event-files=[take named events from these JSON files, too]:directory: _files -/' \
                 '*--update-events=[take this CPUs events and metrics from its makers files, and keep them for all commands]:directory: _files -/' \
@@ -624,6 +640,17 @@ _perfpy() {
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
+        data)
+            _arguments -s -S \
+                '*-i+[input file name]:recording:_perfpy_recordings' \
+                '*--input=[input file name]:recording:_perfpy_recordings' \
+                '*--to-json=[write JSON into this file]:file:_files' \
+                '*-f[overwrite a file, and read a recording although somebody else owns it]' \
+                '*--force[overwrite a file, and read a recording although somebody else owns it]' \
+                '*--time=[only this time  start,stop, 10%-20%, 10%/2]:value: ' \
+                '*--help[show this text]' \
+                '*:file:_files'
+            ;;
         config)
             _arguments -s -S \
                 '*-l[show all settings]' \
@@ -651,7 +678,7 @@ _perfpy() {
         help)
             _arguments -s -S \
                 '*--help[show this text]' \
-                '1:command:(stat record report annotate diff script list evlist buildid-list buildid-cache inject config check version help)'
+                '1:command:(stat record report annotate diff script list evlist buildid-list buildid-cache inject data config check version help)'
             ;;
         esac
         ;;

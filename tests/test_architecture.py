@@ -44,11 +44,12 @@ MAY_IMPORT = {
     "events": FOUNDATION | {"counts", "kernel"},
     "unwind": FOUNDATION | {"symbols", "perfdata"},
     "debuginfo": FOUNDATION | {"symbols"},
+    "auxtrace": FOUNDATION | {"perfdata"},
     "disassembly": FOUNDATION | {"debuginfo", "symbols"},
     "analysis": FOUNDATION | {"counts", "unwind", "disassembly", "debuginfo", "symbols", "perfdata"},
     "capture": FOUNDATION | {"version", "counts", "events", "kernel", "perfdata", "unwind", "symbols"},
-    "views": FOUNDATION | {"counts", "analysis", "unwind", "disassembly", "debuginfo", "symbols", "perfdata"},
-    "recording": FOUNDATION | {"views", "analysis", "unwind", "disassembly", "debuginfo", "symbols", "perfdata"},
+    "views": FOUNDATION | {"counts", "auxtrace", "analysis", "unwind", "disassembly", "debuginfo", "symbols", "perfdata"},
+    "recording": FOUNDATION | {"views", "auxtrace", "analysis", "unwind", "disassembly", "debuginfo", "symbols", "perfdata"},
     "measuring": FOUNDATION | {"capture", "counts", "events", "kernel"},
     "perfpy": FOUNDATION | {"version", "recording", "measuring", "capture", "counts", "events", "kernel"},
     "cli": FOUNDATION
@@ -68,9 +69,25 @@ MAY_IMPORT = {
         "kernel",
         "perfpy",
     },
+    "testing": FOUNDATION | {"capture", "counts", "kernel"},
     "__main__": {"cli"},
 }
-READING_HALF = ("recording", "views", "analysis", "counts", "unwind", "disassembly", "debuginfo", "symbols", "perfdata", "abi", "untrusted")
+READING_HALF = (
+    *(
+        "recording",
+        "views",
+        "auxtrace",
+        "analysis",
+        "counts",
+        "unwind",
+        "disassembly",
+        "debuginfo",
+        "symbols",
+        "perfdata",
+        "abi",
+        "untrusted",
+    ),
+)
 
 
 class Import(NamedTuple):

@@ -64,6 +64,7 @@ CHANGES = {
 }
 METHODS = {"write_bytes", "write_text", "unlink", "mkdir", "symlink_to", "hardlink_to", "rename", "rmdir", "touch"}  # of pathlib
 WRITERS = {
+    "testing/baselines.py": "beside the tests, where the option or the setting says",
     "events/table_making.py": "in a Folder, by names that a pattern makes",
     "capture/runtimes/cpython/attach.py": "in a new folder of ours alone",
     "capture/runtimes/cpython/startup/perfpy_trampolines.py": "runs in the profiled interpreter: a new perf map of its own number",
@@ -84,7 +85,8 @@ WRITERS = {
     "capture/sampling/output.py": "the recording, as -o names it, and its .old",
     "capture/sampling/output_switch.py": "recordings that it wrote itself",
     "perfdata/container/writer.py": "the recording, as the user names it",
-    "recording.py": "what the caller names",
+    "recording/__init__.py": "what the caller names",
+    "capture/sampling/aux_area.py": "a file of sysfs, which a PMU of the kernel has",
     "cli/line/output_files.py": "what an option names",
     "cli/list.py": "what an option names",
     "cli/stat/output.py": "what an option names",

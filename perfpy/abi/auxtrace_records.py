@@ -9,9 +9,14 @@ Layouts: tools/lib/perf/include/perf/event.h; each stands above its class.
 # no `from __future__ import annotations`: a NamedTuple is made in half the time from types that are there
 
 import struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from perfpy.abi.framing import text
+
+#: AuxtraceInfo.type of a HiSilicon PMCU: the number after HiSilicon PTT's, which perf uses for another tracer
+HISI_PMCU: Final = 7
+#: how the names of their PMUs begin
+PMCU_NAME: Final = "hisi_pmcu"
 
 
 class AuxtraceInfo(NamedTuple):
@@ -73,3 +78,12 @@ def encode_error(r: AuxtraceError, endian: str) -> bytes:
     """The mirror of decode_error()."""
     msg = r.msg.encode("utf-8", "surrogateescape")
     return struct.pack(endian + "IIIIIIQQ64sII", *r[1:9], msg[:63], r.machine_pid, r.vcpu)
+
+
+def is_pmcu(info: bytes, endian: str, pmus: dict[int, str]) -> bool:
+    """Whether the body of an AUXTRACE_INFO is a HiSilicon PMCU's. pmus: type -> name; another tracer has the same number."""
+    try:
+        found = decode_info(0, info, endian)
+    except struct.error:
+        return False
+    return found.type == HISI_PMCU and bool(found.priv) and pmus.get(found.priv[0], PMCU_NAME).startswith(PMCU_NAME)

@@ -198,6 +198,9 @@ class RecordType:
     COMPRESSED: Final = 81
     FINISHED_INIT: Final = 82
     COMPRESSED2: Final = 83
+    BPF_METADATA: Final = 84
+    SCHEDSTAT_CPU: Final = 85
+    SCHEDSTAT_DOMAIN: Final = 86
 
 
 def names_of(constants: type) -> dict[int, str]:

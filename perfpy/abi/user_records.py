@@ -22,6 +22,10 @@ from perfpy.abi.flags import ATTR_SIZE_VER0, RecordType, names_of
 from perfpy.abi.framing import aligned, padded, text, with_header
 from perfpy.abi.records import Unknown
 
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from perfpy.abi.newer_records import NewerRecord
+
 
 class HeaderAttr(NamedTuple):
     """{ struct perf_event_attr attr; u64 ids[]; } : an event of a pipe"""
@@ -200,12 +204,7 @@ _TYPE_OF: Final[dict[type, int]] = {
 }
 
 
-def type_of(record: UserRecord) -> int:
-    """The RecordType of a value of this module."""
-    return record.type if isinstance(record, Unknown) else _TYPE_OF[type(record)]
-
-
-def decode(type: int, misc: int, body: bytes, endian: str = "<") -> UserRecord:
+def decode(type: int, misc: int, body: bytes, endian: str = "<") -> "UserRecord | NewerRecord":
     """One of perf's own records.
 
     body: the bytes after the header. A type that is not known comes back as
@@ -216,16 +215,27 @@ def decode(type: int, misc: int, body: bytes, endian: str = "<") -> UserRecord:
             cls, codes = _FIXED[type]
             fixed: UserRecord = cls(misc, *struct.unpack_from(endian + codes, body))
             return fixed
-        decoder = _DECODERS.get(type)
+        decoder = _DECODERS.get(type) or (_newer_decoder(type) if type > RecordType.COMPRESSED2 else None)
         return decoder(misc, body, endian) if decoder else Unknown(misc, type, body)
     except (struct.error, IndexError) as error:
         raise ValueError(f"{names_of(RecordType)[type]} record with a body of {len(body)} bytes is cut") from error
 
 
-def encode(record: UserRecord, endian: str) -> bytes:
+def _newer_decoder(type: int) -> "Callable[[int, bytes, str], NewerRecord] | None":
+    from perfpy.abi.newer_records import DECODERS  # few recordings have any
+
+    return DECODERS.get(type)
+
+
+def encode(record: "UserRecord | NewerRecord", endian: str) -> bytes:
     """The whole record, header included: the mirror of decode()."""
     if isinstance(record, Unknown):
         return with_header(record.type, record.misc, record.body, endian)
+    if type(record) not in _TYPE_OF:
+        from perfpy.abi.newer_records import ENCODERS  # as above
+
+        number, encoder = ENCODERS[type(record)]
+        return with_header(number, record.misc, aligned(encoder(record, endian)), endian)
     number = _TYPE_OF[type(record)]
     body = struct.pack(endian + _FIXED[number][1], *record[1:]) if number in _FIXED else _ENCODERS[type(record)](record, endian)
     # a piece of a zstd stream ends where it ends; every other record is a multiple of 8 bytes long

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import struct
 import sys
+from _thread import get_ident
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import FLAG_FD_CLOEXEC, ReadFormat
-from perfpy.abi.readings import TIMES_SIZE, Reading, decode_read, read_size, unpack_times
+from perfpy.abi.readings import TIMES_SIZE, Reading, UserReading, decode_read, read_size, unpack_signed, unpack_times
 from perfpy.errors import KernelRefused, NotScheduled, UsageError
 from perfpy.kernel import this_kernel
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from perfpy.kernel import Kernel
     from perfpy.kernel.ring import Ring
-    from perfpy.kernel.user_page import UserPage, UserReading
+    from perfpy.kernel.user_page import CodeReader, UserPage
 
 _TIMES: Final = ReadFormat.TOTAL_TIME_ENABLED | ReadFormat.TOTAL_TIME_RUNNING
 _new: Final = tuple.__new__
@@ -41,8 +42,8 @@ class Counter:
     """
 
     __slots__ = (
-        "__weakref__", "_has_handler", "_kernel", "_leader", "_members", "_only_times", "_page", "_position", "_read", "_ring",
-        "attr", "cpu", "event", "fd", "pid",
+        "__weakref__", "_has_handler", "_kernel", "_leader", "_members", "_only_times", "_page", "_position", "_read",
+        "_read_page", "_reader", "_ring", "_thread", "attr", "cpu", "event", "fd", "pid",
     )  # fmt: skip
 
     fd: int
@@ -76,7 +77,10 @@ class Counter:
         self._position = group._members if group else 0  # noqa: SLF001  # as above; in reads of the group
         self._only_times = attr.read_format == _TIMES
         self._page: UserPage | None = None
+        self._reader: CodeReader | None = None
+        self._read_page: Callable[[], bytes] = bytes  # b"": no page is mapped
         self._ring: Ring | None = None
+        self._thread = get_ident()
         self._has_handler = False
 
     @classmethod
@@ -88,7 +92,7 @@ class Counter:
         if len(parsed) != 1 or parsed[0].tool:
             raise UsageError(f"'{event}' is not one event of the kernel's")
         attr = parsed[0].attr.copy(**{"read_format": int(_TIMES), **attr_fields})
-        return cls(attr, pid, cpu, event=parsed[0].name)
+        return open_with_less(attr, pid, cpu, event=parsed[0].name)
 
     @classmethod
     def from_fd(cls, fd: int, attr: EventAttr | None = None, *, event: str = "", kernel: Kernel | None = None) -> Counter:
@@ -147,23 +151,39 @@ class Counter:
     def read_user(self, read_register: Callable[[int], int] | None = None, read_clock: Callable[[], int] | None = None) -> UserReading:
         """The count from the counter's mapped page, without a system call; by read() where that cannot be, saying why.
 
-        For counters of the calling thread. read_register: a function of yours
-        that runs the machine's instruction for PMU register n (rdpmc on x86);
-        read_clock: one for its time stamp counter, needed while counters share
-        the PMU. Python has neither: without them this is read(), with the
-        reason. The times are those of the page's last update, unless the
-        counter shares the PMU. Raises NotScheduled as read() does.
+        For counters of the calling thread, by machine code of perfpy's (x86-64
+        and arm64) where the kernel lets user space read the PMU: the x86 one
+        does by default, on arm64 sysctl kernel.perf_user_access and an event
+        with config1:1 do. The times are those of the page's last update, unless the
+        counter shares the PMU. read_register: a function of yours that reads PMU register n instead; read_clock: one
+        for the time stamp counter. Raises NotScheduled as read() does.
         """
-        from perfpy.kernel.user_page import CounterUnreadable, UserPage, UserReading
+        data = self._read_page()
+        reader = self._reader
+        if reader is None or read_register is not None:
+            return self._mapped(read_register, read_clock)
+        if not data:
+            return reader.fallen_back()
+        words = unpack_signed(data)
+        return _new(UserReading, words) if words[0] >= reader.least else reader.read()
+
+    def _mapped(self, read_register: Callable[[int], int] | None, read_clock: Callable[[], int] | None) -> UserReading:
+        from perfpy.kernel.user_page import CodeReader, CounterUnreadable, UserPage
 
         try:
             if self._page is None:
                 self._page = UserPage(self._ring.control if self._ring else self._kernel.map_page(self.fd))
-            return UserReading(self._page.read(read_register, read_clock), "")
+            if read_register is not None:
+                return UserReading(*self._page.read(read_register, read_clock))
+            if self.pid != 0 or get_ident() != self._thread:
+                raise CounterUnreadable("it counts another task, whose registers cannot be seen from here")
+            reader = self._reader = CodeReader(self._page, self.read)
         except CounterUnreadable as reason:
-            return UserReading(self.read(), str(reason))
+            return UserReading.of_read(self.read(), str(reason))
         except KernelRefused as refused:
-            return UserReading(self.read(), refused.cause)
+            return UserReading.of_read(self.read(), refused.cause)
+        self._read_page = reader.read_page
+        return reader.read()
 
     def enable(self, *, group: bool = False) -> None:
         """Count (group: with all members)."""
@@ -219,9 +239,7 @@ class Counter:
         if self._ring is None:
             from perfpy.kernel.ring import Ring
 
-            if self._page is not None:
-                self._page.close()  # the kernel maps one size of a counter at a time
-                self._page = None
+            self._unmap()  # the kernel maps one size of a counter at a time
             self._ring = Ring.map(self.fd, pages, backward=bool(self.attr.write_backward))
         return self._ring
 
@@ -267,14 +285,18 @@ class Counter:
             return
         if self._has_handler:
             self.on_overflow(None)
-        for mapped in (self._page, self._ring):
-            if mapped is not None:
-                mapped.close()
-        self._page = self._ring = None
+        self._unmap()
         fd, self.fd = self.fd, -1
         self._kernel.close(fd)
         self._kernel = _CLOSED
         self._read = _CLOSED.read
+
+    def _unmap(self) -> None:
+        for mapped in (self._reader, self._page, self._ring):
+            if mapped is not None:
+                mapped.close()
+        self._reader = self._page = self._ring = None
+        self._read_page = bytes
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         if self.fd >= 0 and not is_finalizing():  # there is nothing to load or to call any more then, and all is closed anyway
@@ -293,6 +315,24 @@ class Counter:
 
     def __repr__(self) -> str:
         return f"<Counter {self.event or self.attr!r} pid={self.pid} cpu={self.cpu} fd={self.fd}>"
+
+
+def open_with_less(
+    attr: EventAttr, pid: int, cpu: int, group: Counter | None = None, *, event: str = "", kernel: Kernel | None = None
+) -> Counter:
+    """A counter as wanted or, as stat does, without what a simple PMU such as msr takes for invalid. Raises KernelRefused."""
+    try:
+        return Counter(attr, pid, cpu, group, event=event, kernel=kernel)
+    except KernelRefused as refusal:
+        from perfpy.events.fallback import Attempt, next_attempt
+
+        less = next_attempt(Attempt(attr, FLAG_FD_CLOEXEC, frozenset(), group is None), refusal.errno)
+        while less is not None:
+            try:
+                return Counter(less.attr, pid, cpu, group, event=event, flags=less.flags, kernel=kernel)
+            except KernelRefused as again:
+                less = next_attempt(less, again.errno)
+        raise
 
 
 class _ClosedKernel:

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Final, overload
 
 from perfpy.abi.flags import ReadFormat
 from perfpy.abi.readings import Reading, decode_read
-from perfpy.capture.counter import Counter
+from perfpy.capture.counter import open_with_less
 from perfpy.errors import KernelRefused, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perfpy.abi.attr import EventAttr
+    from perfpy.capture.counter import Counter
     from perfpy.kernel import Kernel
 
 _READ_FORMAT: Final = int(ReadFormat.TOTAL_TIME_ENABLED | ReadFormat.TOTAL_TIME_RUNNING | ReadFormat.GROUP | ReadFormat.ID)
@@ -101,7 +102,7 @@ class CounterGroup:
         leader = self.counters[0] if self.counters else None
         member = attr.copy(read_format=_READ_FORMAT, disabled=int(leader is None))
         try:
-            self.counters.append(Counter(member, pid, cpu, leader, event=event, kernel=kernel))
+            self.counters.append(open_with_less(member, pid, cpu, leader, event=event, kernel=kernel))
         except KernelRefused as refused:
             if leader is not None and refused.errno == errno.EINVAL and _opens_alone(member, pid, cpu, event, kernel):
                 raise self._too_many(refused) from None
@@ -167,7 +168,7 @@ class CounterGroup:
 
 def _opens_alone(attr: EventAttr, pid: int, cpu: int, event: str, kernel: Kernel | None) -> bool:
     try:
-        Counter(attr.copy(disabled=1), pid, cpu, event=event, kernel=kernel).close()
+        open_with_less(attr.copy(disabled=1), pid, cpu, event=event, kernel=kernel).close()
     except KernelRefused:
         return False
     return True

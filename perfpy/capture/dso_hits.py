@@ -6,9 +6,9 @@ and the times of the first and the last one.
 
 Samples are not put in order, and a mapping is never forgotten: a sample hits
 every DSO that its process (or one that it was forked from) ever had mapped at
-that page. That can only name a file too many, and needs one pass of a loop
-over the headers: 0.4 us a sample, without numpy, whose import alone would
-cost as much as 100,000 of them.
+that page. That can only name a file too many, and needs one pass, without
+numpy, whose import alone would cost as much as 100,000 of them: 0.1 us a sample where many
+of one size follow each other, 0.5 us for others.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_KERNEL, MISC_MMAP_BUILD_ID, NATIVE_ENDIAN, RecordType, SampleType
 from perfpy.abi.records import Fork, Mmap, Mmap2, decode
 from perfpy.abi.sample_id import NO_ID
+from perfpy.capture.equal_samples import EqualSamples
 from perfpy.symbols.mapped_names import KERNEL_NAME, is_kernel_map, is_kernel_name
 from perfpy.symbols.tasks.task_states import copies_parent
 
@@ -26,11 +27,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from perfpy.abi.attr import EventAttr
+    from perfpy.capture.equal_samples import Run
 
 _HEADER: Final = struct.Struct("=IHH")
+_WORD: Final = struct.Struct("=Q")
 _PAGE_SHIFT: Final = 12
 _PAGE_MASK: Final = (1 << 64 - _PAGE_SHIFT) - 1
 _PID_SHIFT: Final = 64
+_WORTH_A_LOOK: Final = 4  # samples of one size after another: more of them may come
+_NOT_WORTH_IT: Final = 4096  # samples that are looked at one by one, where they are all different
 _VDSO: Final = "[vdso]"
 _MAPS: Final = (RecordType.MMAP, RecordType.MMAP2, RecordType.FORK)
 
@@ -56,7 +61,8 @@ class DsoHits:
         self.samples = 0
         self.first_time = 0
         self.last_time = 0
-        self._layout, self._has_time = _layout(attrs)
+        self._layout, self._front, self._has_time = _layout(attrs)
+        self._beginning = struct.Struct(f"=4xH2x{max(8 * self._front - 24, 0)}xQI4x")
         self._maps: dict[int, list[tuple[int, int, HitDso]]] = {}  # pid -> first page, page after the last, file
         self._kernel_maps: list[tuple[int, int, HitDso]] = []
         self._parents: dict[int, int] = {}
@@ -65,34 +71,60 @@ class DsoHits:
 
     def scan(self, data: memoryview) -> None:
         """Look at the records of one piece of the file (whole records)."""
-        header, sample = _HEADER.unpack_from, self._layout.unpack_from
-        add, add_kernel, has_time = self._pages.add, self._kernel_pages.add, self._has_time
+        header, sample, sample_type = _HEADER.unpack_from, self._layout.unpack_from, int(RecordType.SAMPLE)
+        add, add_kernel = self._pages.add, self._kernel_pages.add
+        runs = EqualSamples(data, self._front, has_time=self._has_time)
+        offset, end, samples, alike, last_size = 0, len(data), 0, 0, 0
         first, last = self.first_time or (1 << 64), self.last_time
-        offset, end, samples = 0, len(data), 0
-        sample_type = int(RecordType.SAMPLE)
         while offset + 8 <= end:
             kind, misc, size = header(data, offset)
             if kind == sample_type:
+                if size == last_size:
+                    alike += 1
+                    if alike >= _WORTH_A_LOOK:
+                        run = runs.run(offset, size)
+                        first, last = min(first, run.first), max(last, run.last)
+                        self._add_run(run)
+                        alike = 0 if run.has_repeats else -_NOT_WORTH_IT
+                        offset += run.samples * size
+                        continue
+                else:
+                    last_size, alike = size, alike if alike < 0 else 0  # noqa: FURB136  # in this loop three times as fast as min()
                 samples += 1
                 ip, pid, time = sample(data, offset)
                 if misc & MISC_CPUMODE_MASK == MISC_KERNEL:  # its addresses may be those of user space: on s390x they are low
                     add_kernel(ip >> _PAGE_SHIFT)
                 else:
                     add(pid << _PID_SHIFT | ip >> _PAGE_SHIFT)
-                if has_time:
-                    if time < first:  # noqa: PLR1730  # in this loop three times as fast as min()
-                        first = time
-                    if time > last:  # noqa: PLR1730  # as above
-                        last = time
-            elif kind in _MAPS:
-                self._map(kind, misc, bytes(data[offset + 8 : offset + size]))
-            elif kind == RecordType.AUXTRACE:
-                size += struct.unpack_from("=Q", data, offset + 8)[0]
+                if time < first:  # noqa: PLR1730  # as above
+                    first = time
+                if time > last:  # noqa: PLR1730  # as above
+                    last = time
+            else:
+                size = self._look_at_other(kind, misc, data[offset : offset + size])
             if size < 8:
                 break
             offset += size
         self.samples += samples
-        self.first_time, self.last_time = first if last else 0, last
+        if self._has_time:
+            self.first_time, self.last_time = first if last else 0, last
+
+    def _add_run(self, run: Run) -> None:
+        self.samples += run.samples
+        add, add_kernel = self._pages.add, self._kernel_pages.add
+        for misc, ip, pid in self._beginning.iter_unpack(run.beginnings):
+            if misc & MISC_CPUMODE_MASK == MISC_KERNEL:
+                add_kernel(ip >> _PAGE_SHIFT)
+            else:
+                add(pid << _PID_SHIFT | ip >> _PAGE_SHIFT)
+
+    def _look_at_other(self, kind: int, misc: int, record: memoryview) -> int:
+        """What is no sample. Returns where the next record begins."""
+        if kind in _MAPS:
+            self._map(kind, misc, bytes(record[8:]))
+        elif kind == RecordType.AUXTRACE:
+            return len(record) + int(_WORD.unpack_from(record, 8)[0])
+        return len(record)
 
     def _map(self, kind: int, misc: int, body: bytes) -> None:
         record = decode(kind, misc, body, NO_ID, NATIVE_ENDIAN)
@@ -167,11 +199,11 @@ class DsoHits:
         return owners[-1] if owners else None
 
 
-def _layout(attrs: Sequence[EventAttr]) -> tuple[struct.Struct, bool]:
-    """Where ip, pid and time stand in the samples of all these events, and whether all have a time."""
+def _layout(attrs: Sequence[EventAttr]) -> tuple[struct.Struct, int, bool]:
+    """Where ip, pid and time stand in the samples of all these events, how many words are in front of the time, and whether all have it."""
     if not attrs:
-        return struct.Struct("="), False
+        return struct.Struct("="), 0, False
     skipped = 8 + (8 if attrs[0].sample_type & SampleType.IDENTIFIER else 0)
     has_time = all(attr.sample_type & SampleType.TIME for attr in attrs)
     # without a time the tid is read in its place, and not used
-    return struct.Struct(f"={skipped}xQI4xQ" if has_time else f"={skipped}xQII"), has_time
+    return struct.Struct(f"={skipped}xQI4xQ" if has_time else f"={skipped}xQII"), (skipped + 16) >> 3, has_time

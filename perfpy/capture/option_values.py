@@ -68,20 +68,21 @@ class Callchain(NamedTuple):
     """How stacks are taken. mode: "fp" (the kernel walks frame pointers) or "dwarf" (a copy of the user stack).
 
     stack_size: bytes of the copy; max_stack: frames at most, 0 = the kernel's limit; defer: user frames are walked once,
-    on the way back to user space, where the kernel can do that (6.18 cannot).
+    on the way back to user space, where the kernel can do that (6.18 cannot); addresses: with DWARF stacks, of data, too.
     """
 
     mode: str
     stack_size: int = DEFAULT_STACK_SIZE
     max_stack: int = 0
     defer: bool = False
+    addresses: bool = True
 
 
 def parse_callchain(text: str) -> Callchain:
     """`fp[,FRAMES][,defer]` or `dwarf[,BYTES]`.
 
     >>> parse_callchain("dwarf,4096")
-    Callchain(mode='dwarf', stack_size=4096, max_stack=0, defer=False)
+    Callchain(mode='dwarf', stack_size=4096, max_stack=0, defer=False, addresses=True)
     """
     mode, *more = text.split(",")
     if mode == "lbr":

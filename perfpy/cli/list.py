@@ -36,7 +36,8 @@ class _EventListOptions(CommandOptions):
     long_descriptions: bool = option("-v,--long-desc", Flag(), "print longer event descriptions")
     details: bool = option("--details", Flag(), "print how events are encoded, and the expressions of metrics")
     deprecated: bool = option("--deprecated", Flag(), "print deprecated events, too")
-    unit: str = option("--unit,--cputype", Value(default=""), "limit PMU events to the PMUs of this name or pattern", metavar="<PMU>")
+    unit: str = option("--unit", Value(default=""), "limit PMU events to the PMUs of this name or pattern", metavar="<PMU>")
+    cputype: str = option("--cputype", Value(default=""), "the same, of the kinds of CPU that the machine has", metavar="<PMU>")
     raw_dump: bool = option("--raw-dump", Flag(), "print the names only, in one row", hidden=True)
     check: bool = option("--check", Flag(), "try to open each event, and say why not")
     event_files: str = option("--event-files", Value(default=""), "take named events from these JSON files, too", metavar="<folder>")
@@ -62,6 +63,12 @@ def run(options: ListCommandOptions) -> int:
     if options.update_events:
         return _update(options.update_events)
     machine = this_machine(options.event_files)
+    if options.cputype:
+        if not machine.sysfs.pmu(options.cputype):
+            from perfpy.errors import PerfError
+
+            raise PerfError(f"--cputype {options.cputype}: this machine has no such kind of CPU")
+        options = options.replaced(unit=options.cputype)
     if options.debug:
         _say_where(machine)
     if not options.output:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import sys
 
 from perfpy.cli.line.kinds import Flag, Listed, Value, unsigned
-from perfpy.cli.line.options import CommandOptions, PerfCommand, fail, option
+from perfpy.cli.line.options import CommandOptions, PerfCommand, fail, option, program_to_run
 from perfpy.cli.line.shared import HeaderOptions, InputOptions, QuietOptions, SymbolFileOptions, VerboseOptions
+from perfpy.untrusted.text import one_line
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -23,17 +24,11 @@ if TYPE_CHECKING:
     from perfpy.views.script.run import ScriptOptions, ScriptRun
 
 _HARDWARE_TRACE: Final = "it needs decoders of hardware traces"
-_SCRIPTS: Final = "scripts are not run yet"
 _GUESTS: Final = "guests are not told apart yet"
 _LACKING: Final = {
-    "-s,--script": _SCRIPTS,
-    "-g,--gen-script": _SCRIPTS,
-    "-l,--list": _SCRIPTS,
-    "-a,--all-cpus": _SCRIPTS,
     "--dlfilter": "filters written in C are not loaded",
     "--dlarg": "filters written in C are not loaded",
     "--list-dlfilters": "filters written in C are not loaded",
-    "--addr2line": "source lines are read without it",
     "--max-blocks": "it needs a disassembler",
     "--itrace": _HARDWARE_TRACE,
     "--insn-trace": _HARDWARE_TRACE,
@@ -67,6 +62,7 @@ class ScriptLineOptions(CommandOptions):
     hide_call_graph: bool = option("-G,--hide-call-graph", Flag(), "no callchains, only the sampled address")
     max_stack: int = option("--max-stack", Value(unsigned, default=127), "this many frames of a callchain at most", metavar="<n>")
     stop_bt: str = option("--stop-bt", Value(default=""), "end callchains at these functions", metavar="<symbol[,symbol...]>")
+    addr2line: str = option("--addr2line", Value(default=""), "taken as perf takes it: lines are read without a program", hidden=True)
     full_source_path: bool = option("--full-source-path", Flag(), "name source files with their folders")
     show_kernel_path: bool = option("--show-kernel-path", Flag(), "the path of the kernel's symbols in place of [kernel.kallsyms]")
 
@@ -125,6 +121,15 @@ class ScriptInfoOptions(CommandOptions):
     show_info: bool = option("-I,--show-info", Flag(), "show more of the header")
 
 
+class ScriptProgramOptions(CommandOptions):
+    """Programs that are called for every sample."""
+
+    script: str = option("-s,--script", Value(default=""), "call the functions of a program in Python for each sample", metavar="<name>")
+    gen_script: str = option("-g,--gen-script", Value(default=""), "write a program to begin with: python, or FILE.py", metavar="<lang>")
+    list: bool = option("-l,--list", Flag(), "list the scripts of an installed perf", negatable=False)
+    all_cpus: bool = option("-a,--all-cpus", Flag(), "with script record NAME: on all CPUs")
+
+
 class ScriptCommandOptions(
     InputOptions,
     ScriptLineOptions,
@@ -135,10 +140,12 @@ class ScriptCommandOptions(
     SymbolFileOptions,
     VerboseOptions,
     QuietOptions,
+    ScriptProgramOptions,
     lacks=_LACKING,
 ):
     """What the command takes."""
 
+    words: tuple[str, ...] = program_to_run("[[record | report] NAME] [ARGS]...")
     inline: bool | None = option("--inline", Flag(default=None), "show inlined calls (default: in unwound stacks)")
 
     @property
@@ -151,11 +158,29 @@ def run(asked: ScriptCommandOptions) -> int:
     """Read a recording and print every sample."""
     from perfpy.cli.line.opening import open_recording
 
+    if asked.list:
+        from perfpy.cli.scripting import list_scripts
+
+        return list_scripts()
+    if asked.words and not asked.script:
+        return _run_named(asked)
     if asked.reltime and asked.deltatime:
         fail("--reltime and --deltatime are two ways to show time: choose one")
     fields = _fields(asked.fields)
-    with open_recording(asked.input, force=asked.force, quiet=asked.quiet, as_stored=asked.as_stored) as recording:
+    with open_recording(asked.input, force=asked.force, quiet=asked.quiet, verbose=asked.verbose, as_stored=asked.as_stored) as recording:
         return _ScriptRun(recording, asked, fields).show()
+
+
+def _run_named(asked: ScriptCommandOptions) -> int:
+    import os
+
+    from perfpy.cli.line.opening import input_hint
+    from perfpy.cli.scripting import run_named
+
+    word = asked.words[0]
+    if word not in ("record", "report") and os.path.exists(word):
+        fail(f"unexpected argument '{word}'" + input_hint(word))
+    return run_named(asked.words, everywhere=asked.all_cpus)
 
 
 def _fields(texts: Sequence[str]) -> OutputFields:
@@ -190,6 +215,15 @@ class _ScriptRun:
             from perfpy.cli.line.terminal import print_lines
 
             print_lines(features_of_pipe(recording))
+        if asked.gen_script:
+            from perfpy.cli.scripting import start_script
+
+            return start_script(recording, asked.gen_script)
+        if asked.script:
+            from perfpy.cli.scripting import run_script
+            from perfpy.views.script.run import ScriptRun
+
+            return run_script(recording, ScriptRun(recording, self._options()), asked.script, asked.words)
         self._show_samples()
         return 0
 
@@ -197,6 +231,9 @@ class _ScriptRun:
         from perfpy.views.script.run import ScriptRun
 
         asked, run = self._asked, ScriptRun(self._recording, self._options())
+        for line in self._fields.skipped if asked.verbose and not asked.quiet else ():
+            print(one_line(line), file=sys.stderr)
+        self._print_pmcu()
         sys.stdout.flush()  # what was printed goes before what is written past the text layer
         if asked.dump_raw_trace or asked.dump_unsorted_raw_trace:
             self._dump(run)
@@ -212,6 +249,17 @@ class _ScriptRun:
             from perfpy.unwind.cut_stacks import note
 
             tell(note(run.cut), quiet=asked.quiet, verbose=asked.verbose)
+
+    def _print_pmcu(self) -> None:
+        """The samples of hardware that keeps its own, which come in no order with the kernel's."""
+        asked = self._asked
+        trace = None if asked.dump_raw_trace or asked.dump_unsorted_raw_trace or asked.debug_mode else self._recording.pmcu
+        if trace is None:
+            return
+        from perfpy.cli.line.terminal import print_lines
+        from perfpy.views.pmcu.sample_lines import script_lines
+
+        print_lines(script_lines(trace, _cpus(asked.cpu)))
 
     def _explain(self, run: ScriptRun) -> None:
         """Say why no sample was printed, where that is the filters' doing."""
@@ -275,8 +323,11 @@ class _ScriptRun:
         # of a pipe it is not known before it is read; perf does not ask then
         if asked.cpu and not data.is_pipe and not all(event.attr.sample_type & SampleType.CPU for event in data.events):
             raise PerfError(f"{data.path}: its samples do not say on which CPU they were taken: leave -C out, or record with --sample-cpu")
+        cpus, count = _cpus(asked.cpu), data.features.get("nrcpus")
+        if cpus and count and max(cpus) >= count.available:
+            raise PerfError(f"-C {asked.cpu}: the machine that {data.path} was made on had the CPUs 0 to {count.available - 1}")
         return SampleFilter(
-            cpus=_cpus(asked.cpu),
+            cpus=cpus,
             comms=_listed(asked.comms),
             pids=_numbers("--pid", asked.pid),
             tids=_numbers("--tid", asked.tid),

@@ -25,7 +25,10 @@ class Count(NamedTuple):
     event, or the event never got onto the hardware. amount: the same in
     `unit` ("" for a plain number; task-clock: "msec"). enabled, running: ns that
     the event was wanted, and really counted. spread: the relative standard
-    error over repeated runs in percent, or None.
+    error over repeated runs in percent, or None. why_not: the reason where
+    value is None. own: the part of value that the task itself did, where that
+    was asked for. overhead: what measuring alone counts, which was left out of
+    value where that was asked for.
     """
 
     event: str
@@ -36,6 +39,13 @@ class Count(NamedTuple):
     running: int
     spread: float | None = None
     why_not: str = ""
+    own: int | None = None
+    overhead: int | None = None
+
+    @property
+    def children(self) -> int | None:
+        """The part of value that children did; None where own is not known."""
+        return None if self.value is None or self.own is None else self.value - self.own
 
     def __add__(self, other: object) -> Count:
         """Both counts together; what either lacks is lacking."""
@@ -45,14 +55,30 @@ class Count(NamedTuple):
         if self.value is None or other.value is None:
             return Count(self.event, None, None, self.unit, enabled, running, why_not=self.why_not or other.why_not)
         amount = None if self.amount is None or other.amount is None else self.amount + other.amount
-        return Count(self.event, self.value + other.value, amount, self.unit, enabled, running)
+        own = None if self.own is None or other.own is None else self.own + other.own
+        overhead = None if self.overhead is None or other.overhead is None else self.overhead + other.overhead
+        return Count(self.event, self.value + other.value, amount, self.unit, enabled, running, own=own, overhead=overhead)
+
+    def beside(self, alone: Count) -> Count:
+        """This count with the task's own part, which was counted beside it."""
+        return self if self.value is None or alone.value is None else self._replace(own=min(alone.value, self.value))
+
+    def without(self, overhead: Count) -> Count:
+        """This count with what an empty block counts left out."""
+        if self.value is None or overhead.value is None:
+            return self
+        value, per_event = max(self.value - overhead.value, 0), self.amount / self.value if self.amount and self.value else 0.0
+        own = None if self.own is None else min(max(self.own - (overhead.own or 0), 0), value)
+        amount = value * per_event if self.unit else value
+        return self._replace(value=value, amount=amount, own=own, overhead=overhead.value)
 
     def __str__(self) -> str:
         """A line as perfpy stat has it."""
         if self.value is None:
             return f"{'<not counted>':>18}      {self.event:<25} # {self.why_not}"
         number = f"{self.value:,}" if not self.unit or self.amount is None else f"{self.amount:,.2f}"
-        return f"{number:>18} {self.unit:<4} {self.event}".rstrip()
+        line = f"{number:>18} {self.unit:<4} {self.event}".rstrip()
+        return line if self.own is None else f"{line:<49} # {100 * self.own / self.value if self.value else 100:5.1f}% its own"
 
 
 class Counts(Mapping[str, Count]):

@@ -14,9 +14,10 @@ so that it excludes zero exactly when the test calls the change significant.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.counts.spread import deviation, mean, median, quantile, standard_error
+from perfpy.counts.spread import deviation, mean, median, standard_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,8 +27,8 @@ _EXACT_PAIRS: Final = 900
 _BISECTIONS: Final = 60
 _POWER: Final = 0.8
 _NORMAL: Final = 10_000  # degrees of freedom that are as good as all
-_QUARTILES_APART: Final = 1.349  # standard deviations of a bell curve
-_RUNS_FOR_QUARTILES: Final = 4
+_RUNS_FOR_NOISE: Final = 4
+_LEAST_EDGE: Final = 1e-3  # of one side over the other, above a half: less takes a million runs
 _MOST_RUNS: Final = 100
 
 
@@ -103,19 +104,28 @@ def mann_whitney(a: Sequence[float], b: Sequence[float]) -> float:
 def runs_to_see(change: float, a: Sequence[float], b: Sequence[float], confidence: float = 0.95, *, of: int = 1) -> int | None:
     """How many runs of each side find a change of this size (0.05: 5 %) four times of five; None where the values cannot tell.
 
-    By the spread of these runs, as quartiles see it, and the efficiency of rank tests (3/pi).
+    Noether's formula (Sample size determination for some common nonparametric tests, 1987): what decides is how often a run
+    of the changed program is above one of the other. That is counted over all pairs of these runs, each as far from its
+    side's median as it was, so that long tails and disturbed runs count as what they are.
     """
-    if min(*a, *b) <= 0 or min(len(a), len(b)) < _RUNS_FOR_QUARTILES:
+    if min(*a, *b) <= 0 or min(len(a), len(b)) < _RUNS_FOR_NOISE:
         return None
-    noise = [_quartile_deviation([math.log(value) for value in side]) for side in (a, b)]
-    reach = student_quantile(1 - (1 - confidence) / of / 2, _NORMAL) + student_quantile(_POWER, _NORMAL)
-    least = next(runs for runs in range(2, _MOST_RUNS) if _interval_cut(runs, runs, (1 - confidence) / of))
-    return max(least, math.ceil(math.pi / 3 * sum(part * part for part in noise) * (reach / math.log1p(change)) ** 2))
+    noise = sorted(offset for side in (a, b) for offset in _offsets(side))
+    shift = math.log1p(change)
+    lower = sum(bisect_left(noise, offset + shift) for offset in noise) - len(noise)  # none is compared with itself
+    same_or_lower = sum(bisect_right(noise, offset + shift) for offset in noise) - len(noise)
+    above = (lower + same_or_lower) / 2 / (len(noise) * (len(noise) - 1))
+    alpha = (1 - confidence) / of
+    reach = student_quantile(1 - alpha / 2, _NORMAL) + student_quantile(_POWER, _NORMAL)
+    least = next(runs for runs in range(2, _MOST_RUNS) if _interval_cut(runs, runs, alpha))
+    return max(least, math.ceil(reach**2 / (6 * max(above - 0.5, _LEAST_EDGE) ** 2)))
 
 
-def _quartile_deviation(values: Sequence[float]) -> float:
-    """The standard deviation that a bell curve with these quartiles has."""
-    return (quantile(sorted(values), 0.75) - quantile(sorted(values), 0.25)) / _QUARTILES_APART
+def _offsets(side: Sequence[float]) -> list[float]:
+    """How far runs are from their median, as logarithms; wider than they look, as the median is made of them."""
+    logs = [math.log(value) for value in side]
+    middle, wider = median(logs), math.sqrt(len(logs) / (len(logs) - 1))
+    return [(value - middle) * wider for value in logs]
 
 
 def student_quantile(probability: float, freedom: int) -> float:

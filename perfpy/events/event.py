@@ -31,6 +31,7 @@ class EventTerms(NamedTuple):
     record takes it, and only perf trace heeds it): numbers;
     branch_type: tuple of names (any, u, k, call ...); percore: True; cpu: the
     CPUs to open it on, for tasks, too;
+    user_events: what a HiSilicon PMCU is to count, numbers;
     aux_output: True; aux_sample_size: bytes; aux_action: tuple of "pause",
     "resume", "start-paused"; driver: `@name=value` settings for a hardware tracer.
     """
@@ -52,6 +53,7 @@ class EventTerms(NamedTuple):
     metric_id: str | None = None
     cpu: tuple[int, ...] | None = None
     driver: tuple[str, ...] | None = None
+    user_events: tuple[int, ...] | None = None
 
     def given(self) -> dict[str, Any]:
         """The terms that were given, by name."""

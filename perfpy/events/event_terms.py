@@ -101,7 +101,7 @@ def apply_event_terms(event: EventDraft, terms: tuple[Term, ...], text: str, *, 
 def _apply_rule(event: EventDraft, term: Term, rule: _TermRule, text: str) -> None:
     value: object
     if rule.switch is not None:
-        value = rule.switch == bool(1 if term.value is None else _number(term, rule.highest, text))
+        value = rule.switch == bool(_number(term, rule.highest, text))
     elif rule.highest:
         value = _number(term, rule.highest, text)
     else:
@@ -123,9 +123,10 @@ def _apply_rule(event: EventDraft, term: Term, rule: _TermRule, text: str) -> No
 
 
 def _number(term: Term, highest: int, text: str) -> int:
+    if term.value is None:
+        return 1  # as with perf
     if not isinstance(term.value, int):
-        reason = f"'{term.name}' has no value" if term.value is None else f"'{term.value}' is not a number"
-        raise EventSyntaxError(text, term.value_column, reason, expected=f"a number for '{term.name}'")
+        raise EventSyntaxError(text, term.value_column, f"'{term.value}' is not a number", expected=f"a number for '{term.name}'")
     if term.value > highest:
         raise EventSyntaxError(text, term.value_column, f"{term.literal} is too big for '{term.name}'", expected=f"at most {highest}")
     return term.value

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from perfpy.abi.auxtrace_records import PMCU_NAME
 from perfpy.abi.flags import PerfType
 from perfpy.errors import EventSyntaxError
 from perfpy.events.catalog import cache_event, generic_event
@@ -59,6 +60,10 @@ def configure(event: EventDraft, pmu: Pmu, terms: tuple[Term, ...], context: Ter
             raise context.error(term.column, f"'{term.name}' counts in {found.unit}, '{alias.name}' in {alias.unit}")
         alias = found
         _take_alias(event, pmu, found, context, parameters)
+    if pmu.name.startswith(PMCU_NAME):
+        from perfpy.events.pmcu import check_event  # few machines have one
+
+        check_event(event, pmu, terms, context.text, counting=context.counting)
 
 
 def _alias_of(pmu: Pmu, term: Term, context: TermContext) -> Alias | None:
@@ -90,6 +95,10 @@ def _set_term(event: EventDraft, pmu: Pmu, term: Term, context: TermContext) -> 
     """One term that is no named event."""
     if term.name in pmu.formats:
         _set_format(event, pmu, term, context)
+    elif term.name == "user_events" and pmu.name.startswith(PMCU_NAME):
+        from perfpy.events.pmcu import user_events  # few machines have one
+
+        event.terms = event.terms._replace(user_events=user_events(term, context.text))
     elif is_event_term(term.name):
         apply_event_term(event, term, context.text, counting=context.counting)
     elif not _set_generic(event, pmu, term, context):

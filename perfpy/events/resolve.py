@@ -165,15 +165,15 @@ class _Resolver:
         if not self.machine.has_extended_types:
             return [make()]
         self.several_pmus = True
-        return [_on_core_pmu(make(), pmu) for pmu in self.machine.core_pmus]
+        return [_on_core_pmu(make(), pmu) for pmu in self.machine.chosen_cores]
 
     def cache_events(self, name: str, config: int, spec: EventSpec) -> list[EventDraft]:
         """A core PMU that names the event itself knows better than the generic code."""
-        if not any(self.machine.alias(pmu, name) for pmu in self.machine.core_pmus):
+        if not any(self.machine.alias(pmu, name) for pmu in self.machine.chosen_cores):
             return self.on_core_pmus(lambda: self.plain(name, spec, PerfType.HW_CACHE, config))
         terms = (Term(name, None, spec.column, spec.column), *(spec.terms or ()))
         events = []
-        for pmu in self.machine.core_pmus:
+        for pmu in self.machine.chosen_cores:
             if self.machine.alias(pmu, name):
                 events += self.on_pmus([pmu], terms, spec.name)
             else:

@@ -54,6 +54,12 @@ def own_status(path: str = _STATUS) -> tuple[int, int]:
     return capabilities, seccomp
 
 
+def may_count_cpus() -> bool:
+    """Whether this user may count what all tasks do."""
+    trusted = own_status()[0] & (1 << _CAP_PERFMON | 1 << _CAP_SYS_ADMIN)
+    return bool(trusted) or (paranoid_level() or 0) <= 0
+
+
 def kernel_addresses_hidden(restriction: int, paranoid: int, capabilities: int) -> bool:
     """Whether /proc/kallsyms shows this user no addresses: kernel/ksyms_common.c, by kernel.kptr_restrict and perf_event_paranoid."""
     if capabilities & 1 << _CAP_SYSLOG:

@@ -189,6 +189,11 @@ class AuxArea:
             raise _refused(error.errno or 0, pages) from None
         return cls(ring, area)
 
+    @property
+    def position(self) -> int:
+        """How much of the trace has been read, in all."""
+        return self._tail[0]
+
     def pending(self) -> tuple[memoryview, ...]:
         """The unread trace as one slice, or two where it wraps; () when there is none."""
         start, end = self._tail[0], self._head[0]

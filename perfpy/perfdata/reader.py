@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 
-from perfpy.abi.flags import SampleType
+from perfpy.abi.flags import RecordType, SampleType
 from perfpy.abi.startup import cached_property
 from perfpy.errors import BadPerfData
 from perfpy.perfdata.container.events import FileEvent, make_events
@@ -24,13 +24,14 @@ from perfpy.perfdata.file_preamble import read_preamble
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
     from types import TracebackType
     from typing import Any
 
     from perfpy.perfdata.container.kept_files import KeptFiles
     from perfpy.perfdata.records.batches import Batch, Change, FurtherColumns, StoredBatch
     from perfpy.perfdata.records.equal_times import EqualTimes
+    from perfpy.perfdata.records.raw_records import RawRecord
     from perfpy.perfdata.records.scans import RecordScans
     from perfpy.perfdata.records.side_band import SideBand
     from perfpy.perfdata.records.survey import Survey
@@ -134,6 +135,22 @@ class PerfData:
         """When the file was last changed, in seconds since the epoch."""
         return self._source.modified()
 
+    def read(self, offset: int, size: int) -> bytes:
+        """Bytes of the file; fewer only at its end."""
+        return self._source.read(offset, size)
+
+    @property
+    def has_pmcu(self) -> bool:
+        """Whether the AUX data are of a HiSilicon PMCU."""
+        return self._are_decoded(self.survey.raw.of_types([RecordType.AUXTRACE_INFO]))
+
+    def _are_decoded(self, infos: Iterable[RawRecord]) -> bool:
+        """Whether perfpy has a decoder for the AUX data that these AUXTRACE_INFO records announce."""
+        from perfpy.abi.auxtrace_records import is_pmcu  # few recordings have any
+
+        names = {mapping.type: mapping.name for mapping in self.features.get(key_of(Feature.PMU_MAPPINGS), ())}
+        return any(is_pmcu(raw.body, self.endian, names) for raw in infos)
+
     def _warn(self, text: str) -> None:
         if text not in self.warnings:
             self.warnings.append(text)
@@ -192,7 +209,9 @@ class PerfData:
         size = {"chunk_size": stacks_chunk_size(self.size)} if self.has(SampleType.STACK_USER) else {}
         main = RecordStream(self._source, self.data.offset, self.data.end, self.endian, unpack_limit=limit, **size)
         threads = [RecordStream(source, 0, source.size, self.endian, unpack_limit=limit, **size) for source in self._sources[1:]]
-        return RecordScans([main, *threads], self.events, is_pipe=self.is_pipe, warn=self._warn, as_stored=self.as_stored)
+        return RecordScans(
+            [main, *threads], self.events, is_pipe=self.is_pipe, warn=self._warn, as_stored=self.as_stored, are_decoded=self._are_decoded
+        )
 
     @property
     def survey(self) -> Survey:

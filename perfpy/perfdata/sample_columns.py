@@ -6,12 +6,14 @@ tables of other libraries made of them.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # see perfpy.cli
+from typing import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from typing import Any
 
     from perfpy.perfdata.reader import PerfData
+    from perfpy.perfdata.records.batches import Batch
 
 
 class Samples:
@@ -40,6 +42,11 @@ class Samples:
         """The names of the columns that this recording has."""
         return ["event", *self._data.records.column_names]
 
+    @property
+    def names(self) -> list[str]:
+        """Columns that are no fields of the kernel's; none here."""
+        return []
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.keys())
 
@@ -66,23 +73,32 @@ class Samples:
 
         missing = [name for name in names if name not in self._columns]
         for name in missing:
-            if name not in self:
-                raise KeyError(f"no column {name!r}; this recording has {', '.join(self.keys())}")
+            self.check(name)
         wanted = [name for name in missing if name != "event"]
-        batches = list(self._data.batches(wanted))
+        batches = list(self._batches(wanted)) if missing else []
         empty = self._data.records.no_samples()  # of an event that was never sampled, the others have not its columns
         fields = Columns.concat([Columns(0, {name: empty[name] for name in wanted}), *(batch.columns for batch in batches)])
         if "event" in missing:
             self._columns["event"] = np.concatenate([batch.event for batch in batches] or [np.zeros(0, np.int32)])
         self._columns.update({name: fields[name] for name in wanted})
 
-    def to_dict(self) -> dict[str, Any]:
-        """Every column: name -> array."""
-        self.load(self.keys())
-        return {name: self[name] for name in self}
+    def check(self, name: str) -> None:
+        """Raise KeyError for a name that is not in keys()."""
+        if name not in self:
+            raise KeyError(f"no column {name!r}; this recording has {', '.join([*self.keys(), *self.names])}")
 
-    def to_arrow(self) -> Any:
-        """Every column as a pyarrow.Table, ragged ones as lists. Needs pyarrow."""
+    def _batches(self, fields: Collection[str]) -> Iterator[Batch]:
+        """The samples, with these columns and perhaps others."""
+        return self._data.batches(fields)
+
+    def to_dict(self, columns: Collection[str] | None = None) -> dict[str, Any]:
+        """Name -> array. columns: those wanted, names included; None: all of keys(). Raises KeyError for an unknown one."""
+        wanted = self.keys() if columns is None else list(columns)
+        self.load(wanted)
+        return {name: self[name] for name in wanted}
+
+    def to_arrow(self, columns: Collection[str] | None = None) -> Any:
+        """The columns as a pyarrow.Table, ragged ones as lists; columns: as for to_dict. Needs pyarrow."""
         import pyarrow
 
         from perfpy.abi.columns import Ragged
@@ -95,13 +111,13 @@ class Samples:
                 return pyarrow.LargeListArray.from_arrays(column.offsets, pyarrow.StructArray.from_arrays(parts, names))
             return pyarrow.LargeListArray.from_arrays(column.offsets, pyarrow.array(column.values))
 
-        return pyarrow.table({name: converted(column) for name, column in self.to_dict().items()})
+        return pyarrow.table({name: converted(column) for name, column in self.to_dict(columns).items()})
 
-    def to_pandas(self) -> Any:
-        """Every column as a pandas.DataFrame, the rows of ragged ones as arrays. Needs pandas."""
+    def to_pandas(self, columns: Collection[str] | None = None) -> Any:
+        """The columns as a pandas.DataFrame, the rows of ragged ones as arrays; columns: as for to_dict. Needs pandas."""
         import pandas
 
         from perfpy.abi.columns import Ragged
 
-        columns = {name: list(column) if isinstance(column, Ragged) else column for name, column in self.to_dict().items()}
-        return pandas.DataFrame(columns)
+        found = self.to_dict(columns)
+        return pandas.DataFrame({name: list(column) if isinstance(column, Ragged) else column for name, column in found.items()})

@@ -17,6 +17,7 @@ from perfpy.symbols.mapped_names import GUEST_KERNEL_NAME, KERNEL_NAME, is_memor
 UNKNOWN_NAME: Final = "[unknown]"
 _VDSO_NAMES: Final = frozenset({"[vdso]", "[vdso32]", "[vdsox32]"})
 _PERF_MAP = re.compile(r"/tmp/perf-(\d+)\.map\Z")
+_JITTED = re.compile(r"(jitted-\d+)-\d+\.so\Z")  # what `inject --jit` makes of a jitdump
 _MODULE_FILE = re.compile(r"(?P<stem>.+)\.ko(?:\.(?:gz|xz|zst))?\Z")
 
 
@@ -53,6 +54,12 @@ class Dso:
     def kernel(self) -> bool:
         """Whether it is the kernel, a module, or code that the kernel made."""
         return self.kind in (DsoKind.KERNEL, DsoKind.MODULE, DsoKind.BPF)
+
+    @property
+    def made_code(self) -> str:
+        """What to call all code that a runtime made in one process, of which this has some or all; "" for other files."""
+        match = _JITTED.match(self.short_name)
+        return match[1] if match else self.short_name if self.kind is DsoKind.JIT else ""
 
 
 def short_name(name: str, kind: DsoKind) -> str:

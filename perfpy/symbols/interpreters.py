@@ -10,11 +10,9 @@ frame stays whatever it is: that is where the time went.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
-
-from perfpy.symbols.dso import DsoKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +27,6 @@ _INTERPRETERS = re.compile(
     r"|(lib)?ruby[\d.-]*(\.so[\d.]*)?"
     r"|libjvm\.so|luajit.*"
 )
-_JITTED: Final = re.compile(r"jitted-\d+-\d+\.so")  # what `inject --jit` makes of a jitdump
 
 
 def without_interpreters(
@@ -40,7 +37,7 @@ def without_interpreters(
         return frames, counts
     # one entry more: the Dso -1
     interpreter = np.array([bool(_INTERPRETERS.fullmatch(dso.short_name)) for dso in dsos] + [False])
-    named = np.array([dso.kind is DsoKind.JIT or bool(_JITTED.fullmatch(dso.short_name)) for dso in dsos] + [False])
+    named = np.array([bool(dso.made_code) for dso in dsos] + [False])
     dso = dso_of_frame[frames]
     chain = np.repeat(np.arange(len(counts)), counts)
     speaks = np.bincount(chain, weights=named[dso], minlength=len(counts)) > 0

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from perfpy.analysis.filters.time_ranges import RecordedTimes
+    from perfpy.auxtrace.recorded_pmcu import PmcuTrace
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.reader import PerfData
     from perfpy.perfdata.records.batches import Batch, FurtherColumns
@@ -55,6 +56,10 @@ class Recorded(Protocol):
 
     def symbolizer(self, options: SymbolOptions | None = None) -> Symbolizer:
         """A new Symbolizer for the recording's addresses."""
+
+    @property
+    def pmcu(self) -> PmcuTrace | None:
+        """What a PMCU counted."""
 
     def times(self) -> RecordedTimes:
         """When the first and the last sample were taken."""

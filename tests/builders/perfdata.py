@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from perfpy.abi import records, user_records
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import SampleType
+from perfpy.abi.newer_records import NewerRecord
 from perfpy.abi.sample_encoding import encode_sample
 from perfpy.abi.sample_id import IdLayout, SampleId
 from perfpy.perfdata.container.features import encode_feature
@@ -52,7 +53,7 @@ class PerfDataBuilder:
 
     def record(self, record: Any, event: int = 0) -> PerfDataBuilder:
         """A value of perfpy.abi.records or user_records."""
-        if isinstance(record, user_records.UserRecord) and not isinstance(record, records.Unknown):
+        if isinstance(record, user_records.UserRecord | NewerRecord) and not isinstance(record, records.Unknown):
             return self.raw(user_records.encode(record, self.endian))
         attr = self.attrs[event]
         return self.raw(records.encode(record, IdLayout.of(attr, self.endian), self.endian))

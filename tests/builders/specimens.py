@@ -14,6 +14,7 @@ from perfpy.abi import user_records as u
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.build_id_record import MISC_BUILD_ID_SIZE, HeaderBuildId
 from perfpy.abi.flags import MISC_MMAP_BUILD_ID, SampleType
+from perfpy.abi.newer_records import BpfMetadata, SchedstatCpu, SchedstatDomain
 from perfpy.abi.sample_id import SampleId
 from perfpy.perfdata.container.feature_values import (
     AuxtraceIndexEntry,
@@ -23,8 +24,11 @@ from perfpy.perfdata.container.feature_values import (
     ClockData,
     Compression,
     CpuCount,
+    CpuDomains,
     CpuLocation,
     CpuTopology,
+    DomainInfo,
+    ElfMachine,
     EventDesc,
     EventGroup,
     HybridPmu,
@@ -34,6 +38,7 @@ from perfpy.perfdata.container.feature_values import (
     PmuCaps,
     PmuMapping,
     SampleTime,
+    SchedDomain,
 )
 from perfpy.perfdata.container.features import Feature
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
@@ -97,6 +102,11 @@ USER = [
     u.HeaderFeature(0, 3, b"12345678"),
     u.Compressed(0, b"123"),
     u.Compressed2(0, b"12345"),
+    BpfMetadata(0, "bpf_prog_abc", (("version", "7"), ("commit", "deadbeef"))),
+    SchedstatCpu(0, 99, 1, 17, tuple(range(1, 10))),
+    SchedstatCpu(0, 99, 1, 18, ()),
+    SchedstatDomain(0, 99, 1, 17, 0, tuple(range(1, 46))),
+    SchedstatDomain(0, 99, 1, 16, 1, tuple(range(1, 37))),
 ]
 
 FEATURES: dict[int, Any] = {
@@ -134,6 +144,9 @@ FEATURES: dict[int, Any] = {
     Feature.CLOCK_DATA: ClockData(1, 1, 1700000000 * 10**9, 12345),
     Feature.HYBRID_TOPOLOGY: (HybridPmu("cpu_core", "0-7"), HybridPmu("cpu_atom", "8-15")),
     Feature.PMU_CAPS: (PmuCaps("cpu_core", (("branches", "32"), ("max_precise", "3"))), PmuCaps("cpu_atom", ())),
+    Feature.CPU_DOMAIN_INFO: DomainInfo(17, 2, (CpuDomains(0, (SchedDomain(0, "SMT", "3", "0-1"),)), CpuDomains(1, ()))),
+    Feature.E_MACHINE: ElfMachine(62, 0),
+    Feature.CLN_SIZE: 64,
 }
 #: what does not stand by itself: events and features have their own places in a file, the others say that data follows
 _ELSEWHERE = (u.HeaderAttr, u.HeaderFeature, u.HeaderTracingData, auxtrace_records.Auxtrace, u.Compressed, u.Compressed2)

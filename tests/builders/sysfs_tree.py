@@ -82,10 +82,10 @@ class Tree:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text + "\n")
 
-    def machine(self, event_files: Path | None = None) -> Machine:
+    def machine(self, event_files: Path | None = None, *, cores: str = "") -> Machine:
         """A machine that looks here."""
         files = EventFiles(str(event_files)) if event_files else None
-        return Machine(Sysfs(str(self.sys)), Tracefs([str(self.tracing)]), files)
+        return Machine(Sysfs(str(self.sys)), Tracefs([str(self.tracing)]), files, cores=cores)
 
 
 def software_only(root: Path) -> Tree:
@@ -174,11 +174,11 @@ def power9(root: Path) -> Tree:
     return tree.pmu("hv_24x7", 20, hv, events, cpumask="0")
 
 
-def hisi_pmcu(root: Path) -> Tree:
+def hisi_pmcu(root: Path, user_events: str = "") -> Tree:
     """A Kunpeng with the monitor control unit of two CPU dies."""
     tree = software_only(root)
     tree.pmu("armv8_pmuv3_0", 9, {"event": "config:0-15"}, {"inst_retired": "event=0x0008"}, cpus="0-63")
     formats = {"nr_sample": "config:0-31", "sample_period_ms": "config:32-63", "pmccfiltr": "config1:0-7"}
     for die, cpu in ((1, 0), (3, 32)):
-        tree.pmu(f"hisi_pmcu_sccl{die}", 50 + die, formats, cpumask=str(cpu), monitored_cpus=f"{cpu}-{cpu + 31}", user_events="")
+        tree.pmu(f"hisi_pmcu_sccl{die}", 50 + die, formats, cpumask=str(cpu), monitored_cpus=f"{cpu}-{cpu + 31}", user_events=user_events)
     return tree

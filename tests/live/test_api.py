@@ -6,6 +6,7 @@ import contextlib
 import mmap
 import os
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,17 @@ def test_a_program_is_recorded_and_read_back(tmp_path):
         assert len(recording.samples["ip"]) == recording.samples["callchain"].lengths.size > 10
 
 
+def test_what_a_program_waits_for_is_recorded_too(tmp_path):
+    path = tmp_path / "perf.data"
+    program = [sys.executable, "-S", "-c", "import time; sum(range(2_000_000)); time.sleep(0.3)"]
+    perfpy.record(program, events="task-clock:u", output=path, off_cpu=True, call_graph=True, max_cpu=100)
+    with perfpy.open(path) as recording:
+        assert [event.name for event in recording.events][:2] == ["task-clock:u", "dummy:u"]
+        waited = [event.index for event in recording.events if event.name == "offcpu-time"]
+        of_event = sum(batch.columns["period"][batch.event == waited[0]].sum() for batch in recording.batches(["period"]))
+        assert 0.3e9 <= of_event < 60e9
+
+
 def test_a_recording_passes_the_program_s_exit_status_on(tmp_path):
     assert perfpy.record(["sh", "-c", "exit 3"], output=str(tmp_path / "perf.data"), events="task-clock:u").exit_code == 3
 
@@ -96,6 +108,9 @@ def test_a_recording_passes_the_program_s_exit_status_on(tmp_path):
     ("request_", "error"),
     [
         (perfpy.stat, errors.UsageError),
+        (lambda: perfpy.stat(["true"], apart=True, inherit=False), errors.UsageError),
+        (lambda: perfpy.stat(cpus=[0], duration=0.01, apart=True), errors.UsageError),
+        (lambda: perfpy.count("page-faults", apart=True, inherit=False), errors.UsageError),
         (lambda: perfpy.stat("true"), errors.UsageError),
         (lambda: perfpy.stat(["/nowhere/program"]), errors.WorkloadFailed),
         (lambda: perfpy.stat(["true"], events="cyclse"), errors.UnknownEvent),
@@ -106,6 +121,7 @@ def test_a_recording_passes_the_program_s_exit_status_on(tmp_path):
         (lambda: perfpy.stat(["true"], repeat=0), errors.UsageError),
         (lambda: perfpy.stat(duration=-1), errors.UsageError),
         (lambda: perfpy.record(["true"], frequency=-1), errors.UsageError),
+        (lambda: perfpy.record(["true"], max_cpu=0), errors.UsageError),
         (lambda: perfpy.record("true"), errors.UsageError),
         (lambda: perfpy.record(["true"], frequency=10, period=10, output="/nowhere/x"), errors.PerfError),
     ],
@@ -113,3 +129,65 @@ def test_a_recording_passes_the_program_s_exit_status_on(tmp_path):
 def test_what_cannot_be_done_is_an_error_of_ours(request_, error):
     with pytest.raises(error):
         request_()
+
+
+FAULTS = """
+import mmap, os, threading
+def touch(pages):
+    with mmap.mmap(-1, pages * mmap.PAGESIZE) as memory:
+        memory.madvise(mmap.MADV_NOHUGEPAGE)
+        for page in range(pages): memory[page * mmap.PAGESIZE] = 1
+thread = threading.Thread(target=touch, args=(1000,)); thread.start(); thread.join()
+if os.fork() == 0:
+    touch(5000)
+    os._exit(0)
+os.wait()
+"""
+
+
+def test_a_program_and_its_children_are_told_apart():
+    """Threads are the program's own; what a child did is not."""
+    counts = perfpy.stat([sys.executable, "-S", "-c", FAULTS], events="page-faults:u,duration_time", apart=True)["page-faults:u"]
+    own, children = known(counts.own), known(counts.children)
+    assert known(counts.value) == own + children
+    assert own > 1000
+    assert 5000 <= children < 7000
+    assert "% its own" in str(counts)
+
+
+def test_a_stretch_and_its_threads_are_told_apart():
+    def work() -> None:
+        touched = mmap.mmap(-1, 3000 * mmap.PAGESIZE)
+        touched.madvise(mmap.MADV_NOHUGEPAGE)
+        for page in range(3000):
+            touched[page * mmap.PAGESIZE] = 1
+
+    with perfpy.count("duration_time", "page-faults:u", apart=True) as counts:
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert known(counts["page-faults:u"].children) >= 3000
+    assert known(counts["page-faults:u"].own) < 1000
+    assert counts["duration_time"].own is None
+
+
+def test_what_others_do_is_left_out_where_nobody_wants_it():
+    touching = ["sh", "-c", f"{sys.executable} -S -c pass; true"]
+    alone, all_of_it = (
+        known(perfpy.stat(touching, events="page-faults:u", inherit=inherit)["page-faults:u"].value) for inherit in (False, True)
+    )
+    assert alone < all_of_it / 2
+
+
+def test_a_stretch_leaves_out_what_counting_costs():
+    with perfpy.count("task-clock", "page-faults", net=True) as counts:
+        pass
+    clock = counts["task-clock"]
+    assert known(clock.overhead) > 0
+    with perfpy.count("task-clock", "page-faults") as gross:
+        sum(range(200_000))
+    with perfpy.count("task-clock", "page-faults", net=True) as net:
+        sum(range(200_000))
+    assert gross["task-clock"].overhead is None
+    assert known(net["task-clock"].overhead) < known(net["task-clock"].value)
+    assert known(net["task-clock"].amount) == pytest.approx(known(net["task-clock"].value) / 1e6)

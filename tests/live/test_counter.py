@@ -37,7 +37,7 @@ def test_read_user_is_read_for_software_events_and_says_so():
     with faults() as counter:
         touch()
         found = counter.read_user()
-        assert found.reading.value >= FAULTS
+        assert found.value >= FAULTS
         assert not found.from_page
         assert "cap_user_rdpmc" in found.why_read
 
@@ -131,3 +131,16 @@ def test_a_counter_that_came_over_a_socket_is_a_counter():
             assert received.read().value >= FAULTS
     with pytest.raises(perfpy.errors.UsageError, match="is no counter"):
         perfpy.Counter.from_fd(os.open("/dev/null", os.O_RDONLY))
+
+
+def has_tsc() -> bool:
+    return os.path.exists("/sys/bus/event_source/devices/msr/events/tsc")
+
+
+@pytest.mark.particular
+@pytest.mark.skipif(not has_tsc(), reason="no PMU here counts the time stamp counter")
+def test_a_pmu_that_refuses_to_leave_anything_out_is_opened_as_stat_opens_it():
+    with perfpy.Counter.open("msr/tsc/") as counter:
+        assert 0 < counter.read().value < counter.read().value
+    with perfpy.CounterGroup.open(["msr/tsc/", "task-clock"]) as group:
+        assert all(member.value for member in group.read())

@@ -18,8 +18,11 @@ from perfpy.perfdata.container.feature_values import (
     ClockData,
     Compression,
     CpuCount,
+    CpuDomains,
     CpuLocation,
     CpuTopology,
+    DomainInfo,
+    ElfMachine,
     EventDesc,
     EventGroup,
     MemNode,
@@ -27,6 +30,7 @@ from perfpy.perfdata.container.feature_values import (
     NumaNode,
     PmuMapping,
     SampleTime,
+    SchedDomain,
 )
 from perfpy.perfdata.container.features import Feature
 from perfpy.perfdata.container.header import PipeHeader
@@ -85,6 +89,42 @@ def test_the_header_shows_each_feature_and_names_the_missing_ones(recorded: Open
     ):
         assert line in lines
     assert lines[-3].startswith("# missing features: TRACING_DATA BUILD_ID OSRELEASE")
+
+
+def test_what_newer_perfs_say_of_the_machine_is_shown_as_they_show_it(recorded: Opener) -> None:
+    domains = (CpuDomains(0, (SchedDomain(0, "SMT", "3", "0-1"),)), CpuDomains(1, ()))
+    built = simple_recording(1).feature(Feature.E_MACHINE, ElfMachine(62, 5)).feature(Feature.CLN_SIZE, 64)
+    built.feature(Feature.CPU_DOMAIN_INFO, DomainInfo(17, 2, domains))
+    lines = list(header_lines(recorded(built.file()), full=True))
+    assert lines[6:-3] == [
+        "# schedstat version\t: 17",
+        "# Maximum sched domains\t: 2",
+        "# cpu\t\t: 0",
+        "# nr_domains\t: 1",
+        "# Domain\t\t: 0",
+        "# Domain name      : SMT",
+        "# Domain cpu map   : 3",
+        "# Domain cpu list  : 0-1",
+        "# cpu\t\t: 1",
+        "# nr_domains\t: 0",
+        "# e_machine : 62",
+        "#   e_flags : 5",
+        "# cacheline size: 64",
+    ]
+    assert "# CPU_DOMAIN_INFO info available, use -I to display" in list(header_lines(recorded(built.file())))
+
+
+def test_features_that_only_newer_perfs_know_are_missing_where_one_of_them_is_there(recorded: Opener) -> None:
+    older = list(header_lines(recorded(simple_recording(1).file())))[-3]
+    newer = list(header_lines(recorded(simple_recording(1).feature(Feature.CLN_SIZE, 64).file())))[-3]
+    assert older.endswith("HYBRID_TOPOLOGY PMU_CAPS ")
+    assert newer == older + "CPU_DOMAIN_INFO E_MACHINE "
+
+
+def test_domains_of_older_kernels_have_no_names(recorded: Opener) -> None:
+    info = DomainInfo(15, 1, (CpuDomains(0, (SchedDomain(0, "", "3", "0-1"),)),))
+    lines = list(header_lines(recorded(simple_recording(1).feature(Feature.CPU_DOMAIN_INFO, info).file()), full=True))
+    assert lines[10:13] == ["# Domain\t\t: 0", "# Domain cpu map   : 3", "# Domain cpu list  : 0-1"]
 
 
 def test_topology_is_only_hinted_at_without_full(recorded: Opener) -> None:

@@ -64,9 +64,10 @@ class SampleFilter(NamedTuple):
     """What the user asked for; None: no condition.
 
     comms, pids, tids, dsos, symbols, parallelism: only samples of these; addresses: of these locations, too, whatever
-    their symbol; symbol_part: a report shows rows only whose function's name has it. cpus: only samples of these CPUs;
-    unknown_cpu: and those that do not say where they were taken (perf's script keeps them, its report does not);
-    times: only these; switch: none while it is off.
+    their symbol; symbol_part: a report shows rows only whose function's name has it. events: only samples of these (indexes);
+    cpus: only samples of these CPUs; unknown_cpu: and those that do not say where they were taken (perf's script keeps them,
+    its report does not);
+    times: only these; switch: none while it is off. within: another filter; what that does not keep is as if it had not been recorded.
     """
 
     comms: Collection[str] | None = None
@@ -81,10 +82,14 @@ class SampleFilter(NamedTuple):
     parallelism: Collection[int] | None = None
     addresses: AddressRanges | None = None
     unknown_cpu: bool = False
+    events: Collection[int] | None = None
+    within: SampleFilter | None = None
 
     @property
     def is_open(self) -> bool:
         """Whether every sample passes, but for the switch."""
+        if self.events is not None or self.within is not None:
+            return False
         return self.times is None and self.cpus is None and not self.mark_fields and not self.by_location
 
     @property
@@ -120,7 +125,7 @@ class SampleFilter(NamedTuple):
             needed.add("cpu")
         if self.times is not None:
             needed.add("time")
-        return needed
+        return needed if self.within is None else needed | self.within.all_fields()
 
     def all_fields(self) -> set[str]:
         """The sample columns that kept() needs."""
@@ -133,13 +138,15 @@ class SampleFilter(NamedTuple):
 
     def kept_rows(self, samples: SampleView) -> slice | NDArray[np.int64]:
         """Which samples are in a report: of known events, on the CPUs and within the times wanted."""
-        kept = samples.event >= 0
+        kept = samples.event >= 0 if self.events is None else _among(samples.event, self.events)
         if self.times is not None:
             kept = kept & self._in_time(samples)
         if self.switch is not None:
             kept = self.switch.mask(samples.event, kept)
         if self.cpus is not None:  # last: what ran on other CPUs switches, too
             kept = kept & self._on_cpus(samples)
+        if self.within is not None:
+            kept = kept & self.within.kept(samples)
         return slice(None) if kept.all() else np.flatnonzero(kept)
 
     def kept(self, samples: SampleView) -> NDArray[np.bool_]:
@@ -150,11 +157,13 @@ class SampleFilter(NamedTuple):
             kept &= ~marked
         if self.by_location:
             kept &= self._at_locations(samples)
+        if self.within is not None:
+            kept &= self.within.kept(samples)
         return kept
 
     def by_time_and_cpu(self, samples: SampleView) -> NDArray[np.bool_]:
         """Which samples pass as far as times and CPUs tell: of those perf looks up what they are of."""
-        kept = np.ones(len(samples), np.bool_)
+        kept = np.ones(len(samples), np.bool_) if self.events is None else _among(samples.event, self.events)
         if self.times is not None:
             kept &= self._in_time(samples)
         if self.cpus is not None:

@@ -40,6 +40,11 @@ class TimeRanges(NamedTuple):
 
     ranges: tuple[tuple[int, int], ...]
 
+    @property
+    def bounded(self) -> list[tuple[int, int]]:
+        """The pairs, without open ends."""
+        return [(start, end or _END_OF_TIME) for start, end in self.ranges]
+
     def mask(self, times: NDArray[Any]) -> NDArray[Any]:
         """Which of the times are in."""
         # numpy is loaded here only: the language is parsed before any file is read

@@ -86,6 +86,16 @@ class ReportRow(NamedTuple):
     values: dict[str, list[int]]
     texts: dict[str, str]
 
+    @property
+    def period(self) -> int:
+        """How many events it stands for: of the event, or of the first of the group."""
+        return self.values["period"][0]
+
+    @property
+    def samples(self) -> int:
+        """How many samples it has."""
+        return self.values["samples"][0]
+
 
 @dataclass(eq=False, repr=False)
 class Histogram:
@@ -197,17 +207,22 @@ class Histogram:
 
     def rows(self) -> Iterator[ReportRow]:
         """All rows that are shown."""
-        for entry in self.shown().tolist():
-            values = {name: totals[entry].tolist() for name, totals in self.entries.measures.items()}
-            yield ReportRow(entry, self.percent("period", entry), values, {name: self.text(name, entry) for name in self.keys})
+        return map(self.row, self.shown().tolist())
+
+    def row(self, entry: int) -> ReportRow:
+        """An entry's row."""
+        values = {name: totals[entry].tolist() for name, totals in self.entries.measures.items()}
+        return ReportRow(entry, self.percent("period", entry), values, {name: self.text(name, entry) for name in self.keys})
 
     def top(self, count: int = 10) -> list[ReportRow]:
         """The first rows."""
         return list(islice(self.rows(), count))
 
-    def calls(self, entry: int) -> list[CallNode]:
-        """The top nodes of an entry's call tree."""
-        return self.trees.calls(entry) if self.trees else []
+    def calls(self, entry: int, *, alone: bool = False) -> list[CallNode]:
+        """The top nodes of an entry's call tree; alone: those of few entries are asked for."""
+        if self.trees is None:
+            return []
+        return self.trees.calls_alone(entry) if alone else self.trees.calls(entry)
 
 
 def sort_entries(
@@ -232,8 +247,10 @@ def sort_entries(
         totals = entries.measures.get(entry.value)
         if totals is None:
             continue
-        # sorted by another member, the first one does not count; callers' weights are the first one's only
-        members = (0,) if entry.value == "children" else (sort_member, *range(1, totals.shape[1]))
+        # sorted by another member, the first one does not count, by one that is not there nothing else does; callers' weights
+        # are the first one's only
+        alone = entry.value == "children" or not 0 <= sort_member < totals.shape[1]
+        members = (0,) if alone else (sort_member, *range(1, totals.shape[1]))
         current.extend(-totals[chosen, member] for member in members)
         if entry.value == "children":
             by_depth, current = depth is not None, after

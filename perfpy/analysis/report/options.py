@@ -52,7 +52,8 @@ class ReportOptions(NamedTuple):
     come after that have only their number otherwise. full_source_path: whether
     source files are named with their folders; rows_filtered: whether filters show or hide rows as perf does, each by its
     first sample, in place of samples; tiers_as_one: all code that a runtime made of one function is that
-    function; as_addr2line: as perf names them (perfpy.debuginfo.line_table); by_address: whether Report.folded tells the
+    function; recursion_as_one: a function that calls itself is one line of a call tree, however deep it goes;
+    as_addr2line: as perf names them (perfpy.debuginfo.line_table); by_address: whether Report.folded tells the
     addresses within a function apart.
     """
 
@@ -60,6 +61,7 @@ class ReportOptions(NamedTuple):
     sample_filter: SampleFilter = SampleFilter()
     rows_filtered: bool = False
     tiers_as_one: bool = False
+    recursion_as_one: bool = False
     call_graph: CallGraph | None = None
     children: bool = False
     max_stack: int = 127

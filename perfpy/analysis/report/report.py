@@ -8,7 +8,7 @@ plan, fold the samples, name the locations, make the tables.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, overload
 
 from perfpy.abi.flags import RecordType
 from perfpy.abi.records import Cgroup, Lost, LostSamples
@@ -22,7 +22,7 @@ from perfpy.analysis.samples.locations import Locations
 from perfpy.analysis.sortkeys.key_texts import KeyStyle, KeyTexts, MachineTexts, TaskComms, TraceData
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from perfpy.analysis.aggregate.profile import Folded, Profile
     from perfpy.analysis.aggregate.scan import MoreColumns, Progress
@@ -47,7 +47,9 @@ class Report:
     lost: samples that the kernel says it dropped; dropped: records of any kind
     for which there was no room; cut: callchains that end because copies of
     stacks were too short; folded: the samples that it was made of; find_missing,
-    note_chains: what makes `missing` and `notes`, which few readers ask for.
+    note_chains: what makes `missing` and `notes`, which few readers ask for; display: what words it where Python shows it.
+
+    It is a sequence of the rows (ReportRow) of the first event that has samples; report["cycles"] is another event's Histogram.
     """
 
     histograms: list[Histogram]
@@ -59,6 +61,48 @@ class Report:
     folded: Folded
     find_missing: Callable[[], list[MissingSymbols]]
     note_chains: Callable[[], str]
+    display: Display | None = None
+
+    def __len__(self) -> int:
+        return 0 if self._rows is None else len(self._rows.shown())
+
+    def __iter__(self) -> Iterator[ReportRow]:
+        return iter(()) if self._rows is None else self._rows.rows()
+
+    @overload
+    def __getitem__(self, index: int) -> ReportRow: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[ReportRow]: ...
+    @overload
+    def __getitem__(self, index: str) -> Histogram: ...
+    def __getitem__(self, index: int | slice | str) -> ReportRow | list[ReportRow] | Histogram:
+        """A row, some rows, or the table of an event. Raises IndexError, KeyError."""
+        if isinstance(index, str):
+            return self._table(index)
+        rows = self._rows
+        if isinstance(index, slice):
+            return [rows.row(entry) for entry in rows.shown()[index].tolist()] if rows is not None else []
+        if rows is None:
+            raise IndexError("the report has no rows")
+        return rows.row(int(rows.shown()[index]))
+
+    def _table(self, name: str) -> Histogram:
+        for histogram in self.histograms:
+            if name in (histogram.group_title, *(total.event.name for total in histogram.events)):
+                return histogram
+        known = ", ".join(total.event.name for histogram in self.histograms for total in histogram.events)
+        raise KeyError(f"no event {name!r} in this report; it has {known}")
+
+    @cached_property
+    def _rows(self) -> Histogram | None:
+        return next((histogram for histogram in self.histograms if histogram.leader.samples), None)
+
+    def __repr__(self) -> str:
+        return self.display.report_text(self) if self.display else super().__repr__()
+
+    def _repr_html_(self) -> str | None:
+        """What notebooks show."""
+        return self.display.report_html(self) if self.display else None
 
     @cached_property
     def missing(self) -> list[MissingSymbols]:
@@ -78,12 +122,40 @@ class Report:
 
     def top(self, count: int = 10) -> list[ReportRow]:
         """The first rows of the first table that has samples."""
-        return next((histogram.top(count) for histogram in self.histograms if histogram.leader.samples), [])
+        return [] if self._rows is None else self._rows.top(count)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, of the shape that `perfpy report --json` writes (perfpy.views.report.json)."""
         tables = [histogram_values(histogram) for histogram in self.histograms]
         return {"format": "perfpy-report", "version": 1, "lost": self.lost, "events": tables}
+
+    def to_columns(self) -> dict[str, list[Any]]:
+        """Every row of every table, as columns: name -> values, numbers as numbers (perfpy.analysis.report.report_columns)."""
+        from perfpy.analysis.report.report_columns import report_columns
+
+        return report_columns(self.histograms)
+
+    def to_pandas(self) -> Any:
+        """to_columns() as a pandas.DataFrame. Needs pandas."""
+        import pandas
+
+        return pandas.DataFrame(self.to_columns())
+
+    def to_arrow(self) -> Any:
+        """to_columns() as a pyarrow.Table. Needs pyarrow."""
+        import pyarrow
+
+        return pyarrow.table(self.to_columns())
+
+
+class Display(Protocol):
+    """What words reports where Python shows them."""
+
+    def report_text(self, report: Report, /) -> str:
+        """For the prompt."""
+
+    def report_html(self, report: Report, /) -> str:
+        """For notebooks."""
 
 
 def make_report(
@@ -169,6 +241,12 @@ def _machine_names(data: PerfData, layout: Layout, namespaces: CgroupNamespaces 
 
 def _key_style(options: ReportOptions) -> KeyStyle:
     return KeyStyle(options.verbose, options.nanoseconds, options.time_quantum, options.unnamed_dso_width, options.wanted.raw_trace)
+
+
+def cpus_of_socket(data: PerfData, socket: int) -> frozenset[int]:
+    """The CPUs that the recording says are in a socket."""
+    topology = data.features.get("cpu_topology")
+    return frozenset(number for number, cpu in enumerate(topology.cpus if topology is not None else ()) if cpu.socket == socket)
 
 
 def _socket_finder(data: PerfData) -> Callable[[int], int]:

@@ -14,7 +14,7 @@ import numpy as np
 from perfpy.abi.columns import slices_index
 from perfpy.analysis.filters.sample_filter import frames_named
 from perfpy.analysis.report.entries import Chains
-from perfpy.analysis.samples.locations import OF_CHAIN, OF_SAMPLE, ROLE_BITS, Int64, sample_locations
+from perfpy.analysis.samples.locations import NOWHERE, OF_CHAIN, OF_SAMPLE, ROLE_BITS, Int64, sample_locations
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,7 +31,7 @@ class Rows(NamedTuple):
     """Folded rows as a report shows them.
 
     location: of each row's samples; chains: the distinct callchains in the order in which trees are read;
-    parent: of each row, as a number into parents; -1: none.
+    parent: of each row, as a number into parents; -1: none; recursive: symbol -> whether a chain had it twice in a row.
     """
 
     folded: Folded
@@ -39,6 +39,7 @@ class Rows(NamedTuple):
     chains: Chains | None
     parent: Int64
     parents: tuple[str, ...] = ()
+    recursive: NDArray[np.bool_] | None = None
 
     def sample_roles(self, known: Locations) -> NDArray[np.uint8]:
         """The role that each row's sample gives to unmapped entries of its chain."""
@@ -139,6 +140,20 @@ def without_callees(rows: Rows, known: Locations, options: ReportOptions) -> Row
     of_row = rows.folded.chain
     location = np.where(cut[of_row], sample_locations(frames[last[of_row]]), rows.location)
     return rows._replace(location=location, chains=Chains(frames[index], shorter, roles[index]))
+
+
+def without_recursion(rows: Rows, known: Locations, options: ReportOptions) -> Rows:
+    """Of a function that calls itself keep what comes first in reading order."""
+    if not options.recursion_as_one or rows.chains is None or not len(rows.chains.frames):
+        return rows
+    frames, offsets, roles = rows.chains
+    symbol = known.symbol[frames]
+    again = (np.diff(symbol, prepend=NOWHERE) == 0) & (symbol >= 0)
+    begins = offsets[:-1]
+    again[begins[begins < len(frames)]] = False
+    recursive = np.zeros(len(known.symbols) + 1, np.bool_)
+    recursive[symbol[again]] = True
+    return rows._replace(chains=Chains(*_without(frames, offsets, again), roles[~again]), recursive=recursive)
 
 
 def _matching(known: Locations, pattern: str) -> NDArray[np.bool_]:

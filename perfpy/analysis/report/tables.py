@@ -19,7 +19,7 @@ from perfpy.analysis.aggregate.tuple_table import TupleTable
 from perfpy.analysis.filters.sample_filter import frames_named
 from perfpy.analysis.report.entries import Entries, EntryBuilder, Tables
 from perfpy.analysis.report.histogram import EventTotals, Histogram, KeyValues, sort_entries
-from perfpy.analysis.report.rows import shown_rows, with_parents, without_callees
+from perfpy.analysis.report.rows import shown_rows, with_parents, without_callees, without_recursion
 from perfpy.analysis.samples.locations import OF_SAMPLE, ROLE_BITS, Int64, chain_locations
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def make_tables(plan: ReportPlan, profile: Profile, drawn: DrawnChains | None, t
     rows = shown_rows(profile.folded, drawn, known, options)
     if plan.needs_parents:
         rows = with_parents(rows, known, options)
-    rows = without_callees(rows, known, options)
+    rows = without_recursion(without_callees(rows, known, options), known, options)
     texts = texts._replace(parents=rows.parents)
     joined = _join(rows, plan, texts)
     totals = _totals(rows, joined, plan)
@@ -174,8 +174,7 @@ def _histogram(
 ) -> Histogram:
     """The table of a leader's group. chosen: its entries; events: the totals of its members."""
     entries, keys, options, groups = joined.entries, joined.keys, plan.options, plan.groups
-    member = min(options.sort_member, len(events) - 1)
-    order = sort_entries(entries, chosen, plan.layout, keys, _depth(entries, plan), joined.tids, member)
+    order = sort_entries(entries, chosen, plan.layout, keys, _depth(entries, plan), joined.tids, options.sort_member)
     trees = _trees(leader, chosen, rows, joined, events[0], plan, texts)
     title, plural = groups.titles.get(leader, ""), groups.sizes.get(leader, len(events)) > 1
     return Histogram(
@@ -220,7 +219,7 @@ def _trees(leader: int, chosen: Int64, rows: Rows, joined: _Joined, totals: Even
     calls = _call_names(texts, frames, graph.key) if graph.within_functions else None
     classes = calls.ranks(known) if calls and graph.key == "srcline" else known.chain_ranks(by_address=graph.key == "address")
     names = SiblingNames(*known.chain_name_ranks(classes)) if known.inlined.any() and not calls else None
-    return Trees(joined.builder, chosen, weights, total, graph, classes[frames], frames, known, names, calls)
+    return Trees(joined.builder, chosen, weights, total, graph, classes[frames], frames, known, names, calls, rows.recursive)
 
 
 def _call_names(texts: KeyTexts, frames: NDArray[np.int32], key: str) -> CallNames:

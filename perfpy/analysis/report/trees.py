@@ -39,6 +39,7 @@ class Trees:
         locations: Locations,
         names: SiblingNames | None = None,
         calls: CallNames | None = None,
+        recursive: NDArray[np.bool_] | None = None,
     ) -> None:
         self._builder = builder
         self._entries = entries
@@ -50,6 +51,8 @@ class Trees:
         self._locations = locations
         self._names = names
         self._calls = calls  # what is said of functions besides their names
+        self._recursive = recursive  # of each symbol
+        self._alone: dict[int, list[CallNode]] = {}
 
     @cached_property
     def _root_of(self) -> Int64:
@@ -59,16 +62,22 @@ class Trees:
 
     @cached_property
     def _forest(self) -> CallForest:
-        graph, count = self._graph, len(self._entries)
-        # below the threshold nothing of a tree is shown; fractal trees are measured by themselves
-        kept = self._entries if graph.relative else self._entries[self._weights >= self._minimum]
+        return self._grown(self._measured, self._root_of, len(self._entries))
+
+    @cached_property
+    def _measured(self) -> Int64:
+        """The entries whose trees show anything: below the threshold nothing does; fractal trees are measured by themselves."""
+        return self._entries if self._graph.relative else self._entries[self._weights >= self._minimum]
+
+    def _grown(self, entries: Int64, root_of: Int64, roots: int) -> CallForest:
+        graph = self._graph
         wanted = np.zeros(self._builder.size, np.bool_)
-        wanted[kept] = True
+        wanted[entries] = True
         padded = np.full(self._builder.size, -1, np.int64)
-        padded[: len(self._root_of)] = self._root_of
+        padded[: len(root_of)] = root_of
         walkers = self._builder.walkers(wanted, padded)
         pruning = Pruning(relative=graph.percent / 100) if graph.relative else Pruning(self._minimum)
-        return grow(self._classes, walkers, count, pruning, by_period=graph.style in ("graph", "fractal"), names=self._names)
+        return grow(self._classes, walkers, roots, pruning, by_period=graph.style in ("graph", "fractal"), names=self._names)
 
     def have_calls(self, entries: Int64) -> NDArray[np.bool_]:
         """Which of some entries' trees have nodes."""
@@ -78,6 +87,16 @@ class Trees:
         """The top nodes of an entry's tree."""
         return self._forest.children_of_root(int(self._root_of[entry]))
 
+    def calls_alone(self, entry: int) -> list[CallNode]:
+        """The same, for those who look at few entries: no other entry's tree is grown for it."""
+        if "_forest" in self.__dict__:
+            return self.calls(entry)
+        if entry not in self._alone:
+            root_of = np.full(entry + 1, 0, np.int64)
+            kept = self._measured[self._measured == entry]
+            self._alone[entry] = self._grown(kept, root_of, 1).children_of_root(0) if len(kept) else []
+        return self._alone[entry]
+
     def frame_name(self, position: int) -> str:
         """What a frame of a call tree is called: its function, or its address."""
         frame = int(self._frames[position])
@@ -85,6 +104,10 @@ class Trees:
         source = self._calls.text(frame) if self._calls and name else None
         name = f"{name} {source}" if source is not None else name or _hex(int(self._locations.ip[frame]))
         return f"{name} (inlined)" if self._locations.is_inlined(frame) else name
+
+    def is_recursive(self, position: int) -> bool:
+        """Whether the frame stands for a function and what it called of itself, in the chains where it did."""
+        return self._recursive is not None and bool(self._recursive[self._locations.symbol[int(self._frames[position])]])
 
     def under(self, entry: int) -> tuple[int, int]:
         """Period and samples of all chains of an entry."""

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from perfpy.abi.columns import distinct
 from perfpy.symbols.demangling.managed_names import without_tier
-from perfpy.symbols.dso import DsoKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,7 +72,7 @@ class Locations:
     inlined: of symbols, the last for NOWHERE.
     long_names: whether DSOs go by their paths (perf report -v). listed: files
     of the recording's build-id table, which perf meets before all others. as_one: whether all code that a runtime
-    made of one function (a perf map has each) is that function, under the symbol that was met first.
+    made of one function (each stands in a perf map, or is a file of a jitdump) is that function, under the symbol that was met first.
     """
 
     def __init__(self, symbolizer: Symbolizer, *, long_names: bool = False, listed: Sequence[str] = (), as_one: bool = False) -> None:
@@ -90,6 +89,9 @@ class Locations:
         self.origin = symbolizer.origin
         self.symbols = symbolizer.symbols
         self.dso_names = [dso.long_name if long_names else dso.short_name for dso in self.dsos]
+        self._file_rank = name_ranks(self.dso_names)
+        made = [dso.made_code for dso in self.dsos] if as_one else []
+        self.dso_names = [family or name for family, name in zip(made, self.dso_names, strict=True)] if any(made) else self.dso_names
         self._dso_rank = np.append(name_ranks(self.dso_names), len(self.dso_names))
         first = {name: number for number, name in enumerate(listed)}
         met = [first.get(dso.name, len(first) + number) for number, dso in enumerate(self.dsos)]
@@ -99,16 +101,15 @@ class Locations:
         self._symbol_end = np.array([self.symbols.end(number) for number in range(count)] + [0], np.uint64)
         self._symbol_dso = np.array([self.symbols.dso(number) for number in range(count)], np.int64)
         self.inlined = np.array([self.symbols.inlined(number) for number in range(count)] + [False], np.bool_)
-        if as_one:
-            self.symbol = self._first_of_function()[self.symbol]
+        if any(made):
+            self.symbol = self._first_of_function(made)[self.symbol]
 
-    def _first_of_function(self) -> NDArray[np.int32]:
-        """Symbol -> the first one of code that was made of the same function; NOWHERE, the last, stays."""
+    def _first_of_function(self, made: list[str]) -> NDArray[np.int32]:
+        """Symbol -> the first one of code that was made of the same function; NOWHERE, the last, stays. made: what each DSO is part of."""
         first = np.append(np.arange(len(self.symbols), dtype=np.int32), np.int32(NOWHERE))
-        made = np.array([dso.kind is DsoKind.JIT for dso in self.dsos], np.bool_)
-        known: dict[tuple[int, str], int] = {}
-        for number in np.flatnonzero(made[self._symbol_dso]).tolist() if made.any() else ():
-            function = int(self._symbol_dso[number]), without_tier(self.symbols.name(number))
+        known: dict[tuple[str, str], int] = {}
+        for number in np.flatnonzero(np.array(list(map(bool, made)))[self._symbol_dso]).tolist():
+            function = made[self._symbol_dso[number]], without_tier(self.symbols.name(number))
             first[number] = known.setdefault(function, number)
         return first
 
@@ -128,7 +129,7 @@ class Locations:
         symbol = self.symbol[locations >> ROLE_BITS]
         # functions come first, and are few: the rank of each is found once
         bounds = self._symbol_start[:-1].view(np.int64), self._symbol_end[:-1]
-        of_symbol = np.append(ranks(self._dso_rank[self._symbol_dso], *bounds, self._inlined_ranks[:-1]), 0)
+        of_symbol = np.append(ranks(self._file_rank[self._symbol_dso], *bounds, self._inlined_ranks[:-1]), 0)
         found: Int64 = of_symbol[symbol]
         unnamed = np.flatnonzero(symbol < 0)
         bare = self.shown_address(locations[unnamed]).view(np.int64)

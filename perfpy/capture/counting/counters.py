@@ -20,7 +20,7 @@ from perfpy.kernel import this_kernel
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Final
 
     from perfpy.abi.attr import EventAttr
@@ -44,7 +44,9 @@ class CountingOptions(NamedTuple):
 
     inherit: children and new threads, too; on_exec: from the moment that the
     task executes a program; all_user, all_kernel: as if each event had :u or
-    :k; identifier: mark the attrs as those of a file with several events.
+    :k; identifier: mark the attrs as those of a file with several events;
+    alone: events that are counted for the tasks themselves, whatever inherit
+    says; with_threads: and for threads that these start.
     """
 
     inherit: bool = True
@@ -52,6 +54,8 @@ class CountingOptions(NamedTuple):
     all_user: bool = False
     all_kernel: bool = False
     identifier: bool = True
+    alone: Collection[Event] = frozenset()
+    with_threads: bool = False
 
 
 def counting_attr(attr: EventAttr, options: CountingOptions, *, leads: bool, in_group: bool) -> EventAttr:
@@ -149,7 +153,11 @@ class Counting:
         return [cpu for cpu in self.cpus if cpu in event.cpus]
 
     def _prepare(self, event: OpenEvent) -> None:
-        event.ask(counting_attr(event.attr, self.options, leads=event.is_leader, in_group=event.leader.group_size > 1))
+        attr = counting_attr(event.attr, self.options, leads=event.is_leader, in_group=event.leader.group_size > 1)
+        if event.event in self.options.alone:
+            threads = int(self.options.with_threads)
+            attr = attr.copy(inherit=threads, inherit_thread=threads)
+        event.ask(attr)
 
     def _open_everywhere(self, events: Sequence[OpenEvent]) -> None:
         for cpu in self._every_cpu():

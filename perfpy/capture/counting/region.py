@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import resource
 import time
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from perfpy.capture.counting.counters import Counting, CountingOptions
 from perfpy.counts.aggregation import Grouping, aggregate
@@ -20,7 +21,8 @@ from perfpy.events import parse_events
 if TYPE_CHECKING:
     from perfpy.kernel import Kernel
 
-_THIS_THREAD = 0
+_THIS_THREAD: Final = 0
+_EMPTY_BLOCKS: Final = 5
 
 
 class Region(Counts):
@@ -33,16 +35,27 @@ class Region(Counts):
     True
     """
 
-    def __init__(self, *events: str, kernel: Kernel | None = None) -> None:
+    def __init__(self, *events: str, inherit: bool = True, apart: bool = False, net: bool = False, kernel: Kernel | None = None) -> None:
+        """See perfpy.count, which has the same parameters; kernel: the machine to count on."""
         super().__init__()
         if not events:
             raise UsageError("no event to count: perfpy.count('task-clock', ...)")
+        if apart and not inherit:
+            raise UsageError("apart=True with inherit=False: children that are not counted cannot be told apart")
         parsed = parse_events(events, counting=True)
+        alone = [event for event in parse_events(events, counting=True) if not event.tool] if apart else []
         self._asked = [event.name for event in parsed]
-        self._counting = Counting(parsed, options=CountingOptions(identifier=False), kernel=kernel)
+        self._make = partial(Region, *events, inherit=inherit, apart=apart, kernel=kernel)
+        self._counting = Counting(
+            [*parsed, *alone], options=CountingOptions(identifier=False, inherit=inherit, alone=frozenset(alone)), kernel=kernel
+        )
         self._clock = _Clock() if any(event.tool for event in parsed) else None
+        self._net = net
+        self._overhead: Counts | None = None
 
     def __enter__(self) -> Region:
+        if self._net:
+            self.overhead()
         self._counting.open((_THIS_THREAD,))
         if self._clock:
             self._clock.start()
@@ -52,14 +65,43 @@ class Region(Counts):
     def __exit__(self, *error: object) -> None:
         self._counting.disable()
         try:
-            self._fill(self._asked, self.read())
+            found = self.read()
         finally:
             self._counting.close()
+        if self._net:
+            found = [count.without(part) for count, part in zip(found, self.overhead().values(), strict=True)]
+        self._fill(self._asked, found)
 
     def read(self) -> list[Count]:
         """The counts so far, in the order of the events; only inside the block."""
         cells = self._counting.read(self._clock.read() if self._clock else {})
-        return [named(aggregate(event, its_cells, Grouping.everything(), state=event.state)[0]) for event, its_cells in cells.items()]
+        found = [named(aggregate(event, its_cells, Grouping.everything(), state=event.state)[0]) for event, its_cells in cells.items()]
+        if len(found) == len(self._asked):
+            return found
+        alone = iter(found[len(self._asked) :])
+        tools = [event.tool for event in self._counting.events[: len(self._asked)]]
+        return [count if tool else count.beside(next(alone)) for tool, count in zip(tools, found[: len(self._asked)], strict=True)]
+
+    def overhead(self) -> Counts:
+        """What an empty block of these events counts: what switching them on and off costs. Found out once, by the least of a few."""
+        if self._overhead is None:
+            empty = self._make()
+            blocks = [list(empty.values()) for _ in range(_EMPTY_BLOCKS) if empty.passed()]
+            least = [min(counts, key=lambda count: count.value or 0) for counts in zip(*blocks, strict=True)]
+            self._overhead = Counts(self._asked, least)
+        return self._overhead
+
+    def passed(self) -> bool:
+        """An empty block."""
+        with self:
+            pass
+        return True
+
+    @property
+    def why_not(self) -> dict[str, str]:
+        """The events that this machine does not count, each with the reason; known once the block has begun."""
+        events = self._counting.events[: len(self._asked)]
+        return {name: str(event.state.why_not) for name, event in zip(self._asked, events, strict=True) if not event.state.supported}
 
 
 class _Clock:

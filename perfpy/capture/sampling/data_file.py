@@ -127,6 +127,10 @@ class DataFile:
         if counters.rings:
             yield from event_records.time_conversion(counters.rings[0])
         yield from event_records.id_index(counters)
+        if counters.aux:
+            from perfpy.capture.sampling.aux_area import info_record  # few machines have one
+
+            yield info_record(counters.aux.kind)
         if not all(event.attr.exclude_kernel for event in counters.events):
             yield from synthesis.kernel()
         yield from event_records.event_updates(counters, pipe=self._output.is_pipe)

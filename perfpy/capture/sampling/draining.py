@@ -47,6 +47,7 @@ class Drain:
         self._flush = flush
         self._stop = stop
         self.inspect: Callable[[Held], None] | None = None
+        self._aux = counters.aux
         rings = counters.rings
         self._forward = [ring for ring in rings if not ring.backward]
         self._backward = [ring for ring in rings if ring.backward]
@@ -60,15 +61,21 @@ class Drain:
             if self._move:
                 self._move(index)
             total += self._take(ring, ring.pending(), self._flush)
+        if self._aux and (taken := self._aux.take(self._output)):
+            self._aux.go_on()
+            total += taken
         return self._round(total)
 
     def rest(self) -> int:
         """Write what the forward rings hold at this moment, however little. Returns the bytes taken."""
         held = [(ring, ring.pending()) for ring in self._forward]
-        return self._round(sum(self._take(ring, slices, 1) for ring, slices in held))
+        aux = self._aux.take(self._output) if self._aux else 0
+        return self._round(sum(self._take(ring, slices, 1) for ring, slices in held) + aux)
 
     def backward(self) -> int:
-        """Write a snapshot of the backward rings: what happened last. Returns the bytes taken."""
+        """Write a snapshot of the backward rings, if there are any: what happened last. Returns the bytes taken."""
+        if not self._backward:
+            return 0
         self._counters.pause(True)
         try:
             return self._round(sum(self._take(ring, ring.pending(), 1) for ring in self._backward))

@@ -73,6 +73,8 @@ class RecordedFeatures:
         }
         if any(event.attr.branch_sample_type for event in events):
             values[Feature.BRANCH_STACK] = True
+        if self._counters.aux:
+            values[Feature.AUXTRACE] = tuple(self._counters.aux.index)
         groups = _groups(events)
         if groups:
             values[Feature.GROUP_DESC] = groups

@@ -13,6 +13,7 @@ from errno import EACCES, EOPNOTSUPP, EPERM
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.attr import EventAttr
+from perfpy.abi.auxtrace_records import PMCU_NAME
 from perfpy.abi.flags import PerfType, ReadFormat, SampleType, SoftwareId
 from perfpy.abi.registers import minimal_registers, user_registers
 from perfpy.capture.option_values import Callchain, parse_branch_filter, stack_size
@@ -43,11 +44,11 @@ def configure_sampling(events: Sequence[Event], options: RecordOptions, target: 
 
     The tracking event (the one that asks for mmap, comm, fork ... records) is
     the first one, or a dummy event of its own where the events are not on
-    from the program's start (-a, -C, -D).
+    from the program's start (-a, -C, -D), or may have a rest (--max-cpu), and the first one is no dummy.
     """
-    result = list(events)
+    result = _in_order(events, options)
     tracking = result[0]
-    if options.starts_disabled or not target.has_tasks:
+    if is_aux(tracking) or ((_starts_late(options, target) or options.max_cpu) and not is_dummy(tracking)):
         tracking = _dummy()
         result.append(tracking)
     groups = {event.leader for event in result if not event.is_leader}
@@ -57,14 +58,45 @@ def configure_sampling(events: Sequence[Event], options: RecordOptions, target: 
     return changed(result, lambda event: {"attr": final[event]})
 
 
+def is_aux(event: Event | OpenEvent) -> bool:
+    """Whether hardware writes data of this event into memory by itself."""
+    return event.pmu.startswith(PMCU_NAME)
+
+
+def _in_order(events: Sequence[Event], options: RecordOptions) -> list[Event]:
+    """As the file has them."""
+    if not any(is_aux(event) for event in events):
+        return list(events)
+    from perfpy.capture.sampling.aux_area import with_aux_first  # few machines have one
+
+    return with_aux_first(events, options)
+
+
+def _aux_attr(attr: EventAttr) -> EventAttr:
+    """Of an event whose data are not in samples: it only says when there were some."""
+    sample_type = SampleType.IP | SampleType.TID | SampleType.TIME | SampleType.CPU
+    excluded = dict.fromkeys(("exclude_user", "exclude_kernel", "exclude_hv", "exclude_guest", "exclude_host"), 0)
+    read_format = int(ReadFormat.ID | ReadFormat.LOST)
+    return attr.copy(
+        sample_type=int(sample_type), read_format=read_format, sample_period=1, freq=0, sample_id_all=1, disabled=1, **excluded
+    )
+
+
 def sampling_attr(event: Event, options: RecordOptions, target: Target, *, tracks: bool, in_group: bool) -> EventAttr:
     """The attr to sample an event with; tracks: it carries the side-band; in_group: it leads others or follows one."""
+    if is_aux(event):
+        return _aux_attr(event.attr)
     return _Draft(event, options, target, tracks=tracks, in_group=in_group).finished()
 
 
 def is_dummy(event: Event | OpenEvent) -> bool:
     """Whether an event only carries side-band records."""
     return event.attr.type == PerfType.SOFTWARE and event.attr.config == SoftwareId.DUMMY
+
+
+def _starts_late(options: RecordOptions, target: Target) -> bool:
+    """Whether events are on later than what side-band tells of."""
+    return options.starts_disabled or not target.has_tasks
 
 
 def _dummy() -> Event:
@@ -86,7 +118,8 @@ class _Draft:
         self.target = target
         self.tracks = tracks
         self.in_group = in_group
-        self.own_dummy = tracks and is_dummy(event)
+        self.own_dummy = tracks and is_dummy(event) and event.attr.sample_period == 1  # not one that was asked for
+        self.at_once = self.own_dummy or (tracks and is_dummy(event) and _starts_late(options, target))
         self.sample = SampleType.IP | SampleType.TID
         self.read = ReadFormat.ID | ReadFormat.LOST
 
@@ -111,7 +144,7 @@ class _Draft:
         if options.all_user or options.all_kernel:
             draft.exclude_kernel, draft.exclude_user = int(options.all_user), int(options.all_kernel)
         self._apply_terms()
-        self._set(SampleType.PERIOD, options.period_field)
+        self._set(SampleType.PERIOD, True if options.max_cpu else options.period_field)
         draft.sample_type |= int(self.sample)
         draft.read_format = int(self.read)
         return draft
@@ -150,7 +183,7 @@ class _Draft:
 
     def _set_fields(self) -> None:
         options, draft = self.options, self.draft
-        stacks = bool(options.callchain and options.callchain.mode == "dwarf")
+        stacks = bool(options.callchain and options.callchain.mode == "dwarf" and options.callchain.addresses)
         # perf records data addresses with stacks; where these are unwound at once nobody has a use for them
         addresses = options.data or (stacks and not options.unwind)
         for wanted, field in (
@@ -226,9 +259,9 @@ class _Draft:
         """Leaders start off; those of a program start with it; side-band of a system starts at once."""
         draft = self.draft
         draft.disabled = int(self.event.is_leader)
-        from_exec = self.target.kind == "command" and (self.own_dummy or not self.options.starts_disabled)
+        from_exec = self.target.kind == "command" and (self.at_once or not self.options.starts_disabled)
         draft.enable_on_exec = int(from_exec and self.event.is_leader)
-        if self.own_dummy and not from_exec:
+        if self.at_once and not from_exec:
             draft.disabled = 0
 
     def _apply_terms(self) -> None:

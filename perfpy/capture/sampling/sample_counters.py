@@ -17,7 +17,7 @@ from perfpy.abi.startup import NamedTuple
 from perfpy.abi.user_records import IdIndexEntry
 from perfpy.capture.counter import Counter
 from perfpy.capture.opening import Opener, to_open
-from perfpy.capture.sampling.sample_attrs import is_dummy
+from perfpy.capture.sampling.sample_attrs import is_aux, is_dummy
 from perfpy.capture.targets import ANY, online_cpus
 from perfpy.kernel.procfs import ProcFs, raise_open_files_limit
 from perfpy.kernel.ring import PAGE_SIZE, Ring
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from perfpy.abi.attr import EventAttr
     from perfpy.capture.opening import OpenEvent
+    from perfpy.capture.sampling.aux_area import AuxOutput
     from perfpy.errors import KernelRefused
     from perfpy.events.event import Event
     from perfpy.kernel import Kernel
@@ -111,6 +112,7 @@ class SampleCounters:
         self._rings: list[Ring] = []
         self._ring_fds: list[int] = []
         self.opened: list[Opened] = []
+        self.aux: AuxOutput | None = None
 
     @property
     def rings(self) -> list[Ring]:
@@ -121,6 +123,8 @@ class SampleCounters:
         """Open every event everywhere. Raises KernelRefused when nothing helped; what was open is closed then."""
         try:
             for event in self.events:
+                if is_aux(event):
+                    _prepare_aux(event)
                 targets = [(target, target.tid, target.cpu) for target in self._targets(event) if target.tid not in self._missing]
                 self._opener.open(event, targets, flags=FLAG_PID_CGROUP if event.event in self._cgroups else 0)
                 event.set_filter()
@@ -129,8 +133,12 @@ class SampleCounters:
             raise
 
     def _targets(self, event: OpenEvent) -> Iterator[CounterTarget]:
+        if is_aux(event):
+            yield from (CounterTarget(cpu, ANY) for cpu in event.cpus or (0,))
+            return
         cpus = self.cpus
-        if ANY in self.tids and is_dummy(event) and ANY not in cpus:
+        carries = is_dummy(event) and event.attr.mmap and not all(map(is_dummy, self.events))
+        if ANY in self.tids and carries and ANY not in cpus:
             cpus = online_cpus()  # tasks wander: what they map elsewhere matters, too
         if event.cpus is not None and ANY not in cpus:
             cpus = tuple(cpu for cpu in cpus if cpu in event.cpus)
@@ -164,8 +172,11 @@ class SampleCounters:
         self._missing.add(tid)
         return bool(set(self.tids) - self._missing)
 
-    def map(self, pages: int) -> None:
-        """Map the rings, `pages` pages each, and send every counter's records to the ring of its CPU (or thread)."""
+    def map(self, pages: int, aux_pages: int = 0) -> None:
+        """Map the rings, `pages` pages each, and send every counter's records to the ring of its CPU (or thread).
+
+        aux_pages: of the AUX area, where an event has one; 0: as many as are usual.
+        """
         owners: dict[tuple[int, int], int] = {}  # (CPU or thread, backward) -> ring
         owner_fds = self._ring_fds
         by_thread = ANY in self.cpus
@@ -181,6 +192,10 @@ class SampleCounters:
                 else:
                     self._kernel.set_output(counter.fd, owner_fds[ring])
                 self.opened.append(Opened(event, target, counter, counter.id, ring))
+        if self.opened and is_aux(self.opened[0].event):
+            from perfpy.capture.sampling.aux_area import AuxOutput  # few machines have one
+
+            self.aux = AuxOutput(self.opened[0].counter, self._rings[0], 0, aux_pages)
 
     def showing(self, events: Sequence[OpenEvent]) -> SampleCounters:
         """The same open counters, as if there were only these events."""
@@ -204,17 +219,18 @@ class SampleCounters:
         )
 
     def fds(self) -> list[int]:
-        """Every counter's file descriptor."""
-        return [one.counter.fd for one in self.opened]
+        """Every counter's file descriptor, but for those that do not end with the tasks."""
+        return [one.counter.fd for one in self.opened if not is_aux(one.event)]
 
     def ring_fds(self) -> list[int]:
         """The counters whose rings are mapped: polling them tells of every record."""
         return list(self._ring_fds)
 
-    def enable(self) -> None:
-        """Enable all counters."""
+    def enable(self, *, with_program: bool = False) -> None:
+        """Enable all counters; with_program: a program enables all by its start, but for those that follow no task."""
         for event in self.events:
-            self.switch(event, True)
+            if not with_program or is_aux(event):
+                self.switch(event, True)
 
     def disable(self) -> None:
         """Disable all counters."""
@@ -260,6 +276,9 @@ class SampleCounters:
 
     def close(self) -> None:
         """Unmap the rings and close the counters."""
+        if self.aux:
+            self.aux.close()
+            self.aux = None
         for ring in self._rings:
             ring.close()
         self._rings.clear()
@@ -268,3 +287,9 @@ class SampleCounters:
         for fd in set(self._cgroups.values()):
             os.close(fd)
         self._cgroups.clear()
+
+
+def _prepare_aux(event: OpenEvent) -> None:
+    from perfpy.capture.sampling.aux_area import write_user_events  # few machines have one
+
+    write_user_events(event.event)

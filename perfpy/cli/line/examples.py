@@ -77,6 +77,7 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
         _example("the events and metrics of this CPU, from Intel's files or the kernel's", "perfpy list --update-events ~/perfmon"),
         _example("which of the hardware's events can be counted here, and why not", "perfpy list --check hw"),
     ),
+    "data": (_example("every sample for programs that read JSON", "perfpy data convert --to-json samples.json -i perf.data"),),
     "check": (_example("whether perf's scripts may rely on a feature", "perfpy check feature libtraceevent && echo yes"),),
     "config": (
         _example("the settings that are in force", "perfpy config --list"),

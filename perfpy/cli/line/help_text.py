@@ -49,6 +49,23 @@ def as_click(name: str, help: str, options: Sequence[Option], usage: str) -> cli
     return _ShownCommand(name, help=help, params=params, options_metavar=usage, add_help_option=False)
 
 
+def help_about(name: str, words: Sequence[str], options: Sequence[Option], usage: str) -> str:
+    """What -h WORD... prints: the options that have one of the words in their names or texts, or are called so."""
+    chosen = [option for option in options if any(_is_about(option, word) for word in words)]
+    if not chosen:
+        return as_called(f"Usage: {program()} {name} {usage}\n\nno option has to do with {' or '.join(words)}; -h alone shows all")
+    shown = as_click("", "", chosen, usage)
+    return as_called(shown.get_help(click.Context(shown, info_name=f"{program()} {name}", max_content_width=120)))
+
+
+def _is_about(option: Option, word: str) -> bool:
+    if option.hidden:
+        return False
+    if word.startswith("-"):
+        return any(spelling == word or (word.startswith("--") and spelling.startswith(word)) for spelling in option.spellings)
+    return word.lower() in f"{option.help_names()} {option.help}".lower()
+
+
 def help_text(name: str, help: str, options: Sequence[Option], usage: str) -> str:
     """What --help prints."""
     shown = as_click(name, help, options, usage)

@@ -20,26 +20,27 @@ _DEFAULT_FILE = "perf.data"
 _PIPE = "-"
 
 
-def open_recording(path: str, *, force: bool, quiet: bool = False, as_stored: bool = False) -> OpenRecording:
+def open_recording(path: str, *, force: bool, quiet: bool = False, verbose: int = 0, as_stored: bool = False) -> OpenRecording:
     """The recording at a path; "": the default.
 
-    force: whoever owns it; quiet: nothing is said of what could not be read;
+    force: whoever owns it; quiet: nothing is said of what could not be read; verbose: its build-ids are, as by perf's -v;
     as_stored: its records are wanted as they stand in the file, not by time.
     The `with` statement raises BadPerfData when it cannot be read, or belongs
     to somebody else and `force` is not given.
     """
-    return OpenRecording(path, force=force, quiet=quiet, as_stored=as_stored)
+    return OpenRecording(path, force=force, quiet=quiet, verbose=verbose, as_stored=as_stored)
 
 
 class OpenRecording:
     """Opens a recording for a `with` statement. (No contextmanager: see perfpy.cli.)"""
 
-    __slots__ = ("_as_stored", "_force", "_path", "_quiet", "_recording")
+    __slots__ = ("_as_stored", "_force", "_path", "_quiet", "_recording", "_verbose")
 
-    def __init__(self, path: str, *, force: bool, quiet: bool, as_stored: bool) -> None:
+    def __init__(self, path: str, *, force: bool, quiet: bool, verbose: int, as_stored: bool) -> None:
         self._path = path
         self._force = force
         self._quiet = quiet
+        self._verbose = verbose
         self._as_stored = as_stored
 
     def __enter__(self) -> Recording:
@@ -51,6 +52,8 @@ class OpenRecording:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         self._recording = Recording(self._path or default_input(), check_owner=not self._force, as_stored=self._as_stored)
         self._recording.data.watch_cuts()
+        if self._verbose and not self._quiet:
+            _say_build_ids(self._recording)
         return self._recording
 
     def __exit__(self, *error: object) -> None:
@@ -58,6 +61,16 @@ class OpenRecording:
         if not self._quiet:
             for warning in self._recording.warnings:
                 print(one_line(f"Warning: {self._recording.path}: {warning}"), file=sys.stderr)
+
+
+def _say_build_ids(recording: Recording) -> None:
+    """What the file says of files and PMUs, in perf's words: people paste it into bug reports."""
+    features = recording.data.features
+    for entry in features.get("build_id", ()):
+        print(one_line(f"build id event received for {entry.filename}: {entry.build_id.hex()} [{len(entry.build_id)}]"), file=sys.stderr)
+    for name, words in (("cpu_pmu_caps", "cpu pmu capabilities"), ("pmu_caps", "pmu capabilities")):
+        if name in features and not features[name]:
+            print(f"{words} not available", file=sys.stderr)
 
 
 def default_input() -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.capture.option_values import (
     Callchain,
+    SwitchOutput,
     parse_branch_filter,
     parse_callchain,
     parse_clock,
@@ -156,7 +157,8 @@ def _with_side_band(wanted: RecordOptions, options: RecordCommandOptions, config
 def _with_buffers(wanted: RecordOptions, options: RecordCommandOptions) -> RecordOptions:
     """The rings, and when they are written to and emptied."""
     return wanted._replace(
-        mmap_pages=_pages(options.mmap_pages),
+        aux_pages=_pages(options.mmap_pages.partition(",")[2]),
+        mmap_pages=_pages(options.mmap_pages.partition(",")[0]),
         mmap_flush=options.mmap_flush,
         no_buffering=options.no_buffering,
         affinity=options.affinity,
@@ -164,13 +166,15 @@ def _with_buffers(wanted: RecordOptions, options: RecordCommandOptions) -> Recor
         delay=options.delay,
         control=options.control,
         realtime=options.realtime,
+        max_cpu=options.max_cpu,
     )
 
 
 def _with_file(wanted: RecordOptions, options: RecordCommandOptions, config: Config) -> RecordOptions:
     """The file or files."""
     build_id = config.get("record.build-id", "")
-    switches = options.switch_output is not None  # finding build-ids would hold up the next file
+    rule = SwitchOutput() if options.switch_output is None and options.switch_output_event else options.switch_output
+    switches = rule is not None  # finding build-ids would hold up the next file
     return wanted._replace(
         output=options.output or _default_output(),
         compression_level=_level(options.compression_level, unwind=options.unwind),
@@ -179,7 +183,8 @@ def _with_file(wanted: RecordOptions, options: RecordCommandOptions, config: Con
         buildid_all=options.buildid_all,
         buildid_dir=config.build_id_folder,
         max_size=options.max_size,
-        switch_output=options.switch_output,
+        switch_output=rule,
+        switch_output_event=options.switch_output_event,
         switch_max_files=options.switch_max_files,
         timestamp_filename=options.timestamp_filename,
         timestamp_boundary=options.timestamp_boundary,
@@ -210,7 +215,7 @@ def _callchain(options: RecordCommandOptions, config: Config) -> Callchain | Non
         return None
     mode = "dwarf" if options.unwind else config.get("call-graph.record-mode", config.get("record.call-graph", "fp"))
     size = int(config.number("call-graph.dump-size", 0)) if mode == "dwarf" else 0
-    return parse_callchain(f"{mode},{size}" if size else mode)
+    return parse_callchain(f"{mode},{size}" if size else mode)._replace(addresses=False)  # perf takes them with --call-graph only
 
 
 def _registers(text: str | None, option: str) -> int:
@@ -249,13 +254,6 @@ def _synthesis(text: str) -> frozenset[str]:
 def _pages(text: str) -> int:
     if not text:
         return 0
-    data, _, aux = text.partition(",")
-    if aux:
-        _ring_pages(aux)  # for AUX buffers: none is recorded, but the line is one that perf takes
-    return _ring_pages(data) if data else 0
-
-
-def _ring_pages(text: str) -> int:
     pages = parse_pages(text)
     if (int(text) if text.isdecimal() else -(-parse_size(text, "--mmap-pages") // PAGE_SIZE)) != pages:
         print(f"rounding mmap pages size to {size_text(pages * PAGE_SIZE)} ({pages} pages)", file=sys.stderr)

@@ -59,6 +59,11 @@ def call_graph(asked: ReportCommandOptions, *, children: bool, config: Config) -
     return CallGraph(**chosen)
 
 
+def check(text: str) -> None:
+    """Raises UsageError for what -g cannot take."""
+    _parts(text)
+
+
 def _configured(config: Config) -> dict[str, Any]:
     """The parts of a CallGraph that the configuration gives, but for the limit of callers."""
     parts: dict[str, Any] = {"limit": int(config.number("call-graph.print-limit", 0))}

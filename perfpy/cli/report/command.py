@@ -23,7 +23,7 @@ def run(asked: ReportCommandOptions) -> int:
 
     _refuse_contradictions(asked)
     _refuse_file_as_name(asked)
-    with open_recording(asked.input, force=asked.force, quiet=asked.quiet) as recording:
+    with open_recording(asked.input, force=asked.force, quiet=asked.quiet, verbose=asked.verbose) as recording:
         if (asked.header or asked.header_only) and not asked.dump_raw_trace:
             _show_header(recording, asked)
             if asked.header_only:
@@ -39,6 +39,12 @@ def _refuse_contradictions(asked: ReportCommandOptions) -> None:
         fail("--stats, and --tasks or --mmaps, are two things to show: choose one")
     if asked.hierarchy and asked.fields:
         fail("--hierarchy chooses its own columns: leave out --fields")
+    if asked.prefix_strip and not asked.prefix:
+        raise PerfError("--prefix-strip takes folders off what --prefix is put before: give --prefix, too")
+    if asked.call_graph:
+        from perfpy.cli.report.call_graph import check
+
+        check(asked.call_graph)  # before anything is printed
     if asked.field_separator == ".":
         fail("-t .: the dot is in numbers, any other separator will do")
 

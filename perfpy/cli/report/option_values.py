@@ -11,6 +11,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.cpu_list import parse_cpu_list
+from perfpy.analysis.filters.address_ranges import AddressRanges
 from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.analysis.report.layout import Wanted
 from perfpy.analysis.sortkeys.sort_key import Mode
@@ -95,7 +96,8 @@ def sample_filter(asked: ReportCommandOptions, times: TimeRanges | None, switch:
 
 def hidden_keys(chosen: SampleFilter) -> tuple[tuple[str, str, str], ...]:
     """Keys that a filter leaves one value: (key, perf's name of the filter, the value)."""
-    lists = (("dso", "dso", chosen.dsos), ("comm", "comm", chosen.comms), ("symbol", "symbol", chosen.symbols))
+    named = [name for name in chosen.symbols or () if AddressRanges.of([name], 0) is None]  # perf puts addresses aside
+    lists = (("dso", "dso", chosen.dsos), ("comm", "comm", chosen.comms), ("symbol", "symbol", named))
     return tuple((key, name, next(iter(values))) for key, name, values in lists if values and len(values) == 1)
 
 

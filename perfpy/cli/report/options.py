@@ -32,7 +32,6 @@ _LACKING: Final = {
     "--branch-history": "it needs branch records in callchains",
     "--total-cycles": "it needs block counts of last branch records",
     "--disable-order": "records are always shown in order of time",
-    "--socket-filter": "use -C with the socket's CPUs",
 }
 
 
@@ -84,6 +83,7 @@ class ReportFilterOptions(CommandOptions):
     pid: str = option("--pid", Value(default=""), "only these processes", metavar="<pid[,pid...]>")
     tid: str = option("--tid", Value(default=""), "only these threads", metavar="<tid[,tid...]>")
     cpu: str = option("-C,--cpu", Value(default=""), "only these CPUs", metavar="<cpu>")
+    socket_filter: int = option("--socket-filter", Value(int, default=-1), "only the CPUs of this socket", metavar="<n>")
     parallelism: str = option(
         "--parallelism", Value(default=""), "only while so many threads ran (of recordings with context switches)", metavar="<n[,n-n...]>"
     )

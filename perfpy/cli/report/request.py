@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from perfpy.abi.flags import SampleType
 from perfpy.analysis.report.options import DEFAULT_PARENT, ReportOptions
+from perfpy.analysis.report.report import cpus_of_socket
 from perfpy.analysis.samples.wait_events import has_off_cpu
 from perfpy.analysis.sortkeys.names import DEFAULT_ORDER
 from perfpy.analysis.sortkeys.sort_key import Mode
@@ -59,6 +60,7 @@ class ReportRequest:
             rows_filtered=plain,
             as_addr2line=plain,
             tiers_as_one=not plain and asked.json is None and not sample_filter.by_location,
+            recursion_as_one=not plain and asked.json is None and not graph.within_functions,
             call_graph=graph,
             children=children,
             hierarchy=asked.hierarchy,
@@ -89,7 +91,13 @@ class ReportRequest:
     def sample_filter(self) -> SampleFilter:
         """The filters."""
         asked = self._asked
-        return texts.sample_filter(asked, self._times(), self._switch())
+        chosen = texts.sample_filter(asked, self._times(), self._switch())
+        if asked.socket_filter < 0:
+            return chosen
+        cpus = cpus_of_socket(self._recording.data, asked.socket_filter)
+        if not cpus:
+            raise PerfError(f"--socket-filter {asked.socket_filter}: {self._recording.path} names no CPU in this socket")
+        return chosen._replace(cpus=tuple(sorted(cpus if chosen.cpus is None else cpus.intersection(chosen.cpus))))
 
     def symbol_options(self, *, plain: bool = False) -> SymbolOptions:
         """Where symbols come from; plain: for perf's text."""
@@ -109,6 +117,7 @@ class ReportRequest:
             times=asked.time,
             skip_empty=self.skips_empty(),
             memory_order=self._memory_order(),
+            socket=asked.socket_filter,
             colour=colour_start(asked.stdio_color),
         )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from perfpy.abi.flags import RecordType
 from perfpy.cli.line.notes import are_read, rows_of, tell
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.perfconfig import load
@@ -86,6 +87,8 @@ class ReportRun:
         write_exports(self._recording, self._asked, self._request.sample_filter(), self._request.symbol_options())
 
     def _report(self) -> int:
+        if self._asked.json is None and self._report_pmcu():
+            return 0
         options = self._report_options()
         text_options = self._request.text_options()
         with progress_line("reading samples") as progress:
@@ -118,6 +121,16 @@ class ReportRun:
         silent = asked.quiet or (self._plain and report.samples and not are_read(quiet=False, verbose=asked.verbose))
         if not silent:
             say_why_nothing(self._recording, self._request.sample_filter(), self._request.symbol_options())
+
+    def _report_pmcu(self) -> bool:
+        """Print what a PMCU counted; whether there is nothing else in the recording."""
+        trace = self._recording.pmcu
+        if trace is None:
+            return False
+        from perfpy.views.pmcu.table import report_lines as pmcu_lines  # few recordings have any
+
+        _print(pmcu_lines(trace))
+        return not self._recording.data.survey.types[RecordType.SAMPLE]
 
     def _report_options(self) -> ReportOptions:
         try:

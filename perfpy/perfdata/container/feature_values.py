@@ -165,3 +165,34 @@ class PmuCaps(NamedTuple):
 
     pmu: str
     caps: Caps
+
+
+class SchedDomain(NamedTuple):
+    """One domain of a CPU in CPU_DOMAIN_INFO: { u32 domain; string name, mask, cpus; } : no name below version 17 of /proc/schedstat"""
+
+    domain: int
+    name: str
+    mask: str
+    cpus: str
+
+
+class CpuDomains(NamedTuple):
+    """One CPU of CPU_DOMAIN_INFO: { u32 cpu, nr; domain[nr]; }"""
+
+    cpu: int
+    domains: tuple[SchedDomain, ...]
+
+
+class DomainInfo(NamedTuple):
+    """CPU_DOMAIN_INFO: { u32 schedstat_version, most_domains; cpu[]; } : among which CPUs the scheduler balances"""
+
+    version: int
+    most: int
+    cpus: tuple[CpuDomains, ...]
+
+
+class ElfMachine(NamedTuple):
+    """E_MACHINE: { u32 e_machine, e_flags; } : as in the ELF header of the perf that recorded"""
+
+    e_machine: int
+    e_flags: int

@@ -28,6 +28,7 @@ from perfpy.perfdata.container.feature_values import (
     ClockData,
     Compression,
     CpuCount,
+    ElfMachine,
     EventDesc,
     EventGroup,
     HybridPmu,
@@ -78,10 +79,15 @@ class Feature:
     CLOCK_DATA: Final = 29
     HYBRID_TOPOLOGY: Final = 30
     PMU_CAPS: Final = 31
+    CPU_DOMAIN_INFO: Final = 32
+    E_MACHINE: Final = 33
+    CLN_SIZE: Final = 34
 
 
 #: number -> name
 FEATURE_NAMES: Final = names_of(Feature)
+#: from this number on perf 6.12 does not know them
+NEWER_FEATURES: Final = Feature.CPU_DOMAIN_INFO
 
 
 def key_of(feature: int) -> str:
@@ -277,6 +283,10 @@ def _read_compression(r: FieldReader) -> Compression:
     return Compression(r.u32(), r.u32(), r.u32(), r.u32(), r.u32())
 
 
+def _read_machine(r: FieldReader) -> ElfMachine:
+    return ElfMachine(r.u32(), r.u32())
+
+
 def _read_sample_time(r: FieldReader) -> SampleTime:
     return SampleTime(r.u64(), r.u64())
 
@@ -319,6 +329,9 @@ FEATURES: Final[dict[int, Codec]] = {
     Feature.CLOCK_DATA: Codec(_read_clock_data, _write_clock_data),
     Feature.HYBRID_TOPOLOGY: Codec(_read_hybrid, _write_hybrid),
     Feature.PMU_CAPS: Codec(_read_pmu_caps, _write_pmu_caps),
+    Feature.CPU_DOMAIN_INFO: Codec(machine_features.read_domains, machine_features.write_domains),
+    Feature.E_MACHINE: Codec(_read_machine, lambda w, value: w.u32(*value)),
+    Feature.CLN_SIZE: Codec(FieldReader.u32, FieldWriter.u32),
 }
 
 

@@ -1,4 +1,4 @@
-"""The features that say how the recorded machine is built: CPUs, memory nodes, caches, blocks of memory.
+"""The features that say how the recorded machine is built: CPUs, memory nodes, caches, blocks of memory, scheduling domains.
 
 What enters: the bytes of a section, in a cursor. What leaves: values of
 container.feature_values, and from the write functions the bytes again.
@@ -7,11 +7,24 @@ Layouts: tools/perf/Documentation/perf.data-file-format.txt (HEADER_*).
 
 from __future__ import annotations
 
-from perfpy.perfdata.container.feature_values import CacheLevel, CpuLocation, CpuTopology, MemNode, MemTopology, NumaNode
+from perfpy.perfdata.container.feature_values import (
+    CacheLevel,
+    CpuDomains,
+    CpuLocation,
+    CpuTopology,
+    DomainInfo,
+    MemNode,
+    MemTopology,
+    NumaNode,
+    SchedDomain,
+)
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from perfpy.perfdata.byte_cursor import FieldReader, FieldWriter
+
+#: the version of /proc/schedstat from which on domains have names
+NAMED_DOMAINS = 17
 
 
 def read_cpu_topology(r: FieldReader) -> CpuTopology:
@@ -87,3 +100,27 @@ def write_mem_topology(w: FieldWriter, value: MemTopology) -> None:
     w.u64(value.version, value.block_size, len(value.nodes))
     for node in value.nodes:
         w.u64(node.node, node.bits, node.bits, *node.bitmap)
+
+
+def read_domains(r: FieldReader) -> DomainInfo:
+    """Among which CPUs the scheduler balances; as many CPUs as fill the section."""
+    version, most = r.u32(), r.u32()
+
+    def domain() -> SchedDomain:
+        return SchedDomain(r.u32(), r.string() if version >= NAMED_DOMAINS else "", r.string(), r.string())
+
+    cpus = []
+    while r.left:
+        cpus.append(CpuDomains(r.u32(), r.list(r.u32(), domain, 12)))
+    return DomainInfo(version, most, tuple(cpus))
+
+
+def write_domains(w: FieldWriter, value: DomainInfo) -> None:
+    """The mirror of read_domains()."""
+    w.u32(value.version, value.most)
+    for cpu in value.cpus:
+        w.u32(cpu.cpu, len(cpu.domains))
+        for domain in cpu.domains:
+            w.u32(domain.domain)
+            for string in domain[1:] if value.version >= NAMED_DOMAINS else domain[2:]:
+                w.string(string)

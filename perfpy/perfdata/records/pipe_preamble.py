@@ -20,6 +20,7 @@ from perfpy.perfdata.container.preamble import Preamble
 from perfpy.perfdata.records.stream import RecordStream
 
 if TYPE_CHECKING:
+    from perfpy.abi.newer_records import NewerRecord
     from perfpy.perfdata.container.preamble import Warn
     from perfpy.perfdata.container.source import ByteSource
     from perfpy.perfdata.records.chunk import Chunk
@@ -77,7 +78,7 @@ class PipePreamble:
         except ValueError as error:
             self._warn(f"offset {offset:#x}: {error}; left out")
 
-    def _keep(self, value: user_records.UserRecord, end: int) -> None:
+    def _keep(self, value: user_records.UserRecord | NewerRecord, end: int) -> None:
         preamble = self._preamble
         if isinstance(value, user_records.HeaderAttr):
             if value.attr.unknown.strip(b"\0"):

@@ -23,7 +23,7 @@ from perfpy.perfdata.records.side_band import SideBand, records_of_types
 from perfpy.perfdata.records.survey import Survey, Surveyor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.records.batches import Change
@@ -50,8 +50,10 @@ class RecordScans:
         is_pipe: bool,
         warn: Callable[[str], None],
         as_stored: bool = False,
+        are_decoded: Callable[[Iterable[RawRecord]], bool] = lambda _: False,
     ) -> None:
-        """as_stored: whether times do not matter."""
+        """as_stored: whether times do not matter; are_decoded: whether somebody decodes what AUXTRACE_INFO records announce."""
+        self._are_decoded = are_decoded
         self.streams = streams
         self._warn = warn
         self.table = EventTable(events, streams[0].endian)
@@ -111,7 +113,7 @@ class RecordScans:
             if kind >= _FIRST_FOREIGN_TYPE:
                 self._warn(f"{count} records of type {kind}, which perf does not have, skipped")
         traces = found.types[RecordType.AUXTRACE]
-        if traces:
+        if traces and not self._are_decoded(found.raw.of_types([RecordType.AUXTRACE_INFO])):
             self._warn(f"traces of the hardware in {traces} AUXTRACE records are not decoded; what they hold is not shown")
         return found
 

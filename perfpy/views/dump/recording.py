@@ -105,6 +105,7 @@ class _DumpWriter:
 
     def __init__(self, recording: Recorded, hint: str, lines: DumpLines | None, round_text: str) -> None:
         data = recording.data
+        self._recording = recording
         self._hint = hint
         self._round_text = round_text
         # script has a use for some records that report has none for
@@ -139,6 +140,8 @@ class _DumpWriter:
         yield self._hint
         for record in _in_order(self._data.records.chunks(), by_time=self._data.records.by_time):
             yield self._text(record)
+            if HEADER[self._endian].unpack_from(record.data)[0] == RecordType.AUXTRACE:
+                yield from self._aux_texts(record.offset)
 
     def _text(self, record: _Record) -> str:
         kind, misc, size = HEADER[self._endian].unpack_from(record.data)
@@ -165,6 +168,17 @@ class _DumpWriter:
         else:
             rest += line
         return f"{text}{stamp}{position} [{size:#x}]: {rest}"
+
+    def _aux_texts(self, offset: int) -> Iterator[str]:
+        """What the AUX data that follow an AUXTRACE record say."""
+        trace = self._recording.pmcu
+        if trace is None:
+            return
+        from perfpy.views.pmcu.dump import piece_texts  # few recordings have any
+
+        for piece in trace.pieces:
+            if piece.at_record == offset:
+                yield from piece_texts(trace, piece)
 
     def _line(self, kind: int, offset: int) -> str:
         """Script's line of a record that is no sample."""

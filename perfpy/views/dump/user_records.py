@@ -13,6 +13,8 @@ from perfpy.abi import auxtrace_records
 from perfpy.abi import user_records as own
 from perfpy.abi.cpu_list import cpu_list_text
 from perfpy.abi.flags import RecordType
+from perfpy.abi.newer_records import BpfMetadata, SchedstatCpu, SchedstatDomain
+from perfpy.untrusted.text import one_line
 from perfpy.views.dump.coresight import CORESIGHT, coresight_text
 from perfpy.views.records.record_text import alternate
 
@@ -116,6 +118,18 @@ def _auxtrace(r: auxtrace_records.Auxtrace) -> str:
     return f"{extent}  idx: {r.idx}  tid: {_signed32(r.tid)}  cpu: {_signed32(r.cpu)}\n"
 
 
+def _schedstat(r: SchedstatCpu | SchedstatDomain) -> str:
+    line = f"\ndomain{r.domain} " if isinstance(r, SchedstatDomain) else f"\ncpu{r.cpu} "
+    if not r.counts:
+        return f"{line}Unsupported /proc/schedstat version {r.version}.\n{_UNHANDLED}"
+    return line + "".join(f"{count} " for count in r.counts) + _UNHANDLED
+
+
+def _bpf_metadata(r: BpfMetadata) -> str:
+    entries = [f"  entry {number}: {one_line(key):>20} = {one_line(value)}\n" for number, (key, value) in enumerate(r.entries)]
+    return f" prog {one_line(r.program)}\n" + "".join(entries) + _UNHANDLED
+
+
 _WRITERS: Final[dict[type, Callable[[Any], str]]] = {
     own.IdIndex: _id_index,
     own.ThreadMap: _thread_map,
@@ -128,4 +142,7 @@ _WRITERS: Final[dict[type, Callable[[Any], str]]] = {
     auxtrace_records.Auxtrace: _auxtrace,
     auxtrace_records.AuxtraceInfo: _auxtrace_info,
     own.FinishedRound: lambda _: "\n",
+    SchedstatCpu: _schedstat,
+    SchedstatDomain: _schedstat,
+    BpfMetadata: _bpf_metadata,
 }

@@ -1,7 +1,7 @@
 """What a recording says of the machine and the run, as perf prints it: --header, --header-only, -I.
 
 What enters: an open recording. What leaves: lines of text, perf 6.12's byte
-for byte.
+for byte; of features that it does not know those of perf 7.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import time
 
 from perfpy.abi.flags import NATIVE_ENDIAN
-from perfpy.perfdata.container.features import FEATURE_NAMES, Feature, key_of
+from perfpy.perfdata.container.features import FEATURE_NAMES, NEWER_FEATURES, Feature, key_of
 from perfpy.perfdata.container.header import FileHeader
+from perfpy.perfdata.container.machine_features import NAMED_DOMAINS
 from perfpy.views.metadata.attr import FileNames, attr_fields
 
 TYPE_CHECKING = False  # see perfpy.cli
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
         Compression,
         CpuCount,
         CpuTopology,
+        DomainInfo,
+        ElfMachine,
         EventDesc,
         HybridPmu,
         MemTopology,
@@ -73,7 +76,9 @@ def header_lines(recording: Recorded, *, full: bool = False, names: EventNames |
         if number in FEATURE_NAMES:
             yield from sections.lines(number, full)
     if not data.is_pipe:
-        missing = [name for feature, name in FEATURE_NAMES.items() if feature not in _features_of(data)]
+        there = _features_of(data)
+        newer = any(feature >= NEWER_FEATURES for feature in FEATURE_NAMES if feature in there)  # the perf that wrote it knows all
+        missing = [name for feature, name in FEATURE_NAMES.items() if feature not in there and (newer or feature < NEWER_FEATURES)]
         yield "# missing features: " + "".join(f"{name} " for name in missing)
         yield FRAME
         yield "#"
@@ -132,6 +137,9 @@ class _Sections:
             Feature.CLOCK_DATA: (_clock_data, False),
             Feature.HYBRID_TOPOLOGY: (_hybrid, True),
             Feature.PMU_CAPS: (_pmu_caps, False),
+            Feature.CPU_DOMAIN_INFO: (_domains, True),
+            Feature.E_MACHINE: (_machine, False),
+            Feature.CLN_SIZE: (lambda size: iter((f"# cacheline size: {size}",)), False),
         }
 
     def lines(self, feature: int, full: bool) -> Iterator[str]:
@@ -305,3 +313,22 @@ def _hybrid(pmus: tuple[HybridPmu, ...]) -> Iterator[str]:
     yield "# hybrid cpu system:"
     for pmu in pmus:
         yield f"# {pmu.name} cpu list : {pmu.cpus}"
+
+
+def _domains(info: DomainInfo) -> Iterator[str]:
+    yield f"# schedstat version\t: {info.version}"
+    yield f"# Maximum sched domains\t: {info.most}"
+    for cpu in info.cpus:
+        yield f"# cpu\t\t: {cpu.cpu}"
+        yield f"# nr_domains\t: {len(cpu.domains)}"
+        for domain in cpu.domains:
+            yield f"# Domain\t\t: {domain.domain}"
+            if info.version >= NAMED_DOMAINS:
+                yield f"# Domain name      : {domain.name}"
+            yield f"# Domain cpu map   : {domain.mask}"
+            yield f"# Domain cpu list  : {domain.cpus}"
+
+
+def _machine(machine: ElfMachine) -> Iterator[str]:
+    yield f"# e_machine : {machine.e_machine}"
+    yield f"#   e_flags : {machine.e_flags}"

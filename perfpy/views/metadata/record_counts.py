@@ -28,7 +28,10 @@ _NAMES: Final = {
     RecordType.COMPRESSED2: "COMPRESSED",
 }
 #: types that perf 6.12 does not have: shown only where there are some
-_NEW: Final = (RecordType.CALLCHAIN_DEFERRED, RecordType.COMPRESSED2)
+_NEW: Final = (
+    RecordType.CALLCHAIN_DEFERRED, RecordType.COMPRESSED2,
+    RecordType.BPF_METADATA, RecordType.SCHEDSTAT_CPU, RecordType.SCHEDSTAT_DOMAIN,
+)  # fmt: skip
 
 
 def record_count_lines(recording: Recorded, entries: Counter[int] | None = None, *, skip_empty: bool = True) -> Iterator[str]:

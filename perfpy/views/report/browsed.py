@@ -7,7 +7,6 @@ on a screen. However many rows there are, only those that are seen are made into
 
 from __future__ import annotations
 
-from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -16,6 +15,7 @@ from rich.text import Text
 from perfpy.analysis.samples.locations import ROLE_BITS
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import at_a_glance
+from perfpy.views.report.call_lines import RECURSIVE
 from perfpy.views.report.column_text import TextOptions
 from perfpy.views.report.fitting import fitted
 from perfpy.views.report.screen_table import ScreenColumns
@@ -88,7 +88,6 @@ class BrowsedReport:
         if not self._tables:
             raise ValueError("a report without samples has nothing to browse")
         self._index = 0
-        self._growing = Lock()
         self.relative = False  # whether shares are of what the filters leave
         self.own_first = False  # whether rows are sorted by what is their own, without what they call
         self.filters: list[Filter] = []
@@ -189,16 +188,9 @@ class BrowsedReport:
         """Whether there is anything under rows."""
         return self.histogram.trees is not None
 
-    def grow(self) -> None:
-        """Make the call trees, which takes long of a million samples, before they are asked for (in another thread)."""
-        with self._growing:
-            if self.has_calls and len(entries := self.histogram.shown()):
-                self.histogram.calls(int(entries[0]))
-
-    def calls_under(self, entry: int) -> list[CallNode]:
-        """The calls under a row."""
-        with self._growing:
-            return self.histogram.calls(entry)
+    def calls_under(self, entry: int, *, alone: bool = True) -> list[CallNode]:
+        """The calls under a row; alone: it is not one of very many that are asked for."""
+        return self.histogram.calls(entry, alone=alone)
 
     def calls(self, nodes: Sequence[CallNode]) -> list[CallLine]:
         """The lines of some calls: where there is but one way on, functions follow each other."""
@@ -210,7 +202,8 @@ class BrowsedReport:
             for number, frame in enumerate(node.frames):
                 share = None if number else self.histogram.share(node.period)
                 whole = trees.frame_name(frame)
-                lines.append(CallLine(visible(name(whole)), share, node.children if number == last else (), visible(whole), whole))
+                shown = name(whole) + RECURSIVE if trees.is_recursive(frame) else name(whole)
+                lines.append(CallLine(visible(shown), share, node.children if number == last else (), visible(whole), whole))
         return lines
 
     def sort_by_own(self) -> None:

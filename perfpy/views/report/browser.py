@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from itertools import count
-from threading import Thread
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from rich.text import Text
@@ -178,7 +177,6 @@ class ReportBrowser(App[None]):
         """Show the first table."""
         self.fill()
         self.table.focus()
-        Thread(target=self.model.grow, daemon=True).start()  # most people open a row, but look first
 
     def on_resize(self) -> None:
         """Set the columns anew."""

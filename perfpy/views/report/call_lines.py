@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.report.call_tree import CallNode
     from perfpy.analysis.report.histogram import Histogram
+    from perfpy.analysis.report.trees import Trees
 
+#: behind the name of a function that calls itself
+RECURSIVE: Final = " (recursive)"
 _NO_SHARE: Final = " " * len("100.00%")
 
 
@@ -28,14 +31,19 @@ def call_lines(histogram: Histogram, entry: int, name: Callable[[str], str] = st
     assert trees is not None  # call trees were asked for
     lines: list[str] = []
     # nodes to write, with the lines that stand before them and before what is below them
-    work: list[tuple[CallNode, str, str]] = _siblings(histogram.calls(entry), "")
+    work: list[tuple[CallNode, str, str]] = _siblings(histogram.calls(entry, alone=True), "")
     while work:
         node, before, below = work.pop()
         share = f"{histogram.share(node.period):6.2f}%"
-        for number, text in enumerate(folded([name(trees.frame_name(frame)) for frame in node.frames])):
+        for number, text in enumerate(folded(call_names(trees, node.frames, name))):
             lines.append(f"{_NO_SHARE if number else share}  {below if number else before}{visible(text)}")
         work += _siblings(node.children, below)
     return lines
+
+
+def call_names(trees: Trees, frames: list[int], name: Callable[[str], str]) -> list[str]:
+    """What frames of a call tree are called."""
+    return [name(trees.frame_name(frame)) + RECURSIVE * trees.is_recursive(frame) for frame in frames]
 
 
 def folded(names: list[str]) -> Iterator[str]:

@@ -32,7 +32,7 @@ class TextOptions(NamedTuple):
     """How the text is set.
 
     separator: perf's -t, None for aligned columns; widths: -w; quiet: only
-    rows; percent_limit: rows below it are left out; times: the text of --time;
+    rows; percent_limit: rows below it are left out; times: the text of --time; socket: of --socket-filter;
     colour: what the colours of shares begin with, "" for none (in columns: of
     aligned text only, as perf does). short_names: names of functions as there
     is room for them on a screen.
@@ -45,6 +45,7 @@ class TextOptions(NamedTuple):
     times: str = ""
     skip_empty: bool = True
     memory_order: str = ""
+    socket: int = -1
     colour: str = ""
     short_names: bool = False
 
@@ -163,11 +164,12 @@ def _set(text: str, cell: ColumnCell, width: int) -> str:
     if cell is ColumnCell.LOOSE:
         return text
     if cell is ColumnCell.CUT:
-        return text[:width]
+        return _cut(text, width)
     if cell is ColumnCell.RIGHT_CUT:
-        return text[:width].rjust(width)
+        kept = _cut(text, width)
+        return " " * (width - byte_width(kept)) + kept
     if cell is ColumnCell.RIGHT:
-        return text.rjust(width)
+        return " " * (width - byte_width(text)) + text
     if cell is ColumnCell.THREAD:
         number, comm = text[:8], text[8:]
         return number + _filled(comm, max(7, width) - 8)
@@ -176,10 +178,13 @@ def _set(text: str, cell: ColumnCell, width: int) -> str:
 
 def _filled(text: str, width: int) -> str:
     """Cut and filled to a width in bytes."""
-    if text.isascii():
-        return text[: max(width, 0)].ljust(width)
-    kept = text.encode(errors="surrogateescape")[: max(width, 0)].decode(errors="surrogateescape")
+    kept = _cut(text, max(width, 0))
     return kept + " " * (width - byte_width(kept))
+
+
+def _cut(text: str, width: int) -> str:
+    """As many bytes of a text as C prints for a precision, which may end within a character."""
+    return text[:width] if text.isascii() else text.encode(errors="surrogateescape")[:width].decode(errors="surrogateescape")
 
 
 class KeyWidths:

@@ -14,6 +14,7 @@ import numpy as np
 from perfpy.analysis.aggregate.exact_sums import sum_by
 from perfpy.analysis.samples.locations import ROLE_BITS, Int64
 from perfpy.untrusted.text import visible
+from perfpy.views.report.call_lines import call_names
 from perfpy.views.report.fitting import fitted_path
 from perfpy.views.report.screen_table import file_name
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.histogram import Histogram
 
 #: files of code that was made while the program ran
-_MADE: Final = re.compile(r"\[JIT\]|/perf-\d+\.map|jitted-\d+-\d+\.so")
+_MADE: Final = re.compile(r"\[JIT\]|/perf-\d+\.map|jitted-\d+")
 _MOST_MADE: Final = 100
 _LEVEL: Final = len("[.] ")
 _SMALL: Final = 0.1  # of the path's first share: what is below is not followed
@@ -103,13 +104,13 @@ def hottest_path(histogram: Histogram, name: Callable[[str], str]) -> HottestPat
         return None
     entry, title = _beginning(histogram, rows)
     arrow = " → " if graph.order == "caller" else " ← "
-    stretches, nodes = [], histogram.calls(entry)
+    stretches, nodes = [], histogram.calls(entry, alone=True)
     least = _SMALL * histogram.weight(entry)
     while nodes:
         node = max(nodes, key=_period)
         if node.period < least:
             break
-        names = tuple(visible(name(trees.frame_name(frame))) for frame in node.frames)
+        names = tuple(map(visible, call_names(trees, node.frames, name)))
         stretches.append(Stretch(names, histogram.share(node.period), arrow))
         nodes = node.children
     return HottestPath(title if graph.order == "caller" else f"{title}, to its callers", stretches) if stretches else None

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: lines that opening everything opens at most: a screen has some tens
 _MOST_LINES: Final = 20_000
+#: rows that are opened together at most without making the trees of all
+_FEW: Final = 4
 _INDENT: Final = 2
 _OPEN, _CLOSED, _LEAF = "▼ ", "▶ ", "  "
 
@@ -155,10 +157,10 @@ class RowList(ScrollView, can_focus=True):
             self.lines[self.cursor + 1 : self.cursor + 1] = self._below(self.lines[self.cursor])
             self._changed()
 
-    def _below(self, line: Line) -> list[Line]:
+    def _below(self, line: Line, *, alone: bool = True) -> list[Line]:
         """The lines under one, which is open from now on."""
         line.is_open = True
-        nodes = self._model.calls_under(line.data) if isinstance(line.data, int) else line.data.below
+        nodes = self._model.calls_under(line.data, alone=alone) if isinstance(line.data, int) else line.data.below
         return [Line(call, line.depth + 1) for call in self._model.calls(nodes)]
 
     def _end(self, number: int) -> int:
@@ -180,11 +182,12 @@ class RowList(ScrollView, can_focus=True):
         done: list[Line] = []
         rest = self.lines[last:]
         work, added = self.lines[first:last][::-1], 0
+        alone = sum(not line.depth for line in work) <= _FEW
         while work:
             line = work.pop()
             done.append(line)
             if not line.is_open and added < _MOST_LINES and self._leads_on(line):
-                below = self._below(line)
+                below = self._below(line, alone=alone)
                 added += len(below)
                 work.extend(reversed(below))
         self.lines = [*self.lines[:first], *done, *rest]

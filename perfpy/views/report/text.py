@@ -60,6 +60,8 @@ def _summary(histogram: Histogram, options: TextOptions) -> Iterator[str]:
         yield f"# Sort order   : {options.memory_order}"
     else:
         yield f"# Event count (approx.): {period}"
+    if options.socket >= 0:
+        yield f"# Processor Socket: {options.socket}"
     yield "#"
 
 

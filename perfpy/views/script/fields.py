@@ -130,6 +130,7 @@ class OutputFields:
         self.sets = {int(kind): FieldSet(set(names), _invalid(kind)) for kind, names in _DEFAULTS.items()}
         self.flags = False  # not of any kind: -F flags
         self.warnings: list[str] = []
+        self.skipped: list[str] = []  # what -v says of usual fields that samples do not have
 
     def apply(self, text: str) -> None:
         """One -F option. Raises UsageError as perf refuses it."""
@@ -222,6 +223,7 @@ class OutputFields:
                 continue
             if name not in one.asked:
                 one.fields.discard(name)
+                self.skipped.append(f"Samples for '{event.name}' event do not have {label} attribute set. Skipping '{name}' field.")
                 if name == "tid":
                     one.fields.discard("pid")
             elif not (aux_may_lack and has_aux):

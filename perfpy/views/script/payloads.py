@@ -66,6 +66,12 @@ class PayloadTexts:
         printer = self._printer_of(payload)
         return "" if printer is None else _decoded(printer.field_text(payload, name))
 
+    def fields(self, payload: bytes) -> Iterator[tuple[str, str]]:
+        """Its fields, by name, and the text of each."""
+        printer = self._printer_of(payload)
+        for name, text in () if printer is None else printer.fields(payload):
+            yield _decoded(name), _decoded(text)
+
     def _printer_of(self, payload: bytes) -> TraceText | None:
         return self._source.printer(as_number(payload[:_TYPE_BYTES], self._tracing.endian))
 

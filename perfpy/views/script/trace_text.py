@@ -94,12 +94,18 @@ class TraceText:
 
     def raw_text(self, raw: bytes) -> str:
         """Every field by name; numbers as the event's print format has them, if it has them bare."""
-        text = ""
+        return "".join(f" {name}={text}" if name else text for name, text in self.fields(raw))
+
+    def fields(self, raw: bytes) -> Iterator[tuple[str, str]]:
+        """(name, text) of every field; ("", a mark) in the place of those that are left out."""
+        size = 0
         for field in self._event.fields:
-            text += f" {field.name}={self._field_text(raw, field)}"
-            if len(text) > _LONGEST:  # fields may overlap: the data do not bound what they come to
-                return text + _LEFT_OUT
-        return text
+            text = self._field_text(raw, field)
+            yield field.name, text
+            size += len(field.name) + len(text) + 2
+            if size > _LONGEST:  # fields may overlap: the data do not bound what they come to
+                yield "", _LEFT_OUT
+                return
 
     def field_text(self, raw: bytes, name: str) -> str:
         """The text of one field, by its name; "" if there is none."""

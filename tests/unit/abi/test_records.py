@@ -7,6 +7,7 @@ from perfpy.abi import records as r
 from perfpy.abi import user_records as u
 from perfpy.abi.flags import SampleType
 from perfpy.abi.framing import HEADER
+from perfpy.abi.newer_records import NewerRecord
 from perfpy.abi.sample_id import NO_ID, IdLayout, SampleId
 from tests.builders.specimens import ALL_IDS, KERNEL, SID, USER
 
@@ -34,7 +35,7 @@ def test_kernel_record_survives_a_round_trip(record: r.KernelRecord, sample_type
 
 @pytest.mark.parametrize("endian", "<>")
 @pytest.mark.parametrize("record", USER, ids=lambda record: type(record).__name__)
-def test_perfs_own_record_survives_a_round_trip(record: u.UserRecord, endian: str) -> None:
+def test_perfs_own_record_survives_a_round_trip(record: u.UserRecord | NewerRecord, endian: str) -> None:
     data = u.encode(record, endian)
     assert isinstance(record, u.Compressed) or len(data) % 8 == 0
     assert u.decode(*parts(data, endian), endian) == record
@@ -49,9 +50,9 @@ def test_a_scale_stands_in_the_files_byte_order() -> None:
 
 
 @pytest.mark.parametrize("record", [*KERNEL, *USER], ids=lambda record: type(record).__name__)
-def test_a_record_cut_at_any_byte_decodes_or_raises_value_error(record: r.KernelRecord | u.UserRecord) -> None:
+def test_a_record_cut_at_any_byte_decodes_or_raises_value_error(record: r.KernelRecord | u.UserRecord | NewerRecord) -> None:
     layout = IdLayout(ALL_IDS, "<")
-    if isinstance(record, u.UserRecord) and not isinstance(record, r.Unknown):
+    if isinstance(record, u.UserRecord | NewerRecord) and not isinstance(record, r.Unknown):
         own, data = True, u.encode(record, "<")
     else:
         own, data = False, r.encode(record, layout, "<")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 
 from perfpy.abi.attr import EventAttr
@@ -92,3 +93,33 @@ def test_an_identifier_in_front_moves_the_rest():
 def test_a_process_that_ran_before_has_only_its_own_maps():
     fork = encode(Fork(MISC_FORK_EXEC, 6, 5, 6, 5, 0), NO_ID, NATIVE_ENDIAN)  # made up by perf
     assert names(hits(mapped("/a", 0x1000), fork, sample(0x1000, pid=6))) == []
+
+
+def one_by_one(*records: bytes) -> DsoHits:
+    found = DsoHits([TIMED])
+    for record in records:
+        found.scan(memoryview(record))
+    return found
+
+
+def test_many_samples_of_one_size_say_what_each_of_them_says():
+    chance = random.Random(5)
+    maps = [mapped(f"/{number}", 0x10000 * number, pid=5 + number % 3) for number in range(40)]
+    kernel = [kernel_map("[kernel.kallsyms]_text", KERNEL, 0x100000), kernel_map("[mod]", 0xFFFFFFFFC0000000, 0x1000)]
+    alike = [sample(0x10000 * chance.randrange(9), pid=5, time=chance.randrange(1000, 9000)) for _ in range(3000)]
+    all_different = [sample(0x10000 * (number % 20) + number % 0x2000, pid=6, time=5000 + number) for number in range(6000)]
+    in_kernel = [sample(KERNEL + number % 9, mode=MISC_KERNEL, time=500) for number in range(300)]
+    longer = [with_header(9, MISC_USER, struct.pack("=QIIQQ", 0x210000, 5, 5, 99_999, 0), NATIVE_ENDIAN)] * 200
+    records = [*kernel, *maps[:20], *alike, *maps[20:], *all_different, *in_kernel, *longer, sample(0x180000, pid=5, time=3)]
+    whole, single = hits(*records), one_by_one(*records)
+    assert names(whole) == names(single)
+    assert len(names(whole)) > 10
+    assert "[mod]" not in names(whole)
+    assert (whole.samples, whole.first_time, whole.last_time) == (single.samples, single.first_time, single.last_time) == (9501, 3, 99_999)
+
+
+def test_many_samples_without_times_are_counted():
+    attr = EventAttr(sample_type=SampleType.IP | SampleType.TID)
+    records = [with_header(9, MISC_USER, struct.pack("=QII", 0x1000, 5, 5), NATIVE_ENDIAN)] * 500
+    found = hits(mapped("/a", 0x1000), *records, attr=attr)
+    assert (names(found), found.samples, found.last_time) == (["/a"], 500, 0)

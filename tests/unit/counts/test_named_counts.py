@@ -35,6 +35,8 @@ def test_a_mapping_of_plain_values():
             "running": 5,
             "spread": None,
             "why_not": "",
+            "own": None,
+            "overhead": None,
         }
     }
 
@@ -52,3 +54,22 @@ def test_a_row_becomes_a_count_in_its_unit():
 def test_a_row_that_was_not_counted_has_no_value():
     event = CountedEvent("cycles", EventAttr())
     assert named(CountRow(event, EVERYWHERE, 0, 9, 0, 1)).value is None
+
+
+def test_children_are_what_is_not_the_tasks_own():
+    both = CYCLES.beside(CYCLES._replace(value=400))
+    assert (both.own, both.children) == (400, 600)
+    assert str(both).endswith("#  40.0% its own")
+    assert CYCLES.children is None
+    assert CYCLES.beside(CYCLES._replace(value=1001)).children == 0  # read later: never less than nothing
+    assert ((both + both).own, (both + CYCLES).own) == (800, None)
+
+
+def test_an_overhead_is_left_out_of_value_amount_and_own():
+    net = CLOCK.without(CLOCK._replace(value=500_000, amount=0.5))
+    assert (net.value, net.amount, net.overhead) == (2_000_000, 2.0, 500_000)
+    assert CYCLES.without(CYCLES._replace(value=2000)).value == 0
+    apart = CYCLES.beside(CYCLES._replace(value=400)).without(CYCLES._replace(value=100, own=50))
+    assert (apart.value, apart.own) == (900, 350)
+    nothing = CYCLES._replace(value=None, amount=None)
+    assert (nothing.without(CYCLES), CYCLES.without(nothing), CYCLES.beside(nothing)) == (nothing, CYCLES, CYCLES)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import random
+from typing import TYPE_CHECKING
 
 import pytest
 
 from perfpy.counts.comparison import HIGHER, LOWER, TOO_FEW, TOO_SMALL, UNCLEAR, Runs, compare_runs
 from perfpy.counts.significance import compare, mann_whitney, runs_to_see, spread, student_quantile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @pytest.mark.parametrize(("freedom", "expected"), [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (19, 2.093), (30, 2.042)])
@@ -137,17 +141,28 @@ def test_what_matters_can_be_said() -> None:
     assert compare_runs(runs_of("a", a[:3]), runs_of("b", b[:3])).counts[0].verdict == TOO_FEW
 
 
-def test_the_runs_it_takes_are_enough() -> None:
-    """With as many runs as said, a change is found about four times of five."""
+NOISES: dict[str, Callable[[random.Random], float]] = {
+    "bell curve": lambda chance: chance.lognormvariate(0, 0.05),
+    "never helped": lambda chance: 1 + chance.expovariate(1 / 0.04),
+    "disturbed now and then": lambda chance: chance.lognormvariate(0, 0.03) * (1.5 if chance.random() < 0.08 else 1),
+    "two ways to run": lambda chance: chance.lognormvariate(0, 0.01) * (1.06 if chance.random() < 0.3 else 1),
+}
+
+
+@pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES)
+def test_the_runs_it_takes_are_enough(noise: Callable[[random.Random], float]) -> None:
+    """With as many runs as ten runs of each side say, a change is found four times of five, whatever the noise is like."""
     chance = random.Random(11)
 
     def side(count: int, factor: float = 1.0) -> list[float]:
-        return [factor * chance.lognormvariate(0, 0.05) for _ in range(count)]
+        return [factor * noise(chance) for _ in range(count)]
 
-    needed = runs_to_see(0.05, side(60), side(60))
-    assert needed is not None
-    assert 10 < needed < 30
-    found = sum(compare(side(needed), side(needed, 1.05)).significant for _ in range(200))
-    assert 130 <= found <= 195
+    said = sorted(runs_to_see(0.05, side(10), side(10, 1.02), of=3) or 0 for _ in range(21))
+    assert 5 < said[0] <= said[-1] < 80
+    found = sum(compare(side(said[10]), side(said[10], 1.05), of=3).significant for _ in range(60))
+    assert 48 <= found <= 60
+
+
+def test_nothing_is_said_of_too_few_runs_and_of_nothing() -> None:
     assert runs_to_see(0.05, [1.0], [1.0]) is None
     assert runs_to_see(0.05, [0.0] * 9, [1.0] * 9) is None

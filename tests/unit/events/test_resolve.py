@@ -194,7 +194,6 @@ def test_terms_of_an_event_are_kept_for_who_opens_it(machine: Machine) -> None:
     [
         ("cs/freq=100,period=3/", 12),
         ("cs/period=abc/", 10),
-        ("cs/period/", 9),
         ("cs/time=2/", 8),
         ("cs/max-stack=70000/", 13),
         ("cs/call-graph=foo/", 14),
@@ -326,3 +325,15 @@ def test_tracefs_that_is_not_mounted_says_how_to_mount_it(tmp_path: Path) -> Non
     machine = Machine(software_only(tmp_path).machine().sysfs, Tracefs([str(tmp_path / "nowhere")]))
     with pytest.raises(KernelRefused, match="not mounted"):
         parse_events("sched:sched_switch", machine=machine)
+
+
+@pytest.mark.parametrize("term", ["config", "config1", "config2", "config3"])
+def test_a_config_word_without_a_value_is_one(term: str, machine: Machine) -> None:
+    assert getattr(one(f"software/{term}/", machine).attr, term) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "field"), [("cs/period/", "period"), ("cs/freq/", "freq"), ("cs/max-stack/", "max_stack"), ("cs/nr/", "max_events")]
+)
+def test_a_number_without_a_value_is_one(text: str, field: str, machine: Machine) -> None:
+    assert getattr(one(text, machine).terms, field) == 1

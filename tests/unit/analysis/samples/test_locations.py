@@ -14,6 +14,7 @@ from perfpy.analysis.report.layout import Wanted
 from perfpy.analysis.report.options import ReportOptions
 from perfpy.cli import run
 from perfpy.symbols.files.debug_files import SymbolOptions
+from tests.builders.elf import Elf
 from tests.builders.perfdata import PerfDataBuilder
 
 if TYPE_CHECKING:
@@ -49,6 +50,34 @@ def test_rows_are_of_functions(as_one: bool, rows: dict[str, int], recorded: Pat
     with perfpy.open(recorded / "perf.data") as recording:
         report = recording.report(options=options, symbols=SymbolOptions(symfs=str(recorded), cache=False))
     assert {row.texts["symbol"]: row.values["samples"][0] for row in report.top()} == rows
+
+
+@pytest.fixture
+def injected(tmp_path: Path) -> Path:
+    """The same from a jitdump: each piece of code is a file of its own."""
+    built = PerfDataBuilder()
+    ids = SampleId(pid=7, tid=7, time=1)
+    built.record(Comm(0, 7, 7, "node", ids))
+    for number, name in enumerate(NAMES):
+        path = f"/tmp/jitted-7-{number}.so"
+        built.record(Mmap2(2, 7, 7, 0x1000 * (number + 1), 0x1000, 0x40, 0, 0, 0, 0, 5, 2, path, b"", ids))
+        built.sample(misc=2, ip=0x1000 * (number + 1) + 8, pid=7, tid=7, time=10 + number, period=1)
+        (tmp_path / path[1:]).parent.mkdir(exist_ok=True)
+        (tmp_path / path[1:]).write_bytes(Elf().text(0x40, 0x40, 0x100).symbol(name, 0x40, 0x100).build())
+    (tmp_path / "perf.data").write_bytes(built.file())
+    return tmp_path
+
+
+def test_pieces_of_a_jitdump_are_rows_of_functions_of_one_process(injected: Path) -> None:
+    def rows(*, as_one: bool) -> dict[tuple[str, str], int]:
+        options = ReportOptions(wanted=Wanted(sort="dso,symbol"), tiers_as_one=as_one)
+        with perfpy.open(injected / "perf.data") as recording:
+            report = recording.report(options=options, symbols=SymbolOptions(symfs=str(injected), cache=False))
+        return {(row.texts["dso"], row.texts["symbol"]): row.values["samples"][0] for row in report.top()}
+
+    functions = {"[.] JS:~slow /a.js:1": 3, "[.] JS:*other /a.js:9": 1, "[.] JS:~slow /b.js:1": 1}
+    assert rows(as_one=True) == {("jitted-7", name): count for name, count in functions.items()}
+    assert rows(as_one=False) == {(f"jitted-7-{number}.so", f"[.] {name}"): 1 for number, name in enumerate(NAMES)}
 
 
 def test_json_has_the_names_apart_and_flame_graphs_together(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:

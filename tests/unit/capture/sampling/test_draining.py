@@ -27,6 +27,7 @@ class Kernel:
     def __init__(self, rings: int = 2, *, feeds: int = PAGE, tid: int = OTHER) -> None:
         self._memory = [bytearray(2 * PAGE) for _ in range(rings)]
         self.rings = [Ring(memory, page_size=PAGE) for memory in self._memory]
+        self.aux = None
         self.feeds = feeds
         self.tid = tid
         self.written = 0

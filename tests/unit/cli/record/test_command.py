@@ -108,3 +108,12 @@ def test_settings_that_mean_nothing_end_it():
 def test_more_frames_than_the_kernel_walks_are_no_limit():
     chains = [record_options(read("--call-graph", f"fp,{frames}"), Config()).callchain for frames in (126, 127, 5000)]
     assert [chain.max_stack for chain in chains if chain] == [126, 0, 0]
+
+
+def test_dwarf_stacks_by_the_configuration_are_recorded_without_data_addresses() -> None:
+    """As perf: --call-graph dwarf takes them, -g does not."""
+    configured = record_options(read("-g"), Config({"call-graph.record-mode": "dwarf"})).callchain
+    asked = record_options(read("--call-graph", "dwarf"), Config()).callchain
+    assert configured is not None
+    assert asked is not None
+    assert (configured.mode, configured.addresses, asked.addresses) == ("dwarf", False, True)

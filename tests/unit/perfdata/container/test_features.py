@@ -10,7 +10,15 @@ from perfpy.perfdata.container.features import FEATURE_NAMES, Feature, decode_fe
 from tests.builders.specimens import FEATURES
 
 #: what may be cut without notice: bytes as they are, marks, lists that end where the section ends, parts that older files lack
-OPEN_ENDED = {Feature.TRACING_DATA, Feature.BRANCH_STACK, Feature.STAT, Feature.BUILD_ID, Feature.CPU_TOPOLOGY, Feature.AUXTRACE}
+OPEN_ENDED = {
+    Feature.TRACING_DATA,
+    Feature.BRANCH_STACK,
+    Feature.STAT,
+    Feature.BUILD_ID,
+    Feature.CPU_TOPOLOGY,
+    Feature.AUXTRACE,
+    Feature.CPU_DOMAIN_INFO,
+}
 
 
 def test_there_is_a_value_of_every_feature() -> None:

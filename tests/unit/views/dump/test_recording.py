@@ -10,6 +10,7 @@ import pytest
 
 from perfpy.abi import records, user_records
 from perfpy.abi.flags import ReadFormat
+from perfpy.abi.newer_records import BpfMetadata, SchedstatCpu, SchedstatDomain
 from perfpy.abi.sample_id import SampleId
 from perfpy.perfdata.container.features import Feature
 from perfpy.recording import Recording
@@ -35,6 +36,27 @@ def test_a_reading_is_shown_with_all_that_it_has(tmp_path: Path) -> None:
     with Recording(str(tmp_path / "perf.data")) as recording:
         write_dump(recording, out)
     assert b": 3 4 cpu-clock:u 50\n... time enabled : 60\n... id           : 7\n... lost         : 2\n" in out.getvalue()
+
+
+def test_records_of_newer_perfs_are_shown_as_they_show_them(tmp_path: Path) -> None:
+    built = simple_recording(0)
+    built.record(BpfMetadata(0, "bpf_prog_abc", (("version", "7"), ("commit", "dead\x1bbeef"))))
+    built.record(SchedstatCpu(0, 99, 1, 17, tuple(range(1, 10)))).record(SchedstatCpu(0, 99, 1, 18, ()))
+    built.record(SchedstatDomain(0, 99, 1, 15, 3, tuple(range(36))))
+    (tmp_path / "perf.data").write_bytes(built.file())
+    out = io.BytesIO()
+    with Recording(str(tmp_path / "perf.data")) as recording:
+        write_dump(recording, out)
+    metadata = "PERF_RECORD_BPF_METADATA prog bpf_prog_abc\n  entry 0:              version = 7\n  entry 1:               commit = dead"
+    counts = " ".join(map(str, range(36)))
+    for text in (
+        metadata,
+        "beef\n: unhandled!\n",
+        "PERF_RECORD_SCHEDSTAT_CPU\ncpu1 1 2 3 4 5 6 7 8 9 : unhandled!\n",
+        "PERF_RECORD_SCHEDSTAT_CPU\ncpu1 Unsupported /proc/schedstat version 18.\n: unhandled!\n",
+        f"PERF_RECORD_SCHEDSTAT_DOMAIN\ndomain3 {counts} : unhandled!\n",
+    ):
+        assert text in out.getvalue().decode()
 
 
 @pytest.mark.parametrize("missing", [0, 1, 30, 35])

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from perfpy.analysis.sortkeys.names import sort_key
+from perfpy.analysis.sortkeys.sort_key import ColumnCell
 from perfpy.untrusted.terminal import Terminal, escape_of
-from perfpy.views.report.column_text import KeyColumnText, TextOptions
+from perfpy.views.report.column_text import KeyColumnText, TextOptions, _set
 from perfpy.views.report.table_text import _filled
 
 if TYPE_CHECKING:
@@ -35,3 +38,19 @@ def test_coloured_numbers_are_filled_beside_shorter_ones() -> None:
     """A colour for a terminal begins with a character that no encoding has: its column is set without one."""
     cells = [f"{escape_of(Terminal.__new__(Terminal))}[31m 12.00%\x1b[m", " 0.10%"]
     assert _filled(cells, 9, numbers=True) == [cells[0], " 0.10%   "]
+
+
+@pytest.mark.parametrize(
+    ("cell", "width", "shown"),
+    [
+        (ColumnCell.CUT, 12, b"comm=w\xc3\xb6rker"),
+        (ColumnCell.CUT, 7, b"comm=w\xc3"),
+        (ColumnCell.CUT, 40, b"comm=w\xc3\xb6rker-0"),
+        (ColumnCell.RIGHT_CUT, 12, b"comm=w\xc3\xb6rker"),
+        (ColumnCell.RIGHT_CUT, 16, b"  comm=w\xc3\xb6rker-0"),
+        (ColumnCell.RIGHT, 16, b"  comm=w\xc3\xb6rker-0"),
+    ],
+)
+def test_columns_are_cut_and_filled_by_bytes(cell: ColumnCell, width: int, shown: bytes) -> None:
+    """As C's precision and width have it: a name may end within a character."""
+    assert _set("comm=w\u00f6rker-0", cell, width).encode(errors="surrogateescape") == shown

@@ -1,35 +1,23 @@
-"""Recording: what perfpy.open() returns, which joins the parts of the reading half.
+"""What a recording holds: its events, features, records and samples, and what names its tasks and addresses.
 
 What enters: a perf.data (path, "-", file descriptor, binary file). What
-leaves: its events, features, records and samples, as values and as numpy
-columns. The layers below know nothing of each other's users; the commands
-above call nothing but this.
+leaves: values, and batches of numpy columns.
 """
 
 from __future__ import annotations
 
-from os import fspath
-
-from perfpy.abi.flags import PerfType, RecordType, SampleType
+from perfpy.abi.flags import RecordType, SampleType
 from perfpy.abi.startup import NamedTuple, cached_property
-from perfpy.errors import OutputFailed, UsageError
 from perfpy.perfdata.reader import PerfData
-from perfpy.perfdata.sample_columns import Samples
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-    from os import PathLike
+    from collections.abc import Collection, Iterator, Mapping
     from types import TracebackType
-    from typing import Any
+    from typing import Any, Self
 
-    from perfpy.analysis.annotation.annotation import Annotation
-    from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.filters.time_ranges import RecordedTimes
-    from perfpy.analysis.report.options import ReportOptions
-    from perfpy.analysis.report.report import Report
-    from perfpy.analysis.sortkeys.key_texts import MemoryWords
-    from perfpy.analysis.stacks.stacks import Stacks
+    from perfpy.auxtrace.recorded_pmcu import PmcuTrace
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.container.source import Origin
     from perfpy.perfdata.records.batches import Batch, FurtherColumns
@@ -38,7 +26,6 @@ if TYPE_CHECKING:
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
     from perfpy.unwind.callchains import UserCallchains
-    from perfpy.views.script.payloads import PayloadTexts
 
 
 class Sample(NamedTuple):
@@ -59,24 +46,15 @@ class TracepointSamples(NamedTuple):
     fields: Mapping[str, Any]
 
 
-class Recording:
-    """A perf.data file, open.
+class RecordingContents:
+    """What a perf.data file holds, as it was recorded: see perfpy.Recording, which adds what can be made of it."""
 
-    >>> import perfpy
-    >>> with perfpy.open("perf.data") as recording:
-    ...     print([event.name for event in recording.events], recording.header["hostname"])
-    ...     time = recording.samples["time"]  # in ns
-    ...     print(len(time), int(time[-1] - time[0]))
-    ['cpu-clock:u'] here
-    10 90
-    """
-
-    def __init__(self, origin: Origin, *, check_owner: bool = False, as_stored: bool = False) -> None:
+    def __init__(self, origin: Origin, *, check_owner: bool = False, as_stored: bool = False, symbols: SymbolOptions | None = None) -> None:
         self.data = PerfData(origin, check_owner=check_owner, as_stored=as_stored)
-        self.samples = Samples(self.data)
+        self._symbols = symbols  #: where to look where a method is not told
         self._symbolizers: list[Symbolizer] = []
 
-    def __enter__(self) -> Recording:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -184,22 +162,9 @@ class Recording:
         does not say what its fields are, or has not recorded them.
         """
         # numpy is loaded when samples are asked for, not by opening a file
-        import numpy as np
+        from perfpy.perfdata.tracepoint_columns import tracepoint_samples
 
-        from perfpy.abi.columns import Columns
-        from perfpy.perfdata.tracepoints.field_columns import trace_columns
-
-        data = self.data
-        event = next((event for event in self.events if event.name == name and event.attr.type == PerfType.TRACEPOINT), None)
-        if event is None or data.tracing is None or event.attr.config not in data.tracing.formats:
-            known = ", ".join(event.name for event in self.events if event.tracepoint) or "none"
-            raise UsageError(f"no tracepoint {name!r} with known fields in {self.path}; it has: {known}")
-        parts = [batch.columns.take(np.flatnonzero(batch.event == event.index)) for batch in data.batches()]
-        samples = Columns.concat(parts if any("raw" in part for part in parts) else [*parts, data.records.no_samples()])
-        raw = samples.pop("raw", None)
-        if raw is None:
-            raise UsageError(f"the samples of {name!r} in {self.path} have no raw data, and so no fields")
-        return TracepointSamples(samples, trace_columns(data.tracing.formats[event.attr.config], raw, data.tracing.endian))
+        return TracepointSamples(*tracepoint_samples(self.data, name, self.batches()))
 
     @cached_property
     def timeline(self) -> TaskTimeline:
@@ -225,7 +190,7 @@ class Recording:
         from perfpy.symbols.files.debug_files import Inline
         from perfpy.symbols.symbolizer import Symbolizer
 
-        symbolizer = Symbolizer(timeline, options, kept=self.data.kept_files)
+        symbolizer = Symbolizer(timeline, options or self._symbols, kept=self.data.kept_files)
         self._symbolizers.append(symbolizer)
         unwound = any(event.attr.sample_type & SampleType.STACK_USER for event in self.events)
         if unwound or symbolizer.inline not in (Inline.NONE, Inline.UNWOUND_AS_PERF):
@@ -233,6 +198,16 @@ class Recording:
 
             give_inlined(symbolizer, unwound=unwound)
         return symbolizer
+
+    @cached_property
+    def pmcu(self) -> PmcuTrace | None:
+        """What a HiSilicon PMCU counted, as columns (to_dict(), batches()); None where none was recorded. Raises BadPerfData."""
+        # numpy is loaded for the records, not for the header
+        from perfpy.auxtrace.recorded_pmcu import pmcu_trace
+
+        trace = pmcu_trace(self.data)
+        self.data.warnings += trace.notes if trace else []
+        return trace
 
     def join_off_cpu(self) -> None:
         """From here on time on the CPU and off it (record --off-cpu) are one event, told apart by the sort key state.
@@ -242,121 +217,3 @@ class Recording:
         from perfpy.analysis.samples.wait_events import join_off_cpu
 
         join_off_cpu(self.data)
-
-    def report(
-        self,
-        by: str | Sequence[str] | None = None,
-        *,
-        callers: bool = False,
-        options: ReportOptions | None = None,
-        symbols: SymbolOptions | None = None,
-        progress: Callable[[float], None] | None = None,
-    ) -> Report:
-        """A histogram of the samples, for each event.
-
-        by: sort keys such as "comm", "dso", "symbol", "pid", "cpu", or a text
-        with commas (default: "comm,dso,symbol"); callers: count callers, too, and keep call trees;
-        options: everything that perf report can be asked, instead of these;
-        symbols: where to look for symbols; progress: called with the share of
-        the file that has been read. Raises UsageError for unknown keys.
-
-        >>> import perfpy
-        >>> with perfpy.open("perf.data") as recording:
-        ...     for row in recording.report(by=["comm"]).top(10):
-        ...         print(f"{row.percent:6.2f}%", row.texts["comm"])
-        100.00% busy
-        """
-        from perfpy.analysis.report.layout import Wanted
-        from perfpy.analysis.report.options import CallGraph, ReportOptions
-        from perfpy.analysis.report.report import make_report
-
-        if options is None:
-            wanted = Wanted(sort=(by if isinstance(by, str) else ",".join(by)) if by else None)
-            graph = CallGraph(order="caller") if callers else None
-            options = ReportOptions(wanted=wanted, call_graph=graph, children=callers)
-        timeline = self.make_timeline(keep_exited=options.keep_exited)
-        symbolizer = self._new_symbolizer(timeline, symbols)
-        return make_report(self.data, timeline, symbolizer, options, self._payloads(symbolizer), _memory_words(options), progress)
-
-    def annotate(
-        self,
-        function: str | None = None,
-        *,
-        options: ReportOptions | None = None,
-        symbols: SymbolOptions | None = None,
-        progress: Callable[[float], None] | None = None,
-    ) -> Annotation:
-        """The code of functions, with the samples at each instruction; it needs objdump, or the package capstone.
-
-        function: only the one of this name; options: which samples count (its columns are not asked), instead of this; symbols,
-        progress: as for `report`.
-
-            for code in recording.annotate("main").functions():
-                for line in code.rows():
-                    print(line.percent, line.address, line.text, line.source)
-        """
-        from perfpy.analysis.annotation.annotation import Annotation
-        from perfpy.analysis.annotation.hot_functions import BY_FUNCTION
-        from perfpy.analysis.filters.sample_filter import SampleFilter
-        from perfpy.analysis.report.options import ReportOptions
-        from perfpy.analysis.report.report import make_report
-
-        asked = options or ReportOptions(sample_filter=SampleFilter(symbols=(function,) if function else None))
-        asked = asked._replace(wanted=BY_FUNCTION, by_address=True, call_graph=None, children=False)
-        timeline = self.make_timeline(keep_exited=asked.keep_exited)
-        symbolizer = self._new_symbolizer(timeline, symbols)
-        return Annotation(make_report(self.data, timeline, symbolizer, asked, progress=progress), symbolizer)
-
-    def stacks(
-        self, symbols: SymbolOptions | None = None, *, sample_filter: SampleFilter | None = None, timed: bool = False, latency: bool = False
-    ) -> list[Stacks]:
-        """The whole stacks of each event, for flame graphs and exports.
-
-        timed: with the single samples; latency: weighted by shares of the wall clock.
-        """
-        from perfpy.analysis.filters.sample_filter import SampleFilter
-        from perfpy.analysis.stacks.stack_builder import make_stacks
-
-        timeline = self.make_timeline(keep_exited=True)
-        symbolizer = self._new_symbolizer(timeline, symbols)
-        return make_stacks(self.data, timeline, symbolizer, sample_filter or SampleFilter(), timed=timed, latency=latency)
-
-    def flamegraph(self, path: str | PathLike[str], *, after: Recording | None = None, symbols: SymbolOptions | None = None) -> None:
-        """Write all stacks as a flame graph: one HTML page for any browser, complete in itself.
-
-        after: a second recording; the page shows then what changed from this
-        one to that. symbols: where to look for symbols. Raises OutputFailed.
-
-        >>> import perfpy
-        >>> with perfpy.open("perf.data") as recording:
-        ...     recording.flamegraph("flame.html")
-        """
-        from perfpy.views.stacks.flamegraph import render
-
-        later = None if after is None else after.stacks(symbols)
-        page = render(self.stacks(symbols), title=self.title, circumstances=self.circumstances, after=later)
-        try:
-            with open(path, "wb") as file:
-                file.write(page.encode(errors="replace"))
-        except OSError as error:
-            raise OutputFailed(fspath(path), error.strerror or str(error)) from None
-
-    def _payloads(self, symbolizer: Symbolizer) -> PayloadTexts | None:
-        """What words the data of tracepoints; None where the recording describes none."""
-        tracing = self.data.tracing
-        if tracing is None:
-            return None
-        from perfpy.views.script.payloads import PayloadTexts
-
-        return PayloadTexts(tracing, symbolizer)
-
-
-def _memory_words(options: ReportOptions) -> MemoryWords | None:
-    """What words data_src; None where a report does not show it."""
-    from perfpy.analysis.sortkeys.sort_key import Mode
-
-    if options.wanted.mode is not Mode.MEMORY:
-        return None
-    from perfpy.views.script import memory_text
-
-    return memory_text

@@ -1,0 +1,197 @@
+"""The AUX data of a HiSilicon PMCU: counters of a die's CPUs, read by the hardware itself.
+
+What enters: the AUX data of one recording. What leaves: its header, where its
+samples stand, and their numbers as columns. Layout (little-endian; RFC "HiSilicon
+Performance Monitor Control Unit" v1, 2023-02-06):
+
+    header      u32 buffer size, counters in parallel, CPUs, compatible mode,
+                subsample size, subsamples a sample, number of events;
+                u32 for each event; padding to 16 bytes
+    samples     each `subsamples` subsamples; a sample lies in one buffer, and
+                what is left at a buffer's end is a gap
+    subsample   u32 CID1SR and u32 CID2SR of each CPU; u64 of each CPU for each
+                counter; u64 cycles of each CPU, not in compatible mode
+
+In each field the CPUs come by their number in the cluster, then by cluster.
+The first buffer begins with the header.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+PADDING_EVENT: Final = 0xC000
+DEFAULT_PERIOD_MS: Final = 3
+DEFAULT_SAMPLES: Final = 128
+
+_WORDS: Final = struct.Struct("<7I")
+_ALIGNMENT: Final = 16
+_CLUSTER: Final = 8
+_MOST_COUNTERS: Final = 8
+_MOST_EVENTS: Final = 240
+
+
+class AuxDataError(ValueError):
+    """AUX data that cannot be decoded. offset: in the AUX data."""
+
+    def __init__(self, offset: int, reason: str) -> None:
+        super().__init__(reason)
+        self.offset = offset
+
+
+class PmcuHeader(NamedTuple):
+    """What stands in front of the samples; cpus: how many; counters: of each CPU, used in parallel."""
+
+    buffer_size: int
+    counters: int
+    cpus: int
+    compatible: int
+    subsample_size: int
+    subsamples: int
+    events: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Its own, with the padding."""
+        return -(-(_WORDS.size + 4 * len(self.events)) // _ALIGNMENT) * _ALIGNMENT
+
+    @property
+    def sample_size(self) -> int:
+        """Of one sample."""
+        return self.subsamples * self.subsample_size
+
+    def event(self, subsample: int, counter: int) -> int:
+        """What a counter counts in a subsample."""
+        number = subsample * self.counters + counter
+        return self.events[number] if number < len(self.events) else PADDING_EVENT
+
+    @property
+    def cpu_order(self) -> NDArray[np.int64]:
+        """The CPUs in the order in which each field has them."""
+        return np.arange(self.cpus).reshape(-1, _CLUSTER).T.ravel()
+
+
+class PmcuSamples(NamedTuple):
+    """Where the samples stand; cut: bytes of a last sample that is not whole."""
+
+    offsets: NDArray[np.int64]
+    cut: int
+
+
+class Field(NamedTuple):
+    """One field of a subsample: name, event (-1: none), offset in the subsample, bytes of a CPU's number."""
+
+    name: str
+    event: int
+    offset: int
+    width: int
+
+
+def decode_header(data: bytes | memoryview) -> PmcuHeader:
+    """The header of some AUX data. Raises AuxDataError where it makes no sense."""
+    if len(data) < _WORDS.size:
+        raise AuxDataError(len(data), f"the PMCU's header is cut: {len(data)} bytes of {_WORDS.size}")
+    number = _WORDS.unpack_from(data)[-1]
+    if not 0 < number <= _MOST_EVENTS:
+        raise AuxDataError(24, f"{number} events, where a PMCU counts 1 to {_MOST_EVENTS}")
+    end = _WORDS.size + 4 * number
+    if len(data) < end:
+        raise AuxDataError(len(data), f"the PMCU's header is cut: {len(data)} bytes of {end}")
+    header = PmcuHeader._make((*_WORDS.unpack_from(data)[:6], struct.unpack_from(f"<{number}I", data, _WORDS.size)))
+    _check(header)
+    return header
+
+
+def _check(header: PmcuHeader) -> None:
+    if not 0 < header.counters <= _MOST_COUNTERS:
+        raise AuxDataError(4, f"{header.counters} counters in parallel, where a CPU has 1 to {_MOST_COUNTERS}")
+    if not header.cpus or header.cpus % _CLUSTER:
+        raise AuxDataError(8, f"{header.cpus} CPUs, which is no multiple of {_CLUSTER}")
+    if header.compatible > 1:
+        raise AuxDataError(12, f"compatible mode {header.compatible}, where there are 0 and 1")
+    size = (header.counters + (1 if header.compatible else 2)) * 8 * header.cpus
+    if header.subsample_size != size:
+        raise AuxDataError(16, f"subsamples of {header.subsample_size} bytes, where {header.cpus} CPUs need {size}")
+    wanted = -(-len(header.events) // header.counters)
+    if header.subsamples != wanted:
+        raise AuxDataError(20, f"{header.subsamples} subsamples a sample, where {len(header.events)} events need {wanted}")
+    if header.buffer_size < header.sample_size:
+        raise AuxDataError(0, f"a buffer of {header.buffer_size} bytes, too small for a sample of {header.sample_size}")
+
+
+def find_samples(header: PmcuHeader, size: int) -> PmcuSamples:
+    """Where the samples of `size` bytes of AUX data begin, header included; the gaps of the buffers are left out."""
+    length, buffer = header.sample_size, header.buffer_size
+    first = np.arange(header.size, min(size, buffer) - length + 1, length)
+    starts = np.arange(buffer, size, buffer)  # of the other buffers
+    rest = np.arange(0, buffer - length + 1, length) if len(starts) else np.zeros(0, np.int64)
+    others = (starts[:, None] + rest[None, : size // length + 1]).ravel()
+    offsets = np.concatenate([first, others[others + length <= size]]).astype(np.int64)
+    return PmcuSamples(offsets, _cut(header, offsets, size))
+
+
+def _cut(header: PmcuHeader, offsets: NDArray[np.int64], size: int) -> int:
+    """What is left after the last whole sample, unless that is a buffer's gap."""
+    begin = int(offsets[-1]) + header.sample_size if len(offsets) else header.size
+    room = header.buffer_size - begin % header.buffer_size
+    if room < header.sample_size:  # a gap: the next sample is at the next buffer's beginning
+        begin += room
+    return max(size - begin, 0)
+
+
+def fields(header: PmcuHeader, subsample: int) -> Iterator[Field]:
+    """The fields of a subsample, as they stand there."""
+    cpus = header.cpus
+    yield Field("CID1SR", -1, 0, 4)
+    yield Field("CID2SR", -1, 4 * cpus, 4)
+    offset = 8 * cpus
+    for counter in range(header.counters):
+        yield Field("event", header.event(subsample, counter), offset, 8)
+        offset += 8 * cpus
+    if not header.compatible:
+        yield Field("cycles", -1, offset, 8)
+
+
+def decode_samples(header: PmcuHeader, data: bytes | memoryview, offsets: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+    """Samples as columns, a row for each sample, event and CPU.
+
+    sample: from 0 on; cpu: its number in the die; pid: what CID1SR held; event; count; cycles: of
+    the time in which the event was counted, 0 in compatible mode.
+    """
+    cpu = header.cpu_order
+    order = np.argsort(cpu)
+    raw = np.frombuffer(data, np.uint8)
+    samples = len(offsets)
+    found: dict[str, list[NDArray[Any]]] = {"pid": [], "event": [], "count": [], "cycles": []}
+    for subsample in range(header.subsamples):
+        begins = offsets + subsample * header.subsample_size
+        values = {}
+        for field in fields(header, subsample):
+            span = begins[:, None] + field.offset + np.arange(field.width * header.cpus)
+            numbers = raw[span].view(f"<u{field.width}")[:, order]
+            if field.name == "event":
+                if field.event != PADDING_EVENT:
+                    found["event"].append(np.full((samples, header.cpus), field.event, np.uint32))
+                    found["count"].append(numbers)
+            else:
+                values[field.name] = numbers
+        for _ in range(len(found["event"]) - len(found["pid"])):
+            found["pid"].append(values["CID1SR"])
+            found["cycles"].append(values.get("cycles", np.zeros((samples, header.cpus), np.uint64)))
+    events = len(found["event"])
+    columns: dict[str, NDArray[Any]] = {
+        "sample": np.repeat(np.arange(samples), events * header.cpus),
+        "cpu": np.tile(np.arange(header.cpus), samples * events),
+    }
+    for name, parts in found.items():
+        joined = np.stack(parts, 1) if parts else np.zeros((samples, 0, header.cpus), np.uint64)
+        columns[name] = joined.ravel()
+    return columns

@@ -1,0 +1,121 @@
+"""AUX data of a recording: what hardware writes into memory by itself, and how it gets into the file.
+
+What enters: the counter of the one event that has an AUX area, and its ring. What leaves:
+AUXTRACE records with the data behind them, where they are in the file, and AUXTRACE_INFO.
+The area is mapped after the ring, in whose control page the kernel says how far it is written.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final, Protocol
+
+from perfpy.abi import user_records
+from perfpy.abi.auxtrace_records import HISI_PMCU, PMCU_NAME, Auxtrace, AuxtraceInfo
+from perfpy.abi.flags import NATIVE_ENDIAN
+from perfpy.errors import KernelRefused, UsageError
+from perfpy.events.pmcu import USER_EVENTS, check_session
+from perfpy.kernel.refusals import may_count_cpus
+from perfpy.kernel.ring import PAGE_SIZE, AuxArea
+from perfpy.kernel.sysfs import Sysfs
+from perfpy.perfdata.container.feature_values import AuxtraceIndexEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfpy.capture.counter import Counter
+    from perfpy.capture.record_options import RecordOptions
+    from perfpy.events.event import Event
+    from perfpy.kernel.ring import Ring
+    from perfpy.perfdata.container.writer import Slice
+
+    class Destination(Protocol):
+        """Where records go: a RecordOutput."""
+
+        @property
+        def size(self) -> int:
+            """Bytes written."""
+
+        def write(self, *slices: Slice) -> None:
+            """Append records."""
+
+
+_DEFAULT_PAGES: Final = (16 << 20) // PAGE_SIZE
+_ALIGNMENT: Final = 8
+_RECORD_SIZE: Final = 48
+_UNSIGNED: Final = (1 << 32) - 1
+
+
+def with_aux_first(events: Sequence[Event], options: RecordOptions) -> list[Event]:
+    """The events, of which the one with an AUX area comes first: the rings of its CPU are its own. Raises UsageError."""
+    check_session(events)
+    found = [event for event in events if event.pmu.startswith(PMCU_NAME)]
+    if not found:
+        return list(events)
+    for option, given in {
+        "--unwind": options.unwind,
+        "--off-cpu": options.off_cpu,
+        "--overwrite": options.overwrite,
+        "--switch-output": options.switch_output is not None,
+        "--per-thread": options.per_thread,
+    }.items():
+        if given:
+            raise UsageError(
+                f"'{found[0].name}' is of hardware that writes into memory by itself, for a whole recording: leave out {option}"
+            )
+    if not may_count_cpus():
+        raise UsageError(f"'{found[0].name}' shows what all tasks do: run as root")
+    return found + [event for event in events if event not in found]
+
+
+def write_user_events(event: Event, sysfs: Sysfs | None = None) -> None:
+    """Tell a PMCU which events to count, where that was said with the event. Raises KernelRefused."""
+    pmu = (sysfs or Sysfs()).pmu(event.pmu) if event.terms.user_events else None
+    if pmu is None:
+        return
+    path = f"{pmu.path}/{USER_EVENTS}"
+    try:
+        with open(path, "w") as file:
+            file.write(" ".join(f"{number:#06x}" for number in event.terms.user_events or ()))
+    except OSError as error:
+        raise KernelRefused(f"write of {path}", error.errno or 0, event=event.name, remedy="run as root") from None
+
+
+def info_record(kind: int) -> bytes:
+    """What was traced; kind: the PMU's number."""
+    return user_records.encode(AuxtraceInfo(0, HISI_PMCU, (kind,)), NATIVE_ENDIAN)
+
+
+class AuxOutput:
+    """Copies an AUX area into the file. kind: the PMU's number; index: where its records are, for the file's features."""
+
+    def __init__(self, counter: Counter, ring: Ring, ring_index: int, pages: int) -> None:
+        self._counter = counter
+        self._ring_index = ring_index
+        self._area = AuxArea.map(counter.fd, ring, pages or _DEFAULT_PAGES)
+        self.kind = counter.attr.type
+        self.index: list[AuxtraceIndexEntry] = []
+
+    def take(self, output: Destination) -> int:
+        """Write what is there; returns the bytes."""
+        slices = self._area.pending()
+        size = sum(map(len, slices))
+        if size:
+            padding = bytes(-size % _ALIGNMENT)
+            self.index.append(AuxtraceIndexEntry(output.size, _RECORD_SIZE + size + len(padding)))
+            output.write(self._header(size + len(padding)), *slices, padding)
+            self._area.consume()
+        return size
+
+    def _header(self, size: int) -> bytes:
+        cpu, tid = self._counter.cpu & _UNSIGNED, self._counter.pid & _UNSIGNED
+        record = Auxtrace(0, size, self._area.position, time.monotonic_ns(), self._ring_index, tid, cpu)
+        return user_records.encode(record, NATIVE_ENDIAN)
+
+    def go_on(self) -> None:
+        """Count again: the kernel stops an event whose area was full."""
+        self._counter.enable()
+
+    def close(self) -> None:
+        """Unmap."""
+        self._area.close()

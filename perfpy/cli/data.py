@@ -1,0 +1,81 @@
+"""`perfpy data convert`: a recording for programs that read JSON.
+
+What enters: perf data's options. What leaves: a file as perf writes it, and two lines on standard error.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from perfpy.cli.line.kinds import Counted, Flag, Value
+from perfpy.cli.line.options import CommandOptions, PerfCommand, fail, option, words
+from perfpy.errors import PerfError
+
+if TYPE_CHECKING:
+    from perfpy.recording import Recording
+
+
+class DataCommandOptions(CommandOptions, lacks={"--to-ctf": "CTF is what babeltrace's own library writes: --to-json is there"}):
+    """What the command takes."""
+
+    input: str = option("-i,--input", Value(default=""), "input file name (default: perf.data; - reads a pipe)", metavar="<file>")
+    to_json: str = option("--to-json", Value(default=""), "write JSON into this file (-: standard output)", metavar="<file>")
+    force: bool = option("-f,--force", Flag(), "overwrite a file, and read a recording although somebody else owns it")
+    time: str = option("--time", Value(default=""), "only this time: start,stop, 10%-20%, 10%/2", metavar="<str>")
+    tod: bool = option("--tod", Flag(), "for CTF only", hidden=True)
+    all: bool = option("--all", Flag(), "for CTF only", hidden=True)
+    verbose: int = option("-v,--verbose", Counted(), "say more", hidden=True)
+    action: tuple[str, ...] = words("convert")
+
+
+def run(asked: DataCommandOptions) -> None:
+    """Convert a recording: `data convert --to-json FILE`."""
+    if asked.action != ("convert",):
+        fail("say what to do: perf data convert --to-json FILE")
+    if not asked.to_json:
+        raise PerfError("convert: into what? say --to-json FILE")
+    for name, given in (("--all", asked.all), ("--tod", asked.tod)):
+        if given:
+            raise PerfError(f"{name} is for CTF: JSON has all events, and times as they were recorded")
+    if asked.to_json != "-" and os.path.exists(asked.to_json) and not asked.force:
+        raise PerfError(f"{asked.to_json}: the file is there; --force overwrites it")
+    from perfpy.cli.line.opening import open_recording
+
+    with open_recording(asked.input, force=asked.force, verbose=asked.verbose) as recording:
+        _convert(recording, asked)
+
+
+def _convert(recording: Recording, asked: DataCommandOptions) -> None:
+    from perfpy.cli.line.output_files import write_text
+    from perfpy.cli.line.perfconfig import load
+    from perfpy.symbols.files.debug_files import Inline, SymbolOptions
+    from perfpy.views.convert.sample_json import SampleJson
+
+    config = load()
+    symbolizer = recording.symbolizer(
+        SymbolOptions(
+            force=asked.force,
+            buildid_dir=config.build_id_folder,
+            debuginfod=bool(os.environ.get("DEBUGINFOD_URLS")),
+            os_release=recording.data.features.get("osrelease", ""),
+            inline=Inline.NONE,
+        )
+    )
+    from perfpy.analysis.samples.user_callchains import user_callchains
+
+    ranges = None
+    if asked.time:
+        from perfpy.analysis.filters.time_ranges import ranges_of
+
+        ranges = ranges_of(asked.time, recording.times())
+    text = SampleJson(recording, symbolizer, unwound=user_callchains(recording.data, symbolizer), ranges=ranges)
+    write_text(asked.to_json, text.pieces())
+    if asked.to_json != "-":
+        size = os.path.getsize(asked.to_json) / 1024 / 1024
+        print(f"[ perf data convert: Converted '{recording.path}' into JSON data '{asked.to_json}' ]", file=sys.stderr)
+        print(f"[ perf data convert: Converted and wrote {size:.3f} MB ({text.samples} samples) ]", file=sys.stderr)
+
+
+command = PerfCommand(DataCommandOptions, run)

@@ -1,0 +1,66 @@
+"""What a HiSilicon PMCU's events must be like, said before one is opened.
+
+What enters: an event of such a PMU while it is read, and the PMU in sysfs. What leaves: nothing, or an
+error that names the term, the limit and what to do. The PMU's files are described in perfpy/auxtrace/hisi_pmcu.py's RFC.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perfpy.abi.auxtrace_records import PMCU_NAME
+from perfpy.errors import EventSyntaxError, UsageError
+from perfpy.kernel.sysfs import read_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from perfpy.events.draft import EventDraft
+    from perfpy.events.event import Event
+    from perfpy.events.spec import Term
+    from perfpy.kernel.sysfs import Pmu
+
+#: the file with the events to count, which stay there until the next ones are written
+USER_EVENTS: Final = "user_events"
+
+_LONGEST_PERIOD: Final = 85_899  # ms
+_PERIOD: Final = "sample_period_ms"
+_MOST_EVENTS: Final = 240
+_WIDEST_EVENT: Final = 0xFFFF
+
+
+def user_events(term: Term, text: str) -> tuple[int, ...]:
+    """The numbers of `user_events=0x10:0x11`; raises EventSyntaxError."""
+    words = (term.literal or str(term.value or "")).split(":")
+    try:
+        numbers = tuple(int(word, 16) for word in words)
+    except ValueError:
+        numbers = ()
+    if not numbers or max(numbers) > _WIDEST_EVENT:
+        expected = f"hexadecimal event numbers up to {_WIDEST_EVENT:#x}, such as 0x10:0x11"
+        raise EventSyntaxError(
+            text, term.value_column, f"'{USER_EVENTS}' cannot be '{term.literal or term.value or ''}'", expected=expected
+        )
+    if len(numbers) > _MOST_EVENTS:
+        raise EventSyntaxError(text, term.value_column, f"{len(numbers)} events", expected=f"at most {_MOST_EVENTS}")
+    return numbers
+
+
+def check_event(event: EventDraft, pmu: Pmu, terms: Sequence[Term], text: str, *, counting: bool) -> None:
+    """One event. Raises EventSyntaxError, UsageError."""
+    if counting:
+        raise UsageError(f"{pmu.name} writes its counts into memory by itself, and has none to read: use perfpy record -e {text}")
+    period = next((term for term in terms if term.name == _PERIOD), None)
+    if period and isinstance(period.value, int) and period.value > _LONGEST_PERIOD:
+        reason = f"{period.literal} is too long for '{_PERIOD}'"
+        raise EventSyntaxError(text, period.value_column, reason, expected=f"at most {_LONGEST_PERIOD} ms")
+    if not event.terms.user_events and not (read_text(f"{pmu.path}/{USER_EVENTS}") or "").strip():
+        remedy = f"echo 0x10 0x11 > {pmu.path}/{USER_EVENTS}, or give them with the event: {pmu.name}/{USER_EVENTS}=0x10:0x11/"
+        raise UsageError(f"{pmu.name} has not been told which events to count: {remedy}")
+
+
+def check_session(events: Iterable[Event]) -> None:
+    """All events of a recording: the AUX data are of one of them. Raises UsageError."""
+    names = [event.name for event in events if event.pmu.startswith(PMCU_NAME)]
+    if len(names) > 1:
+        raise UsageError(f"one PMCU a recording: '{names[0]}' and '{names[1]}' need a perfpy record each")

@@ -1,0 +1,260 @@
+"""Recording: what perfpy.open() returns, which joins the parts of the reading half.
+
+What enters: a perf.data (path, "-", file descriptor, binary file). What
+leaves: what it holds (perfpy.recording.contents), and what is made of that:
+columns with names, reports, stacks, flame graphs, annotated code. The layers
+below know nothing of each other's users; the commands above call nothing but
+this.
+"""
+
+from __future__ import annotations
+
+from os import fspath
+
+from perfpy.abi.startup import cached_property
+from perfpy.errors import OutputFailed, UsageError
+from perfpy.recording.contents import RecordingContents, Sample, TracepointSamples
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from os import PathLike
+
+    from perfpy.analysis.annotation.annotation import Annotation
+    from perfpy.analysis.filters.sample_filter import SampleFilter
+    from perfpy.analysis.named_samples import NamedSamples
+    from perfpy.analysis.report.options import ReportOptions
+    from perfpy.analysis.report.recording_changes import RecordingChanges
+    from perfpy.analysis.report.report import Report
+    from perfpy.analysis.sortkeys.key_texts import MemoryWords
+    from perfpy.analysis.stacks.stacks import Stacks
+    from perfpy.perfdata.container.source import Origin
+    from perfpy.perfdata.records.batches import Batch, FurtherColumns
+    from perfpy.symbols.files.debug_files import SymbolOptions
+    from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.views.script.payloads import PayloadTexts
+
+
+class Recording(RecordingContents):
+    """A perf.data file, open.
+
+    >>> import perfpy
+    >>> with perfpy.open("perf.data") as recording:
+    ...     print([event.name for event in recording.events], recording.header["hostname"])
+    ...     time = recording.samples["time"]  # in ns
+    ...     print(len(time), int(time[-1] - time[0]))
+    ['cpu-clock:u'] here
+    10 90
+    """
+
+    def __init__(self, origin: Origin, *, check_owner: bool = False, as_stored: bool = False, symbols: SymbolOptions | None = None) -> None:
+        super().__init__(origin, check_owner=check_owner, as_stored=as_stored, symbols=symbols)
+        self.sample_filter: SampleFilter | None = None  #: of where()
+
+    @cached_property
+    def samples(self) -> NamedSamples:
+        """All samples as columns, names included: recording.samples["ip"], recording.samples["symbol"]."""
+        # numpy is loaded when samples are asked for, not by opening a file
+        from perfpy.analysis.named_samples import NamedSamples, Naming
+
+        return NamedSamples(self.data, self.sample_filter, lambda: Naming(self.timeline, self._naming_symbolizer))
+
+    @cached_property
+    def _naming_symbolizer(self) -> Symbolizer:
+        return self.symbolizer()
+
+    def where(
+        self,
+        *,
+        pid: int | Iterable[int] | None = None,
+        tid: int | Iterable[int] | None = None,
+        comm: str | Iterable[str] | None = None,
+        dso: str | Iterable[str] | None = None,
+        symbol: str | Iterable[str] | None = None,
+        cpu: int | Iterable[int] | None = None,
+        event: str | Iterable[str] | None = None,
+        time: str | tuple[float | str | None, float | str | None] | None = None,
+    ) -> Recording:
+        """The same recording, narrowed to some samples: for its samples, batches, report, stacks and flamegraph.
+
+        Each condition takes one value or several; all that are given must hold. dso, symbol: of the sampled address;
+        event: by its name, with or without modifiers. time: from and to, in seconds from the first sample or as a text
+        ("1.5s", "200ms", "10%"), None for an open end; or a text as --time takes it. Records and the side-band stay whole;
+        the file is shared, and closed with this recording. Raises TypeError, ValueError, UsageError.
+
+        >>> import perfpy
+        >>> with perfpy.open("perf.data") as recording:
+        ...     part = recording.where(comm="busy", time=(None, "50%"))
+        ...     len(part.samples["ip"]), len(recording.samples["ip"])
+        (5, 10)
+        """
+        from copy import copy
+
+        from perfpy.analysis.filters.conditions import both, conditions
+
+        sets = {"pid": pid, "tid": tid, "cpu": cpu, "comm": comm, "dso": dso, "symbol": symbol}
+        asked = conditions(self.events, self.times, event=event, time=time, **sets)
+        part = copy(self)
+        for name in ("samples", "_naming_symbolizer"):
+            part.__dict__.pop(name, None)
+        part.sample_filter = asked if self.sample_filter is None else both(self.sample_filter, asked)
+        return part
+
+    def batches(self, fields: Collection[str] | None = None, more: FurtherColumns | None = None) -> Iterator[Batch]:
+        """The samples in order of delivery, some thousands at a time, as columns: those that where() left. See RecordingContents."""
+        return super().batches(fields, more) if self.sample_filter is None else self.samples.batches(fields, more)
+
+    def report(
+        self,
+        by: str | Sequence[str] | None = None,
+        *,
+        callers: bool = False,
+        options: ReportOptions | None = None,
+        symbols: SymbolOptions | None = None,
+        progress: Callable[[float], None] | None = None,
+    ) -> Report:
+        """A histogram of the samples, for each event.
+
+        by: sort keys such as "comm", "dso", "symbol", "pid", "cpu", or a text
+        with commas (default: "comm,dso,symbol"); callers: count callers, too, and keep call trees;
+        options: everything that perf report can be asked, instead of these;
+        symbols: where to look for symbols; progress: called with the share of
+        the file that has been read. Raises UsageError for unknown keys. The report is a sequence of rows, has
+        to_pandas(), to_arrow() and to_dict(), and shows itself in notebooks.
+
+        >>> import perfpy
+        >>> with perfpy.open("perf.data") as recording:
+        ...     for row in recording.report(by=["comm"]):
+        ...         print(f"{row.percent:6.2f}%", row.texts["comm"], row.samples)
+        100.00% busy 10
+        """
+        from perfpy.analysis.report.layout import Wanted
+        from perfpy.analysis.report.options import CallGraph, ReportOptions
+        from perfpy.analysis.report.report import make_report
+
+        if options is not None and (by or callers):
+            raise UsageError("report(options=...) says everything: leave out by and callers")
+        if options is None:
+            wanted = Wanted(sort=(by if isinstance(by, str) else ",".join(by)) if by else None)
+            graph = CallGraph(order="caller") if callers else None
+            options = ReportOptions(wanted=wanted, call_graph=graph, children=callers)
+        options = options._replace(sample_filter=self._narrowed(options.sample_filter))
+        timeline = self.make_timeline(keep_exited=options.keep_exited)
+        symbolizer = self._new_symbolizer(timeline, symbols)
+        report = make_report(self.data, timeline, symbolizer, options, self._payloads(symbolizer), _memory_words(options), progress)
+        report.display = _Display()
+        return report
+
+    def changes(
+        self, after: Recording, by: str | Sequence[str] = "dso,symbol", *, symbols: SymbolOptions | None = None
+    ) -> list[RecordingChanges]:
+        """What changed from this recording to another one: see perfpy.diff."""
+        from perfpy.analysis.report.recording_changes import names_for_both, recording_changes
+
+        commands = [{row.texts["comm"]: row.period for row in one.report(by="comm", symbols=symbols)} for one in (self, after)]
+        reports = [one.report(by=by, symbols=symbols) for one in (self, after)]
+        return recording_changes(reports[0], reports[1], names_for_both(commands[0], commands[1]))
+
+    def annotate(
+        self,
+        function: str | None = None,
+        *,
+        options: ReportOptions | None = None,
+        symbols: SymbolOptions | None = None,
+        progress: Callable[[float], None] | None = None,
+    ) -> Annotation:
+        """The code of functions, with the samples at each instruction; it needs objdump, or the package capstone.
+
+        function: only the one of this name; options: which samples count (its columns are not asked), instead of this; symbols,
+        progress: as for `report`.
+
+            for code in recording.annotate("main").functions():
+                for line in code.rows():
+                    print(line.percent, line.address, line.text, line.source)
+        """
+        from perfpy.analysis.annotation.annotation import Annotation
+        from perfpy.analysis.annotation.hot_functions import BY_FUNCTION
+        from perfpy.analysis.filters.sample_filter import SampleFilter
+        from perfpy.analysis.report.options import ReportOptions
+        from perfpy.analysis.report.report import make_report
+
+        asked = options or ReportOptions(sample_filter=SampleFilter(symbols=(function,) if function else None))
+        asked = asked._replace(wanted=BY_FUNCTION, by_address=True, call_graph=None, children=False)
+        timeline = self.make_timeline(keep_exited=asked.keep_exited)
+        symbolizer = self._new_symbolizer(timeline, symbols)
+        return Annotation(make_report(self.data, timeline, symbolizer, asked, progress=progress), symbolizer)
+
+    def stacks(
+        self, symbols: SymbolOptions | None = None, *, sample_filter: SampleFilter | None = None, timed: bool = False, latency: bool = False
+    ) -> list[Stacks]:
+        """The whole stacks of each event, for flame graphs and exports.
+
+        timed: with the single samples; latency: weighted by shares of the wall clock.
+        """
+        from perfpy.analysis.filters.sample_filter import SampleFilter
+        from perfpy.analysis.stacks.stack_builder import make_stacks
+
+        timeline = self.make_timeline(keep_exited=True)
+        symbolizer = self._new_symbolizer(timeline, symbols)
+        return make_stacks(self.data, timeline, symbolizer, self._narrowed(sample_filter or SampleFilter()), timed=timed, latency=latency)
+
+    def flamegraph(self, path: str | PathLike[str], *, after: Recording | None = None, symbols: SymbolOptions | None = None) -> None:
+        """Write all stacks as a flame graph: one HTML page for any browser, complete in itself.
+
+        after: a second recording; the page shows then what changed from this
+        one to that. symbols: where to look for symbols. Raises OutputFailed.
+
+        >>> import perfpy
+        >>> with perfpy.open("perf.data") as recording:
+        ...     recording.flamegraph("flame.html")
+        """
+        from perfpy.views.stacks.flamegraph import render
+
+        later = None if after is None else after.stacks(symbols)
+        page = render(self.stacks(symbols), title=self.title, circumstances=self.circumstances, after=later)
+        try:
+            with open(path, "wb") as file:
+                file.write(page.encode(errors="replace"))
+        except OSError as error:
+            raise OutputFailed(fspath(path), error.strerror or str(error)) from None
+
+    def _narrowed(self, sample_filter: SampleFilter) -> SampleFilter:
+        """A filter within what where() left."""
+        return sample_filter if self.sample_filter is None else sample_filter._replace(within=self.sample_filter)
+
+    def _payloads(self, symbolizer: Symbolizer) -> PayloadTexts | None:
+        """What words the data of tracepoints; None where the recording describes none."""
+        tracing = self.data.tracing
+        if tracing is None:
+            return None
+        from perfpy.views.script.payloads import PayloadTexts
+
+        return PayloadTexts(tracing, symbolizer)
+
+
+class _Display:
+    """Words reports, loaded when one is shown."""
+
+    def report_text(self, report: Report, /) -> str:
+        from perfpy.views.report.notebook import report_text
+
+        return report_text(report)
+
+    def report_html(self, report: Report, /) -> str:
+        from perfpy.views.report.notebook import report_html
+
+        return report_html(report)
+
+
+def _memory_words(options: ReportOptions) -> MemoryWords | None:
+    """What words data_src; None where a report does not show it."""
+    from perfpy.analysis.sortkeys.sort_key import Mode
+
+    if options.wanted.mode is not Mode.MEMORY:
+        return None
+    from perfpy.views.script import memory_text
+
+    return memory_text
+
+
+__all__ = ["Recording", "Sample", "TracepointSamples"]

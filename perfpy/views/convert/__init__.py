@@ -1,0 +1,1 @@
+"""Recordings in formats of others."""

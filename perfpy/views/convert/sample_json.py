@@ -1,0 +1,179 @@
+"""A recording's samples as JSON: perf's `data convert --to-json`.
+
+What enters: a recording, where its symbols are, which samples. What leaves: the
+text, in pieces: perf's keys in perf's order and on perf's lines. Keys of what the
+recording does not say are left out (perf 6.12 crashes there), and stacks are
+whole callchains.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfpy.abi.flags import SampleType
+from perfpy.analysis.samples.callchains import ChainTable, frames_of
+from perfpy.perfdata.container.header import FileHeader
+from perfpy.perfdata.records.group_reads import carries_readings, delivered
+from perfpy.symbols.dso import short_name
+from perfpy.views.script.field_text import column, times
+from perfpy.views.script.fields import has_callchain
+from perfpy.views.script.lines import taken
+from perfpy.views.script.payloads import PayloadTexts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+    from perfpy.analysis.filters.time_ranges import TimeRanges
+    from perfpy.perfdata.records.batches import Batch
+    from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.unwind.callchains import UserCallchains
+    from perfpy.views.recorded import Recorded
+
+_COLUMNS: Final = frozenset(("time", "pid", "tid", "cpu", "ip", "callchain", "cpumode", "raw"))
+_ESCAPES: Final = {
+    **{number: f"\\u{number:04x}" for number in (*range(0x20), *range(0xDC80, 0xDD00))},
+    **{ord(character): "\\" + letter for character, letter in zip('"\\\b\f\n\r\t', '"\\bfnrt', strict=True)},
+}
+_SIGNED: Final = 1 << 63
+
+
+def quoted(text: str) -> str:
+    """A JSON string; bytes that are no text are lone surrogates, as Python has them."""
+    return f'"{text.translate(_ESCAPES)}"'
+
+
+class SampleJson:
+    """The samples of a recording. `samples`: how many were written so far."""
+
+    def __init__(
+        self, recording: Recorded, symbolizer: Symbolizer, *, unwound: UserCallchains | None = None, ranges: TimeRanges | None = None
+    ) -> None:
+        """unwound: what makes callchains of stacks; ranges: only samples of these times."""
+        self.samples = 0
+        self._recording = recording
+        self._symbolizer = symbolizer
+        self._unwound = unwound
+        self._ranges = ranges
+        self._frames: list[str] = []
+        self._names: dict[int, str] = {}
+        self._has_cpu = recording.data.has(SampleType.CPU)
+        tracing = recording.data.tracing
+        self._payloads = None if tracing is None else PayloadTexts(tracing, symbolizer)
+
+    def pieces(self) -> Iterator[str]:
+        """The whole text."""
+        yield '{\n\t"linux-perf-json-version": 1,\n\t"headers": {'
+        yield ",".join(f"\n\t\t{quoted(key)}: {value}" for key, value in self._headers())
+        yield '\n\t},\n\t"samples": ['
+        wanted = _COLUMNS
+        events = self._recording.events
+        if any(carries_readings(event) for event in events):
+            wanted = wanted | {"read", "period"}
+        for batch in delivered(self._recording.batches(wanted, self._unwound), events):
+            before = self.samples
+            text = ",".join(self._texts(batch))
+            if text:
+                yield "," + text if before else text
+        yield "\n\t]\n}\n"
+
+    def _headers(self) -> Iterator[tuple[str, str]]:
+        """What the file says of itself."""
+        data, said = self._recording.data, self._recording.header
+        version, offset, size = 1, 0, 0
+        if isinstance(data.header, FileHeader):
+            version, (offset, size) = data.header.version - 1, data.header.data
+        yield "header-version", str(version)
+        yield "captured-on", quoted(time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(data.modified)))
+        yield from (("data-offset", str(offset)), ("data-size", str(size)), ("feat-offset", str(offset + size)))
+        texts = {"hostname": "hostname", "os-release": "osrelease", "arch": "arch", "cpu-desc": "cpudesc", "cpuid": "cpuid"}
+        yield from ((key, quoted(str(said[name]))) for key, name in texts.items() if name in said)
+        if "nrcpus" in said:
+            yield from (("nrcpus-online", str(said["nrcpus"].online)), ("nrcpus-avail", str(said["nrcpus"].available)))
+        if "clock_data" in said:
+            clock = said["clock_data"]
+            yield from (("clockid", str(clock.clockid)), ("clock-time", str(clock.clockid_ns)), ("real-time", str(clock.wall_clock_ns)))
+        if "version" in said:
+            yield "perf-version", quoted(str(said["version"]))
+        if "cmdline" in said:
+            yield "cmdline", _listed([f"\n\t\t\t{quoted(word)}" for word in said["cmdline"]], "\n\t\t")
+
+    def _texts(self, batch: Batch) -> list[str]:
+        """The samples of a batch."""
+        stamps = times(batch, self._recording.events)
+        rows = np.arange(len(batch)) if self._ranges is None else np.flatnonzero(self._ranges.mask(stamps))
+        texts = np.full(len(batch), "", object)
+        for number in np.flatnonzero(np.bincount(batch.event, minlength=1)).tolist():
+            own = rows[batch.event[rows] == number]
+            if len(own):
+                made = self._of_event(taken(batch, own), number, stamps[own])
+                texts[own] = np.fromiter(made, object, len(own))
+        self.samples += len(rows)
+        found: list[str] = texts[rows].tolist()
+        return found
+
+    def _of_event(self, batch: Batch, number: int, stamps: NDArray[np.uint64]) -> Iterator[str]:
+        """The samples of one event."""
+        event = self._recording.events[number]
+        pid, tid, cpu = (column(batch, event, name) for name in ("pid", "tid", "cpu"))
+        timeline = self._recording.timeline
+        comms = timeline.comm_ids(tid, batch.key).tolist()
+        chains = self._chains(batch, pid, with_chain=has_callchain(event))
+        cpus = [f'\n\t\t\t"cpu": {one},' for one in cpu.astype(np.int32).tolist()] if self._has_cpu else [""] * len(batch)
+        fields = self._fields(batch) if event.tracepoint else itertools.repeat("")
+        tasks = pid.astype(np.int32).tolist(), tid.astype(np.int32).tolist()
+        whole = zip(stamps.tolist(), *tasks, cpus, comms, chains, fields, strict=False)  # fields may have no end
+        for stamp, one_pid, one_tid, cpu_text, comm, chain, more in whole:
+            if comm not in self._names:
+                self._names[comm] = quoted(timeline.comms[comm])
+            yield (
+                f'\n\t\t{{\n\t\t\t"timestamp": {stamp - 2 * (stamp & _SIGNED)},\n\t\t\t"pid": {one_pid},\n\t\t\t"tid": {one_tid},{cpu_text}'
+                f'\n\t\t\t"comm": {self._names[comm]},\n\t\t\t"callchain": {chain}{more}\n\t\t}}'
+            )
+
+    def _chains(self, batch: Batch, pid: NDArray[Any], *, with_chain: bool) -> list[str]:
+        """The callchain of each sample, or its address alone: made once for all that have the same."""
+        columns = batch.columns
+        if with_chain and "callchain" in columns:
+            frames, counts = frames_of(columns["callchain"], pid, batch.key, self._symbolizer)
+        else:
+            frames = self._symbolizer.frame_ids(pid, columns["ip"], batch.key, columns["cpumode"])
+            counts = np.ones(len(batch), np.int64)
+        self._name_frames()
+        table = ChainTable()
+        which = table.add(frames, counts)
+        ids, bounds = table.chains()
+        each = list(map(self._frames.__getitem__, ids.tolist()))
+        texts = [_listed(each[begin:end], "\n\t\t\t") for begin, end in itertools.pairwise(bounds.tolist())]
+        return list(map(texts.__getitem__, which.tolist()))
+
+    def _name_frames(self) -> None:
+        """The texts of frames that are new."""
+        symbolizer, done = self._symbolizer, len(self._frames)
+        frames = symbolizer.resolve()
+        for ip, symbol, dso in zip(frames.ip[done:].tolist(), frames.symbol[done:].tolist(), frames.dso[done:].tolist(), strict=True):
+            parts = [f'"ip": "0x{ip:x}"']
+            if symbol >= 0:
+                parts.append(f'"symbol": {quoted(symbolizer.symbols.name(symbol))}')
+                if dso >= 0:
+                    parts.append(f'"dso": {quoted(short_name(symbolizer.dsos[dso].name, symbolizer.dsos[dso].kind))}')
+            self._frames.append("\n\t\t\t\t{" + ",".join(f"\n\t\t\t\t\t{part}" for part in parts) + "\n\t\t\t\t}")
+
+    def _fields(self, batch: Batch) -> Iterable[str]:
+        """The fields of tracepoints, as keys of their own."""
+        raw = batch.columns.get("raw")
+        if raw is None or self._payloads is None:
+            return [""] * len(batch)
+        data, bounds = raw.values.tobytes(), raw.offsets.tolist()
+        payloads = (data[begin:end] for begin, end in itertools.pairwise(bounds))
+        each = map(self._payloads.fields, payloads)
+        return ["".join(f",\n\t\t\t{quoted(name)}: {quoted(text)}" for name, text in fields) for fields in each]
+
+
+def _listed(items: list[str], end: str) -> str:
+    return "[" + ",".join(items) + end + "]"

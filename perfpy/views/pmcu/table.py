@@ -1,0 +1,83 @@
+"""`report` of a PMCU's counts: totals of each CPU and event, and how many an event came to in a cycle.
+
+What enters: a PmcuTrace. What leaves: lines.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfpy.untrusted.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfpy.auxtrace.recorded_pmcu import PmcuTrace
+
+_HEAD: Final = "#   CPU   Event                 Count                Cycles  per cycle"
+_ALL: Final = "all"
+
+
+class PmcuTotal(NamedTuple):
+    """One event of one CPU (-1: of all CPUs), over all samples; cycles: of the time in which it was counted."""
+
+    cpu: int
+    event: int
+    counted: int
+    cycles: int
+
+    @property
+    def per_cycle(self) -> float | None:
+        """Events a cycle; None where cycles were not counted."""
+        return self.counted / self.cycles if self.cycles else None
+
+
+def totals(trace: PmcuTrace) -> list[PmcuTotal]:
+    """By CPU and event, in the order of the CPUs and of the events as they were written; those of all CPUs come last."""
+    counts: dict[tuple[int, int], list[int]] = {}
+    header = trace.header
+    events = list(dict.fromkeys(header.events)) if header else []
+    for part in trace.batches():
+        key = part["cpu"].astype(np.int64) << 32 | part["event"]
+        found, index = np.unique(key, return_inverse=True)
+        for number, one in enumerate(found.tolist()):
+            rows = index == number
+            total = counts.setdefault((one >> 32, one & 0xFFFFFFFF), [0, 0])
+            total[0] += _sum(part["count"][rows])
+            total[1] += _sum(part["cycles"][rows])
+    each = [PmcuTotal(cpu, event, *counts[cpu, event]) for cpu, event in sorted(counts, key=lambda key: (key[0], events.index(key[1])))]
+    return each + [_over_cpus(each, event) for event in events if any(one.event == event for one in each)]
+
+
+def _sum(values: np.ndarray) -> int:
+    """Of u64, in Python's numbers, which have no end."""
+    return (int((values >> np.uint64(32)).sum()) << 32) + int((values & np.uint64(0xFFFFFFFF)).sum())
+
+
+def _over_cpus(each: list[PmcuTotal], event: int) -> PmcuTotal:
+    of_event = [one for one in each if one.event == event]
+    return PmcuTotal(-1, event, sum(one.counted for one in of_event), sum(one.cycles for one in of_event))
+
+
+def report_lines(trace: PmcuTrace) -> Iterator[str]:
+    """The table, and what it is of."""
+    header = trace.header
+    yield "#"
+    if header is None:
+        yield f"# {one_line(trace.name)}: no AUX data"
+        yield "#"
+        return
+    yield f"# {one_line(trace.name)}: {len(trace)} samples, one each {trace.period_ms} ms, of {header.cpus} CPUs"
+    yield "#"
+    yield _HEAD
+    before = None
+    for one in totals(trace):
+        if before is not None and one.cpu != before:
+            yield ""
+        before = one.cpu
+        cycles, ratio = ("-", "-") if one.per_cycle is None else (str(one.cycles), f"{one.per_cycle:.3f}")
+        cpu = _ALL if one.cpu < 0 else str(one.cpu)
+        yield f"{cpu:>7}  {one.event:#06x}  {one.counted:>20}  {cycles:>20}  {ratio:>9}".rstrip()
+    yield ""

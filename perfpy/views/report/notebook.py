@@ -1,0 +1,86 @@
+"""A report where Python shows values: at its prompt, and in notebooks.
+
+What enters: a Report. What leaves: a few lines of text, or an HTML table; of
+names only what `escape` leaves of them is in that.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from perfpy.untrusted.text import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfpy.analysis.report.histogram import Histogram
+    from perfpy.analysis.report.report import Report
+
+_ROWS: Final = 20
+_NAME: Final = 60
+_CELL: Final = "padding:0 .6em;white-space:pre"
+
+
+def report_text(report: Report) -> str:
+    """What it is of, and its first rows."""
+    tables = [histogram for histogram in report.histograms if histogram.leader.samples]
+    lines = [f"<Report of {report.samples} samples: {_count(sum(len(table.shown()) for table in tables))}>"]
+    for table in tables:
+        lines.append(f"{_title(table)}: {table.leader.samples} samples")
+        for percents, names in _cells(table):
+            lines.append("  ".join([*(f"{percent:6.2f}%" for percent in percents), *names]).rstrip())
+        lines += _rest(table)
+    return "\n".join(lines)
+
+
+def report_html(report: Report) -> str:
+    """A table for each event, for a page of somebody else's."""
+    return "".join(_html(table) for table in report.histograms if table.leader.samples)
+
+
+def _html(table: Histogram) -> str:
+    heads = [*_shares(table), *table.keys]
+    rows = "".join(
+        "<tr>"
+        + "".join(f'<td style="{_CELL};text-align:right">{percent:.2f}%</td>' for percent in percents)
+        + "".join(f'<td style="{_CELL};text-align:left">{escape(name)}</td>' for name in names)
+        + "</tr>"
+        for percents, names in _cells(table)
+    )
+    head = "".join(f"<th>{escape(name)}</th>" for name in heads)
+    caption = f"{_title(table)}: {table.leader.samples} samples"
+    rest = "".join(f"<p>{escape(line)}</p>" for line in _rest(table))
+    return f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{rest}"
+
+
+def _cells(table: Histogram) -> Iterator[tuple[list[float], list[str]]]:
+    """The first rows: shares, and names of one line each."""
+    shares = _shares(table)
+    for row in islice(table.rows(), _ROWS):
+        names = [visible(text.strip()) for text in row.texts.values()]
+        yield [table.percent(metric, row.entry) for metric in shares.values()], [_shortened(name) for name in names]
+
+
+def _shares(table: Histogram) -> dict[str, str]:
+    """Heads of shares, and what they are of."""
+    with_callers = {"children": "children"} if "children" in table.entries.measures else {}
+    return {**with_callers, ("self" if with_callers else "overhead"): "period"}
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _NAME else f"{name[: _NAME // 2]}…{name[-_NAME // 2 + 1 :]}"
+
+
+def _title(table: Histogram) -> str:
+    return visible(table.group_title or table.leader.event.name)
+
+
+def _rest(table: Histogram) -> list[str]:
+    more = len(table.shown()) - _ROWS
+    return [f"... and {_count(more)} more"] if more > 0 else []
+
+
+def _count(rows: int) -> str:
+    return f"{rows} row" if rows == 1 else f"{rows} rows"

@@ -1,0 +1,46 @@
+"""A stretch of code that is counted: which counters it opens, and what it makes of them."""
+
+from __future__ import annotations
+
+import errno
+
+from perfpy.capture.counting.region import Region
+from tests.builders.fake_kernel import FakeCounter, FakeKernel
+
+
+def test_what_is_told_apart_is_counted_twice() -> None:
+    def counts(counter: FakeCounter) -> None:
+        counter.value, counter.enabled, counter.running = (10 if counter.attr.inherit else 4), 5, 5
+
+    kernel = FakeKernel(counts=counts)
+    with Region("page-faults:u", "duration_time", "minor-faults:u", apart=True, kernel=kernel) as region:
+        assert [counter.attr.inherit for counter in kernel.counters] == [1, 1, 0, 0]
+    assert [(count.own, count.children) for count in region.values()] == [(4, 6), (None, None), (4, 6)]
+
+
+def test_the_thread_alone_has_counters_that_nobody_inherits() -> None:
+    kernel = FakeKernel()
+    with Region("page-faults:u", inherit=False, kernel=kernel):
+        assert not kernel.counters[0].attr.inherit
+
+
+def test_an_empty_block_is_counted_once_and_left_out() -> None:
+    reads = iter([9, 7, 8, 7, 9, 107, 207])
+
+    def counts(counter: FakeCounter) -> None:
+        counter.value, counter.enabled, counter.running = next(reads), 5, 5
+
+    region = Region("page-faults:u", net=True, kernel=FakeKernel(counts=counts))
+    found = []
+    for _ in range(2):
+        with region:
+            pass
+        found.append((region["page-faults:u"].value, region["page-faults:u"].overhead))
+    assert found == [(100, 7), (200, 7)]
+
+
+def test_what_the_machine_lacks_is_known_inside() -> None:
+    kernel = FakeKernel(refuse={"minor-faults:u": errno.ENOENT})
+    with Region("page-faults:u", "minor-faults:u", kernel=kernel) as region:
+        assert list(region.why_not) == ["minor-faults:u"]
+        assert "minor-faults" in region.why_not["minor-faults:u"]

@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from perfpy.counts.tally import Tally
     from perfpy.kernel import Kernel
 
+_BRANCHES = (
+    "hint: no hardware event was ever on the PMU: a program with event-based branches (EBB) keeps it for itself while it runs;"
+    " pinned events (:D) that are there first stay"
+)
+
 
 class Session(Hooks):
     """Carries a plan out, and tells about it as perf stat does; file: where the counts are written, too."""
@@ -49,9 +54,21 @@ class Session(Hooks):
                 self._file.finish()
         if outcome.failed_runs and outcome.runs > 1 and not self._signal:
             self.note(f"{outcome.failed_runs} of {outcome.runs} runs failed, the last status was {outcome.exit_code}")
+        if outcome.tally:
+            self._explain(outcome.tally)
         if self._signal and not self._plan.command:
             return 128 + self._signal
         return outcome.exit_code
+
+    def _explain(self, tally: Tally) -> None:
+        """Say who has a count that nobody reads, and who may have had the PMU, where the events of tasks were never on it."""
+        from perfpy.events.ebb import means_ebb, never_counted, reasons
+
+        if self._plan.target.has_tasks and means_ebb():
+            from perfpy.cli.line.notes import tell
+
+            notes = [*reasons(tally.rows), *([_BRANCHES] if never_counted(tally.rows) else ())]
+            tell(notes, quiet=self._options.quiet, verbose=self._options.verbose)
 
     def _kernel(self) -> Kernel | None:
         """The kernel to ask: with -vv one that tells of every counter that is opened."""

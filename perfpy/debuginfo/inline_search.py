@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.debuginfo import dwarf, leb128
 from perfpy.debuginfo.layouts import BLOCK, FUNCTION, HOLDER, INLINED, LEAF, SCOPE, DieLayout, layout_of
-from perfpy.debuginfo.ranges import Ranges, ranges_of
+from perfpy.debuginfo.ranges import Ranges, range_list, ranges_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -127,7 +127,7 @@ class InlineSearch:
                 if depth <= 0:
                     return
                 continue
-            kind, size, sibling, children, _, abbreviation = layout = layouts[code]
+            kind, size, sibling, children, _, abbreviation, _ = layout = layouts[code]
             after = offset + size if size >= 0 else self._unit.reader.skip(abbreviation, offset)
             if kind >= BLOCK:
                 yield _Top(self._ranges(layout, offset), layout, start, offset)
@@ -156,7 +156,7 @@ class InlineSearch:
                 if not callers or not (self._left or current or self._takes_last):
                     return
                 continue
-            kind, size, sibling, children, _, abbreviation = layout = layouts[code]
+            kind, size, sibling, children, _, abbreviation, _ = layout = layouts[code]
             after = offset + size if size >= 0 else self._unit.reader.skip(abbreviation, offset)
             if kind == LEAF:
                 offset = after
@@ -203,7 +203,7 @@ class InlineSearch:
             if not code:
                 depth -= 1
                 continue
-            _, size, sibling, children, _, abbreviation = layouts[code]
+            _, size, sibling, children, _, abbreviation, _ = layouts[code]
             after = offset + size if size >= 0 else self._unit.reader.skip(abbreviation, offset)
             if not children:
                 offset = after
@@ -232,6 +232,9 @@ class InlineSearch:
 
     def _ranges(self, layout: DieLayout, offset: int) -> Ranges:
         """The ranges of a DIE's code. offset: of its values."""
+        if layout.listed >= 0:
+            value = self._unit.reader.number(offset + layout.listed, self._unit.header.shape.offset_size)
+            return range_list(self._unit, dwarf.FORM_SEC_OFFSET, value)
         if layout.bounds is None:
             return ranges_of(self._unit, self._unit.attributes(layout.abbreviation, offset)[0])
         low_offset, high_offset, size = layout.bounds

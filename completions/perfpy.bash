@@ -137,7 +137,7 @@ _perfpy()
     cur=${words[cword]} prev=${words[cword-1]}
     COMPREPLY=()
     if ((cword == 1)); then
-        _perfpy_offer "" stat record report annotate diff script list evlist buildid-list buildid-cache inject data config check version help --help --version
+        _perfpy_offer "" stat record report annotate diff script list evlist buildid-list buildid-cache inject archive data config check version help --help --version
         return
     fi
     local options="" workload=""
@@ -154,7 +154,7 @@ _perfpy()
         options="-i --input -f --force -s --sort -F --fields -n --show-nr-samples --show-total-period --show-cpu-utilization --showcpuutilization -T --threads -g --call-graph --children --latency -G --inverted -H --hierarchy --max-stack --ignore-callees -p --parent -x --exclude-other -d --dsos -c --comms -S --symbols --symbol-filter --pid --tid -C --cpu --socket-filter --parallelism --time --switch-on --switch-off --show-on-off-events --percent-limit --percentage -U --hide-unresolved --group --group-sort-idx -t --field-separator -w --column-widths -b --branch-stack --mem-mode --with-off-cpu --ns --time-quantum --raw-trace --full-source-path --skip-empty --stdio --tui --stdio-color --whole-names --json --flamegraph --html --folded --speedscope --firefox --pprof --header --header-only -I --show-info --stats --tasks --mmaps -D --dump-raw-trace --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -m --modules --ignore-vmlinux -v --verbose -q --quiet --inline --help"
         ;;
     annotate)
-        options="-i --input -f --force -s --symbol -d --dsos -C --cpu --percent-limit --skip-missing --group --skip-empty --source --asm-raw -M --disassembler-style -l --print-line -P --full-paths --objdump --prefix --prefix-strip -n --show-nr-samples --show-total-period --percent-type --stdio-color -D --dump-raw-trace --stdio --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -m --modules --ignore-vmlinux -v --verbose -q --quiet --help"
+        options="-i --input -f --force -s --symbol -d --dsos -C --cpu --percent-limit --skip-missing --group --skip-empty --source --asm-raw -M --disassembler-style -l --print-line -P --full-paths --objdump --prefix --prefix-strip -n --show-nr-samples --show-total-period --percent-type --stdio-color --by-line -D --dump-raw-trace --stdio --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -m --modules --ignore-vmlinux -v --verbose -q --quiet --help"
         ;;
     diff)
         options="-s --sort -c --compute -b --baseline-only -p --period -F --formula -o --order -d --dsos -C --comms -S --symbols --pid --tid --cpu --time --percentage -t --field-separator --with-off-cpu --fail-above --noise --stdio --json --flamegraph --html --all --ignore-comm --whole-names -f --force --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -m --modules -v --verbose -q --quiet --help"
@@ -178,6 +178,9 @@ _perfpy()
     inject)
         options="-i --input -f --force -o --output -j --jit -b --build-ids --buildid-all -B --mmap2-buildids --mmap2-buildid-all --known-build-ids -v --verbose --help"
         ;;
+    archive)
+        options="--unpack -f --force --help"
+        ;;
     data)
         options="-i --input --to-json -f --force --time --help"
         ;;
@@ -191,7 +194,7 @@ _perfpy()
         options="--build-options -v --verbose --help"
         ;;
     help)
-        _perfpy_offer "" stat record report annotate diff script list evlist buildid-list buildid-cache inject data config check version help
+        _perfpy_offer "" stat record report annotate diff script list evlist buildid-list buildid-cache inject archive data config check version help
         return
         ;;
     esac

@@ -110,9 +110,9 @@ class KernelRefused(PerfError):
 class NotScheduled(PerfError):
     """A pinned counter that the kernel could not keep on the PMU, so that it has no count."""
 
-    def __init__(self, event: str) -> None:
+    def __init__(self, event: str, remedy: str = "drop ':D' or count fewer events") -> None:
         self.event = event
-        super().__init__(f"pinned event '{event}' could not be scheduled on the PMU; drop ':D' or count fewer events")
+        super().__init__(f"pinned event '{event}' could not be scheduled on the PMU; {remedy}")
 
 
 class BadPerfData(PerfError):

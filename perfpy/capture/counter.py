@@ -16,14 +16,15 @@ from perfpy.abi.flags import FLAG_FD_CLOEXEC, ReadFormat
 from perfpy.abi.readings import TIMES_SIZE, Reading, UserReading, decode_read, read_size, unpack_signed, unpack_times
 from perfpy.errors import KernelRefused, NotScheduled, UsageError
 from perfpy.kernel import this_kernel
+from perfpy.kernel.closed_kernel import CLOSED, is_perf_event
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, Final
+    from typing import Final
 
     from perfpy.kernel import Kernel
-    from perfpy.kernel.ring import Ring
+    from perfpy.kernel.ring import AuxArea, Ring
     from perfpy.kernel.user_page import CodeReader, UserPage
 
 _TIMES: Final = ReadFormat.TOTAL_TIME_ENABLED | ReadFormat.TOTAL_TIME_RUNNING
@@ -42,8 +43,8 @@ class Counter:
     """
 
     __slots__ = (
-        "__weakref__", "_has_handler", "_kernel", "_leader", "_members", "_only_times", "_page", "_position", "_read",
-        "_read_page", "_reader", "_ring", "_thread", "attr", "cpu", "event", "fd", "pid",
+        "__weakref__", "_aux", "_has_handler", "_is_ebb", "_kernel", "_leader", "_members", "_only_times", "_page", "_position", "_read",
+        "_read_page", "_reader", "_ring", "_sharers", "_target", "_thread", "attr", "cpu", "event", "fd", "pid",
     )  # fmt: skip
 
     fd: int
@@ -64,6 +65,10 @@ class Counter:
         self.event = event
         self.pid = pid
         self.cpu = cpu
+        if self._is_ebb or (group and group._is_ebb):  # noqa: SLF001  # its own kind
+            from perfpy.events import ebb  # few programs have such events
+
+            ebb.check(attr, pid, cpu, group.attr if group else None, event)
         self.fd = self._kernel.perf_event_open(attr, pid, cpu, group.fd if group else -1, flags, event=event)
         if group:
             group._members += 1  # noqa: SLF001  # its own kind
@@ -75,23 +80,34 @@ class Counter:
         self._leader = group
         self._members = 1
         self._position = group._members if group else 0  # noqa: SLF001  # as above; in reads of the group
-        self._only_times = attr.read_format == _TIMES
+        self._is_ebb = bool(attr.config >> 63) and _ebb_here(attr)
+        self._only_times = attr.read_format == _TIMES and not self._is_ebb
         self._page: UserPage | None = None
         self._reader: CodeReader | None = None
         self._read_page: Callable[[], bytes] = bytes  # b"": no page is mapped
         self._ring: Ring | None = None
+        self._aux: AuxArea | None = None
+        self._target: Counter | None = None
+        self._sharers: list[Counter] = []  # those that write to this one's ring
         self._thread = get_ident()
         self._has_handler = False
 
     @classmethod
-    def open(cls, event: str, pid: int = 0, cpu: int = -1, **attr_fields: int) -> Counter:
-        """A counter for an event's text ("task-clock:u"); attr_fields: attr bits to set, as inherit=1 or disabled=1."""
+    def open(cls, event: str, pid: int = 0, cpu: int = -1, *, ebb: int = 0, **attr_fields: int) -> Counter:
+        """A counter for an event's text ("task-clock:u"); attr_fields: attr bits to set, as inherit=1 or disabled=1.
+
+        ebb: an event-based branch of POWER (bit 63, pinned, exclusive): its overflows branch to the program's own handler.
+        """
         from perfpy.events import parse_events  # the event language is not needed by those who bring an attr
 
         parsed = parse_events([event])
         if len(parsed) != 1 or parsed[0].tool:
             raise UsageError(f"'{event}' is not one event of the kernel's")
         attr = parsed[0].attr.copy(**{"read_format": int(_TIMES), **attr_fields})
+        if ebb:
+            from perfpy.events.ebb import with_needs  # few programs have such events
+
+            attr = with_needs(attr)
         return open_with_less(attr, pid, cpu, event=parsed[0].name)
 
     @classmethod
@@ -102,7 +118,7 @@ class Counter:
         reads have the two times. The other way round, fileno() is what to pass
         on. Raises UsageError where the descriptor is none of perf events.
         """
-        if kernel is None and not _is_perf_event(fd):
+        if kernel is None and not is_perf_event(fd):
             raise UsageError(f"file descriptor {fd} is no counter")
         counter = cls.__new__(cls)
         counter.fd = -1
@@ -116,13 +132,40 @@ class Counter:
         return self.fd
 
     def read(self) -> Reading:
-        """The count and its times. Raises NotScheduled when a pinned counter has lost the PMU, KernelRefused."""
+        """The count and its times. Raises NotScheduled when a pinned counter has lost the PMU, KernelRefused.
+
+        Of an event-based branch (EBB) it raises UsageError: the program has the count, in the PMC; see verify().
+        """
         if self._only_times:
             try:
                 return _new(Reading, unpack_times(self._read(self.fd, TIMES_SIZE)))  # counters are read a million times
             except (OSError, struct.error):
                 pass  # the longer way finds out why
+        if self._is_ebb:
+            self.verify()
+            raise self.unread()
         return self._own(self.read_group())
+
+    def verify(self) -> None:
+        """Raise NotScheduled where the counter cannot be on the PMU: one that is pinned may be open and enabled, and never count."""
+        if self._is_ebb:
+            try:
+                self.read_raw()
+            except NotScheduled:
+                raise NotScheduled(self.event, "another pinned event holds the PMU") from None
+        else:
+            self.read_raw()
+
+    @property
+    def is_ebb(self) -> bool:
+        """Whether its overflows are event-based branches (EBB, POWER)."""
+        return self._is_ebb
+
+    def unread(self) -> UsageError:
+        """Why an event-based branch has no count to read."""
+        return UsageError(
+            f"'{self.event}' branches to the program at overflows (EBB): its count is in the PMC, which only the program reads"
+        )
 
     def _own(self, readings: list[Reading]) -> Reading:
         """This counter's of its group's."""
@@ -151,12 +194,10 @@ class Counter:
     def read_user(self, read_register: Callable[[int], int] | None = None, read_clock: Callable[[], int] | None = None) -> UserReading:
         """The count from the counter's mapped page, without a system call; by read() where that cannot be, saying why.
 
-        For counters of the calling thread, by machine code of perfpy's (x86-64
-        and arm64) where the kernel lets user space read the PMU: the x86 one
-        does by default, on arm64 sysctl kernel.perf_user_access and an event
-        with config1:1 do. The times are those of the page's last update, unless the
-        counter shares the PMU. read_register: a function of yours that reads PMU register n instead; read_clock: one
-        for the time stamp counter. Raises NotScheduled as read() does.
+        For counters of the calling thread, by machine code of perfpy's (x86-64 and arm64) where the kernel lets user space read
+        the PMU: on x86-64 by default, on arm64 by sysctl kernel.perf_user_access and config1:1 of the event. The times are those
+        of the page's last update, unless the counter shares the PMU. read_register: a function of yours that reads PMU
+        register n instead; read_clock: one for the time stamp counter. Raises NotScheduled as read() does.
         """
         data = self._read_page()
         reader = self._reader
@@ -186,8 +227,10 @@ class Counter:
         return reader.read()
 
     def enable(self, *, group: bool = False) -> None:
-        """Count (group: with all members)."""
+        """Count (group: with all members). Of an event-based branch it raises NotScheduled where another event holds the PMU."""
         self._kernel.enable(self.fd, group=group)
+        if self._is_ebb:
+            self.verify()
 
     def disable(self, *, group: bool = False) -> None:
         """Stop counting (group: with all members)."""
@@ -208,6 +251,11 @@ class Counter:
     def set_output(self, target: Counter | None) -> None:
         """Write records to another counter's ring (None: to its own again)."""
         self._kernel.set_output(self.fd, target.fd if target else -1)
+        if self._target is not None:
+            self._target._sharers.remove(self)  # noqa: SLF001  # its own kind
+        self._target = target
+        if target is not None:
+            target._sharers.append(self)  # noqa: SLF001  # as above
 
     def set_filter(self, expression: str) -> None:
         """Count only the tracepoint's hits for which the expression holds."""
@@ -234,14 +282,23 @@ class Counter:
     def ring(self, pages: int = 8) -> Ring:
         """The ring that a sampling counter writes its records to; mapped when first asked for, a power of two pages.
 
-        Raises KernelRefused.
+        Iterate it for the records, decoded. Raises KernelRefused.
         """
         if self._ring is None:
             from perfpy.kernel.ring import Ring
 
             self._unmap()  # the kernel maps one size of a counter at a time
             self._ring = Ring.map(self.fd, pages, backward=bool(self.attr.write_backward))
+            self._ring.know_writers(lambda: {counter.id: counter.attr for counter in (self, *self._sharers)})
         return self._ring
+
+    def aux(self, pages: int = 64) -> AuxArea:
+        """The area that hardware writes traces to, a power of two pages. Raises KernelRefused, also where the event's PMU writes none."""
+        if self._aux is None:
+            from perfpy.kernel.ring import AuxArea
+
+            self._aux = AuxArea.map(self.fd, self.ring(), pages)
+        return self._aux
 
     def poll(self, timeout: float | None = None) -> bool:
         """Wait for records (as many as attr.wakeup_events says); timeout in seconds. False: none came, or the task ended.
@@ -288,14 +345,14 @@ class Counter:
         self._unmap()
         fd, self.fd = self.fd, -1
         self._kernel.close(fd)
-        self._kernel = _CLOSED
-        self._read = _CLOSED.read
+        self._kernel = CLOSED
+        self._read = CLOSED.read
 
     def _unmap(self) -> None:
-        for mapped in (self._reader, self._page, self._ring):
+        for mapped in (self._reader, self._page, self._aux, self._ring):
             if mapped is not None:
                 mapped.close()
-        self._reader = self._page = self._ring = None
+        self._reader = self._page = self._aux = self._ring = None
         self._read_page = bytes
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
@@ -335,33 +392,7 @@ def open_with_less(
         raise
 
 
-class _ClosedKernel:
-    """What a closed counter has for a kernel: whatever is asked of it is a mistake."""
+def _ebb_here(attr: EventAttr) -> bool:
+    from perfpy.events import ebb  # few programs have such events
 
-    def read(self, fd: int, size: int) -> bytes:
-        raise UsageError("the counter is closed")
-
-    def __getattr__(self, name: str) -> object:
-        raise UsageError("the counter is closed")
-
-
-_CLOSED: Any = _ClosedKernel()
-
-
-def _is_perf_event(fd: int) -> bool:
-    import os
-
-    try:
-        return os.readlink(f"/proc/self/fd/{fd}") == "anon_inode:[perf_event]"
-    except OSError:
-        return False
-
-
-def enable_all(kernel: Kernel | None = None) -> None:
-    """Let every counter that the calling thread has opened count, on whatever task it is. Raises KernelRefused."""
-    (kernel or this_kernel()).enable_all()
-
-
-def disable_all(kernel: Kernel | None = None) -> None:
-    """Stop every counter that the calling thread has opened; enable_all() lets them go on. Raises KernelRefused."""
-    (kernel or this_kernel()).disable_all()
+    return ebb.is_ebb(attr) and ebb.means_ebb()

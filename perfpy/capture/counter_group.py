@@ -116,15 +116,23 @@ class CounterGroup:
         return KernelRefused(refused.call, refused.errno, event=refused.event, cause=cause, remedy=remedy)
 
     @classmethod
-    def open(cls, events: Sequence[str], pid: int = 0, cpu: int = -1, **attr_fields: int) -> CounterGroup:
-        """A group for events' texts; attr_fields: attr bits to set in every member, as inherit=1 or exclude_kernel=1."""
+    def open(cls, events: Sequence[str], pid: int = 0, cpu: int = -1, *, ebb: int = 0, **attr_fields: int) -> CounterGroup:
+        """A group for events' texts; attr_fields: attr bits to set in every member, as inherit=1 or exclude_kernel=1.
+
+        ebb: event-based branches of POWER, see Counter.open().
+        """
         from perfpy.events import parse_events
 
         parsed = parse_events(list(events))
         for event in parsed:
             if event.tool:
                 raise UsageError(f"'{event.name}' is not an event of the kernel's")
-        return cls([event.attr.copy(**attr_fields) for event in parsed], pid, cpu, events=[event.name for event in parsed])
+        attrs = [event.attr.copy(**attr_fields) for event in parsed]
+        if ebb:
+            from perfpy.events.ebb import with_needs  # few programs have such events
+
+            attrs = [with_needs(attr, leads=not number) for number, attr in enumerate(attrs)]
+        return cls(attrs, pid, cpu, events=[event.name for event in parsed])
 
     @property
     def leader(self) -> Counter:
@@ -132,7 +140,10 @@ class CounterGroup:
         return self.counters[0]
 
     def read(self) -> GroupReading:
-        """All counts of one moment. Raises NotScheduled."""
+        """All counts of one moment. Raises NotScheduled; UsageError for event-based branches (see Counter.read)."""
+        if self.leader.is_ebb:
+            self.leader.verify()
+            raise self.leader.unread()
         return GroupReading(self.leader.read_raw(), self._events)
 
     def enable(self) -> None:

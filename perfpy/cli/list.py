@@ -17,13 +17,14 @@ from perfpy.cli.line.shared import StdioOptions
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from typing import TextIO
+    from typing import Final, TextIO
 
     from perfpy.events.inventory import Offer
     from perfpy.events.list_filter import ListFilter, Selector
     from perfpy.events.machine import Machine
     from perfpy.views.list.text import ListView
 
+_BRANCHES: Final = "note: {}: a raw event with bit 63 (r80000000000NNNNN) makes event-based branches (EBB): Counter.open(..., ebb=True)"
 _DEFAULT_WIDTH = 78  # perf's, when COLUMNS is not set
 
 
@@ -106,6 +107,10 @@ def _list(machine: Machine, file: TextIO, options: ListCommandOptions) -> None:
         _show_tables(selections, machine, file, options)
     else:
         _show_text(selections, file, options)
+    if machine.has_ebb:
+        from perfpy.cli.line.notes import tell
+
+        tell([_BRANCHES.format(" ".join(pmu.name for pmu in machine.core_pmus))], verbose=options.long_descriptions)
     if selector.refusals:
         print(f"perfpy list: tracepoints are left out: {selector.refusals[0]}", file=sys.stderr)
 

@@ -38,6 +38,7 @@ class EventDraft:
         self.terms: EventTerms = NO_TERMS
         self.option = 0
         self.keepalive: object = None
+        self.ebb = False
 
     @property
     def is_leader(self) -> bool:
@@ -72,6 +73,7 @@ class EventDraft:
             terms=self.terms,
             option=self.option,
             keepalive=self.keepalive,
+            ebb=self.ebb,
         )
 
 

@@ -80,7 +80,8 @@ class Event(NamedTuple):
     read (:S); precise_max: the highest precise level that the kernel takes
     (:P). filter: a tracepoint's filter expression; tracepoint: (system, name).
     option: the number of the -e it came from; cgroup: its path or None;
-    keepalive: memory that attr points into (the path of a uprobe).
+    keepalive: memory that attr points into (the path of a uprobe); ebb: its
+    overflows are event-based branches (POWER).
     """
 
     name: str
@@ -104,6 +105,7 @@ class Event(NamedTuple):
     option: int = 0
     cgroup: str | None = None
     keepalive: object = None
+    ebb: bool = False
 
     def __eq__(self, other: object) -> bool:
         return self is other

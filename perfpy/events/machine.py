@@ -12,7 +12,7 @@ from functools import cached_property
 
 from perfpy.abi.flags import PerfType
 from perfpy.errors import UsageError
-from perfpy.kernel.sysfs import Alias, Pmu, Sysfs, split_number
+from perfpy.kernel.sysfs import Alias, Pmu, Sysfs, read_text, split_number
 from perfpy.kernel.tracefs import Tracefs, mount_as_root
 
 TYPE_CHECKING = False  # see perfpy.cli
@@ -102,6 +102,16 @@ class Machine:
     def is_hybrid(self) -> bool:
         """True when the CPUs are of several kinds, each with a PMU of its own."""
         return len(self.core_pmus) > 1
+
+    @cached_property
+    def has_ebb(self) -> bool:
+        """Whether bit 63 of a raw event makes its overflows branch into the program: on POWER8 and later."""
+        names = [read_text(f"{pmu.path}/caps/pmu_name") or "" for pmu in self.core_pmus]
+        if not any(names) and not os.uname().machine.startswith("ppc"):
+            return False
+        from perfpy.events.ebb import means_ebb
+
+        return any(map(means_ebb, names))
 
     @cached_property
     def has_extended_types(self) -> bool:

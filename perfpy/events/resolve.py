@@ -26,6 +26,7 @@ from perfpy.events.spec import Breakpoint, EventSpec, GroupSpec, Numeric, Term, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from perfpy.abi.attr import EventAttr
     from perfpy.kernel.sysfs import Pmu
 
 _ACCESS_BITS: Final = {"r": BREAKPOINT_R, "w": BREAKPOINT_W, "x": BREAKPOINT_X}
@@ -72,7 +73,15 @@ def parse_events(
         _apply_filter([draft for draft in drafts if draft.option == count - 1], expression, machine)
     if machine.is_hybrid:
         _name_core_pmus(drafts, machine)
+    for draft in drafts:
+        draft.ebb = bool(draft.attr.config >> 63) and _is_ebb(draft.attr, machine)
     return EventList(finished(drafts), warnings)
+
+
+def _is_ebb(attr: EventAttr, machine: Machine) -> bool:
+    from perfpy.events.ebb import is_ebb  # few events have the bit
+
+    return is_ebb(attr) and machine.has_ebb
 
 
 def _apply_filter(events: list[EventDraft], expression: str, machine: Machine) -> None:

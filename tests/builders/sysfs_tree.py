@@ -168,7 +168,7 @@ def power9(root: Path) -> Tree:
     """A POWER9 with the hypervisor's counters, whose events take parameters."""
     tree = software_only(root)
     core = {"event": "config:0-59", "pmcxsel": "config:0-7", "unit": "config:12-15", "pmc": "config:16-19", "mark": "config:8"}
-    tree.pmu("cpu", 4, core, {"cpu-cycles": "event=0x0001e", "instructions": "event=0x00002"})
+    tree.pmu("cpu", 4, core, {"cpu-cycles": "event=0x0001e", "instructions": "event=0x00002"}, **{"caps/pmu_name": "POWER9"})
     hv = {"domain": "config:0-3", "offset": "config:32-63", "core": "config:16-31", "chip": "config:16-31", "lpar": "config1:0-15"}
     events = {"CPM_CCYC": "domain=?,offset=0x80,core=?", "PM_MBA0_CLK_CYC": "domain=1,offset=0x8,chip=?"}
     return tree.pmu("hv_24x7", 20, hv, events, cpumask="0")

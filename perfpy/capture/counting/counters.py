@@ -15,7 +15,7 @@ from perfpy.abi.startup import NamedTuple
 from perfpy.capture.counter import Counter
 from perfpy.capture.opening import Opener, to_open
 from perfpy.counts.aggregation import CounterCell, CountState, count_members
-from perfpy.errors import KernelRefused, NotScheduled
+from perfpy.errors import KernelRefused, NotScheduled, UsageError
 from perfpy.kernel import this_kernel
 
 TYPE_CHECKING = False  # see perfpy.cli
@@ -157,6 +157,10 @@ class Counting:
         if event.event in self.options.alone:
             threads = int(self.options.with_threads)
             attr = attr.copy(inherit=threads, inherit_thread=threads)
+        if event.event.ebb:
+            from perfpy.events.ebb import with_needs  # few programs have such events
+
+            attr = with_needs(attr, leads=event.is_leader)
         event.ask(attr)
 
     def _open_everywhere(self, events: Sequence[OpenEvent]) -> None:
@@ -220,13 +224,25 @@ class Counting:
         """Stop all groups, so that what is read afterwards is of one moment; or the one that an event of this name leads."""
         return self._switch(Counter.disable, name)
 
+    def enable_ebb(self) -> None:
+        """Let those count that the start of a program does not enable."""
+        for event in self.events:
+            if event.event.ebb:
+                self._act(event, Counter.enable)
+
     def _switch(self, action: Callable[[Counter], None], name: str) -> bool:
         named = [event for event in self.events if name in ("", event.name)]
         for event in named:
-            if event.is_leader:
-                for counter in event.counters.values():
-                    action(counter)
+            self._act(event, action)
         return bool(named)
+
+    @staticmethod
+    def _act(event: OpenEvent, action: Callable[[Counter], None]) -> None:
+        for counter in event.counters.values() if event.is_leader else ():
+            try:
+                action(counter)
+            except NotScheduled:  # reads will tell
+                continue
 
     def read(self, tool_times: dict[str, int]) -> Readings:
         """Every counter's reading since it was enabled.
@@ -251,7 +267,7 @@ class Counting:
         for (cpu, thread), counter in event.counters.items():
             try:
                 reading = counter.read() if alone else self._read_member(event, cpu, thread, counter, groups)
-            except NotScheduled as reason:
+            except (NotScheduled, UsageError) as reason:  # the latter of event-based branches, whose counts the program has
                 event.state = event.state._replace(failed=True, why_not=reason)
                 continue
             cells.append(CounterCell(cpu, thread, reading.value, reading.enabled or 0, reading.running or 0))

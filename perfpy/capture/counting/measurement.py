@@ -193,7 +193,9 @@ class Measurement:
         return readings
 
     def _enable(self, counting: Counting) -> None:
-        if not counting.options.on_exec:
+        if counting.options.on_exec:
+            counting.enable_ebb()
+        else:
             counting.enable()
 
     def _finish(self, workload: Workload, outcome: Outcome) -> None:

@@ -19,7 +19,7 @@ from perfpy.abi.registers import minimal_registers, user_registers
 from perfpy.capture.option_values import Callchain, parse_branch_filter, stack_size
 from perfpy.capture.record_options import DEFAULT_FREQ, STANDARD_OUTPUT
 from perfpy.capture.targets import ANY, online_cpus
-from perfpy.errors import KernelRefused
+from perfpy.errors import KernelRefused, UsageError
 from perfpy.events.event import Event, changed
 
 if TYPE_CHECKING:
@@ -84,6 +84,8 @@ def _aux_attr(attr: EventAttr) -> EventAttr:
 
 def sampling_attr(event: Event, options: RecordOptions, target: Target, *, tracks: bool, in_group: bool) -> EventAttr:
     """The attr to sample an event with; tracks: it carries the side-band; in_group: it leads others or follows one."""
+    if event.ebb:
+        raise UsageError(f"'{event.name}' branches to the program at overflows (EBB, bit 63), and has no samples: leave that bit out")
     if is_aux(event):
         return _aux_attr(event.attr)
     return _Draft(event, options, target, tracks=tracks, in_group=in_group).finished()

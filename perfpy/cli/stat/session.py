@@ -6,6 +6,7 @@ and the status to exit with.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
     from perfpy.cli.stat.progress import Progress
     from perfpy.counts.tally import Tally
     from perfpy.kernel import Kernel
+
+_BRANCHES = (
+    "hint: no hardware event was ever on the PMU: a program with event-based branches (EBB) keeps it for itself while it runs;"
+    " pinned events (:D) that are there first stay"
+)
 
 
 class Session(Hooks):
@@ -49,9 +55,20 @@ class Session(Hooks):
                 self._file.finish()
         if outcome.failed_runs and outcome.runs > 1 and not self._signal:
             self.note(f"{outcome.failed_runs} of {outcome.runs} runs failed, the last status was {outcome.exit_code}")
+        if outcome.tally:
+            self._explain(outcome.tally)
         if self._signal and not self._plan.command:
             return 128 + self._signal
         return outcome.exit_code
+
+    def _explain(self, tally: Tally) -> None:
+        """Say who has a count that nobody reads, and who may have had the PMU, where the events of tasks were never on it."""
+        if self._plan.target.has_tasks and os.uname().machine.startswith("ppc64"):
+            from perfpy.cli.line.notes import tell
+            from perfpy.events.ebb import never_counted, reasons
+
+            notes = [*reasons(tally.rows), *([_BRANCHES] if never_counted(tally.rows) else ())]
+            tell(notes, quiet=self._options.quiet, verbose=self._options.verbose)
 
     def _kernel(self) -> Kernel | None:
         """The kernel to ask: with -vv one that tells of every counter that is opened."""

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from perfpy.symbols.symbolizer import Symbolizer
 
 
-
 class FrameValues:
     """What scripts get of each frame, by its id; grows with the symbolizer's table. shown: name -> the text that scripts get."""
 

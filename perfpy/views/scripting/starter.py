@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.tracepoints.event_format import EventFormat
     from perfpy.views.recorded import Recorded
 
-_HEAD: Final = '''\
+_HEAD: Final = """\
 # Made by perfpy script -g python; run by: perfpy script -s THIS_FILE
 # A function SYSTEM__EVENT is called for each sample of that tracepoint, with its fields; trace_unhandled for
 # tracepoints without one, process_event for all other events.
@@ -56,7 +56,7 @@ def trace_unhandled(event_name, context, fields, sample):
 def process_event(sample):
     print(f"{sample['ev_name']}: {sample['comm']} {sample['sample']['pid']} {sample.get('symbol', '[unknown]')}")
     print_callchain(sample["callchain"])
-'''
+"""
 _COMMON: Final = "event_name, context, common_cpu, common_secs, common_nsecs, common_pid, common_comm, common_callchain"
 
 

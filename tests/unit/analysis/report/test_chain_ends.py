@@ -40,7 +40,7 @@ def test_chains_without_callers_are_told(tmp_path):
     assert notes(tmp_path, ended) == [
         (
             "100% of the user call chains end after one frame: no frame pointers in app, other;"
-            " record --unwind, or --call-graph dwarf, has their callers"
+            " record --unwind has their callers"
         )
     ]
 

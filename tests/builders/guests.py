@@ -1,0 +1,64 @@
+"""Emulated machines with a PMU: a command runs there as root, with perfpy and files of a test's beside it.
+
+What enters: PERFPY_GUESTS, a folder with run-ARCH scripts and images (tests/guests/README.md). What leaves:
+what the command said. A guest boots anew for each command, in 10 to 40 s.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+VARIABLE = "PERFPY_GUESTS"
+CHECKOUT = Path(__file__).resolve().parents[2]
+NEVER_RAN = 125
+#: guest -> the image that it boots
+IMAGES = {"arm64": "arm64", "ppc64el": "ppc64el", "ppc64el-pmi": "ppc64el", "riscv64": "riscv64", "s390x": "s390x"}
+
+
+class Said(NamedTuple):
+    """What a command in a guest printed, both streams, and how it ended."""
+
+    text: str
+    status: int
+
+    def section(self, name: str) -> str:
+        """What stands between `== name` and the next such line."""
+        return self.text.split(f"== {name}\n", 1)[1].split("\n== ", 1)[0]
+
+
+class Guest:
+    """One machine. folder: what it sees as its current directory; files that it writes there stay."""
+
+    def __init__(self, name: str, testbed: Path, folder: Path) -> None:
+        self.name = name
+        self.testbed = testbed
+        self.folder = folder
+
+    def run(self, script: str, *, seconds: int = 300) -> Said:
+        """Run a bash script as root; `perfpy` is a command there."""
+        (self.folder / "script").write_text(f'perfpy() {{ PYTHONPATH=/host python3 -m perfpy "$@"; }}\n{script}\n')
+        command = [str(self.testbed / f"run-{self.name}"), "-t", str(seconds), "-s", str(self.folder), "bash script 2>&1"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds + 60, errors="replace")
+        assert done.returncode != NEVER_RAN, done.stderr
+        return Said(done.stdout.replace("\r\n", "\n"), done.returncode)
+
+
+def why_not(name: str) -> str:
+    """Why there is no such guest; "" where it is there."""
+    named = os.environ.get(VARIABLE, "")
+    if not named:
+        return f"no emulated guests: set {VARIABLE} to a folder with run-{name} (tests/guests/README.md)"
+    if not (Path(named) / f"run-{name}").exists():
+        return f"{named} has no run-{name}"
+    image = Path(named) / "images" / IMAGES[name]
+    return "" if (image / "root.img").exists() else f"{image} has no root.img"
+
+
+def guest(name: str, folder: Path) -> Guest:
+    """The guest, with perfpy in a new folder; ask why_not() first."""
+    shutil.copytree(CHECKOUT / "perfpy", folder / "perfpy", ignore=shutil.ignore_patterns("__pycache__"))
+    return Guest(name, Path(os.environ[VARIABLE]).resolve(), folder)

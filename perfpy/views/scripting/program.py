@@ -67,7 +67,7 @@ class ScriptProgram:
         os.environ["PERF_EXEC_PATH"] = self._exec_path  # scripts add its folders to sys.path, and die without it
         self.call("the script", exec, self._code, self._module.__dict__)
         if self._module.__dict__.get("perf_db_export_mode"):
-            raise PerfError(f"{self.path}: perf_db_export_mode: tables for databases are not made; perfpy.open(...).samples has the columns")
+            raise PerfError(f"{self.path}: perf_db_export_mode: no tables for databases are made; perfpy.open(...).samples has columns")
 
     def function(self, name: str) -> Callable[..., Any] | None:
         """A function of the script; None where it has none of that name."""

@@ -183,8 +183,9 @@ class EventLines:
 
     @property
     def _is_bpf_output(self) -> bool:
-        attr, name = self._event.attr, self._event.name
-        return attr.type == PerfType.SOFTWARE and attr.config == SoftwareId.BPF_OUTPUT and name != OFF_CPU_EVENT  # that is read already
+        attr = self._event.attr
+        is_read_already = self._event.name == OFF_CPU_EVENT and attr.sample_type & SampleType.RAW  # as perf 7 has it
+        return attr.type == PerfType.SOFTWARE and attr.config == SoftwareId.BPF_OUTPUT and not is_read_already
 
     def _cgroup(self, ident: int) -> bytes:
         return one_line(self._context.cgroups.get(ident, "unknown")).encode("utf-8", "surrogateescape")

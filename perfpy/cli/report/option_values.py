@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from perfpy.cli.line.perfconfig import Config
     from perfpy.cli.report.options import ReportCommandOptions
 
-_ADDRESS: Final = re.compile("0x[0-9a-fA-F]{1,16}")
 _WIDEST: Final = 10_000  # columns of a terminal
 #: in front of a path, in lists of names
 _FILE: Final = "file://"
@@ -103,11 +102,7 @@ def _without_addresses(symbols: Iterable[str]) -> list[str]:
 
 def hidden_keys(chosen: SampleFilter) -> tuple[tuple[str, str, str], ...]:
     """Keys that a filter leaves one value: (key, perf's name of the filter, the value)."""
-<<<<<<< HEAD
-    named = [name for name in chosen.symbols or () if not _ADDRESS.fullmatch(name)]  # perf puts addresses aside
-=======
     named = _without_addresses(chosen.symbols) if chosen.symbols else []
->>>>>>> main
     lists = (("dso", "dso", chosen.dsos), ("comm", "comm", chosen.comms), ("symbol", "symbol", named))
     return tuple((key, name, next(iter(values))) for key, name, values in lists if values and len(values) == 1)
 

@@ -291,7 +291,7 @@ def test_somebody_elses_file_is_refused_when_asked_to(tmp_path: Path) -> None:
 def test_the_mark_behind_the_features_of_a_pipe_is_none_of_them(mark: int, tmp_path: Path) -> None:
     """Every version of perf marks the end by the number behind its own features."""
     built = PerfDataBuilder(attrs=[usual_attr(USUAL)])
-    built.record(user_records.HeaderFeature(mark, b""))
+    built.record(user_records.HeaderFeature(0, mark, b""))
     built.sample(ip=1, pid=7, tid=7, time=1, period=1)
     path = tmp_path / "pipe.data"
     path.write_bytes(built.pipe())

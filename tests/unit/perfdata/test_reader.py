@@ -162,6 +162,13 @@ def test_a_killed_recording_is_read_to_its_end(tmp_path: Path) -> None:
     assert "not ended properly" in file.warnings[0]
 
 
+def test_a_killed_recording_is_read_beyond_its_last_mark(tmp_path: Path) -> None:
+    built = simple_recording(50)
+    file = opened(tmp_path, built.file(data_size=len(built.body) - 400) + b"\x09\0\0")
+    assert len(column(file, "ip")) == 50
+    assert "not ended properly" in file.warnings[0]
+
+
 def test_damage_in_the_middle_keeps_what_is_before_it(tmp_path: Path) -> None:
     built = simple_recording(5).raw(header_of(RecordType.SAMPLE, 3)).sample(time=900)
     file = opened(tmp_path, built.file())

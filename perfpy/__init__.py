@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from perfpy.events.resolve import parse_events
     from perfpy.kernel.ring import AuxArea, Ring
     from perfpy.perfdata.container.source import Origin
+    from perfpy.profiling import Profiler
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
 
@@ -57,6 +58,7 @@ __all__ = [
     "EventAttr",
     "GroupReading",
     "Offer",
+    "Profiler",
     "ProgramCounts",
     "ReadFormat",
     "Reading",
@@ -80,6 +82,7 @@ __all__ = [
     "list_events",
     "open",
     "parse_events",
+    "profile",
     "record",
     "stat",
 ]
@@ -94,6 +97,7 @@ _HOMES = {
     "EventAttr": "perfpy.abi.attr",
     "GroupReading": "perfpy.capture.counter_group",
     "Offer": "perfpy.events.inventory",
+    "Profiler": "perfpy.profiling",
     "ProgramCounts": "perfpy.counts.named_counts",
     "ReadFormat": "perfpy.abi.flags",
     "Reading": "perfpy.abi.readings",
@@ -212,6 +216,35 @@ def record(
     return record_program(command, events=events, output=output, **asked)
 
 
+def profile(
+    output: str | PathLike[str] | None = None,
+    *,
+    pid: int | None = None,
+    events: str | Iterable[str] | None = None,
+    frequency: int | None = None,
+    call_graph: str | bool = True,
+    unwind: bool = False,
+) -> Profiler:
+    """Record what this process does while a block runs, or between start() and stop(): a context manager.
+
+    output: the file (None: a temporary one, for as long as the profile is kept); pid: another process; events, frequency,
+    call_graph, unwind: as for record(). A process of its own records, which the profile does not show. CPython 3.12 and
+    newer name their functions meanwhile; read the recording while this process lives, or record with record(jit=True).
+
+    `report()` is ready after the block, `open()` gives the Recording. Raises PerfError where recording fails.
+
+    >>> import perfpy
+    >>> with perfpy.profile(events="cpu-clock") as profile:
+    ...     total = sum(i * i for i in range(1_000_000))
+    >>> profile.report(by="pid").samples > 0
+    True
+    """
+    from perfpy.profiling import make_profile
+
+    whom: Any = {"pid": pid, "events": events, "frequency": frequency}
+    return make_profile(output, **whom, call_graph=call_graph, unwind=unwind)
+
+
 def compare(
     before: Sequence[str | PathLike[str]],
     after: Sequence[str | PathLike[str]],
@@ -328,6 +361,13 @@ def __getattr__(name: str) -> Any:
 
         return getattr(importlib.import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'perfpy' has no attribute {name!r}")
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """%load_ext perfpy: the cell magic %%perfpy profiles a cell and shows the report (perfpy.profiling)."""
+    from perfpy.profiling import profile_cell
+
+    shell.register_magic_function(lambda line, cell: profile_cell(shell, line, cell), "cell", "perfpy")
 
 
 def __dir__() -> list[str]:

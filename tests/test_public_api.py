@@ -18,6 +18,7 @@ PUBLIC = [
     "EventAttr",
     "GroupReading",
     "Offer",
+    "Profiler",
     "ProgramCounts",
     "ReadFormat",
     "Reading",
@@ -41,6 +42,7 @@ PUBLIC = [
     "list_events",
     "open",
     "parse_events",
+    "profile",
     "record",
     "stat",
 ]

@@ -35,7 +35,7 @@ def in_order() -> None:
                     "order",
                     event,
                     how,
-                    one.read_user().why_read or "page",
+                    where,
                     values == sorted(values),
                     again == sorted(again),
                     again[0] < values[3],

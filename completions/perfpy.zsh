@@ -51,6 +51,7 @@ _perfpy() {
                 '*--event=[event selector]:events: _sequence _perfpy_ask events -' \
                 '*--filter=[filter of the tracepoints before it]:value: ' \
                 '*--event-files=[take named events from these JSON files, too]:directory: _files -/' \
+                '*--cputype=[count on this kind of cores only, where there are several]:pmus: _perfpy_ask pmus' \
                 '*-i[child tasks do not inherit counters]' \
                 '*--no-inherit[child tasks do not inherit counters]' \
                 '*-p+[count on these processes]:pids: _sequence _perfpy_ask pids -' \
@@ -123,6 +124,7 @@ _perfpy() {
                 '*--compare=[run this command, too, in turn with the other, and tell how it differs]:program: _command_names -e' \
                 '*--warmup=[with --compare  runs of each before those that count]:value: ' \
                 '*--min-change=[with --compare  differences below this are too small to matter]:value: ' \
+                '*--fail-if-slower=[with --compare  exit status 90 where a command takes longer by more]:value: ' \
                 '*--ignore-failure[with --compare  compare programs that fail, too]' \
                 '*--help[show this text]' \
                 '(-)1:program: _command_names -e' \
@@ -223,7 +225,9 @@ _perfpy() {
                 '*--aio=-[for scripts written for perf  perfpy leaves that to the kernel]::value: ' \
                 '*--overwrite[keep what came last where there is no room for all]' \
                 '*--switch-output=-[go on in a new file  at SIGUSR2, after a size]::value: ' \
+                '*--switch-output-event=[go on in a new file whenever one of these happens anywhere]:events: _sequence _perfpy_ask events -' \
                 '*--switch-max-files=[keep that many of those files]:value: ' \
+                '*--max-cpu=[sample less often where recording itself takes more than this of one CPU]:value: ' \
                 '*--max-size=[stop when the file has this size]:value: ' \
                 '*--timestamp-filename[put the time after the files name]' \
                 '*--timestamp-boundary[note the times of the first and the last sample]' \
@@ -384,6 +388,7 @@ _perfpy() {
                 '*--show-total-period[sums of periods in place of shares]' \
                 '*--percent-type=[shares of the function or]:value:(local-period global-period local-hits global-hits)' \
                 '*--stdio-color=[colours in plain text  always, never or auto]::value:(always never auto)' \
+                '*--by-line[lines of source files, with what they and the calls inlined there have]' \
                 '*-D[print every record as bytes and as text]' \
                 '*--dump-raw-trace[print every record as bytes and as text]' \
                 '*--stdio[plain text in perfs layout, on a terminal too]' \
@@ -432,6 +437,7 @@ _perfpy() {
                 '*-t+[columns with this separator]:value: ' \
                 '*--field-separator=[columns with this separator]:value: ' \
                 '*--with-off-cpu[time on and off the CPU as one]' \
+                '*--fail-above=[exit status 90 where a row costs more than before, by more than noise and this share of all]:value: ' \
                 '*--noise[mark what sampling noise does not explain]' \
                 '*--stdio[plain text in perfs layout, on a terminal too]' \
                 '*--json=-[the comparison as JSON]::file:_files' \
@@ -521,9 +527,18 @@ _perfpy() {
                 '*--verbose[say more]' \
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
+                '*-s+[call the functions of a program in Python for each sample]:value: ' \
+                '*--script=[call the functions of a program in Python for each sample]:value: ' \
+                '*-g+[write a program to begin with  python, or FILE.py]:value: ' \
+                '*--gen-script=[write a program to begin with  python, or FILE.py]:value: ' \
+                '*-l[list the scripts of an installed perf]' \
+                '*--list[list the scripts of an installed perf]' \
+                '*-a[with script record NAME  on all CPUs]' \
+                '*--all-cpus[with script record NAME  on all CPUs]' \
                 '*--inline[show inlined calls]' \
                 '*--help[show this text]' \
-                '*:file:_files'
+                '(-)1:program: _command_names -e' \
+                '*::arguments:_normal'
             ;;
         list)
             _arguments -s -S \

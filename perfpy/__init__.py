@@ -25,18 +25,19 @@ if TYPE_CHECKING:
 
     from perfpy.abi.attr import EventAttr
     from perfpy.abi.flags import ReadFormat, SampleType
-    from perfpy.abi.readings import Reading
+    from perfpy.abi.readings import Reading, UserReading
+    from perfpy.analysis.report.recording_changes import RecordingChanges
     from perfpy.analysis.report.report import Report
     from perfpy.capture.counter import Counter, disable_all, enable_all
     from perfpy.capture.counter_group import CounterGroup, GroupReading
     from perfpy.capture.counting.counted import CountedFunction
     from perfpy.capture.counting.region import Region
     from perfpy.capture.sampling.recorder import RecordSummary
+    from perfpy.counts.comparison import Comparison
     from perfpy.counts.named_counts import Count, Counts, ProgramCounts
     from perfpy.events.inventory import Offer
     from perfpy.events.resolve import parse_events
     from perfpy.kernel.ring import Ring
-    from perfpy.kernel.user_page import UserReading
     from perfpy.perfdata.container.source import Origin
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     R = TypeVar("R")
 
 __all__ = [
+    "Comparison",
     "Count",
     "Counter",
     "CounterGroup",
@@ -57,14 +59,17 @@ __all__ = [
     "Reading",
     "RecordSummary",
     "Recording",
+    "RecordingChanges",
     "Region",
     "Report",
     "Ring",
     "SampleType",
     "UserReading",
     "__version__",
+    "compare",
     "count",
     "counted",
+    "diff",
     "disable_all",
     "enable_all",
     "errors",
@@ -76,6 +81,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Comparison": "perfpy.counts.comparison",
     "Count": "perfpy.counts.named_counts",
     "Counter": "perfpy.capture.counter",
     "CounterGroup": "perfpy.capture.counter_group",
@@ -88,11 +94,12 @@ _HOMES = {
     "Reading": "perfpy.abi.readings",
     "RecordSummary": "perfpy.capture.sampling.recorder",
     "Recording": "perfpy.recording",
+    "RecordingChanges": "perfpy.analysis.report.recording_changes",
     "Region": "perfpy.capture.counting.region",
     "Report": "perfpy.analysis.report.report",
     "Ring": "perfpy.kernel.ring",
     "SampleType": "perfpy.abi.flags",
-    "UserReading": "perfpy.kernel.user_page",
+    "UserReading": "perfpy.abi.readings",
     "disable_all": "perfpy.capture.counter",
     "enable_all": "perfpy.capture.counter",
     "parse_events": "perfpy.events.resolve",
@@ -167,6 +174,8 @@ def record(
     call_graph: str | bool = False,
     jit: bool = False,
     unwind: bool = False,
+    off_cpu: bool = False,
+    max_cpu: float | None = None,
     pid: int | None = None,
     tid: int | None = None,
     cpus: Iterable[int] | None = None,
@@ -174,18 +183,16 @@ def record(
 ) -> RecordSummary:
     """Run a program and write its profile to a file; or that of a process, a thread or CPUs.
 
-    command: the program and its arguments; events: as -e of perfpy record
-    takes them (None: cycles, or the CPU clock where the machine has no cycles);
-    output: the file. frequency: samples a second, or period: events between two
-    samples (neither: 4000 a second). call_graph: True or "fp" for call chains by
-    frame pointers, "dwarf" for copies of the stack; unwind: these are replaced by call
-    chains while it records (and asked for, without call_graph); jit: Python, Node.js, Java
-    and others tell the names of their functions, which the file keeps, with call chains.
-    pid, tid, cpus, system_wide: record there; without a command until they end. An interrupt (Ctrl-C) that
-    comes to the main thread while it records ends the recording, with the file complete.
+    command: the program and its arguments; events: as -e of perfpy record takes them (None: cycles, or the
+    CPU clock where the machine has no cycles); output: the file. frequency: samples a second, or period: events between two
+    samples (neither: 4000 a second). call_graph: True or "fp" for call chains by frame pointers, "dwarf" for copies
+    of the stack; unwind: these are replaced by call chains while it records (and asked for, without call_graph);
+    jit: Python, Node.js, Java and others tell the names of their functions, which the file keeps. off_cpu: the
+    time off the CPU, too, as an event "offcpu-time" in ns (Recording.join_off_cpu() makes one of both); max_cpu: sample
+    less often where recording takes more than this of one CPU (0.02: 2 %). pid, tid, cpus, system_wide: record there;
+    without a command until they end. Ctrl-C in the main thread ends the recording, with the file complete.
 
-    Returns the program's exit status, and how many samples were written and lost. Raises
-    UsageError, UnknownEvent, EventSyntaxError, KernelRefused, WorkloadFailed, OutputFailed.
+    Returns the program's exit status, and how many samples were written and lost. Raises what stat raises, and OutputFailed.
 
     >>> import perfpy
     >>> summary = perfpy.record(["true"], output="true.data")
@@ -194,9 +201,57 @@ def record(
     """
     from perfpy.measuring import record_program
 
-    whom: Any = {"pid": pid, "tid": tid, "cpus": cpus, "system_wide": system_wide}
-    how: Any = {"frequency": frequency, "period": period, "call_graph": call_graph, "jit": jit, "unwind": unwind}
-    return record_program(command, events=events, output=output, **whom, **how)
+    asked: Any = {"pid": pid, "tid": tid, "cpus": cpus, "system_wide": system_wide, "frequency": frequency, "period": period}
+    asked |= {"call_graph": call_graph, "jit": jit, "unwind": unwind, "off_cpu": off_cpu, "max_cpu": max_cpu}
+    return record_program(command, events=events, output=output, **asked)
+
+
+def compare(
+    before: Sequence[str | PathLike[str]],
+    after: Sequence[str | PathLike[str]],
+    *,
+    events: str | Iterable[str] | None = None,
+    repeat: int = 10,
+    warmup: int = 1,
+    least_change: float = 0.01,
+) -> Comparison:
+    """Run two programs in turn, and tell whether the second is better or worse: perfpy stat --compare, as a value.
+
+    before, after: the programs and their arguments, called A and B; events: what to count besides the time, as for stat();
+    repeat: runs of each that count, after `warmup` runs that do not; least_change: changes that matter, as a part of A.
+
+    Returns `slower(by=0.03)` and `faster()` for the time, `higher("instructions", by=0.01)` and `lower()` for counts:
+    True where more than chance and more than that part of A says so; `counter(name)` has both sides' values, the change
+    and its bounds. Raises PerfError where a run fails, and what stat() raises.
+
+    >>> import perfpy
+    >>> perfpy.compare(["true"], ["sleep", "0.1"], events="page-faults:u", repeat=6).slower(by=0.5)
+    True
+    """
+    from perfpy.measuring import compare_programs
+
+    return compare_programs(before, after, events=events, repeat=repeat, warmup=warmup, least_change=least_change)
+
+
+def diff(
+    before: Recording, after: Recording, *, by: str | Sequence[str] = "dso,symbol", symbols: SymbolOptions | None = None
+) -> list[RecordingChanges]:
+    """What changed between two recordings of the same work: for each event that both have.
+
+    by: sort keys, as for Recording.report(); symbols: where to look for symbols. Commands and instances of templates that
+    are the same but for their names count as one, as on the screen of perfpy diff.
+
+    A RecordingChanges is a sequence of rows, those first whose costs changed most, each with its `names`, its `before` and
+    `after` (samples, period), `change`, and `has_changed`: whether that is more than the noise of sampling.
+    `above(0.02)` has the rows that cost more, by more than noise and 2 % of all.
+
+    >>> import perfpy
+    >>> with perfpy.open("perf.data") as before, perfpy.open("perf.data") as after:
+    ...     changes = perfpy.diff(before, after)[0]
+    ...     changes.before.period == changes.after.period, changes.above()
+    (True, [])
+    """
+    return before.changes(after, by, symbols=symbols)
 
 
 def count(*events: str, inherit: bool = True, apart: bool = False, net: bool = False) -> Region:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from perfpy.capture import targets
 from perfpy.capture.counting import planning
@@ -16,13 +16,14 @@ from perfpy.capture.counting.counters import CountingOptions
 from perfpy.capture.counting.measurement import Measurement
 from perfpy.capture.counting.plan import Plan
 from perfpy.counts.named_counts import ProgramCounts, named
-from perfpy.errors import UsageError
+from perfpy.errors import PerfError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from perfpy.capture.sampling.recorder import RecordSummary
     from perfpy.capture.targets import Target
+    from perfpy.counts.comparison import Comparison
     from perfpy.counts.named_counts import Count
     from perfpy.kernel import Kernel
 
@@ -102,6 +103,35 @@ def _with_own_parts(counts: list[Count], plan: Plan) -> list[Count]:
     return [count if event.tool else count.beside(next(alone)) for event, count in zip(plan.events, counts[:first], strict=False)]
 
 
+def compare_programs(
+    before: Sequence[str | os.PathLike[str]],
+    after: Sequence[str | os.PathLike[str]],
+    *,
+    events: str | Iterable[str] | None = None,
+    repeat: int = 10,
+    warmup: int = 1,
+    least_change: float = 0.01,
+    kernel: Kernel | None = None,
+) -> Comparison:
+    """See perfpy.compare, which has the same parameters; kernel: the machine to count on."""
+    from perfpy.capture.counting.contest import Contest
+    from perfpy.counts.comparison import compare_runs
+
+    sides = [_words(before), _words(after)]
+    _check_positive(repeat=repeat, duration=None)
+    if not all(sides) or warmup < 0 or least_change < 0:
+        raise UsageError("two commands are compared, after 0 or more runs that warm up, and changes that matter are 0 or more")
+    target, _ = targets.resolve()
+    chosen, _ = planning.choose_events(event_texts(events), [], target)
+    contest = Contest([Plan(chosen, target, words) for words in sides], repeat=repeat, warmup=warmup, kernel=kernel)
+    first, second = contest.run()
+    if contest.failed:
+        failed = contest.failed[0]
+        which = f"run {failed.number}" if failed.number else "its warm-up run"
+        raise PerfError(f"'{sides[failed.side][0]}' failed in {which} with status {failed.status}: nothing to compare")
+    return compare_runs(first, second, least_change=least_change)
+
+
 def record_program(
     command: Sequence[str | os.PathLike[str]] = (),
     *,
@@ -112,6 +142,8 @@ def record_program(
     call_graph: str | bool = False,
     jit: bool = False,
     unwind: bool = False,
+    off_cpu: bool = False,
+    max_cpu: float | None = None,
     pid: int | None = None,
     tid: int | None = None,
     cpus: Iterable[int] | None = None,
@@ -123,25 +155,27 @@ def record_program(
     from perfpy.capture.record_options import DEFAULT_COMPRESSION, RecordOptions
     from perfpy.capture.sampling.recorder import Recorder
 
-    words = _words(command)
-    _check_positive(frequency=frequency, period=period)
+    _check_positive(frequency=frequency, period=period, max_cpu=max_cpu)
     mode = "fp" if call_graph is True else call_graph or ("dwarf" if unwind else "")
     options = RecordOptions(
-        pid=_text(pid),
-        tid=_text(tid),
-        cpu=_cpu_list(cpus),
-        all_cpus=system_wide,
+        **_whom(pid, tid, cpus, system_wide=system_wide),
         freq=frequency,
         period=period,
         callchain=parse_callchain(mode) if mode else None,
         jit=jit,
         unwind=unwind,
+        off_cpu=off_cpu,
+        max_cpu=max_cpu or 0.0,
         compression_level=DEFAULT_COMPRESSION if unwind else 0,
         output=os.fspath(output),
         command_line=tuple(sys.argv),
         quiet=True,
     )
-    return Recorder(words, event_texts(events), options=options, kernel=kernel).run()
+    return Recorder(_words(command), event_texts(events), options=options, kernel=kernel).run()
+
+
+def _whom(pid: int | None, tid: int | None, cpus: Iterable[int] | None, *, system_wide: bool) -> dict[str, Any]:
+    return {"pid": _text(pid), "tid": _text(tid), "cpu": _cpu_list(cpus), "all_cpus": system_wide}
 
 
 def _words(command: Sequence[str | os.PathLike[str]]) -> list[str]:

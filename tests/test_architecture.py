@@ -69,6 +69,7 @@ MAY_IMPORT = {
         "kernel",
         "perfpy",
     },
+    "testing": FOUNDATION | {"capture", "counts", "kernel"},
     "__main__": {"cli"},
 }
 READING_HALF = (

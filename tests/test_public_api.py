@@ -9,6 +9,7 @@ import pytest
 import perfpy
 
 PUBLIC = [
+    "Comparison",
     "Count",
     "Counter",
     "CounterGroup",
@@ -21,14 +22,17 @@ PUBLIC = [
     "Reading",
     "RecordSummary",
     "Recording",
+    "RecordingChanges",
     "Region",
     "Report",
     "Ring",
     "SampleType",
     "UserReading",
     "__version__",
+    "compare",
     "count",
     "counted",
+    "diff",
     "disable_all",
     "enable_all",
     "errors",

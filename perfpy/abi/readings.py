@@ -14,7 +14,7 @@ from perfpy.abi.flags import ReadFormat
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from typing import Final
+    from typing import Any, Final
 
 
 class Reading(tuple[int | None, ...]):
@@ -60,6 +60,31 @@ class Reading(tuple[int | None, ...]):
         return min(1.0, self.running / self.enabled)
 
 
+class UserReading(Reading):
+    """What Counter.read_user() found: a reading, and why it took a system call."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of_read(cls, reading: Reading, why_read: str) -> UserReading:
+        """One that read() made, and why."""
+        values: Any = (*reading, why_read) if len(reading) > _WORDS else (*reading, None, None, why_read)
+        return tuple.__new__(cls, values)
+
+    @property
+    def why_read(self) -> str:
+        """Why it took a system call; "": it did not."""
+        return "" if self.from_page else str(self[-1])
+
+    @property
+    def from_page(self) -> bool:
+        """Whether the mapped page told the count."""
+        return len(self) == _WORDS
+
+    def __repr__(self) -> str:
+        return f"UserReading(value={self.value}, enabled={self.enabled}, running={self.running}, why_read={self.why_read!r})"
+
+
 _ENABLED: Final = ReadFormat.TOTAL_TIME_ENABLED
 _RUNNING: Final = ReadFormat.TOTAL_TIME_RUNNING
 _ID: Final = ReadFormat.ID
@@ -71,6 +96,8 @@ TIMES_SIZE: Final = 8 * _WORDS  # of a read with both times and nothing else
 
 #: a read with both times and nothing else as Reading takes it: tuple.__new__(Reading, unpack_times(data))
 unpack_times: Final = struct.Struct("=3Q").unpack
+#: the same of a count that may be below 0 before it is put right
+unpack_signed: Final = struct.Struct("=q2Q").unpack
 
 
 def read_size(read_format: int, members: int = 1) -> int:

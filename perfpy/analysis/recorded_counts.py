@@ -58,8 +58,8 @@ class RecordedCounts:
 
     @property
     def command(self) -> tuple[str, ...]:
-        """The command line of the recording; ("pipe",) where the file does not say."""
-        return tuple(self._data.features.get("cmdline") or ("pipe",))
+        """The command line of the recording; ("pipe",) of a pipe, or where the file does not say."""
+        return ("pipe",) if self._data.is_pipe else tuple(self._data.features.get("cmdline") or ("pipe",))
 
     def _read(self) -> Iterator[tuple[StatRound, _Cells]]:
         cells: _Cells = {event: [] for event in self.events}

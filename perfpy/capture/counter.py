@@ -9,21 +9,23 @@ from __future__ import annotations
 
 import struct
 import sys
+from _thread import get_ident
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import FLAG_FD_CLOEXEC, ReadFormat
-from perfpy.abi.readings import TIMES_SIZE, Reading, decode_read, read_size, unpack_times
+from perfpy.abi.readings import TIMES_SIZE, Reading, UserReading, decode_read, read_size, unpack_signed, unpack_times
 from perfpy.errors import KernelRefused, NotScheduled, UsageError
 from perfpy.kernel import this_kernel
+from perfpy.kernel.closed_kernel import CLOSED, is_perf_event
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, Final
+    from typing import Final
 
     from perfpy.kernel import Kernel
     from perfpy.kernel.ring import Ring
-    from perfpy.kernel.user_page import UserPage, UserReading
+    from perfpy.kernel.user_page import CodeReader, UserPage
 
 _TIMES: Final = ReadFormat.TOTAL_TIME_ENABLED | ReadFormat.TOTAL_TIME_RUNNING
 _new: Final = tuple.__new__
@@ -42,7 +44,7 @@ class Counter:
 
     __slots__ = (
         "__weakref__", "_has_handler", "_is_ebb", "_kernel", "_leader", "_members", "_only_times", "_page", "_position", "_read",
-        "_ring", "attr", "cpu", "event", "fd", "pid",
+        "_read_page", "_reader", "_ring", "_thread", "attr", "cpu", "event", "fd", "pid",
     )  # fmt: skip
 
     fd: int
@@ -81,7 +83,10 @@ class Counter:
         self._is_ebb = bool(attr.config >> 63) and _ebb_here(attr)
         self._only_times = attr.read_format == _TIMES and not self._is_ebb
         self._page: UserPage | None = None
+        self._reader: CodeReader | None = None
+        self._read_page: Callable[[], bytes] = bytes  # b"": no page is mapped
         self._ring: Ring | None = None
+        self._thread = get_ident()
         self._has_handler = False
 
     @classmethod
@@ -110,7 +115,7 @@ class Counter:
         reads have the two times. The other way round, fileno() is what to pass
         on. Raises UsageError where the descriptor is none of perf events.
         """
-        if kernel is None and not _is_perf_event(fd):
+        if kernel is None and not is_perf_event(fd):
             raise UsageError(f"file descriptor {fd} is no counter")
         counter = cls.__new__(cls)
         counter.fd = -1
@@ -186,23 +191,39 @@ class Counter:
     def read_user(self, read_register: Callable[[int], int] | None = None, read_clock: Callable[[], int] | None = None) -> UserReading:
         """The count from the counter's mapped page, without a system call; by read() where that cannot be, saying why.
 
-        For counters of the calling thread. read_register: a function of yours
-        that runs the machine's instruction for PMU register n (rdpmc on x86);
-        read_clock: one for its time stamp counter, needed while counters share
-        the PMU. Python has neither: without them this is read(), with the
-        reason. The times are those of the page's last update, unless the
-        counter shares the PMU. Raises NotScheduled as read() does.
+        For counters of the calling thread, by machine code of perfpy's (x86-64
+        and arm64) where the kernel lets user space read the PMU: the x86 one
+        does by default, on arm64 sysctl kernel.perf_user_access and an event
+        with config1:1 do. The times are those of the page's last update, unless the
+        counter shares the PMU. read_register: a function of yours that reads PMU register n instead; read_clock: one
+        for the time stamp counter. Raises NotScheduled as read() does.
         """
-        from perfpy.kernel.user_page import CounterUnreadable, UserPage, UserReading
+        data = self._read_page()
+        reader = self._reader
+        if reader is None or read_register is not None:
+            return self._mapped(read_register, read_clock)
+        if not data:
+            return reader.fallen_back()
+        words = unpack_signed(data)
+        return _new(UserReading, words) if words[0] >= reader.least else reader.read()
+
+    def _mapped(self, read_register: Callable[[int], int] | None, read_clock: Callable[[], int] | None) -> UserReading:
+        from perfpy.kernel.user_page import CodeReader, CounterUnreadable, UserPage
 
         try:
             if self._page is None:
                 self._page = UserPage(self._ring.control if self._ring else self._kernel.map_page(self.fd))
-            return UserReading(self._page.read(read_register, read_clock), "")
+            if read_register is not None:
+                return UserReading(*self._page.read(read_register, read_clock))
+            if self.pid != 0 or get_ident() != self._thread:
+                raise CounterUnreadable("it counts another task, whose registers cannot be seen from here")
+            reader = self._reader = CodeReader(self._page, self.read)
         except CounterUnreadable as reason:
-            return UserReading(self.read(), str(reason))
+            return UserReading.of_read(self.read(), str(reason))
         except KernelRefused as refused:
-            return UserReading(self.read(), refused.cause)
+            return UserReading.of_read(self.read(), refused.cause)
+        self._read_page = reader.read_page
+        return reader.read()
 
     def enable(self, *, group: bool = False) -> None:
         """Count (group: with all members). Of an event-based branch it raises NotScheduled where another event holds the PMU."""
@@ -260,9 +281,7 @@ class Counter:
         if self._ring is None:
             from perfpy.kernel.ring import Ring
 
-            if self._page is not None:
-                self._page.close()  # the kernel maps one size of a counter at a time
-                self._page = None
+            self._unmap()  # the kernel maps one size of a counter at a time
             self._ring = Ring.map(self.fd, pages, backward=bool(self.attr.write_backward))
         return self._ring
 
@@ -308,14 +327,18 @@ class Counter:
             return
         if self._has_handler:
             self.on_overflow(None)
-        for mapped in (self._page, self._ring):
-            if mapped is not None:
-                mapped.close()
-        self._page = self._ring = None
+        self._unmap()
         fd, self.fd = self.fd, -1
         self._kernel.close(fd)
-        self._kernel = _CLOSED
-        self._read = _CLOSED.read
+        self._kernel = CLOSED
+        self._read = CLOSED.read
+
+    def _unmap(self) -> None:
+        for mapped in (self._reader, self._page, self._ring):
+            if mapped is not None:
+                mapped.close()
+        self._reader = self._page = self._ring = None
+        self._read_page = bytes
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         if self.fd >= 0 and not is_finalizing():  # there is nothing to load or to call any more then, and all is closed anyway
@@ -336,12 +359,6 @@ class Counter:
         return f"<Counter {self.event or self.attr!r} pid={self.pid} cpu={self.cpu} fd={self.fd}>"
 
 
-def _ebb_here(attr: EventAttr) -> bool:
-    from perfpy.events import ebb  # few programs have such events
-
-    return ebb.is_ebb(attr) and ebb.means_ebb()
-
-
 def open_with_less(
     attr: EventAttr, pid: int, cpu: int, group: Counter | None = None, *, event: str = "", kernel: Kernel | None = None
 ) -> Counter:
@@ -360,26 +377,10 @@ def open_with_less(
         raise
 
 
-class _ClosedKernel:
-    """What a closed counter has for a kernel: whatever is asked of it is a mistake."""
+def _ebb_here(attr: EventAttr) -> bool:
+    from perfpy.events import ebb  # few programs have such events
 
-    def read(self, fd: int, size: int) -> bytes:
-        raise UsageError("the counter is closed")
-
-    def __getattr__(self, name: str) -> object:
-        raise UsageError("the counter is closed")
-
-
-_CLOSED: Any = _ClosedKernel()
-
-
-def _is_perf_event(fd: int) -> bool:
-    import os
-
-    try:
-        return os.readlink(f"/proc/self/fd/{fd}") == "anon_inode:[perf_event]"
-    except OSError:
-        return False
+    return ebb.is_ebb(attr) and ebb.means_ebb()
 
 
 def enable_all(kernel: Kernel | None = None) -> None:

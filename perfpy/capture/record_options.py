@@ -51,11 +51,11 @@ class RecordOptions(NamedTuple):
 
     Buffers: mmap_pages and aux_pages (0 = perf's), mmap_flush (bytes), no_buffering, affinity (where rings are read),
     overwrite, delay (ms, -1 = start disabled, or ranges of ms), control
-    (text of --control), realtime (priority).
+    (text of --control), realtime (priority), max_cpu (CPUs that recording may take, 0: any number).
 
     File: output ("-" = standard output), compression_level (0 = none),
     buildids / buildid_cache / buildid_all, buildid_dir, max_size (bytes),
-    switch_output, switch_max_files, timestamp_filename, timestamp_boundary.
+    switch_output, switch_output_event (their texts), switch_max_files, timestamp_filename, timestamp_boundary.
 
     jit: make runtimes tell the names of their code, and keep these in the file. self_contained: leave room
     for files that are put in when the recording is complete.
@@ -126,6 +126,7 @@ class RecordOptions(NamedTuple):
     delay: int | tuple[tuple[int, int], ...] = 0
     control: str = ""
     realtime: int = 0
+    max_cpu: float = 0.0
 
     output: str = "perf.data"
     compression_level: int = 0
@@ -135,6 +136,7 @@ class RecordOptions(NamedTuple):
     buildid_dir: str = ""
     max_size: int = 0
     switch_output: SwitchOutput | None = None
+    switch_output_event: str = ""
     switch_max_files: int = 0
     timestamp_filename: bool = False
     timestamp_boundary: bool = False

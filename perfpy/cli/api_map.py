@@ -44,7 +44,7 @@ def api_lines() -> Iterator[str]:
 def _entry(name: str, thing: Any) -> Iterator[str]:
     sentence = (inspect.getdoc(thing) or "").split("\n\n")[0].replace("\n", " ")
     if len(name) >= _COLUMN:
-        yield name
+        yield from textwrap.wrap(name, _WIDTH, subsequent_indent="    ")
         name = ""
     yield from textwrap.wrap(sentence, _WIDTH, initial_indent=name.ljust(_COLUMN), subsequent_indent=" " * _COLUMN) or [name]
 

@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import SampleType
-from perfpy.cli.line.kinds import Attached, Choice, Flag, Value
+from perfpy.cli.line.kinds import Attached, Choice, Flag, Value, percent
 from perfpy.cli.line.options import CommandOptions, PerfCommand, fail, option, words
 from perfpy.cli.line.shared import QuietOptions, StdioOptions, SymbolFileOptions, VerboseOptions
 from perfpy.errors import PerfError, UsageError
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.filters.time_ranges import TimeRanges
+    from perfpy.analysis.report.changed_rows import ChangedRow
     from perfpy.analysis.report.difference import Compute, Difference, Naming
     from perfpy.analysis.report.options import ReportOptions
+    from perfpy.analysis.report.recording_changes import RecordingChanges
     from perfpy.analysis.report.report import Report
     from perfpy.cli.line.perfconfig import Config
     from perfpy.recording import Recording
@@ -68,6 +70,12 @@ class DiffComparisonOptions(CommandOptions):
     percentage: str | None = option("--percentage", Value(Choice("relative", "absolute")), "shares of what filters leave, or of all")
     field_separator: str | None = option("-t,--field-separator", Value(), "columns with this separator", metavar="<separator>")
     with_off_cpu: bool = option("--with-off-cpu", Flag(), "time on and off the CPU as one (of record --off-cpu)")
+    fail_above: float | None = option(
+        "--fail-above",
+        Value(percent),
+        "exit status 90 where a row costs more than before, by more than noise and this share of all",
+        metavar="<percent>",
+    )
     noise: bool | None = option("--noise", Flag(default=None), "mark what sampling noise does not explain (default on a terminal)")
 
 
@@ -153,6 +161,22 @@ class _DiffRun:
 
     def show(self) -> int:
         """Write what the options ask for; the exit status."""
+        status = self._write()
+        limit = self._asked.fail_above
+        return status if status or limit is None else self._exceeded(limit)
+
+    def _exceeded(self, limit: float) -> int:
+        """Say what costs more than the limit allows; the exit status."""
+        from perfpy.analysis.report.recording_changes import recording_changes
+        from perfpy.cli.line.limits import told
+
+        if len(self._recordings) != 2:
+            fail("--fail-above compares two recordings")
+        before, after = self._reports()
+        found = recording_changes(before, after, self._naming())
+        return told([_costs_more(changes, row, limit) for changes in found for row in changes.above(limit)])
+
+    def _write(self) -> int:
         asked = self._asked
         if asked.flamegraph is not None:
             return self._flame_graph(asked.flamegraph)
@@ -190,19 +214,10 @@ class _DiffRun:
 
     def _naming(self) -> Naming:
         """What is the same in both recordings is called the same."""
-        from perfpy.analysis.counterparts import Counterparts
-        from perfpy.symbols.demangling.short_names import without_instance
+        from perfpy.analysis.report.recording_changes import names_for_both
 
-        parts = Counterparts.of(self._commands(0), self._commands(1), ignore=self._asked.ignore_comm)
-        whole = self._asked.whole_names
-
-        def name(index: int, key: str, text: str) -> str:
-            text = text.strip()
-            if key == "symbol":
-                return text if whole else without_instance(text)
-            return parts.command(index, text) if key == "comm" else parts.file(index, text) if key == "dso" else text
-
-        return name
+        asked = self._asked
+        return names_for_both(self._commands(0), self._commands(1), ignore_comm=asked.ignore_comm, whole_names=asked.whole_names)
 
     def _commands(self, index: int) -> dict[str, int]:
         """What each command has in one of the recordings, of its first event."""
@@ -337,6 +352,11 @@ class _DiffRun:
         page = flame_graph_of_changes(self._recordings, stacks, ignore_comm=asked.ignore_comm, whole_names=asked.whole_names)
         write_bytes(path, page.encode(errors="replace"), quiet=self._asked.quiet)
         return 0
+
+
+def _costs_more(changes: RecordingChanges, row: ChangedRow, limit: float) -> str:
+    share = row.change / max(changes.before.period, 1)
+    return f"{changes.name(row)} costs more than before, by {share:.1%} of all {changes.event}; the limit is {limit:.1%}"
 
 
 def _seconds(recording: Recording) -> float:

@@ -27,7 +27,7 @@ _MODE: Final = 0o600  # as record's files
 _LARGEST_LIST: Final = 16 << 20  # of build-ids
 _LONGEST_ID: Final = 20
 _LACKING: Final = {
-    "-s, --sched-stat": "it merges scheduler tracepoints",
+    "-s, --sched-stat": "record --off-cpu says where tasks slept, and how long",
     "--itrace": "it needs decoders of hardware traces",
     "--guest-data": "it merges the recording of a guest",
     "--guestmount": "it merges the recording of a guest",
@@ -72,12 +72,11 @@ def run(options: InjectCommandOptions) -> None:
 
 
 def _inject(recording: Recording, output: str, options: InjectCommandOptions, known: Mapping[str, bytes]) -> None:
-    from perfpy.capture.sampling.injecting import BuildIdMapper, JitInjector, inject, require_monotonic_times
+    from perfpy.capture.sampling.injecting import BuildIdMapper, JitInjector, inject
     from perfpy.cli.line.perfconfig import load
 
     injector = entries = mapper = None
     if options.jit:
-        require_monotonic_times(recording.data)
         injector = JitInjector(recording.data, load().build_id_folder, force=options.force)
     if options.build_ids or options.buildid_all:
         entries = _table(_dsos(recording, every=options.buildid_all), known)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from perfpy.cli.line.kinds import Flag, Listed, Value, unsigned
-from perfpy.cli.line.options import CommandOptions, PerfCommand, fail, option
+from perfpy.cli.line.options import CommandOptions, PerfCommand, fail, option, program_to_run
 from perfpy.cli.line.shared import HeaderOptions, InputOptions, QuietOptions, SymbolFileOptions, VerboseOptions
 from perfpy.untrusted.text import one_line
 
@@ -24,13 +24,8 @@ if TYPE_CHECKING:
     from perfpy.views.script.run import ScriptOptions, ScriptRun
 
 _HARDWARE_TRACE: Final = "it needs decoders of hardware traces"
-_SCRIPTS: Final = "scripts are not run yet"
 _GUESTS: Final = "guests are not told apart yet"
 _LACKING: Final = {
-    "-s,--script": _SCRIPTS,
-    "-g,--gen-script": _SCRIPTS,
-    "-l,--list": _SCRIPTS,
-    "-a,--all-cpus": _SCRIPTS,
     "--dlfilter": "filters written in C are not loaded",
     "--dlarg": "filters written in C are not loaded",
     "--list-dlfilters": "filters written in C are not loaded",
@@ -126,6 +121,15 @@ class ScriptInfoOptions(CommandOptions):
     show_info: bool = option("-I,--show-info", Flag(), "show more of the header")
 
 
+class ScriptProgramOptions(CommandOptions):
+    """Programs that are called for every sample."""
+
+    script: str = option("-s,--script", Value(default=""), "call the functions of a program in Python for each sample", metavar="<name>")
+    gen_script: str = option("-g,--gen-script", Value(default=""), "write a program to begin with: python, or FILE.py", metavar="<lang>")
+    list: bool = option("-l,--list", Flag(), "list the scripts of an installed perf", negatable=False)
+    all_cpus: bool = option("-a,--all-cpus", Flag(), "with script record NAME: on all CPUs")
+
+
 class ScriptCommandOptions(
     InputOptions,
     ScriptLineOptions,
@@ -136,10 +140,12 @@ class ScriptCommandOptions(
     SymbolFileOptions,
     VerboseOptions,
     QuietOptions,
+    ScriptProgramOptions,
     lacks=_LACKING,
 ):
     """What the command takes."""
 
+    words: tuple[str, ...] = program_to_run("[[record | report] NAME] [ARGS]...")
     inline: bool | None = option("--inline", Flag(default=None), "show inlined calls (default: in unwound stacks)")
 
     @property
@@ -152,11 +158,29 @@ def run(asked: ScriptCommandOptions) -> int:
     """Read a recording and print every sample."""
     from perfpy.cli.line.opening import open_recording
 
+    if asked.list:
+        from perfpy.cli.scripting import list_scripts
+
+        return list_scripts()
+    if asked.words and not asked.script:
+        return _run_named(asked)
     if asked.reltime and asked.deltatime:
         fail("--reltime and --deltatime are two ways to show time: choose one")
     fields = _fields(asked.fields)
     with open_recording(asked.input, force=asked.force, quiet=asked.quiet, verbose=asked.verbose, as_stored=asked.as_stored) as recording:
         return _ScriptRun(recording, asked, fields).show()
+
+
+def _run_named(asked: ScriptCommandOptions) -> int:
+    import os
+
+    from perfpy.cli.line.opening import input_hint
+    from perfpy.cli.scripting import run_named
+
+    word = asked.words[0]
+    if word not in ("record", "report") and os.path.exists(word):
+        fail(f"unexpected argument '{word}'" + input_hint(word))
+    return run_named(asked.words, everywhere=asked.all_cpus)
 
 
 def _fields(texts: Sequence[str]) -> OutputFields:
@@ -191,6 +215,15 @@ class _ScriptRun:
             from perfpy.cli.line.terminal import print_lines
 
             print_lines(features_of_pipe(recording))
+        if asked.gen_script:
+            from perfpy.cli.scripting import start_script
+
+            return start_script(recording, asked.gen_script)
+        if asked.script:
+            from perfpy.cli.scripting import run_script
+            from perfpy.views.script.run import ScriptRun
+
+            return run_script(recording, ScriptRun(recording, self._options()), asked.script, asked.words)
         self._show_samples()
         return 0
 

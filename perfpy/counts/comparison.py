@@ -72,6 +72,10 @@ class ComparedCount(NamedTuple):
     a_outliers: Sequence[int]
     b_outliers: Sequence[int]
 
+    def differs(self, verdict: str, by: float) -> bool:
+        """Whether this is the verdict, and the difference above a part of A."""
+        return self.verdict == verdict and (self.change.estimate is None or abs(self.change.estimate) > by)
+
 
 class Comparison(NamedTuple):
     """counts: what both sides counted; uncounted: counter -> why it is missing.
@@ -86,6 +90,35 @@ class Comparison(NamedTuple):
     confidence: float
     least_change: float
 
+    @property
+    def elapsed(self) -> ComparedCount:
+        """The time that runs took."""
+        return self.counter(ELAPSED)
+
+    def counter(self, name: str) -> ComparedCount:
+        """One counter. Raises KeyError, with the reason where it could not be counted."""
+        for count in self.counts:
+            if count.name == name:
+                return count
+        why = self.uncounted.get(name) or f"there are {', '.join(count.name for count in self.counts)}"
+        raise KeyError(f"{name}: {why}")
+
+    def higher(self, name: str, by: float = 0.0) -> bool:
+        """Whether B counts more than A, by more than chance and by more than `by` (a part of A: 0.03 is 3 %)."""
+        return self.counter(name).differs(HIGHER, by)
+
+    def lower(self, name: str, by: float = 0.0) -> bool:
+        """Whether B counts less than A, as for `higher`."""
+        return self.counter(name).differs(LOWER, by)
+
+    def slower(self, by: float = 0.0) -> bool:
+        """Whether B takes longer than A, by more than chance and by more than `by` (a part of A's time)."""
+        return self.higher(ELAPSED, by)
+
+    def faster(self, by: float = 0.0) -> bool:
+        """Whether B takes less time than A, as for `slower`."""
+        return self.lower(ELAPSED, by)
+
 
 def compare_runs(a: Runs, b: Runs, confidence: float = 0.95, *, least_change: float = LEAST_CHANGE) -> Comparison:
     """Compare what both sides have counted. Raises ValueError when a side has no runs."""
@@ -95,12 +128,26 @@ def compare_runs(a: Runs, b: Runs, confidence: float = 0.95, *, least_change: fl
     counts = []
     for name in both:
         (unit, a_values), (_, b_values) = a.amounts[name], b.amounts[name]
-        sides = spread(a_values, confidence), spread(b_values, confidence)
-        change = compare(a_values, b_values, confidence, of=len(both))
-        verdict = _verdict(change, *sides, unit, least_change)
-        counts.append(ComparedCount(name, unit, a_values, b_values, *sides, change, verdict, outliers(a_values), outliers(b_values)))
+        counts.append(compare_amounts(name, unit, a_values, b_values, confidence, least_change=least_change, of=len(both)))
     missing = dict.fromkeys(a.amounts.keys() ^ b.amounts.keys(), "only one side counted it")
     return Comparison(a.name, b.name, counts, {**missing, **a.uncounted, **b.uncounted}, confidence, least_change)
+
+
+def compare_amounts(
+    name: str,
+    unit: str,
+    a_values: Sequence[float],
+    b_values: Sequence[float],
+    confidence: float = 0.95,
+    *,
+    least_change: float = LEAST_CHANGE,
+    of: int = 1,
+) -> ComparedCount:
+    """Compare one counter's amounts, an amount a run. of: how many counters are compared. Raises ValueError when a side has none."""
+    sides = spread(a_values, confidence), spread(b_values, confidence)
+    change = compare(a_values, b_values, confidence, of=of)
+    verdict = _verdict(change, *sides, unit, least_change)
+    return ComparedCount(name, unit, a_values, b_values, *sides, change, verdict, outliers(a_values), outliers(b_values))
 
 
 def _verdict(change: RelativeChange, a: Spread, b: Spread, unit: str, least_change: float) -> str:

@@ -27,15 +27,17 @@ class Activation:
     """A function at work: as itself, or inlined into its caller.
 
     unit, offset: its DIE (of inlined ones: that of the call). origin: what is inlined; None for the function itself.
-    file, line: of the call, as numbers of the unit's line program. caller: None for the function itself.
+    file, line: of the call, as numbers of the unit's line program. caller: None for the function itself. low: where its
+    code begins, as far as the first of its ranges says so.
     """
 
-    __slots__ = ("caller", "file", "line", "offset", "origin", "unit")
+    __slots__ = ("caller", "file", "line", "low", "offset", "origin", "unit")
 
-    def __init__(self, unit: DebugUnit, offset: int, caller: Activation | None, attributes: dict[int, Attribute]) -> None:
+    def __init__(self, unit: DebugUnit, offset: int, caller: Activation | None, attributes: dict[int, Attribute], low: int) -> None:
         self.unit = unit
         self.offset = offset
         self.caller = caller
+        self.low = low
         self.origin = attributes.get(dwarf.AT_ABSTRACT_ORIGIN) if caller else None
         self.file = _number(attributes.get(dwarf.AT_CALL_FILE))
         self.line = _number(attributes.get(dwarf.AT_CALL_LINE))
@@ -156,7 +158,7 @@ class InlineSearch:
         if attributes is None:
             attributes, _ = self._unit.attributes(layout.abbreviation, offset)
         caller = current if layout.kind == INLINED else None
-        activation = Activation(self._unit, start, caller, attributes)
+        activation = Activation(self._unit, start, caller, attributes, next(low for low, high in ranges if low != high))
         for index in hits:
             if self.found[index] is None:
                 self._left -= 1

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from perfpy.debuginfo.unit import DebugUnit
     from perfpy.debuginfo.units import UnitIndex
 
-#: number of the name, unit, file and line of the call
-CallRow = tuple[int, int, int, int]
+#: number of the name; unit, file and line of the call; DIE and lowest address of what has no name of the linker's
+CallRow = tuple[int, int, int, int, int, int]
 _NESTED_MOST: Final = 1 << 10  # as many as perf follows
 
 
@@ -32,21 +32,22 @@ class InlinedCalls(NamedTuple):
     """The functions at each address. counts: how many; the other columns have one row a function, innermost first.
 
     name: its number in FunctionNames.names; unit: the offset of its unit; file, line: where it was called from, the file
-    by its number in the unit's line program: zeros for the last one of each address, which is not inlined. unsure: for
-    each address where the innermost function has no name of the linker's in a language that has such, a number for its
-    DIE; -1 elsewhere.
+    by its number in the unit's line program: zeros for the last one of each address, which is not inlined. die, low: of a
+    function that has no name of the linker's in a language that has such, a number for its DIE, and where its code
+    begins; -1 elsewhere.
     """
 
     counts: NDArray[np.int64]
-    unsure: NDArray[np.int64]
     name: NDArray[np.int32]
     unit: NDArray[np.int64]
     file: NDArray[np.int64]
     line: NDArray[np.int64]
+    die: NDArray[np.int64]
+    low: NDArray[np.int64]
 
     def rows(self) -> list[CallRow]:
         """The functions one after the other."""
-        return list(zip(*(column.tolist() for column in (self.name, self.unit, self.file, self.line)), strict=True))
+        return list(zip(*(column.tolist() for column in self[1:]), strict=True))
 
 
 class InlineFinder:
@@ -64,16 +65,15 @@ class InlineFinder:
     def find(self, addresses: NDArray[np.uint64]) -> InlinedCalls:
         """The functions at each address, in the order of the addresses."""
         rows: list[list[CallRow]] = [[] for _ in range(len(addresses))]
-        unsure = np.full(len(addresses), -1, np.int64)
         try:
             units = self._units.find(addresses)
             for offset in np.unique(units[units >= 0]).tolist():
-                self._find_in(offset, np.flatnonzero(units == offset), addresses, rows, unsure)
+                self._find_in(offset, np.flatnonzero(units == offset), addresses, rows)
         except DAMAGE as damage:
             self._units.sections.file.flaw(damage_of(damage))
         counts = np.array([len(row) for row in rows], np.int64)
-        name, unit, file, line = np.array([entry for row in rows for entry in row], np.int64).reshape(-1, 4).T
-        return InlinedCalls(counts, unsure, name.astype(np.int32), unit, file, line)
+        name, *others = np.array([entry for row in rows for entry in row], np.int64).reshape(-1, 6).T
+        return InlinedCalls(counts, name.astype(np.int32), *others)
 
     def _find_in(
         self,
@@ -81,7 +81,6 @@ class InlineFinder:
         members: NDArray[np.int64],
         addresses: NDArray[np.uint64],
         rows: list[list[CallRow]],
-        unsure: NDArray[np.int64],
     ) -> None:
         """Look into one unit for the addresses that are in it."""
         unit = self._units.unit(offset)
@@ -95,8 +94,6 @@ class InlineFinder:
             if found not in known:
                 known[found] = [*self._rows_of(found, offset)]
             rows[member] = known[found]
-            if self._functions.lacks_linkage_name(found):
-                unsure[member] = found.unit.header.start + found.offset
         unit.release()
 
     def _search(self, unit: DebugUnit, addresses: list[int]) -> list[Activation | None]:
@@ -112,8 +109,15 @@ class InlineFinder:
         for _ in range(_NESTED_MOST):
             if activation is None:
                 return
-            yield self._functions.number(activation), unit, _bounded(activation.file), _bounded(activation.line)
+            call = unit, _bounded(activation.file), _bounded(activation.line)
+            yield self._functions.number(activation), *call, *self._unnamed(activation)
             activation = activation.caller
+
+    def _unnamed(self, activation: Activation) -> tuple[int, int]:
+        """The DIE of a function that has no name of the linker's, and where it begins."""
+        if not self._functions.lacks_linkage_name(activation):
+            return -1, -1
+        return activation.unit.header.start + activation.offset, activation.low if activation.low < 1 << 63 else -1
 
 
 def _bounded(number: int) -> int:

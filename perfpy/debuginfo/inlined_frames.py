@@ -42,8 +42,8 @@ class InlineStyle(NamedTuple):
 
     returns: callers' addresses are those that calls return to; names_decide: a function whose name is another one in the
     debug information (an alias, a clone) counts as inlined, as in perf 6.12; perf 7.3 keeps the symbol. as_addr2line:
-    which both ask: it gives an inlined function that the linker has no name for the symbol's name the first time that
-    it is the innermost one.
+    which both ask: it gives a function that the linker has no name for the symbol's name the first time that it is the
+    innermost one, and from then on where that function begins with the symbol.
     """
 
     returns: bool = True
@@ -70,7 +70,7 @@ class InlinedFrames:
         self._count = np.zeros(0, np.int64)
         self._start = np.zeros(0, np.int64)
         self._frames = np.zeros(0, np.int32)
-        self._named: set[tuple[int, int]] = set()  # dso, and what had its name once
+        self._given: dict[tuple[int, int], str] = {}  # dso and DIE that were the innermost one: the name that it keeps, if any
 
     def may_expand(self, number: int) -> bool:
         """Whether inlined calls can be found in a dso."""
@@ -132,43 +132,45 @@ class InlinedFrames:
         addresses = table.address[frames] - (states & 1).astype(np.uint64)
         unique = distinct(addresses)
         runtime = self._symbolizer.files(number).runtime
-        calls = finder.find(unique if runtime is None else link_addresses(runtime, unique))
+        linked = unique if runtime is None else link_addresses(runtime, unique)
+        calls = finder.find(linked)
         which = np.searchsorted(unique, addresses)
         starts = (np.cumsum(calls.counts) - calls.counts)[which]
-        unnamed = self._unnamed(number, calls.unsure[which])
         rows = calls.rows()
         first, next_frame = len(self._frames), len(table)
         bases: list[int] = []
         symbols: list[int] = []
-        columns = (states, frames, starts, calls.counts[which], unnamed)
-        for state, frame, start, count, lacks_name in zip(*(column.tolist() for column in columns), strict=True):
+        columns = (states, frames, starts, calls.counts[which], linked[which] - addresses)
+        for state, frame, start, count, bias in zip(*(column.tolist() for column in columns), strict=True):
             functions = rows[start : start + count]
-            chosen = self._symbols(finder, int(table.symbol[frame]), functions, innermost_is_symbol=lacks_name)
+            base = int(table.symbol[frame])
+            chosen = self._symbols(base, self._names(finder, number, base, bias, functions))
             if not chosen:
                 continue
             self._start[state], self._count[state] = first + len(bases), count
-            table.called_from |= {next_frame + len(bases) + depth: function[1:] for depth, function in enumerate(functions[:-1], 1)}
+            table.called_from |= {next_frame + len(bases) + depth: function[1:4] for depth, function in enumerate(functions[:-1], 1)}
             bases += [frame] * count
             symbols += chosen
         made = self._symbolizer.add_inlined(np.array(bases, np.int32), np.array(symbols, np.int32))
         self._frames = np.concatenate([self._frames, made])
 
-    def _unnamed(self, number: int, unsure: Int64) -> NDArray[np.bool_]:
-        """Which addresses addr2line gives the symbol's name instead of the innermost function's; each function's first one."""
-        found = np.zeros(len(unsure), np.bool_)
+    def _names(self, finder: InlineFinder, number: int, base: int, bias: int, rows: list[CallRow]) -> list[str]:
+        """What some functions are called, innermost first. number: of their dso; bias: from addresses in it to those in `rows`."""
+        names = [self._symbolizer.shown_name(finder.names[row[0]]) or _NO_NAME for row in rows]
         if self._style.as_addr2line:
-            for row in np.flatnonzero(unsure >= 0).tolist():
-                found[row] = (number, int(unsure[row])) not in self._named
-                self._named.add((number, int(unsure[row])))
-        return found
+            for depth, (*_, die, low) in enumerate(rows):
+                given = self._given.get((number, die)) if die >= 0 else ""
+                if given is None and not depth:
+                    given = self._symbolizer.symbols.name(base)
+                    starts_there = (self._symbolizer.symbols.start(base) + bias) % (1 << 64) == low
+                    self._given[number, die] = given if starts_there else ""
+                names[depth] = given or names[depth]
+        return names
 
-    def _symbols(self, finder: InlineFinder, base: int, rows: list[CallRow], *, innermost_is_symbol: bool) -> list[int]:
+    def _symbols(self, base: int, names: list[str]) -> list[int]:
         """The symbols of the frames that one in the symbol `base` becomes, innermost first; none if it stays as it is."""
         symbols = self._symbolizer.symbols
         own_name = symbols.name(base)
-        names = [self._symbolizer.shown_name(finder.names[row[0]]) or _NO_NAME for row in rows]
-        if innermost_is_symbol:
-            names[0] = own_name
         # what is called as the symbol is the symbol, also where it was inlined into a namesake
         found = [base if name == own_name else symbols.inlined_into(base, name) for name in names[:-1]]
         if names and self._style.names_decide and names[-1] != own_name:

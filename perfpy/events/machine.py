@@ -11,6 +11,7 @@ import os
 from functools import cached_property
 
 from perfpy.abi.flags import PerfType
+from perfpy.errors import UsageError
 from perfpy.kernel.sysfs import Alias, Pmu, Sysfs, read_text, split_number
 from perfpy.kernel.tracefs import Tracefs, mount_as_root
 
@@ -44,17 +45,32 @@ class Machine:
         event_files: EventFiles | None = None,
         can_open: Callable[[int, int], bool] | None = None,
         identity: Callable[[], str] = str,
+        cores: str = "",
     ) -> None:
+        """cores: the PMU of the one kind of core on which generic events are meant; "": of all kinds. Raises UsageError."""
         self.sysfs = sysfs or Sysfs()
         self.tracefs = tracefs or Tracefs(mount=mount_as_root)
         self.event_files = event_files
         self._can_open = can_open
         self._identity = identity
+        self._cores = cores
+        if cores and not self._chosen():
+            raise UsageError(f"no PMU of this machine is called {cores!r}; there are {', '.join(pmu.name for pmu in self.pmus)}")
 
     @cached_property
     def core_pmus(self) -> list[Pmu]:
         """The CPUs' own PMUs; a stand-in named `cpu` for raw events where sysfs shows none."""
         return self.sysfs.core_pmus or [Pmu("cpu", "", PerfType.RAW)]
+
+    @property
+    def chosen_cores(self) -> list[Pmu]:
+        """Of the core PMUs those on which generic events are meant."""
+        chosen = {pmu.name for pmu in self._chosen()} if self._cores else ()
+        return [pmu for pmu in self.core_pmus if pmu.name in chosen] or self.core_pmus
+
+    def _chosen(self) -> list[Pmu]:
+        """The PMUs that are called as was said, or so without `cpu_`."""
+        return [pmu for pmu in self.pmus if self._cores in (pmu.name, pmu.name.removeprefix("cpu_"))]
 
     @cached_property
     def pmus(self) -> list[Pmu]:
@@ -90,9 +106,12 @@ class Machine:
     @cached_property
     def has_ebb(self) -> bool:
         """Whether bit 63 of a raw event makes its overflows branch into the program: on POWER8 and later."""
-        from perfpy.events.ebb import means_ebb  # few machines are POWER
+        names = [read_text(f"{pmu.path}/caps/pmu_name") or "" for pmu in self.core_pmus]
+        if not any(names) and not os.uname().machine.startswith("ppc"):
+            return False
+        from perfpy.events.ebb import means_ebb
 
-        return any(means_ebb(read_text(f"{pmu.path}/caps/pmu_name") or "") for pmu in self.core_pmus)
+        return any(map(means_ebb, names))
 
     @cached_property
     def has_extended_types(self) -> bool:
@@ -147,9 +166,10 @@ def _is_meant(pmu_name: str, asked: str) -> bool:
     return any(fnmatchcase(name, asked) or split_number(name)[0] == asked for name in names)
 
 
-def this_machine(event_files: str = "") -> Machine:
+def this_machine(event_files: str = "", *, cores: str = "") -> Machine:
     """The machine that perfpy runs on.
 
+    cores: the kind of core that generic events are meant for.
     event_files: a folder of JSON event files; default: the one that the
     environment variable PERFPY_EVENT_FILES names, if any.
     """
@@ -159,7 +179,7 @@ def this_machine(event_files: str = "") -> Machine:
         from perfpy.events.event_files import EventFiles  # json and its files only for those who have some
 
         files = EventFiles(folder)
-    return Machine(event_files=files, can_open=_can_open, identity=this_identity)
+    return Machine(event_files=files, can_open=_can_open, identity=this_identity, cores=cores)
 
 
 def this_identity() -> str:

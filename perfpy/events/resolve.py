@@ -26,6 +26,7 @@ from perfpy.events.spec import Breakpoint, EventSpec, GroupSpec, Numeric, Term, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from perfpy.abi.attr import EventAttr
     from perfpy.kernel.sysfs import Pmu
 
 _ACCESS_BITS: Final = {"r": BREAKPOINT_R, "w": BREAKPOINT_W, "x": BREAKPOINT_X}
@@ -73,8 +74,14 @@ def parse_events(
     if machine.is_hybrid:
         _name_core_pmus(drafts, machine)
     for draft in drafts:
-        draft.ebb = draft.attr.type == PerfType.RAW and bool(draft.attr.config >> 63) and machine.has_ebb
+        draft.ebb = bool(draft.attr.config >> 63) and _is_ebb(draft.attr, machine)
     return EventList(finished(drafts), warnings)
+
+
+def _is_ebb(attr: EventAttr, machine: Machine) -> bool:
+    from perfpy.events.ebb import is_ebb  # few events have the bit
+
+    return is_ebb(attr) and machine.has_ebb
 
 
 def _apply_filter(events: list[EventDraft], expression: str, machine: Machine) -> None:
@@ -167,15 +174,15 @@ class _Resolver:
         if not self.machine.has_extended_types:
             return [make()]
         self.several_pmus = True
-        return [_on_core_pmu(make(), pmu) for pmu in self.machine.core_pmus]
+        return [_on_core_pmu(make(), pmu) for pmu in self.machine.chosen_cores]
 
     def cache_events(self, name: str, config: int, spec: EventSpec) -> list[EventDraft]:
         """A core PMU that names the event itself knows better than the generic code."""
-        if not any(self.machine.alias(pmu, name) for pmu in self.machine.core_pmus):
+        if not any(self.machine.alias(pmu, name) for pmu in self.machine.chosen_cores):
             return self.on_core_pmus(lambda: self.plain(name, spec, PerfType.HW_CACHE, config))
         terms = (Term(name, None, spec.column, spec.column), *(spec.terms or ()))
         events = []
-        for pmu in self.machine.core_pmus:
+        for pmu in self.machine.chosen_cores:
             if self.machine.alias(pmu, name):
                 events += self.on_pmus([pmu], terms, spec.name)
             else:

@@ -3,10 +3,12 @@
 What enters: a CPU's identity, and a folder or an address that has one of
 
     mapfile.csv, and the files it names          as Intel's perfmon repository
-    arch/ARCH/mapfile.csv, and folders           as the kernel's tools/perf/pmu-events (arch/ and ARCH/ may be left out)
+    arch/ARCH/mapfile.csv, and folders           as the kernel's tools/perf/pmu-events (arch/ and ARCH/ may be left out),
+                                                 or the kernel's whole tree
 
 What leaves: the text of a table, see perfpy.events.vendor_table. In both
-layouts a row of mapfile.csv is `pattern of identities,version,path,kind,...`.
+layouts a row of mapfile.csv is `pattern of identities,version,path,kind,...`;
+of the kernel's rows the first that matches has all there is.
 Raises UsageError where there is nothing for the CPU, or nothing to read.
 """
 
@@ -37,6 +39,8 @@ _NAME: Final = re.compile(r"[\w.:+-]+", re.ASCII)
 _CORE_ROLES: Final = {"Core": "cpu_core", "Atom": "cpu_atom"}  # of hybrid CPUs
 _METRICS: Final = "_perf.json"
 _STEPPING: Final = "(-[0-9A-F]+)?"
+_CLASSES: Final = {"[:xdigit:]": "0-9A-Fa-f", "[:digit:]": "0-9", "[:alpha:]": "A-Za-z", "[:alnum:]": "0-9A-Za-z"}
+_IN_KERNEL: Final = "tools/perf/pmu-events/arch"
 
 
 def update(identity: str, source: str) -> tuple[str, int, int]:
@@ -134,6 +138,8 @@ def _named_files(identity: str, mapped: list[list[str]], top: str) -> Iterator[t
         if _matches(pattern, identity):
             pmu = _CORE_ROLES.get(rest[-1], "") if len(rest) > 1 else ""
             yield os.path.normpath(f"{top}/{path}").lstrip("/"), pmu
+            if not path.endswith(".json"):
+                return
 
 
 def _files_of(path: str, files: _Folder) -> list[str]:
@@ -148,7 +154,7 @@ def _files_of(path: str, files: _Folder) -> list[str]:
 def _mapfile(files: _Folder) -> tuple[str, list[list[str]]]:
     """Where the mapfile is, and its rows that name files."""
     architecture = _architecture()
-    for top in ("", f"arch/{architecture}", architecture):
+    for top in ("", f"arch/{architecture}", architecture, f"{_IN_KERNEL}/{architecture}"):
         try:
             text = files.read(os.path.join(top, "mapfile.csv"))
         except OSError:
@@ -165,6 +171,8 @@ def _architecture() -> str:
 
 
 def _matches(pattern: str, identity: str) -> bool:
+    for name, members in _CLASSES.items():
+        pattern = pattern.replace(name, members)
     try:
         return re.fullmatch(pattern + _STEPPING, identity, re.IGNORECASE) is not None
     except re.error:

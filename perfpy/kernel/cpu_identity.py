@@ -3,7 +3,7 @@
 What enters: roots of /proc and /sys. What leaves: vendor, family, model and
 stepping as `GenuineIntel-6-8F-4` on x86, the MIDR without variant and revision
 on arm64, the processor version on powerpc, vendor, architecture and
-implementation on riscv; "" where the machine does not tell.
+implementation on riscv, maker, type, model and counter facility on s390x; "" where the machine does not tell.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ def cpu_identity(machine: str = "", proc: str = "/proc", sys: str = "/sys") -> s
     if machine == "aarch64":
         text = _read(f"{sys}/{_MIDR}").strip()
         return f"0x{int(text, 16) & ~_MIDR_REVISIONS:016x}" if text else ""
+    if machine == "s390x":
+        return _s390(_fields(_read(f"{proc}/sysinfo")), _read(f"{proc}/service_levels"))
     tell = _BY_MACHINE.get(machine)
     return tell(_fields(_read(f"{proc}/cpuinfo"))) if tell else ""
 
@@ -53,6 +55,13 @@ def _power(fields: dict[str, str]) -> str:
 def _riscv(fields: dict[str, str]) -> str:
     numbers = [fields.get(label, "") for label in ("mvendorid", "marchid", "mimpid")]
     return "-".join(numbers) if all(numbers) else ""
+
+
+def _s390(fields: dict[str, str], levels: str) -> str:
+    # CPU-MF: Counter facility: version=3.6 authorization=002f
+    words = [*fields.get("Manufacturer", "").split()[:1], *fields.get("Type", "").split()[:1], *fields.get("Model", "").split()[:2]]
+    counters = re.search(r"Counter facility: version=(\S+) authorization=(\S+)", levels)
+    return ",".join([*words, *(counters.groups() if counters else ())]) if len(words) >= 3 else ""
 
 
 _BY_MACHINE: Final[dict[str, Callable[[dict[str, str]], str]]] = {

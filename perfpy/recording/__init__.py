@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.named_samples import NamedSamples
     from perfpy.analysis.report.options import ReportOptions
+    from perfpy.analysis.report.recording_changes import RecordingChanges
     from perfpy.analysis.report.report import Report
     from perfpy.analysis.sortkeys.key_texts import MemoryWords
     from perfpy.analysis.stacks.stacks import Stacks
@@ -143,6 +144,16 @@ class Recording(RecordingContents):
         report = make_report(self.data, timeline, symbolizer, options, self._payloads(symbolizer), _memory_words(options), progress)
         report.display = _Display()
         return report
+
+    def changes(
+        self, after: Recording, by: str | Sequence[str] = "dso,symbol", *, symbols: SymbolOptions | None = None
+    ) -> list[RecordingChanges]:
+        """What changed from this recording to another one: see perfpy.diff."""
+        from perfpy.analysis.report.recording_changes import names_for_both, recording_changes
+
+        commands = [{row.texts["comm"]: row.period for row in one.report(by="comm", symbols=symbols)} for one in (self, after)]
+        reports = [one.report(by=by, symbols=symbols) for one in (self, after)]
+        return recording_changes(reports[0], reports[1], names_for_both(commands[0], commands[1]))
 
     def annotate(
         self,

@@ -75,7 +75,7 @@ class CallerRules:
         self._saved = SavedRegisters(self._kept, len(self._alive))
         self._pc = self._sampled(stacks, None)[self._alive]
         base = self._initial[architecture.stack_pointer]
-        self._memory = StackMemory(stacks.data, stacks.starts, stacks.sizes, base, word=self.word, endian=endian, whole=architecture.links)
+        self._memory = StackMemory(stacks.data, stacks.starts, stacks.sizes, base, word=self.word, endian=endian)
 
     def _sampled(self, stacks: UserStacks, index: int | None) -> Values:
         """A register as sampled, by perf's number; the pc for None."""

@@ -93,7 +93,7 @@ class _State:
         self.cfa = initial.cfa
         self.rules = dict(initial.rules)
         self._initial = initial.rules
-        self._is_shared = False  # whether a row that is complete has the same rules
+        self._is_shared = False  # whether a row that is complete, or a remembered state, has the same rules
         self._remembered: list[tuple[CfaRule, dict[int, Rule]]] = []
         self.starts: list[int] = []
         self.found: list[tuple[CfaRule, dict[int, Rule]]] = []
@@ -101,43 +101,62 @@ class _State:
 
     def run(self, reader: ByteReader) -> None:
         """Run the instructions that the reader has."""
-        unit, scale, data, end = self._common.code_align, self._common.data_align, reader.data, reader.end
-        position = reader.position
-        while position < end and self.location < self._end and self.count <= _INSTRUCTIONS_MOST:
-            code = data[position]
-            kind, low = code & 0xC0, code & 0x3F
-            self.count += 1
-            # the most frequent ones, in short forms, are read here
-            if kind == 0x40:  # advance_loc
-                self._advance(low * unit)
-                position += 1
-            elif kind == 0x80 and data[position + 1] < 0x80:  # offset
-                if self._is_shared:
-                    self._part()
-                self.rules[low] = (OFFSET, data[position + 1] * scale)
-                position += 2
-            elif code == 0x0E and data[position + 1] < 0x80 and isinstance(self.cfa, tuple):  # def_cfa_offset
-                self.cfa = (self.cfa[0], data[position + 1])
-                position += 2
-            else:
-                reader.position = position + 1
-                self._instruction(kind, low, reader)
-                position = reader.position
-        reader.position = position
+        while reader.position < reader.end and self.location < self._end and self.count <= _INSTRUCTIONS_MOST:
+            code = self._run_short_forms(reader)
+            if code is not None:
+                self._instruction(code & 0xC0, code & 0x3F, reader)
         if self.count > _INSTRUCTIONS_MOST:
             raise ValueError("an entry of very many instructions")
         self._note()
 
+    def _run_short_forms(self, reader: ByteReader) -> int | None:
+        """Run the most frequent instructions, in their short forms; returns the first byte of another one, which has been read.
+
+        Nearly all instructions are run here, so what they change is kept in names of this function.
+        """
+        data, position, end, unit, scale = reader.data, reader.position, reader.end, self._common.code_align, self._common.data_align
+        location, last, cfa, rules, is_shared = self.location, self._end, self.cfa, self.rules, self._is_shared
+        add_start, add_row, count, remembered = self.starts.append, self.found.append, self.count, self._remembered
+        code: int | None = None
+        try:
+            while position < end and location < last and count <= _INSTRUCTIONS_MOST:
+                code, count, position = data[position], count + 1, position + 1
+                if 0x40 <= code < 0x80 or code == 0x02:  # advance_loc, advance_loc1
+                    distance = code - 0x40
+                    if code == 0x02:
+                        distance, position = data[position], position + 1
+                    if distance:
+                        add_start(location)
+                        add_row((cfa, rules))
+                        location, is_shared = location + distance * unit, True
+                elif code == 0x0E and data[position] < 0x80 and cfa.__class__ is tuple:  # def_cfa_offset
+                    cfa, position = (cfa[0], data[position]), position + 1
+                elif code == 0x0E and data[position + 1] < 0x80 and cfa.__class__ is tuple:
+                    cfa, position = (cfa[0], data[position] & 0x7F | data[position + 1] << 7), position + 2
+                elif 0x80 <= code < 0xC0 and data[position] < 0x80:  # offset
+                    if is_shared:
+                        rules, is_shared = dict(rules), False
+                    rules[code & 0x3F], position = (OFFSET, data[position] * scale), position + 1
+                elif code == 0x0A and len(remembered) < _REMEMBERED_MOST:  # remember_state
+                    remembered.append((cfa, rules))
+                    is_shared = True
+                elif code == 0x0B and remembered:  # restore_state
+                    (cfa, rules), is_shared = remembered.pop(), True
+                elif code:  # not nop
+                    return code
+            return None
+        finally:
+            reader.position, self.location, self.count = position, location, count
+            self.cfa, self.rules, self._is_shared = cfa, rules, is_shared
+
     def _instruction(self, kind: int, low: int, reader: ByteReader) -> None:
         """An instruction whose first byte has been read."""
-        if self._is_shared and (kind or low != 0x0E):
+        if self._is_shared:
             self._part()
         if kind == 0x80:
             self.rules[low] = (OFFSET, _clipped(reader.uleb() * self._common.data_align))
         elif kind:
             self._restore(low)
-        elif low == 0x0E:  # the most frequent one
-            self.define_cfa_offset(reader)
         else:
             instruction = _INSTRUCTIONS.get(low)
             if instruction is None:
@@ -151,7 +170,7 @@ class _State:
         self._is_shared = True
 
     def _part(self) -> None:
-        """Rules that a complete row has must not change any more."""
+        """Rules that others have must not change any more."""
         self.rules = dict(self.rules)
         self._is_shared = False
 
@@ -178,12 +197,14 @@ class _State:
     def remember(self, _reader: ByteReader) -> None:
         if len(self._remembered) >= _REMEMBERED_MOST:
             raise ValueError("very many remembered states")
-        self._remembered.append((self.cfa, dict(self.rules)))
+        self._remembered.append((self.cfa, self.rules))
+        self._is_shared = True
 
     def restore_remembered(self, _reader: ByteReader) -> None:
         if not self._remembered:
             raise ValueError("a state is restored that was not remembered")
         self.cfa, self.rules = self._remembered.pop()
+        self._is_shared = True
 
     def restore_extended(self, reader: ByteReader) -> None:
         self._restore(reader.uleb())

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.columns import Growing
 from perfpy.symbols.interning import IdTable
 
 if TYPE_CHECKING:
@@ -31,6 +30,7 @@ SAMPLED: Final = np.uint64((1 << 64) - 1)
 ELSEWHERE: Final = np.uint64((1 << 64) - 2)
 
 _MOST: Final = 1 << 18  # states: some 30 MB
+_ROOM: Final = 1 << 10
 _FACTORS: Final = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1342543DE82EF95))
 _HALF: Final = np.uint64(32)
 
@@ -71,39 +71,46 @@ class CallerWords(NamedTuple):
 class KnownCallers:
     """All states that were met, by number. registers: how many are kept beside the stack pointer and the return address.
 
-    The columns are those of ChainState and CallerWords, without the scene, and `following`: the state that came next.
+    The columns are those of ChainState and CallerWords, without the scene, and `following`: the state that came next. They are
+    longer than there are states.
     """
 
     def __init__(self, registers: int) -> None:
         self._ids = IdTable()
-        self._columns = [Growing(kind) for kind in (*[np.uint64] * 3, np.int32, np.int32, np.uint64, np.uint64, np.int8, np.uint64)]
-        self._saved = [Growing(np.uint64) for _ in range(registers)]
-        self._show()
+        self._registers = registers
+        self._make_room(_ROOM)
 
-    def _show(self) -> None:
-        arrays = [column.values for column in self._columns]
-        self.address, self.back, self.stack_pointer, self.born, self.following = arrays[:5]
-        self.word_address, self.word, self.base_register, self.base = arrays[5:]
-        self.saved = [column.values for column in self._saved]
+    def _make_room(self, room: int) -> None:
+        """Columns that are so long; what is beyond the last state says nothing yet."""
+        kinds = (np.uint64, np.uint64, np.uint64, np.int32, np.int32, np.uint64, np.uint64, np.int8, np.uint64)
+        old = self._columns if len(self._ids) else []
+        self._columns: list[NDArray[Any]] = [np.zeros(room, kind) for kind in (*kinds, *[np.uint64] * self._registers)]
+        self.address, self.back, self.stack_pointer, self.born, self.following = self._columns[:5]
+        self.word_address, self.word, self.base_register, self.base = self._columns[5:9]
+        self.saved: list[Values] = self._columns[9:]
+        self.following[:] = UNKNOWN
+        for column, values in zip(self._columns, old, strict=False):
+            column[: len(values)] = values
+
+    def __len__(self) -> int:
+        return len(self._ids)
 
     @property
     def is_full(self) -> bool:
         """Whether they should be begun anew."""
-        return len(self.following) > _MOST
+        return len(self) > _MOST
 
     def states(self, state: ChainState) -> States:
         """The numbers of the states, of new ones new numbers."""
         # 64 bits stand for all: two states are alike once in 2^64 pairs. A scene's lowest bit is free
+        done = len(self)
         states, new = self._ids.ids_and_new(_mixed(_mixed(state.scene | state.back, state.address), state.stack_pointer))
         if len(new):
-            none = np.zeros(len(new), np.uint64)
-            of_state = (state.address[new], state.back[new], state.stack_pointer[new], state.born[new])
-            added: tuple[Any, ...] = (*of_state, np.full(len(new), UNKNOWN, np.int32), none, none, none.astype(np.int8), none)
-            for column, values in zip(self._columns, added, strict=True):
-                column.append(values)
-            for column in self._saved:
-                column.append(none)
-            self._show()
+            if len(self) > len(self.address):
+                self._make_room(2 * len(self))
+            fresh = slice(done, len(self))
+            self.address[fresh], self.back[fresh] = state.address[new], state.back[new]
+            self.stack_pointer[fresh], self.born[fresh] = state.stack_pointer[new], state.born[new]
         return states
 
     def note(self, states: States, following: States, found: CallerWords) -> None:

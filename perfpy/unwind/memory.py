@@ -22,7 +22,7 @@ class StackMemory:
     """The stacks of some samples, one row each.
 
     data: bytes with all copies, each at a multiple of 8; starts, sizes: of each copy, in bytes; base: the address of its
-    first byte; whole: whether a copy's last word is taken: perf's libunwind does not.
+    first byte. A copy's last word is taken, as perf does with libdw; with libunwind it does not, and loses the callers behind it.
     """
 
     def __init__(
@@ -34,15 +34,13 @@ class StackMemory:
         *,
         word: int,
         endian: str,
-        whole: bool = False,
     ) -> None:
         self._words: NDArray[Any] = data[: len(data) & ~7].view(endian + "u8")
         self._starts = starts.astype(np.uint64)
-        lost = 0 if whole else 1
-        fits = sizes >= word + lost
+        fits = sizes >= word
         self._base = base
         # the last offset at which a word is taken
-        self._last = np.where(fits, sizes - word - lost, 0).astype(np.uint64)
+        self._last = np.where(fits, sizes - word, 0).astype(np.uint64)
         self._none = None if bool(fits.all()) else ~fits
         self._word = word
         self._is_big = endian == ">"

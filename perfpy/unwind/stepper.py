@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.columns import Ragged
+from perfpy.abi.columns import Ragged, slices_index
 from perfpy.abi.flags import CONTEXT_LOST_CALLER
 from perfpy.unwind.caller_rules import CallerRules, UserStacks
 from perfpy.unwind.code_rules import CodeRules
-from perfpy.unwind.followed import Followed
+from perfpy.unwind.followed import Followed, Waiting, together
 from perfpy.unwind.known_callers import ELSEWHERE, UNKNOWN, CallerWords, ChainState, KnownCallers
 from perfpy.unwind.rules import (
     CFA_EXPRESSION,
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.unwind.architectures import Architecture
-    from perfpy.unwind.followed import Strayed
 
     Values = NDArray[np.uint64]
     Rows = NDArray[np.int64]
 
 _ONE = np.uint64(1)
+_ROUNDS_MOST: Final = 32  # of following others and losing them again: then each chain of a batch finds its own way
 _UNUSUAL: Final = SIGNAL | NEAR_GUESS | FAR_GUESS | CFA_EXPRESSION | MOVES_STACK_POINTER | RETURNS_ELSEWHERE
 
 
@@ -69,10 +69,9 @@ class Stepper:
     def unwind(self, stacks: UserStacks) -> Unwound:
         """The callchain of each sample."""
         while True:
-            tracked = len(self._code.table.tracked)
             run = _StepperRun(self._architecture, self._code, self._symbolizer, stacks, endian=self._endian)
             found = run.chains(self._max_stack, self._known_callers() if self._architecture.pushes else None)
-            if len(self._code.table.tracked) == tracked:  # otherwise a frame was found by a register that was not followed
+            if found is not None:  # otherwise a frame is found by a register that was not followed
                 return found
 
     def _known_callers(self) -> KnownCallers:
@@ -93,52 +92,58 @@ class _StepperRun(CallerRules):
         self._back = np.zeros(len(self._alive), np.uint64)  # how far before the pc the instruction is that the frame is at
         self._state = np.full(len(self._alive), UNKNOWN, np.int32)
         self._step_before: tuple[NDArray[np.int32], CallerWords] | None = None
+        self._depth = np.zeros(len(self._alive), np.int64)  # how many frames a chain has before the one it has come to
         self._is_loose = architecture.frame is not None and not architecture.frame.is_exact
-        self._found: list[tuple[Rows, Values]] = []
+        self._found: list[tuple[Rows, Ragged | Values]] = []
         self._known: KnownCallers | None = None
-        self._followed: Followed | None = None
+        self._waiting: list[Waiting] = []
+        self._rounds = 0
 
-    def chains(self, most: int, known: KnownCallers | None) -> Unwound:
-        """All chains, of up to so many frames. known: what was found out before, to which more is added."""
-        if known is not None:
-            self._known = known
-            self._followed = Followed(known, self._memory, self._kept, self._scenes.rank)
+    def chains(self, most: int, known: KnownCallers | None) -> Unwound | None:
+        """All chains, of up to so many frames; None where more registers are to be followed. known: what was found out before."""
+        self._known = known
+        followed = None if known is None else Followed(known, self._memory, self._kept, self._scenes.rank, most)
         guessed: NDArray[np.bool_] | None = None
         afloat: NDArray[np.bool_] | None = None  # where the stack pointer is not known
-        for depth in range(most):
+        while len(self._alive) or self._waiting:
             ids = self._symbolizer.frames_in(self._scenes, self._pc - self._back, self._alive)
             if guessed is not None:
                 rows = self._believed_callers(guessed, ids)
                 ids, afloat = ids[rows], None if afloat is None else afloat[rows]
-            if known is not None:
-                ids = self._follow(ids)
+            if followed is not None:
+                ids = self._follow(followed, ids)
             self._note_found(self._pc - self._back)
-            rules = self._code.of_callers(ids) if depth else self._innermost(ids)
+            rules = self._rules_of(ids)
             if afloat is not None and afloat.any():
                 rules[afloat] = self._code.of_records(rules[afloat])
-            flags = self._table.flags[rules]
-            if int(np.bitwise_or.reduce(flags, initial=0)) & ENDS:
-                rules, flags = self._without_ends(rules, flags)
-            if depth + 1 == most or not (len(rules) or self._is_following):
-                break
+            rules, flags = self._without_ends(rules, self._table.flags[rules], most)
             special = int(np.bitwise_or.reduce(flags, initial=0))
             going = self._step(rules, special)
             guessed = flags[going] & FAR_GUESS != 0 if special & FAR_GUESS else None
+            if len(self._table.tracked) > len(self._tracked):
+                return None
             afloat = self._table.is_pointed[rules[going]] if self._is_loose else None
             self._back = np.where(flags[going] & SIGNAL, np.uint64(0), _ONE)
-            if not (len(self._alive) or self._is_following):
-                break
         return self._assembled()
 
-    @property
-    def _is_following(self) -> bool:
-        return self._followed is not None and len(self._followed) > 0
+    def _rules_of(self, ids: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The rules of the frames that chains have come to."""
+        is_caller = self._depth > 0
+        if is_caller.all():
+            return self._code.of_callers(ids)
+        if not is_caller.any():
+            return self._innermost(ids)
+        return np.where(is_caller, self._code.of_callers(ids), self._innermost(ids))
 
-    def _without_ends(self, rules: NDArray[np.int32], flags: NDArray[np.uint8]) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
-        """Chains that end where they are are left out."""
+    def _without_ends(self, rules: NDArray[np.int32], flags: NDArray[np.uint8], most: int) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+        """Chains that end where they are are left out, and those that are as long as they may be."""
         ends = flags & ENDS != 0
-        self._note_ends(ends)
-        rows = np.flatnonzero(~ends)
+        is_full = self._depth + 1 >= most
+        if ends.any():
+            self._note_ends(ends)
+        elif not is_full.any():
+            return rules, flags
+        rows = np.flatnonzero(~(ends | is_full))
         self._keep(rows)
         return rules[rows], flags[rows]
 
@@ -147,31 +152,47 @@ class _StepperRun(CallerRules):
         if self._known is not None:
             self._known.note_end(self._state[ends & (self._state >= 0)])
 
-    def _follow(self, ids: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Leave the chains to `_followed` that have come to where others have been; returns the frames of those that are left."""
-        known, followed = self._known, self._followed
+    def _follow(self, followed: Followed, ids: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Let chains wait that have come to where others have been, or are; returns the frames of those that go on.
+
+        Once none does, the others' ways are known: those that wait go the same, and go on where they cannot.
+        """
+        known = self._known
         assert known is not None
-        assert followed is not None
         self._state = self._states(known, ids)
         if self._step_before is not None:
             before, found = self._step_before
             rows = np.flatnonzero((before >= 0) & (self._state >= 0))
             known.note(before[rows], self._state[rows], found.take(rows))
             self._step_before = None
-        if not len(known.following):
+        if self._rounds < _ROUNDS_MOST:
+            goes = self._goes_ahead(known)
+            rows = np.flatnonzero(~goes)
+            if len(rows):
+                locations = [values[rows] for values in self._saved.locations]
+                self._waiting.append(Waiting(self._alive[rows], self._state[rows], self._depth[rows], locations))
+                rows = np.flatnonzero(goes)
+                self._keep(rows)
+                ids = ids[rows]
+        if len(ids) or not self._waiting:
             return ids
-        is_known = (self._state >= 0) & (known.following[self._state] != UNKNOWN)
-        rows = np.flatnonzero(is_known)
-        followed.add(self._alive[rows], self._state[rows], [values[rows] for values in self._saved.locations])
-        rows = np.flatnonzero(~is_known)
-        self._keep(rows)
-        ids = ids[rows]
-        samples, addresses, strayed = followed.go(self._symbolizer.last_born)
-        self._found.append((samples, addresses))
-        if len(strayed.samples):
-            self._take_back(known, strayed)
-            ids = np.concatenate([ids, self._symbolizer.frames_in(self._scenes, known.address[strayed.states], strayed.samples)])
-        return ids
+        waiting, self._waiting = together(self._waiting), []
+        self._rounds += 1
+        for went in followed.go(waiting, self._symbolizer.last_born):
+            self._found.append((went.samples, went.frames))
+            self._take_back(known, went.strayed)
+        return self._symbolizer.frames_in(self._scenes, self._pc - self._back, self._alive)
+
+    def _goes_ahead(self, known: KnownCallers) -> NDArray[np.bool_]:
+        """Which chains are the first that come to where they are, or may be the only ones."""
+        goes = self._state < 0
+        rows = np.flatnonzero(~goes)
+        new = rows[known.following[self._state[rows]] == UNKNOWN][::-1]
+        states = self._state[new]
+        first = np.empty(len(known), np.int64)
+        first[states] = new  # of equal states the first row is written last
+        goes[new] = first[states] == new
+        return goes
 
     def _states(self, known: KnownCallers, ids: NDArray[np.int32]) -> NDArray[np.int32]:
         """The states of all chains, UNKNOWN for those that others cannot be in."""
@@ -183,13 +204,14 @@ class _StepperRun(CallerRules):
         states[rows] = known.states(ChainState(scene, address[rows], self._back[rows], self._registers[0][rows], born[rows]))
         return states
 
-    def _take_back(self, known: KnownCallers, strayed: Strayed) -> None:
+    def _take_back(self, known: KnownCallers, strayed: Waiting) -> None:
         """Chains that go on in another way than others did."""
-        samples, states, locations = strayed
+        samples, states, depth, locations = strayed
         back, pc = known.back[states], known.address[states] + known.back[states]
         registers = [known.stack_pointer[states], pc]
         self._alive, self._state = np.concatenate([self._alive, samples]), np.concatenate([self._state, states])
         self._back, self._pc = np.concatenate([self._back, back]), np.concatenate([self._pc, pc])
+        self._depth = np.concatenate([self._depth, depth])
         self._registers = [np.concatenate(both) for both in zip(self._registers, registers, strict=True)]
         self._saved.add(locations)
 
@@ -220,15 +242,19 @@ class _StepperRun(CallerRules):
 
     def _assembled(self) -> Unwound:
         lengths = np.zeros(self._count, np.int64)
-        for alive, _ in self._found:
-            lengths[alive] += 1
+        for samples, found in self._found:
+            lengths[samples] += found.lengths if isinstance(found, Ragged) else 1
         offsets = np.zeros(self._count + 1, np.int64)
         np.cumsum(lengths, out=offsets[1:])
         values = np.empty(int(offsets[-1]), np.uint64)
         filled = offsets[:-1].copy()
-        for alive, addresses in self._found:
-            values[filled[alive]] = addresses
-            filled[alive] += 1
+        for samples, found in self._found:
+            if isinstance(found, Ragged):
+                values[slices_index(filled[samples], found.lengths)[0]] = found.values
+                filled[samples] += found.lengths
+            else:
+                values[filled[samples]] = found
+                filled[samples] += 1
         return Unwound(Ragged(values, offsets), self._is_cut)
 
     def _keep(self, rows: Rows) -> None:
@@ -236,7 +262,7 @@ class _StepperRun(CallerRules):
         if len(rows) < len(self._alive):
             self._alive = self._alive[rows]
             self._pc = self._pc[rows]
-            self._back, self._state = self._back[rows], self._state[rows]
+            self._back, self._state, self._depth = self._back[rows], self._state[rows], self._depth[rows]
             self._registers = [values[rows] for values in self._registers]
             self._saved.keep(rows)
             if self._step_before is not None:
@@ -265,6 +291,7 @@ class _StepperRun(CallerRules):
             self._note_step(rules, cfa, words, [locations for locations, _ in moved])
         self._saved.move(moved)
         self._pc, self._registers = pc, callers
+        self._depth += 1
         self._keep(going)
         return going
 

@@ -82,10 +82,10 @@ class Tree:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text + "\n")
 
-    def machine(self, event_files: Path | None = None) -> Machine:
+    def machine(self, event_files: Path | None = None, *, cores: str = "") -> Machine:
         """A machine that looks here."""
         files = EventFiles(str(event_files)) if event_files else None
-        return Machine(Sysfs(str(self.sys)), Tracefs([str(self.tracing)]), files)
+        return Machine(Sysfs(str(self.sys)), Tracefs([str(self.tracing)]), files, cores=cores)
 
 
 def software_only(root: Path) -> Tree:

@@ -89,6 +89,17 @@ def test_a_program_is_recorded_and_read_back(tmp_path):
         assert len(recording.samples["ip"]) == recording.samples["callchain"].lengths.size > 10
 
 
+def test_what_a_program_waits_for_is_recorded_too(tmp_path):
+    path = tmp_path / "perf.data"
+    program = [sys.executable, "-S", "-c", "import time; sum(range(2_000_000)); time.sleep(0.3)"]
+    perfpy.record(program, events="task-clock:u", output=path, off_cpu=True, call_graph=True, max_cpu=100)
+    with perfpy.open(path) as recording:
+        assert [event.name for event in recording.events][:2] == ["task-clock:u", "dummy:u"]
+        waited = [event.index for event in recording.events if event.name == "offcpu-time"]
+        of_event = sum(batch.columns["period"][batch.event == waited[0]].sum() for batch in recording.batches(["period"]))
+        assert 0.3e9 <= of_event < 60e9
+
+
 def test_a_recording_passes_the_program_s_exit_status_on(tmp_path):
     assert perfpy.record(["sh", "-c", "exit 3"], output=str(tmp_path / "perf.data"), events="task-clock:u").exit_code == 3
 
@@ -110,6 +121,7 @@ def test_a_recording_passes_the_program_s_exit_status_on(tmp_path):
         (lambda: perfpy.stat(["true"], repeat=0), errors.UsageError),
         (lambda: perfpy.stat(duration=-1), errors.UsageError),
         (lambda: perfpy.record(["true"], frequency=-1), errors.UsageError),
+        (lambda: perfpy.record(["true"], max_cpu=0), errors.UsageError),
         (lambda: perfpy.record("true"), errors.UsageError),
         (lambda: perfpy.record(["true"], frequency=10, period=10, output="/nowhere/x"), errors.PerfError),
     ],

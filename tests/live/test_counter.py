@@ -37,7 +37,7 @@ def test_read_user_is_read_for_software_events_and_says_so():
     with faults() as counter:
         touch()
         found = counter.read_user()
-        assert found.reading.value >= FAULTS
+        assert found.value >= FAULTS
         assert not found.from_page
         assert "cap_user_rdpmc" in found.why_read
 

@@ -137,6 +137,28 @@ def test_outputs_are_switched_by_time_and_only_the_last_are_kept(tmp_path):
         assert data.features["hostname"]
 
 
+@pytest.mark.system_wide
+def test_an_event_begins_another_file_and_is_in_none(tmp_path):
+    program = [sys.executable, "-S", "-c", UNTIL_FILES, "perf.data.2*", "3"]
+    done = record(tmp_path, "--switch-output-event=page-faults", "--switch-max-files=3", program=program)
+    assert done.stderr.count("[ perf record: Dump ") > 2
+    files = sorted(tmp_path.glob("perf.data.2*"))
+    assert len(files) == 3
+    for file in files:
+        with PerfData(str(file)) as data:
+            assert [event.name for event in data.events] == ["task-clock:u"]
+            assert data.features["hostname"]
+
+
+def test_what_recording_costs_is_held_down_on_request(tmp_path, busy):
+    done = record(tmp_path, "-F", "max", "--max-cpu=0.01%", "-p", str(busy), program=["sleep", "2"])
+    notes = re.findall(r"note: recording takes \S+% of a CPU, --max-cpu allows 0.0%: (.*)", done.stderr)
+    assert notes[0].startswith("from here on task-clock:u at "), done.stderr
+    assert samples(tmp_path / "perf.data") > 10
+    with PerfData(str(tmp_path / "perf.data")) as data:
+        assert data.events[1].name == "dummy:u"  # who goes on to tell of mappings and names
+
+
 def test_a_recording_stops_at_its_size(tmp_path, busy):
     args = command(*EVENT, "--max-size=64K", "-F", "20000", "-m", "4", "-p", str(busy))
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}

@@ -211,11 +211,21 @@ def test_a_program_that_does_more_is_found() -> None:
     assert json.loads(same[1])["change"] == pytest.approx(0, abs=0.2)
 
 
+def test_a_limit_on_how_much_slower_is_an_exit_status() -> None:
+    """--fail-if-slower: 90, and a line that says which command; without --compare it is no line."""
+    slower = stat("-r", "6", "-e", "cs", "--fail-if-slower", "50%", "--compare", "sleep 0.3", "--", "sleep", "0.01")
+    assert slower.returncode == 90
+    assert slower.stderr.splitlines()[-1].startswith("sleep 0.3 takes longer than sleep 0.01: +")
+    faster = stat("-r", "6", "-e", "cs", "--fail-if-slower", "50%", "--compare", "sleep 0.01", "--", "sleep", "0.3")
+    assert faster.returncode == 0
+    assert stat("--fail-if-slower", "5%", "--", "true").returncode == 129
+
+
 def test_several_programs_are_each_compared_with_the_first() -> None:
     """A, B, C: two comparisons."""
-    run = stat("-r", "5", "-j", "-e", "cs", "--compare", "true", "--compare", "sleep 0.05", "--", "true")
+    run = stat("-r", "5", "-j", "-e", "cs", "--compare", "true", "--compare", "sleep 0.4", "--", "true")
     rows = [row for row in map(json.loads, run.stderr.splitlines()) if row["event"] == "elapsed"]
-    assert [(row["a"], row["b"]) for row in rows] == [("true", "true"), ("true", "sleep 0.05")]
+    assert [(row["a"], row["b"]) for row in rows] == [("true", "true"), ("true", "sleep 0.4")]
     assert rows[1]["verdict"] == "B is higher"
 
 

@@ -114,6 +114,20 @@ def test_the_file_has_plain_callchains(tmp_path, busy):
     assert most_are_whole(path)
 
 
+def test_whole_cpus_at_2_khz_lose_nothing(tmp_path, busy):
+    """Tried again where the machine was too busy: whoever empties the rings has to run now and then."""
+    for _ in range(4):
+        said = record(tmp_path, "--unwind", "-a", "-e", "cpu-clock", "-F", "2000", "--", busy, "2")
+        if "lost" not in said:
+            break
+    assert "lost" not in said, said
+    path = tmp_path / "perf.data"
+    with perfpy.open(path) as recording:
+        count = len(recording.samples["ip"])
+    assert count > 2 * 2000  # of all CPUs; two there are, mostly
+    assert path.stat().st_size * 20 < count * 8192
+
+
 def test_a_pipe_has_them_too(tmp_path, busy):
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
     command = [sys.executable, "-m", "perfpy", "record", *UNWIND, "-o", "-", "--", busy, "1"]

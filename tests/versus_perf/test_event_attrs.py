@@ -86,6 +86,17 @@ def test_counting_asks_the_kernel_for_the_same(events: str, perf: str, strace: s
     assert counted_names(our_report) == counted_names(their_report)
 
 
+@pytest.mark.live
+@pytest.mark.system_wide
+@pytest.mark.parametrize("line", ["-e dummy -C 0", "-e dummy -a -g", "-e dummy,cpu-clock -C 0", "-e cpu-clock,dummy -C 0", "-e dummy -D 1"])
+def test_who_carries_the_side_band(line: str, perf: str, strace: str, tmp_path: Path) -> None:
+    arguments = ["record", "-o", "p.data", *line.split(), "--", "true"]
+    theirs, _ = calls([perf, *arguments], strace, tmp_path)
+    ours, _ = calls([*PERFPY, *arguments], strace, tmp_path)
+    assert theirs, "perf opened nothing"
+    assert ours == theirs
+
+
 @pytest.mark.parametrize("events", SAMPLED)
 def test_sampling_asks_the_kernel_for_the_same(events: str, perf: str, strace: str, tmp_path: Path) -> None:
     arguments = ["record", "-o", "p.data", "-e", events, "--", "true"]

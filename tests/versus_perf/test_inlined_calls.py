@@ -68,7 +68,7 @@ def our_calls(path: Path, addresses: list[int]) -> list[list[tuple[str, int]]]:
     finder = InlineFinder(UnitIndex(DebugSections(ElfFile(str(path)))))
     calls = finder.find(np.array(addresses, np.uint64))
     rows = iter(calls.rows())
-    return [[(finder.names[name].decode(), line) for name, _, _, line in (next(rows) for _ in range(count))] for count in calls.counts]
+    return [[(finder.names[name].decode(), line) for name, _, _, line, *_ in (next(rows) for _ in range(count))] for count in calls.counts]
 
 
 def their_calls(path: Path, addresses: list[int]) -> list[list[tuple[str, int]]]:

@@ -21,6 +21,8 @@ LINES = (
     "report --group --group-sort-idx 1 -i group-leader.data",
     "report --socket-filter 0 -i wide.data",
     "report --socket-filter 0 -C 1 -i wide.data",
+    "report -S 0x1149 -i cpu-clock.data",
+    "report -S main,0x1149 -i cpu-clock.data",
     "script -C 0 -i wide.data",
     "script --addr2line /usr/bin/addr2line -i cpu-clock.data",
 )

@@ -32,6 +32,7 @@ WAYS = {
     "terms": "-e cpu-clock/period=100000,call-graph=fp/,page-faults/freq=7,time=0/ --buildid-mmap",
     "compressed": "-e cpu-clock -z",
     "overwriting": "-e cpu-clock --overwrite --sample-identifier",
+    "one event overwriting": "-e cs/overwrite/,page-faults/no-overwrite,period=1/",
 }
 
 

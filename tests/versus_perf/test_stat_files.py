@@ -42,6 +42,19 @@ def test_both_show_the_same_counts(perf: str, tmp_path: Path, writer: str, reque
     assert "seconds time elapsed" in ours
 
 
+@pytest.mark.parametrize("writer", ["perf", "perfpy"])
+def test_a_pipe_is_called_so(perf: str, writer: str, tmp_path: Path) -> None:
+    path = tmp_path / "pipe.data"
+    with path.open("wb") as file:
+        program = [perf] if writer == "perf" else PERFPY
+        subprocess.run(
+            [*program, "stat", "record", "-o", "-", "-e", "cs", "true"], stdout=file, stderr=subprocess.PIPE, check=True, timeout=60
+        )
+    ours, theirs = (stat(program, "report", "-i", str(path)) for program in (PERFPY, [perf]))
+    assert ours == theirs
+    assert "Performance counter stats for 'pipe':" in ours
+
+
 def test_intervals_are_those_that_perf_shows(perf: str, tmp_path: Path) -> None:
     """perf's report shows counts since the start beside each time; perfpy's shows each interval's, as both do while they count."""
     for writer in (PERFPY, [perf]):

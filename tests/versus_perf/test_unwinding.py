@@ -47,8 +47,8 @@ int main(void) {
 
 
 @pytest.fixture(scope="module")
-def recording(perf: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What perf records of it, without frame pointers."""
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """It, without frame pointers."""
     compiler = shutil.which("gcc")
     if compiler is None:
         pytest.skip("no gcc in PATH")
@@ -56,21 +56,26 @@ def recording(perf: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "program.c").write_text(SOURCE)
     options = ["-O2", "-fomit-frame-pointer", "-pthread", "-o"]
     subprocess.run([compiler, *options, folder / "program", folder / "program.c"], check=True, capture_output=True, timeout=60)
-    record: list[str | Path] = [
-        perf,
-        "record",
-        "-q",
-        "-e",
-        "cpu-clock",
-        "-F",
-        "4000",
-        "--call-graph",
-        "dwarf,2048",
-        "-o",
-        folder / "perf.data",
-    ]
-    subprocess.run([*record, folder / "program"], check=True, capture_output=True, timeout=60)
-    return folder / "perf.data"
+    return folder / "program"
+
+
+def recorded(perf: str, program: Path, size: int) -> Path:
+    path = program.with_name(f"{size}.data")
+    words = ["-q", "-e", "cpu-clock", "-F", "4000", "--call-graph", f"dwarf,{size}", "-o", str(path)]
+    subprocess.run([perf, "record", *words, str(program)], check=True, capture_output=True, timeout=60)
+    return path
+
+
+@pytest.fixture(scope="module")
+def recording(perf: str, program: Path) -> Path:
+    """What perf records of it: all of the stacks."""
+    return recorded(perf, program, 8192)
+
+
+@pytest.fixture(scope="module")
+def cut_recording(perf: str, program: Path) -> Path:
+    """The same, with copies that end within some of the stacks."""
+    return recorded(perf, program, 2048)
 
 
 def text_of(program: list[str], path: Path, *options: str) -> bytes:
@@ -93,3 +98,21 @@ def test_a_report_has_perfs_callers(perf: str, recording: Path, options: str) ->
     asked = ["report", "--stdio", *options.split(), "--no-inline"]
     theirs = text_of([perf], recording, *asked)
     assert text_of([sys.executable, "-m", "perfpy"], recording, *asked) == theirs
+
+
+def chains_of(program: list[str], path: Path) -> list[list[bytes]]:
+    text = text_of(program, path, "script", "-F", "ip,sym", "--no-inline")
+    return [[line.strip() for line in block.split(b"\n") if line.strip()] for block in text.split(b"\n\n")]
+
+
+def test_cut_stacks_end_as_perfs_do_or_a_word_later(perf: str, cut_recording: Path) -> None:
+    theirs, ours = chains_of([perf], cut_recording), chains_of([sys.executable, "-m", "perfpy"], cut_recording)
+    assert len(theirs) == len(ours) > 100
+    marked = sum(chain[-1].startswith(b"ffffffffffffffff") for chain in theirs)
+    differing = [(ours[row], chain) for row, chain in enumerate(theirs) if chain != ours[row]]
+    assert len(differing) * 10 < len(theirs)
+    assert 0 < marked < len(theirs)
+    for longer, shorter in differing:  # perf's libunwind does not take the last word of a copy
+        known = shorter[:-1] if shorter[-1].startswith(b"ffffffffffffffff") else shorter
+        assert longer[: len(known)] == known
+        assert len(longer) > len(known)

@@ -6,21 +6,21 @@ to be had why not. Samples count for the instruction at or before their address.
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.debuginfo.debug_info import DebugInfos
 from perfpy.disassembly.disassembler import Disassembler
 from perfpy.disassembly.function_code import NoCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
     from perfpy.analysis.annotation.hot_functions import HotFunction
+    from perfpy.debuginfo.debug_info import DebugInfos
     from perfpy.disassembly.code_lines import AsmLine
     from perfpy.disassembly.disassembler import Disassembly
     from perfpy.disassembly.objdump import CodeStyle
@@ -64,7 +64,7 @@ class AnnotatedFunction:
     code; offsets: of those that are instructions; samples, period: of each event of the group, at each instruction.
     """
 
-    def __init__(self, hot: HotFunction, function: Disassembly, symbolizer: Symbolizer, infos: DebugInfos) -> None:
+    def __init__(self, hot: HotFunction, function: Disassembly, symbolizer: Symbolizer, infos: Callable[[], DebugInfos]) -> None:
         self.hot = hot
         self.name = function.code.name
         self._dso_number = symbolizer.symbols.dso(hot.symbol)
@@ -100,7 +100,7 @@ class AnnotatedFunction:
     @cached_property
     def sources(self) -> list[tuple[str, int] | None]:
         """The path and the line of source of each instruction; None where it is not known."""
-        info = self._infos.of(self._dso_number)
+        info = self._infos().of(self._dso_number)
         if info is None:
             return [None] * len(self.offsets)
         found = info.lines.find((self.offsets + np.int64(self.start)).astype(np.uint64))
@@ -111,7 +111,13 @@ class AnnotatedFunction:
 def annotated(symbolizer: Symbolizer, hot: Iterable[HotFunction], style: CodeStyle) -> Iterator[AnnotatedFunction | NoCode]:
     """The functions, in their order."""
     wanted = list(hot)
-    infos = DebugInfos(symbolizer)
+
+    @cache
+    def infos() -> DebugInfos:
+        from perfpy.debuginfo.debug_info import DebugInfos  # few ask for lines
+
+        return DebugInfos(symbolizer)
+
     functions = Disassembler(symbolizer, style).functions(function.symbol for function in wanted)
     for one, function in zip(wanted, functions, strict=True):
         if isinstance(function, NoCode):

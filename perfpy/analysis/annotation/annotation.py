@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING
 
 from perfpy.analysis.annotation.annotated import AnnotatedFunction, annotated
 from perfpy.analysis.annotation.hot_functions import hot_functions
+from perfpy.disassembly.function_code import NoCode
 from perfpy.disassembly.objdump import CodeStyle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from perfpy.analysis.annotation.source_files import SourceShares
     from perfpy.analysis.report.histogram import Histogram
     from perfpy.analysis.report.report import Report
+    from perfpy.perfdata.container.events import FileEvent
     from perfpy.symbols.symbolizer import Symbolizer
 
 
@@ -31,6 +34,25 @@ class Annotation:
         self.without_code: dict[str, list[str]] = {}
         self._symbolizer = symbolizer
 
+    def source_files(self, histogram: Histogram | None = None) -> SourceShares | None:
+        """The lines of source files that the samples of a table (default: the first that has some) are from; None without samples."""
+        from perfpy.analysis.annotation.source_files import source_shares
+
+        table = histogram or self._first_table()
+        return source_shares(self.report, self._symbolizer, table) if table else None
+
+    def _first_table(self) -> Histogram | None:
+        return next((one for one in self.report.histograms if one.leader.samples), None)
+
+    def function(self, event: FileEvent | None = None, style: CodeStyle | None = None) -> AnnotatedFunction:
+        """The hottest function of an event (default: the first that has samples); raises NoCode where its code is not to be had."""
+        of_event = (one for one in self.report.histograms if event is not None and one.leader.event.index == event.index)
+        found = next(self.functions(next(of_event, None), style), None)
+        if found is None:
+            reason, names = next(iter(self.without_code.items()), ("there are no samples", ["a function"]))
+            raise NoCode(names[0], reason)
+        return found
+
     def functions(
         self, histogram: Histogram | None = None, style: CodeStyle | None = None, *, percent_limit: float = 0.0
     ) -> Iterator[AnnotatedFunction]:
@@ -38,7 +60,7 @@ class Annotation:
 
         percent_limit: only those that have so much of the event.
         """
-        table = histogram or next((one for one in self.report.histograms if one.leader.samples), None)
+        table = histogram or self._first_table()
         if table is None:
             return
         wanted = (hot for hot in hot_functions(self.report, table) if hot.percent >= percent_limit)

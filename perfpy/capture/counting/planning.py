@@ -60,21 +60,23 @@ def choose_events(
     detailed: int = 0,
     null_run: bool = False,
     event_files: str = "",
+    cores: str = "",
 ) -> tuple[list[Event], list[str]]:
     """The events to count, and warnings.
 
     filters: (number of texts before it, expression); event_files: a folder
-    with more named events, or "".
+    with more named events, or ""; cores: the one kind of core on which generic
+    events are counted, or "".
     """
     if null_run:
         return [], []
-    if not texts and not detailed and not _has_several_core_pmus():
+    if not texts and not detailed and not cores and not _has_several_core_pmus():
         return [_generic_event(name) for name in default_events(target)], []
     from perfpy.events import parse_events
     from perfpy.events.machine import this_machine
 
     texts = [*(texts or default_events(target)), *detail_events(detailed)]
-    parsed = parse_events(texts, filters=filters, machine=this_machine(event_files), counting=True)
+    parsed = parse_events(texts, filters=filters, machine=this_machine(event_files, cores=cores), counting=True)
     return parsed, parsed.warnings
 
 

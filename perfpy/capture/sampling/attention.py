@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from perfpy.capture.opening import OpenEvent
     from perfpy.capture.sampling.output_switch import OutputSwitch
     from perfpy.capture.sampling.sample_counters import SampleCounters
+    from perfpy.capture.sampling.switch_event import SwitchEvent
     from perfpy.capture.sampling.wakeups import Wakeups
     from perfpy.capture.workload import Workload
 
@@ -84,7 +85,7 @@ class Attention:
 
     tell: a line for whoever watches; describe: the events as --control's
     evlist shows them; answers: comes from whoever helps. stopping: it is time to stop; signal: what ended it, 0
-    = no signal; wakeups: how often it was waited; alarms: what else is due from time to time.
+    = no signal; wakeups: how often it was waited; alarms: what else is due from time to time; others: what else may come.
     """
 
     def __init__(
@@ -112,6 +113,7 @@ class Attention:
         self._alive: set[int] = set()
         self._looked = 0.0
         self.alarms: list[Alarm] = []
+        self.others: list[SwitchEvent] = []
         self.stopping = False
         self.signal = 0
         self.wakeups = 0
@@ -121,9 +123,11 @@ class Attention:
         now = self._looked = time.monotonic()
         self._timetable = Timetable(delay, now)
         self._alive = set(fds)
-        others = [source.fileno() for source in (self._signals, self._control, self._answers) if source]
+        others = [source.fileno() for source in (self._signals, self._control, self._answers, *self.others) if source]
         for fd in (*self._alive, *others):
             self._poller.register(fd, select.POLLIN)
+        for other in self.others:
+            other.enable()
 
     @property
     def called(self) -> bool:
@@ -172,6 +176,8 @@ class Attention:
                 self._obey(self._control)
             elif events & _GONE:  # nobody is left who could write
                 self._poller.unregister(fd)
+        elif other := next((one for one in self.others if one.fileno() == fd), None):
+            other.take()
         elif events & _GONE:
             self._poller.unregister(fd)
             self._alive.discard(fd)

@@ -73,7 +73,9 @@ class Drain:
         return self._round(sum(self._take(ring, slices, 1) for ring, slices in held) + aux)
 
     def backward(self) -> int:
-        """Write a snapshot of the backward rings: what happened last. Returns the bytes taken."""
+        """Write a snapshot of the backward rings, if there are any: what happened last. Returns the bytes taken."""
+        if not self._backward:
+            return 0
         self._counters.pause(True)
         try:
             return self._round(sum(self._take(ring, ring.pending(), 1) for ring in self._backward))

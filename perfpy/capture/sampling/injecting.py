@@ -79,6 +79,7 @@ class JitInjector:
             if not isinstance(record, _MAPPING):
                 continue
             if is_dump(record.filename) and record.pid not in self.dumps:
+                require_monotonic_times(self._data)
                 self.dumps[record.pid] = record.filename
                 found += self._inject(record)
         return found

@@ -100,7 +100,8 @@ class RecordOutput:
     def stamp(self) -> str:
         """Give the finished file a name with the time in it; returns that name."""
         now = time.time()
-        name = f"{self.path}.{time.strftime('%Y%m%d%H%M%S', time.localtime(now))}{int(now % 1 * 100):02d}"
+        while os.path.lexists(name := _stamped(self.path, now)):  # no file takes the place of another one
+            now += 0.01
         os.rename(self.path, name)
         return name
 
@@ -121,6 +122,10 @@ class RecordOutput:
                 os.unlink(self.path)
             if self._old:
                 os.rename(self._old, self.path)
+
+
+def _stamped(path: str, now: float) -> str:
+    return f"{path}.{time.strftime('%Y%m%d%H%M%S', time.localtime(now))}{int(now % 1 * 100):02d}"
 
 
 def _rotate(path: str) -> str:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.startup import NamedTuple
 from perfpy.capture.record_options import ANYWHERE, RecordOptions
-from perfpy.capture.sampling.attention import STOPPING, Attention, Regularly, names_only
+from perfpy.capture.sampling import alarms
+from perfpy.capture.sampling.attention import STOPPING, Attention, names_only
 from perfpy.capture.sampling.data_file import DataFile
 from perfpy.capture.sampling.draining import Drain
 from perfpy.capture.sampling.frequency import MAX_RATE, with_frequency
@@ -49,8 +50,6 @@ if TYPE_CHECKING:
 
 _DEFAULT_EVENT: Final = "cycles:P"
 _KILLED: Final = 128  # + the signal's number: the exit status
-_LARGE_RING: Final = 2 << 20
-_OFTEN: Final = 0.2  # seconds
 _WORTH_ANOTHER_PASS: Final = 1 << 16  # bytes: with less than this in the rings, wait for the next wake-up
 
 #: as perf says it
@@ -134,7 +133,7 @@ class Recorder:
             self._counters = self._open_counters(events, target)
             stack.callback(self._counters.close)
             self._output_switch = OutputSwitch(self.options.switch_output, self.options.switch_max_files)
-            self._attention = self._attend(signals, control)
+            self._attention = self._attend(signals, control, stack)
             self._warn_of_hidden_addresses()
             if self._names:
                 self._names.begin(stack.callback)
@@ -269,8 +268,8 @@ class Recorder:
 
         return stack.enter_context(Control(self.options.control))
 
-    def _attend(self, signals: Wakeups, control: Control | None) -> Attention:
-        return Attention(
+    def _attend(self, signals: Wakeups, control: Control | None, stack: ExitStack) -> Attention:
+        attention = Attention(
             signals,
             self._counters,
             self._output_switch,
@@ -280,6 +279,8 @@ class Recorder:
             tell=self._tell,
             describe=self._describe,
         )
+        attention.others += alarms.switch_events(self.options, self._kernel, self._output_switch.ask, self._note, stack.callback)
+        return attention
 
     def _start(self, target: Target) -> None:
         options = self.options
@@ -293,13 +294,10 @@ class Recorder:
             self._workload.start()
         now = time.monotonic()
         self._output_switch.begin(now)
-        if self._counters.rings and self._counters.rings[0].size >= _LARGE_RING and not options.mmap_pages:
-            self._attention.alarms.append(Regularly(_OFTEN))
-        if options.notes and sys.stderr.isatty():
-            from perfpy.capture.sampling.progress import progress_line  # for people
-
-            self._progress = progress_line(self.command, self._counters, self._output, now)
-            self._attention.alarms += [self._progress] if self._progress else []
+        self._progress = alarms.progress(self.command, self._counters, self._output, options, now)
+        self._attention.alarms += alarms.emptying(self._counters, options)
+        self._attention.alarms += alarms.cost_limit(self._counters, self._output, options, self._tell)
+        self._attention.alarms += [self._progress] if self._progress else []
         self._attention.begin(self._counters.fds() if target.has_tasks else self._counters.ring_fds(), options.delay)
 
     def _loop(self, target: Target) -> None:
@@ -321,8 +319,7 @@ class Recorder:
             if target.kind != "command" or attention.signal or self._counters.aux:  # the events of a command end with it
                 self._counters.disable()
             drain.rest()
-            if self.options.overwrite:
-                drain.backward()
+            drain.backward()
         except OutputFailed as failure:
             self._failure = failure
         try:
@@ -345,8 +342,7 @@ class Recorder:
             self._attention.stopping = True
             self._counters.disable()
         elif self._output_switch.due(size, time.monotonic()):
-            if self.options.overwrite:
-                drain.backward()
+            drain.backward()
             self._tell(f"[ perf record: dump data: Woken up {self._attention.wakeups} times ]")
             self._attention.wakeups = 0
             self._file.end(last=False)

@@ -44,11 +44,11 @@ def configure_sampling(events: Sequence[Event], options: RecordOptions, target: 
 
     The tracking event (the one that asks for mmap, comm, fork ... records) is
     the first one, or a dummy event of its own where the events are not on
-    from the program's start (-a, -C, -D).
+    from the program's start (-a, -C, -D), or may have a rest (--max-cpu), and the first one is no dummy.
     """
     result = _in_order(events, options)
     tracking = result[0]
-    if options.starts_disabled or not target.has_tasks or is_aux(tracking):
+    if is_aux(tracking) or ((_starts_late(options, target) or options.max_cpu) and not is_dummy(tracking)):
         tracking = _dummy()
         result.append(tracking)
     groups = {event.leader for event in result if not event.is_leader}
@@ -96,6 +96,11 @@ def is_dummy(event: Event | OpenEvent) -> bool:
     return event.attr.type == PerfType.SOFTWARE and event.attr.config == SoftwareId.DUMMY
 
 
+def _starts_late(options: RecordOptions, target: Target) -> bool:
+    """Whether events are on later than what side-band tells of."""
+    return options.starts_disabled or not target.has_tasks
+
+
 def _dummy() -> Event:
     return Event("dummy:u", _software(SoftwareId.DUMMY, sample_period=1))
 
@@ -115,7 +120,8 @@ class _Draft:
         self.target = target
         self.tracks = tracks
         self.in_group = in_group
-        self.own_dummy = tracks and is_dummy(event)
+        self.own_dummy = tracks and is_dummy(event) and event.attr.sample_period == 1  # not one that was asked for
+        self.at_once = self.own_dummy or (tracks and is_dummy(event) and _starts_late(options, target))
         self.sample = SampleType.IP | SampleType.TID
         self.read = ReadFormat.ID | ReadFormat.LOST
 
@@ -140,7 +146,7 @@ class _Draft:
         if options.all_user or options.all_kernel:
             draft.exclude_kernel, draft.exclude_user = int(options.all_user), int(options.all_kernel)
         self._apply_terms()
-        self._set(SampleType.PERIOD, options.period_field)
+        self._set(SampleType.PERIOD, True if options.max_cpu else options.period_field)
         draft.sample_type |= int(self.sample)
         draft.read_format = int(self.read)
         return draft
@@ -255,9 +261,9 @@ class _Draft:
         """Leaders start off; those of a program start with it; side-band of a system starts at once."""
         draft = self.draft
         draft.disabled = int(self.event.is_leader)
-        from_exec = self.target.kind == "command" and (self.own_dummy or not self.options.starts_disabled)
+        from_exec = self.target.kind == "command" and (self.at_once or not self.options.starts_disabled)
         draft.enable_on_exec = int(from_exec and self.event.is_leader)
-        if self.own_dummy and not from_exec:
+        if self.at_once and not from_exec:
             draft.disabled = 0
 
     def _apply_terms(self) -> None:

@@ -137,7 +137,8 @@ class SampleCounters:
             yield from (CounterTarget(cpu, ANY) for cpu in event.cpus or (0,))
             return
         cpus = self.cpus
-        if ANY in self.tids and is_dummy(event) and ANY not in cpus:
+        carries = is_dummy(event) and event.attr.mmap and not all(map(is_dummy, self.events))
+        if ANY in self.tids and carries and ANY not in cpus:
             cpus = online_cpus()  # tasks wander: what they map elsewhere matters, too
         if event.cpus is not None and ANY not in cpus:
             cpus = tuple(cpu for cpu in cpus if cpu in event.cpus)

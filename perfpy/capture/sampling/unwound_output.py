@@ -49,15 +49,17 @@ class UnwoundOutput(RecordOutput):
     """A RecordOutput whose stacks are unwound by another process.
 
     serve: what that process does; tell: called with each line that the user ought to read; keep_stacks: write the
-    raw stacks beside it, too. piece: bytes that are rewritten at once; after_round: called
-    when all rings were read; stack_file: makes the file of raw stacks, set before the first record comes; hits: in the end, which files
-    the samples fell into, as DsoHits.told() has it.
+    raw stacks beside it, too. piece: bytes that are rewritten at once; most: bytes of the file from which on records are
+    dropped (--max-size), as nobody waits for what comes after; after_round: called when all rings were read; stack_file:
+    makes the file of raw stacks, set before the first record comes; hits: in the end, which files the samples fell into, as
+    DsoHits.told() has it.
     """
 
     def __init__(self, path: str, packer: Packer | None, serve: Serve, *, tell: Callable[[str], None], keep_stacks: bool = False) -> None:
         super().__init__(path, packer)
         self.tell = tell
         self.piece = _PIECE
+        self.most = 0
         self.after_round: Callable[[], None] | None = None
         self._keep_stacks = keep_stacks
         self._spool = Spool(os.path.dirname(os.path.abspath(path)) if path != STANDARD_OUTPUT else os.getcwd())
@@ -71,7 +73,7 @@ class UnwoundOutput(RecordOutput):
         self._moment = _FIRST_MOMENT
         self._ready = self._finished = False
         self._unwinds = True  # until it is given up
-        self._is_over = False
+        self._is_over = self._has_rounds = False
         self._taken = 0
         self._parts: list[bytes] = []  # of the piece that comes in
         self._finished_parts: list[bytes | None] = []  # None: the end of a round
@@ -176,17 +178,26 @@ class UnwoundOutput(RecordOutput):
         """Write finished records: some of them, as the rings fill up meanwhile."""
         parts, self._finished_parts = self._finished_parts[:most], self._finished_parts[most:] if most else []
         for part in parts:
+            if self._is_full:
+                return
             if part is None:
                 super().end_round()
+                self._has_rounds = True
             else:
                 super().write_ring([part])
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether the file has the size that was asked for, and a round in it: what ran before may be as large."""
+        return self._has_rounds and 0 < self.most <= self.size
 
     # the end
 
     def complete(self, called: int, hurried: Callable[[], bool]) -> None:
         """Nothing more comes: wait for the rest. called: becomes readable with a signal; hurried: whether it says not to wait."""
         try:
-            self._send_piece()
+            if not self._is_full:
+                self._send_piece()
             self._process.ask(messages.END)
             self.take()
             if self._unwinds and not self._finished:
@@ -236,6 +247,8 @@ class UnwoundOutput(RecordOutput):
     def _give_up(self, why: str) -> None:
         """From here on stacks are stored as they are."""
         self._unwinds = False
+        if self._is_full:
+            return
         waiting = self._spool.take_all() if self._ready else []  # before, it is not from the rings
         has_all = self._stacks is not None
         if not has_all:

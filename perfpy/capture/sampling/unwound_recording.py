@@ -42,6 +42,7 @@ def open_output(
         raise UsageError("--unwind: none of the events has call chains of DWARF stacks")
     only = None if options.unwind or plan is None else (plan.switches,)
     output = UnwoundOutput(options.output, packer, partial(_serve, plan, only), tell=tell, keep_stacks=options.keep_stacks)
+    output.most = options.max_size
     if not options.unwind:
         output.piece = _PIECE_OF_WAITS
     return output

@@ -16,6 +16,7 @@ _LACKING: Final = {
     "--code-with-type": _TYPES,
     "--itrace": "it needs decoders of hardware traces",
     "--stdio2": "--stdio has the same instructions, with their addresses",
+    "--tui": "perfpy report --tui opens the code of a function with Enter, or a",
     "--gtk": "it needs GTK",
 }
 
@@ -64,6 +65,7 @@ class AnnotateColumnOptions(CommandOptions):
         "colours in plain text: always, never or auto",
         metavar="<mode>",
     )
+    by_line: bool = option("--by-line", Flag(), "lines of source files, with what they and the calls inlined there have")
     dump_raw_trace: bool = option("-D,--dump-raw-trace", Flag(), "print every record as bytes and as text")
 
 

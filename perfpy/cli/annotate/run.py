@@ -6,7 +6,7 @@ What enters: the command's options. What leaves: text on standard output; why fu
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import SampleType
 from perfpy.analysis.annotation.annotated import ShareOf
@@ -16,10 +16,11 @@ from perfpy.cli.line.options import fail
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.progress import progress_line
 from perfpy.cli.line.symbol_values import symbol_options_of
-from perfpy.cli.line.terminal import colour_start, print_lines
+from perfpy.cli.line.terminal import colour_start, print_lines, wants_plain
 from perfpy.cli.report import option_values as texts
 from perfpy.disassembly.objdump import CodeStyle
 from perfpy.errors import PerfError
+from perfpy.symbols.files.debug_files import Inline
 from perfpy.untrusted.text import one_line
 from perfpy.views.annotate.text import AnnotateStyle, AnnotationText
 from perfpy.views.report.text import event_title
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
     from perfpy.cli.annotate.options import AnnotateCommandOptions
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
+
+
+#: percent of an event that a function must have to be shown to people
+_LEAST: Final = 2.0
 
 
 class AnnotateRun:
@@ -50,7 +55,9 @@ class AnnotateRun:
             annotation = self._recording.annotate(options=self._options(), symbols=self._symbols(), progress=progress)
         if not annotation.report.samples or not any(len(table.shown()) for table in annotation.report.histograms):
             return self._explain()
-        print_lines(self._lines(annotation))
+        if not asked.by_line and not wants_plain(stdio=asked.stdio or self._needs_plain):
+            return self._show_screen(annotation)
+        print_lines(self._source_lines(annotation) if asked.by_line else self._lines(annotation))
         return 0
 
     def _dump(self) -> int:
@@ -68,6 +75,43 @@ class AnnotateRun:
 
         say_why_nothing(self._recording, self._filter(), self._symbols())
         return 0
+
+    @property
+    def _needs_plain(self) -> bool:
+        """Whether something is asked for that only perf's text has."""
+        asked = self._asked
+        return bool(asked.print_line or asked.verbose or asked.shown != "percent" or asked.percent_type != "local-period")
+
+    def _show_screen(self, annotation: Annotation) -> int:
+        """The hottest functions, for people."""
+        from perfpy.cli.line.terminal import console
+        from perfpy.views.annotate.screen import show_functions
+
+        asked, screen = self._asked, console()
+        limit = (0.0 if asked.function else _LEAST) if asked.percent_limit is None else asked.percent_limit
+        for table in annotation.report.histograms:
+            if table.leader.samples:
+                functions = annotation.functions(table, self._code_style(), percent_limit=limit)
+                show_functions(functions, event_title(table, skip_empty=True), screen)
+        self._say_what_is_missing(annotation)
+        if limit and not asked.quiet:
+            screen.print(f"functions below {limit:g}% are left out: --percent-limit 0 shows all, --stdio whole ones", style="dim")
+        return 0
+
+    def _source_lines(self, annotation: Annotation) -> Iterator[str]:
+        """Source files, of each event that has samples."""
+        from perfpy.views.annotate.source_text import SourceStyle, source_lines
+
+        limit = self._asked.percent_limit
+        style = SourceStyle(colour=colour_start(self._asked.stdio_color))
+        style = style if limit is None else style._replace(limit=limit)
+        tables = [table for table in annotation.report.histograms if table.leader.samples]
+        for number, table in enumerate(tables):
+            shares = annotation.source_files(table)
+            if number:
+                yield ""
+            if shares is not None:
+                yield from source_lines(shares, style)
 
     def _lines(self, annotation: Annotation) -> Iterator[str]:
         """perf's text of all events."""
@@ -134,5 +178,7 @@ class AnnotateRun:
         )
 
     def _symbols(self) -> SymbolOptions:
-        asked = self._asked
-        return symbol_options_of(asked, self._config, self._recording, force=asked.force, ignore_vmlinux=asked.ignore_vmlinux)
+        asked, inline = self._asked, Inline.ALL if self._asked.by_line else Inline.NONE
+        return symbol_options_of(
+            asked, self._config, self._recording, force=asked.force, ignore_vmlinux=asked.ignore_vmlinux, inline=inline
+        )

@@ -56,6 +56,7 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
     ),
     "annotate": (
         _example("the code of the hottest functions, with the samples at each instruction", "perfpy annotate"),
+        _example("which lines of source code cost most, and what was inlined into them", "perfpy annotate --by-line"),
         _example("one function, in perf's text, without lines of source code", "perfpy annotate --stdio --no-source -s main"),
         _example("which source lines of one library matter, and the instructions they became", "perfpy annotate -l -d libc.so.6"),
     ),
@@ -69,6 +70,7 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
         _example("chosen fields", "perfpy script -F comm,tid,time,ip,sym"),
         _example("what happened between two times", "perfpy script --time 12.5,13.0"),
         _example("for tools that read perf script's text", "perfpy script | stackcollapse-perf.pl | flamegraph.pl > flame.svg"),
+        _example("your own program for each sample, or one of perf's", "perfpy script -s FILE.py", "perfpy script report stackcollapse"),
     ),
     "list": (
         _example("the software events, and everything about scheduling", "perfpy list sw", "perfpy list 'sched:*'"),

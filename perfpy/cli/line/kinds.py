@@ -196,6 +196,17 @@ class Choice:
         return text
 
 
+def percent(text: str) -> float:
+    """The type of an option that takes a share: "3%" or "3" is 0.03."""
+    try:
+        share = float(text.removesuffix("%")) / 100
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 1e6:
+        raise ValueError("a share of 0 % or more, such as 3%")
+    return share
+
+
 def unsigned(text: str) -> int:
     """The type of an option that takes a number, but none below 0."""
     if not text.isdecimal() or int(text) > _LARGEST:

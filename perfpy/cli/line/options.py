@@ -78,6 +78,8 @@ class Argument:
     @property
     def metavar(self) -> str:
         """How help shows it."""
+        if self.to_run and not self._metavar:
+            return "[--] [COMMAND [ARGS]...]"
         return self._metavar or f"[{self.name.upper()}]" + ("..." if self.rest else "")
 
     def taken_from(self, words: list[str]) -> object:
@@ -100,7 +102,7 @@ if TYPE_CHECKING:
     def words(metavar: str = "") -> tuple[str, ...]:
         """Declare a field for all words that are no options."""
 
-    def program_to_run() -> tuple[str, ...]:
+    def program_to_run(metavar: str = "") -> tuple[str, ...]:
         """Declare a field for a program to run and its arguments."""
 
 else:
@@ -111,9 +113,9 @@ else:
         """Declare a field for all words that are no options."""
         return Argument(metavar, rest=True)
 
-    def program_to_run() -> Argument:
+    def program_to_run(metavar: str = "") -> Argument:
         """Declare a field for a program to run and its arguments."""
-        return Argument(rest=True, to_run=True)
+        return Argument(metavar, rest=True, to_run=True)
 
 
 class CommandOptions:
@@ -216,8 +218,6 @@ class PerfCommand(Generic[_O]):
     @property
     def usage(self) -> str:
         """What may follow the command's name."""
-        if self.runs_workload:
-            return "[OPTIONS] [--] [COMMAND [ARGS]...]"
         return " ".join(["[OPTIONS]", *(argument.metavar for argument in self.arguments)])
 
     def parser(self, args: Sequence[str]) -> Parser:

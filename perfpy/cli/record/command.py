@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.capture.option_values import (
     Callchain,
+    SwitchOutput,
     parse_branch_filter,
     parse_callchain,
     parse_clock,
@@ -165,13 +166,15 @@ def _with_buffers(wanted: RecordOptions, options: RecordCommandOptions) -> Recor
         delay=options.delay,
         control=options.control,
         realtime=options.realtime,
+        max_cpu=options.max_cpu,
     )
 
 
 def _with_file(wanted: RecordOptions, options: RecordCommandOptions, config: Config) -> RecordOptions:
     """The file or files."""
     build_id = config.get("record.build-id", "")
-    switches = options.switch_output is not None  # finding build-ids would hold up the next file
+    rule = SwitchOutput() if options.switch_output is None and options.switch_output_event else options.switch_output
+    switches = rule is not None  # finding build-ids would hold up the next file
     return wanted._replace(
         output=options.output or _default_output(),
         compression_level=_level(options.compression_level, unwind=options.unwind),
@@ -180,7 +183,8 @@ def _with_file(wanted: RecordOptions, options: RecordCommandOptions, config: Con
         buildid_all=options.buildid_all,
         buildid_dir=config.build_id_folder,
         max_size=options.max_size,
-        switch_output=options.switch_output,
+        switch_output=rule,
+        switch_output_event=options.switch_output_event,
         switch_max_files=options.switch_max_files,
         timestamp_filename=options.timestamp_filename,
         timestamp_boundary=options.timestamp_boundary,

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from perfpy.capture.option_values import SwitchOutput
 
 _AT_ONCE: int | tuple[tuple[int, int], ...] = 0  # -D not given
+_MOST_PERCENT: Final = 100_000  # of a thousand CPUs
 _LONGEST_PERIOD: Final = (1 << 63) - 1  # the kernel's limit
 
 
@@ -35,6 +36,17 @@ def period(text: str) -> int:
     return int(text)
 
 
+def share_of_cpu(text: str) -> float:
+    """--max-cpu: percent of one CPU, as a fraction."""
+    try:
+        percent = float(text.removesuffix("%"))
+    except ValueError:
+        percent = 0.0
+    if not 0 < percent <= _MOST_PERCENT:
+        raise ValueError("a number of percent of one CPU, such as 2%")
+    return percent / 100
+
+
 def _max_size(text: str) -> int:
     return parse_size(text, "--max-size")
 
@@ -49,7 +61,6 @@ _LACKING: Final = {
     "--kcore": "perfpy writes single files; record, and copy /proc/kcore beside it",
     "--setup-filter": _BPF,
     "--bpf-aux-pause": _BPF,
-    "--switch-output-event": "use --switch-output=SIZE or TIME, or send SIGUSR2",
     "--clang-path": "perf has dropped it, too",
     "--clang-opt": "perf has dropped it, too",
     "--pfm-events": "it needs libpfm4; give the event as rNNN or PMU/terms/",
@@ -205,7 +216,16 @@ class FileOptions(CommandOptions):
         "go on in a new file: at SIGUSR2, after a size (100M) or a time (30s)",
         metavar="<signal, size or time>",
     )
+    switch_output_event: str = option(
+        "--switch-output-event", Value(default=""), "go on in a new file whenever one of these happens anywhere", metavar="<event>"
+    )
     switch_max_files: int = option("--switch-max-files", Value(int, default=0), "keep that many of those files")
+    max_cpu: float = option(
+        "--max-cpu",
+        Value(share_of_cpu, default=0.0),
+        "sample less often where recording itself takes more than this of one CPU",
+        metavar="<percent>",
+    )
     max_size: int = option("--max-size", Value(_max_size, default=0), "stop when the file has this size", metavar="<size>")
     timestamp_filename: bool = option("--timestamp-filename", Flag(), "put the time after the file's name")
     timestamp_boundary: bool = option("--timestamp-boundary", Flag(), "note the times of the first and the last sample")

@@ -18,7 +18,7 @@ from perfpy.cli.line.options import fail
 from perfpy.untrusted.files import read_named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from perfpy.analysis.filters.event_switch import EventSwitch
     from perfpy.analysis.filters.time_ranges import TimeRanges
@@ -93,9 +93,17 @@ def sample_filter(asked: ReportCommandOptions, times: TimeRanges | None, switch:
     )
 
 
+def _without_addresses(symbols: Iterable[str]) -> list[str]:
+    """The names of functions: perf puts addresses aside."""
+    from perfpy.analysis.filters.address_ranges import AddressRanges
+
+    return [name for name in symbols if AddressRanges.of([name], 0) is None]
+
+
 def hidden_keys(chosen: SampleFilter) -> tuple[tuple[str, str, str], ...]:
     """Keys that a filter leaves one value: (key, perf's name of the filter, the value)."""
-    lists = (("dso", "dso", chosen.dsos), ("comm", "comm", chosen.comms), ("symbol", "symbol", chosen.symbols))
+    named = _without_addresses(chosen.symbols) if chosen.symbols else []
+    lists = (("dso", "dso", chosen.dsos), ("comm", "comm", chosen.comms), ("symbol", "symbol", named))
     return tuple((key, name, next(iter(values))) for key, name, values in lists if values and len(values) == 1)
 
 

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.report.report import Report
     from perfpy.cli.report.options import ReportCommandOptions
+    from perfpy.perfdata.container.events import FileEvent
     from perfpy.recording import Recording
+    from perfpy.views.annotate.browser import CodeScreen
     from perfpy.views.report.column_text import TextOptions
 
 
@@ -201,8 +203,16 @@ class ReportRun:
             from perfpy.views.report.browser import ReportBrowser
         except ModuleNotFoundError as error:
             fail(f"--tui needs the module {error.name}: pip install 'perfpy[tui]'")
-        ReportBrowser(report, self._header_lines, whole_names=self._asked.whole_names).run()
+        ReportBrowser(report, self._header_lines, whole_names=self._asked.whole_names, code=self._code).run()
         return 0
+
+    def _code(self, event: FileEvent, function: str) -> CodeScreen:
+        """The code of a function with the samples of an event; raises PerfError where there is none."""
+        from perfpy.views.annotate.browser import CodeScreen
+
+        options = self._request.report_options()._replace(group=False, hierarchy=False)
+        options = options._replace(sample_filter=options.sample_filter._replace(symbols=(function,)))
+        return CodeScreen(self._recording.annotate(options=options, symbols=self._request.symbol_options()).function(event))
 
     def _header_lines(self) -> Iterable[str]:
         from perfpy.cli.line.header import lines_of_header

@@ -13,6 +13,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from perfpy.capture.counting.measurement import Hooks
+from perfpy.cli.line.limits import told
 from perfpy.cli.line.options import fail
 
 if TYPE_CHECKING:
@@ -49,11 +50,21 @@ def compare_programs(options: StatCommandOptions) -> int:
         if not all(side.count for side in (first, *others)):
             fail("--compare was stopped before every command had run")
         least = options.min_change / 100
-        show([compare_runs(first, other, least_change=least) for other in others], output)
+        found = [compare_runs(first, other, least_change=least) for other in others]
+        show(found, output)
     if contest.failed:
         print(f"Warning: {len(contest.failed)} runs failed, the first with status {contest.failed[0].status}", file=sys.stderr)
         return contest.failed[0].status
-    return 0
+    return told(_slower(found, options.fail_if_slower))
+
+
+def _slower(found: Sequence[Comparison], limit: float | None) -> list[str]:
+    """What is slower than the limit allows; None: nothing is."""
+    return [
+        f"{other.b_name} takes longer than {other.a_name}: {other.elapsed.change.estimate or 0:+.1%}, the limit is {limit:.1%}"
+        for other in found
+        if limit is not None and other.slower(by=limit)
+    ]
 
 
 def _failed(run: FailedRun, plans: Sequence[Plan]) -> int:

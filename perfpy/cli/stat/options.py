@@ -5,7 +5,7 @@ What enters: nothing. What leaves: their class, for `stat` and `stat record`, an
 
 from __future__ import annotations
 
-from perfpy.cli.line.kinds import Attached, Counted, Flag, Listed, Value
+from perfpy.cli.line.kinds import Attached, Counted, Flag, Listed, Value, percent
 from perfpy.cli.line.options import CommandOptions, option, program_to_run
 
 _LACKING = {
@@ -16,7 +16,6 @@ _LACKING = {
     "--smi-cost": "it needs Intel's SMI counters",
     "--pfm-events": "it needs libpfm4; name events as perfpy list does",
     "--iostat": "it needs Intel's IIO counters",
-    "--cputype": "it is for CPUs with two kinds of cores; name the PMU in the event: cpu_core/cycles/",
     "--tpebs-mode": "it needs Intel's timed PEBS",
     "--pmu-filter": "name the PMU in the event: cpu_core/cycles/",
     "--record-tpebs": "it needs Intel's timed PEBS",
@@ -43,6 +42,7 @@ class RunOptions(CommandOptions):
     )
     filter: tuple[str, ...] = option("--filter", Listed(), "filter of the tracepoints before it", metavar="<filter>", negatable=False)
     event_files: str = option("--event-files", Value(default=""), "take named events from these JSON files, too", metavar="<folder>")
+    cputype: str = option("--cputype", Value(default=""), "count on this kind of cores only, where there are several", metavar="<PMU>")
     no_inherit: bool = option("-i,--no-inherit", Flag(), "child tasks do not inherit counters")
     pid: str = option("-p,--pid", Value(default=""), "count on these processes", metavar="<pid>")
     tid: str = option("-t,--tid", Value(default=""), "count on these threads", metavar="<tid>")
@@ -106,6 +106,12 @@ class StatCommandOptions(RunOptions, PartOptions, lacks=_LACKING):
     warmup: int = option("--warmup", Value(int, default=1), "with --compare: runs of each before those that count")
     min_change: float = option(
         "--min-change", Value(float, default=1.0), "with --compare: differences below this are too small to matter", metavar="<percent>"
+    )
+    fail_if_slower: float | None = option(
+        "--fail-if-slower",
+        Value(percent),
+        "with --compare: exit status 90 where a command takes longer by more",
+        metavar="<percent>",
     )
     ignore_failure: bool = option("--ignore-failure", Flag(), "with --compare: compare programs that fail, too")
     workload: tuple[str, ...] = program_to_run()

@@ -74,6 +74,8 @@ def check(options: StatCommandOptions) -> None:
         fail("--interval-clear clears a terminal: the counts go elsewhere")
     if options.table and options.repeat <= 1:
         fail("--table shows repeated runs: add -r")
+    if options.fail_if_slower is not None and not options.compare:
+        fail("--fail-if-slower compares two commands: --compare 'command B' -- command A")
     if options.repeat < 0:
         fail("-r takes the number of runs, 0 for no end")
     if options.all_kernel and options.all_user:
@@ -167,7 +169,7 @@ def _events(options: StatCommandOptions, target: Target) -> tuple[list[Event], M
 
     texts, filters = events_with_filters(options)
     events, warnings = planning.choose_events(
-        texts, filters, target, detailed=options.detailed, null_run=options.null, event_files=options.event_files
+        texts, filters, target, detailed=options.detailed, null_run=options.null, event_files=options.event_files, cores=options.cputype
     )
     for warning in warnings:
         _tell(options, warning)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from rich.text import Text
 
+from perfpy.analysis.samples.locations import ROLE_BITS
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import at_a_glance
 from perfpy.views.report.call_lines import RECURSIVE
@@ -60,12 +61,17 @@ def _of_rows(histogram: Histogram, rows: list[int]) -> Histogram:
 
 
 class CallLine(NamedTuple):
-    """One function of a call tree: its share of the table (None: the same as the one before it), the calls below, and its whole name."""
+    """One function of a call tree.
+
+    share: of the table (None: the same as of the one before it); below: the calls; whole: its whole name, as it is shown;
+    function: as it is.
+    """
 
     name: str
     share: float | None
     below: Sequence[CallNode]
     whole: str
+    function: str
 
 
 class BrowsedReport:
@@ -166,6 +172,12 @@ class BrowsedReport:
             return shown.whole
         return "  ".join(visible(text.strip()) for text in (self.histogram.text(key, shown) for key in self._columns.names))
 
+    def function(self, shown: int | CallLine) -> str:
+        """The function of a row or of a line of calls; "" where there is none."""
+        if isinstance(shown, CallLine):
+            return shown.function
+        return self.histogram.locations.name(self.histogram.location(shown) >> ROLE_BITS) if "symbol" in self.histogram.keys else ""
+
     def percent(self, entry: int) -> float:
         """What decides a row's colour."""
         histogram = self.histogram
@@ -191,7 +203,7 @@ class BrowsedReport:
                 share = None if number else self.histogram.share(node.period)
                 whole = trees.frame_name(frame)
                 shown = name(whole) + RECURSIVE if trees.is_recursive(frame) else name(whole)
-                lines.append(CallLine(visible(shown), share, node.children if number == last else (), visible(whole)))
+                lines.append(CallLine(visible(shown), share, node.children if number == last else (), visible(whole), whole))
         return lines
 
     def sort_by_own(self) -> None:

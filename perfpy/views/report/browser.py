@@ -19,6 +19,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Footer, Input, Static
 
 from perfpy.analysis.report.quality import quality_notes
+from perfpy.errors import PerfError
 from perfpy.untrusted.text import lines as one_line_each
 from perfpy.untrusted.text import visible
 from perfpy.views.report.browsed import BrowsedReport, Filter
@@ -29,8 +30,10 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
     from textual.binding import BindingType
+    from textual.screen import Screen
 
     from perfpy.analysis.report.report import Report
+    from perfpy.perfdata.container.events import FileEvent
 
 _QUESTIONS: Final = {
     "filter": "only names with this in them: type; Enter keeps, Esc forgets",
@@ -41,7 +44,8 @@ _LEAST_HEIGHT: Final = 15  # of a window in which names are shown whole, too
 _KEYS: Final = (
     ("up, down, Home, End", "move"),
     ("Page up, Page down", "move by a screen (Space: down)"),
-    ("Enter, +, right", "open or close the calls under a row"),
+    ("Enter, +, right", "open or close the calls under a row; without calls, its code"),
+    ("a", "the code of the function, with the samples at each instruction"),
     ("-", "close them"),
     ("e, c", "open all under a row, close it"),
     ("E, C", "the same for all rows"),
@@ -100,6 +104,7 @@ class ReportBrowser(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("question_mark,h,f1", "help", "Keys"),
         Binding("enter,plus,right", "toggle_row", "Calls"),
+        Binding("a", "annotate", "Code"),
         Binding("slash", "ask('filter')", "Filter"),
         Binding("s", "sort_by_own", "Self"),
         Binding("t", "zoom_thread", "Thread"),
@@ -138,11 +143,19 @@ class ReportBrowser(App[None]):
     """
     ENABLE_COMMAND_PALETTE = False
 
-    def __init__(self, report: Report, header: Callable[[], Iterable[str]] = tuple, *, whole_names: bool = False) -> None:
-        """header: the lines of the recording's header; whole_names: show names of functions whole."""
+    def __init__(
+        self,
+        report: Report,
+        header: Callable[[], Iterable[str]] = tuple,
+        *,
+        whole_names: bool = False,
+        code: Callable[[FileEvent, str], Screen[None]] | None = None,
+    ) -> None:
+        """header: the lines of the recording's header; whole_names: show names of functions whole; code: makes a function's screen."""
         super().__init__()
         self.model = BrowsedReport(report, whole_names=whole_names)
         self._header = header
+        self._code = code
         self._rows: list[int] = []
         self._asked = ""  # what the line below is for
         self._sought = ""
@@ -194,8 +207,31 @@ class ReportBrowser(App[None]):
         line.update(Text(self.model.whole(table.lines[table.cursor].data) if table.lines else ""))
 
     def action_toggle_row(self) -> None:
-        """Open or close the line under the cursor."""
-        self.table.toggle()
+        """Open or close the line under the cursor; where there is nothing under it, show its code."""
+        if self.model.has_calls:
+            self.table.toggle()
+        else:
+            self.action_annotate()
+
+    def action_annotate(self) -> None:
+        """Show the code of the function under the cursor."""
+        table = self.table
+        name = self.model.function(table.lines[table.cursor].data) if table.lines else ""
+        if not name or self._code is None:
+            self.notify("rows are not by function, or this one has none" if self._code else "there is no code to show here")
+            return
+        self.notify(f"reading the code of {visible(name)}", timeout=2)
+        self.run_worker(lambda: self._read_code(name), thread=True, exclusive=True)
+
+    def _read_code(self, name: str) -> None:
+        """Read it, in another thread: of a million samples that takes a second."""
+        assert self._code is not None
+        try:
+            screen = self._code(self.model.histogram.leader.event, name)
+        except PerfError as reason:
+            self.call_from_thread(self.notify, visible(f"no code of {reason}"), severity="warning")
+        else:
+            self.call_from_thread(self.push_screen, screen)
 
     def action_close_row(self) -> None:
         """Close the line under the cursor."""

@@ -69,6 +69,11 @@ class ScriptLines:
         out.write(b"".join(self._side_texts(list(waiting.rest()))))
         return printed
 
+    def chosen_parts(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        """What filters leave of batches, in parts of a size that is formatted at a time."""
+        for batch in batches:
+            yield from map(self._chosen, _parts(batch))
+
     def each(self, batches: Iterable[Batch], side: Iterable[SideLine]) -> Iterator[tuple[SideLine | None, bytes | None]]:
         """One line after the other: (the record's, its text) or (None, a sample's).
 

@@ -98,6 +98,15 @@ class ScriptRun:
         lines = self._lines(self.sample_filter())
         return lines.write(self._batches(lines.columns()) if samples else (), self._side_lines(lines.context), out)
 
+    def parts(self, columns: set[str]) -> Iterator[Batch]:
+        """The samples that would be printed, with these columns, some thousands at a time."""
+        lines = self._lines(self.sample_filter())
+        return lines.chosen_parts(self._batches(columns | lines.columns()))
+
+    def context(self) -> LineContext:
+        """What the lines of all events share."""
+        return self._context()
+
     @property
     def cut(self) -> list[CutStacks]:
         """What copies of stacks were too short for, as far as was read."""

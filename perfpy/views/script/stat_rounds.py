@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from perfpy.perfdata.container.events import FileEvent
 
+    _Counted = tuple[FileEvent, int, int, tuple[int, int, int]]
+
 _HEAD = f"{'CPU':>3} {'THREAD':>8} {'VAL':>15} {'ENA':>15} {'RUN':>15} {'TIME':>15} EVENT\n"
 
 
@@ -34,6 +36,11 @@ class StatRounds:
 
     def lines(self, record: Any) -> str:
         """The lines that a record brings: those of a STAT_ROUND, none of all others."""
+        counts = self.counts(record)
+        return "".join(self._round(counts, record.time)) if isinstance(record, user_records.StatRound) else ""
+
+    def counts(self, record: Any) -> list[_Counted]:
+        """What a record brings: of a STAT_ROUND each event's value, time enabled and time running per CPU and thread."""
         if isinstance(record, user_records.ThreadMap):
             self._threads = tuple(signed(pid & 0xFFFFFFFF) for pid, _ in record.threads)
         elif isinstance(record, user_records.CpuMap):
@@ -41,23 +48,25 @@ class StatRounds:
         elif isinstance(record, user_records.Stat) and record.id in self._event_of:
             self._counts[self._event_of[record.id], signed(record.cpu), record.thread] = record
         elif isinstance(record, user_records.StatRound):
-            text = "".join(self._round(record.time))
+            counts = list(self._of_round())
             self._before = dict(self._counts)
-            return text
-        return ""
+            return counts
+        return []
 
-    def _round(self, time: int) -> Iterator[str]:
+    def _round(self, counts: list[_Counted], time: int) -> Iterator[str]:
         if self._is_first:
             self._is_first = False
             yield _HEAD
+        for event, cpu, thread, (value, enabled, running) in counts:
+            yield f"{cpu:3d} {thread:8d} {value:15d} {enabled:15d} {running:15d} {time:15d} {one_line(event.name)}\n"
+
+    def _of_round(self) -> Iterator[_Counted]:
         for event in self._events:
             for number, thread in enumerate(self._threads):
                 for index, cpu in enumerate(event.cpus or self._cpus):
                     # a count is found by the CPU itself; where CPUs do not count, by its index
-                    value, enabled, running = (
-                        self._since((event.index, cpu, number)) or self._since((event.index, index, number)) or (0, 0, 0)
-                    )
-                    yield f"{cpu:3d} {thread:8d} {value:15d} {enabled:15d} {running:15d} {time:15d} {one_line(event.name)}\n"
+                    since = self._since((event.index, cpu, number)) or self._since((event.index, index, number))
+                    yield event, cpu, thread, since or (0, 0, 0)
 
     def _since(self, key: tuple[int, int, int]) -> tuple[int, int, int] | None:
         """How far a counter has gone since the round before: counts in the file are those since the start."""

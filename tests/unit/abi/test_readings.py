@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from perfpy.abi.flags import ReadFormat
-from perfpy.abi.readings import Reading, decode_read, encode_read, read_size
+from perfpy.abi.readings import Reading, UserReading, decode_read, encode_read, read_size
 
 BITS = (ReadFormat.TOTAL_TIME_ENABLED, ReadFormat.TOTAL_TIME_RUNNING, ReadFormat.ID, ReadFormat.LOST)
 FORMATS = [sum(combo) for n in range(5) for combo in itertools.combinations(BITS, n)]
@@ -50,3 +50,12 @@ def test_a_multiplexed_count_is_scaled_to_its_enabled_time() -> None:
     assert Reading(0, enabled=1000, running=0).scaled == 0
     assert Reading(0, enabled=1000, running=0).share == 0
     assert Reading(7).scaled == 7
+
+
+def test_a_reading_from_the_page_has_no_reason_and_one_of_read_has() -> None:
+    assert (UserReading(5, 2, 1).why_read, UserReading(5, 2, 1).from_page, UserReading(5, 2, 1).scaled) == ("", True, 10)
+    for reading in (Reading(5, 2, 1), Reading(5, 2, 1, 7, 3)):
+        fallen_back = UserReading.of_read(reading, "no register")
+        assert (fallen_back.why_read, fallen_back.from_page) == ("no register", False)
+        assert (fallen_back.value, fallen_back.running, fallen_back.id, fallen_back.lost) == (5, 1, reading.id, reading.lost)
+        assert "why_read='no register'" in repr(fallen_back)

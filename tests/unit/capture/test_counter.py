@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from typing import TYPE_CHECKING
+
 import pytest
 
 from perfpy import disable_all, enable_all
@@ -10,7 +13,10 @@ from perfpy.abi.flags import HardwareId, PerfType, ReadFormat
 from perfpy.capture.counter import Counter
 from perfpy.errors import NotScheduled, UsageError
 from tests.builders.fake_kernel import FIRST_FD, FakeCounter, FakeKernel
-from tests.builders.user_page import page
+from tests.builders.user_page import capability, page
+
+if TYPE_CHECKING:
+    from perfpy.abi.readings import UserReading
 
 TIMES = int(ReadFormat.TOTAL_TIME_ENABLED | ReadFormat.TOTAL_TIME_RUNNING)
 
@@ -27,19 +33,41 @@ def seven(counter: FakeCounter) -> None:
 def test_the_page_tells_the_count_where_a_register_can_be_read() -> None:
     counter = cycles(FakeKernel(page=page()))
     found = counter.read_user(lambda _: 11)
-    assert (found.reading.value, found.from_page, found.why_read) == (111, True, "")
+    assert (found.value, found.from_page, found.why_read) == (111, True, "")
 
 
-@pytest.mark.parametrize(("mapped", "reason"), [(page(), "machine instruction"), (page(index=0), "index is 0"), (None, "does not map")])
+@pytest.mark.parametrize(
+    ("mapped", "reason"), [(page(can=capability(1)), "cap_user_rdpmc"), (page(index=0), "index is 0"), (None, "does not map")]
+)
 def test_otherwise_read_does_and_says_why(mapped: bytearray | None, reason: str) -> None:
     counter = cycles(FakeKernel(counts=seven, page=mapped))
     found = counter.read_user()
-    assert (found.reading.value, found.reading.scaled, found.from_page) == (7, 14, False)
+    assert (found.value, found.scaled, found.from_page) == (7, 14, False)
     assert reason in found.why_read
 
 
+def test_a_machine_that_perfpy_has_no_code_for_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perfpy.kernel.user_code.CODE", {})
+    found = cycles(FakeKernel(counts=seven, page=page())).read_user()
+    assert (found.value, found.from_page) == (7, False)
+    assert "no machine code" in found.why_read
+
+
+def test_registers_of_another_task_or_thread_are_not_to_be_seen() -> None:
+    other = Counter(EventAttr(read_format=TIMES), pid=1, kernel=FakeKernel(counts=seven, page=page()))
+    assert "another task" in other.read_user().why_read
+    counter = cycles(FakeKernel(counts=seven, page=page(index=0)))
+    assert "index is 0" in counter.read_user().why_read
+    found: list[UserReading] = []
+    thread = threading.Thread(target=lambda: found.append(counter.read_user()))
+    thread.start()
+    thread.join()
+    assert (found[0].value, found[0].from_page) == (7, False)
+    assert "another thread" in found[0].why_read
+
+
 def test_the_page_is_mapped_once() -> None:
-    kernel = FakeKernel(page=page())
+    kernel = FakeKernel(page=page(index=0))
     with cycles(kernel) as counter:
         for _ in range(3):
             counter.read_user()

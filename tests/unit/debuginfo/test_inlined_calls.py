@@ -29,7 +29,7 @@ def found(functions: InlineFinder, *addresses: int) -> list[list[tuple[str, int]
     """For each address the names and the lines that they are called from, innermost first."""
     calls = functions.find(np.array(addresses, np.uint64))
     rows = iter(calls.rows())
-    return [[(functions.names[name].decode(), line) for name, _, _, line in (next(rows) for _ in range(count))] for count in calls.counts]
+    return [[(functions.names[row[0]].decode(), row[3]) for row in (next(rows) for _ in range(count))] for count in calls.counts]
 
 
 def program(*, sibling: bool = False, absolute: bool = False, form: int = dwarf.FORM_REF4) -> Die:

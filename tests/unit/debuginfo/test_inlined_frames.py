@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from perfpy.abi.flags import MISC_USER
+from perfpy.debuginfo import dwarf
 from perfpy.debuginfo.inlined_frames import give_inlined
 from perfpy.symbols.files.debug_files import Inline, SymbolOptions
 from perfpy.symbols.symbolizer import Symbolizer
@@ -100,6 +101,28 @@ def test_perf_6_12_takes_the_debug_informations_name_of_a_function(root: Path) -
     chains = ((0x1110,), (0x1100,))
     assert Chains(root, Inline.ALL).names(*chains) == [["leaf*", "other"], ["other"]]
     assert Chains(root, Inline.UNWOUND_AS_PERF, unwound=True).names(*chains) == [["leaf*", "debug_name*"], ["debug_name*"]]
+
+
+@pytest.fixture
+def cpp(tmp_path: Path) -> Path:
+    """/opt/prog of C++, whose functions have no names of the linker's: one begins with its symbol, the other later."""
+    leaf = function("leaf")
+    first = function("first", (0x1000, 0x1100), inlined(leaf, (0x1010, 0x1020), line=3))
+    second = function("second", (0x1104, 0x1200))
+    tree = code(unit(leaf, first, second, low_pc=None), (0x1000, 0x1200)).add(dwarf.AT_LANGUAGE, dwarf.FORM_DATA1, 4)
+    path = tmp_path / "opt" / "prog"
+    path.parent.mkdir()
+    path.write_bytes(Dies(tree).elf().symbol("first(int)", 0x1000, 0x100).symbol("second(int)", 0x1100, 0x100).build())
+    return tmp_path
+
+
+def test_perf_6_12_asks_addr2line_which_takes_names_from_symbols(cpp: Path) -> None:
+    chains = Chains(cpp, Inline.UNWOUND_AS_PERF, unwound=True)
+    assert chains.names((0x1010,)) == [["first(int)", "first*"]]  # what is the innermost function for the first time
+    assert chains.names((0x1011,)) == [["leaf*", "first*"]]
+    assert chains.names((0x1040,)) == [["first(int)"]]
+    assert chains.names((0x1012,), (0x1041,)) == [["leaf*", "first(int)"], ["first(int)"]]  # it begins with the symbol
+    assert chains.names((0x1140,), (0x1141,)) == [["second(int)"], ["second*"]]
 
 
 def test_what_is_called_as_its_symbol_is_not_marked(root: Path) -> None:

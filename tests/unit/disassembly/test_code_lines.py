@@ -19,7 +19,7 @@ def test_tabs_are_as_wide_as_after_the_address_without_the_blanks_before_it() ->
 
 def test_addresses_of_other_functions_and_words_that_look_like_some_are_no_instructions() -> None:
     assert lines(b"    1017:\tret", b"deadbeef: label", b"1010:") == [
-        AsmLine(NOT_CODE, "1017:   ret"),
+        AsmLine(NOT_CODE, "1017:   ret", 4),
         AsmLine(NOT_CODE, "deadbeef: label"),
         AsmLine(NOT_CODE, "1010:"),
     ]
@@ -30,5 +30,6 @@ def test_the_line_that_names_the_file_is_left_out() -> None:
 
 
 def test_source_lines_lose_the_blanks_at_their_ends_and_keep_bytes_that_are_no_text() -> None:
+    assert lines(b"\t  x = y;") == [AsmLine(NOT_CODE, "x = y;", 6)]
     (line,) = lines(b"\t\tx = y;\t /* \xff */ \r")
     assert line.text.encode("utf-8", "surrogateescape") == b"x = y;   /* \xff */"

@@ -84,6 +84,18 @@ def test_generic_events_of_a_hybrid_cpu_are_opened_on_each_kind_of_core(tmp_path
     assert events[1].cpus == tuple(range(16))
 
 
+@pytest.mark.parametrize("cores", ["core", "cpu_core"])
+def test_generic_events_are_counted_on_the_kind_of_core_that_was_chosen(cores: str, tmp_path: Path) -> None:
+    machine = sysfs_tree.intel_hybrid(tmp_path).machine(cores=cores)
+    events = parse_events("cycles,L1-dcache-loads,cs,cpu_atom/cycles/", machine=machine)
+    assert [event.pmu for event in events] == ["cpu_core", "cpu_core", "", "cpu_atom"]
+
+
+def test_kinds_of_core_that_are_not_there_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no PMU of this machine is called 'big'; there are cpu_atom"):
+        sysfs_tree.intel_hybrid(tmp_path).machine(cores="big")
+
+
 def test_a_hybrid_group_becomes_one_group_a_pmu_without_a_warning(tmp_path: Path) -> None:
     events = parse_events("{cycles,instructions}:S", machine=sysfs_tree.intel_hybrid(tmp_path).machine())
     assert [(event.name, event.leader.name) for event in events] == [

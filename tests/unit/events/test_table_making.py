@@ -86,6 +86,39 @@ def test_the_kernel_s_files(tmp_path: Path, start: str) -> None:
     assert made(str(tmp_path / "pmu-events" / start)) == sorted([*ROWS, "E\tshared\t\tevent=0x9,umask=0x7\t\tsmall core"])
 
 
+OTHERS = [
+    ("x86", "AuthenticAMD-25-11-1", "AuthenticAMD-25-[[:xdigit:]]+", {"EventCode": "0x8a"}, "E\tmine\t\tevent=0x8a\t\tsome"),
+    ("arm64", "0x00000000410fd0c0", "0x00000000410fd0c0", {"ArchStdEvent": "MINE"}, "E\tmine\t\tevent=0x13\t\tsome"),
+    ("powerpc", "0x004e1202", "0x004e[[:xdigit:]]{4}", {"EventCode": "0x4D05E"}, "E\tmine\t\tevent=0x4d05e\t\tsome"),
+    (
+        *("riscv", "0x489-0x8000000000000007-0x4210427", "0x489-0x8000000000000007-0x[[:xdigit:]]+"),
+        *({"EventCode": "0x0000102"}, "E\tmine\t\tevent=0x102\t\tsome"),
+    ),
+    (
+        *("s390", "IBM,8561,703,T01,3.6,002f", r"^IBM.8561.*3\.[1-6].[[:xdigit:]]+$"),
+        *({"EventCode": "32", "Unit": "CPU-M-CF"}, "E\tmine\tcpum_cf\tevent=0x20\t\tsome"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("architecture", "identity", "pattern", "said", "row"), OTHERS, ids=[row[0] for row in OTHERS])
+def test_the_kernels_tree_for_every_architecture(
+    architecture: str, identity: str, pattern: str, said: dict[str, str], row: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first row that matches is the CPU's; others are for its relatives."""
+    monkeypatch.setattr(table_making, "_architecture", lambda: architecture)
+    folder = tmp_path / "tools/perf/pmu-events/arch" / architecture
+    write(
+        folder / "mapfile.csv",
+        f"# maker's\nFamily-model,Version,Filename,EventType\nother,1,none,core\n{pattern},1,own/cpu,core\n.*,1,more,core\n",
+    )
+    write(folder / "own/cpu/some.json", [{"EventName": "MINE", **said}])
+    write(folder / "more/some.json", [{"EventName": "THEIRS", "EventCode": "1"}])
+    write(folder / "shared.json", [{"EventName": "MINE", "EventCode": "0x13"}])
+    path, events, _ = table_making.update(identity, str(tmp_path))
+    assert (events, Path(path).read_text()) == (1, row + "\n")
+
+
 @pytest.fixture
 def address(perfmon: Path) -> Iterator[str]:
     class Quiet(http.server.SimpleHTTPRequestHandler):

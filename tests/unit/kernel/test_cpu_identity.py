@@ -51,6 +51,18 @@ def test_arm64_leaves_variant_and_revision_out(tmp_path: Path) -> None:
     assert cpu_identity("aarch64", str(tmp_path), str(tmp_path)) == "0x00000000410fd0c0"
 
 
+def test_s390x_says_maker_type_model_and_counters(tmp_path: Path) -> None:
+    assert cpu_identity("s390x", str(tmp_path), str(tmp_path)) == ""
+    (tmp_path / "sysinfo").write_text(
+        "Manufacturer:         IBM\nType:                 8561\nLIC Identifier:       9\nModel:                703              T01\n"
+    )
+    assert cpu_identity("s390x", str(tmp_path), str(tmp_path)) == "IBM,8561,703,T01"
+    (tmp_path / "service_levels").write_text(
+        "CPU-MF: Counter facility: version=3.6 authorization=002f\nCPU-MF: Sampling facility: min_rate=1\n"
+    )
+    assert cpu_identity("s390x", str(tmp_path), str(tmp_path)) == "IBM,8561,703,T01,3.6,002f"
+
+
 def test_the_frequency_in_the_name(tmp_path: Path) -> None:
     (tmp_path / "cpuinfo").write_text(X86)
     assert nominal_frequency(str(tmp_path)) == 2.1e9

@@ -141,11 +141,33 @@ def test_a_stack_that_others_share_is_not_stepped_through_again(tmp_path: Path, 
     one = made(symbolizer(tmp_path))
     rows = [(LEAF, 0, BY_SAVED)] * 50
     one.unwind(stacks(rows))
+    assert sum(stepped) == 4  # one of them finds the way for all
     stepped.clear()
     one.unwind(stacks(rows))
     assert sum(stepped) == 0
     one.unwind(stacks([*rows, (LEAF, 0, BY_SAVED_FARTHER)]))
     assert sum(stepped) == 3  # the leaf's caller is found as ever, its own is elsewhere, and so are all after it
+
+
+def test_chains_that_lose_the_others_again_and_again_are_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    rows = [(LEAF, 0, THROUGH_MIDDLE), (LEAF, 0, THROUGH_OTHER), (LEAF, 0, BY_SAVED), (LEAF, 0, BY_SAVED_FARTHER)] * 3
+    expected = alone(tmp_path, stacks(rows))
+    for most in (0, 1, 2):
+        monkeypatch.setattr(stepper, "_ROUNDS_MOST", most)
+        one = made(symbolizer(tmp_path))
+        assert chains(one.unwind(stacks(rows))) == expected
+        assert chains(one.unwind(stacks(rows))) == expected
+
+
+def test_chains_are_as_long_as_they_may_be_whoever_finds_their_way(tmp_path: Path):
+    rows = [(LEAF, 0, BY_SAVED)] * 3 + [(BY_POINTER, STACK + 0x28, BY_SAVED)] * 2 + [(LEAF, 0, THROUGH_OTHER)]
+    whole = alone(tmp_path, stacks(rows))
+    of = architecture("x86_64", 2)
+    assert of is not None
+    for most in (1, 2, 3):
+        one = Stepper(of, symbolizer(tmp_path), max_stack=most)
+        for _ in range(2):
+            assert chains(one.unwind(stacks(rows))) == [chain[:most] for chain in whole]
 
 
 def test_what_was_found_before_a_mapping_is_not_taken_for_what_is_there_after_it(tmp_path: Path):
@@ -178,7 +200,7 @@ def test_states_are_told_apart_by_all_that_they_are():
         first, second = known.states(ChainState(scene, address, back, stack_pointer, np.zeros(2, np.int32))).tolist()
         assert first == 0
         assert second == changed + 1
-    assert known.following.tolist() == [UNKNOWN] * 5
+    assert known.following[: len(known)].tolist() == [UNKNOWN] * 5
     word = np.array([7], np.uint64)
     known.note(np.array([2], np.int32), np.array([3], np.int32), CallerWords(word, word, np.zeros(1, np.int8), word, [word]))
     assert (known.following[2], known.word[2], known.saved[0][2]) == (3, 7, 7)

@@ -40,6 +40,7 @@ _LIMIT = 25  # seconds for one line
 _TRIES = 3
 _BLANKS = re.compile(r"[ \t]+")
 _NUMBER = re.compile(r"\d+(\.\d+)?(e-?\d+)?")
+_BARS = re.compile("#{2,}")
 _UNIT = re.compile(r"\bN? ?[KMG]?/sec")
 _TIP = re.compile(r"^#\n# \(Tip: .*\n#\n", re.MULTILINE)  # one of many, by chance
 _VERSION = re.compile(r"perf version 6\.12\.\S+( \(perf \S+\))?")
@@ -146,7 +147,7 @@ def _refuses(status: int) -> bool:
 
 
 def _without_numbers(text: str) -> str:
-    lines = (_BLANKS.sub(" ", _UNIT.sub("/sec", _NUMBER.sub("N", line))).strip() for line in text.splitlines())
+    lines = (_BLANKS.sub(" ", _UNIT.sub("/sec", _BARS.sub("##", _NUMBER.sub("N", line)))).strip() for line in text.splitlines())
     return "\n".join(line for line in lines if line)
 
 

@@ -110,6 +110,14 @@ def test_times_have_to_be_those_of_the_jit(tmp_path: Path, recording: Recording)
         require_monotonic_times(Recording(str(tmp_path / "other.data")).data)
 
 
+def test_times_do_not_matter_where_no_code_was_made(tmp_path: Path):
+    (tmp_path / "other.data").write_bytes(PerfDataBuilder().file())
+    with Recording(str(tmp_path / "other.data")) as plain:
+        injector = JitInjector(plain.data)
+        inject(plain.data, str(tmp_path / "out.data"), jit=injector)
+    assert (injector.functions, (tmp_path / "out.data").exists()) == (0, True)
+
+
 def test_hit_files_are_those_with_samples(recording: Recording):
     from perfpy.analysis.samples.hit_dsos import hit_dsos
 

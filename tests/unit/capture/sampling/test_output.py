@@ -53,6 +53,18 @@ def test_a_recording_that_never_began_gives_the_old_one_back(path):
     assert not os.path.exists(path + ".old")
 
 
+def test_two_files_of_one_moment_have_two_names(path, monkeypatch):
+    monkeypatch.setattr("time.time", lambda: 1_700_000_000.5)
+    names = set()
+    for _ in range(3):
+        output = RecordOutput(path)
+        output.begin([WrittenEvent(EventAttr(), (1,))], {})
+        output.finish({})
+        names.add(output.stamp())
+    assert len(names) == 3
+    assert all(map(os.path.exists, names))
+
+
 def test_a_finished_file_gets_the_time_into_its_name(path):
     output = RecordOutput(path)
     output.begin([WrittenEvent(EventAttr(), (1,))], {})

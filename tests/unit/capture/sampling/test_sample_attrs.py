@@ -64,6 +64,13 @@ def test_a_whole_system_has_a_dummy_for_the_side_band_that_is_on_at_once():
     assert event.sample_type & SampleType.CPU
 
 
+def test_a_dummy_that_comes_first_carries_the_side_band_and_stays_as_it_was_asked_for():
+    asked, event = configured(software("dummy", SoftwareId.DUMMY), clock(), target=SYSTEM, callchain=Callchain("fp"))
+    assert (asked.disabled, asked.mmap, asked.freq, asked.sample_freq) == (0, 1, 1, 4000)
+    assert asked.sample_type & SampleType.CALLCHAIN
+    assert (event.mmap, event.disabled) == (0, 1)
+
+
 def test_the_dummy_takes_no_call_chains():
     event, dummy = configured(clock(), target=SYSTEM, callchain=Callchain("fp"))
     assert event.sample_type & SampleType.CALLCHAIN

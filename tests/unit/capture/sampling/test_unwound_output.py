@@ -194,6 +194,32 @@ def test_who_does_not_wait_has_stacks(tmp_path):
     assert "unwinding was not waited for" in recording.said[-1]
 
 
+def test_a_file_of_the_size_that_was_asked_for_grows_no_more(tmp_path):
+    recording = Recording(tmp_path, echo)
+    recording.output.most = len(b"KNOWN" + b"first" + ROUND)
+    recording.ring(b"FIRST")
+    recording.send()
+    while b"first" not in recording.written:
+        recording.output.take()
+    recording.ring(b"SECOND")
+    recording.send()
+    recording.ring(b"THIRD")
+    recording.end()
+    assert recording.written == b"KNOWN" + b"first" + ROUND
+    assert recording.said == ["a note"]
+    assert not recording.stacks.records
+
+
+def test_a_file_that_is_too_large_before_anything_ran_has_a_round(tmp_path):
+    recording = Recording(tmp_path, echo)
+    recording.output.most = 1
+    recording.ring(b"FIRST AND")
+    recording.send()
+    recording.ring(b"SECOND")
+    recording.end()
+    assert recording.written == b"KNOWN" + b"first and" + ROUND
+
+
 def test_nothing_is_left_of_a_recording_that_did_not_begin(tmp_path):
     recording = Recording(tmp_path, echo)
     recording.output.abandon()

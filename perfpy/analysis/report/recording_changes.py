@@ -1,0 +1,110 @@
+"""What changed between two recordings, as values: for programs, and for limits that must not be exceeded.
+
+What enters: the reports of both, by the same keys. What leaves: a
+RecordingChanges for each event that both have, whose rows are ChangedRows,
+those first whose costs changed most.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, overload
+
+from perfpy.analysis.counterparts import Counterparts
+from perfpy.analysis.report.changed_rows import Amount, ChangedRow, changed_rows, totals
+from perfpy.analysis.report.difference import Compute, differences
+from perfpy.symbols.demangling.short_names import without_instance
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from perfpy.analysis.report.difference import Difference, Naming
+    from perfpy.analysis.report.report import Report
+
+_UNNAMED = "[unknown]"
+
+
+class RecordingChanges:
+    """What changed in one event: a sequence of ChangedRow, those first whose costs changed most.
+
+    event: its name; keys: what the rows' names are; before, after: the Amounts (samples, period) of everything.
+    """
+
+    def __init__(self, found: Difference) -> None:
+        self._found = found
+        self.event = found.event
+        base = found.histograms[0]
+        self.keys = [key.name for key in base.layout.keys] if base else []
+        self.before: Amount
+        self.after: Amount
+        self.before, self.after = totals(found)
+
+    @cached_property
+    def rows(self) -> list[ChangedRow]:
+        """All rows."""
+        return changed_rows(self._found)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[ChangedRow]:
+        return iter(self.rows)
+
+    @overload
+    def __getitem__(self, index: int) -> ChangedRow: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[ChangedRow]: ...
+    def __getitem__(self, index: int | slice) -> ChangedRow | list[ChangedRow]:
+        return self.rows[index]
+
+    def above(self, by: float = 0.0) -> list[ChangedRow]:
+        """The rows that cost more than before, by more than noise, and by more than a part of all that was before (0.02: 2 %)."""
+        return [row for row in self.rows if row.by_amount and row.change > by * self.before.period]
+
+    def name(self, row: ChangedRow) -> str:
+        """What a row is called, in one text."""
+        return " ".join(name or _UNNAMED for name in row.names)
+
+    def to_columns(self) -> dict[str, list[Any]]:
+        """The rows as columns: each key, the periods and samples "before" and "after", "change", and whether it is more than noise."""
+        found: dict[str, list[Any]] = {key: [row.names[index] for row in self.rows] for index, key in enumerate(self.keys)}
+        found |= {
+            "before": [row.before.period for row in self.rows],
+            "after": [row.after.period for row in self.rows],
+            "change": [row.change for row in self.rows],
+            "samples_before": [row.before.samples for row in self.rows],
+            "samples_after": [row.after.samples for row in self.rows],
+            "has_changed": [row.has_changed for row in self.rows],
+        }
+        return found
+
+    def to_pandas(self) -> Any:
+        """to_columns() as a pandas.DataFrame. Needs pandas."""
+        import pandas
+
+        return pandas.DataFrame(self.to_columns())
+
+    def __repr__(self) -> str:
+        changed = sum(row.has_changed for row in self.rows)
+        return f"<RecordingChanges of {self.event}: {self.before.period} -> {self.after.period}, {changed} of {len(self)} rows changed>"
+
+
+def recording_changes(before: Report, after: Report, naming: Naming) -> list[RecordingChanges]:
+    """The changes of each event that both have."""
+    found = differences([before, after], Compute(), naming=naming)
+    return [RecordingChanges(one) for one in found if all(histogram is not None for histogram in one.histograms)]
+
+
+def names_for_both(
+    before: Mapping[str, int], after: Mapping[str, int], *, ignore_comm: bool | None = None, whole_names: bool = False
+) -> Naming:
+    """What is the same in both recordings is called the same: before, after: what each command has (Counterparts)."""
+    parts = Counterparts.of(before, after, ignore=ignore_comm)
+
+    def name(index: int, key: str, text: str) -> str:
+        text = text.strip()
+        if key == "symbol":
+            return text if whole_names else without_instance(text)
+        return parts.command(index, text) if key == "comm" else parts.file(index, text) if key == "dso" else text
+
+    return name

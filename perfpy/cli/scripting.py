@@ -1,0 +1,217 @@
+"""`perfpy script -s FILE`, `-g`, `-l`, and the scripts that an installed perf brings: `script NAME`, `record NAME`, `report NAME`.
+
+What enters: the words after the options. What leaves: a script's own output and exit status. perf's scripts are pairs of
+shell scripts, NAME-record and NAME-report, which call `perf`: here that is this program.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from typing import TYPE_CHECKING, Final
+
+from perfpy.errors import PerfError, UsageError
+from perfpy.untrusted.files import read_regular
+from perfpy.untrusted.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from perfpy.recording import Recording
+    from perfpy.views.script.run import ScriptRun
+    from perfpy.views.scripting.run import ScriptedRun
+
+_FOLDERS: Final = ("/usr/lib/perf-core", "/usr/libexec/perf-core", "/usr/local/lib/perf-core", "/usr/local/libexec/perf-core")
+_PERL: Final = "scripts in Perl are not run: there is no Perl here; perf's own {} has a relative in Python in most cases (perfpy script -l)"
+_STARTED: Final = "perf-script.py"  # perf's name for the script to begin with
+_LONGEST: Final = 1 << 20  # bytes of a shell script
+_HALVES: Final = ("record", "report")
+_LANGUAGES: Final = ("python", "Python", "py")
+_FAILED: Final = 255
+
+
+def exec_path() -> str:
+    """Where an installed perf has its scripts; "" where there is none."""
+    own = os.environ.get("PERF_EXEC_PATH", "")
+    if own:
+        return own
+    beside = os.path.dirname(os.path.dirname(os.path.realpath(shutil.which("perf") or "/nowhere/at/all")))
+    folders = [*_FOLDERS, os.path.join(beside, "lib", "perf-core"), os.path.join(beside, "libexec", "perf-core")]
+    return next((folder for folder in folders if os.path.isdir(os.path.join(folder, "scripts"))), "")
+
+
+def list_scripts() -> int:
+    """Print the scripts that there are, as perf does but for those in Perl."""
+    print("List of available trace scripts:")
+    for name, args, description in _descriptions():
+        print(f"  {one_line(f'{name} {args}'.strip() if args else name):<36} {one_line(description)}")
+    return 0
+
+
+def _descriptions() -> Iterator[tuple[str, str, str]]:
+    """Name, arguments and description of each script, in the folder's order."""
+    folder = os.path.join(exec_path(), "scripts", "python", "bin")
+    try:
+        files = [file for file in os.listdir(folder) if file.endswith("-report")]
+    except OSError:
+        return
+    for file in files:
+        said = {"description": "", "args": ""}
+        try:
+            lines = read_regular(os.path.join(folder, file), limit=_LONGEST).decode(errors="replace").splitlines()
+        except OSError:
+            continue
+        for line in lines:
+            head, colon, text = line.lstrip("# ").partition(":")
+            if line.startswith("#") and colon and head.strip() in said:
+                said[head.strip()] = text.strip()
+        yield file.removesuffix("-report"), said["args"], said["description"]
+
+
+def script_file(asked: str) -> str:
+    """The file of -s [LANGUAGE:]FILE; also one of perf's own by its name. Raises PerfError for other languages than Python."""
+    language, colon, file = asked.partition(":")
+    if not colon or os.path.exists(asked):
+        language, file = "", asked
+    if language in ("perl", "Perl", "pl") or file.endswith(".pl"):
+        raise PerfError(_PERL.format(os.path.basename(file)))
+    if language and language not in _LANGUAGES:
+        raise PerfError(f"-s {asked}: scripts are in Python: python:FILE, or FILE.py")
+    if not os.path.exists(file) and os.path.basename(file) == file:
+        own = os.path.join(exec_path(), "scripts", "python", file.removesuffix(".py") + ".py")
+        return own if os.path.exists(own) else file
+    return file
+
+
+def run_script(recording: Recording, run: ScriptRun, asked: str, args: Sequence[str]) -> int:
+    """Call a script's functions for the recording's samples; its exit status."""
+    import signal
+
+    from perfpy.views.scripting.context import context_module
+    from perfpy.views.scripting.program import ScriptFailed, ScriptProgram
+    from perfpy.views.scripting.run import ScriptedRun
+
+    scripted = ScriptedRun(recording, run, _on_screen() or str)
+    program = ScriptProgram(script_file(asked), args, [context_module(scripted.context)], exec_path())
+    interrupted = signal.signal(signal.SIGINT, lambda _number, _frame: _stop(scripted))
+    try:
+        scripted.go(program)
+    except ScriptFailed as failure:
+        sys.stdout.flush()
+        print(failure.traceback, end="", file=sys.stderr)
+        raise
+    except SystemExit as asked_to:
+        return _status(asked_to.code)
+    finally:
+        signal.signal(signal.SIGINT, interrupted)
+    return 0
+
+
+def _stop(scripted: ScriptedRun) -> None:
+    """The first Ctrl-C ends what is read, the second the script."""
+    import signal
+
+    scripted.stop()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _status(code: object) -> int:
+    """The exit status of sys.exit(code), as Python has it."""
+    if code is None or isinstance(code, int):
+        return code or 0
+    print(code, file=sys.stderr)
+    return 1
+
+
+def _on_screen() -> Callable[[str], str] | None:
+    """On a terminal a script moves the cursor and has colours, the recording's names do not: what makes these visible; None elsewhere."""
+    from perfpy.untrusted.terminal import Painted, Terminal
+
+    if not isinstance(sys.stdout, Terminal):
+        return None
+    from perfpy.cli.line.pager import finish
+    from perfpy.untrusted.text import visible
+
+    finish()  # what a script prints is not held back
+    sys.stdout = Painted(sys.stdout)
+    return visible
+
+
+def start_script(recording: Recording, asked: str) -> int:
+    """-g: write a script to begin with."""
+    from perfpy.views.scripting.starter import starter
+
+    name = asked if asked.endswith(".py") else _STARTED
+    if asked not in _LANGUAGES and name != asked:
+        raise PerfError(_PERL.format("") if asked == "perl" else f"-g {asked}: scripts are in Python: -g python, or -g FILE.py")
+    try:
+        with open(name, "w", encoding="utf-8") as file:
+            file.write(starter(recording))
+    except OSError as error:
+        raise PerfError(f"{name}: {error.strerror}") from None
+    print(f"generated Python script: {name}")
+    return 0
+
+
+def run_named(words: Sequence[str], *, everywhere: bool) -> int:
+    """`script [record|report] NAME ARGS`; everywhere: -a, on all CPUs. Without record or report both, joined by a pipe."""
+    half = words[0] if words[0] in _HALVES else ""
+    rest = words[1:] if half else words
+    if not rest:
+        raise UsageError(f"script {half}: which script? perfpy script -l lists them")
+    name, args = rest[0], list(rest[1:])
+    halves = {one: _shell_script(name, one) for one in ([half] if half else _HALVES)}
+    record_args = args if half else args[_needed(halves["report"]) :]
+    if half != "report":
+        record_args = ["-a"] * (everywhere or not _has_program(record_args)) + record_args
+    if half:
+        os.execv("/bin/sh", _shell(halves[half], record_args if half == "record" else args))
+    report_args = args[: len(args) - len(record_args)] if len(record_args) <= len(args) else args[: _needed(halves["report"])]
+    return _piped(_shell(halves["record"], ["-q", "-o", "-", *record_args]), _shell(halves["report"], [*report_args, "-i", "-"]))
+
+
+def _shell_script(name: str, half: str) -> str:
+    """The path of NAME-record or NAME-report. Raises UsageError where there is none, PerfError where it is in Perl."""
+    if os.sep not in name:
+        path = os.path.join(exec_path(), "scripts", "python", "bin", f"{name}-{half}")
+        if os.path.isfile(path):
+            return path
+        if os.path.isfile(os.path.join(exec_path(), "scripts", "perl", "bin", f"{name}-{half}")):
+            raise PerfError(_PERL.format(name))
+    where = exec_path()
+    hint = "perfpy script -l lists those there are" if where else "no installed perf was found: set PERF_EXEC_PATH"
+    raise UsageError(f"no script {one_line(name)!r}: {hint}; a file of your own is run by -s FILE")
+
+
+def _shell(script: str, args: Sequence[str]) -> list[str]:
+    """The command that runs one of perf's shell scripts with this program for its `perf`."""
+    os.environ["PERF_EXEC_PATH"] = exec_path()
+    return ["/bin/sh", "-c", f'perf() {{ {shlex.quote(sys.executable)} -m perfpy "$@"; }}; . "$0"', script, *args]
+
+
+def _needed(report: str) -> int:
+    """How many arguments a report needs: those that its args line has in <>."""
+    name = os.path.basename(report).removesuffix("-report")
+    return next((args.count("<") for found, args, _ in _descriptions() if found == name), 0)
+
+
+def _has_program(args: Sequence[str]) -> bool:
+    """Whether options of record are followed by a program."""
+    from perfpy.cli.commands import load
+
+    return bool(load("record").parser(args).words) if args else False
+
+
+def _piped(record: Sequence[str], report: Sequence[str]) -> int:
+    """Both halves, one writing to the other; the report's exit status."""
+    import signal
+    import subprocess
+
+    signal.signal(signal.SIGINT, lambda _number, _frame: None)  # Ctrl-C is for both halves, which end then by themselves
+    with subprocess.Popen(record, stdout=subprocess.PIPE) as recorder:
+        status = subprocess.run(report, stdin=recorder.stdout, check=False).returncode
+        if recorder.stdout:
+            recorder.stdout.close()
+    return status if status >= 0 else _FAILED

@@ -1,0 +1,1 @@
+"""Tests that state what they may cost: perfpy's plugin for pytest."""

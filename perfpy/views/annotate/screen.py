@@ -1,0 +1,44 @@
+"""annotate for the person at the terminal: the hottest functions, of each the stretches where samples are.
+
+What enters: annotated functions. What leaves: text through a rich console; stretches without samples are left out but for some
+lines beside those that have some.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rich.text import Text
+
+from perfpy.untrusted.text import visible
+from perfpy.views.annotate.code_page import CodePage
+from perfpy.views.report.fitting import fitted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import Console
+
+    from perfpy.analysis.annotation.annotated import AnnotatedFunction
+
+_AROUND: Final = 3
+
+
+def show_functions(functions: Iterable[AnnotatedFunction], title: str, console: Console) -> None:
+    """Print the functions of one event."""
+    for function in functions:
+        page = CodePage(function)
+        console.print(Text(fitted(f"{visible(page.title)} of {visible(title)}", console.width), "bold"))
+        for shown in page.near_heat(_AROUND):
+            if isinstance(shown, range):
+                console.print(_left_out(page, shown))
+            else:
+                console.print(page.text(shown, console.width, page.jumps_at(page.hottest)))
+        console.print()
+
+
+def _left_out(page: CodePage, lines: range) -> Text:
+    """How many instructions stand there."""
+    count = sum(page.lines[number].is_code for number in lines)
+    what = f"{count} instruction{'s' * (count != 1)} without samples" if count else "lines of source code"
+    return Text(f"{'⋮':>7}   {what}", "dim")

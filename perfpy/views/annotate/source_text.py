@@ -1,0 +1,94 @@
+"""annotate --by-line: source files, line by line.
+
+What enters: SourceShares. What leaves: lines of text: a heading for each file, and its lines that have samples, with some around
+them; what has no lines comes last. The files' text is read where it is here, and the same for pipes and terminals.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfpy.untrusted.files import read_regular
+from perfpy.untrusted.text import visible
+from perfpy.views.report.share_colour import coloured
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfpy.analysis.annotation.source_files import SourceFile, SourceLine, SourceShares
+
+_FILE_MOST: Final = 16 << 20
+_TABS: Final = 4
+_NAMED_MOST: Final = 5  # files without lines
+_SEEN: Final = 0.005  # percent; what is printed is rounded
+
+
+class SourceStyle(NamedTuple):
+    """How much is shown. limit: percent that a line must have, or what was inlined there; around: lines before and after such."""
+
+    limit: float = 0.5
+    around: int = 2
+    colour: str = ""
+
+
+def source_lines(shares: SourceShares, style: SourceStyle) -> Iterator[str]:
+    """All lines of one event."""
+    yield f"{shares.event}: {shares.samples:,} samples"
+    for file in shares.files:
+        lines = [line for line in file.lines if max(line.percent, line.with_inlined) >= style.limit]
+        if lines:
+            yield from _file(file, lines, style)
+    if shares.without_lines:
+        yield ""
+        yield _without_lines(shares.without_lines)
+
+
+def _file(file: SourceFile, lines: list[SourceLine], style: SourceStyle) -> Iterator[str]:
+    text = _read(file.path)
+    here = "" if text else "  (the file is not here)"
+    inlined = f", {file.with_inlined:.2f}% with what was inlined there" if file.with_inlined > file.percent + _SEEN else ""
+    yield from ("", f"{visible(file.path)}  {file.percent:.2f}%{inlined}{here}")
+    yield "    own  +inlined    line"
+    known = {line.line: line for line in file.lines}
+    width = max(len(str(lines[-1].line)), 4)
+    before = 0
+    for number in _shown({line.line for line in lines}, len(text), style.around):
+        if text and before and number > before + 1:
+            yield f"{'':19} {'...':>{width}}"
+        before = number
+        source = visible(text[number - 1].expandtabs(_TABS)) if 0 < number <= len(text) else ""
+        yield f"{_cells(known.get(number), style)}  {number or '?':>{width}}  {source}".rstrip()
+
+
+def _shown(lines: set[int], length: int, around: int) -> list[int]:
+    """The lines, and as many before and after as the file has."""
+    near = {number + step for number in lines if number for step in range(-around, around + 1)}
+    return sorted(lines | {number for number in near if 1 <= number <= length})
+
+
+def _cells(line: SourceLine | None, style: SourceStyle) -> str:
+    if line is None:
+        return " " * 18
+    own = f"{line.percent:6.2f}%" if line.percent else " " * 7
+    whole = f"{line.with_inlined:6.2f}%" if line.with_inlined > line.percent + _SEEN else " " * 7
+    return f"{_cell(own, line.percent, style)} {_cell(whole, line.with_inlined, style)}   "
+
+
+def _cell(text: str, percent: float, style: SourceStyle) -> str:
+    return coloured(percent, text, style.colour) if style.colour else text
+
+
+def _without_lines(found: dict[str, float]) -> str:
+    named = ", ".join(f"{visible(name)} {share:.2f}%" for name, share in list(found.items())[:_NAMED_MOST])
+    more = f" and {len(found) - _NAMED_MOST} more" if len(found) > _NAMED_MOST else ""
+    return f"{sum(found.values()):.2f}% in code that says nothing of its lines: {named}{more}"
+
+
+def _read(path: str) -> list[str]:
+    """The lines of a source file; none where it is not here, or is no regular file, or could be another one as no folder is known."""
+    if not path.startswith("/"):
+        return []
+    try:
+        return read_regular(path, limit=_FILE_MOST).decode("utf-8", "replace").split("\n")
+    except (OSError, ValueError):
+        return []

@@ -1,0 +1,95 @@
+"""What scripts are told between samples: throttling, context switches, counters of perf stat record, lost hardware traces.
+
+What enters: the records, in order of delivery. What leaves: calls of throttle, unthrottle, context_switch, auxtrace_error,
+stat__EVENT and stat__interval, with perf's arguments.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from perfpy.abi import records, user_records
+from perfpy.abi.auxtrace_records import AuxtraceError
+from perfpy.abi.flags import RecordType
+from perfpy.views.script.stat_rounds import StatRounds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from perfpy.perfdata.records.batches import Batch
+    from perfpy.perfdata.records.side_band import SideRecord
+    from perfpy.views.recorded import Recorded
+    from perfpy.views.scripting.program import ScriptProgram
+
+_SWITCH_OUT: Final = 1 << 13
+_PREEMPTED: Final = 1 << 14
+_NOBODY: Final = -1
+#: the records that a function is for
+_TYPES: Final = {
+    "throttle": (RecordType.THROTTLE,), "unthrottle": (RecordType.UNTHROTTLE,),
+    "context_switch": (RecordType.SWITCH, RecordType.SWITCH_CPU_WIDE), "auxtrace_error": (RecordType.AUXTRACE_ERROR,),
+}  # fmt: skip
+_STAT_TYPES: Final = (RecordType.THREAD_MAP, RecordType.CPU_MAP, RecordType.STAT, RecordType.STAT_ROUND)
+
+
+class OtherRecords:
+    """Follows the records besides samples."""
+
+    def __init__(self, recording: Recorded, program: ScriptProgram) -> None:
+        self._program = program
+        self._rounds = StatRounds(recording.events)
+        types = {kind for name, kinds in _TYPES.items() if program.function(name) for kind in kinds}
+        if recording.data.survey.types[RecordType.STAT_ROUND]:
+            types.update(_STAT_TYPES)
+        self._side: Iterator[SideRecord] = iter(recording.side_band(types) if types else ())
+        self._next = next(self._side, None)
+
+    def before(self, batch: Batch) -> list[tuple[int, Callable[[], None]]]:
+        """Those that come before the batch's last sample: before which row, and what to do."""
+        found: list[tuple[int, Callable[[], None]]] = []
+        while self._next is not None and len(batch) and (self._next.key, self._next.offset) < (int(batch.key[-1]), int(batch.offset[-1])):
+            side, self._next = self._next, next(self._side, None)
+            row = int(batch.key.searchsorted(side.key, side="right"))
+            while row and int(batch.key[row - 1]) == side.key and int(batch.offset[row - 1]) > side.offset:
+                row -= 1
+            found.append((row, partial(self.tell, side)))
+        return found
+
+    def rest(self) -> Iterator[SideRecord]:
+        """All others."""
+        while self._next is not None:
+            yield self._next
+            self._next = next(self._side, None)
+
+    def tell(self, side: SideRecord) -> None:
+        """Call the script's function for a record. Raises ScriptFailed."""
+        record: Any = side.record
+        call = self._program.call_if_there
+        if isinstance(record, (records.Throttle, records.Unthrottle)):
+            sample_id = record.sample_id
+            cpu, pid, tid = (sample_id.cpu, sample_id.pid, sample_id.tid) if sample_id else (None,) * 3
+            name = "throttle" if isinstance(record, records.Throttle) else "unthrottle"
+            call(name, record.time, _or_nobody(cpu), _or_nobody(pid), _or_nobody(tid))
+        elif isinstance(record, (records.Switch, records.SwitchCpuWide)):
+            call("context_switch", *_switched(record))
+        elif isinstance(record, AuxtraceError):
+            numbers = (record.type, record.code, record.cpu, record.pid, record.tid, record.ip, record.time)
+            call("auxtrace_error", *numbers, record.msg, 0, record.machine_pid, record.vcpu)
+        else:
+            for event, cpu, thread, counts in self._rounds.counts(record):
+                call(f"stat__{event.name.replace(':', '_')}", cpu, thread, record.time, *counts)
+            if isinstance(record, user_records.StatRound):
+                call("stat__interval", record.time)
+
+
+def _switched(record: Any) -> tuple[Any, ...]:
+    sample_id = record.sample_id
+    head = (sample_id.time, sample_id.cpu, sample_id.pid, sample_id.tid) if sample_id else (None,) * 4
+    others = (record.next_prev_pid, record.next_prev_tid) if isinstance(record, records.SwitchCpuWide) else (_NOBODY, _NOBODY)
+    out = bool(record.misc & _SWITCH_OUT)
+    return (*map(_or_nobody, head), *others, _NOBODY, out, out and bool(record.misc & _PREEMPTED), 0, _NOBODY)
+
+
+def _or_nobody(number: int | None) -> int:
+    return _NOBODY if number is None else number

@@ -1,0 +1,190 @@
+"""One run of a script over a recording: every sample that perf script would print, in order, to the script's functions.
+
+What enters: a ScriptRun, which knows the recording and what filters leave, and a ScriptProgram. What leaves: calls of
+trace_begin, of SYSTEM__EVENT, trace_unhandled or process_event for each sample, of throttle, context_switch and the counters'
+functions for other records, and of trace_end.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfpy.abi.flags import PerfType
+from perfpy.views.script import field_text
+from perfpy.views.script.lines import taken
+from perfpy.views.scripting.context import SampleContext
+from perfpy.views.scripting.frames import FrameValues
+from perfpy.views.scripting.handlers import Head, TracepointArguments
+from perfpy.views.scripting.other_records import OtherRecords
+from perfpy.views.scripting.program import ScriptFailed
+from perfpy.views.scripting.samples import COLUMNS, SampleValues
+from perfpy.views.scripting.words import define_words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perfpy.perfdata.container.events import FileEvent
+    from perfpy.perfdata.records.batches import Batch
+    from perfpy.perfdata.tracepoints.event_format import EventFormat
+    from perfpy.views.recorded import Recorded
+    from perfpy.views.script.run import ScriptRun
+    from perfpy.views.scripting.program import ScriptProgram
+
+    Call = tuple[str, Callable[..., Any], tuple[Any, ...]]
+
+_ATTR_SIZE: Final = 136  # of struct perf_event_attr in perf 6.12, which scripts take apart
+
+
+class ScriptedRun:
+    """Calls a script's functions. shown: text of the recording -> what the script gets."""
+
+    def __init__(self, recording: Recorded, run: ScriptRun, shown: Callable[[str], str]) -> None:
+        self._recording = recording
+        self._run = run
+        self._shown = shown
+        self._line = run.context()
+        self._frames = FrameValues(self._line.symbolizer, shown)
+        self._comms: list[str] = []
+        self.context = SampleContext(recording.data.tracing, self._source_line)
+        self._makers: dict[int, _OfEvent] = {}
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Read no further: the script is told the end. May be called by a signal."""
+        self._stopped = True
+
+    def go(self, program: ScriptProgram) -> None:
+        """The whole run. Raises ScriptFailed where one of its functions does."""
+        program.start()
+        program.call_if_there("trace_begin")
+        others = OtherRecords(self._recording, program)
+        for batch in self._run.parts(set(COLUMNS)):
+            if self._stopped:
+                break
+            calls = self._calls(batch, program)
+            self.context.batch = batch
+            self._make(calls, others.before(batch), program)
+        for record in () if self._stopped else others.rest():
+            others.tell(record)
+        program.call_if_there("trace_end")
+
+    def _make(self, calls: list[Call | None], records: list[tuple[int, Callable[[], None]]], program: ScriptProgram) -> None:
+        """Call all, and what records among the samples are for."""
+        context = self.context
+        waiting = iter(records)
+        position, record = next(waiting, (len(calls), _nothing))
+        name = ""
+        try:
+            for row, call in enumerate(calls):
+                if self._stopped:
+                    return
+                while position <= row:
+                    record()
+                    position, record = next(waiting, (len(calls), _nothing))
+                if call is not None:
+                    context.row = row
+                    name, function, args = call
+                    function(*args)
+        except ScriptFailed:
+            raise
+        except Exception as error:  # noqa: BLE001  # whatever a script raises is told with its own lines
+            raise program.failure(name, error) from None
+
+    def _calls(self, batch: Batch, program: ScriptProgram) -> list[Call | None]:
+        """What to call for each row of a batch."""
+        present = np.flatnonzero(np.bincount(batch.event, minlength=1)).tolist() if len(batch) else []
+        if len(present) == 1:
+            return self._of(present[0], program).calls(batch)
+        calls: list[Call | None] = [None] * len(batch)
+        for number in present:
+            rows = np.flatnonzero(batch.event == number)
+            for row, call in zip(rows.tolist(), self._of(number, program).calls(taken(batch, rows)), strict=True):
+                calls[row] = call
+        return calls
+
+    def _of(self, number: int, program: ScriptProgram) -> _OfEvent:
+        if number not in self._makers:
+            event = self._recording.events[number]
+            attr = event.attr.pack("<", event.attr.size)[:_ATTR_SIZE].ljust(_ATTR_SIZE, b"\0")
+            samples = SampleValues(event, attr, self._line, self._frames, self._comms_of)
+            tracing = self._recording.data.tracing
+            form = tracing.formats.get(event.attr.config) if tracing and event.attr.type == PerfType.TRACEPOINT else None
+            endian = tracing.endian if tracing else "<"
+            self._makers[number] = _OfEvent(event, form, endian, samples, program, self)
+        return self._makers[number]
+
+    def _comms_of(self, batch: Batch) -> list[str]:
+        """The command of each sample."""
+        timeline = self._line.timeline
+        ids = timeline.comm_ids(batch.columns["tid"], batch.key) if "tid" in batch.columns else np.zeros(len(batch), np.int32)
+        self._comms += map(self._shown, timeline.comms[len(self._comms) :])
+        return [self._comms[number] for number in ids.tolist()]
+
+    def shown(self, text: str) -> str:
+        """Text of the recording as the script gets it."""
+        return self._shown(text)
+
+    def comms(self, batch: Batch) -> list[str]:
+        """The command of each sample."""
+        return self._comms_of(batch)
+
+    def _source_line(self, batch: Batch, row: int) -> tuple[str, int] | None:
+        from perfpy.analysis.samples.source_texts import SourceTexts  # few scripts ask
+
+        one = taken(batch, np.array([row]))
+        columns = one.columns
+        ids = self._line.symbolizer.frame_ids(columns["pid"], columns["ip"], one.key, columns["cpumode"])
+        self._line.symbolizer.resolve()
+        text = next(iter(SourceTexts(self._line.symbolizer, full_paths=True, as_addr2line=True).in_files(ids.astype(np.int64))))
+        file, colon, line = (text or "").rpartition(":")
+        return (self._shown(file), int(line)) if colon and line.isdigit() else None
+
+
+def _nothing() -> None:
+    """What there is to do after the last record."""
+
+
+class _OfEvent:
+    """What a script's function for one event is called with."""
+
+    def __init__(
+        self, event: FileEvent, form: EventFormat | None, endian: str, samples: SampleValues, program: ScriptProgram, run: ScriptedRun
+    ) -> None:
+        self._event = event
+        self._endian = endian
+        self._samples = samples
+        self._run = run
+        self._arguments: TracepointArguments | None = None
+        self._function: Callable[..., Any] | None
+        if form is None:
+            self._name = "process_event"
+            self._function = program.function(self._name)
+            return
+        self._name = f"{form.system}__{form.name}"
+        self._function = program.function(self._name)
+        define_words(form, self._name, program)
+        unhandled = self._function is None
+        if unhandled:
+            self._name, self._function = "trace_unhandled", program.function("trace_unhandled")
+        if self._function is not None:
+            name = f"{form.system}__{form.name}"
+            self._arguments = TracepointArguments(form, name, self._function, run.context, run.shown, by_name=unhandled)
+
+    def calls(self, batch: Batch) -> list[Call | None]:
+        """For each row; None where the script has no function for the event."""
+        function, name = self._function, self._name
+        if function is None:
+            return [None] * len(batch)
+        if self._arguments is None:
+            return [(name, function, (values,)) for values in self._samples.dictionaries(batch)]
+        raw = batch.columns.get("raw")
+        if raw is None:
+            return [None] * len(batch)
+        cpu = (field_text.column(batch, self._event, "cpu").astype(np.int64)).tolist()
+        times = field_text.column(batch, self._event, "time").astype(np.uint64).tolist()
+        args = self._arguments.of(raw, self._endian, Head(cpu, times, self._run.comms(batch), self._samples.callchains(batch)))
+        if self._arguments.wants_sample:
+            args = [(*values, sample) for values, sample in zip(args, self._samples.dictionaries(batch), strict=True)]
+        return [(name, function, values) for values in args]

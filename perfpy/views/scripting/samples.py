@@ -1,0 +1,175 @@
+"""Samples as scripts get them: the dictionary of process_event, and the last argument of tracepoints' handlers.
+
+What enters: the rows of a batch that are one event's. What leaves: a dictionary each, with perf's keys in perf's order.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfpy.abi.columns import Ragged
+from perfpy.abi.flags import SampleType
+from perfpy.perfdata.records.group_reads import carries_readings
+from perfpy.views.script import field_text
+from perfpy.views.script.addresses import frames_of as address_frames
+from perfpy.views.script.event_lines import names_data_address
+from perfpy.views.script.fields import has_callchain
+from perfpy.views.script.frame_text import shortened
+from perfpy.views.script.memory_text import memory_text
+from perfpy.views.scripting.frames import FrameValues, chain_lists
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from numpy.typing import NDArray
+
+    from perfpy.perfdata.container.events import FileEvent
+    from perfpy.perfdata.records.batches import Batch
+    from perfpy.views.script.line_context import LineContext
+
+    Values = list[Any]
+
+#: numbers of a sample: key -> (column, bits)
+_NUMBERS: Final = {
+    "id": ("id", 64), "stream_id": ("stream_id", 64), "pid": ("pid", 32), "tid": ("tid", 32), "cpu": ("cpu", 32), "ip": ("ip", 64),
+    "time": ("time", 64), "period": ("period", 64), "phys_addr": ("phys_addr", 64), "addr": ("addr", 64), "values": ("", 0),
+    "weight": ("weight", 64), "ins_lat": ("ins_lat", 16), "transaction": ("transaction", 64), "datasrc": ("data_src", 64),
+}  # fmt: skip
+#: column -> the bits of sample_type that bring it, and what stands in its place without (of data_src: nothing is available)
+_ABSENT: Final = {
+    "id": (SampleType.ID, -1),
+    "stream_id": (SampleType.STREAM_ID, -1),
+    "data_src": (SampleType.DATA_SRC, 0x1E05080021),
+}
+_NO_READING: Final = (0, 0, 0)
+#: what is asked of the recording
+COLUMNS: Final = frozenset(
+    ("id", "stream_id", "identifier", "pid", "tid", "cpu", "ip", "time", "period", "phys_addr", "addr", "read", "weight", "ins_lat")
+) | {"transaction", "data_src", "cpumode", "callchain", "raw", "branch_stack", "intr_regs", "intr_regs_abi", "user_regs", "user_regs_abi"}
+
+
+class SampleValues:
+    """Makes the dictionaries of one event's samples."""
+
+    def __init__(self, event: FileEvent, attr: bytes, context: LineContext, frames: FrameValues, comms: Callable[[Batch], Values]) -> None:
+        """attr: its bytes in the file; comms: the command of each sample."""
+        self._event = event
+        self._attr = attr
+        self._context = context
+        self._frames = frames
+        self._comms = comms
+        self._name = frames.shown(event.name)
+        self._most_frames = context.max_stack * (2 if event.attr.sample_type & SampleType.STACK_USER else 1)
+        self._data_sources: dict[int, str] = {}
+
+    def dictionaries(self, batch: Batch) -> list[dict[str, Any]]:
+        """What process_event gets, a row each."""
+        samples, chains = self.samples(batch), self.callchains(batch)
+        columns: tuple[Iterable[Any], ...] = (
+            samples, raw_bytes(batch), self._comms(batch), self._located(batch), chains, *self._branches(batch),
+            self._registers(batch, "intr_regs", self._event.attr.sample_regs_intr),
+            self._registers(batch, "user_regs", self._event.attr.sample_regs_user),
+        )  # fmt: skip
+        name, attr = self._name, self._attr
+        return [
+            {"ev_name": name, "attr": attr, "sample": sample, "raw_buf": raw, "comm": comm, **located, "callchain": chain,
+             "brstack": branches, "brstacksym": named, "iregs": iregs, "uregs": uregs}
+            for sample, raw, comm, located, chain, branches, named, iregs, uregs in zip(*columns, strict=True)
+        ]  # fmt: skip
+
+    def samples(self, batch: Batch) -> list[dict[str, Any]]:
+        """The numbers of each sample."""
+        made = {"values": self._readings, "id": self._ids}
+        columns = [made[key](batch) if key in made else self._numbers(batch, *where) for key, where in _NUMBERS.items()]
+        columns += [self._served_from(columns[-1]), batch.columns["cpumode"].tolist()]
+        keys = (*_NUMBERS, "datasrc_decode", "cpumode")
+        found = [dict(zip(keys, values, strict=True)) for values in zip(*columns, strict=True)]
+        if self._event.attr.sample_type & SampleType.ADDR and names_data_address(self._event):
+            for sample, located in zip(found, self._data_locations(batch), strict=True):
+                sample["addr_correlates_sym"] = True
+                sample.update(located)
+        return found
+
+    def callchains(self, batch: Batch) -> list[list[dict[str, Any]]]:
+        """The callchain of each sample, innermost first."""
+        context, columns = self._context, batch.columns
+        if not (context.use_callchain and has_callchain(self._event) and "callchain" in columns):
+            return [[] for _ in range(len(batch))]
+        from perfpy.analysis.samples.callchains import frames_of
+
+        frames, counts = frames_of(columns["callchain"], field_text.column(batch, self._event, "pid"), batch.key, context.symbolizer)
+        frames, counts = context.symbolizer.expanded(*shortened(frames, counts, self._most_frames))
+        return chain_lists(self._frames, frames, counts)
+
+    def _column(self, batch: Batch, name: str) -> NDArray[Any]:
+        bits, absent = _ABSENT.get(name, (0, 0))
+        if bits and not self._event.attr.sample_type & bits:
+            return np.full(len(batch), absent, np.int64)
+        return field_text.column(batch, self._event, name)
+
+    def _numbers(self, batch: Batch, name: str, bits: int) -> Values:
+        values = self._column(batch, name)
+        found: Values = (values.astype(np.int64) & 0xFFFFFFFF).tolist() if bits == 32 else values.astype(np.uint64).tolist()
+        return found
+
+    def _ids(self, batch: Batch) -> Values:
+        """Which counter of the event it was: where samples carry readings, the one whose reading the row is."""
+        reads, own = batch.columns.get("read"), frozenset(self._event.ids)
+        kind = self._event.attr.sample_type
+        ids = self._numbers(batch, "id" if kind & SampleType.ID else "identifier" if kind & SampleType.IDENTIFIER else "id", 64)
+        if not carries_readings(self._event) or not isinstance(reads, Ragged):
+            return ids
+        read = reads.values["id"].tolist()
+        bounds = itertools.pairwise(reads.offsets.tolist())
+        return [next((one for one in read[begin:end] if one in own), ident) for ident, (begin, end) in zip(ids, bounds, strict=True)]
+
+    def _readings(self, batch: Batch) -> Values:
+        """(id, value, lost) of each counter of a sample."""
+        reads = batch.columns.get("read")
+        if not isinstance(reads, Ragged) or not self._event.attr.sample_type & SampleType.READ:
+            return [[_NO_READING]] * len(batch)
+        rows = list(zip(*(reads.values[name].tolist() for name in ("id", "value", "lost")), strict=True))
+        return [rows[begin:end] for begin, end in itertools.pairwise(reads.offsets.tolist())]
+
+    def _served_from(self, words: Values) -> Values:
+        known = self._data_sources
+        for word in {*words} - known.keys():
+            known[word] = memory_text(word)
+        return [known[word] for word in words]
+
+    def _located(self, batch: Batch) -> Values:
+        pid, ip = (field_text.column(batch, self._event, name) for name in ("pid", "ip"))
+        ids = self._context.symbolizer.frame_ids(pid, ip, batch.key, batch.columns["cpumode"])
+        return list(map(self._frames.locations().__getitem__, ids.tolist()))
+
+    def _data_locations(self, batch: Batch) -> Iterable[dict[str, Any]]:
+        pid, addresses = (field_text.column(batch, self._event, name) for name in ("pid", "addr"))
+        context = self._context
+        ids = address_frames(context.symbolizer, pid, addresses, batch.key, batch.columns["cpumode"], context.kernel_start)
+        locations = self._frames.locations()
+        return ({f"addr_{name}": value for name, value in locations[frame].items()} for frame in ids.tolist())
+
+    def _branches(self, batch: Batch) -> tuple[Values, Values]:
+        if "branch_stack" not in batch.columns or not field_text.has_column(self._event, "branch_stack"):
+            return [[] for _ in range(len(batch))], [[] for _ in range(len(batch))]
+        from perfpy.views.scripting.branches import branch_lists
+
+        return branch_lists(batch, field_text.column(batch, self._event, "pid"), self._context, self._frames)
+
+    def _registers(self, batch: Batch, name: str, mask: int) -> Values:
+        if name not in batch.columns or not field_text.has_column(self._event, name):
+            return [""] * len(batch)
+        texts: Any = field_text.register_texts(batch.columns[name + "_abi"], batch.columns[name], mask, self._context.arch)
+        return [text.decode().lstrip().partition(" ")[2] for text in texts]
+
+
+def raw_bytes(batch: Batch) -> list[bytes]:
+    """The raw data of each sample."""
+    raw = batch.columns.get("raw")
+    if raw is None:
+        return [b""] * len(batch)
+    data, bounds = raw.values.tobytes(), raw.offsets.tolist()
+    return [data[begin:end] for begin, end in itertools.pairwise(bounds)]

@@ -1,0 +1,154 @@
+"""Tests that state what they may cost, in sessions of pytest of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.live
+
+SESSION = """
+import mmap, os, unittest
+import pytest
+
+PAGES = int(os.environ["PAGES"])
+CALLS = []
+
+def touch(pages=PAGES):
+    with mmap.mmap(-1, pages * mmap.PAGESIZE) as memory:
+        memory.madvise(mmap.MADV_NOHUGEPAGE)
+        for page in range(pages):
+            memory[page * mmap.PAGESIZE] = 1
+
+@pytest.mark.perf_budget("page-faults:u", at_most=3000)
+def test_it_keeps_to_its_budget():
+    touch()
+
+@pytest.mark.perf_budget("page-faults:u", at_most=100, repeat=3)
+def test_it_costs_too_much():
+    CALLS.append(1)
+    touch()
+
+def test_it_was_called_once_more_than_counted():
+    assert len(CALLS) == 4
+
+@pytest.mark.perf_budget("page-faults:u")
+@pytest.mark.perf_budget("task-clock", at_most=60_000, repeat=1)
+@pytest.mark.perf_budget("breakpoint/config=1/", at_most=1)
+def test_it_costs_what_it_did(tmp_path):
+    touch()
+
+@pytest.mark.perf_budget("breakpoint/config=1/", at_most=1)
+def test_there_is_no_such_counter():
+    assert not "called"
+
+@pytest.mark.perf_budget("page-fualts", at_most=1)
+def test_there_is_no_such_event():
+    assert not "called"
+
+@pytest.mark.perf_budget("page-faults:u", at_least=1)
+def test_the_marker_is_wrong():
+    assert not "called"
+
+@pytest.mark.perf_budget("page-faults:u", at_most=1)
+def test_it_fails_by_itself():
+    raise LookupError("by itself")
+
+class TestInAClass:
+    @pytest.mark.perf_budget("page-faults:u", at_most=3000)
+    def test_it_keeps_to_its_budget(self):
+        touch()
+
+class TestOfUnittest(unittest.TestCase):
+    @pytest.mark.perf_budget("page-faults:u", at_most=1)
+    def test_unittest_costs_too_much(self):
+        touch()
+
+def test_a_part_is_counted(perf_counters):
+    touch()
+    with perf_counters("page-faults:u") as counts:
+        touch()
+    assert PAGES <= counts["page-faults:u"].value < 2 * PAGES
+
+def test_a_part_cannot_be_counted(perf_counters):
+    with perf_counters("page-faults:u", "breakpoint/config=1/"):
+        assert not "called"
+"""
+OUTCOMES = {
+    "test_it_keeps_to_its_budget": "PASSED",
+    "test_it_costs_too_much": "FAILED",
+    "test_it_was_called_once_more_than_counted": "PASSED",
+    "test_it_costs_what_it_did": "PASSED",
+    "test_there_is_no_such_counter": "SKIPPED",
+    "test_there_is_no_such_event": "SKIPPED",
+    "test_the_marker_is_wrong": "FAILED",
+    "test_it_fails_by_itself": "FAILED",
+    "TestInAClass::test_it_keeps_to_its_budget": "PASSED",
+    "TestOfUnittest::test_unittest_costs_too_much": "FAILED",
+    "test_a_part_is_counted": "PASSED",
+    "test_a_part_cannot_be_counted": "SKIPPED",
+}
+
+
+def session(folder: Path, *options: str, pages: int = 1000) -> str:
+    """What pytest says of the tests above."""
+    (folder / "test_costs.py").write_text(SESSION)
+    line = [sys.executable, "-m", "pytest", "-p", "perfpy.testing.pytest_plugin", "-p", "no:cacheprovider", "-vrs", *options]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "PERFPY", "CI"))}
+    done = subprocess.run(
+        line, cwd=folder, env={**environment, "PAGES": str(pages)}, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert not done.stderr
+    return done.stdout
+
+
+def outcomes(text: str) -> dict[str, str]:
+    return dict(re.findall(r"^test_costs\.py::(\S+) (PASSED|FAILED|SKIPPED|ERROR)", text, re.MULTILINE))
+
+
+def test_a_test_may_cost_what_it_says_and_no_more(tmp_path: Path):
+    text = session(tmp_path)
+    assert outcomes(text) == OUTCOMES
+    assert re.search(r"page-faults:u is 1,\d\d\d \(3 runs, .*\), at most 100 is allowed", text)
+    assert "unexpected keyword argument 'at_least'" in text
+    assert "by itself" in text
+    assert re.search(r"SKIPPED .*cannot open event 'breakpoint/config=1/'", text)
+    assert "did you mean 'page-faults'?" in text
+    table = text.split("what tests cost =")[1]
+    assert re.search(r"test_it_costs_too_much +page-faults:u +1,\d+ +3  at most 100: too much", table)
+    assert re.search(r"test_it_costs_what_it_did +page-faults:u +1,\d+ +5  no baseline yet", table)
+    assert re.search(r"test_a_part_is_counted +page-faults:u +1,\d+ +1$", table, re.MULTILINE)
+
+
+def test_a_test_may_cost_what_it_did_before(tmp_path: Path):
+    one = ("-k", "what_it_did")
+    assert "baselines of 1 tests written" in session(tmp_path, *one, "--perf-update")
+    (tests,) = json.loads((tmp_path / "perf-baselines.json").read_text()).values()
+    assert {test: list(events) for test, events in tests.items()} == {"test_costs.py::test_it_costs_what_it_did": ["page-faults:u"]}
+    assert outcomes(session(tmp_path, *one)) == {"test_it_costs_what_it_did": "PASSED"}
+    assert outcomes(session(tmp_path, *one, "--perf-baselines", "other.json", pages=2000)) == {"test_it_costs_what_it_did": "PASSED"}
+    text = session(tmp_path, *one, pages=2000)
+    assert outcomes(text) == {"test_it_costs_what_it_did": "FAILED"}
+    assert re.search(r"page-faults:u is \d+\.\d% higher than its baseline: 2,\d\d\d .* against 1,\d\d\d ", text)
+
+
+def test_baselines_are_written_where_several_processes_run_the_tests(tmp_path: Path):
+    text = session(tmp_path, "-k", "what_it_did or too_much", "-n", "2", "--perf-update")
+    assert "baselines of 1 tests written" in text
+    assert text.count("what tests cost") == 1
+    assert "test_it_costs_what_it_did" in text.split("what tests cost")[1]
+
+
+@pytest.mark.perf_budget("task-clock", at_most=60_000)
+@pytest.mark.perf_budget("page-faults:u", at_most=100_000, repeat=2)
+def test_the_plugin_counts_tests_of_perfpy(request: pytest.FixtureRequest):
+    assert request.node.obj.__wrapped__

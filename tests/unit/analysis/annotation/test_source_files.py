@@ -1,0 +1,121 @@
+"""Which lines of which files samples are from: a line's own, and with what was inlined there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfpy.analysis.filters.sample_filter import SampleFilter
+from perfpy.analysis.report.options import ReportOptions
+from perfpy.cli import run
+from perfpy.debuginfo import dwarf
+from perfpy.recording import Recording
+from perfpy.symbols.files.debug_files import SymbolOptions
+from tests.builders.annotated import recording
+from tests.builders.dies import Dies, code, function, inlined, unit
+from tests.builders.line_programs import COPY, END, advance_line, advance_pc, line_section, set_address, set_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from perfpy.analysis.annotation.source_files import SourceShares
+
+#: a.c:2 from 0x1010 on, b.h:9 from 0x1011 to 0x1016, a.c:3 from there to 0x1020
+LINES = line_section(
+    set_address(0x1010)
+    + advance_line(1)
+    + COPY
+    + set_file(2)
+    + advance_pc(1)
+    + advance_line(7)
+    + COPY
+    + set_file(1)
+    + advance_pc(5)
+    + advance_line(-6)
+    + COPY
+    + advance_pc(10)
+    + END,
+    [("a.c", 0), ("b.h", 0)],
+    [],
+    version=4,
+)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """A folder for --symfs with /bin/spin: in spin, b.h:9 was inlined at a.c:2; rest has no lines."""
+    helper = function("helper")
+    spin = function("spin", (0x1010, 0x1017), inlined(helper, (0x1011, 0x1016), line=2))
+    root = code(unit(helper, spin, low_pc=None), (0x1010, 0x1020))
+    root.add(dwarf.AT_STMT_LIST, dwarf.FORM_SEC_OFFSET, 0).add(dwarf.AT_COMP_DIR, dwarf.FORM_STRING, str(tmp_path))
+    elf = Dies(root, line=LINES).elf().symbol("spin", 0x1010, 7).symbol("rest", 0x1020, 16)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "spin").write_bytes(elf.build())
+    (tmp_path / "a.c").write_text("first\n\tsecond\x1b[2J\nthird\nfourth\nfifth\nsixth\n")
+    (tmp_path / "perf.data").write_bytes(recording())
+    return tmp_path
+
+
+def shares(files: Path, function: str | None = None) -> SourceShares:
+    with Recording(str(files / "perf.data")) as opened:
+        options = ReportOptions(sample_filter=SampleFilter(symbols=(function,) if function else None))
+        found = opened.annotate(options=options, symbols=SymbolOptions(symfs=str(files), cache=False)).source_files()
+        assert found is not None
+        return found
+
+
+def test_a_line_has_its_own_samples_and_those_of_what_was_inlined_there(files: Path) -> None:
+    first, second = shares(files).files
+    assert first.path == f"{files}/a.c"
+    assert [(line.line, line.samples) for line in first.lines] == [(2, 1), (3, 1)]
+    assert [line.percent for line in first.lines] == pytest.approx([100 / 13, 100 / 13])
+    assert [line.with_inlined for line in first.lines] == pytest.approx([900 / 13, 100 / 13])
+    assert (first.percent, first.with_inlined) == pytest.approx((200 / 13, 1000 / 13))
+    assert second.path == f"{files}/b.h"
+    assert [(line.line, line.samples) for line in second.lines] == [(9, 8)]
+
+
+def test_what_has_no_lines_is_told_by_its_file(files: Path) -> None:
+    assert shares(files).without_lines == pytest.approx({"spin": 300 / 13})
+
+
+def test_one_function_alone_keeps_its_share_of_all(files: Path) -> None:
+    found = shares(files, "spin")
+    assert found.samples == 10
+    assert found.without_lines == {}
+    assert found.files[1].percent == pytest.approx(800 / 13)
+
+
+def test_the_listing(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (files / "b.h").unlink(missing_ok=True)
+    assert run(["annotate", "--by-line", "-i", str(files / "perf.data"), "--symfs", str(files)]) == 0
+    assert capsys.readouterr().out == (
+        "cpu-clock:u: 13 samples\n"
+        f"\n{files}/a.c  15.38%, 76.92% with what was inlined there\n"
+        "    own  +inlined    line\n"
+        "                       1  first\n"
+        "  7.69%  69.23%        2      second^[[2J\n"
+        "  7.69%                3  third\n"
+        "                       4  fourth\n"
+        "                       5  fifth\n"
+        f"\n{files}/b.h  61.54%  (the file is not here)\n"
+        "    own  +inlined    line\n"
+        " 61.54%                9\n"
+        "\n23.08% in code that says nothing of its lines: spin 23.08%\n"
+    )
+
+
+def test_lines_below_the_limit_are_left_out(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(["annotate", "--by-line", "--percent-limit", "65", "-i", str(files / "perf.data"), "--symfs", str(files)])
+    shown = capsys.readouterr().out
+    assert "second" in shown
+    assert "fifth" not in shown
+    assert "b.h" not in shown
+
+
+def test_what_is_no_regular_file_is_not_read(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (files / "a.c").unlink()
+    (files / "a.c").symlink_to("/dev/zero")
+    assert run(["annotate", "--by-line", "-i", str(files / "perf.data"), "--symfs", str(files)]) == 0
+    assert "a.c  15.38%, 76.92% with what was inlined there  (the file is not here)" in capsys.readouterr().out

@@ -1,0 +1,45 @@
+"""What a test may cost: the rules."""
+
+from __future__ import annotations
+
+import pytest
+
+from perfpy.errors import UsageError
+from perfpy.testing.budgets import NEW_BASELINE, budget, judge
+
+FEW = budget("page-faults:u", at_most=100)
+AS_BEFORE = budget("instructions:u")
+THOUSAND = [1000.0, 1001, 1002, 1003, 1004]
+
+
+def test_a_limit_wants_one_run_and_a_baseline_enough_to_tell():
+    assert (FEW.repeat, AS_BEFORE.repeat) == (1, 5)
+    assert budget("x", at_most=1, repeat=7).repeat == 7
+
+
+@pytest.mark.parametrize("wrong", [{"repeat": 0}, {"tolerance": -1}, {"at_most": -1}])
+def test_what_no_budget_can_be(wrong):
+    with pytest.raises(UsageError, match="at_most"):
+        budget("x", **wrong)
+
+
+def test_the_median_of_the_runs_keeps_to_the_limit():
+    assert not judge(FEW, [100], "", ()).complaint
+    assert not judge(FEW, [99, 100, 5000], "", ()).complaint
+    assert judge(FEW, [99, 101, 5000], "", ()).complaint == ("page-faults:u is 101 (3 runs, 99 to 5,000), at most 100 is allowed")
+    assert judge(budget("task-clock", at_most=5), [5.5], "msec", ()).complaint == ("task-clock is 5.50 msec, at most 5.00 msec is allowed")
+
+
+def test_more_than_the_baseline_is_too_much_where_it_is_more_than_noise_and_tolerance():
+    assert judge(AS_BEFORE, [value * 1.2 for value in THOUSAND], "", THOUSAND).complaint.startswith(
+        "instructions:u is 20.0% higher than its baseline: 1,202 (5 runs, 1,200 to 1,205) against 1,002"
+    )
+    assert not judge(AS_BEFORE, [value * 1.04 for value in THOUSAND], "", THOUSAND).complaint  # does not matter
+    assert judge(budget("instructions:u", tolerance=0.03), [value * 1.04 for value in THOUSAND], "", THOUSAND).complaint
+    assert not judge(AS_BEFORE, [1000, 1001, 1002, 5000, 6000], "", THOUSAND).complaint  # chance
+    assert judge(AS_BEFORE, [value / 2 for value in THOUSAND], "", THOUSAND).allowed == "as 1,002, now less"
+
+
+def test_without_a_baseline_nothing_is_too_much():
+    assert judge(AS_BEFORE, THOUSAND, "", ()) == (1002, "no baseline yet", "")
+    assert judge(AS_BEFORE, THOUSAND, "", None).allowed == NEW_BASELINE

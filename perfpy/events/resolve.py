@@ -26,7 +26,6 @@ from perfpy.events.spec import Breakpoint, EventSpec, GroupSpec, Numeric, Term, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from perfpy.abi.attr import EventAttr
     from perfpy.kernel.sysfs import Pmu
 
 _ACCESS_BITS: Final = {"r": BREAKPOINT_R, "w": BREAKPOINT_W, "x": BREAKPOINT_X}
@@ -74,14 +73,8 @@ def parse_events(
     if machine.is_hybrid:
         _name_core_pmus(drafts, machine)
     for draft in drafts:
-        draft.ebb = bool(draft.attr.config >> 63) and _is_ebb(draft.attr, machine)
+        draft.ebb = draft.attr.type == PerfType.RAW and bool(draft.attr.config >> 63) and machine.has_ebb
     return EventList(finished(drafts), warnings)
-
-
-def _is_ebb(attr: EventAttr, machine: Machine) -> bool:
-    from perfpy.events.ebb import is_ebb  # few events have the bit
-
-    return is_ebb(attr) and machine.has_ebb
 
 
 def _apply_filter(events: list[EventDraft], expression: str, machine: Machine) -> None:

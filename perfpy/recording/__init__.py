@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from perfpy.analysis.annotation.annotation import Annotation
+    from perfpy.analysis.annotation.source_files import SourceShares
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.named_samples import NamedSamples
     from perfpy.analysis.report.options import ReportOptions
@@ -180,9 +181,24 @@ class Recording(RecordingContents):
 
         asked = options or ReportOptions(sample_filter=SampleFilter(symbols=(function,) if function else None))
         asked = asked._replace(wanted=BY_FUNCTION, by_address=True, call_graph=None, children=False)
+        asked = asked._replace(sample_filter=self._narrowed(asked.sample_filter))
         timeline = self.make_timeline(keep_exited=asked.keep_exited)
         symbolizer = self._new_symbolizer(timeline, symbols)
         return Annotation(make_report(self.data, timeline, symbolizer, asked, progress=progress), symbolizer)
+
+    def source_files(self, *, sample_filter: SampleFilter | None = None, symbols: SymbolOptions | None = None) -> list[SourceShares]:
+        """The source files that samples are from, line by line, of each event.
+
+        for file in recording.source_files()[0].files:
+            for line in file.lines:
+                print(f"{file.path}:{line.line} {line.percent:.2f} % {line.with_inlined:.2f} %")
+        """
+        from perfpy.analysis.annotation.source_files import make_source_shares
+        from perfpy.analysis.filters.sample_filter import SampleFilter
+
+        timeline = self.make_timeline(keep_exited=True)
+        symbolizer = self._new_symbolizer(timeline, symbols)
+        return make_source_shares(self.data, timeline, symbolizer, self._narrowed(sample_filter or SampleFilter()))
 
     def stacks(
         self, symbols: SymbolOptions | None = None, *, sample_filter: SampleFilter | None = None, timed: bool = False, latency: bool = False

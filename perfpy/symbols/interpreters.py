@@ -29,6 +29,11 @@ _INTERPRETERS = re.compile(
 )
 
 
+def is_runtime(dso: Dso) -> bool:
+    """Whether it is the program or library of an interpreter or a virtual machine."""
+    return _INTERPRETERS.fullmatch(dso.short_name) is not None
+
+
 def without_interpreters(
     frames: NDArray[np.int32], counts: NDArray[np.int64], dso_of_frame: NDArray[np.int32], dsos: Sequence[Dso]
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
@@ -36,7 +41,7 @@ def without_interpreters(
     if not len(frames):
         return frames, counts
     # one entry more: the Dso -1
-    interpreter = np.array([bool(_INTERPRETERS.fullmatch(dso.short_name)) for dso in dsos] + [False])
+    interpreter = np.array([is_runtime(dso) for dso in dsos] + [False])
     named = np.array([bool(dso.made_code) for dso in dsos] + [False])
     dso = dso_of_frame[frames]
     chain = np.repeat(np.arange(len(counts)), counts)

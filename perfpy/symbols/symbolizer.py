@@ -205,6 +205,11 @@ class Symbolizer:
         """The vmlinux that the kernel's symbols come from, and how far the recorded kernel lies above it; None for others."""
         return self._loader.kernel.image
 
+    def image(self, number: int) -> tuple[ElfFile, int] | None:
+        """The file with the debug information of the kernel or a module (index into `dsos`), and how far frames lie above it."""
+        kind = self.dsos[number].kind
+        return self.kernel_image() if kind is DsoKind.KERNEL else self._loader.module_image(number) if kind is DsoKind.MODULE else None
+
     def files(self, number: int) -> Found:
         """The ELF files of a dso of user space (index into `dsos`): what ran, and where its symbols are; either may be None."""
         return self._loader.files(number)
@@ -213,6 +218,11 @@ class Symbolizer:
     def root(self) -> str:
         """The folder that stands for /, "" for / itself."""
         return self._options.root
+
+    @property
+    def caches(self) -> bool:
+        """Whether what is found out of files may be kept between runs."""
+        return self._options.cache
 
     @property
     def inline(self) -> Inline:

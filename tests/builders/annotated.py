@@ -68,6 +68,6 @@ def stand_in(folder: Path, text: str = TEXT) -> Path:
     """A program that prints a text, and writes into asked.txt beside it how it was called."""
     said, path = folder / "said.txt", folder / "objdump"
     said.write_text(text)
-    path.write_text(f'#!/bin/sh\nprintf \'%s\\n\' "$@" >{folder}/asked.txt\nfor file; do :; done\nsed "s#@FILE@#$file#" {said}\n')
+    path.write_text(f'#!/bin/sh\nprintf \'%s\\n\' "$@" >>{folder}/asked.txt\nfor file; do :; done\nsed "s#@FILE@#$file#" {said}\n')
     path.chmod(0o755)
     return path

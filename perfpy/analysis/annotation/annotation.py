@@ -16,7 +16,6 @@ from perfpy.disassembly.objdump import CodeStyle
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfpy.analysis.annotation.source_files import SourceShares
     from perfpy.analysis.report.histogram import Histogram
     from perfpy.analysis.report.report import Report
     from perfpy.perfdata.container.events import FileEvent
@@ -33,13 +32,6 @@ class Annotation:
         self.report = report
         self.without_code: dict[str, list[str]] = {}
         self._symbolizer = symbolizer
-
-    def source_files(self, histogram: Histogram | None = None) -> SourceShares | None:
-        """The lines of source files that the samples of a table (default: the first that has some) are from; None without samples."""
-        from perfpy.analysis.annotation.source_files import source_shares
-
-        table = histogram or self._first_table()
-        return source_shares(self.report, self._symbolizer, table) if table else None
 
     def _first_table(self) -> Histogram | None:
         return next((one for one in self.report.histograms if one.leader.samples), None)

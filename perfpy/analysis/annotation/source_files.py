@@ -1,31 +1,39 @@
 """Shares of the lines of source files: each line's own, and with what was inlined there.
 
-What enters: a Report whose samples are folded by address, and its symbolizer. What leaves: SourceShares for an event: files, those
-with most first, and the files of code that say nothing of lines. Where a runtime named its functions with the file they are in,
-samples count for the line where the function begins.
+What enters: a recording's batches, its tasks and symbolizer. What leaves: SourceShares for each event: files, those with most
+first, and the files of code that say nothing of lines. Functions that a runtime named with the file they are in count at the
+line where they begin, with what the runtime itself did for them.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfpy.abi.flags import SampleType
 from perfpy.analysis.aggregate.exact_sums import sum_by
+from perfpy.analysis.aggregate.profile import Recipe
+from perfpy.analysis.aggregate.scan import SampleScan
 from perfpy.analysis.annotation.named_lines import NamedLines
+from perfpy.analysis.samples.locations import NOWHERE, Locations
 from perfpy.debuginfo.debug_info import DebugInfos
-from perfpy.symbols.dso import DsoKind
+from perfpy.symbols.interpreters import is_runtime
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from perfpy.analysis.report.histogram import Histogram
-    from perfpy.analysis.report.report import Report
+    from perfpy.analysis.aggregate.profile import Folded
+    from perfpy.analysis.filters.sample_filter import SampleFilter
+    from perfpy.analysis.samples.callchains import ChainTable
+    from perfpy.perfdata.reader import PerfData
     from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.symbols.tasks.address_space import TaskTimeline
 
     Int64 = NDArray[np.int64]
 
-_NOWHERE = -1
+_C_LIBRARY: Final = re.compile(r"(ld|lib(c|m|pthread|gcc_s|stdc\+\+|dl|rt))[-.]")
 
 
 class SourceLine(NamedTuple):
@@ -55,22 +63,52 @@ class SourceShares(NamedTuple):
     without_lines: dict[str, float]
 
 
-def source_shares(report: Report, symbolizer: Symbolizer, histogram: Histogram) -> SourceShares:
-    """The lines of one table's first event."""
-    folded, event = report.folded, histogram.leader.event
-    rows = np.flatnonzero((folded.event == event.index) & ~folded.filtered & _wanted(report, histogram)[folded.dimensions["frame"]])
-    frames, which = np.unique(folded.dimensions["frame"][rows], return_inverse=True)
-    period = sum_by(which.ravel(), folded.period[rows], len(frames))
-    samples = sum_by(which.ravel(), folded.count[rows], len(frames))
-    found = _Lines(symbolizer, frames.astype(np.int32))
-    total = histogram.leader.period or 1
-    files = found.files(100.0 * period / total, samples)
-    return SourceShares(event.name, int(samples.sum()), files, found.without_lines(100.0 * period / total))
+def make_source_shares(data: PerfData, timeline: TaskTimeline, symbolizer: Symbolizer, sample_filter: SampleFilter) -> list[SourceShares]:
+    """The lines of each event that has samples."""
+    made = any(dso.made_code for dso in timeline.dso_table.dsos)
+    chains = made and any(event.attr.sample_type & SampleType.CALLCHAIN for event in data.events)
+    profile = SampleScan(data, timeline, symbolizer, Recipe(("frame",), sample_filter, chains=chains)).profile()
+    locations, folded = Locations(symbolizer), profile.folded
+    kept = ~folded.filtered & ~sample_filter.mark_frames(locations)[folded.dimensions["frame"]]
+    frames = folded.dimensions["frame"]
+    if profile.chains is not None:
+        frames = _callers_of_runtimes(folded, profile.chains, locations)
+    found = []
+    for event in data.events:
+        of_event = folded.event == event.index
+        if of_event.any():
+            total = int(folded.period[of_event].sum()) or 1
+            rows = np.flatnonzero(of_event & kept)
+            found.append(
+                _shares(event.name, frames[rows], (100.0 / total * folded.period[rows]).astype(np.float64), folded.count[rows], symbolizer)
+            )
+    return found
 
 
-def _wanted(report: Report, histogram: Histogram) -> NDArray[np.bool_]:
-    """Which frames the filters by location leave."""
-    return ~report.options.sample_filter.mark_frames(histogram.locations)
+def _shares(name: str, frames: Int64, percents: NDArray[np.float64], counts: Int64, symbolizer: Symbolizer) -> SourceShares:
+    """The lines at some frames, which may repeat; what each has in percent, and how many samples."""
+    distinct, which = np.unique(frames, return_inverse=True)
+    percent = np.bincount(which.ravel(), percents, len(distinct)).astype(np.float64)
+    lines = _Lines(symbolizer, distinct.astype(np.int32))
+    return SourceShares(
+        name, int(counts.sum()), lines.files(percent, sum_by(which.ravel(), counts, len(distinct))), lines.without_lines(percent)
+    )
+
+
+def _callers_of_runtimes(folded: Folded, table: ChainTable, locations: Locations) -> Int64:
+    """The frame that each row counts for: where a runtime, the C library or the kernel was at work for a function that a runtime
+    named, it is that function.
+    """
+    frames, offsets = table.chains()
+    made = np.array([dso.made_code for dso in locations.dsos] + [False], np.bool_)
+    serves = np.array([is_runtime(dso) or dso.kernel or bool(_C_LIBRARY.match(dso.short_name)) for dso in locations.dsos] + [False])
+    position = np.append(np.where(made[locations.dso[frames]], np.arange(len(frames)), len(frames)), len(frames))
+    first = np.minimum.reduceat(position, np.minimum(offsets[:-1], len(frames))) if len(offsets) > 1 else np.zeros(0, np.int64)
+    first = np.where(first < offsets[1:], first, len(frames))  # of empty chains, reduceat gives the next one's
+    named = np.append(frames, np.int32(NOWHERE))[first][folded.chain]
+    own = folded.dimensions["frame"]
+    found: Int64 = np.where(serves[locations.dso[own]] & (named >= 0), named, own).astype(np.int64)
+    return found
 
 
 class _Lines:
@@ -89,14 +127,14 @@ class _Lines:
             path, number = named.of(symbolizer.symbols.name(int(symbolizer.frames.symbol[chains[position]])))
             if path:
                 file[position], line[position] = self._number(path), number
-        file[line == 0] = np.where(self._is_named(chains)[line == 0], file[line == 0], _NOWHERE)
+        file[line == 0] = np.where(self._is_named(chains)[line == 0], file[line == 0], NOWHERE)
         self._chain = np.repeat(np.arange(len(frames)), counts)
         self._first = np.cumsum(counts) - counts
         self._file, self._line = file, line
 
     def _is_named(self, chains: NDArray[np.int32]) -> NDArray[np.bool_]:
         table = self._symbolizer.frames
-        made = np.array([dso.kind is DsoKind.JIT for dso in self._symbolizer.dsos] + [False], np.bool_)
+        made = np.array([dso.made_code for dso in self._symbolizer.dsos] + [False], np.bool_)
         named: NDArray[np.bool_] = made[table.dso[chains]] & (table.symbol[chains] >= 0)
         return named
 

@@ -51,13 +51,15 @@ class AnnotateRun:
         asked = self._asked
         if asked.dump_raw_trace:
             return self._dump()
+        if asked.by_line:
+            return self._show_source()
         with progress_line("reading samples") as progress:
             annotation = self._recording.annotate(options=self._options(), symbols=self._symbols(), progress=progress)
         if not annotation.report.samples or not any(len(table.shown()) for table in annotation.report.histograms):
             return self._explain()
-        if not asked.by_line and not wants_plain(stdio=asked.stdio or self._needs_plain):
+        if not wants_plain(stdio=asked.stdio or self._needs_plain):
             return self._show_screen(annotation)
-        print_lines(self._source_lines(annotation) if asked.by_line else self._lines(annotation))
+        print_lines(self._lines(annotation))
         return 0
 
     def _dump(self) -> int:
@@ -98,20 +100,21 @@ class AnnotateRun:
             screen.print(f"functions below {limit:g}% are left out: --percent-limit 0 shows all, --stdio whole ones", style="dim")
         return 0
 
-    def _source_lines(self, annotation: Annotation) -> Iterator[str]:
+    def _show_source(self) -> int:
         """Source files, of each event that has samples."""
         from perfpy.views.annotate.source_text import SourceStyle, source_lines
 
         limit = self._asked.percent_limit
         style = SourceStyle(colour=colour_start(self._asked.stdio_color))
         style = style if limit is None else style._replace(limit=limit)
-        tables = [table for table in annotation.report.histograms if table.leader.samples]
-        for number, table in enumerate(tables):
-            shares = annotation.source_files(table)
-            if number:
-                yield ""
-            if shares is not None:
-                yield from source_lines(shares, style)
+        with progress_line("reading samples"):
+            found = self._recording.source_files(sample_filter=self._filter(), symbols=self._symbols())
+        if not any(shares.samples for shares in found):
+            return self._explain()
+        for number, shares in enumerate(found):
+            print_lines([""] * bool(number))
+            print_lines(source_lines(shares, style))
+        return 0
 
     def _lines(self, annotation: Annotation) -> Iterator[str]:
         """perf's text of all events."""

@@ -78,6 +78,7 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
         _example("the events and metrics of this CPU, from Intel's files or the kernel's", "perfpy list --update-events ~/perfmon"),
         _example("which of the hardware's events can be counted here, and why not", "perfpy list --check hw"),
     ),
+    "archive": (_example("take a recording to another machine", "perfpy archive perf.data", "perfpy archive --unpack perf.data.tar.bz2"),),
     "data": (_example("every sample for programs that read JSON", "perfpy data convert --to-json samples.json -i perf.data"),),
     "check": (_example("whether perf's scripts may rely on a feature", "perfpy check feature libtraceevent && echo yes"),),
     "config": (

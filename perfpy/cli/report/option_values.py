@@ -18,13 +18,14 @@ from perfpy.cli.line.options import fail
 from perfpy.untrusted.files import read_named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from perfpy.analysis.filters.event_switch import EventSwitch
     from perfpy.analysis.filters.time_ranges import TimeRanges
     from perfpy.cli.line.perfconfig import Config
     from perfpy.cli.report.options import ReportCommandOptions
 
+_ADDRESS: Final = re.compile("0x[0-9a-fA-F]{1,16}")
 _WIDEST: Final = 10_000  # columns of a terminal
 #: in front of a path, in lists of names
 _FILE: Final = "file://"
@@ -93,16 +94,9 @@ def sample_filter(asked: ReportCommandOptions, times: TimeRanges | None, switch:
     )
 
 
-def _without_addresses(symbols: Iterable[str]) -> list[str]:
-    """The names of functions: perf puts addresses aside."""
-    from perfpy.analysis.filters.address_ranges import AddressRanges
-
-    return [name for name in symbols if AddressRanges.of([name], 0) is None]
-
-
 def hidden_keys(chosen: SampleFilter) -> tuple[tuple[str, str, str], ...]:
     """Keys that a filter leaves one value: (key, perf's name of the filter, the value)."""
-    named = _without_addresses(chosen.symbols) if chosen.symbols else []
+    named = [name for name in chosen.symbols or () if not _ADDRESS.fullmatch(name)]  # perf puts addresses aside
     lists = (("dso", "dso", chosen.dsos), ("comm", "comm", chosen.comms), ("symbol", "symbol", named))
     return tuple((key, name, next(iter(values))) for key, name, values in lists if values and len(values) == 1)
 

@@ -93,5 +93,3 @@ class ScriptProgram:
         while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OURS):
             trace = trace.tb_next
         return ScriptFailed(self.path, name, "".join(traceback.format_exception(type(error), error, trace)))
-
-

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from perfpy.abi import records
+from perfpy.abi.flags import SampleType
+from perfpy.abi.sample_id import SampleId
 from perfpy.analysis.filters.sample_filter import SampleFilter
-from perfpy.analysis.report.options import ReportOptions
 from perfpy.cli import run
 from perfpy.debuginfo import dwarf
 from perfpy.recording import Recording
@@ -15,6 +17,7 @@ from perfpy.symbols.files.debug_files import SymbolOptions
 from tests.builders.annotated import recording
 from tests.builders.dies import Dies, code, function, inlined, unit
 from tests.builders.line_programs import COPY, END, advance_line, advance_pc, line_section, set_address, set_file
+from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,9 +62,8 @@ def files(tmp_path: Path) -> Path:
 
 def shares(files: Path, function: str | None = None) -> SourceShares:
     with Recording(str(files / "perf.data")) as opened:
-        options = ReportOptions(sample_filter=SampleFilter(symbols=(function,) if function else None))
-        found = opened.annotate(options=options, symbols=SymbolOptions(symfs=str(files), cache=False)).source_files()
-        assert found is not None
+        chosen = SampleFilter(symbols=(function,) if function else None)
+        (found,) = opened.source_files(sample_filter=chosen, symbols=SymbolOptions(symfs=str(files), cache=False))
         return found
 
 
@@ -119,3 +121,32 @@ def test_what_is_no_regular_file_is_not_read(files: Path, capsys: pytest.Capture
     (files / "a.c").symlink_to("/dev/zero")
     assert run(["annotate", "--by-line", "-i", str(files / "perf.data"), "--symfs", str(files)]) == 0
     assert "a.c  15.38%, 76.92% with what was inlined there  (the file is not here)" in capsys.readouterr().out
+
+
+def test_a_runtimes_own_time_counts_for_the_function_it_ran(tmp_path: Path) -> None:
+    """libpython below a Python function, and the C library; an extension module keeps its own."""
+    built = PerfDataBuilder(attrs=[usual_attr(USUAL | SampleType.CALLCHAIN)])
+    ids = SampleId(pid=7, tid=7, time=100)
+    built.record(records.Comm(0, 7, 7, "python", ids))
+    for number, path in enumerate(("/usr/bin/python3.12", "/lib/libc.so.6", "/lib/fast.so", "//anon")):
+        start = 0x10000 * (number + 1)
+        built.record(records.Mmap2(2, 7, 7, start, 0x1000, 0, 8, 1, 5 + number, 0, 5, 2, path, b"", ids))
+    user, python, libc, fast, function = (1 << 64) - 512, 0x10010, 0x20010, 0x30010, 0x40010
+    chains = [(python, function, python), (libc, python, function), (fast, python, function), (python, python), (function, python)]
+    for number, chain in enumerate(chains):
+        built.sample(misc=2, ip=chain[0], pid=7, tid=7, time=200 + number, period=1000, callchain=[user, *chain])
+    (tmp_path / "perf.data").write_bytes(built.file())
+    source = tmp_path / "app.py"
+    source.write_text("import os\ndef total(): pass\n")
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "tmp" / "perf-7.map").write_text(f"40000 100 py::total:{source}\n")
+    with Recording(str(tmp_path / "perf.data")) as opened:
+        (found,) = opened.source_files(symbols=SymbolOptions(symfs=str(tmp_path), cache=False))
+    assert [(file.path, [(line.line, line.samples) for line in file.lines]) for file in found.files] == [(str(source), [(2, 3)])]
+    assert found.without_lines == pytest.approx({"fast.so": 20.0, "python3.12": 20.0})
+
+
+def test_of_a_narrowed_recording_only_its_samples_count(files: Path) -> None:
+    with Recording(str(files / "perf.data")) as opened:
+        part = opened.where(time=(None, "50%"))
+        assert 0 < part.source_files(symbols=SymbolOptions(symfs=str(files), cache=False))[0].samples < 13

@@ -66,14 +66,16 @@ def test_the_word_is_a_function_too(annotate: Annotate) -> None:
 
 
 def test_all_functions_come_those_with_most_samples_first(annotate: Annotate, tmp_path: Path) -> None:
-    annotate()
+    whole = annotate()
     asked = (tmp_path / "asked.txt").read_text()
-    assert "0000000000001020" in asked  # rest is the last one that objdump is asked for
+    assert "=0x0000000000001010" in asked
+    assert "=0x0000000000001020" in asked
+    assert whole.startswith(HEADING)
 
 
 def test_functions_below_the_limit_are_left_out(annotate: Annotate, tmp_path: Path) -> None:
     annotate("--percent-limit", "50")
-    assert "0000000000001020" not in (tmp_path / "asked.txt").read_text()
+    assert "=0x0000000000001020" not in (tmp_path / "asked.txt").read_text()
 
 
 def test_columns(annotate: Annotate) -> None:

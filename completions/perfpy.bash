@@ -137,7 +137,7 @@ _perfpy()
     cur=${words[cword]} prev=${words[cword-1]}
     COMPREPLY=()
     if ((cword == 1)); then
-        _perfpy_offer "" stat record report annotate diff script list evlist buildid-list buildid-cache inject data config check version help --help --version
+        _perfpy_offer "" stat record report annotate diff script list evlist buildid-list buildid-cache inject archive data config check version help --help --version
         return
     fi
     local options="" workload=""
@@ -178,6 +178,9 @@ _perfpy()
     inject)
         options="-i --input -f --force -o --output -j --jit -b --build-ids --buildid-all -B --mmap2-buildids --mmap2-buildid-all --known-build-ids -v --verbose --help"
         ;;
+    archive)
+        options="--unpack -f --force --help"
+        ;;
     data)
         options="-i --input --to-json -f --force --time --help"
         ;;
@@ -191,7 +194,7 @@ _perfpy()
         options="--build-options -v --verbose --help"
         ;;
     help)
-        _perfpy_offer "" stat record report annotate diff script list evlist buildid-list buildid-cache inject data config check version help
+        _perfpy_offer "" stat record report annotate diff script list evlist buildid-list buildid-cache inject archive data config check version help
         return
         ;;
     esac

@@ -439,6 +439,11 @@ complete -c perfpy -n '__fish_seen_subcommand_from inject' -l known-build-ids -x
 complete -c perfpy -n '__fish_seen_subcommand_from inject' -s v -l verbose -f -d 'say what was done'
 complete -c perfpy -n '__fish_seen_subcommand_from inject' -l help -f -d 'show this text'
 
+complete -c perfpy -n __fish_use_subcommand -f -a archive -d 'put the files that a recording needs into one, for another machine'
+complete -c perfpy -n '__fish_seen_subcommand_from archive' -l unpack -f -d 'put an archives files into the build-id cache'
+complete -c perfpy -n '__fish_seen_subcommand_from archive' -s f -l force -f -d 'read the recording although somebody else owns it'
+complete -c perfpy -n '__fish_seen_subcommand_from archive' -l help -f -d 'show this text'
+
 complete -c perfpy -n __fish_use_subcommand -f -a data -d 'convert a perf.data into JSON'
 complete -c perfpy -n '__fish_seen_subcommand_from data' -s i -l input -x -a '(__perfpy_recordings)' -d 'input file name'
 complete -c perfpy -n '__fish_seen_subcommand_from data' -l to-json -r -F -d 'write JSON into this file'
@@ -463,4 +468,4 @@ complete -c perfpy -n '__fish_seen_subcommand_from version' -l help -f -d 'show 
 
 complete -c perfpy -n __fish_use_subcommand -f -a help -d 'show the help of a command'
 complete -c perfpy -n '__fish_seen_subcommand_from help' -l help -f -d 'show this text'
-complete -c perfpy -n '__fish_seen_subcommand_from help' -f -a 'stat record report annotate diff script list evlist buildid-list buildid-cache inject data config check version help'
+complete -c perfpy -n '__fish_seen_subcommand_from help' -f -a 'stat record report annotate diff script list evlist buildid-list buildid-cache inject archive data config check version help'

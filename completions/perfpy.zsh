@@ -33,6 +33,7 @@ _perfpy() {
         'buildid-list:list the build-ids of a perf.datas files'
         'buildid-cache:look after the files kept by build-id'
         'inject:add code of JIT compilers, or build-ids, to a perf.data'
+        'archive:put the files that a recording needs into one, for another machine'
         'data:convert a perf.data into JSON'
         'config:show or change what is set in perfs configuration files'
         'check:tell whether a feature of perf is there'
@@ -640,6 +641,14 @@ _perfpy() {
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
+        archive)
+            _arguments -s -S \
+                '*--unpack[put an archives files into the build-id cache]' \
+                '*-f[read the recording although somebody else owns it]' \
+                '*--force[read the recording although somebody else owns it]' \
+                '*--help[show this text]' \
+                '*:file:_files'
+            ;;
         data)
             _arguments -s -S \
                 '*-i+[input file name]:recording:_perfpy_recordings' \
@@ -678,7 +687,7 @@ _perfpy() {
         help)
             _arguments -s -S \
                 '*--help[show this text]' \
-                '1:command:(stat record report annotate diff script list evlist buildid-list buildid-cache inject data config check version help)'
+                '1:command:(stat record report annotate diff script list evlist buildid-list buildid-cache inject archive data config check version help)'
             ;;
         esac
         ;;

@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     from perfpy.abi.attr import EventAttr
     from perfpy.abi.flags import ReadFormat, SampleType
     from perfpy.abi.readings import Reading, UserReading
+    from perfpy.abi.ring_records import RingSample
     from perfpy.analysis.report.recording_changes import RecordingChanges
     from perfpy.analysis.report.report import Report
-    from perfpy.capture.counter import Counter, disable_all, enable_all
+    from perfpy.capture.all_counters import disable_all, enable_all
+    from perfpy.capture.counter import Counter
     from perfpy.capture.counter_group import CounterGroup, GroupReading
     from perfpy.capture.counting.counted import CountedFunction
     from perfpy.capture.counting.region import Region
@@ -37,8 +39,9 @@ if TYPE_CHECKING:
     from perfpy.counts.named_counts import Count, Counts, ProgramCounts
     from perfpy.events.inventory import Offer
     from perfpy.events.resolve import parse_events
-    from perfpy.kernel.ring import Ring
+    from perfpy.kernel.ring import AuxArea, Ring
     from perfpy.perfdata.container.source import Origin
+    from perfpy.profiling import Profiler
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
 
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
     R = TypeVar("R")
 
 __all__ = [
+    "AuxArea",
     "Comparison",
     "Count",
     "Counter",
@@ -54,6 +58,7 @@ __all__ = [
     "EventAttr",
     "GroupReading",
     "Offer",
+    "Profiler",
     "ProgramCounts",
     "ReadFormat",
     "Reading",
@@ -63,6 +68,7 @@ __all__ = [
     "Region",
     "Report",
     "Ring",
+    "RingSample",
     "SampleType",
     "UserReading",
     "__version__",
@@ -76,11 +82,13 @@ __all__ = [
     "list_events",
     "open",
     "parse_events",
+    "profile",
     "record",
     "stat",
 ]
 
 _HOMES = {
+    "AuxArea": "perfpy.kernel.ring",
     "Comparison": "perfpy.counts.comparison",
     "Count": "perfpy.counts.named_counts",
     "Counter": "perfpy.capture.counter",
@@ -89,6 +97,7 @@ _HOMES = {
     "EventAttr": "perfpy.abi.attr",
     "GroupReading": "perfpy.capture.counter_group",
     "Offer": "perfpy.events.inventory",
+    "Profiler": "perfpy.profiling",
     "ProgramCounts": "perfpy.counts.named_counts",
     "ReadFormat": "perfpy.abi.flags",
     "Reading": "perfpy.abi.readings",
@@ -98,10 +107,11 @@ _HOMES = {
     "Region": "perfpy.capture.counting.region",
     "Report": "perfpy.analysis.report.report",
     "Ring": "perfpy.kernel.ring",
+    "RingSample": "perfpy.abi.ring_records",
     "SampleType": "perfpy.abi.flags",
     "UserReading": "perfpy.abi.readings",
-    "disable_all": "perfpy.capture.counter",
-    "enable_all": "perfpy.capture.counter",
+    "disable_all": "perfpy.capture.all_counters",
+    "enable_all": "perfpy.capture.all_counters",
     "parse_events": "perfpy.events.resolve",
 }
 
@@ -204,6 +214,35 @@ def record(
     asked: Any = {"pid": pid, "tid": tid, "cpus": cpus, "system_wide": system_wide, "frequency": frequency, "period": period}
     asked |= {"call_graph": call_graph, "jit": jit, "unwind": unwind, "off_cpu": off_cpu, "max_cpu": max_cpu}
     return record_program(command, events=events, output=output, **asked)
+
+
+def profile(
+    output: str | PathLike[str] | None = None,
+    *,
+    pid: int | None = None,
+    events: str | Iterable[str] | None = None,
+    frequency: int | None = None,
+    call_graph: str | bool = True,
+    unwind: bool = False,
+) -> Profiler:
+    """Record what this process does while a block runs, or between start() and stop(): a context manager.
+
+    output: the file (None: a temporary one, for as long as the profile is kept); pid: another process; events, frequency,
+    call_graph, unwind: as for record(). A process of its own records, which the profile does not show. CPython 3.12 and
+    newer name their functions meanwhile; read the recording while this process lives, or record with record(jit=True).
+
+    `report()` is ready after the block, `open()` gives the Recording. Raises PerfError where recording fails.
+
+    >>> import perfpy
+    >>> with perfpy.profile(events="cpu-clock") as profile:
+    ...     total = sum(i * i for i in range(1_000_000))
+    >>> profile.report(by="pid").samples > 0
+    True
+    """
+    from perfpy.profiling import make_profile
+
+    whom: Any = {"pid": pid, "events": events, "frequency": frequency}
+    return make_profile(output, **whom, call_graph=call_graph, unwind=unwind)
 
 
 def compare(
@@ -322,6 +361,13 @@ def __getattr__(name: str) -> Any:
 
         return getattr(importlib.import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'perfpy' has no attribute {name!r}")
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """%load_ext perfpy: the cell magic %%perfpy profiles a cell and shows the report (perfpy.profiling)."""
+    from perfpy.profiling import profile_cell
+
+    shell.register_magic_function(lambda line, cell: profile_cell(shell, line, cell), "cell", "perfpy")
 
 
 def __dir__() -> list[str]:

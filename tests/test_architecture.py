@@ -51,7 +51,8 @@ MAY_IMPORT = {
     "views": FOUNDATION | {"counts", "auxtrace", "analysis", "unwind", "disassembly", "debuginfo", "symbols", "perfdata"},
     "recording": FOUNDATION | {"views", "auxtrace", "analysis", "unwind", "disassembly", "debuginfo", "symbols", "perfdata"},
     "measuring": FOUNDATION | {"capture", "counts", "events", "kernel"},
-    "perfpy": FOUNDATION | {"version", "recording", "measuring", "capture", "counts", "events", "kernel"},
+    "profiling": FOUNDATION | {"analysis", "recording", "measuring"},
+    "perfpy": FOUNDATION | {"profiling", "version", "recording", "measuring", "capture", "counts", "events", "kernel"},
     "cli": FOUNDATION
     | {
         "version",

@@ -9,6 +9,7 @@ import pytest
 import perfpy
 
 PUBLIC = [
+    "AuxArea",
     "Comparison",
     "Count",
     "Counter",
@@ -17,6 +18,7 @@ PUBLIC = [
     "EventAttr",
     "GroupReading",
     "Offer",
+    "Profiler",
     "ProgramCounts",
     "ReadFormat",
     "Reading",
@@ -26,6 +28,7 @@ PUBLIC = [
     "Region",
     "Report",
     "Ring",
+    "RingSample",
     "SampleType",
     "UserReading",
     "__version__",
@@ -39,6 +42,7 @@ PUBLIC = [
     "list_events",
     "open",
     "parse_events",
+    "profile",
     "record",
     "stat",
 ]

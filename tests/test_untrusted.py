@@ -64,14 +64,17 @@ CHANGES = {
 }
 METHODS = {"write_bytes", "write_text", "unlink", "mkdir", "symlink_to", "hardlink_to", "rename", "rmdir", "touch"}  # of pathlib
 WRITERS = {
+    "cli/archive.py": "a new file beside the recording that was named",
+    "cli/scripting.py": "-g: a script to begin with, where the user is or says",
     "testing/baselines.py": "beside the tests, where the option or the setting says",
     "events/table_making.py": "in a Folder, by names that a pattern makes",
     "capture/runtimes/cpython/attach.py": "in a new folder of ours alone",
     "capture/runtimes/cpython/startup/perfpy_trampolines.py": "runs in the profiled interpreter: a new perf map of its own number",
     "untrusted/folders.py": "it is the door",
+    "profiling.py": "in a new folder of ours alone",
     "untrusted/terminal.py": "the descriptor of standard output or standard error",
     "symbols/files/build_id_cache.py": "below a Folder",
-    "symbols/files/symbol_cache.py": "in a folder of ours alone; names without separators",
+    "symbols/files/column_files.py": "in a folder of ours alone; names without separators",
     "symbols/files/debuginfod.py": "in a folder of ours alone, by build-id",
     "capture/sampling/kernel_extent.py": "in a Folder",
     "symbols/providers/mapped_dump.py": "a new folder, in one of ours alone",
@@ -122,10 +125,12 @@ PATH_MAKERS = {
     "kernel/procfs.py": "below /proc, which nobody can write into",
 }
 JOINS = {
+    "cli/scripting.py": "folders of an installed perf; a name of a script that the user types",
+    "views/scripting/program.py": "folders of an installed perf, and the package's own",
     "events/table_making.py": "names of files that below() takes; own_folder() and a name that a pattern makes",
     "events/vendor_table.py": "the package's own tables; own_folder() and a name that a pattern makes",
     "symbols/files/build_id_cache.py": "parts that listdir gave",
-    "symbols/files/symbol_cache.py": "a key without separators",
+    "symbols/files/column_files.py": "a key without separators",
     "symbols/files/debuginfod.py": "a folder of the user's environment",
     "capture/sampling/kernel_extent.py": "a folder of the user's environment",
     "capture/cgroups.py": "what -G names, below the hierarchy",
@@ -157,6 +162,7 @@ def test_paths_are_joined_where_their_parts_are_known():
 # -- reading: what stands where a file is expected may be a FIFO --------------------------------------------------
 
 READERS = {
+    "views/scripting/program.py": "a program that the user wants to run, perhaps from a pipe",
     "events/vendor_table.py": "the package's own tables",
     "kernel/cpu_identity.py": "/proc/cpuinfo and /sys",
     "capture/runtimes/cpython/startup/perfpy_trampolines.py": "runs in the profiled interpreter: /proc, and a new file",

@@ -66,15 +66,15 @@ def _in_cgroup(events: Sequence[Event], cgroup: str) -> list[Event]:
 
 
 def matching(pattern: str, root: str) -> list[str]:
-    """The paths of the cgroups below `root` that the regular expression matches, sorted."""
+    """The paths of the cgroups below `root` that a regular expression of a list (A,B) matches, sorted."""
     try:
-        expression = re.compile(pattern)
+        expressions = [re.compile(part) for part in pattern.split(",") if part]
     except re.error as error:
         raise UsageError(f"--for-each-cgroup {pattern}: {error}") from None
     found = []
     for folder, _, _ in os.walk(root):
         path = os.path.relpath(folder, root)
-        if path != "." and expression.search(path):
+        if path != "." and any(expression.search(path) for expression in expressions):
             found.append(path)
     if not found:
         raise UsageError(f"--for-each-cgroup {pattern}: no cgroup below {root} matches")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Final
 
     from perfpy.kernel import Kernel
-    from perfpy.kernel.ring import Ring
+    from perfpy.kernel.ring import AuxArea, Ring
     from perfpy.kernel.user_page import CodeReader, UserPage
 
 _TIMES: Final = ReadFormat.TOTAL_TIME_ENABLED | ReadFormat.TOTAL_TIME_RUNNING
@@ -43,8 +43,8 @@ class Counter:
     """
 
     __slots__ = (
-        "__weakref__", "_has_handler", "_is_ebb", "_kernel", "_leader", "_members", "_only_times", "_page", "_position", "_read",
-        "_read_page", "_reader", "_ring", "_thread", "attr", "cpu", "event", "fd", "pid",
+        "__weakref__", "_aux", "_has_handler", "_is_ebb", "_kernel", "_leader", "_members", "_only_times", "_page", "_position", "_read",
+        "_read_page", "_reader", "_ring", "_sharers", "_target", "_thread", "attr", "cpu", "event", "fd", "pid",
     )  # fmt: skip
 
     fd: int
@@ -86,6 +86,9 @@ class Counter:
         self._reader: CodeReader | None = None
         self._read_page: Callable[[], bytes] = bytes  # b"": no page is mapped
         self._ring: Ring | None = None
+        self._aux: AuxArea | None = None
+        self._target: Counter | None = None
+        self._sharers: list[Counter] = []  # those that write to this one's ring
         self._thread = get_ident()
         self._has_handler = False
 
@@ -191,12 +194,10 @@ class Counter:
     def read_user(self, read_register: Callable[[int], int] | None = None, read_clock: Callable[[], int] | None = None) -> UserReading:
         """The count from the counter's mapped page, without a system call; by read() where that cannot be, saying why.
 
-        For counters of the calling thread, by machine code of perfpy's (x86-64
-        and arm64) where the kernel lets user space read the PMU: the x86 one
-        does by default, on arm64 sysctl kernel.perf_user_access and an event
-        with config1:1 do. The times are those of the page's last update, unless the
-        counter shares the PMU. read_register: a function of yours that reads PMU register n instead; read_clock: one
-        for the time stamp counter. Raises NotScheduled as read() does.
+        For counters of the calling thread, by machine code of perfpy's (x86-64 and arm64) where the kernel lets user space read
+        the PMU: on x86-64 by default, on arm64 by sysctl kernel.perf_user_access and config1:1 of the event. The times are those
+        of the page's last update, unless the counter shares the PMU. read_register: a function of yours that reads PMU
+        register n instead; read_clock: one for the time stamp counter. Raises NotScheduled as read() does.
         """
         data = self._read_page()
         reader = self._reader
@@ -250,6 +251,11 @@ class Counter:
     def set_output(self, target: Counter | None) -> None:
         """Write records to another counter's ring (None: to its own again)."""
         self._kernel.set_output(self.fd, target.fd if target else -1)
+        if self._target is not None:
+            self._target._sharers.remove(self)  # noqa: SLF001  # its own kind
+        self._target = target
+        if target is not None:
+            target._sharers.append(self)  # noqa: SLF001  # as above
 
     def set_filter(self, expression: str) -> None:
         """Count only the tracepoint's hits for which the expression holds."""
@@ -276,14 +282,23 @@ class Counter:
     def ring(self, pages: int = 8) -> Ring:
         """The ring that a sampling counter writes its records to; mapped when first asked for, a power of two pages.
 
-        Raises KernelRefused.
+        Iterate it for the records, decoded. Raises KernelRefused.
         """
         if self._ring is None:
             from perfpy.kernel.ring import Ring
 
             self._unmap()  # the kernel maps one size of a counter at a time
             self._ring = Ring.map(self.fd, pages, backward=bool(self.attr.write_backward))
+            self._ring.know_writers(lambda: {counter.id: counter.attr for counter in (self, *self._sharers)})
         return self._ring
+
+    def aux(self, pages: int = 64) -> AuxArea:
+        """The area that hardware writes traces to, a power of two pages. Raises KernelRefused, also where the event's PMU writes none."""
+        if self._aux is None:
+            from perfpy.kernel.ring import AuxArea
+
+            self._aux = AuxArea.map(self.fd, self.ring(), pages)
+        return self._aux
 
     def poll(self, timeout: float | None = None) -> bool:
         """Wait for records (as many as attr.wakeup_events says); timeout in seconds. False: none came, or the task ended.
@@ -334,10 +349,10 @@ class Counter:
         self._read = CLOSED.read
 
     def _unmap(self) -> None:
-        for mapped in (self._reader, self._page, self._ring):
+        for mapped in (self._reader, self._page, self._aux, self._ring):
             if mapped is not None:
                 mapped.close()
-        self._reader = self._page = self._ring = None
+        self._reader = self._page = self._aux = self._ring = None
         self._read_page = bytes
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
@@ -381,13 +396,3 @@ def _ebb_here(attr: EventAttr) -> bool:
     from perfpy.events import ebb  # few programs have such events
 
     return ebb.is_ebb(attr) and ebb.means_ebb()
-
-
-def enable_all(kernel: Kernel | None = None) -> None:
-    """Let every counter that the calling thread has opened count, on whatever task it is. Raises KernelRefused."""
-    (kernel or this_kernel()).enable_all()
-
-
-def disable_all(kernel: Kernel | None = None) -> None:
-    """Stop every counter that the calling thread has opened; enable_all() lets them go on. Raises KernelRefused."""
-    (kernel or this_kernel()).disable_all()

@@ -39,6 +39,7 @@ COMMANDS = {
     "buildid-list": Entry("perfpy.cli.build_id_list", "list the build-ids of a perf.data's files", pages=True),
     "buildid-cache": Entry("perfpy.cli.build_id_cache", "look after the files kept by build-id", raises=True),
     "inject": Entry("perfpy.cli.inject", "add code of JIT compilers, or build-ids, to a perf.data"),
+    "archive": Entry("perfpy.cli.archive", "put the files that a recording needs into one, for another machine"),
     "data": Entry("perfpy.cli.data", "convert a perf.data into JSON"),
     "config": Entry("perfpy.cli.config", "show or change what is set in perf's configuration files"),
     "check": Entry("perfpy.cli.check", "tell whether a feature of perf is there"),

@@ -107,7 +107,7 @@ def _list(machine: Machine, file: TextIO, options: ListCommandOptions) -> None:
         _show_tables(selections, machine, file, options)
     else:
         _show_text(selections, file, options)
-    if machine.has_ebb:
+    if os.uname().machine.startswith("ppc") and machine.has_ebb:
         from perfpy.cli.line.notes import tell
 
         tell([_BRANCHES.format(" ".join(pmu.name for pmu in machine.core_pmus))], verbose=options.long_descriptions)

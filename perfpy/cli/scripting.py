@@ -10,21 +10,23 @@ import os
 import shlex
 import shutil
 import sys
+from typing import TYPE_CHECKING, Final
 
 from perfpy.errors import PerfError, UsageError
+from perfpy.untrusted.files import read_regular
 from perfpy.untrusted.text import one_line
 
-TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from typing import Final
 
     from perfpy.recording import Recording
     from perfpy.views.script.run import ScriptRun
+    from perfpy.views.scripting.run import ScriptedRun
 
-_PLACES: Final = ("/usr/lib/perf-core", "/usr/libexec/perf-core", "/usr/local/lib/perf-core", "/usr/local/libexec/perf-core")
+_FOLDERS: Final = ("/usr/lib/perf-core", "/usr/libexec/perf-core", "/usr/local/lib/perf-core", "/usr/local/libexec/perf-core")
 _PERL: Final = "scripts in Perl are not run: there is no Perl here; perf's own {} has a relative in Python in most cases (perfpy script -l)"
 _STARTED: Final = "perf-script.py"  # perf's name for the script to begin with
+_LONGEST: Final = 1 << 20  # bytes of a shell script
 _HALVES: Final = ("record", "report")
 _LANGUAGES: Final = ("python", "Python", "py")
 _FAILED: Final = 255
@@ -32,10 +34,12 @@ _FAILED: Final = 255
 
 def exec_path() -> str:
     """Where an installed perf has its scripts; "" where there is none."""
-    beside = os.path.dirname(os.path.dirname(os.path.realpath(shutil.which("perf") or "/nowhere/at/all")))
     own = os.environ.get("PERF_EXEC_PATH", "")
-    places = [own, *_PLACES, os.path.join(beside, "lib", "perf-core"), os.path.join(beside, "libexec", "perf-core")]
-    return next((place for place in places if place and os.path.isdir(os.path.join(place, "scripts"))), own)
+    if own:
+        return own
+    beside = os.path.dirname(os.path.dirname(os.path.realpath(shutil.which("perf") or "/nowhere/at/all")))
+    folders = [*_FOLDERS, os.path.join(beside, "lib", "perf-core"), os.path.join(beside, "libexec", "perf-core")]
+    return next((folder for folder in folders if os.path.isdir(os.path.join(folder, "scripts"))), "")
 
 
 def list_scripts() -> int:
@@ -56,8 +60,7 @@ def _descriptions() -> Iterator[tuple[str, str, str]]:
     for file in files:
         said = {"description": "", "args": ""}
         try:
-            with open(os.path.join(folder, file), encoding="utf-8", errors="replace") as opened:
-                lines = opened.readlines()
+            lines = read_regular(os.path.join(folder, file), limit=_LONGEST).decode(errors="replace").splitlines()
         except OSError:
             continue
         for line in lines:
@@ -84,12 +87,15 @@ def script_file(asked: str) -> str:
 
 def run_script(recording: Recording, run: ScriptRun, asked: str, args: Sequence[str]) -> int:
     """Call a script's functions for the recording's samples; its exit status."""
+    import signal
+
     from perfpy.views.scripting.context import context_module
     from perfpy.views.scripting.program import ScriptFailed, ScriptProgram
     from perfpy.views.scripting.run import ScriptedRun
 
     scripted = ScriptedRun(recording, run, _on_screen() or str)
     program = ScriptProgram(script_file(asked), args, [context_module(scripted.context)], exec_path())
+    interrupted = signal.signal(signal.SIGINT, lambda _number, _frame: _stop(scripted))
     try:
         scripted.go(program)
     except ScriptFailed as failure:
@@ -98,7 +104,17 @@ def run_script(recording: Recording, run: ScriptRun, asked: str, args: Sequence[
         raise
     except SystemExit as asked_to:
         return _status(asked_to.code)
+    finally:
+        signal.signal(signal.SIGINT, interrupted)
     return 0
+
+
+def _stop(scripted: ScriptedRun) -> None:
+    """The first Ctrl-C ends what is read, the second the script."""
+    import signal
+
+    scripted.stop()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _status(code: object) -> int:
@@ -157,7 +173,7 @@ def run_named(words: Sequence[str], *, everywhere: bool) -> int:
 
 
 def _shell_script(name: str, half: str) -> str:
-    """The path of NAME-record or NAME-report. Raises PerfError where there is none."""
+    """The path of NAME-record or NAME-report. Raises UsageError where there is none, PerfError where it is in Perl."""
     if os.sep not in name:
         path = os.path.join(exec_path(), "scripts", "python", "bin", f"{name}-{half}")
         if os.path.isfile(path):
@@ -166,7 +182,7 @@ def _shell_script(name: str, half: str) -> str:
             raise PerfError(_PERL.format(name))
     where = exec_path()
     hint = "perfpy script -l lists those there are" if where else "no installed perf was found: set PERF_EXEC_PATH"
-    raise PerfError(f"no script {one_line(name)!r}: {hint}; a file of your own is run by -s FILE")
+    raise UsageError(f"no script {one_line(name)!r}: {hint}; a file of your own is run by -s FILE")
 
 
 def _shell(script: str, args: Sequence[str]) -> list[str]:
@@ -190,8 +206,10 @@ def _has_program(args: Sequence[str]) -> bool:
 
 def _piped(record: Sequence[str], report: Sequence[str]) -> int:
     """Both halves, one writing to the other; the report's exit status."""
+    import signal
     import subprocess
 
+    signal.signal(signal.SIGINT, lambda _number, _frame: None)  # Ctrl-C is for both halves, which end then by themselves
     with subprocess.Popen(record, stdout=subprocess.PIPE) as recorder:
         status = subprocess.run(report, stdin=recorder.stdout, check=False).returncode
         if recorder.stdout:

@@ -112,7 +112,7 @@ class DebugInfos:
 
     def _opened(self, dso: int) -> DebugInfo | None:
         kind, root = self._symbolizer.dsos[dso].kind, self._symbolizer.root
-        if kind is DsoKind.KERNEL and (image := self._symbolizer.kernel_image()):
+        if image := self._symbolizer.image(dso):
             return DebugInfo(*image, root, as_addr2line=self._as_addr2line)
         if kind is not DsoKind.FILE:
             return None

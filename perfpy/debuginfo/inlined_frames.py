@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     Int64 = NDArray[np.int64]
 
 _USER: Final = ord(".")
+_KERNEL: Final = ord("k")
 _NO_NAME: Final = "??"  # as addr2line has it
 _UNSEEN: Final = -1
 
@@ -40,15 +41,18 @@ _UNSEEN: Final = -1
 class InlineStyle(NamedTuple):
     """How chains are read.
 
-    returns: callers' addresses are those that calls return to; names_decide: a function whose name is another one in the
-    debug information (an alias, a clone) counts as inlined, as in perf 6.12; perf 7.3 keeps the symbol. as_addr2line:
-    which both ask: it gives a function that the linker has no name for the symbol's name the first time that it is the
-    innermost one, and from then on where that function begins with the symbol.
+    returns: callers' addresses are those that calls return to; names_decide: how many functions have to be at work at an
+    address for the outermost one to count as inlined, too, where it has another name in the debug information (an alias, a
+    clone): one in perf 6.12; two in perf 7.3, which keeps the symbol elsewhere, and of a clone that is named after its
+    function; 0: it never does. as_addr2line: which both ask: it gives a function that the linker has no name for the symbol's
+    name the first time that it is the innermost one, and from then on where that function begins with the symbol.
+    in_kernel: whether frames of the kernel and its modules have them, too, where vmlinux and the .ko files have debug information.
     """
 
     returns: bool = True
-    names_decide: bool = False
+    names_decide: int = 0
     as_addr2line: bool = False
+    in_kernel: bool = True
 
 
 def give_inlined(symbolizer: Symbolizer, *, unwound: bool) -> None:
@@ -56,7 +60,8 @@ def give_inlined(symbolizer: Symbolizer, *, unwound: bool) -> None:
     wanted = symbolizer.inline
     as_of_6, ours = wanted is Inline.UNWOUND_AS_PERF, wanted is Inline.ALL
     if wanted is not Inline.NONE and (unwound or not as_of_6):
-        symbolizer.inliner = InlinedFrames(symbolizer, InlineStyle(ours and not unwound, as_of_6, not ours))
+        deciding = 0 if ours else 1 if as_of_6 else 2
+        symbolizer.inliner = InlinedFrames(symbolizer, InlineStyle(ours and not unwound, deciding, not ours, not as_of_6))
 
 
 class InlinedFrames:
@@ -103,12 +108,14 @@ class InlinedFrames:
         states = frames.astype(np.int64) << 1
         if not self._style.returns:
             return states
-        user = np.flatnonzero(self._symbolizer.frames.level[frames] == _USER)
-        chain = np.repeat(np.arange(len(counts)), counts)[user]
-        innermost = np.ones(len(user), np.bool_)
-        differs = chain[1:] != chain[:-1]
-        innermost[slice(0, -1) if callers_first else slice(1, None)] = differs
-        states[user[~innermost]] |= 1
+        level, chains = self._symbolizer.frames.level[frames], np.repeat(np.arange(len(counts)), counts)
+        for one in (_USER, _KERNEL):
+            rows = np.flatnonzero(level == one)
+            chain = chains[rows]
+            innermost = np.ones(len(rows), np.bool_)
+            differs = chain[1:] != chain[:-1]
+            innermost[slice(0, -1) if callers_first else slice(1, None)] = differs
+            states[rows[~innermost]] |= 1
         return states
 
     def _learn(self, states: Int64) -> None:
@@ -119,7 +126,8 @@ class InlinedFrames:
         states = states[self._count[states] == _UNSEEN]
         self._count[states] = 0
         frames = states >> 1
-        states = states[(table.symbol[frames] >= 0) & (table.level[frames] == _USER)]
+        level = table.level[frames]
+        states = states[(table.symbol[frames] >= 0) & ((level == _USER) | (level == _KERNEL) & self._style.in_kernel)]
         dso = table.dso[states >> 1]
         for number in distinct(dso).tolist():
             finder = self._finder(number)
@@ -129,10 +137,10 @@ class InlinedFrames:
     def _learn_of(self, number: int, finder: InlineFinder, states: Int64, table: FrameTable) -> None:
         """Look up frames of one dso and keep what they become."""
         frames = states >> 1
-        addresses = table.address[frames] - (states & 1).astype(np.uint64)
+        # what is interrupted at a function's first instruction has not called
+        addresses = table.address[frames] - ((states & 1 != 0) & (table.symbol_offset[frames] > 0))
         unique = distinct(addresses)
-        runtime = self._symbolizer.files(number).runtime
-        linked = unique if runtime is None else link_addresses(runtime, unique)
+        linked = self._linked(number, unique)
         calls = finder.find(linked)
         which = np.searchsorted(unique, addresses)
         starts = (np.cumsum(calls.counts) - calls.counts)[which]
@@ -154,6 +162,13 @@ class InlinedFrames:
         made = self._symbolizer.add_inlined(np.array(bases, np.int32), np.array(symbols, np.int32))
         self._frames = np.concatenate([self._frames, made])
 
+    def _linked(self, number: int, addresses: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Addresses within a dso as its debug information has them."""
+        if image := self._symbolizer.image(number):
+            return addresses - np.uint64(image[1] % (1 << 64))
+        runtime = self._symbolizer.files(number).runtime
+        return addresses if runtime is None else link_addresses(runtime, addresses)
+
     def _names(self, finder: InlineFinder, number: int, base: int, bias: int, rows: list[CallRow]) -> list[str]:
         """What some functions are called, innermost first. number: of their dso; bias: from addresses in it to those in `rows`."""
         names = [self._symbolizer.shown_name(finder.names[row[0]]) or _NO_NAME for row in rows]
@@ -173,7 +188,8 @@ class InlinedFrames:
         own_name = symbols.name(base)
         # what is called as the symbol is the symbol, also where it was inlined into a namesake
         found = [base if name == own_name else symbols.inlined_into(base, name) for name in names[:-1]]
-        if names and self._style.names_decide and names[-1] != own_name:
+        least = self._style.names_decide
+        if 0 < least <= len(names) and names[-1] != own_name and not (least > 1 and own_name.startswith(names[-1] + ".")):
             return [*found, symbols.inlined_into(base, names[-1])]
         return [*found, base] if found else []
 
@@ -185,6 +201,8 @@ class InlinedFrames:
 
     def _file(self, number: int) -> ElfFile | None:
         """The file with the debug information of a dso."""
+        if image := self._symbolizer.image(number):
+            return image[0] if _has_units(image[0]) else None
         if self._symbolizer.dsos[number].kind is not DsoKind.FILE:
             return None
         found = self._symbolizer.files(number)

@@ -11,6 +11,7 @@ import os
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal
 
+from perfpy.debuginfo.relocations import relocated
 from perfpy.symbols.files.debug_files import same_build_id
 from perfpy.symbols.files.elf import DAMAGE, ElfFile, reason_of
 from perfpy.untrusted import paths
@@ -60,7 +61,7 @@ class DebugSections:
     def _read(self, name: str) -> bytes | memoryview:
         section = self.file.section(f".debug_{name}{self.suffix}")
         if section is not None:
-            return self.file.data(section)
+            return relocated(self.file, section, self.file.data(section))
         section = self.file.section(f".zdebug_{name}{self.suffix}")
         return _expanded(self.file.data(section)) if section else b""
 

@@ -14,6 +14,7 @@ from perfpy.debuginfo.addresses import link_addresses
 from perfpy.disassembly import kernel_memory
 from perfpy.errors import PerfError
 from perfpy.symbols.dso import DsoKind
+from perfpy.symbols.files.elf import SHT_NOBITS
 
 if TYPE_CHECKING:
     from perfpy.symbols.dso import Dso
@@ -54,7 +55,8 @@ class FunctionCode(NamedTuple):
     @property
     def is_file(self) -> bool:
         """Whether it is in a file that other programs can open; otherwise it is in memory."""
-        return self.file.path.startswith("/") and os.path.isfile(self.file.path)
+        path = self.file.path
+        return path.startswith("/") and os.path.isfile(path) and os.path.getsize(path) == len(self.file.content)  # not compressed
 
 
 def function_code(symbolizer: Symbolizer, symbol: int) -> FunctionCode:
@@ -70,7 +72,8 @@ def function_code(symbolizer: Symbolizer, symbol: int) -> FunctionCode:
 
 def _in_file(symbolizer: Symbolizer, number: int, name: str, start: int, end: int) -> tuple[ElfFile, int, int]:
     dso = symbolizer.dsos[number]
-    if dso.kind is DsoKind.KERNEL and (image := symbolizer.kernel_image()):
+    image = symbolizer.image(number)
+    if image and _has_code(image[0]) and (dso.kind is DsoKind.KERNEL or symbolizer.running_kernel() is None):
         file, above = image
         return file, (start - above) % (1 << 64), (end - above) % (1 << 64)
     if dso.kind in (DsoKind.KERNEL, DsoKind.MODULE):
@@ -82,6 +85,12 @@ def _in_file(symbolizer: Symbolizer, number: int, name: str, start: int, end: in
         raise NoCode(name, f"{dso.name}{_build_id(dso)} is not here: keep it with perfpy buildid-cache --add, or say --symfs")
     first, last = link_addresses(file_that_ran, np.array([start, end - 1], np.uint64)).tolist()
     return file_that_ran, first, last + 1
+
+
+def _has_code(file: ElfFile) -> bool:
+    """Whether it is more than debug information."""
+    text = file.section(".text")
+    return text is not None and text.type != SHT_NOBITS
 
 
 def _in_kernel(symbolizer: Symbolizer, dso: Dso, number: int, name: str, start: int, end: int) -> tuple[ElfFile, int, int]:

@@ -8,14 +8,13 @@ Documentation/powerpc/pmu-ebb.rst.
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import PerfType
 from perfpy.errors import UsageError
 
-TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Final
 
     from perfpy.abi.attr import EventAttr
     from perfpy.counts.aggregation import CountedEvent, CountRow

@@ -12,7 +12,6 @@ from functools import cached_property
 
 from perfpy.abi.flags import PerfType
 from perfpy.errors import UsageError
-from perfpy.events.ebb import means_ebb
 from perfpy.kernel.sysfs import Alias, Pmu, Sysfs, read_text, split_number
 from perfpy.kernel.tracefs import Tracefs, mount_as_root
 
@@ -107,7 +106,12 @@ class Machine:
     @cached_property
     def has_ebb(self) -> bool:
         """Whether bit 63 of a raw event makes its overflows branch into the program: on POWER8 and later."""
-        return any(means_ebb(read_text(f"{pmu.path}/caps/pmu_name") or "") for pmu in self.core_pmus)
+        names = [read_text(f"{pmu.path}/caps/pmu_name") or "" for pmu in self.core_pmus]
+        if not any(names) and not os.uname().machine.startswith("ppc"):
+            return False
+        from perfpy.events.ebb import means_ebb
+
+        return any(map(means_ebb, names))
 
     @cached_property
     def has_extended_types(self) -> bool:

@@ -14,7 +14,6 @@ from perfpy.abi.flags import BREAKPOINT_R, BREAKPOINT_W, BREAKPOINT_X, PerfType,
 from perfpy.errors import EventSyntaxError, KernelRefused, UnknownEvent, UsageError
 from perfpy.events.catalog import MACHINE_VALUES, TOOL, cache_event, generic_event
 from perfpy.events.draft import EventDraft, finished
-from perfpy.events.ebb import is_ebb
 from perfpy.events.event import Event
 from perfpy.events.event_terms import apply_event_terms
 from perfpy.events.grammar import parse, raw_config
@@ -74,7 +73,7 @@ def parse_events(
     if machine.is_hybrid:
         _name_core_pmus(drafts, machine)
     for draft in drafts:
-        draft.ebb = is_ebb(draft.attr) and machine.has_ebb
+        draft.ebb = draft.attr.type == PerfType.RAW and bool(draft.attr.config >> 63) and machine.has_ebb
     return EventList(finished(drafts), warnings)
 
 

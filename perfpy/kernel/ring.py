@@ -18,11 +18,20 @@ import mmap
 import os
 import struct
 import sys
-from errno import EINVAL, ENOMEM, EPERM
+from collections import deque
+from errno import EINVAL, ENOMEM, EOPNOTSUPP, EPERM
 from typing import Final
 
 from perfpy.abi.startup import NamedTuple
-from perfpy.errors import KernelRefused
+from perfpy.errors import KernelRefused, UsageError
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from perfpy.abi.attr import EventAttr
+    from perfpy.abi.records import KernelRecord
+    from perfpy.abi.ring_records import RingSample
 
 PAGE_SIZE: Final = mmap.PAGESIZE
 
@@ -69,7 +78,9 @@ class Ring:
 
     buffer: the mapping, control page first; its length is (1 + 2^n) pages.
     backward: whether the counter was opened with write_backward. control: the
-    control page.
+    control page. Iterating takes the records out one by one, decoded (those
+    that are there, newest first where backward); who wants their bytes, without
+    a copy, calls pending() and consume().
     """
 
     def __init__(self, buffer: mmap.mmap | bytearray, *, backward: bool = False, page_size: int = PAGE_SIZE) -> None:
@@ -84,6 +95,29 @@ class Ring:
         self._mask = len(self._data) - 1
         self.backward = backward
         self._seen = 0  # the head when it was last read
+        self._writers: Callable[[], Mapping[int, EventAttr]] | None = None
+        self._taken: deque[KernelRecord | RingSample] = deque()
+
+    def __iter__(self) -> Iterator[KernelRecord | RingSample]:
+        """The records that are there now; what a loop that is left has not had comes the next time."""
+        if not self._taken:
+            self._take()
+        while self._taken:
+            yield self._taken.popleft()
+
+    def _take(self) -> None:
+        data = b"".join(self.pending())
+        self.consume()
+        if data:
+            from perfpy.abi.ring_records import RingDecoder  # numpy: for those who do not write it out as it is
+
+            if self._writers is None:
+                raise UsageError("this ring does not know what its records hold: iterate what Counter.ring() returns")
+            self._taken.extend(RingDecoder(self._writers(), "<" if sys.byteorder == "little" else ">").decode(data))
+
+    def know_writers(self, writers: Callable[[], Mapping[int, EventAttr]]) -> None:
+        """Whose records there will be: a function that tells the attrs of the counters that write here, by their ids."""
+        self._writers = writers
 
     @classmethod
     def map(cls, fd: int, pages: int, *, backward: bool = False) -> Ring:
@@ -180,7 +214,9 @@ class AuxArea:
 
     @classmethod
     def map(cls, fd: int, ring: Ring, pages: int) -> AuxArea:
-        """Map `pages` pages (a power of two) after the data ring; raises KernelRefused."""
+        """Map `pages` pages (a power of two) after the data ring; raises KernelRefused, and UsageError for a backward ring."""
+        if ring.backward:
+            raise UsageError("a backward ring has no AUX area: its control page is only read")
         offset = ring.size + PAGE_SIZE
         struct.pack_into("=QQ", ring.control, _AUX_OFFSET, offset, pages * PAGE_SIZE)
         try:
@@ -235,6 +271,9 @@ def _refused(errno: int, pages: int) -> KernelRefused:
             cause=f"a ring of {pages} pages per counter is more memory than this user may lock ({allowed} KiB per CPU)",
             remedy="use fewer pages (-m), raise sysctl kernel.perf_event_mlock_kb, or run with CAP_IPC_LOCK",
         )
+    if errno == EOPNOTSUPP:
+        remedy = "events of intel_pt, arm_spe, cs_etm and their like do"
+        return KernelRefused("mmap", errno, cause="the PMU of this event writes no AUX data", remedy=remedy)
     if errno == EINVAL:
         return KernelRefused("mmap", errno, cause=f"the kernel does not map a ring of {pages} pages", remedy="use a power of two")
     return KernelRefused("mmap", errno, cause=os.strerror(errno))

@@ -167,7 +167,12 @@ def set_period(fd: int, period: int) -> None:
 
 def set_output(fd: int, target_fd: int) -> None:
     """Send the records of `fd` to the ring of `target_fd` (-1: to its own again)."""
-    _ioctl("set the output", fd, _SET_OUTPUT, target_fd)
+    if target_fd >= 0:
+        _ioctl("set the output", fd, _SET_OUTPUT, target_fd)
+    elif _libc.ioctl(ctypes.c_int(fd), ctypes.c_ulong(_SET_OUTPUT), ctypes.c_long(target_fd)):  # a whole word of ones: fcntl passes half
+        from perfpy.kernel.refusals import ioctl_refused
+
+        raise ioctl_refused("set the output", ctypes.get_errno())
 
 
 def set_filter(fd: int, text: str) -> None:

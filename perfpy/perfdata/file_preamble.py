@@ -56,13 +56,13 @@ class _FilePreamble:
         return BadPerfData(self._source.path, reason, offset=offset)
 
     def _data_section(self) -> FileSection:
-        """Where the records are; a killed recording left its size 0."""
+        """Where the records are; a killed recording left its size 0, or that of the last round but no features, and more records."""
         data, size = self._header.data, self._source.size
         if data.offset > size:
             raise self._fail(f"the data should begin here, the file has {size} bytes", data.offset)
-        if data.size:
+        if data.size and (self._header.features or data.end >= size):
             return data
-        self._warn("data size 0: the recording was not ended properly; read to its last whole record")
+        self._warn(f"data size {data.size}: the recording was not ended properly; read to its last whole record")
         return FileSection(data.offset, size - data.offset)
 
     def _read_events(self) -> list[tuple[EventAttr, tuple[int, ...]]]:

@@ -41,7 +41,7 @@ class ChainEnds(NamedTuple):
     def of_frame_pointers(self) -> str:
         """What to say of chains that the kernel walked; nothing where most go on."""
         whose = f": no frame pointers in {_short(self.files)}" if self.files else ""
-        return f"{self._share()}{whose}; record --unwind, or --call-graph dwarf, has their callers" if self.matter else ""
+        return f"{self._share()}{whose}; record --unwind has their callers" if self.matter else ""
 
     def of_stacks(self, missing: Iterable[str], machine: str, *, can_unwind: bool) -> str:
         """What to say of chains that were made of copied stacks. missing: of the files those that are not here."""

@@ -15,7 +15,7 @@ import numpy as np
 from perfpy.perfdata.container.kept_files import DEBUG_FILE
 from perfpy.symbols.demangling.demangle import Demangle, demangle, plain
 from perfpy.symbols.dso import Dso, DsoKind, perf_map_pid
-from perfpy.symbols.files import debug_files, elf_cache, elf_symbols, symbol_cache
+from perfpy.symbols.files import column_files, debug_files, elf_cache, elf_symbols
 from perfpy.symbols.files.compressed_files import mini_debug_info
 from perfpy.symbols.files.elf import DAMAGE, ElfFile, reason_of
 from perfpy.symbols.files.symbol_cache import SymbolCache
@@ -53,7 +53,8 @@ class SymbolLoader:
         self._files: list[ElfFile] = []
         self._unreadable: dict[str, str] = {}
         self._kernel: KernelSymbols | None = None
-        self._cache = SymbolCache(symbol_cache.folder()) if options.cache else None
+        self._module_images: dict[int, tuple[ElfFile, int] | None] = {}
+        self._cache = SymbolCache(column_files.folder("symbols")) if options.cache else None
         self._debuginfod = _debuginfod_client() if options.debuginfod else None
         self.demangle: Demangle = demangle if options.demangle else plain
 
@@ -65,6 +66,14 @@ class SymbolLoader:
             self._kernel = KernelSymbols(self._timeline, self._options, self._cache, kept)
             self._kernel.load()
         return self._kernel
+
+    def module_image(self, number: int) -> tuple[ElfFile, int] | None:
+        """The file with a module's debug information, and how far its frames lie above it; None where there is none."""
+        if number not in self._module_images:
+            from perfpy.symbols.files.module_files import with_debug_info  # of few recordings
+
+            self._module_images[number] = with_debug_info(self._dsos[number], self._options.root)
+        return self._module_images[number]
 
     def table(self, number: int) -> SymbolTable:
         """The symbols of a Dso; an empty table where none were found."""

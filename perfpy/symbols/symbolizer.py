@@ -215,6 +215,11 @@ class Symbolizer:
         """How far the recorded kernel lies above the one that runs here; None where that is another one."""
         return self._loader.kernel.running_below
 
+    def image(self, number: int) -> tuple[ElfFile, int] | None:
+        """The file with the debug information of the kernel or a module (index into `dsos`), and how far frames lie above it."""
+        kind = self.dsos[number].kind
+        return self.kernel_image() if kind is DsoKind.KERNEL else self._loader.module_image(number) if kind is DsoKind.MODULE else None
+
     def files(self, number: int) -> Found:
         """The ELF files of a dso of user space (index into `dsos`): what ran, and where its symbols are; either may be None."""
         return self._loader.files(number)
@@ -223,6 +228,11 @@ class Symbolizer:
     def root(self) -> str:
         """The folder that stands for /, "" for / itself."""
         return self._options.root
+
+    @property
+    def caches(self) -> bool:
+        """Whether what is found out of files may be kept between runs."""
+        return self._options.cache
 
     @property
     def inline(self) -> Inline:

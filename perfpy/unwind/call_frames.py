@@ -6,6 +6,7 @@ addresses within the file; only the entries that are asked for are read.
 
 from __future__ import annotations
 
+import weakref
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -13,8 +14,10 @@ import numpy as np
 
 from perfpy.symbols.files.compressed_files import mini_debug_info
 from perfpy.symbols.files.elf import DAMAGE, EM_ARM, reason_of
+from perfpy.symbols.files.elf_cache import key_of
 from perfpy.unwind.frame_index import NONE, index_of, section_of
 from perfpy.unwind.frame_program import initial_state, rows_of
+from perfpy.unwind.kept_rules import KeptRules
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,6 +49,14 @@ class CallFrames:
         self._rows: dict[tuple[FrameIndex, int], FrameRows] = {}
         self._rows_kept = 0
         self._cost = 0
+        self._kept: KeptRules | None = None
+
+    def keep(self) -> None:
+        """Begin with what other runs found out of these files, and keep for the next ones what this one does."""
+        if self._kept is None and (key := key_of("", self._runtime, self._symbols or self._runtime)):
+            self._kept = KeptRules(key)
+            self._known |= self._kept.load()
+            weakref.finalize(self, self._kept.store, self._known)
 
     def addresses(self, offsets: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Offsets in the file -> addresses, by which call frame information goes."""
@@ -146,6 +157,8 @@ class CallFrames:
             initial = self._initial[entry.common] = initial_state(entry.common, endian=endian, word=word)
         found = rows_of(entry, initial, endian=endian, word=word)
         self._cost += found.cost
+        if self._kept is not None:
+            self._kept.cost += found.cost
         self._rows_kept += len(found.starts)
         if self._rows_kept > _ROWS_MOST:
             self._rows.clear()

@@ -15,6 +15,7 @@ import numpy as np
 
 from perfpy.abi.columns import distinct
 from perfpy.symbols.dso import DsoKind
+from perfpy.symbols.files.debug_files import KEPT
 from perfpy.unwind.call_frames import CallFrames
 from perfpy.unwind.rules import END, RuleTable, by_frame_pointer, by_record, of_leaf, of_signal, of_stub
 from perfpy.unwind.trampolines import in_trampolines, of_trampoline
@@ -110,7 +111,9 @@ class CodeRules:
         if frames is None:
             return self._without_file(dso, offsets)
         different, which = np.unique(offsets, return_inverse=True)  # many processes have the same code
-        numbers = np.array([-1 if one is None else self.table.number(one) for one in frames.find(different)], np.int32)
+        found = frames.find(different)
+        known = {id(one): -1 if one is None else self.table.number(one) for one in {id(one): one for one in found}.values()}
+        numbers = np.array([known[id(one)] for one in found], np.int32)
         silent = np.where(frames.is_stub(different), self._stub, self._near)
         return np.where(numbers >= 0, numbers, silent)[which].astype(np.int32)
 
@@ -132,7 +135,11 @@ class CodeRules:
     def _opened(self, dso: int) -> CallFrames | None:
         if self._symbolizer.dsos[dso].kind not in _WITH_FILES:
             return None
-        return self._symbolizer.files(dso).once(_call_frames)
+        found = self._symbolizer.files(dso)
+        frames = found.once(_call_frames)
+        if frames is not None and self._symbolizer.caches and found.origin != KEPT:
+            frames.keep()
+        return frames
 
     def words(self, ids: NDArray[np.int32], word: int) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
         """The words that files have where the frames are, and whether they have any."""

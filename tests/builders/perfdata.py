@@ -10,7 +10,7 @@ import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from perfpy.abi import records, user_records
+from perfpy.abi import auxtrace_records, records, user_records
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import SampleType
 from perfpy.abi.newer_records import NewerRecord
@@ -156,3 +156,12 @@ def out_of_order() -> PerfDataBuilder:
 def values_of(columns: Mapping[str, Any], name: str) -> list[Any]:
     """A column as a list, rows of a Ragged as lists."""
     return [row.tolist() for row in columns[name]]
+
+
+def traced(kind: int, words: tuple[int, ...], trace: bytes) -> PerfDataBuilder:
+    """A recording of a hardware tracer: AUXTRACE_INFO of a kind with its words, and one piece of AUX data, padded to 8 bytes."""
+    fields = USUAL | SampleType.CPU | SampleType.IDENTIFIER
+    built = PerfDataBuilder([usual_attr(fields, type=9, freq=0, sample_period=1)], [(1,)])
+    built.record(auxtrace_records.AuxtraceInfo(0, kind, words))
+    padded = trace + bytes(-len(trace) % 8)
+    return built.record(auxtrace_records.Auxtrace(0, len(padded), 0, 0, 0, 0xFFFFFFFF, 0)).raw(padded)

@@ -6,13 +6,15 @@ import ctypes
 import mmap
 import os
 import socket
+import threading
 import time
 
 import pytest
 
 import perfpy
 from perfpy.abi.attr import EventAttr
-from perfpy.abi.flags import PerfType
+from perfpy.abi.flags import PerfType, SampleType
+from perfpy.abi.ring_records import RingSample
 from perfpy.errors import KernelRefused
 
 pytestmark = pytest.mark.live
@@ -144,3 +146,33 @@ def test_a_pmu_that_refuses_to_leave_anything_out_is_opened_as_stat_opens_it():
         assert 0 < counter.read().value < counter.read().value
     with perfpy.CounterGroup.open(["msr/tsc/", "task-clock"]) as group:
         assert all(member.value for member in group.read())
+
+
+def test_a_ring_hands_out_its_records_decoded():
+    fields = int(SampleType.IDENTIFIER | SampleType.IP | SampleType.TID | SampleType.READ)
+    with (
+        faults(sample_period=1, sample_type=fields, comm=1, sample_id_all=1, disabled=1) as counter,
+        perfpy.Counter.open("minor-faults:u", sample_period=1, sample_type=fields | SampleType.ADDR, sample_id_all=1, disabled=1) as other,
+    ):  # another event: where two count the same, this kernel says of both samples that they are the first one's
+        ring = counter.ring(64)
+        other.set_output(counter)
+        counter.refresh(3)
+        other.refresh(2)
+        touch()
+        found = [record for record in ring if isinstance(record, RingSample)]
+        tid = threading.get_native_id()
+        assert sorted(sample.identifier == counter.id for sample in found) == [False] * 2 + [True] * 3
+        assert [sample.read[0].value for sample in found if sample.identifier == counter.id] == [1, 2, 3]
+        assert {sample.tid for sample in found} == {tid}
+        assert all(sample.addr for sample in found if sample.identifier == other.id)
+        other.set_output(None)
+        other.ring()
+        other.refresh(1)
+        touch()
+        assert not list(ring)
+        assert len(list(other.ring())) == 1
+
+
+def test_an_event_without_traces_has_no_aux_area():
+    with faults(sample_period=1) as counter, pytest.raises(KernelRefused, match="writes no AUX data"):
+        counter.aux()

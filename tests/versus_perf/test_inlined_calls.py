@@ -110,6 +110,31 @@ def test_split_units_say_the_same_as_whole_ones(tmp_path: Path, version: int) ->
     assert our_calls(split, addresses) == our_calls(whole, addresses)
 
 
+def test_calls_in_files_that_are_not_linked(tmp_path: Path) -> None:
+    need("addr2line", "gcc")
+    (tmp_path / "work.c").write_text(MODULE)
+    subprocess.run(["gcc", "-O2", "-g", "-c", "work.c"], check=True, capture_output=True, timeout=120, cwd=tmp_path)
+    path = tmp_path / "work.o"
+    text = ElfFile(str(path)).section(".text")
+    assert text is not None
+    addresses = list(range(text.size))
+    command = ["addr2line", "-a", "-f", "-i", "-j", ".text", "-e", str(path)]
+    asked = "".join(f"{address:#x}\n" for address in addresses)
+    said = subprocess.run(command, input=asked, capture_output=True, text=True, check=True, timeout=60).stdout
+    theirs = [functions(answer) for answer in re.split(r"^0x[0-9a-f]+\n", said, flags=re.MULTILINE)[1:]]
+    ours = our_calls(path, [text.offset + address for address in addresses])
+    assert sum(len(calls) > 1 for calls in theirs) > 10
+    assert [pair for pair in zip(ours, theirs, strict=True) if pair[0] and pair[0] != pair[1]] == []
+    assert sum(not calls for calls in ours) < 0.2 * len(ours)  # between functions
+
+
+MODULE = """
+static inline int mixed(int x) { x ^= x << 13; return x ^ x >> 17; }
+static inline int many(int x, int n) { for (int i = 0; i < n; i++) x = mixed(x); return x; }
+int first(int *all, int n) { int sum = 0; for (int i = 0; i < n; i++) sum += many(all[i], 3); return sum; }
+int second(int x) { return mixed(x) + many(x, x); }
+"""
+
 ASKED = ("script", "script --no-inline", "report --stdio --no-children -g", "report --stdio --no-children -g folded")
 
 

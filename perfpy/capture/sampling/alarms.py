@@ -25,12 +25,13 @@ if TYPE_CHECKING:
 
 _LARGE_RING: Final = 2 << 20
 _OFTEN: Final = 0.2  # seconds
+_NOW_AND_THEN: Final = 1.0
 
 
 def emptying(counters: SampleCounters, options: RecordOptions) -> list[Alarm]:
-    """Large rings that nobody asked for are emptied often, or they would be the pages that a program could have had."""
+    """Large rings that nobody asked for are emptied often; all others so that a killed recording lacks a second, not half a ring."""
     large = counters.rings and counters.rings[0].size >= _LARGE_RING and not options.mmap_pages
-    return [Regularly(_OFTEN)] if large else []
+    return [] if options.overwrite else [Regularly(_OFTEN if large else _NOW_AND_THEN)]
 
 
 def progress(

@@ -88,6 +88,7 @@ class RecordOutput:
         """All rings were read: what stands before the previous round can be put in order."""
         self.rounds += 1
         self.writer.write(FINISHED_ROUND)
+        self.writer.mark()
         self.round_starts.add(self.writer.size)
 
     def finish(self, features: Mapping[int, bytes]) -> None:

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from perfpy.kernel import Kernel
 
 _DEFAULT_EVENT: Final = "cycles:P"
+_CLOCK: Final = "task-clock"  # beside the time off the CPU: both in seconds, on one scale
 _KILLED: Final = 128  # + the signal's number: the exit status
 _WORTH_ANOTHER_PASS: Final = 1 << 16  # bytes: with less than this in the rings, wait for the next wake-up
 
@@ -97,7 +98,7 @@ class Recorder:
         self.options = options or RecordOptions()
         self.options.check()
         self.command = tuple(command)
-        self._texts = tuple(events) or (_DEFAULT_EVENT,)
+        self._texts = tuple(events) or (_CLOCK if self.options.off_cpu else _DEFAULT_EVENT,)
         self._filters = tuple(filters)
         self._kernel = kernel or this_kernel()
         self._procfs = ProcFs()

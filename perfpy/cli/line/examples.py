@@ -70,6 +70,7 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
         _example("chosen fields", "perfpy script -F comm,tid,time,ip,sym"),
         _example("what happened between two times", "perfpy script --time 12.5,13.0"),
         _example("for tools that read perf script's text", "perfpy script | stackcollapse-perf.pl | flamegraph.pl > flame.svg"),
+        _example("your own program for each sample, or one of perf's", "perfpy script -s FILE.py", "perfpy script report stackcollapse"),
     ),
     "list": (
         _example("the software events, and everything about scheduling", "perfpy list sw", "perfpy list 'sched:*'"),
@@ -77,6 +78,7 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
         _example("the events and metrics of this CPU, from Intel's files or the kernel's", "perfpy list --update-events ~/perfmon"),
         _example("which of the hardware's events can be counted here, and why not", "perfpy list --check hw"),
     ),
+    "archive": (_example("take a recording to another machine", "perfpy archive perf.data", "perfpy archive --unpack perf.data.tar.bz2"),),
     "data": (_example("every sample for programs that read JSON", "perfpy data convert --to-json samples.json -i perf.data"),),
     "check": (_example("whether perf's scripts may rely on a feature", "perfpy check feature libtraceevent && echo yes"),),
     "config": (

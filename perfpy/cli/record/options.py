@@ -128,7 +128,9 @@ class ContentOptions(CommandOptions):
     keep_stacks: bool = option("--keep-stacks", Flag(), "with --unwind: write the stacks, too, into a file <output>.stacks")
     kernel_callchains: bool = option("--kernel-callchains", Flag(), "call chains of the kernel only")
     user_callchains: bool = option("--user-callchains", Flag(), "call chains of user space only")
-    off_cpu: bool = option("--off-cpu", Flag(), "the time off the CPU, too, with its stacks: an event offcpu-time, in ns")
+    off_cpu: bool = option(
+        "--off-cpu", Flag(), "the time off the CPU, too, with its stacks: an event offcpu-time, in ns (without -e: beside task-clock)"
+    )
     off_cpu_thresh: int = option(
         "--off-cpu-thresh",
         Value(unsigned, default=500),

@@ -11,7 +11,6 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.cpu_list import parse_cpu_list
-from perfpy.analysis.filters.address_ranges import AddressRanges
 from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.analysis.report.layout import Wanted
 from perfpy.analysis.sortkeys.sort_key import Mode
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from perfpy.cli.line.perfconfig import Config
     from perfpy.cli.report.options import ReportCommandOptions
 
+_ADDRESS: Final = re.compile("0x[0-9a-fA-F]{1,16}")
 _WIDEST: Final = 10_000  # columns of a terminal
 #: in front of a path, in lists of names
 _FILE: Final = "file://"
@@ -96,7 +96,7 @@ def sample_filter(asked: ReportCommandOptions, times: TimeRanges | None, switch:
 
 def hidden_keys(chosen: SampleFilter) -> tuple[tuple[str, str, str], ...]:
     """Keys that a filter leaves one value: (key, perf's name of the filter, the value)."""
-    named = [name for name in chosen.symbols or () if AddressRanges.of([name], 0) is None]  # perf puts addresses aside
+    named = [name for name in chosen.symbols or () if not _ADDRESS.fullmatch(name)]  # perf puts addresses aside
     lists = (("dso", "dso", chosen.dsos), ("comm", "comm", chosen.comms), ("symbol", "symbol", named))
     return tuple((key, name, next(iter(values))) for key, name, values in lists if values and len(values) == 1)
 

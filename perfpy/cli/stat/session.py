@@ -6,6 +6,7 @@ and the status to exit with.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 
@@ -54,7 +55,7 @@ class Session(Hooks):
                 self._file.finish()
         if outcome.failed_runs and outcome.runs > 1 and not self._signal:
             self.note(f"{outcome.failed_runs} of {outcome.runs} runs failed, the last status was {outcome.exit_code}")
-        if outcome.tally:
+        if outcome.tally and os.uname().machine.startswith("ppc") and self._plan.target.has_tasks:
             self._explain(outcome.tally)
         if self._signal and not self._plan.command:
             return 128 + self._signal
@@ -62,10 +63,9 @@ class Session(Hooks):
 
     def _explain(self, tally: Tally) -> None:
         """Say who has a count that nobody reads, and who may have had the PMU, where the events of tasks were never on it."""
-        from perfpy.events.ebb import means_ebb, never_counted, reasons
-
-        if self._plan.target.has_tasks and means_ebb():
+        if os.uname().machine.startswith("ppc64"):
             from perfpy.cli.line.notes import tell
+            from perfpy.events.ebb import never_counted, reasons
 
             notes = [*reasons(tally.rows), *([_BRANCHES] if never_counted(tally.rows) else ())]
             tell(notes, quiet=self._options.quiet, verbose=self._options.verbose)

@@ -10,6 +10,7 @@ Layout: perfpy.perfdata.container.header; the order of sections is perf's:
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import struct
@@ -34,6 +35,8 @@ FINISHED_ROUND: Final = encode(FinishedRound(0), NATIVE_ENDIAN)
 
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _RECORD_SIZE: Final = struct.Struct("=6xH")
+_SIZE: Final = struct.Struct("=Q")
+_DATA_SIZE_AT: Final = 48  # in the file's header
 
 
 class WrittenEvent(NamedTuple):
@@ -54,6 +57,9 @@ class RecordWriter(Protocol):
 
     def write(self, *slices: Slice) -> None:
         """Append whole records, given in any number of pieces."""
+
+    def mark(self) -> None:
+        """What is written is a whole recording, if it should end here."""
 
     def finish(self, features: Mapping[int, bytes]) -> None:
         """Write what follows the records."""
@@ -121,6 +127,13 @@ class FileWriter:
             self._cut(b"".join(slices), written)
             raise _output_failed(self.path, error) from None
         self.size += wanted
+
+    def mark(self) -> None:
+        """Let the head say how much there is: should the recorder be killed, every perf reads that much."""
+        if self._data_start == HEADER_SIZE:  # there is no head yet
+            return
+        with contextlib.suppress(OSError):  # a device: nobody reads it again
+            os.pwrite(self.fd, _SIZE.pack(self.size - self._data_start), _DATA_SIZE_AT)
 
     def _cut(self, data: bytes, written: int) -> None:
         """After a failure: keep the whole records of what was written, and the file ready for more."""
@@ -205,6 +218,9 @@ class PipeWriter:
                 raise
             except OSError as error:
                 raise _output_failed("standard output", error) from None
+
+    def mark(self) -> None:
+        """Nothing: a stream has no size."""
 
     def finish(self, features: Mapping[int, bytes]) -> None:
         """Nothing: a stream has no end section."""

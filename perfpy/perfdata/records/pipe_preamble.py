@@ -99,4 +99,9 @@ class PipePreamble:
 
     def _keep_feature(self, number: int, data: bytes) -> None:
         self._preamble.feature_sections[number] = FileSection(0, len(data))
-        self._preamble.add_feature(number, data, self._endian, self._warn)
+        # one without data is the mark at the end: the first number that the perf which wrote it did not know
+        self._preamble.add_feature(number, data, self._endian, self._warn if data else _say_nothing)
+
+
+def _say_nothing(_text: str) -> None:
+    """Where a feature is no feature."""

@@ -23,7 +23,7 @@ from perfpy.untrusted import folders, paths
 from perfpy.untrusted.files import regular_fd
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from perfpy.abi.build_id_record import HeaderBuildId
 
@@ -63,13 +63,21 @@ class BuildIdCache:
 
         Raises OSError, and UnsafeName.
         """
+        if not self.holds(build_id):
+            self._put(name, build_id, lambda folder: _fill(folder, name, build_id, path))
+
+    def put(self, name: str, build_id: str, file: str, pieces: Iterator[bytes]) -> None:
+        """Keep a file of a build (elf, debug ...) that is nowhere here; one that is there already stays. Raises as keep()."""
+        self._put(name, build_id, lambda folder: _write_checked(folder, file, build_id, pieces))
+
+    def _put(self, name: str, build_id: str, fill: Callable[[folders.Folder], None]) -> None:
         home = paths.home_parts(name, build_id)
         *index, last = paths.index_parts(build_id)
-        if self.holds(build_id):
-            return
         with folders.own(self.folder) as cache:
             with cache.inner(*home) as folder:
-                _fill(folder, name, build_id, path)
+                fill(folder)
+            if self.holds(build_id):
+                return
             with cache.inner(*index) as links:
                 if links.has(last):  # a link to nowhere
                     os.unlink(last, dir_fd=links.fd)
@@ -187,3 +195,16 @@ def _write(folder: folders.Folder, name: str, pieces: Iterator[bytes]) -> None:
     except BaseException:
         os.unlink(name, dir_fd=folder.fd)
         raise
+
+
+def _write_checked(folder: folders.Folder, name: str, build_id: str, pieces: Iterator[bytes]) -> None:
+    """A new file, of the build that it is said to be of. Raises FileNotFoundError where it is of another."""
+    if folder.has(name):
+        return
+    _write(folder, name, pieces)
+    fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=folder.fd)
+    with open(fd, "rb"):
+        found = build_id_notes.of_fd(fd)
+    if found and name in ("elf", "vdso") and found.hex() != build_id:
+        os.unlink(name, dir_fd=folder.fd)
+        raise FileNotFoundError(f"{name}: of another build than {build_id}")

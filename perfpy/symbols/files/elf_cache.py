@@ -25,7 +25,7 @@ def symbols_of(symbol_file: ElfFile, runtime: ElfFile, cache: SymbolCache | None
     """As elf_symbols.collect."""
     tables = elf_symbols.symbol_sections(symbol_file)
     big = sum(section.size for section in tables) > _BIG * (24 if symbol_file.bits == 64 else 16)
-    key = _key(symbol_file, runtime) if cache and big else ""
+    key = key_of("elf", symbol_file, runtime) if cache and big else ""
     if not cache or not key:
         return elf_symbols.collect(symbol_file, runtime)
     kept = cache.load(key)
@@ -36,9 +36,9 @@ def symbols_of(symbol_file: ElfFile, runtime: ElfFile, cache: SymbolCache | None
     return symbols
 
 
-def _key(*files: ElfFile) -> str:
-    """What changes whenever one of the files does; "" where that is not known."""
-    words = ["elf"]
+def key_of(kind: str, *files: ElfFile) -> str:
+    """What changes whenever one of the files does; "" where that is not known. kind: what is kept of them."""
+    words = [kind]
     for file in files:
         try:
             state = os.stat(file.path)

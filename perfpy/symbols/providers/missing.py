@@ -48,7 +48,7 @@ def advice(dso: Dso, *, restricted: bool = False, found: bool = False) -> str:
         case DsoKind.MODULE:
             return "load the module, or keep its .ko at the recorded path"
         case DsoKind.JIT:
-            return "let the program write a perf map (node --perf-basic-prof, python -X perf, perf-map-agent), or a jitdump for inject -j"
+            return "record --jit has its names, or a perf map (node --perf-basic-prof, python -X perf)"
         case DsoKind.VDSO:
             return "it is another kernel's: record its build-id cache (perf archive)"
         case DsoKind.NONE | DsoKind.BPF | DsoKind.VSYSCALL:
@@ -64,7 +64,7 @@ def advice(dso: Dso, *, restricted: bool = False, found: bool = False) -> str:
 def note(missing: Sequence[MissingSymbols], total: int, *, everything: bool = False) -> list[str]:
     """The lines to print at the end of a report of `total` samples; none where it hardly matters.
 
-    everything: all files, and all paths that were tried, not only the most important ones.
+    everything: all files with their paths, and all paths that were tried; else what fits two lines of most windows.
     """
     lost = sum(item.samples for item in missing)
     if not lost or (not everything and lost < _WORTH_A_NOTE * total):
@@ -72,22 +72,13 @@ def note(missing: Sequence[MissingSymbols], total: int, *, everything: bool = Fa
     head = f"{lost} of {total} samples ({lost / max(total, 1):.1%}) have no symbol:"
     if everything:
         return [head, *(line for item in missing for line in _details(item))]
-    names = ", ".join(f"{item.samples} in {item.dso.name}" for item in missing[:_SHOWN])
+    names = ", ".join(f"{item.samples} in {item.dso.short_name}" for item in missing[:_SHOWN])
     more = len(missing) - _SHOWN
     rest = f" and {more} more file{'s' if more > 1 else ''}" if more > 0 else ""
-    return [f"{head} {names}{rest} (-v says more)", f"  {missing[0].dso.name}: {missing[0].advice}{_searched(missing[0])}"]
+    return [f"{head} {names}{rest} (-v says more)", f"  {missing[0].dso.short_name}: {missing[0].advice}"]
 
 
 def _details(item: MissingSymbols) -> list[str]:
     """All that is known of one file."""
     build_id = f" (build-id {item.dso.build_id})" if item.dso.build_id else ""
     return [f"  {item.samples} in {item.dso.name}{build_id}: {item.advice}", *(f"      looked in {path}" for path in item.looked)]
-
-
-def _searched(item: MissingSymbols) -> str:
-    """Where was looked: the recorded path, and how many others."""
-    if not item.looked:
-        return ""
-    shown = min((path for path in item.looked if path.endswith(item.dso.name)), key=len, default=item.looked[0])
-    others = len(item.looked) - 1
-    return f"; looked in {shown}" + (f" and {others} other place{'s' if others > 1 else ''}" if others else "")

@@ -6,14 +6,17 @@ text of samples is made by samples, that of perf's own records by user_records.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
 from perfpy.abi import records
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType, SampleType
 from perfpy.abi.framing import HEADER
 from perfpy.abi.sample_id import SampleId
+from perfpy.perfdata.aux_pieces import aux_pieces
 from perfpy.perfdata.container.header import PIPE_HEADER_SIZE
 from perfpy.untrusted.text import one_line
+from perfpy.views.dump.aux_data import aux_texts
 from perfpy.views.dump.samples import SampleTexts
 from perfpy.views.dump.user_records import user_record_text
 from perfpy.views.records.record_text import alternate, record_name, record_text
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterator
 
+    from perfpy.perfdata.aux_pieces import AuxPieces
     from perfpy.perfdata.records.delivery_keys import OrderedChunk
     from perfpy.views.recorded import Recorded
     from perfpy.views.script.lines import DumpLines
@@ -172,13 +176,21 @@ class _DumpWriter:
     def _aux_texts(self, offset: int) -> Iterator[str]:
         """What the AUX data that follow an AUXTRACE record say."""
         trace = self._recording.pmcu
-        if trace is None:
-            return
-        from perfpy.views.pmcu.dump import piece_texts  # few recordings have any
+        if trace is not None:
+            from perfpy.views.pmcu.dump import piece_texts  # few recordings have any
 
-        for piece in trace.pieces:
+            for piece in trace.pieces:
+                if piece.at_record == offset:
+                    yield from piece_texts(trace, piece)
+            return
+        found = self._aux_pieces
+        for piece in found.pieces if found.infos else ():
             if piece.at_record == offset:
-                yield from piece_texts(trace, piece)
+                yield from aux_texts(found.infos[0].type, found.read(piece.offset, piece.size), piece.offset)
+
+    @cached_property
+    def _aux_pieces(self) -> AuxPieces:
+        return aux_pieces(self._data)
 
     def _line(self, kind: int, offset: int) -> str:
         """Script's line of a record that is no sample."""

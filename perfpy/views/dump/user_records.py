@@ -15,6 +15,7 @@ from perfpy.abi.cpu_list import cpu_list_text
 from perfpy.abi.flags import RecordType
 from perfpy.abi.newer_records import BpfMetadata, SchedstatCpu, SchedstatDomain
 from perfpy.untrusted.text import one_line
+from perfpy.views.dump.aux_data import info_text
 from perfpy.views.dump.coresight import CORESIGHT, coresight_text
 from perfpy.views.records.record_text import alternate
 
@@ -110,7 +111,7 @@ def _time_conv(r: own.TimeConv) -> str:
 
 
 def _auxtrace_info(r: auxtrace_records.AuxtraceInfo) -> str:
-    return f" type: {r.type}\n" + (coresight_text(r.priv) if r.type == CORESIGHT else "")
+    return f" type: {r.type}\n" + (coresight_text(r.priv) if r.type == CORESIGHT else info_text(r.type, r.priv))
 
 
 def _auxtrace(r: auxtrace_records.Auxtrace) -> str:

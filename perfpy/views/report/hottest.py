@@ -7,6 +7,7 @@ functions, each stretch of it with the share that goes on through it.
 from __future__ import annotations
 
 import re
+from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 #: files of code that was made while the program ran
 _MADE: Final = re.compile(r"\[JIT\]|/perf-\d+\.map|jitted-\d+")
+_ADDRESS: Final = re.compile("0x[0-9a-f]+|0")  # what frames without a symbol are called
+_UNKNOWN: Final = "[unknown]"
 _MOST_MADE: Final = 100
 _LEVEL: Final = len("[.] ")
 _SMALL: Final = 0.1  # of the path's first share: what is below is not followed
@@ -110,7 +113,8 @@ def hottest_path(histogram: Histogram, name: Callable[[str], str]) -> HottestPat
         node = max(nodes, key=_period)
         if node.period < least:
             break
-        names = tuple(map(visible, call_names(trees, node.frames, name)))
+        called = [_UNKNOWN if _ADDRESS.fullmatch(text) else text for text in call_names(trees, node.frames, name)]
+        names = tuple(visible(text) for text, _ in groupby(called))
         stretches.append(Stretch(names, histogram.share(node.period), arrow))
         nodes = node.children
     return HottestPath(title if graph.order == "caller" else f"{title}, to its callers", stretches) if stretches else None

@@ -86,8 +86,17 @@ class _Limits(NamedTuple):
         """How many rows there is room for."""
         if self.rows is not None:
             return self.rows
-        left = self.lines - _FRAME - sum(part.lines + 2 for part in parts)
-        return max(_LEAST_ROWS, min(_MOST_ROWS, left))
+        return max(_LEAST_ROWS, min(_MOST_ROWS, self._left_by(parts)))
+
+    def _left_by(self, parts: Sequence[_Part]) -> int:
+        return self.lines - _FRAME - sum(part.lines + 2 for part in parts)
+
+    def fitting(self, parts: Sequence[_Part]) -> list[_Part]:
+        """The parts without those before the last, where rows and parts do not fit together."""
+        kept = [*parts]
+        while len(kept) > 1 and self.rows is None and self._left_by(kept) < _LEAST_ROWS:
+            del kept[-2]
+        return kept
 
 
 def show_report(report: Report, recording: Recorded, console: Console, options: ScreenOptions) -> None:
@@ -123,12 +132,14 @@ def _show_table(histogram: Histogram, console: Console, options: ScreenOptions, 
     measure = "children" if inclusive and not options.own_first else "period"
     rows = histogram.by_own(histogram.shown()) if inclusive and options.own_first else histogram.shown()
     kept = rows[histogram.percents(measure, rows) >= text.percent_limit].tolist()
-    parts = _parts(histogram, kept[:1], console.width, options, limits)
+    parts = limits.fitting(_parts(histogram, kept[:1], console.width, options, limits))
     shown = kept[: limits.rows_beside(parts)]
     columns = ScreenColumns(histogram, shown, measure, text, own_first=options.own_first)
     samples = sum(event.samples for event in histogram.events)
-    title = f"  {samples:,} samples" + (f"; here: {', '.join(columns.common)}" if columns.common else "")
+    title = f"  {samples:,} samples"
     name = fitted(visible(event_title(histogram, skip_empty=True)), console.width)
+    for before, common in zip(["; here: ", *[", "] * len(columns.common)], columns.common, strict=False):
+        title += f"{before}{common}" if cell_len(f"{name}{title}{before}{common}") <= console.width else ""
     console.print()
     console.print(Text.assemble((name, "bold"), fitted(title, console.width - cell_len(name), OF_OTHERS)))
     console.print(rows_table(columns, shown, console.width))

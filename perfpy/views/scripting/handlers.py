@@ -111,14 +111,11 @@ class TracepointArguments:
 
 def _chosen(names: tuple[str, ...], fields: Sequence[TraceField]) -> list[int | None]:
     """For each parameter after the common ones the number of its field; None for a field that there is not."""
-    places = {field.name: number for number, field in enumerate(fields)}
+    number_of = {field.name: number for number, field in enumerate(fields)}
     wanted = names[_BEFORE_FIELDS:]
-    taken = {places[name] for name in wanted if name in places}
-    found: list[int | None] = []
-    for place, name in enumerate(wanted):
-        there = place < len(fields) and place not in taken
-        found.append(places.get(name, place if there else None))
-    return found
+    taken = {number_of[name] for name in wanted if name in number_of}
+    free = [number if number < len(fields) and number not in taken else None for number in range(len(wanted))]
+    return [number_of.get(name, number) for name, number in zip(wanted, free, strict=True)]
 
 
 def _data(field: TraceField, raw: Any, endian: str) -> list[bytes]:

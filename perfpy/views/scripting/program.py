@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _LIBRARY: Final = os.path.join("scripts", "python", "Perf-Trace-Util", "lib", "Perf", "Trace")
+_OURS: Final = os.path.dirname(__file__)
+_GIVEN: Final = ("perf_script_context",)  # what scripts need not import
 _STANDINS: Final = os.path.join(os.path.dirname(__file__), "standins")
 
 
@@ -40,7 +42,8 @@ class ScriptProgram:
         """
         self.path = path
         self._module = ModuleType("__main__")
-        self._module.__dict__["__file__"] = path
+        given = {name: one for module in modules for name, one in vars(module).items() if name in _GIVEN}
+        self._module.__dict__.update(__file__=path, **given)
         self._args = [path, *args]
         self._modules = modules
         self._exec_path = exec_path
@@ -90,6 +93,3 @@ class ScriptProgram:
         while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OURS):
             trace = trace.tb_next
         return ScriptFailed(self.path, name, "".join(traceback.format_exception(type(error), error, trace)))
-
-
-_OURS: Final = os.path.dirname(__file__)

@@ -49,6 +49,11 @@ class ScriptedRun:
         self._comms: list[str] = []
         self.context = SampleContext(recording.data.tracing, self._source_line)
         self._makers: dict[int, _OfEvent] = {}
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Read no further: the script is told the end. May be called by a signal."""
+        self._stopped = True
 
     def go(self, program: ScriptProgram) -> None:
         """The whole run. Raises ScriptFailed where one of its functions does."""
@@ -56,10 +61,12 @@ class ScriptedRun:
         program.call_if_there("trace_begin")
         others = OtherRecords(self._recording, program)
         for batch in self._run.parts(set(COLUMNS)):
+            if self._stopped:
+                break
             calls = self._calls(batch, program)
             self.context.batch = batch
             self._make(calls, others.before(batch), program)
-        for record in others.rest():
+        for record in () if self._stopped else others.rest():
             others.tell(record)
         program.call_if_there("trace_end")
 
@@ -71,6 +78,8 @@ class ScriptedRun:
         name = ""
         try:
             for row, call in enumerate(calls):
+                if self._stopped:
+                    return
                 while position <= row:
                     record()
                     position, record = next(waiting, (len(calls), _nothing))

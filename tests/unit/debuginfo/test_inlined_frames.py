@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from perfpy.abi.flags import MISC_USER
+from perfpy.abi.flags import MISC_KERNEL, MISC_USER
 from perfpy.debuginfo import dwarf
 from perfpy.debuginfo.inlined_frames import give_inlined
 from perfpy.symbols.files.debug_files import Inline, SymbolOptions
 from perfpy.symbols.symbolizer import Symbolizer
 from tests.builders.dies import Dies, code, function, inlined, unit
-from tests.builders.timeline import mmap, timeline
+from tests.builders.elf import NOTYPE
+from tests.builders.timeline import kernel_mmap, mmap, timeline
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,6 +88,46 @@ def test_callers_of_the_kernels_chains_are_before_the_address_that_calls_return_
     assert Chains(root, Inline.ALL, unwound=True).names(chain) == [["main", "middle*", "main"]]
 
 
+KERNEL = 0xFFFF800008000000
+
+
+@pytest.mark.parametrize(
+    ("inline", "unwound", "expected"),
+    [
+        (Inline.ALL, False, ["leaf*", "middle*", "syscall", "leaf*", "middle*", "syscall"]),
+        (Inline.ALL_AS_PERF, False, ["leaf*", "middle*", "syscall", "middle*", "syscall"]),
+        (Inline.UNWOUND_AS_PERF, True, ["syscall", "syscall"]),
+    ],
+)
+def test_the_kernel_has_them_where_vmlinux_says_so(tmp_path: Path, inline: Inline, unwound: bool, expected: list[str]) -> None:
+    leaf, middle = function("leaf"), function("middle")
+    calls = inlined(middle, (0x1010, 0x1030), inlined(leaf, (0x1018, 0x1020), line=9), line=7)
+    tree = code(unit(leaf, middle, function("syscall", (0x1000, 0x1100), calls), low_pc=None), (0x1000, 0x1100))
+    elf = Dies(tree).elf().symbol("_text", 0x1000, 0, NOTYPE).symbol("syscall", 0x1000, 0x100)
+    (tmp_path / "vmlinux").write_bytes(elf.build())
+    source = timeline((0, kernel_mmap(KERNEL, 0x10000, pgoff=KERNEL)))
+    symbolizer = Symbolizer(source, SymbolOptions(vmlinux=str(tmp_path / "vmlinux"), inline=inline))
+    give_inlined(symbolizer, unwound=unwound)
+    ids = symbolizer.frame_ids(
+        np.full(2, 1, np.int32),
+        np.array([KERNEL + 0x18, KERNEL + 0x20], np.uint64),
+        np.full(2, 9, np.uint64),
+        np.full(2, MISC_KERNEL, np.uint8),
+    )
+    frames, counts = symbolizer.expanded(ids, np.array([2]))
+    symbols = symbolizer.frames.symbol[frames].tolist()
+    assert [symbolizer.symbols.name(number) + "*" * symbolizer.symbols.inlined(number) for number in symbols] == expected
+    assert counts.tolist() == [len(expected)]
+
+
+def test_what_was_interrupted_where_a_function_begins_has_not_called(root: Path) -> None:
+    leaf = function("leaf")
+    tree = code(unit(leaf, function("main", (0x1000, 0x1100), inlined(leaf, (0x10F0, 0x1100))), low_pc=None), (0x1000, 0x1100))
+    elf = Dies(tree).elf().symbol("main", 0x1000, 0x100).symbol("handler", 0x1100, 0x100)
+    (root / "opt" / "prog").write_bytes(elf.build())
+    assert Chains(root, Inline.ALL).names((0x1000, 0x1100), (0x1000, 0x10F8)) == [["main", "handler"], ["main", "leaf*", "main"]]
+
+
 def test_callers_first_turns_inlined_calls_round(root: Path) -> None:
     assert Chains(root, Inline.ALL).names((0x1001, 0x1018), callers_first=True) == [["main", "main", "middle*", "leaf*"]]
 
@@ -101,6 +142,19 @@ def test_perf_6_12_takes_the_debug_informations_name_of_a_function(root: Path) -
     chains = ((0x1110,), (0x1100,))
     assert Chains(root, Inline.ALL).names(*chains) == [["leaf*", "other"], ["other"]]
     assert Chains(root, Inline.UNWOUND_AS_PERF, unwound=True).names(*chains) == [["leaf*", "debug_name*"], ["debug_name*"]]
+
+
+def test_perf_7_does_where_something_is_inlined(root: Path) -> None:
+    assert Chains(root, Inline.ALL_AS_PERF).names((0x1110,), (0x1100,)) == [["leaf*", "debug_name*"], ["other"]]
+
+
+def test_perf_7_knows_clones(root: Path) -> None:
+    leaf = function("leaf")
+    debug = function("name", (0x1000, 0x1100), inlined(leaf, (0x1010, 0x1020), line=4))
+    tree = code(unit(leaf, debug, low_pc=None), (0x1000, 0x1100))
+    (root / "opt" / "prog").write_bytes(Dies(tree).elf().symbol("name.constprop.0", 0x1000, 0x100).build())
+    assert Chains(root, Inline.ALL_AS_PERF).names((0x1010,)) == [["leaf*", "name.constprop.0"]]
+    assert Chains(root, Inline.UNWOUND_AS_PERF, unwound=True).names((0x1010,)) == [["leaf*", "name*"]]
 
 
 @pytest.fixture

@@ -6,6 +6,10 @@ import struct
 
 import pytest
 
+from perfpy.abi.attr import EventAttr
+from perfpy.abi.flags import SampleType
+from perfpy.abi.ring_records import RingSample
+from perfpy.errors import UsageError
 from perfpy.kernel.ring import AuxArea, Ring, capability
 
 PAGE = 4096
@@ -149,3 +153,33 @@ def test_aux_area_wraps_like_the_ring() -> None:
 def test_capabilities_are_counted_from_where_the_compiler_begins(order, bit, monkeypatch):
     monkeypatch.setattr("sys.byteorder", order)
     assert capability(4) == bit
+
+
+def test_iterating_takes_out_what_is_there() -> None:
+    buffer = memory()
+    ring = Ring(buffer, page_size=PAGE)
+    ring.know_writers(lambda: {1: EventAttr(sample_type=SampleType.IP)})
+    for number in range(3):
+        buffer[PAGE + number * 16 : PAGE + number * 16 + 16] = struct.pack("=IHHQ", 9, 2, 16, number)
+    set_head(buffer, 48)
+    for sample in ring:
+        assert isinstance(sample, RingSample)
+        assert sample.ip == 0
+        break
+    assert tail(buffer) == 48
+    assert [sample.ip for sample in ring if isinstance(sample, RingSample)] == [1, 2]  # the loop that was left had one
+    assert list(ring) == []
+
+
+def test_a_ring_of_unknown_writers_hands_out_bytes_alone() -> None:
+    buffer = memory()
+    ring = Ring(buffer, page_size=PAGE)
+    assert list(ring) == []
+    set_head(buffer, 16)
+    with pytest.raises(UsageError, match=r"Counter\.ring"):
+        list(ring)
+
+
+def test_a_backward_ring_has_no_aux_area() -> None:
+    with pytest.raises(UsageError, match="backward"):
+        AuxArea.map(-1, Ring(memory(), page_size=PAGE, backward=True), 1)

@@ -162,6 +162,13 @@ def test_a_killed_recording_is_read_to_its_end(tmp_path: Path) -> None:
     assert "not ended properly" in file.warnings[0]
 
 
+def test_a_killed_recording_is_read_beyond_its_last_mark(tmp_path: Path) -> None:
+    built = simple_recording(50)
+    file = opened(tmp_path, built.file(data_size=len(built.body) - 400) + b"\x09\0\0")
+    assert len(column(file, "ip")) == 50
+    assert "not ended properly" in file.warnings[0]
+
+
 def test_damage_in_the_middle_keeps_what_is_before_it(tmp_path: Path) -> None:
     built = simple_recording(5).raw(header_of(RecordType.SAMPLE, 3)).sample(time=900)
     file = opened(tmp_path, built.file())
@@ -285,6 +292,19 @@ def test_somebody_elses_file_is_refused_when_asked_to(tmp_path: Path) -> None:
     with pytest.raises(BadPerfData, match="-f"):
         PerfData(path, check_owner=True)
     PerfData(path).close()
+
+
+@pytest.mark.parametrize("mark", [27, 30, 31, 32, 33])
+def test_the_mark_behind_the_features_of_a_pipe_is_none_of_them(mark: int, tmp_path: Path) -> None:
+    """Every version of perf marks the end by the number behind its own features."""
+    built = PerfDataBuilder(attrs=[usual_attr(USUAL)])
+    built.record(user_records.HeaderFeature(0, mark, b""))
+    built.sample(ip=1, pid=7, tid=7, time=1, period=1)
+    path = tmp_path / "pipe.data"
+    path.write_bytes(built.pipe())
+    with PerfData(str(path)) as data:
+        assert len(data.events) == 1
+        assert data.warnings == []
 
 
 def test_build_ids_of_a_pipe_are_its_feature_too(tmp_path: Path) -> None:

@@ -471,8 +471,8 @@ def test_what_is_missing_is_said_with_its_build_id_and_the_places(root: Path):
     assert [(item.dso.name, item.samples) for item in lost] == [("/opt/gone", 7), ("/opt/known", 2)]
     assert str(root) + "/opt/gone" in lost[0].looked
     lines = missing.note(lost, 114)
-    assert lines[0] == "9 of 114 samples (7.9%) have no symbol: 7 in /opt/gone, 2 in /opt/known (-v says more)"
-    assert lines[1].startswith("  /opt/gone: not found, or another build: give --symfs")
+    assert lines[0] == "9 of 114 samples (7.9%) have no symbol: 7 in gone, 2 in known (-v says more)"
+    assert lines[1].startswith("  gone: not found, or another build: give --symfs")
     assert len(lines) == 2
     assert missing.note([], 10) == missing.note(lost, 901) == []  # below 1 %
     assert missing.note(lost, 901, everything=True)[1].startswith(f"  7 in /opt/gone (build-id {ID}): not found")
@@ -503,7 +503,7 @@ def test_code_of_a_jit_compiler_is_told_both_ways_to_get_its_names():
     frames(symbolizer, (1, 0x401004, 1))
     (lost,) = symbolizer.missing(np.array([2]))
     assert "perf map" in lost.advice
-    assert "inject -j" in lost.advice
+    assert "record --jit" in lost.advice
 
 
 def test_one_more_file_is_one_file(root: Path):
@@ -520,5 +520,5 @@ def test_only_the_files_with_most_samples_are_named_unless_all_are_wanted(root: 
     frames(symbolizer, *((1, 0x10000 * number, 1) for number in range(1, 9)))
     lost = symbolizer.missing(np.arange(1, 9))
     assert [item.dso.name for item in lost] == [f"/opt/lib{number}" for number in range(8, 0, -1)]
-    assert missing.note(lost, 36)[0].count(" in /opt/lib") == 3
+    assert missing.note(lost, 36)[0].count(" in lib") == 3
     assert sum(" in /opt/lib" in line for line in missing.note(lost, 36, everything=True)) == 8

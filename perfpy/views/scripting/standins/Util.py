@@ -9,6 +9,8 @@ import errno
 import sys
 from typing import Any
 
+from perfpy.untrusted.terminal import control
+
 FUTEX_WAIT = 0
 FUTEX_WAKE = 1
 FUTEX_PRIVATE_FLAG = 128
@@ -50,7 +52,7 @@ def add_stats(dict: dict[Any, tuple[float, float, float, int]], key: Any, value:
 
 def clear_term() -> None:
     """Clear the terminal."""
-    sys.stdout.write("\x1b[H\x1b[2J\n")
+    control(sys.stdout, "\x1b[H\x1b[2J\n")
 
 
 def syscall_name(id: int) -> str:

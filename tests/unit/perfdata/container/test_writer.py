@@ -67,6 +67,20 @@ def test_a_file_whose_recorder_was_killed_has_its_head_already(path):
     assert header.attrs.size == 2 * header.attr_size
 
 
+def test_a_file_that_is_marked_says_how_much_there_is(path):
+    writer = FileWriter(path)
+    writer.begin([WrittenEvent(EventAttr(), (7,))], {})
+    writer.write(FINISHED_ROUND)
+    writer.mark()
+    writer.write(FINISHED_ROUND)
+    with open(path, "rb") as file:
+        header = decode_header(file.read())
+    assert isinstance(header, FileHeader)
+    assert header.data.size == len(FINISHED_ROUND)
+    assert header.data.end == os.path.getsize(path) - len(FINISHED_ROUND)
+    writer.close()
+
+
 def test_a_folder_that_is_not_there_is_told(tmp_path):
     with pytest.raises(OutputFailed, match="No such file or directory"):
         FileWriter(str(tmp_path / "nowhere" / "perf.data"))

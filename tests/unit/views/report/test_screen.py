@@ -215,3 +215,33 @@ def test_long_names_are_short_in_rows_and_calls_unless_asked_for(tmp_path: Path,
     for _, long, short in (SORT, OWNER):
         assert (f" {long}\n" in lines, f" {short}\n" in lines) == (whole, not whole)
         assert lines.count(long if whole else short) > 1
+
+
+def test_where_notes_take_the_room_the_hottest_files_go_before_rows_and_path(own: Path) -> None:
+    """The first thing that scrolls away would be the answer."""
+    roomy, narrow = (of_own(own, "chains", height=24, options=OWN._replace(lines_after=after)) for after in (0, 9))
+    assert "hottest files" in roomy
+    assert "hottest files" not in narrow
+    assert "hottest path" in narrow
+    assert len(narrow) < len(roomy)
+
+
+def test_frames_without_a_name_are_one_step_of_the_path(tmp_path: Path) -> None:
+    elf = Elf().text(0x1000, size=0x1000).segment(0x1000, 0x1000, 0x1000)
+    (tmp_path / "app").write_bytes(elf.symbol("work", 0x1000, 0x10).build())
+    built = PerfDataBuilder(attrs=[usual_attr(USUAL | SampleType.CALLCHAIN)])
+    built.record(Mmap2(2, 7, 7, 0x401000, 0x1000, 0x1000, 0, 0, 0, 0, 5, 2, "/app", b"", SampleId(pid=7, tid=7, time=1)))
+    for time in range(9):
+        built.sample(ip=0x401004, pid=7, tid=7, time=5 + time, period=1, misc=2, callchain=[0x401004, 0x99, 0x98, 0])
+    (tmp_path / "perf.data").write_bytes(built.file())
+    lines = shown(tmp_path / "perf.data", 80, callers=True)
+    assert section(lines, "hottest path") == ["100.00%  [unknown] → work"]
+
+
+@pytest.mark.parametrize(("width", "title"), [(36, "cpu-clock:u  9 samples"), (60, "cpu-clock:u  9 samples; here: Command :7")])
+def test_what_rows_have_in_common_is_said_whole_or_not_at_all(width: int, title: str, tmp_path: Path) -> None:
+    built = PerfDataBuilder()
+    for time in range(9):
+        built.sample(ip=0x401004 + time, pid=7, tid=7, time=5 + time, period=1, misc=2)
+    (tmp_path / "perf.data").write_bytes(built.file())
+    assert next(line for line in shown(tmp_path / "perf.data", width) if line.startswith("cpu-clock")).startswith(title)

@@ -1,0 +1,112 @@
+"""`perfpy archive`: the files that a recording needs in one file, to be read on another machine.
+
+What enters: a recording, or with --unpack an archive. What leaves: RECORDING.tar.bz2 of what the build-id cache has of the
+files that samples and call chains fell into (and of those that are still where they were); or these files in the cache.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from perfpy.cli.line.kinds import Flag
+from perfpy.cli.line.options import CommandOptions, PerfCommand, fail, option, words
+from perfpy.errors import BadPerfData, OutputFailed, PerfError
+from perfpy.untrusted.text import one_line
+
+if TYPE_CHECKING:
+    from perfpy.abi.build_id_record import HeaderBuildId
+    from perfpy.recording import Recording
+    from perfpy.symbols.files.build_id_cache import BuildIdCache
+
+_SUFFIX = ".tar.bz2"
+_SAID = "Now please run:\n\n$ perf archive --unpack\n\nor unpack the tar manually wherever you need to run 'perf report' on."
+
+
+class ArchiveCommandOptions(CommandOptions, lacks={"--all": "take the recording beside the archive, or record --self-contained"}):
+    """What the command takes."""
+
+    unpack: bool = option("--unpack", Flag(), "put an archive's files into the build-id cache")
+    force: bool = option("-f,--force", Flag(), "read the recording although somebody else owns it")
+    files: tuple[str, ...] = words("[<file>]")
+
+
+def run(asked: ArchiveCommandOptions) -> int:
+    """Put the files that a recording needs (default: perf.data) into FILE.tar.bz2, or with --unpack into the build-id cache."""
+    from perfpy.cli.line.perfconfig import load
+    from perfpy.symbols.files.build_id_cache import BuildIdCache
+
+    if len(asked.files) > 1:
+        fail("archive takes one file")
+    name = asked.files[0] if asked.files else ""
+    cache = BuildIdCache(load().build_id_folder)
+    return _unpack(name or _only_archive(), cache) if asked.unpack else _pack(name, cache, asked)
+
+
+def _pack(name: str, cache: BuildIdCache, asked: ArchiveCommandOptions) -> int:
+    from perfpy.cli.line.opening import open_recording
+    from perfpy.cli.line.output_files import whole_file
+    from perfpy.symbols.files.build_id_archive import pack
+
+    with open_recording(name, force=asked.force) as recording:
+        target = recording.path + _SUFFIX
+        entries = _entries(recording)
+        for line in cache.add(entries):
+            print(one_line(f"Warning: {line}"), file=sys.stderr)
+        try:
+            with whole_file(target) as unfinished, open(unfinished, "wb") as out:
+                pack(cache, dict.fromkeys(entry.build_id.hex() for entry in entries), out)
+        except OSError as error:
+            raise OutputFailed(target, error.strerror or str(error)) from None
+    from perfpy.cli.line.called import as_called
+
+    print(as_called(_SAID.replace("perf ", "perfpy ")))
+    return 0
+
+
+def _entries(recording: Recording) -> list[HeaderBuildId]:
+    """The files that were hit, as a table of build-ids has them."""
+    from perfpy.abi.build_id_record import MISC_BUILD_ID_SIZE, HeaderBuildId
+    from perfpy.abi.flags import MISC_KERNEL, MISC_USER
+    from perfpy.analysis.samples.hit_dsos import hit_dsos
+    from perfpy.capture.sampling.build_id_table import own_build_id
+
+    found = []
+    for dso in hit_dsos(recording.data, recording.symbolizer(), chains=True):
+        build_id = bytes.fromhex(dso.build_id) or own_build_id(dso.name)
+        if build_id:
+            misc = MISC_BUILD_ID_SIZE | (MISC_KERNEL if dso.kernel else MISC_USER)
+            found.append(HeaderBuildId(misc, -1, build_id, dso.name))
+    return found
+
+
+def _only_archive() -> str:
+    """The archive in this folder."""
+    names = sorted(name for name in os.listdir(".") if name.startswith("perf") and name.endswith(_SUFFIX))
+    if len(names) != 1:
+        raise PerfError(f"{', '.join(names) or 'no archive'} here: name the one to unpack")
+    return names[0]
+
+
+def _unpack(name: str, cache: BuildIdCache) -> int:
+    import tarfile
+
+    from perfpy.symbols.files.build_id_archive import unpack
+    from perfpy.untrusted.files import open_regular
+    from perfpy.untrusted.folders import NotOurs
+
+    try:
+        with open_regular(name) as file:
+            count, refused = unpack(cache, file)
+    except NotOurs:
+        raise
+    except (tarfile.TarError, EOFError) as error:
+        raise BadPerfData(name, str(error) or "cut short", remedy="make it again: perfpy archive perf.data") from None
+    for one in refused:
+        print(one_line(f"Warning: {name}: {one}: left out"), file=sys.stderr)
+    print(f"{count} files are in {cache.folder}")
+    return 0
+
+
+command = PerfCommand(ArchiveCommandOptions, run)

@@ -1,0 +1,190 @@
+"""Profiling a stretch of the calling program, or of another process, for as long as a block runs: perfpy.profile().
+
+What enters: what to sample, and whom. What leaves: a recording, written by a
+`perfpy record` of its own, so that nothing of the recorder is in the profile;
+it is told over a pipe when to begin and when to end. The program's Python
+functions are named where its interpreter can do that (CPython 3.12 and newer).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import weakref
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from perfpy.errors import PerfError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from os import PathLike
+    from types import TracebackType
+
+    from perfpy.analysis.report.report import Report
+    from perfpy.recording import Recording
+
+_ACK: Final = b"ack\n\0"
+
+
+class Profiler:
+    """Records what a process does between start() and stop(), or within a `with` block. See perfpy.profile."""
+
+    def __init__(self, output: str | PathLike[str] | None, options: list[str], pid: int | None) -> None:
+        self.path = _kept_for(self) if output is None else os.path.abspath(os.fspath(output))
+        self._options = options
+        self._pid = os.getpid() if pid is None else pid
+        self._recorder: subprocess.Popen[bytes] | None = None
+        self._orders = self._answers = -1
+        self._names_functions = False
+        self._recording: Recording | None = None
+
+    def start(self) -> None:
+        """Begin to record. Raises PerfError where the recorder cannot, with its reason."""
+        if self._recorder is not None:
+            raise UsageError("the profile has started already")
+        self._close_recording()
+        self._names_functions = self._pid == os.getpid() and _name_functions()
+        orders, self._orders = os.pipe()
+        self._answers, answers = os.pipe()
+        whom = ["-p", str(self._pid), "-o", self.path, "-D", "-1", f"--control=fd:{orders},{answers}"]
+        command = [sys.executable, "-m", "perfpy", "record", "-q", *self._options, *whom]
+        try:
+            self._recorder = subprocess.Popen(
+                command, pass_fds=(orders, answers), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+            )
+        finally:
+            os.close(orders)
+            os.close(answers)
+        if not self._order("enable"):
+            self._raise_failure()
+
+    def stop(self) -> None:
+        """End the recording; the file is complete then. Raises PerfError where the recorder failed meanwhile."""
+        if self._recorder is None:
+            raise UsageError("the profile has not started")
+        if not self._order("disable") or not self._order("stop"):
+            self._raise_failure()
+        recorder = self._end()
+        _, said = recorder.communicate()
+        if recorder.returncode not in (0, 128 + signal.SIGTERM, -signal.SIGTERM):
+            raise PerfError(_last_line(said) or f"the recorder ended with status {recorder.returncode}")
+
+    def open(self) -> Recording:
+        """The recording, open until the profile starts again; close it, or leave that to the end."""
+        from perfpy.recording import Recording
+
+        if self._recorder is not None:
+            raise UsageError("the profile is still being recorded: stop() it first")
+        if self._recording is None:
+            self._recording = Recording(self.path)
+        return self._recording
+
+    def report(self, by: str | list[str] | None = None, **named: Any) -> Report:
+        """What took the time: Recording.report(), by function unless the arguments say otherwise."""
+        return self.open().report(by or (None if "options" in named else "symbol"), **named)
+
+    def __enter__(self) -> Profiler:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is None:
+            self.stop()
+        else:
+            with suppress(PerfError):  # the block's own failure is the one to tell
+                self.stop()
+
+    def __repr__(self) -> str:
+        state = "running" if self._recorder is not None else "of"
+        return f"<Profiler {state} process {self._pid}, {self.path}>"
+
+    def _order(self, word: str) -> bool:
+        """Tell the recorder, and wait until it has done so; whether it has."""
+        try:
+            os.write(self._orders, f"{word}\n".encode())
+        except BrokenPipeError:
+            return False
+        said = b""
+        while not said.endswith(_ACK):
+            piece = os.read(self._answers, len(_ACK))
+            if not piece:
+                return False
+            said += piece
+        return True
+
+    def _raise_failure(self) -> None:
+        recorder = self._end()
+        _, said = recorder.communicate()
+        raise PerfError(_last_line(said) or f"the recorder ended with status {recorder.returncode}")
+
+    def _end(self) -> subprocess.Popen[bytes]:
+        assert self._recorder is not None
+        recorder, self._recorder = self._recorder, None
+        for descriptor in (self._orders, self._answers):
+            os.close(descriptor)
+        if self._names_functions:
+            sys.deactivate_stack_trampoline()  # type: ignore[attr-defined,unused-ignore]
+        return recorder
+
+    def _close_recording(self) -> None:
+        if self._recording is not None:
+            self._recording.close()
+            self._recording = None
+
+
+def make_profile(
+    output: str | PathLike[str] | None = None,
+    *,
+    pid: int | None = None,
+    events: str | Iterable[str] | None = None,
+    frequency: int | None = None,
+    call_graph: str | bool = True,
+    unwind: bool = False,
+) -> Profiler:
+    """See perfpy.profile, which has the same parameters."""
+    from perfpy.measuring import event_texts
+
+    options = [word for text in event_texts(events) for word in ("-e", text)]
+    if frequency is not None:
+        options += ["-F", str(frequency)]
+    if unwind:
+        options += ["--unwind"]
+    elif call_graph:
+        options += [f"--call-graph={'fp' if call_graph is True else call_graph}"]
+    return Profiler(output, options, pid)
+
+
+def _kept_for(profiler: Profiler) -> str:
+    """A new file's path, in a new folder that is there as long as the profiler is."""
+    folder = tempfile.mkdtemp(prefix="perfpy-profile-")
+    weakref.finalize(profiler, shutil.rmtree, folder, ignore_errors=True)
+    return f"{folder}/perf.data"
+
+
+def profile_cell(shell: Any, line: str, cell: str) -> Report:
+    """Run a notebook's cell under a profile; its report, which the notebook shows. line: sort keys such as comm,symbol, or nothing."""
+    with make_profile() as profile:
+        done = shell.run_cell(cell)
+    done.raise_error()
+    return profile.report(line.strip() or None)
+
+
+def _name_functions() -> bool:
+    """Have this interpreter name its functions from here on; whether it does now, and did not before."""
+    if not hasattr(sys, "activate_stack_trampoline") or sys.is_stack_trampoline_active():  # type: ignore[attr-defined,unused-ignore]
+        return False
+    try:
+        sys.activate_stack_trampoline("perf")  # type: ignore[attr-defined,unused-ignore]
+    except (ValueError, OSError, RuntimeError):  # built without, or somebody else's map is there
+        return False
+    return True
+
+
+def _last_line(said: bytes) -> str:
+    lines = said.decode("utf-8", "replace").strip().splitlines()
+    return lines[-1].removeprefix("perfpy record: ") if lines else ""

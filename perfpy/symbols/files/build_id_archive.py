@@ -1,0 +1,77 @@
+"""Parts of a build-id cache in one file, to be taken to another machine: what `perf archive` makes.
+
+What enters: a cache and build-ids; or an archive of anybody's. What leaves: a tar
+packed by bzip2, in the cache's own layout; or files in the cache, each under the
+build-id that it has. Links of an archive are not followed: the index is made anew.
+"""
+
+from __future__ import annotations
+
+import os
+import tarfile
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from perfpy.untrusted import paths
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from perfpy.symbols.files.build_id_cache import BuildIdCache
+
+#: the files that a build may have
+KINDS: Final = ("elf", "debug", "vdso", "kallsyms", "probes")
+_PIECE: Final = 1 << 20
+
+
+def pack(cache: BuildIdCache, build_ids: Iterable[str], out: BinaryIO) -> int:
+    """Write the builds of a cache that are asked for; returns how many it has."""
+    root = os.path.realpath(cache.folder)
+    count = 0
+    with tarfile.open(fileobj=out, mode="w:bz2") as archive:
+        for build_id in build_ids:
+            link = paths.indexed(root, build_id)
+            home = os.path.relpath(os.path.realpath(link), root)
+            if not os.path.isdir(link) or home.startswith(".."):
+                continue
+            index = tarfile.TarInfo(os.path.relpath(link, root))
+            index.type, index.linkname = tarfile.SYMTYPE, f"../../{home}"
+            archive.addfile(index)
+            for kind in KINDS:
+                path = f"{root}/{home}/{kind}"
+                if os.path.isfile(path):
+                    archive.add(path, f"{home}/{kind}", recursive=False)
+            count += 1
+    return count
+
+
+def unpack(cache: BuildIdCache, file: BinaryIO) -> tuple[int, list[str]]:
+    """Keep what an archive has: how many files, and the names of those that are not what they are said to be.
+
+    Raises tarfile.TarError, EOFError and OSError, NotOurs among them.
+    """
+    count, refused = 0, []
+    with tarfile.open(fileobj=file, mode="r|*") as archive:
+        for member in archive:
+            if not member.isreg():
+                continue
+            try:
+                _keep(cache, archive, member)
+                count += 1
+            except (paths.UnsafeName, FileNotFoundError):
+                refused.append(member.name)
+    return count, refused
+
+
+def _keep(cache: BuildIdCache, archive: tarfile.TarFile, member: tarfile.TarInfo) -> None:
+    """One file. Raises UnsafeName where its name is not PATH/BUILD-ID/KIND."""
+    above, build_id, kind = ["", "", "", *member.name.removeprefix("./").rsplit("/", 2)][-3:]
+    if kind not in KINDS:
+        raise paths.UnsafeName(member.name, "it is none of " + ", ".join(KINDS))
+    name = above if above.startswith("[") else f"/{above}"
+    cache.put(name, paths.build_id_hex(build_id), kind, _pieces(archive, member))
+
+
+def _pieces(archive: tarfile.TarFile, member: tarfile.TarInfo) -> Iterator[bytes]:
+    stream = archive.extractfile(member)
+    while stream and (piece := stream.read(_PIECE)):
+        yield piece

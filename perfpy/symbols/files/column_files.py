@@ -1,0 +1,121 @@
+"""Columns of numbers that were long in the making, kept between runs.
+
+What enters: arrays by name, under a key that changes whenever they would. What leaves: the same again, mapped from a file
+below XDG_CACHE_HOME/perfpy. Nothing here fails: a file that is missing, cut, damaged
+or of another version or owner is no answer, and one that cannot be written is not
+kept; nothing is, where the folder is not ours alone.
+Files are put in place whole, and never changed, so runs at the same time do not
+disturb each other; the least recently used go when all together exceed the limit.
+
+A file: magic, u64 length of the head, u64 sum (modulo 2^64) of all words that
+follow; the head, a line "NAME DTYPE BYTES" a column; the columns, each filled up to 8 bytes. (A sum takes a tenth of a CRC's time and
+finds what happens to files: pages of zeros, cut ends, single words. Importing
+json would take longer than all of the reading.)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import re
+import struct
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfpy.untrusted.files import open_regular, trusted
+from perfpy.untrusted.folders import require_own
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_MAGIC: Final = b"perfpy\x00\x03"  # the last byte is the version of this layout and of the rules that made it
+_HEAD: Final = struct.Struct("<8sQQ")
+_ALIGN: Final = 8
+_LIMIT: Final = 256 << 20
+_STALE: Final = 3600  # seconds after which a file under another name is nobody's
+
+
+def folder(name: str) -> str:
+    """Where the files of one kind are."""
+    return os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "perfpy", name)
+
+
+class ColumnFiles:
+    """A folder of tables. suffix: of their names; limit: bytes of all files together; keys: words that make a file name."""
+
+    def __init__(self, path: str, suffix: str, limit: int = _LIMIT) -> None:
+        self.path = path
+        self.limit = limit
+        self._suffix = suffix
+
+    def columns(self, key: str) -> dict[str, NDArray[Any]] | None:
+        """What was kept under the key; None if there is nothing (whole)."""
+        name = self._file(key)
+        try:
+            with open_regular(name, owners=trusted()) as file:
+                data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            with contextlib.suppress(OSError):  # a folder that can only be read
+                os.utime(name)
+            return _decode(data)
+        except (OSError, ValueError, TypeError, struct.error):
+            return None
+
+    def keep(self, key: str, columns: dict[str, NDArray[Any]]) -> None:
+        """Keep columns under a key."""
+        import tempfile  # only when there is something new
+
+        with contextlib.suppress(OSError):
+            require_own(self.path)
+            handle, temporary = tempfile.mkstemp(dir=self.path)
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(_encode(columns))
+                os.replace(temporary, self._file(key))
+            except BaseException:
+                os.unlink(temporary)
+                raise
+            self._trim()
+
+    def _file(self, key: str) -> str:
+        return os.path.join(self.path, re.sub(r"[^0-9A-Za-z]", "-", key) + self._suffix)
+
+    def _trim(self) -> None:
+        """Remove the files that were not used for longest, down to the limit, and what runs that were killed left."""
+        import time
+
+        stale = time.time() - _STALE
+        with os.scandir(self.path) as entries:
+            states = [(entry.stat().st_mtime, entry.stat().st_size, entry.path) for entry in entries]
+        excess = sum(size for _, size, _ in states) - self.limit
+        for used, size, name in sorted(states):
+            if excess > 0 or (used < stale and not name.endswith(self._suffix)):
+                with contextlib.suppress(OSError):  # another run was quicker
+                    os.unlink(name)
+                excess -= size
+
+
+def _encode(columns: dict[str, NDArray[Any]]) -> bytes:
+    text = "".join(f"{name} {column.dtype.str} {column.nbytes}\n" for name, column in columns.items()).encode()
+    parts = [text, *(column.tobytes() for column in columns.values())]
+    body = b"".join(part + bytes(-len(part) % _ALIGN) for part in parts)
+    return _HEAD.pack(_MAGIC, len(text), _sum(body)) + body
+
+
+def _sum(body: bytes | memoryview) -> int:
+    return int(np.frombuffer(body, "<u8").sum(dtype=np.uint64))
+
+
+def _decode(data: mmap.mmap) -> dict[str, NDArray[Any]]:
+    """The mirror of _encode; ValueError for anything that is not its result."""
+    magic, length, checksum = _HEAD.unpack_from(data)
+    body = memoryview(data)[_HEAD.size :]
+    if magic != _MAGIC or _sum(body) != checksum:
+        raise ValueError("not a table of this version")
+    offset, columns = length + -length % _ALIGN, {}
+    for line in bytes(body[:length]).decode().splitlines():
+        name, kind, size = line.split(" ")
+        columns[name] = np.frombuffer(body[offset : offset + int(size)], np.dtype(kind))
+        offset += int(size) + -int(size) % _ALIGN
+    return columns

@@ -1,0 +1,51 @@
+"""The files with the debug information of kernel modules.
+
+What enters: the Dso of a module and SymbolOptions. What leaves: the module's ELF file, or the one that a distribution put
+beside it for debuggers, if it is of the same build; and how far frames of the module lie above what that file says.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Final
+
+from perfpy.symbols.files.compressed_files import read_module
+from perfpy.symbols.files.debug_files import same_build_id
+from perfpy.symbols.files.elf import DAMAGE, ElfFile
+from perfpy.untrusted import paths
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfpy.symbols.dso import Dso
+
+_DEBUG_ROOT: Final = "/usr/lib/debug"
+_PACKED: Final = re.compile(r"\.(?:gz|xz|zst)\Z")
+
+
+def with_debug_info(dso: Dso, root: str) -> tuple[ElfFile, int] | None:
+    """The file that has it, and the distance; None where none is here. root: the folder that stands for /."""
+    for path in _candidates(dso, root):
+        try:
+            file = read_module(path) if os.path.isfile(path) else None
+        except (OSError, *DAMAGE):
+            continue
+        if file is None or (dso.build_id and not same_build_id(file.build_id, dso.build_id)):
+            continue
+        text = file.section(".text")
+        if text is not None and file.section(".debug_info") is not None:
+            return file, -text.offset  # a module's mapping begins with its code
+    return None
+
+
+def _candidates(dso: Dso, root: str) -> Iterator[str]:
+    """Paths in the order of likelihood: the module itself, then where distributions put the rest of it."""
+    plain = _PACKED.sub("", dso.name)
+    names = (dso.name, f"{_DEBUG_ROOT}{plain}", f"{_DEBUG_ROOT}{plain}.debug") if dso.name.startswith("/") else ()
+    try:
+        yield from (paths.below(root, name) for name in names)
+        if dso.build_id:
+            yield paths.debug_file(root + _DEBUG_ROOT, dso.build_id)
+    except paths.UnsafeName:
+        return

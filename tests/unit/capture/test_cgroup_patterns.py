@@ -1,0 +1,39 @@
+"""--for-each-cgroup: which cgroups a list of patterns means."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfpy.capture.cgroups import matching
+from perfpy.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> str:
+    for name in ("user/b", "user/a", "system", "other"):
+        (tmp_path / name).mkdir(parents=True)
+    return str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("patterns", "found"),
+    [
+        ("^user", ["user", "user/a", "user/b"]),
+        ("user/[ab],^sys", ["system", "user/a", "user/b"]),
+        ("none.*,^other$", ["other"]),
+        ("^user$,", ["user"]),
+    ],
+)
+def test_a_cgroup_is_meant_that_one_of_the_patterns_matches(patterns: str, found: list[str], root: str) -> None:
+    assert matching(patterns, root) == found
+
+
+@pytest.mark.parametrize(("patterns", "said"), [("none.*,nobody", "no cgroup below"), ("[", "unterminated")])
+def test_patterns_that_mean_none(patterns: str, said: str, root: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        matching(patterns, root)

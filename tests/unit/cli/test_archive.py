@@ -1,0 +1,134 @@
+"""`perfpy archive`: what a recording needs goes into a file, and comes out of it elsewhere; what else is in it stays out."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfpy import cli
+from perfpy.abi import records
+from perfpy.abi.flags import MISC_USER
+from perfpy.abi.sample_id import SampleId
+from perfpy.symbols.files.build_id_cache import BuildIdCache
+from tests.builders.elf import Elf
+from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ID, OTHER = "ab" * 20, "cd" * 20
+
+
+def image(build_id: str) -> bytes:
+    return Elf().text().symbol("f", 0x1000, 8).build_id(build_id).build()
+
+
+@pytest.fixture
+def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A recording of a sample in a program that is still there, in a folder that is the current one; its archive's path."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PERF_CONFIG", "/dev/null")
+    monkeypatch.setenv("PERF_BUILDID_DIR", str(tmp_path / "here"))
+    program = tmp_path / "program"
+    program.write_bytes(image(ID))
+    built = PerfDataBuilder(attrs=[usual_attr(USUAL)])
+    at = SampleId(pid=7, tid=7, time=1)
+    built.record(records.Mmap2(MISC_USER, 7, 7, 0x1000, 0x1000, 0x1000, 8, 1, 1, 0, 5, 2, str(program), b"", at))
+    built.sample(ip=0x1004, pid=7, tid=7, time=10, period=1, misc=MISC_USER)
+    (tmp_path / "perf.data").write_bytes(built.file())
+    return tmp_path / "perf.data.tar.bz2"
+
+
+def test_what_samples_hit_is_found_on_the_other_machine(
+    recorded: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(["archive"]) == 0
+    assert "archive --unpack" in capsys.readouterr().out
+    with tarfile.open(recorded) as archive:
+        kinds = {member.name.rpartition("/")[2]: member for member in archive}
+    assert set(kinds) == {ID[2:], "elf"}
+    assert kinds[ID[2:]].linkname == f"../..{recorded.parent}/program/{ID}"
+    there = recorded.parent / "there"
+    monkeypatch.setenv("PERF_BUILDID_DIR", str(there))
+    assert cli.run(["archive", "--unpack"]) == 0
+    assert BuildIdCache(str(there)).entries() == [(ID, f"{recorded.parent}/program")]
+    assert (there / ".build-id/ab" / ID[2:] / "elf").read_bytes() == image(ID)
+
+
+def made(path: Path, members: dict[str, bytes | str]) -> None:
+    """An archive: text is where a link leads."""
+    with tarfile.open(path, "w:bz2") as archive:
+        for name, content in members.items():
+            member = tarfile.TarInfo(name)
+            if isinstance(content, str):
+                member.type, member.linkname = tarfile.SYMTYPE, content
+                archive.addfile(member)
+            else:
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../../out/{}/elf",
+        "/../out/{}/elf",
+        "bin/../../out/{}/elf",
+        "bin/nobuildid/elf",
+        "bin/{}/other",
+        ".build-id/{}/elf",
+        "elf",
+        "{}/elf",
+    ],
+)
+def test_nothing_leaves_the_cache(name: str, recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made(recorded, {name.format(ID): image(ID), f"good/{ID}/elf": image(ID)})
+    before = {path.relative_to(recorded.parent) for path in recorded.parent.rglob("*")}
+    assert cli.run(["archive", "--unpack", str(recorded)]) == 0
+    told = capsys.readouterr()
+    assert told.out.startswith("1 files are in ")
+    assert "left out" in told.err
+    new = {path.relative_to(recorded.parent) for path in recorded.parent.rglob("*")} - before
+    assert {path.parts[0] for path in new} == {"here"}
+    assert BuildIdCache(str(recorded.parent / "here")).entries() == [(ID, "/good")]
+
+
+def test_links_of_an_archive_are_not_followed(recorded: Path) -> None:
+    (recorded.parent / "outside").mkdir()
+    made(recorded, {"good": str(recorded.parent / "outside"), f".build-id/ab/{ID[2:]}": "/etc", f"good/{ID}/elf": image(ID)})
+    assert cli.run(["archive", "--unpack", str(recorded)]) == 0
+    assert not list((recorded.parent / "outside").iterdir())
+    assert BuildIdCache(str(recorded.parent / "here")).entries() == [(ID, "/good")]
+
+
+def test_a_file_of_another_build_is_left_out(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made(recorded, {f"bad/{ID}/elf": image(OTHER)})
+    assert cli.run(["archive", "--unpack", str(recorded)]) == 0
+    assert "left out" in capsys.readouterr().err
+    assert BuildIdCache(str(recorded.parent / "here")).entries() == []
+
+
+@pytest.mark.parametrize(("content", "said"), [(b"", "empty"), (b"no archive", "perf.data.tar.bz2"), (None, "name the one to unpack")])
+def test_what_is_no_archive_is_said_in_a_line(content: bytes | None, said: str, recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if content is not None:
+        recorded.write_bytes(content)
+    assert cli.run(["archive", "--unpack"]) == 255
+    told = capsys.readouterr().err
+    assert said in told
+    assert len(told.splitlines()) == 1
+
+
+def test_a_cut_archive_is_said_in_a_line(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made(recorded, {f"good/{ID}/elf": image(ID) + bytes(range(256)) * 2000})
+    recorded.write_bytes(recorded.read_bytes()[:-50])
+    assert cli.run(["archive", "--unpack"]) == 255
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(("line", "status"), [("one two", 129), ("--all", 129), ("nothing.data", 255)])
+def test_refused(line: str, status: int, recorded: Path) -> None:
+    assert cli.run(["archive", *line.split()]) == status
+    assert not recorded.exists()

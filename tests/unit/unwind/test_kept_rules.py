@@ -1,0 +1,129 @@
+"""What call frame information said in one run is known in the next, and only there where it still holds."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from perfpy.symbols.files.elf import ElfFile
+from perfpy.unwind import call_frames, kept_rules
+from perfpy.unwind.call_frames import CallFrames
+from perfpy.unwind.frame_program import FrameRows, InitialState, rows_of
+from perfpy.unwind.kept_rules import KeptRules
+from perfpy.unwind.rules import FrameRules
+from tests.builders import call_frames as cfi
+from tests.builders.elf import Elf
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from perfpy.unwind.frame_entries import FrameEntry
+
+CODE, FRAMES = 0x1000, 0x2000
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(kept_rules, "_WORTH_KEEPING", 1)
+    return tmp_path / "cache" / "perfpy" / "unwinding"
+
+
+def program(path: Path, distance: int = 16) -> Path:
+    info = cfi.CallFrameInfo(address=FRAMES)
+    usual = info.common(cfi.define_cfa(7, 8), cfi.offset(16, 1))
+    info.entry(usual, CODE, 0x100, cfi.define_cfa_offset(distance), cfi.offset(6, 2), cfi.advance(0x20), cfi.undefined(16))
+    info.entry(usual, CODE + 0x100, 0x100, cfi.define_cfa(6, 16), cfi.advance(8), cfi.define_cfa_expression(b"\x77\x08"))
+    elf = Elf().text(CODE, size=0x800).section(".dynsym", type=11).segment(0, 0, 0x4000)
+    path.write_bytes(elf.section(".eh_frame", info.section(), addr=FRAMES, offset=FRAMES).build())
+    return path
+
+
+OFFSETS = np.array([CODE, CODE + 0x20, CODE + 0x21, CODE + 0x100, CODE + 0x110, CODE + 0x300], np.uint64)
+
+
+def found(path: Path) -> list[FrameRules | None]:
+    """As a run does it, which ends here."""
+    frames = CallFrames(ElfFile(str(path)))
+    frames.keep()
+    return frames.find(OFFSETS)
+
+
+def refuse(*_: object, **__: object) -> None:
+    raise AssertionError("instructions are run")
+
+
+def test_instructions_are_not_run_again(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch):
+    path = program(tmp_path / "program")
+    first = found(path)
+    assert [rules is None for rules in first] == [False, False, False, False, False, True]
+    assert len(list(folder.iterdir())) == 1
+    ran: list[int] = []
+
+    def noted(entry: FrameEntry, initial: InitialState, *, endian: str, word: int) -> FrameRows:
+        ran.append(entry.start)
+        return rows_of(entry, initial, endian=endian, word=word)
+
+    monkeypatch.setattr(call_frames, "rows_of", noted)
+    assert found(path) == first
+    assert ran == [CODE + 0x100]  # of the expression, which is not kept
+    frames = CallFrames(ElfFile(str(path)))
+    frames.keep()
+    monkeypatch.setattr(call_frames, "rows_of", refuse)
+    assert frames.find(OFFSETS[:4]) == first[:4]
+
+
+def test_a_file_that_has_changed_is_read_again(tmp_path: Path):
+    path = program(tmp_path / "program")
+    first = found(path)
+    program(path, 32)
+    os.utime(path, ns=(1, 1))
+    again = found(path)
+    assert again[0] != first[0]
+    assert again[0] is not None
+    assert again[0].cfa == (7, 32)
+
+
+def test_what_is_damaged_or_no_rule_is_no_answer(tmp_path: Path, folder: Path):
+    path = program(tmp_path / "program")
+    first = found(path)
+    (kept,) = folder.iterdir()
+    whole = kept.read_bytes()
+    for offset in range(0, len(whole), 23):
+        kept.write_bytes(whole[:offset] + bytes([whole[offset] ^ 1]) + whole[offset + 1 :])
+        assert found(path) == first
+    one = KeptRules("key")
+    plain = FrameRules((7, 8), ((16, (2, -8)),), 16)
+    columns = kept_rules._encoded({1: plain})
+    for name, value in (("registers", [16, 99, -8]), ("registers", []), ("number", [7]), ("number", []), ("rules", [1, 2])):
+        one._files.keep(one._key, columns | {name: np.array(value, np.int64)})
+        assert one.load() == {}
+    one._files.keep(one._key, columns)
+    assert one.load() == {1: plain}
+
+
+def test_nothing_is_kept_of_little_or_of_very_much(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    plain = FrameRules((7, 8), ((16, (2, -8)),), 16)
+    one = KeptRules("key")
+    one.store({1: plain})
+    one.cost = 1
+    one.store({1: None, 2: FrameRules(b"\x77\x08", (), 16), 3: plain._replace(reach=0)})
+    monkeypatch.setattr(kept_rules, "_MOST", 1)
+    one.cost = 1
+    one.store({1: plain, 2: plain})
+    assert not folder.exists()
+    one.cost = 1
+    one.store({1: plain})
+    assert len(list(folder.iterdir())) == 1
+
+
+def test_an_image_in_memory_is_not_kept(tmp_path: Path, folder: Path):
+    data = program(tmp_path / "program").read_bytes()
+    frames = CallFrames(ElfFile("nowhere", data))
+    frames.keep()
+    frames.find(OFFSETS)
+    del frames
+    assert not folder.exists()

@@ -1,0 +1,120 @@
+"""AUX data of hardware tracers, as a dump shows them: a line a packet."""
+
+from __future__ import annotations
+
+import pytest
+
+from perfpy.views.dump.aux_data import ARM_SPE, HISI_PTT, INTEL_BTS, INTEL_PT, aux_texts, info_text
+from tests.builders import traces
+
+
+def dumped(kind: int, data: str, in_file: int = 0) -> list[str]:
+    """Offset, bytes and text of each packet, parted by single blanks."""
+    title, *lines = "".join(aux_texts(kind, bytes.fromhex(data), in_file)).splitlines()[1:]
+    assert "data: size" in title
+    return [" ".join(line.split()[1:]) for line in lines]
+
+
+def test_the_lines_are_as_wide_as_perfs() -> None:
+    (spe,) = "".join(aux_texts(ARM_SPE, b"\x01", 0)).splitlines()[2:]
+    assert spe == ".  00000000:  01" + " " * 46 + "END"
+    (bts,) = "".join(aux_texts(INTEL_BTS, bytes(24), 0)).splitlines()[2:]
+    assert bts == ".  00000000:  " + "00 " * 24 + "0 -> 0 miss"
+    ptt = "".join(aux_texts(HISI_PTT, bytes(16), 0)).splitlines()[3]
+    assert ptt == ".  00000004: 00 00 00 00" + " " * 33 + "Header DW1"
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ("0282" * 8, "PSB"),
+        ("0223", "PSBEND"),
+        ("8d a5c37e9188f0", "TIP 0xf088917ec3a5"),
+        ("11", "TIP.PGE no ip"),
+        ("dd a5c37e9188f0b6d2", "FUP 0xd2b6f088917ec3a5"),
+        ("9906", "MODE.Exec IF:1 32"),
+        ("9922", "MODE.TSX TXAbort:1 InTX:0"),
+        ("19 a5c37e9188f0b6", "TSC 0xb6f088917ec3a5"),
+        ("0273 a5c37e9188", "TMA CTC 0xc3a5 FC 0x91"),
+        ("0243 a5c37e9188f0", "PIP 0x784448bf61d2 (NR=1)"),
+        ("02c388 a5c37e9188f0b6d2", "MNT 0xd2b6f088917ec3a5"),
+        ("0f0a", "CYC 0xa1"),
+        ("9a", "TNT NNTTNT (6)"),
+        ("ed", "Bad packet!"),
+    ],
+)
+def test_packets_of_intel_pt(data: str, text: str) -> None:
+    raw = bytes.fromhex(data).hex(" ")
+    assert dumped(INTEL_PT, data) == [f"00000000: {raw} {text}"]
+
+
+def test_items_of_a_block_are_as_wide_as_it_says() -> None:
+    """A byte that is a branch elsewhere begins an item there, until something else ends the block."""
+    assert [line.split(" ", 1)[1] for line in dumped(INTEL_PT, "026385 0c01020304 0233 0c")] == [
+        "02 63 85 BBP SZ 4-byte Type 0x5",
+        "0c 01 02 03 04 BIP ID 0x01 Value 0x4030201",
+        "02 33 BEP IP:0",
+        "0c TNT TN (2)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ("b0 a5c37e1988f0b6d2", "PC 0xb6f088197ec3a5 el2 ns=1"),
+        ("b3 a5c37e1988f0b6d2", "PA 0xb6f088197ec3a5 ns=1 ch=1 pat=2"),
+        ("21b1 a5c37e1988f0b6d2", "ADDR 0xd2b6f088197ec3a5 (9)"),
+        ("52 0203", "EV RETIRED LLC-ACCESS LLC-REFILL"),
+        ("49 1e", "LD AT EXCL AR"),
+        ("49 25", "ST MEMSET"),
+        ("48 3e", "SVE-OTHER EVLEN 256 FP PRED"),
+        ("4a 13", "B COND IND CR-RET"),
+        ("99 0a00", "LAT 10 ISSUE"),
+        ("65 07000000", "CONTEXT 0x7 el2"),
+        ("71 ffffffffffffffff", "TS -1"),
+    ],
+)
+def test_packets_of_arm_spe(data: str, text: str) -> None:
+    raw = bytes.fromhex(data).hex(" ")
+    assert dumped(ARM_SPE, data) == [f"00000000: {raw} {text}"]
+
+
+def test_padding_goes_up_to_an_aligned_address_of_the_file() -> None:
+    assert dumped(ARM_SPE, "2200ffffffffffff01", in_file=0x1000)[0] == "00000000: 22 00 ff ff ff ff ff ff PAD"
+    assert dumped(ARM_SPE, "2200ffff01ffffff01", in_file=0x1004)[1] == "00000004: 01 END"
+
+
+def test_branches_of_intel_bts() -> None:
+    data = (0x1000).to_bytes(8, "little") + (0x2000).to_bytes(8, "little") + (0x10).to_bytes(8, "little") + b"\x01"
+    first, second = dumped(INTEL_BTS, data.hex())
+    assert first.endswith("1000 -> 2000 pred")
+    assert second == "00000018: 01 Bad record!"
+
+
+@pytest.mark.parametrize("kind", [INTEL_PT, ARM_SPE, HISI_PTT, INTEL_BTS])
+def test_an_end_anywhere_ends_the_text(kind: int) -> None:
+    data = traces.trace(kind, 1, 200)
+    for size in range(len(data)):
+        text = "".join(aux_texts(kind, data[:size], 0x240))
+        if kind in (INTEL_PT, ARM_SPE):
+            offsets = [int(line[3:11], 16) for line in text.splitlines()[2:]]
+            assert offsets == sorted(set(offsets))
+            assert not size or offsets[0] == 0
+
+
+def test_tracers_without_a_decoder_have_no_text() -> None:
+    assert "".join(aux_texts(5, bytes(64), 0)) == ""
+    assert info_text(5, (1, 2)) == ""
+
+
+def test_what_older_recorders_leave_out_is_left_out() -> None:
+    words = traces.WORDS[INTEL_PT]
+    assert info_text(INTEL_PT, words[:9]) == ""
+    assert info_text(INTEL_PT, words[:12]).splitlines()[-1] == "  Per-cpu maps        1"
+    assert info_text(INTEL_PT, words[:15]).splitlines()[-1] == "  CYC bit             0x10"
+    assert info_text(INTEL_PT, (*words[:16], 20)).splitlines()[-1] == "  Filter string len.  20"
+    named = int.from_bytes(b"filter x", "little")
+    assert info_text(INTEL_PT, (*words[:16], 8, named, 1)).splitlines()[-2:] == [
+        "  Filter string       filter x",
+        "  Cap Event Trace     1",
+    ]

@@ -1,0 +1,229 @@
+"""Scripts get what perf gives them, say where they fail, and bear tracepoints of other kernels."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfpy.abi.flags import SampleType
+from perfpy.abi.records import Comm, Mmap2, Throttle
+from perfpy.abi.sample_id import SampleId
+from perfpy.cli import run
+from tests.builders.elf import Elf
+from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Runs = Callable[..., tuple[int, str, str]]
+
+TRACEPOINTS = Path(__file__).parents[3] / "golden" / "script" / "tracepoints.data"
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    """Two samples with callers, and a throttling between them."""
+    elf = Elf().text(0x1000, size=0x1000).segment(0x1000, 0x1000, 0x1000)
+    (tmp_path / "app").write_bytes(elf.symbol("leaf", 0x1000, 0x10).symbol("main", 0x1010, 0x20).build())
+    built = PerfDataBuilder(attrs=[usual_attr(USUAL | SampleType.CALLCHAIN)])
+    ids = SampleId(pid=7, tid=7, time=1)
+    built.record(Comm(0, 7, 7, "w\u00f6rker", ids))
+    built.record(Mmap2(2, 7, 7, 0x401000, 0x1000, 0x1000, 0, 0, 0, 0, 5, 2, "/app", b"", ids))
+    built.sample(pid=7, tid=7, time=5, ip=0x401004, period=3, misc=2, callchain=[0x401004, 0x401014])
+    built.record(Throttle(0, 6, 1, 1, SampleId(pid=7, tid=7, time=6)))
+    built.sample(pid=7, tid=7, time=7, ip=0x401018, period=4, misc=2, callchain=[0x401018])
+    path = tmp_path / "perf.data"
+    path.write_bytes(built.file())
+    return path
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Runs:
+    """Run a script with perfpy of its own process: (status, output, errors)."""
+
+    def run_it(text: str, data: Path, *args: str, exec_path: str = "") -> tuple[int, str, str]:
+        script = tmp_path / "script.py"
+        script.write_text(text, encoding="utf-8")
+        command = [sys.executable, "-m", "perfpy", "script", "-f", "--symfs", str(tmp_path), "-i", str(data), "-s", str(script), *args]
+        environment = {**os.environ, "PERF_EXEC_PATH": exec_path or str(tmp_path / "no-perf"), "PATH": "/nowhere"}
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
+        return done.returncode, done.stdout, done.stderr
+
+    return run_it
+
+
+def test_a_sample_is_a_dictionary_with_perfs_keys(runs: Runs, recording: Path) -> None:
+    status, out, _ = runs("def process_event(sample):\n    print(sample)\n", recording)
+    first, second = (eval(line) for line in out.splitlines())  # what our own script printed
+    assert status == 0
+    assert list(first) == [
+        "ev_name", "attr", "sample", "raw_buf", "comm", "dso", "dso_bid", "dso_map_start", "dso_map_end", "symbol", "symoff",
+        "callchain", "brstack", "brstacksym", "iregs", "uregs",
+    ]  # fmt: skip
+    assert (first["comm"], first["dso"], first["symbol"], first["symoff"]) == ("w\u00f6rker", "/app", "leaf", 4)
+    assert first["callchain"] == [
+        {"ip": 0x401004, "sym": {"start": 0x1000, "end": 0x1010, "binding": 1, "name": "leaf"}, "sym_off": 4, "dso": "/app"},
+        {"ip": 0x401014, "sym": {"start": 0x1010, "end": 0x1030, "binding": 1, "name": "main"}, "sym_off": 4, "dso": "/app"},
+    ]
+    numbers = second["sample"]
+    assert (numbers["pid"], numbers["cpu"], numbers["time"], numbers["period"], numbers["values"]) == (7, 2**32 - 1, 7, 4, [(0, 0, 0)])
+    assert (numbers["id"], numbers["datasrc_decode"][:7], numbers["cpumode"]) == (2**64 - 1, "|OP N/A", 2)
+
+
+def test_functions_are_called_in_the_order_of_records(runs: Runs, recording: Path) -> None:
+    names = ("trace_begin", "trace_end", "process_event", "throttle")
+    text = "import sys\nprint(sys.argv[1:], __name__)\n" + "".join(f"def {name}(*values): print('{name}')\n" for name in names)
+    assert runs(text, recording, "one", "--two")[1].splitlines() == [
+        "['one', '--two'] __main__", "trace_begin", "process_event", "throttle", "process_event", "trace_end",
+    ]  # fmt: skip
+
+
+def test_filters_choose_what_a_script_sees(runs: Runs, recording: Path, tmp_path: Path) -> None:
+    script = tmp_path / "times.py"
+    script.write_text("def process_event(sample): print(sample['sample']['time'])\n")
+    options = ["-f", "-i", str(recording), "--symfs", str(tmp_path), "-S", "main", "-s", str(script)]
+    command = [sys.executable, "-m", "perfpy", "script", *options]
+    assert subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout == "7\n"
+
+
+def test_a_tracepoints_handler_gets_its_fields(runs: Runs) -> None:
+    text = """
+def trace_unhandled(name, context, fields):
+    print(name, {key: value for key, value in fields.items() if key != "common_callchain"})
+"""
+    status, out, _ = runs(text, TRACEPOINTS)
+    assert status == 0
+    first = out.splitlines()[0]
+    assert first.startswith(("sched__", "syscalls__", "raw_syscalls__", "irq__", "golden__"))
+    assert "'common_s': " in first
+
+
+def handlers(runs: Runs) -> tuple[str, list[str], list[str]]:
+    """The first tracepoint, the names of its fields, and their values."""
+    text = """
+def trace_unhandled(name, context, fields):
+    own = {key: value for key, value in fields.items() if not key.startswith("common_")}
+    print(name, *own)
+    print(*map(str, own.values()), sep="|")
+    raise SystemExit
+"""
+    _, out, _ = runs(text, TRACEPOINTS)
+    names, values = out.splitlines()
+    name, *fields = names.split()
+    return name, fields, values.split("|")
+
+
+COMMON = "e, context, common_cpu, common_secs, common_nsecs, common_pid, common_comm, common_callchain"
+
+
+def test_handlers_of_other_kernels_get_the_fields_that_they_know(runs: Runs) -> None:
+    name, fields, values = handlers(runs)
+    last, first = (fields[-1], values[-1]), values[0]
+    body = f"\n    print({last[0]}, sep='|')\n    raise SystemExit\n"
+    assert runs(f"def {name}({COMMON}, {last[0]}):{body}", TRACEPOINTS)[1].strip() == last[1], "by its name"
+    text = f"def {name}({COMMON}, called_otherwise):\n    print(called_otherwise)\n    raise SystemExit\n"
+    if len(fields) > 1:
+        assert runs(text, TRACEPOINTS)[1].strip() == first, "by its place"
+    more = ", ".join([*fields, "a", "b", "c"])
+    text = f"def {name}({COMMON}, {more}):\n    print({fields[0]}, a, b, c)\n    raise SystemExit\n"
+    assert runs(text, TRACEPOINTS)[1].strip() == f"{first} None None None", "what there is not is None"
+
+
+def test_a_handler_with_one_parameter_more_gets_the_sample(runs: Runs) -> None:
+    name, fields, _ = handlers(runs)
+    body = "\n    print(sample['ev_name'], type(sample['sample']['ip']).__name__)\n    raise SystemExit\n"
+    text = f"def {name}({COMMON}, {', '.join(fields)}, sample):{body}"
+    assert runs(text, TRACEPOINTS)[1].strip() == f"{name.replace('__', ':')} int"
+
+
+@pytest.mark.parametrize("function", ["trace_begin", "process_event", "trace_end"])
+def test_a_failure_is_told_with_the_scripts_line(function: str, runs: Runs, recording: Path) -> None:
+    status, _, err = runs(f"def {function}(*_):\n    return 1 // 0\n", recording)
+    assert status == 255
+    *trace, last = err.splitlines()
+    assert trace[0].startswith("Traceback")
+    assert 'script.py", line 2' in trace[1]
+    assert "perfpy/" not in err, "none of our own lines"
+    assert last.endswith(f"script.py: {function} failed: see the traceback above")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("def f(:\n", "line 1: no program"), ("print 'old'\n", "no program in Python 3: "), ("a\0b", "no program in Python 3: ")],
+)
+def test_what_is_no_program_is_a_line(text: str, said: str, runs: Runs, recording: Path) -> None:
+    status, _, err = runs(text, recording)
+    assert (status, err.count("\n")) == (255, 1)
+    assert said in err
+
+
+@pytest.mark.parametrize(("code", "status"), [("0", 0), ("3", 3), ("'why'", 1)])
+def test_a_script_may_exit(code: str, status: int, runs: Runs, recording: Path) -> None:
+    assert runs(f"import sys\ndef process_event(sample): sys.exit({code})\n", recording)[0] == status
+
+
+def test_what_perfs_scripts_import_is_there_without_a_perf(runs: Runs, recording: Path) -> None:
+    text = """
+import os, sys
+sys.path.append(os.environ["PERF_EXEC_PATH"] + "/scripts/python/Perf-Trace-Util/lib/Perf/Trace")
+from perf_trace_context import *
+from Core import *
+from Util import *
+from EventClass import *
+def trace_begin():
+    define_flag_field("e", "f", "|"); define_flag_value("e", "f", 1, "A"); define_flag_value("e", "f", 4, "B")
+    define_symbolic_value("e", "g", 2, "TWO")
+    print(flag_str("e", "f", 5), symbol_str("e", "g", 2), trace_flag_str(5), nsecs(1, 5), strerror(-2), avg(6, 4))
+    stats = {}
+    for value in (4, 2, 6): add_stats(stats, "k", value)
+    print(stats, create_event("n", "c", "d", "s", b"").name)
+"""
+    assert runs(text, recording) == (0, "A | B TWO IRQS_OFF | NEED_RESCHED 1000000005 ENOENT 1.5\n{'k': (2, 6, 4.5, 3)} n\n", "")
+
+
+def test_names_are_visible_on_a_terminal_and_the_scripts_own_colours_obeyed(tmp_path: Path) -> None:
+    from tests.builders.hostile_names import hostile_recording
+    from tests.builders.terminals import on_terminal
+
+    (tmp_path / "perf.data").write_bytes(hostile_recording().file())
+    (tmp_path / "s.py").write_text("def process_event(s): print(s['comm'])\ndef trace_begin(): print('\\033[31mred')\n")
+    shown = on_terminal("script", "-f", "-i", str(tmp_path / "perf.data"), "-s", str(tmp_path / "s.py")).text
+    assert "\x1b[31mred" in shown
+    assert "\x1b]" not in shown
+
+
+def test_ctrl_c_lets_the_script_say_what_it_knows(tmp_path: Path, recording: Path) -> None:
+    (tmp_path / "s.py").write_text(
+        "import time\ndef process_event(s):\n    print('first', flush=True)\n    time.sleep(2)\ndef trace_end(): print('the end')\n"
+    )
+    command = [sys.executable, "-m", "perfpy", "script", "-f", "-i", str(recording), "-s", str(tmp_path / "s.py")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as started:
+        assert started.stdout is not None
+        assert started.stdout.readline() == "first\n"
+        started.send_signal(signal.SIGINT)
+        try:
+            out, _ = started.communicate(timeout=50)
+        finally:
+            started.kill()
+    assert (started.returncode, out) == (0, "the end\n")
+
+
+def test_a_script_to_begin_with_runs(
+    runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["script", "-f", "-i", str(TRACEPOINTS), "-g", "python"]) == 0
+    assert capsys.readouterr().out == "generated Python script: perf-script.py\n"
+    made = (tmp_path / "perf-script.py").read_text(encoding="utf-8")
+    status, out, err = runs(made, TRACEPOINTS)
+    assert (status, err) == (0, "")
+    assert out.startswith("in trace_begin\n")
+    assert "trace_unhandled" not in out
+    assert run(["script", "-f", "-i", str(TRACEPOINTS), "-g", "own.py"]) == 0
+    assert (tmp_path / "own.py").read_text(encoding="utf-8") == made

@@ -1,0 +1,33 @@
+"""Dumps of hardware traces: packet after packet as perf shows them, whatever the bytes are."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.builders import traces
+from tests.builders.perfdata import traced
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.versus_perf
+
+TRACERS = {"Intel PT": traces.INTEL_PT, "Intel BTS": traces.INTEL_BTS, "Arm SPE": traces.ARM_SPE, "HiSilicon PTT": traces.HISI_PTT}
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("tracer", TRACERS)
+def test_a_dump_is_perfs(tracer: str, seed: int, perf: str, tmp_path: Path) -> None:
+    kind = TRACERS[tracer]
+    path = tmp_path / "perf.data"
+    path.write_bytes(traced(kind, traces.WORDS[kind], traces.trace(kind, seed)).file())
+    ours, theirs = (
+        subprocess.run([*command, "report", "-D", "-i", str(path)], capture_output=True, check=False, timeout=120)
+        for command in ((sys.executable, "-m", "perfpy"), (perf,))
+    )
+    assert ours.stdout.splitlines() == theirs.stdout.splitlines()
+    assert b" data: size " in theirs.stdout

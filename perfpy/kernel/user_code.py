@@ -13,7 +13,7 @@ import ctypes
 import mmap
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,8 +81,8 @@ class PageCode:
         addresses = {_PAGE_ADDRESS: self._buffer.address, _FOUND_ADDRESS: ctypes.addressof(self._found), _MAKE_BYTES: make_bytes}
         for mark, address in addresses.items():
             code = code.replace(mark, address.to_bytes(_POINTER_SIZE, "little"), 1)
-        self._memory, address = _executable(code)
-        self._definition = _MethodDefinition(b"read_page", address, _METH_NOARGS, None)
+        self._memory = _executable(code)
+        self._definition = _MethodDefinition(b"read_page", self._memory.address, _METH_NOARGS, None)
         self.read: Callable[[], bytes] = _new_function(ctypes.byref(self._definition), None, None)
 
     @property
@@ -100,18 +100,20 @@ class PageCode:
         self._found[_THREAD] = 1
 
     def close(self) -> None:
-        """Let go of the page; nobody reads it any more."""
-        self.leave()
+        """Let go of the page, and of the code: nobody may call what read was."""
+        self.read = bytes
         self._buffer.release()
+        self._memory.release()
 
 
+_libc: Final = ctypes.CDLL(None, use_errno=True)
 _new_function: Final = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
     ("PyCFunction_NewEx", ctypes.pythonapi)
 )
 
 
 class _HeldBuffer:
-    """The address of a buffer, which stays where it is meanwhile."""
+    """The address of a buffer, which lives and stays where it is until it is released."""
 
     def __init__(self, buffer: object) -> None:
         self._view = (ctypes.c_void_p * _PY_BUFFER_WORDS)()
@@ -122,14 +124,13 @@ class _HeldBuffer:
         ctypes.pythonapi.PyBuffer_Release(ctypes.byref(self._view))  # more than once does no harm
 
 
-def _executable(code: bytes) -> tuple[Any, int]:
-    """Memory with this code, first to be written and then to be run, never both; and its address."""
+def _executable(code: bytes) -> _HeldBuffer:
+    """Memory with this code, first to be written and then to be run, never both."""
     size = mmap.PAGESIZE
     memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ | mmap.PROT_WRITE)
     memory.write(code)
     held = _HeldBuffer(memory)
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.mprotect(ctypes.c_void_p(held.address), ctypes.c_size_t(size), mmap.PROT_READ | mmap.PROT_EXEC):
+    if _libc.mprotect(ctypes.c_void_p(held.address), ctypes.c_size_t(size), mmap.PROT_READ | mmap.PROT_EXEC):
         held.release()
         raise NoMachineCode(f"this process may not run machine code of its own ({os.strerror(ctypes.get_errno())})")
-    return (memory, held), held.address
+    return held

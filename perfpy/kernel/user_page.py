@@ -154,7 +154,7 @@ class CodeReader:
         self._page = page
         self._read = read
         self._wrapped_at = -1
-        self.read_page = self._code.read
+        self.read_page: Callable[[], bytes] = self._code.read
         self.least = read().value
         _readers.add(self)
 
@@ -191,6 +191,7 @@ class CodeReader:
 
     def close(self) -> None:
         """Let go of the page."""
+        self.read_page = bytes
         self._code.close()
 
 

@@ -135,3 +135,34 @@ def test_names_may_stand_in_a_file(recorded: dict[str, Path], perf: str, tmp_pat
     names.write_text("ls\ngrep\n")
     for line in (f"-c file://{names} -s comm", f"-c file://{names},sh -s comm,dso"):
         assert printed(PERFPY, line, recorded["flat"]) == printed([perf], line, recorded["flat"])
+
+
+@pytest.mark.parametrize("options", [["-c", "200000"], ["-F", "2000"]], ids=" ".join)
+def test_members_of_a_group_have_their_own_periods(perf: str, tmp_path: Path, options: list[str]):
+    """`:S`: the leader's samples have how far each member has come, also where the leader's period is fixed."""
+    program = "for _ in range(40): bytearray(4_000_000); sum(range(20_000))"
+    file = str(tmp_path / "perf.data")
+    line = [
+        perf,
+        "record",
+        "-q",
+        "-e",
+        "{task-clock,page-faults}:S",
+        *options,
+        "-o",
+        file,
+        "--",
+        *at_fixed_addresses(),
+        sys.executable,
+        "-Sc",
+        program,
+    ]
+    subprocess.run(line, check=True, capture_output=True, timeout=120)
+    shown = []
+    for command in ([perf], PERFPY):
+        report = [*command, "report", "--stdio", "--group", "-s", "comm,dso", "-i", file]
+        text = subprocess.run(report, capture_output=True, check=True, timeout=120).stdout
+        shown.append([row for row in text.splitlines() if not RUN_DEPENDENT.match(row)])
+    assert shown[1] == shown[0]
+    members = [re.findall(rb"[\d.]+(?=%)", row) for row in shown[1] if b"%" in row]
+    assert any(float(member[1]) > 1 for member in members)

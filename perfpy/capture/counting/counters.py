@@ -103,6 +103,7 @@ class Counting:
         self.cpus = list(cpus)
         self.options = options or CountingOptions()
         self._cgroup_fds = cgroup_fds or {}
+        self._prepared: dict[OpenEvent, tuple[EventAttr, tuple[bool, bool]]] = {}
         self._kernel = kernel or this_kernel()
         self._warn = warn or (lambda _text: None)
         self._opener = Opener(self._kernel, self, on_cpus=self.cpus != [ANY], tell=self._warn)
@@ -153,7 +154,14 @@ class Counting:
         return [cpu for cpu in self.cpus if cpu in event.cpus]
 
     def _prepare(self, event: OpenEvent) -> None:
-        attr = counting_attr(event.attr, self.options, leads=event.is_leader, in_group=event.leader.group_size > 1)
+        shape = event.is_leader, event.leader.group_size > 1
+        known = self._prepared.get(event)
+        if known is None or known[0] is not event.attr or known[1] != shape:  # a block that is entered again asks for the same
+            known = self._prepared[event] = self._wanted(event, *shape), shape
+        event.ask(known[0])
+
+    def _wanted(self, event: OpenEvent, leads: bool, in_group: bool) -> EventAttr:
+        attr = counting_attr(event.attr, self.options, leads=leads, in_group=in_group)
         if event.event in self.options.alone:
             threads = int(self.options.with_threads)
             attr = attr.copy(inherit=threads, inherit_thread=threads)
@@ -161,7 +169,7 @@ class Counting:
             from perfpy.events.ebb import with_needs  # few programs have such events
 
             attr = with_needs(attr, leads=event.is_leader)
-        event.ask(attr)
+        return attr
 
     def _open_everywhere(self, events: Sequence[OpenEvent]) -> None:
         for cpu in self._every_cpu():

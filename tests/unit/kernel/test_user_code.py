@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import re
 import shutil
@@ -145,10 +146,24 @@ def test_a_child_that_was_forked_has_no_such_page():
 @runs_here
 def test_no_memory_is_written_and_run():
     held = PageCode(page(), code())
-    (memory, _) = held._memory  # so that it is there
-    assert memory
+    assert held.read()
     lines = [line for line in Path("/proc/self/maps").read_text().splitlines() if re.search(r" rwxp ", line)]
     assert not lines
+
+
+def memory_with_code() -> int:
+    """Bytes of code that are of no file."""
+    found = re.findall(r"^(\w+)-(\w+) r-xp 00000000 00:00 0 *$", Path("/proc/self/maps").read_text(), re.MULTILINE)
+    return sum(int(end, 16) - int(start, 16) for start, end in found)
+
+
+@runs_here
+def test_a_closed_reader_reads_no_page_and_keeps_no_memory():
+    page_reader = reader(page(), value=77)
+    mapped = memory_with_code()
+    page_reader.close()
+    assert memory_with_code() == mapped - mmap.PAGESIZE
+    assert not page_reader.read().from_page
 
 
 def test_another_machine_has_no_code(monkeypatch: pytest.MonkeyPatch):

@@ -44,3 +44,15 @@ def test_what_the_machine_lacks_is_known_inside() -> None:
     with Region("page-faults:u", "minor-faults:u", kernel=kernel) as region:
         assert list(region.why_not) == ["minor-faults:u"]
         assert "minor-faults" in region.why_not["minor-faults:u"]
+
+
+def test_a_block_that_is_entered_again_asks_for_the_same() -> None:
+    kernel = FakeKernel()
+    region = Region("{page-faults:u,minor-faults:u}", kernel=kernel)
+    asked = []
+    for _ in range(3):
+        with region:
+            asked.append(region._counting.events[0].attr)
+    first, again = ([counter.attr for counter in kernel.counters][start : start + 2] for start in (0, 4))
+    assert [attr.pack("<") for attr in first] == [attr.pack("<") for attr in again]
+    assert asked[0] is asked[1] is asked[2]  # and makes no attrs anew

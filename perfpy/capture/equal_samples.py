@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import struct
 from array import array
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import RecordType
 from perfpy.abi.startup import NamedTuple
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 _HEADER: Final = struct.Struct("=IHH")
 _LEAST: Final = 128
 _MOST: Final = 4096  # records: what they are is looked at when all were found
-_PIECE: Final = 1 << 20  # bytes: of which a copy is made
+_PIECE: Final = 1 << 20  # bytes: that are looked at together
+_WORTH_A_COPY: Final = 512  # bytes: of larger samples, such as those with stacks, only what is looked at is touched
 _LARGER: Final = 4
 _WORTH_IT: Final = 3  # times as many samples as different ones
 
@@ -61,10 +65,15 @@ class EqualSamples:
         front = 8 * self._words
         return set(struct.Struct(f"{front}s{size - front}x").iter_unpack(self._data[offset : offset + count * size]))
 
-    def _times(self, offset: int, size: int, count: int) -> array[int]:
+    def _times(self, offset: int, size: int, count: int) -> Sequence[int]:
+        if not self._has_time:
+            return (0,)
+        run = self._data[offset : offset + count * size]
+        if size > _WORTH_A_COPY:
+            return [time for (time,) in struct.Struct(f"={8 * self._words}xQ{size - 8 * self._words - 8}x").iter_unpack(run)]
         words = array("Q")
-        words.frombytes(self._data[offset : offset + count * size])
-        return words[self._words :: size >> 3] if self._has_time else words[:1]
+        words.frombytes(run)
+        return words[self._words :: size >> 3]
 
 
 def _is_sample(record: bytes | memoryview, size: int) -> bool:

@@ -8,14 +8,14 @@ where the compiler wrote it. Where the layout is defined: DWARF 5, section 3.3.8
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.debuginfo import dwarf, leb128
 from perfpy.debuginfo.layouts import BLOCK, FUNCTION, HOLDER, INLINED, LEAF, SCOPE, DieLayout, layout_of
-from perfpy.debuginfo.ranges import Ranges, ranges_of
+from perfpy.debuginfo.ranges import Ranges, range_list, ranges_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from perfpy.debuginfo.unit import Attribute, DebugUnit
 
@@ -47,32 +47,103 @@ def _number(attribute: Attribute | None) -> int:
     return attribute.value if attribute and isinstance(attribute.value, int) else 0
 
 
-class InlineSearch:
-    """One walk through a unit. addresses: ascending; found: the innermost Activation of each."""
+class _Top(NamedTuple):
+    """A DIE with code that is in no other: its ranges; where it starts, and where its values do."""
 
-    def __init__(self, unit: DebugUnit, addresses: Sequence[int]) -> None:
-        self.found: list[Activation | None] = [None] * len(addresses)
+    ranges: Ranges
+    layout: DieLayout
+    start: int
+    offset: int
+
+
+class InlineSearch:
+    """Looks for functions in one unit, again and again: what it has gone by once it need not read again."""
+
+    def __init__(self, unit: DebugUnit) -> None:
         self._unit = unit
-        self._addresses = addresses
-        self._data = unit.reader.data
+        self._data = b""
         self._order = unit.sections.order
         self._address_size = unit.header.shape.address_size
         self._layouts: dict[int, DieLayout] = {code: layout_of(found) for code, found in unit.abbreviations.all().items()}
         # the assembler writes a function for every alias: the last of them counts
         self._takes_last = unit.number(dwarf.AT_LANGUAGE) == dwarf.LANG_MIPS_ASSEMBLER
         self._scopes_skipped = False
-        self._left = len(addresses)
+        self._tops: list[_Top] = []
+        self._more_tops = self._read_tops()
+        self.found: list[Activation | None] = []
+        self._addresses: Sequence[int] = ()
+        self._left = 0
 
-    def run(self) -> list[Activation | None]:
-        """Look at the functions of the unit; where those are not all, also into what lies within scopes."""
-        self._walk(whole=False)
-        if self._left and self._scopes_skipped:
-            self._walk(whole=True)
-        return self.found
+    def find(self, addresses: Sequence[int]) -> list[Activation | None]:
+        """The innermost Activation of each address (they ascend); `found` has them as far as they were found when this fails."""
+        found: list[Activation | None] = [None] * len(addresses)
+        self.found = found
+        self._addresses, self._left, self._data = addresses, len(addresses), self._unit.reader.data
+        self._unit.sections.spend(len(self._data) // _BYTES_OF_DIE)
+        try:
+            if self._takes_last:
+                self._walk(self._unit.header.size, whole=False)
+            else:
+                self._look_at_tops()
+            if self._left and self._scopes_skipped:
+                self._unit.sections.spend(len(self._data) // _BYTES_OF_DIE)
+                self._walk(self._unit.header.size, whole=True)
+        finally:
+            self._data = b""
+        return found
 
-    def _walk(self, *, whole: bool) -> None:
-        data, layouts, offset, end = self._data, self._layouts, self._unit.header.size, len(self._data)
-        self._unit.sections.spend(end // _BYTES_OF_DIE)
+    def _look_at_tops(self) -> None:
+        """Look into the functions that stand by themselves, those first that were met before."""
+        for top in self._tops:
+            if not self._left:
+                return
+            self._look_at(top)
+        while self._left:
+            top_or_none = next(self._more_tops, None)
+            if top_or_none is None:
+                return
+            self._tops.append(top_or_none)
+            self._look_at(top_or_none)
+
+    def _look_at(self, top: _Top) -> None:
+        hits = self._hits(top.ranges)
+        if not hits:
+            self._scopes_skipped |= top.layout.kind == FUNCTION and top.layout.children
+        elif top.layout.children:
+            self._walk(top.start, whole=False)
+        else:
+            self._enter(top.layout, top.start, top.offset, None)
+
+    def _read_tops(self) -> Iterator[_Top]:
+        """The DIEs with code that are in no other such, one after the other; reads on only when the next one is asked for."""
+        layouts, offset, end, depth = self._layouts, self._unit.header.size, len(self._data), 0
+        while offset < end:
+            start, code = offset, self._data[offset]  # its bytes are let go of while nobody asks
+            offset += 1
+            if code >= 0x80:
+                code, offset = leb128.unsigned(self._data, start)
+            if not code:
+                depth -= 1
+                if depth <= 0:
+                    return
+                continue
+            kind, size, sibling, children, _, abbreviation, _ = layout = layouts[code]
+            after = offset + size if size >= 0 else self._unit.reader.skip(abbreviation, offset)
+            if kind >= BLOCK:
+                yield _Top(self._ranges(layout, offset), layout, start, offset)
+            if not children:
+                offset = after
+            elif kind == SCOPE and (sibling < 0 or not depth):
+                depth, offset = depth + 1, after
+                if depth > _DEPTH_MOST:
+                    raise ValueError(f"entries nested more than {_DEPTH_MOST} deep at {self._unit.header.start + start:#x}")
+            else:
+                self._scopes_skipped |= kind in (SCOPE, HOLDER)
+                offset = self._skip_tree(offset, sibling, after)
+
+    def _walk(self, offset: int, *, whole: bool) -> None:
+        """Go through a DIE and all in it."""
+        data, layouts, end = self._data, self._layouts, len(self._data)
         callers: list[Activation | None] = []  # of each open DIE: what its children belong to
         current: Activation | None = None
         while offset < end:
@@ -85,7 +156,7 @@ class InlineSearch:
                 if not callers or not (self._left or current or self._takes_last):
                     return
                 continue
-            kind, size, sibling, children, _, abbreviation = layout = layouts[code]
+            kind, size, sibling, children, _, abbreviation, _ = layout = layouts[code]
             after = offset + size if size >= 0 else self._unit.reader.skip(abbreviation, offset)
             if kind == LEAF:
                 offset = after
@@ -132,7 +203,7 @@ class InlineSearch:
             if not code:
                 depth -= 1
                 continue
-            _, size, sibling, children, _, abbreviation = layouts[code]
+            _, size, sibling, children, _, abbreviation, _ = layouts[code]
             after = offset + size if size >= 0 else self._unit.reader.skip(abbreviation, offset)
             if not children:
                 offset = after
@@ -144,19 +215,11 @@ class InlineSearch:
 
     def _enter(self, layout: DieLayout, start: int, offset: int, current: Activation | None) -> tuple[bool, Activation | None]:
         """Whether addresses are in a DIE with code, and what its children belong to."""
-        attributes: dict[int, Attribute] | None = None
-        if layout.bounds is not None:
-            low_offset, high_offset, size = layout.bounds
-            low = int.from_bytes(self._data[offset + low_offset : offset + low_offset + self._address_size], self._order)
-            ranges = [(low, low + int.from_bytes(self._data[offset + high_offset : offset + high_offset + size], self._order))]
-        else:
-            attributes, _ = self._unit.attributes(layout.abbreviation, offset)
-            ranges = ranges_of(self._unit, attributes)
+        ranges = self._ranges(layout, offset)
         hits = self._hits(ranges)
         if not hits or layout.kind == BLOCK:
             return bool(hits), current
-        if attributes is None:
-            attributes, _ = self._unit.attributes(layout.abbreviation, offset)
+        attributes, _ = self._unit.attributes(layout.abbreviation, offset)
         caller = current if layout.kind == INLINED else None
         activation = Activation(self._unit, start, caller, attributes, next(low for low, high in ranges if low != high))
         for index in hits:
@@ -166,6 +229,17 @@ class InlineSearch:
                 continue
             self.found[index] = activation
         return True, activation
+
+    def _ranges(self, layout: DieLayout, offset: int) -> Ranges:
+        """The ranges of a DIE's code. offset: of its values."""
+        if layout.listed >= 0:
+            value = self._unit.reader.number(offset + layout.listed, self._unit.header.shape.offset_size)
+            return range_list(self._unit, dwarf.FORM_SEC_OFFSET, value)
+        if layout.bounds is None:
+            return ranges_of(self._unit, self._unit.attributes(layout.abbreviation, offset)[0])
+        low_offset, high_offset, size = layout.bounds
+        low = int.from_bytes(self._data[offset + low_offset : offset + low_offset + self._address_size], self._order)
+        return [(low, low + int.from_bytes(self._data[offset + high_offset : offset + high_offset + size], self._order))]
 
     def _hits(self, ranges: Ranges) -> list[int]:
         addresses, hits = self._addresses, list[int]()

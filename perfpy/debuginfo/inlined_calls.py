@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 #: number of the name; unit, file and line of the call; DIE and lowest address of what has no name of the linker's
 CallRow = tuple[int, int, int, int, int, int]
+_SEARCHES_KEPT: Final = 1 << 9  # of the units that were looked into last: more come when a recording is read batch by batch
 _NESTED_MOST: Final = 1 << 10  # as many as perf follows
 
 
@@ -56,6 +57,7 @@ class InlineFinder:
     def __init__(self, units: UnitIndex) -> None:
         self._units = units
         self._functions = FunctionNames()
+        self._searches: dict[DebugUnit, InlineSearch] = {}
 
     @property
     def names(self) -> list[bytes]:
@@ -99,8 +101,12 @@ class InlineFinder:
     def _search(self, unit: DebugUnit, addresses: list[int]) -> list[Activation | None]:
         search = None
         try:
-            search = InlineSearch(self._units.whole(unit), addresses)
-            search.run()
+            search = self._searches.get(unit)
+            if search is None:
+                if len(self._searches) >= _SEARCHES_KEPT:
+                    self._searches.clear()
+                search = self._searches[unit] = InlineSearch(self._units.whole(unit))
+            search.find(addresses)
         except DAMAGE as damage:
             unit.sections.file.flaw(damage_of(damage))
         return search.found if search else [None] * len(addresses)

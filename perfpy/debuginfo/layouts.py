@@ -41,7 +41,7 @@ class DieLayout(NamedTuple):
     """One abbreviation, seen by the search.
 
     size: of its values, -1 where it varies; sibling: where a DW_AT_sibling of four bytes is, -1 without one; bounds:
-    where its code is, None where it has to be read in full.
+    where its code is; listed: where a DW_AT_ranges that is an offset is: None and -1 where it has to be read in full.
     """
 
     kind: int
@@ -50,6 +50,7 @@ class DieLayout(NamedTuple):
     children: bool
     bounds: Bounds | None
     abbreviation: Abbreviation
+    listed: int
 
 
 @lru_cache(maxsize=1 << 14)
@@ -57,7 +58,9 @@ def layout_of(abbreviation: Abbreviation) -> DieLayout:
     """The DieLayout of an abbreviation."""
     offset, form, _ = abbreviation.offsets.get(dwarf.AT_SIBLING, (-1, 0, 0))
     sibling = offset if form == dwarf.FORM_REF4 else -1
-    return DieLayout(_kind(abbreviation), abbreviation.size, sibling, abbreviation.children, _bounds(abbreviation), abbreviation)
+    listed, form, _ = abbreviation.offsets.get(dwarf.AT_RANGES, (-1, 0, 0))
+    listed = listed if form == dwarf.FORM_SEC_OFFSET else -1
+    return DieLayout(_kind(abbreviation), abbreviation.size, sibling, abbreviation.children, _bounds(abbreviation), abbreviation, listed)
 
 
 def _kind(abbreviation: Abbreviation) -> int:

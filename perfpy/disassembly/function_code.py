@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfpy.debuginfo.addresses import link_addresses
+from perfpy.disassembly import kernel_memory
 from perfpy.errors import PerfError
 from perfpy.symbols.dso import DsoKind
+from perfpy.symbols.files.elf import SHT_NOBITS
 
 if TYPE_CHECKING:
     from perfpy.symbols.dso import Dso
@@ -24,7 +26,6 @@ _KERNEL_ADVICE: Final = "name the kernel's own file with -k vmlinux, or keep it:
 _NO_FILE: Final = {
     DsoKind.JIT: "a perf map has the names of the code and not the code; recorded with perfpy record --jit, runtimes with jitdumps give it",
     DsoKind.BPF: "the recording has no code of BPF programs",
-    DsoKind.MODULE: f"the module's code is in the kernel; {_KERNEL_ADVICE}",
     DsoKind.VSYSCALL: "the page of old system calls is no file",
     DsoKind.NONE: "no file is mapped there",
 }
@@ -42,18 +43,20 @@ class NoCode(PerfError):
 class FunctionCode(NamedTuple):
     """The code of a function: in `file`, from `start` to `end` (exclusive) as its symbols have it.
 
-    distance: how far symbols' addresses lie above the file's: what is at `start` is named by start + distance.
+    memory: what it was read from where that is no file.
     """
 
     name: str
     file: ElfFile
     start: int
     end: int
+    memory: str = ""
 
     @property
     def is_file(self) -> bool:
         """Whether it is in a file that other programs can open; otherwise it is in memory."""
-        return self.file.path.startswith("/") and os.path.isfile(self.file.path)
+        path = self.file.path
+        return path.startswith("/") and os.path.isfile(path) and os.path.getsize(path) == len(self.file.content)  # not compressed
 
 
 def function_code(symbolizer: Symbolizer, symbol: int) -> FunctionCode:
@@ -64,17 +67,17 @@ def function_code(symbolizer: Symbolizer, symbol: int) -> FunctionCode:
     if not 0 < end - start <= _LARGEST:
         raise NoCode(name, f"a function of {end - start} bytes")
     file, start, end = _in_file(symbolizer, dso, name, start, end)
-    return FunctionCode(name, file, start, end)
+    return FunctionCode(name, file, start, end, kernel_memory.PATH if file.path == kernel_memory.NAME else "")
 
 
 def _in_file(symbolizer: Symbolizer, number: int, name: str, start: int, end: int) -> tuple[ElfFile, int, int]:
     dso = symbolizer.dsos[number]
-    if dso.kind is DsoKind.KERNEL:
-        image = symbolizer.kernel_image()
-        if image is None:
-            raise NoCode(name, f"the recorded kernel{_build_id(dso)} is not here; {_KERNEL_ADVICE}")
+    image = symbolizer.image(number)
+    if image and _has_code(image[0]) and (dso.kind is DsoKind.KERNEL or symbolizer.running_kernel() is None):
         file, above = image
         return file, (start - above) % (1 << 64), (end - above) % (1 << 64)
+    if dso.kind in (DsoKind.KERNEL, DsoKind.MODULE):
+        return _in_kernel(symbolizer, dso, number, name, start, end)
     if dso.kind not in (DsoKind.FILE, DsoKind.VDSO):
         raise NoCode(name, f"{dso.name}: {_NO_FILE[dso.kind]}")
     file_that_ran = symbolizer.files(number).runtime
@@ -82,6 +85,30 @@ def _in_file(symbolizer: Symbolizer, number: int, name: str, start: int, end: in
         raise NoCode(name, f"{dso.name}{_build_id(dso)} is not here: keep it with perfpy buildid-cache --add, or say --symfs")
     first, last = link_addresses(file_that_ran, np.array([start, end - 1], np.uint64)).tolist()
     return file_that_ran, first, last + 1
+
+
+def _has_code(file: ElfFile) -> bool:
+    """Whether it is more than debug information."""
+    text = file.section(".text")
+    return text is not None and text.type != SHT_NOBITS
+
+
+def _in_kernel(symbolizer: Symbolizer, dso: Dso, number: int, name: str, start: int, end: int) -> tuple[ElfFile, int, int]:
+    """In the memory of the kernel that runs, if it is the recorded one."""
+    above = symbolizer.running_kernel()
+    if above is None:
+        raise NoCode(name, f"the recorded kernel{_build_id(dso)} is not here; {_KERNEL_ADVICE}")
+    first, last = (int(address) for address in (start, end))
+    if dso.kind is DsoKind.MODULE:  # its symbols are counted from where it was mapped
+        first, last = symbolizer.in_memory(number, first), symbolizer.in_memory(number, last)
+    first, last = (first - above) % (1 << 64), (last - above) % (1 << 64)
+    try:
+        return kernel_memory.code_of(first, last), first, last
+    except OSError as error:
+        reason = f"{kernel_memory.PATH}: {error.strerror}"
+    except ValueError as error:
+        reason = str(error)
+    raise NoCode(name, f"the kernel's memory cannot be read ({reason}); {_KERNEL_ADVICE}")
 
 
 def _build_id(dso: Dso) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from threading import Timer
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.disassembly.code_lines import of_objdump
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from perfpy.disassembly.function_code import FunctionCode
 
 _TEXT_MOST: Final = 256 << 20  # bytes of text of one function
+_SECONDS_MOST: float = 300.0
 #: e_machine -> how binutils' programs for it begin, where it is not this machine's
 _PREFIXES: Final = {
     2: ("sparc64-linux-gnu-",),
@@ -62,7 +64,11 @@ class Running:
         """What it says; raises NoCode where there is no instruction among it."""
         assert self._process.stdout is not None
         with self._process:
+            # the source files that it reads are what the debug information says: a FIFO would hold it for ever
+            deadline = Timer(_SECONDS_MOST, self._process.kill)
+            deadline.start()
             text = self._process.stdout.read(_TEXT_MOST + 1)
+            deadline.cancel()
             if len(text) > _TEXT_MOST:
                 self._process.kill()
                 raise NoCode(self._code.name, f"objdump says more than {_TEXT_MOST >> 20} MiB of it")

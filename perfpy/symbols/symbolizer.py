@@ -205,6 +205,16 @@ class Symbolizer:
         """The vmlinux that the kernel's symbols come from, and how far the recorded kernel lies above it; None for others."""
         return self._loader.kernel.image
 
+    def in_memory(self, number: int, address: int) -> int:
+        """An address within a dso as one of memory: where it was mapped first."""
+        spaces = self._timeline.spaces
+        mapped = np.flatnonzero(spaces.dso == number)
+        return (address - int(spaces.bias[mapped[0]])) % (1 << 64) if len(mapped) else address
+
+    def running_kernel(self) -> int | None:
+        """How far the recorded kernel lies above the one that runs here; None where that is another one."""
+        return self._loader.kernel.running_below
+
     def image(self, number: int) -> tuple[ElfFile, int] | None:
         """The file with the debug information of the kernel or a module (index into `dsos`), and how far frames lie above it."""
         kind = self.dsos[number].kind

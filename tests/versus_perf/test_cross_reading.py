@@ -32,6 +32,7 @@ LINES = {
     "buffers": ["-m 1", "-m 64K,8", "-m 0", "--mmap-flush=4K", "--no-buffering", "--affinity=cpu", "--aio"],
     "what comes last": ["--tail-synthesize", "--overwrite -m 16", "--timestamp-boundary", "--buildid-all", "-B", "--buildid-mmap"],
     "compressed": ["-z", "-z99", "-z5 -g"],
+    "held down, off the CPU": ["--max-cpu 50%", "--max-cpu 1000 -g", "--off-cpu -g", "--off-cpu --off-cpu-thresh 0"],
     "delayed": ["-D 1", "-D -1", "-D 1-5,10-20"],
     "more events": [
         "-e page-faults -c 1",

@@ -98,4 +98,4 @@ def test_a_script_is_recorded_for_and_reported_by_its_name(scripts: Path, tmp_pa
 
     script("record", "stackcollapse", "-e", "page-faults:u", "-c", "1", "-o", "own.data", "--", "true")
     assert [line.split(" ")[0] for line in script("report", "stackcollapse", "-i", "own.data").splitlines()] != []
-    assert "true" in script("stackcollapse", "true")
+    assert "true" in script("stackcollapse", "-e", "page-faults:u", "-c", "1", "--", "true")

@@ -60,8 +60,9 @@ class CodeRow(NamedTuple):
 class AnnotatedFunction:
     """The lines of a function's code.
 
-    name; dso: its file; start: its address there, recorded_start: as perf counts it, from the file's beginning. lines: its
-    code; offsets: of those that are instructions; samples, period: of each event of the group, at each instruction.
+    name; dso: its file; path: of that, or what the code was read from; start: its address there, recorded_start: as perf counts
+    it, from the file's beginning. lines: its code; offsets: of those that are instructions; samples, period: of each event of
+    the group, at each instruction.
     """
 
     def __init__(self, hot: HotFunction, function: Disassembly, symbolizer: Symbolizer, infos: Callable[[], DebugInfos]) -> None:
@@ -69,6 +70,7 @@ class AnnotatedFunction:
         self.name = function.code.name
         self._dso_number = symbolizer.symbols.dso(hot.symbol)
         self.dso: Dso = symbolizer.dsos[self._dso_number]
+        self.path = function.code.memory or self.dso.long_name
         self.start = function.code.start
         self.recorded_start = symbolizer.symbols.start(hot.symbol)
         self.lines: list[AsmLine] = function.lines

@@ -42,6 +42,11 @@ def has_off_cpu(events: list[FileEvent]) -> bool:
     return any(map(is_off_cpu, events))
 
 
+def says_why_it_waited(events: list[FileEvent]) -> bool:
+    """Whether the samples of time off the CPU have a state, which perf's own have not."""
+    return any(event.attr.sample_type & SampleType.WEIGHT_STRUCT for event in events if is_off_cpu(event))
+
+
 def join_off_cpu(data: PerfData) -> None:
     """Make the time on the CPU and that off it one event. Raises PerfError where a recording has not both."""
     off = next(filter(is_off_cpu, data.events), None)

@@ -170,7 +170,7 @@ class AnnotateRun:
             raise PerfError(f"{self._recording.path}: -C needs the CPU of each sample: record with --sample-cpu, or leave -C out")
         if asked.prefix_strip and not asked.prefix:
             fail("--prefix-strip leaves out folders where --prefix puts others: give both")
-        return ReportOptions(sample_filter=self._filter(), group=asked.group, rows_filtered=False)
+        return ReportOptions(sample_filter=self._filter(), group=asked.group, verbose=asked.verbose > 0)
 
     def _filter(self) -> SampleFilter:
         asked = self._asked

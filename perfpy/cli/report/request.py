@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from perfpy.abi.flags import SampleType
 from perfpy.analysis.report.options import DEFAULT_PARENT, ReportOptions
 from perfpy.analysis.report.report import cpus_of_socket
-from perfpy.analysis.samples.wait_events import has_off_cpu
+from perfpy.analysis.samples.wait_events import has_off_cpu, says_why_it_waited
 from perfpy.analysis.sortkeys.names import DEFAULT_ORDER
 from perfpy.analysis.sortkeys.sort_key import Mode
 from perfpy.cli.line.options import fail
@@ -83,7 +83,8 @@ class ReportRequest:
         """The columns; where time off the CPU was recorded seconds are among them, but in perf's text only if they are asked for."""
         asked = self._asked
         wanted = texts.wanted(asked, sample_filter, children=children, config=self._config, mode=self._mode())
-        if asked.with_off_cpu and wanted.sort is None and wanted.fields is None:
+        says_why = says_why_it_waited(self._recording.events)
+        if asked.with_off_cpu and says_why and wanted.sort is None and wanted.fields is None:
             wanted = wanted._replace(sort=f"state,{DEFAULT_ORDER[Mode.NORMAL]}")
         timed = asked.with_off_cpu or (not plain and has_off_cpu(self._recording.events))
         return wanted._replace(metrics=(*wanted.metrics, "seconds")) if timed else wanted

@@ -16,6 +16,7 @@ import numpy as np
 
 from perfpy.abi.columns import Columns
 from perfpy.abi.flags import RecordType
+from perfpy.abi.waits import OFF_CPU_EVENT
 from perfpy.perfdata.records.batches import Batch, SampleDecoder, StoredBatch, ordered_batches, stored_batches
 from perfpy.perfdata.records.delivery_keys import DeliveryKeys, OrderedChunk
 from perfpy.perfdata.records.event_table import EventTable
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.records.batches import Change
     from perfpy.perfdata.records.deferred_callchains import DeferredCallchains
+    from perfpy.perfdata.records.embedded_waits import EmbeddedWaits
     from perfpy.perfdata.records.raw_records import RawRecord
     from perfpy.perfdata.records.stream import RecordStream
 
@@ -136,12 +138,26 @@ class RecordScans:
 
         return DeferredCallchains(self._bulk([RecordType.CALLCHAIN_DEFERRED]), self.table.endian)
 
+    @cached_property
+    def _waits(self) -> EmbeddedWaits | None:
+        """Waits in the raw data of samples; None where there are none."""
+        if not any(event.name == OFF_CPU_EVENT for event in self.table.events):
+            return None
+        from perfpy.perfdata.records.embedded_waits import EmbeddedWaits  # few recordings have them
+
+        return EmbeddedWaits.of(self.table.events, self.table.endian)
+
     def _decoder(self, fields: Collection[str] | None, change: Change | None) -> SampleDecoder:
-        """What decodes samples: at first they get what of their callchains stands apart from them."""
-        deferred, whole = self._deferred, change
-        if deferred is not None:
-            whole = deferred.added if change is None else lambda samples: change(deferred.added(samples))
-        return SampleDecoder(self.table, fields, self._warn, whole)
+        """What decodes samples: at first they get what of them stands elsewhere."""
+        changes: list[Change] = []
+        if self._waits is not None:
+            fields = self._waits.needed(fields)
+            changes.append(self._waits.shown)
+        if self._deferred is not None:
+            changes.append(self._deferred.added)
+        if change is not None:
+            changes.append(change)
+        return SampleDecoder(self.table, fields, self._warn, _one_after_the_other(changes))
 
     def batches(self, fields: Collection[str] | None, change: Change | None = None) -> Iterator[Batch]:
         """All samples in order of delivery. change: what is done with those of each chunk first."""
@@ -154,3 +170,16 @@ class RecordScans:
         turns = range(len(found)) if turns is None else turns
         chunks_before = Counter(turn.stream for turn in found[: turns.start])
         return stored_batches(self.chunks(chunks_before), found[turns.start : turns.stop], self._decoder(fields, change))
+
+
+def _one_after_the_other(changes: list[Change]) -> Change | None:
+    """All changes as one; None for none."""
+    if len(changes) < 2:
+        return changes[0] if changes else None
+
+    def change(samples: StoredBatch) -> StoredBatch:
+        for one in changes:
+            samples = one(samples)
+        return samples
+
+    return change

@@ -62,6 +62,7 @@ class KernelSymbols:
         self.unreadable: dict[str, str] = {}  # damaged files and what is wrong with them
         self.restricted = False  # /proc/kallsyms was there, but shows no addresses (kptr_restrict)
         self.image: tuple[ElfFile, int] | None = None  # the vmlinux, and how far the recorded kernel lies above it
+        self.running_below: int | None = None  # how far the recorded kernel lies above the one that runs; None: that is another
         self.extent: tuple[int, int] | None = None  # what its symbols cover: then the kernel's mapping has no other bounds
 
     def load(self) -> None:
@@ -97,14 +98,18 @@ class KernelSymbols:
         self.looked.append(path)
         table = self._read_kallsyms(path)
         if table is not None:
-            self._take(table)
+            distance = self._take(table)
+            self.running_below = distance if path == _PROC_KALLSYMS else None
 
-    def _take(self, table: Kallsyms) -> None:
+    def _take(self, table: Kallsyms) -> int | None:
+        """Use a table of symbols; how far the recorded kernel lies above its kernel, None where that is not known."""
         self.restricted = table.restricted
         distance = self._relocation_of(table)
         if distance is not None and not table.restricted:
             self._dsos[self._timeline.kernel_dso].long_name = KERNEL_NAME
             self._share(table, distance)
+            return distance
+        return None
 
     def _read_kallsyms(self, path: str) -> Kallsyms | None:
         """Parse the file; what the kernel that runs said is kept until it boots or changes its modules."""

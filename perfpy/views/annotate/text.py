@@ -68,7 +68,7 @@ class AnnotationText:
         yield from self._code(function, shares, sources)
 
     def _heading(self, function: AnnotatedFunction) -> Iterator[str]:
-        name = function.dso.long_name if self._style.full_paths else function.dso.long_name.rpartition("/")[2]
+        name = function.path if self._style.full_paths else function.path.rpartition("/")[2]
         column = self._style.shown.capitalize()[: self._width].ljust(self._width)
         samples = f"{function.hot.hits[0].total_samples} samples, percent: {self._style.share_of}"
         heading = f" {column}|\tSource code & Disassembly of {name} for {self._title} ({samples})"
@@ -138,7 +138,7 @@ class AnnotationText:
 
     def _summary(self, function: AnnotatedFunction, shares: Shares, sources: dict[int, str]) -> Iterator[str]:
         """The source lines, those with most first; of equal ones the last name first, as perf has them."""
-        yield from ("", f"Sorted summary for file {function.dso.long_name}", "-" * 46, "")
+        yield from ("", f"Sorted summary for file {function.path}", "-" * 46, "")
         if not sources:
             yield f" Nothing higher than {WORTH_A_LINE:.1f}%"
             return

@@ -14,6 +14,7 @@ import numpy as np
 
 from perfpy.abi.columns import distinct
 from perfpy.abi.flags import BranchSample, HardwareId, PerfType, SampleType, SoftwareId
+from perfpy.abi.waits import OFF_CPU_EVENT
 from perfpy.untrusted.text import one_line, one_line_bytes
 from perfpy.views.script import field_text
 from perfpy.views.script.addresses import frames_of
@@ -182,7 +183,9 @@ class EventLines:
 
     @property
     def _is_bpf_output(self) -> bool:
-        return self._event.attr.type == PerfType.SOFTWARE and self._event.attr.config == SoftwareId.BPF_OUTPUT
+        attr = self._event.attr
+        is_read_already = self._event.name == OFF_CPU_EVENT and attr.sample_type & SampleType.RAW  # as perf 7 has it
+        return attr.type == PerfType.SOFTWARE and attr.config == SoftwareId.BPF_OUTPUT and not is_read_already
 
     def _cgroup(self, ident: int) -> bytes:
         return one_line(self._context.cgroups.get(ident, "unknown")).encode("utf-8", "surrogateescape")

@@ -57,7 +57,7 @@ class ScriptProgram:
             raise PerfError(f"{path}{f', line {line}' if line else ''}: no program in Python 3: {getattr(error, 'msg', error)}") from None
 
     def start(self) -> None:
-        """Run the file itself."""
+        """Run the file itself. Raises ScriptFailed, and PerfError for a script that wants what there is not."""
         sys.argv = self._args
         sys.modules["__main__"] = self._module
         sys.modules.update((module.__name__, module) for module in self._modules)
@@ -66,6 +66,8 @@ class ScriptProgram:
         sys.path += [folder for folder in (library, _STANDINS) if folder not in sys.path]
         os.environ["PERF_EXEC_PATH"] = self._exec_path  # scripts add its folders to sys.path, and die without it
         self.call("the script", exec, self._code, self._module.__dict__)
+        if self._module.__dict__.get("perf_db_export_mode"):
+            raise PerfError(f"{self.path}: perf_db_export_mode: no tables for databases are made; perfpy.open(...).samples has columns")
 
     def function(self, name: str) -> Callable[..., Any] | None:
         """A function of the script; None where it has none of that name."""

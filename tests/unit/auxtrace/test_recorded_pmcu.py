@@ -55,6 +55,12 @@ def test_as_many_samples_as_were_asked_for(path: Path) -> None:
         assert len(trace_of(recording)) == 15
 
 
+def test_zeros_mean_128_samples_3_ms_apart(path: Path) -> None:
+    path.write_bytes(pmcu.recording(pmcu.aux_data([1], 140), config=0))
+    with perfpy.open(path) as recording:
+        assert (len(trace_of(recording)), trace_of(recording).period_ms) == (128, 3)
+
+
 def test_a_cut_end_is_a_warning_with_its_offset(path: Path) -> None:
     data = pmcu.aux_data(EVENTS, 20)
     path.write_bytes(pmcu.recording(data[:-8]))

@@ -109,13 +109,16 @@ def test_many_samples_of_one_size_say_what_each_of_them_says():
     alike = [sample(0x10000 * chance.randrange(9), pid=5, time=chance.randrange(1000, 9000)) for _ in range(3000)]
     all_different = [sample(0x10000 * (number % 20) + number % 0x2000, pid=6, time=5000 + number) for number in range(6000)]
     in_kernel = [sample(KERNEL + number % 9, mode=MISC_KERNEL, time=500) for number in range(300)]
+    huge = [
+        with_header(9, MISC_USER, struct.pack("=QIIQ", 0x10000, 5, 5, 2000 + number) + bytes(4096), NATIVE_ENDIAN) for number in range(300)
+    ]
     longer = [with_header(9, MISC_USER, struct.pack("=QIIQQ", 0x210000, 5, 5, 99_999, 0), NATIVE_ENDIAN)] * 200
-    records = [*kernel, *maps[:20], *alike, *maps[20:], *all_different, *in_kernel, *longer, sample(0x180000, pid=5, time=3)]
+    records = [*kernel, *maps[:20], *alike, *maps[20:], *all_different, *in_kernel, *longer, *huge, sample(0x180000, pid=5, time=3)]
     whole, single = hits(*records), one_by_one(*records)
     assert names(whole) == names(single)
     assert len(names(whole)) > 10
     assert "[mod]" not in names(whole)
-    assert (whole.samples, whole.first_time, whole.last_time) == (single.samples, single.first_time, single.last_time) == (9501, 3, 99_999)
+    assert (whole.samples, whole.first_time, whole.last_time) == (single.samples, single.first_time, single.last_time) == (9801, 3, 99_999)
 
 
 def test_many_samples_without_times_are_counted():

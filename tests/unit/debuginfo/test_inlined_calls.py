@@ -80,6 +80,28 @@ def test_the_linkers_name_goes_first_wherever_it_stands() -> None:
 
 
 @pytest.mark.parametrize("sibling", [False, True])
+def test_addresses_may_be_asked_for_one_after_the_other(sibling: bool) -> None:
+    scope = Die(dwarf.TAG_NAMESPACE, children=[function("inside", (0x1110, 0x1120))], sibling=sibling)
+    root = program(sibling=sibling)
+    root.children = [scope, *root.children, function("last", (0x1120, 0x1130))]
+    dies = Dies(with_bounds(root))
+    at_once = found(finder(dies), 0x1000, 0x1010, 0x1018, 0x1110, 0x1124, 0x1210, 0x1400)
+    for order in ((0x1124, 0x1018, 0x1000, 0x1110, 0x1400, 0x1210, 0x1010), (0x1400, 0x1210, 0x1010, 0x1018, 0x1110, 0x1000, 0x1124)):
+        one = finder(dies)
+        functions = {address: found(one, address)[0] for address in order}
+        assert [functions[address] for address in sorted(functions)] == at_once
+
+
+def test_functions_that_were_gone_by_are_not_read_again() -> None:
+    functions = finder(Dies(with_bounds(program())))
+    expected = found(functions, *ADDRESSES, 0x1200)
+    (search,) = functions._searches.values()
+    search._more_tops = iter(())
+    assert found(functions, *ADDRESSES, 0x1200) == expected
+    assert [calls[-1:] for calls in found(functions, 0x1201, 0x1011)] == [[("other", 0)], [("main", 0)]]
+
+
+@pytest.mark.parametrize("sibling", [False, True])
 def test_functions_within_namespaces_are_found(sibling: bool) -> None:
     scope = Die(dwarf.TAG_NAMESPACE, children=[function("inside", (0x1000, 0x1010)), function("more", (0x1010, 0x1020))], sibling=sibling)
     root = with_bounds(unit(scope, function("outside", (0x1020, 0x1030)), low_pc=None))

@@ -123,3 +123,11 @@ def test_the_next_functions_program_is_ended_when_nobody_wants_it(tmp_path: Path
     functions = annotation(tmp_path, function="").functions(style=style)
     assert next(functions).name == "spin"
     del functions  # a child that is left would be a ResourceWarning, which is an error here
+
+
+def test_a_program_that_does_not_end_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perfpy.disassembly.objdump._SECONDS_MOST", 0.2)
+    tool = tmp_path / "slow"
+    tool.write_text("#!/bin/sh\nexec sleep 60\n")
+    tool.chmod(0o755)
+    assert "finds no instructions" in next(iter(reasons(annotation(tmp_path), CodeStyle(program=str(tool)))))

@@ -163,6 +163,12 @@ def test_what_is_no_program_is_a_line(text: str, said: str, runs: Runs, recordin
     assert said in err
 
 
+def test_a_script_that_wants_tables_is_told_that_there_are_none(runs: Runs, recording: Path) -> None:
+    status, out, err = runs("perf_db_export_mode = True\ndef sample_table(*values): print(values)\n", recording)
+    assert (status, out, err.count("\n")) == (255, "", 1)
+    assert "perf_db_export_mode" in err
+
+
 @pytest.mark.parametrize(("code", "status"), [("0", 0), ("3", 3), ("'why'", 1)])
 def test_a_script_may_exit(code: str, status: int, runs: Runs, recording: Path) -> None:
     assert runs(f"import sys\ndef process_event(sample): sys.exit({code})\n", recording)[0] == status

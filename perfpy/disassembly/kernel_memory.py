@@ -1,0 +1,70 @@
+"""Code of the kernel that runs, out of its own memory: /proc/kcore.
+
+What enters: addresses of kernel code. What leaves: a small ELF file with what is there, at these addresses; or the reason why not.
+The code of modules is in it, too, and code is as it was patched when the kernel started. Layout: elf(5), fs/proc/kcore.c.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final
+
+from perfpy.symbols.files.elf import DAMAGE, ElfFile
+from perfpy.untrusted.files import open_regular
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+PATH: Final = "/proc/kcore"
+NAME: Final = "[kernel memory]"  #: of such a file
+_HEADERS_MOST: Final = 1 << 20
+_PAGE: Final = 4096
+_EHDR_SIZE: Final = 64
+_PHDR: Final = "2I6Q"  # type, flags, offset, vaddr, paddr, filesz, memsz, align
+_EXECUTABLE: Final = 5
+
+
+def code_of(start: int, end: int, path: str = "") -> ElfFile:
+    """The memory from `start` to `end` as an ELF file, out of /proc/kcore (or path).
+
+    Raises OSError or ValueError where it cannot be read.
+    """
+    path = path or PATH
+    try:
+        with open_regular(path) as memory:
+            headers = memory.read(_EHDR_SIZE)
+            (offset,) = struct.unpack_from("=Q", headers, 32)
+            size, count = struct.unpack_from("=2H", headers, 54)
+            whole = headers + memory.read(min(offset + size * count, _HEADERS_MOST) - _EHDR_SIZE)
+            file = ElfFile(path, _without_sections(whole))
+            return ElfFile(NAME, _as_file(whole, start, _read(memory, file, start, end)))
+    except (*DAMAGE, OverflowError) as damage:
+        raise ValueError(f"{path}: {damage}") from damage
+
+
+def _without_sections(headers: bytes) -> bytes:
+    """What is beyond the program headers is not there: the file is memory."""
+    made = bytearray(headers)
+    struct.pack_into("=Q", made, 40, 0)
+    struct.pack_into("=3H", made, 58, 0, 0, 0)
+    return bytes(made)
+
+
+def _read(memory: BinaryIO, file: ElfFile, start: int, end: int) -> bytes:
+    for segment in file.segments:
+        address, offset, size = int(segment["vaddr"]), int(segment["offset"]), int(segment["filesz"])
+        if address <= start and end <= address + size:
+            memory.seek(offset + start - address)
+            code = memory.read(end - start)
+            if len(code) == end - start:
+                return code
+    raise ValueError(f"nothing at {start:#x}")
+
+
+def _as_file(headers: bytes, start: int, code: bytes) -> bytes:
+    """An ELF file of the same machine with one segment."""
+    made = bytearray(_without_sections(headers)[:_EHDR_SIZE])
+    struct.pack_into("=Q", made, 32, _EHDR_SIZE)
+    struct.pack_into("=2H", made, 54, struct.calcsize("=" + _PHDR), 1)
+    made += struct.pack("=" + _PHDR, 1, _EXECUTABLE, _PAGE, start, 0, len(code), len(code), _PAGE)
+    return bytes(made).ljust(_PAGE, b"\0") + code

@@ -130,7 +130,7 @@ async def hear_overflows(seconds: float) -> None:
     told, written = [word.told for word in words], [word.written for word in words]
     assert told == written, f"told of {told} overflows of {written}"
     for word in words:
-        assert word.counter.read().value == word.written
+        assert word.counter.read().value == word.written, "overflows of writes that were not counted"
         word.counter.close()
     print(f"{sum(told)} overflows of three counters on two signals in {seconds:g} s, beside {forks} forks: each told once")
 
@@ -162,7 +162,8 @@ def count_threads(number: int) -> None:
     own, everything = touch.counts["page-faults:u"].value or 0, counts["page-faults:u"].value or 0
     assert touch.calls == number
     assert number * PAGES <= own <= everything, f"{own} faults in threads, {everything} in all, of {number * PAGES} pages"
-    assert descriptors() == before
+    # (the thread that told of overflows may have ended meanwhile, with its descriptor)
+    assert descriptors() <= before, f"{descriptors() - before} descriptors more than before"
     print(f"{number} threads counted: {own} faults of {number * PAGES} pages, {everything} with all that is around")
 
 

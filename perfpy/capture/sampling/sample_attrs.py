@@ -185,7 +185,8 @@ class _Draft:
 
     def _set_fields(self) -> None:
         options, draft = self.options, self.draft
-        stacks = bool(options.callchain and options.callchain.mode == "dwarf" and options.callchain.addresses)
+        chain = options.callchain
+        stacks = chain is not None and chain.mode == "dwarf" and (chain.addresses or options.unwind)
         # perf records data addresses with stacks; where these are unwound at once nobody has a use for them
         addresses = options.data or (stacks and not options.unwind)
         for wanted, field in (

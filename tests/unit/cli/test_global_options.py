@@ -121,7 +121,8 @@ def test_the_exec_path_is_told_and_taken(monkeypatch, capsys):
     assert capsys.readouterr().out == "/elsewhere\n"
 
 
-def test_a_command_after_options_is_the_command(tmp_path, capsys):
+def test_a_command_after_options_is_the_command(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("PERF_BUILDID_DIR", "")  # which the option sets
     assert cli.run(["--buildid-dir", str(tmp_path), "evlist", "-i", "/nowhere/x.data"]) == 255
     assert capsys.readouterr().err.startswith("perfpy evlist: /nowhere/x.data: ")
     assert cli.run(["--no-pager", "stat", "--list-opts"]) == cli.run(["stat", "--list-opts"])

@@ -143,12 +143,17 @@ def test_a_child_that_was_forked_has_no_such_page():
     assert page_reader.read().from_page
 
 
+def written_and_run() -> set[str]:
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    return {line.split()[0] for line in lines if re.search(r" rwxp ", line)}
+
+
 @runs_here
 def test_no_memory_is_written_and_run():
+    before = written_and_run()
     held = PageCode(page(), code())
     assert held.read()
-    lines = [line for line in Path("/proc/self/maps").read_text().splitlines() if re.search(r" rwxp ", line)]
-    assert not lines
+    assert not written_and_run() - before  # some libraries have such memory
 
 
 def memory_with_code() -> int:

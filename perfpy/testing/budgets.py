@@ -53,6 +53,9 @@ def budget(event: str, *, at_most: float | None = None, repeat: int | None = Non
     """A budget as the marker has it. Raises UsageError."""
     if repeat is None:
         repeat = RUNS_TO_COMPARE if at_most is None else 1
+    for name, value in (("at_most", at_most), ("repeat", repeat), ("tolerance", tolerance)):
+        if value is not None and not isinstance(value, (int, float)):
+            raise UsageError(f"perf_budget('{event}'): {name} is a number, in the unit in which the event is printed; not {value!r}")
     if repeat < 1 or tolerance < 0 or (at_most is not None and at_most < 0):
         raise UsageError(f"perf_budget('{event}'): at_most and tolerance are 0 or more, and repeat is at least 1")
     return Budget(event, at_most, repeat, tolerance)

@@ -146,10 +146,13 @@ class PerfData:
 
     def _are_decoded(self, infos: Iterable[RawRecord]) -> bool:
         """Whether perfpy has a decoder for the AUX data that these AUXTRACE_INFO records announce."""
+        records = list(infos)
+        if not records:
+            return False
         from perfpy.abi.auxtrace_records import is_pmcu  # few recordings have any
 
         names = {mapping.type: mapping.name for mapping in self.features.get(key_of(Feature.PMU_MAPPINGS), ())}
-        return any(is_pmcu(raw.body, self.endian, names) for raw in infos)
+        return any(is_pmcu(raw.body, self.endian, names) for raw in records)
 
     def _warn(self, text: str) -> None:
         if text not in self.warnings:

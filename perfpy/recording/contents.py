@@ -202,6 +202,8 @@ class RecordingContents:
     @cached_property
     def pmcu(self) -> PmcuTrace | None:
         """What a HiSilicon PMCU counted, as columns (to_dict(), batches()); None where none was recorded. Raises BadPerfData."""
+        if not self.data.has_pmcu:
+            return None
         # numpy is loaded for the records, not for the header
         from perfpy.auxtrace.recorded_pmcu import pmcu_trace
 

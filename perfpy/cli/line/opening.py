@@ -47,9 +47,7 @@ class OpenRecording:
         # reading is not needed for help
         from perfpy.recording import Recording
 
-        # numpy, when it comes, need not start threads for linear algebra: they spin for 50 ms. The commands that
-        # run programs of the user's do not come here
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        without_idle_threads()
         self._recording = Recording(self._path or default_input(), check_owner=not self._force, as_stored=self._as_stored)
         self._recording.data.watch_cuts()
         if self._verbose and not self._quiet:
@@ -61,6 +59,14 @@ class OpenRecording:
         if not self._quiet:
             for warning in self._recording.warnings:
                 print(one_line(f"Warning: {self._recording.path}: {warning}"), file=sys.stderr)
+
+
+def without_idle_threads() -> None:
+    """numpy, when it comes, need not start threads for linear algebra: they spin for 50 ms.
+
+    The commands that run programs of the user's do not come here.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def _say_build_ids(recording: Recording) -> None:

@@ -42,7 +42,10 @@ def _refuse_contradictions(asked: ReportCommandOptions) -> None:
     if asked.prefix_strip and not asked.prefix:
         raise PerfError("--prefix-strip takes folders off what --prefix is put before: give --prefix, too")
     if asked.call_graph:
-        from perfpy.cli.report.call_graph import check
+        from perfpy.cli.line.opening import without_idle_threads
+
+        without_idle_threads()
+        from perfpy.cli.report.call_graph import check  # which loads numpy
 
         check(asked.call_graph)  # before anything is printed
     if asked.field_separator == ".":

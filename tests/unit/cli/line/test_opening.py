@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from perfpy.cli.line.opening import open_recording
 from tests.builders.perfdata import simple_recording
 
-if TYPE_CHECKING:
-    from pathlib import Path
+CHECKOUT = Path(__file__).resolve().parents[4]
 
 
 @pytest.mark.parametrize(("given", "expected"), [(None, "1"), ("4", "4")])
@@ -26,3 +27,14 @@ def test_numpy_starts_no_threads_unless_the_user_says_so(
     with open_recording(str(path), force=False) as recording:
         assert len(recording.events) == 1
     assert os.environ["OPENBLAS_NUM_THREADS"] == expected
+
+
+@pytest.mark.parametrize("line", [["report", "--stdio"], ["report", "--stdio", "-g"], ["script"], ["annotate", "--stdio"], ["diff"]])
+def test_no_command_has_numpy_start_threads(line: list[str], tmp_path: Path) -> None:
+    """Each takes as much CPU time as reading a small recording does."""
+    (tmp_path / "perf.data").write_bytes(simple_recording(3).file())
+    (tmp_path / "perf.data.old").write_bytes(simple_recording(3).file())
+    script = "import os, sys; from perfpy.cli import run; run(sys.argv[1:]); print('THREADS', len(os.listdir('/proc/self/task')))"
+    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"} | {"PYTHONPATH": str(CHECKOUT)}
+    done = subprocess.run([sys.executable, "-c", script, *line], capture_output=True, text=True, cwd=tmp_path, env=environment, check=True)
+    assert done.stdout.splitlines()[-1] == "THREADS 1"

@@ -52,7 +52,8 @@ class Profiler:
         orders, self._orders = os.pipe()
         self._answers, answers = os.pipe()
         whom = ["-p", str(self._pid), "-o", self.path, "-D", "-1", f"--control=fd:{orders},{answers}"]
-        command = [sys.executable, "-m", "perfpy", "record", "-q", *self._options, *whom]
+        # -P: no module of the folder that happens to be the current one
+        command = [sys.executable, "-P", "-m", "perfpy", "record", "-q", *self._options, *whom]
         try:
             self._recorder = subprocess.Popen(
                 command, pass_fds=(orders, answers), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE

@@ -186,9 +186,9 @@ def _shell_script(name: str, half: str) -> str:
 
 
 def _shell(script: str, args: Sequence[str]) -> list[str]:
-    """The command that runs one of perf's shell scripts with this program for its `perf`."""
+    """The command that runs one of perf's shell scripts with this program for its `perf`, of whatever folder is the current one (-P)."""
     os.environ["PERF_EXEC_PATH"] = exec_path()
-    return ["/bin/sh", "-c", f'perf() {{ {shlex.quote(sys.executable)} -m perfpy "$@"; }}; . "$0"', script, *args]
+    return ["/bin/sh", "-c", f'perf() {{ {shlex.quote(sys.executable)} -P -m perfpy "$@"; }}; . "$0"', script, *args]
 
 
 def _needed(report: str) -> int:

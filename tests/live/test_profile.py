@@ -83,6 +83,22 @@ def test_a_failure_of_the_block_is_the_one_that_is_told() -> None:
     assert profile.report(by="comm").samples > 0
 
 
+def test_what_lies_in_the_current_folder_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from perfpy.cli import scripting
+
+    for name in ("perfpy.py", "os.py", "subprocess.py"):
+        (tmp_path / name).write_text("open('ran', 'w')\n")
+    (tmp_path / "some-record").write_text("perf --version\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PERF_EXEC_PATH", str(tmp_path))
+    with perfpy.profile(events="cpu-clock:u") as profile:
+        busy(0.05)
+    assert profile.report(by="comm").samples > 0
+    command = scripting._shell("./some-record", [])
+    assert subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.startswith("perfpy version")
+    assert not (tmp_path / "ran").exists()
+
+
 class Shell:
     """As much of IPython as the magic needs."""
 

@@ -80,7 +80,7 @@ class Recording(RecordingContents):
 
         Each condition takes one value or several; all that are given must hold. dso, symbol: of the sampled address;
         event: by its name, with or without modifiers. time: from and to, in seconds from the first sample or as a text
-        ("1.5s", "200ms", "10%"), None for an open end; or a text as --time takes it. Records and the side-band stay whole;
+        ("1.5s", "200ms", "10%"), None for an open end; or a text as --time takes it. The side-band stays whole;
         the file is shared, and closed with this recording. Raises TypeError, ValueError, UsageError.
 
         >>> import perfpy

@@ -12,12 +12,11 @@ from rich.text import Text
 from textual.binding import Binding
 from textual.geometry import Size
 from textual.screen import Screen
-from textual.scroll_view import ScrollView
-from textual.strip import Strip
 from textual.widgets import Footer, Static
 
 from perfpy.untrusted.text import visible
 from perfpy.views.annotate.code_page import CodePage
+from perfpy.views.cursor_list import CursorList
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -26,22 +25,8 @@ if TYPE_CHECKING:
     from perfpy.analysis.annotation.annotated import AnnotatedFunction
 
 
-class CodeList(ScrollView, can_focus=True):
-    """The lines of a page; `cursor` is the number of the one that keys are for."""
-
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"code--cursor"}
-    DEFAULT_CSS = """
-    CodeList { height: 1fr; overflow-x: hidden; }
-    CodeList .code--cursor { background: $primary-muted; text-style: bold; }
-    """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "move(-1)", show=False),
-        Binding("down", "move(1)", show=False),
-        Binding("home", "move(-1000000000)", show=False),
-        Binding("end", "move(1000000000)", show=False),
-        Binding("pageup", "page(-1)", show=False),
-        Binding("pagedown,space", "page(1)", show=False),
-    ]
+class CodeList(CursorList):
+    """The lines of a page."""
 
     def __init__(self, page: CodePage) -> None:
         super().__init__(id="code")
@@ -59,32 +44,20 @@ class CodeList(ScrollView, can_focus=True):
         self.virtual_size = Size(0, len(self.page.lines))
         self.call_after_refresh(self.move_to, self.cursor)
 
-    def render_line(self, y: int) -> Strip:
-        """A line of the screen."""
-        number, width = y + self.scroll_offset.y, self.scrollable_content_region.width
-        if number >= len(self.page.lines):
-            return Strip.blank(self.size.width, self.rich_style)
-        text = self.page.text(number, width, self.page.jumps_at(self.cursor))
-        strip = Strip(text.render(self.app.console)).crop_extend(0, width, self.rich_style)
-        return strip.apply_style(self.get_component_rich_style("code--cursor") if number == self.cursor else self.rich_style)
+    @property
+    def count(self) -> int:
+        """How many lines the page has."""
+        return len(self.page.lines)
 
-    def move_to(self, number: int) -> None:
-        """Put the cursor on a line, and that in the middle of the screen if it was not on it."""
-        self.cursor = max(0, min(number, len(self.page.lines) - 1))
-        height, top = self.scrollable_content_region.height or 1, self.scroll_offset.y
-        if not top <= self.cursor < top + height:
-            near = self.cursor == top - 1 or self.cursor == top + height
-            wanted = self.cursor - height // 2 if not near else top - 1 if self.cursor < top else top + 1
-            self.scroll_to(y=max(wanted, 0), animate=False)
-        self.refresh()
+    def text(self, number: int, width: int) -> Text:
+        """A line of the page, with the jumps of the cursor's."""
+        return self.page.text(number, width, self.page.jumps_at(self.cursor))
 
-    def action_move(self, by: int) -> None:
-        """Move the cursor by some lines."""
-        self.move_to(self.cursor + by)
-
-    def action_page(self, by: int) -> None:
-        """Move the cursor by screens."""
-        self.move_to(self.cursor + by * max(self.scrollable_content_region.height - 1, 1))
+    def top_for(self, top: int, height: int) -> int:
+        """A jump brings its target to the middle; a step beyond the screen moves that by a line."""
+        if self.cursor in (top - 1, top + height):
+            return top - 1 if self.cursor < top else top + 1
+        return self.cursor - height // 2
 
 
 class CodeScreen(Screen[None]):

@@ -6,19 +6,17 @@ report of a hundred thousand rows opens as fast as one of ten.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 from rich.text import Text
-from textual.binding import Binding
 from textual.geometry import Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
-from textual.strip import Strip
+
+from perfpy.views.cursor_list import CursorList
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from textual.binding import BindingType
     from textual.events import Click
 
     from perfpy.views.report.browsed import BrowsedReport, CallLine
@@ -42,22 +40,8 @@ class Line:
         self.is_open = False
 
 
-class RowList(ScrollView, can_focus=True):
-    """Rows and open calls. `lines` are all of them, `cursor` the number of the one that keys are for."""
-
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"rows--cursor"}
-    DEFAULT_CSS = """
-    RowList { height: 1fr; overflow-x: hidden; }
-    RowList .rows--cursor { background: $primary-muted; text-style: bold; }
-    """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "move(-1)", show=False),
-        Binding("down", "move(1)", show=False),
-        Binding("home", "move(-1000000000)", show=False),
-        Binding("end", "move(1000000000)", show=False),
-        Binding("pageup", "page(-1)", show=False),
-        Binding("pagedown,space", "page(1)", show=False),
-    ]
+class RowList(CursorList):
+    """Rows and open calls. `lines` are all of them."""
 
     class Moved(Message):
         """The cursor is on another line."""
@@ -66,7 +50,6 @@ class RowList(ScrollView, can_focus=True):
         super().__init__(id=id)
         self._model = model
         self.lines: list[Line] = []
-        self.cursor = 0
 
     def show(self, rows: Sequence[int]) -> None:
         """Show these rows, all closed."""
@@ -80,15 +63,10 @@ class RowList(ScrollView, can_focus=True):
 
     # -- what is seen ---------------------------------------------------------
 
-    def render_line(self, y: int) -> Strip:
-        """A line of the screen."""
-        number = y + self.scroll_offset.y
-        width = self.scrollable_content_region.width
-        if number >= len(self.lines):
-            return Strip.blank(self.size.width, self.rich_style)
-        strip = Strip(self.text(number, width).render(self.app.console)).crop_extend(0, width, self.rich_style)
-        look = self.get_component_rich_style("rows--cursor") if number == self.cursor else self.rich_style
-        return strip.apply_style(look)
+    @property
+    def count(self) -> int:
+        """How many lines there are, those of open rows included."""
+        return len(self.lines)
 
     def text(self, number: int, width: int) -> Text:
         """A line's text, within so many columns."""
@@ -106,21 +84,9 @@ class RowList(ScrollView, can_focus=True):
     # -- the cursor -----------------------------------------------------------
 
     def move_to(self, number: int) -> None:
-        """Put the cursor on a line, and that on the screen."""
-        self.cursor = max(0, min(number, len(self.lines) - 1))
-        height, top = self.scrollable_content_region.height or 1, self.scroll_offset.y
-        if not top <= self.cursor < top + height:
-            self.scroll_to(y=self.cursor if self.cursor < top else self.cursor - height + 1, animate=False)
-        self.refresh()
+        """Put the cursor on a line, and tell of it."""
+        super().move_to(number)
         self.post_message(self.Moved())
-
-    def action_move(self, by: int) -> None:
-        """Move the cursor by some lines."""
-        self.move_to(self.cursor + by)
-
-    def action_page(self, by: int) -> None:
-        """Move the cursor by screens."""
-        self.move_to(self.cursor + by * max(self.scrollable_content_region.height - 1, 1))
 
     def on_click(self, event: Click) -> None:
         """A click puts the cursor there; a second one opens the line, or closes it."""

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from perfpy.capture.sampling.alarms import patience
 from perfpy.capture.sampling.own_samples import OwnSamples
 from perfpy.capture.sampling.ring_files import RingFilesOutput
-from perfpy.capture.thread_masks import thread_masks
 from perfpy.capture.sampling.threaded_draining import ThreadedDrain
 from perfpy.capture.targets import online_cpus
+from perfpy.capture.thread_masks import thread_masks
 from perfpy.errors import UsageError
 from perfpy.kernel.topology import Topology
 

@@ -150,6 +150,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from record' -s o -l output -r -F 
 complete -c perfpy -n '__fish_seen_subcommand_from record' -s m -l mmap-pages -x -d 'size of each buffer'
 complete -c perfpy -n '__fish_seen_subcommand_from record' -l mmap-flush -x -d 'least bytes to write at once'
 complete -c perfpy -n '__fish_seen_subcommand_from record' -l affinity -x -a 'sys node cpu' -d 'read each buffer on its own CPU or node'
+complete -c perfpy -n '__fish_seen_subcommand_from record' -l threads -d 'empty the buffers with several threads, into a folder with a file for each CPU  cpu, core, package, numa, or lists of CPUs'
 complete -c perfpy -n '__fish_seen_subcommand_from record' -l aio -d 'for scripts written for perf  perfpy leaves that to the kernel'
 complete -c perfpy -n '__fish_seen_subcommand_from record' -l overwrite -f -d 'keep what came last where there is no room for all'
 complete -c perfpy -n '__fish_seen_subcommand_from record' -l switch-output -d 'go on in a new file  at SIGUSR2, after a size'

@@ -65,7 +65,7 @@ _perfpy_value()
     "stat -e" | "stat --event" | "stat =--event") _perfpy_ask "," events ;;
     "stat --filter" | "stat =--filter" | "stat -r" | "stat --repeat" | "stat =--repeat" | "stat -C" | "stat --cpu" | "stat =--cpu" | "stat -x" | "stat --field-separator" | "stat =--field-separator" | "stat -G" | "stat --cgroup" | "stat =--cgroup" | "stat --for-each-cgroup" | "stat =--for-each-cgroup" | "stat --log-fd" | "stat =--log-fd" | "stat -I" | "stat --interval-print" | "stat =--interval-print" | "stat --interval-count" | "stat =--interval-count" | "stat --timeout" | "stat =--timeout" | "stat =--per-cache" | "stat -D" | "stat --delay" | "stat =--delay" | "stat --td-level" | "stat =--td-level" | "stat --control" | "stat =--control" | "stat --warmup" | "stat =--warmup" | "stat --min-change" | "stat =--min-change" | "stat --fail-if-slower" | "stat =--fail-if-slower") : ;;
     "stat --event-files" | "stat =--event-files") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
-    "stat --cputype" | "stat =--cputype") _perfpy_ask "" pmus ;;
+    "stat --cputype" | "stat =--cputype" | "stat --pmu-filter" | "stat =--pmu-filter") _perfpy_ask "" pmus ;;
     "stat -p" | "stat --pid" | "stat =--pid") _perfpy_ask "," pids ;;
     "stat -t" | "stat --tid" | "stat =--tid") _perfpy_ask "," tids ;;
     "stat -o" | "stat --output" | "stat =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
@@ -143,7 +143,7 @@ _perfpy()
     local options="" workload=""
     case ${words[1]} in
     stat)
-        options="-e --event --filter --event-files --cputype -i --no-inherit -p --pid -t --tid -a --all-cpus --scale -v --verbose -r --repeat --table -n --null -d --detailed -S --sync -B --big-num -C --cpu -A --no-aggr --no-merge -x --field-separator -j --json-output -G --cgroup --for-each-cgroup -o --output --append --log-fd --pre --post -I --interval-print --interval-count --interval-clear --timeout --per-socket --per-die --per-cluster --per-cache --per-core --per-thread --per-node -D --delay -M --metrics --metric-no-group --metric-no-merge --metric-no-threshold --topdown --td-level --metric-only --hide-zero-events --all-kernel --all-user --summary --no-csv-summary --quiet --control --compare --warmup --min-change --fail-if-slower --ignore-failure --help"
+        options="-e --event --filter --event-files --cputype --pmu-filter -i --no-inherit -p --pid -t --tid -a --all-cpus --scale -v --verbose -r --repeat --table -n --null -d --detailed -S --sync -B --big-num -C --cpu -A --no-aggr --no-merge -x --field-separator -j --json-output -G --cgroup --for-each-cgroup -o --output --append --log-fd --pre --post -I --interval-print --interval-count --interval-clear --timeout --per-socket --per-die --per-cluster --per-cache --per-core --per-thread --per-node -D --delay -M --metrics --metric-no-group --metric-no-merge --metric-no-threshold --topdown --td-level --metric-only --hide-zero-events --all-kernel --all-user --summary --no-csv-summary --quiet --control --compare --warmup --min-change --fail-if-slower --ignore-failure --help"
         workload="yes"
         ;;
     record)

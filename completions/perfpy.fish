@@ -26,6 +26,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from stat' -s e -l event -x -a '(_
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -l filter -x -d 'filter of the tracepoints before it'
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -l event-files -x -a '(__fish_complete_directories)' -d 'take named events from these JSON files, too'
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -l cputype -x -a '(__perfpy_ask pmus)' -d 'count on this kind of cores only, where there are several'
+complete -c perfpy -n '__fish_seen_subcommand_from stat' -l pmu-filter -x -a '(__perfpy_ask pmus)' -d 'of several PMUs that an event means, count on this one'
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -s i -l no-inherit -f -d 'child tasks do not inherit counters'
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -s p -l pid -x -a '(__perfpy_list (__perfpy_ask pids))' -d 'count on these processes'
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -s t -l tid -x -a '(__perfpy_list (__perfpy_ask tids))' -d 'count on these threads'

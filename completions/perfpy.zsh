@@ -53,6 +53,7 @@ _perfpy() {
                 '*--filter=[filter of the tracepoints before it]:value: ' \
                 '*--event-files=[take named events from these JSON files, too]:directory: _files -/' \
                 '*--cputype=[count on this kind of cores only, where there are several]:pmus: _perfpy_ask pmus' \
+                '*--pmu-filter=[of several PMUs that an event means, count on this one]:pmus: _perfpy_ask pmus' \
                 '*-i[child tasks do not inherit counters]' \
                 '*--no-inherit[child tasks do not inherit counters]' \
                 '*-p+[count on these processes]:pids: _sequence _perfpy_ask pids -' \

@@ -53,6 +53,7 @@ _perfpy() {
                 '*--filter=[filter of the tracepoints before it]:value: ' \
                 '*--event-files=[take named events from these JSON files, too]:directory: _files -/' \
                 '*--cputype=[count on this kind of cores only, where there are several]:pmus: _perfpy_ask pmus' \
+                '*--pmu-filter=[of several PMUs that an event means, count on this one]:pmus: _perfpy_ask pmus' \
                 '*-i[child tasks do not inherit counters]' \
                 '*--no-inherit[child tasks do not inherit counters]' \
                 '*-p+[count on these processes]:pids: _sequence _perfpy_ask pids -' \
@@ -472,8 +473,8 @@ _perfpy() {
                 '*--input=[input file name]:recording:_perfpy_recordings' \
                 '*-f[read the file although somebody else owns it]' \
                 '*--force[read the file although somebody else owns it]' \
-                '*-F+[fields to print]:value: _sequence compadd - comm tid pid time cpu event trace ip sym dso dsoff addr symoff srcline period iregs uregs brstack brstacksym data_src weight bpf-output callindent brstackoff synth phys_addr metric misc srccode ipc tod data_page_size code_page_size ins_lat machine_pid vcpu cgroup retire_lat' \
-                '*--fields=[fields to print]:value: _sequence compadd - comm tid pid time cpu event trace ip sym dso dsoff addr symoff srcline period iregs uregs brstack brstacksym data_src weight bpf-output callindent brstackoff synth phys_addr metric misc srccode ipc tod data_page_size code_page_size ins_lat machine_pid vcpu cgroup retire_lat' \
+                '*-F+[fields to print]:value: _sequence compadd - comm tid pid time cpu event trace ip sym dso dsoff addr symoff srcline period iregs uregs brstack brstacksym data_src weight bpf-output callindent insn disasm insnlen brstackinsn brstackoff synth phys_addr metric misc srccode ipc tod data_page_size code_page_size ins_lat brstackinsnlen machine_pid vcpu cgroup retire_lat brstackdisasm brcntr' \
+                '*--fields=[fields to print]:value: _sequence compadd - comm tid pid time cpu event trace ip sym dso dsoff addr symoff srcline period iregs uregs brstack brstacksym data_src weight bpf-output callindent insn disasm insnlen brstackinsn brstackoff synth phys_addr metric misc srccode ipc tod data_page_size code_page_size ins_lat brstackinsnlen machine_pid vcpu cgroup retire_lat brstackdisasm brcntr' \
                 '*-D[print every record as bytes and as text]' \
                 '*--dump-raw-trace[print every record as bytes and as text]' \
                 '*--dump-unsorted-raw-trace[the same in the order of the file, not of time]' \
@@ -488,6 +489,7 @@ _perfpy() {
                 '*-G[no callchains, only the sampled address]' \
                 '*--hide-call-graph[no callchains, only the sampled address]' \
                 '*--max-stack=[this many frames of a callchain at most]:value: ' \
+                '*--max-blocks=[with brstackinsn  so many blocks at most]:value: ' \
                 '*--stop-bt=[end callchains at these functions]:value: ' \
                 '*--full-source-path[name source files with their folders]' \
                 '*--show-kernel-path[the path of the kernels symbols in place of (kernel.kallsyms)]' \

@@ -94,6 +94,9 @@ _perfpy_value()
     "report --stdio-color" | "report =--stdio-color") _perfpy_offer "" always never auto ;;
     "report --json" | "report =--json" | "report --flamegraph" | "report --html" | "report =--flamegraph" | "report =--html" | "report --folded" | "report =--folded" | "report --speedscope" | "report =--speedscope" | "report --firefox" | "report =--firefox" | "report --pprof" | "report =--pprof" | "report --kallsyms" | "report =--kallsyms" | "report -k" | "report --vmlinux" | "report =--vmlinux") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "report --symfs" | "report =--symfs") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "view -i" | "view --input" | "view =--input") _perfpy_recordings ;;
+    "view -o" | "view --output" | "view =--output" | "view --kallsyms" | "view =--kallsyms" | "view -k" | "view --vmlinux" | "view =--vmlinux") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "view --symfs" | "view =--symfs") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "annotate -i" | "annotate --input" | "annotate =--input") _perfpy_recordings ;;
     "annotate -s" | "annotate --symbol" | "annotate =--symbol" | "annotate -d" | "annotate --dsos" | "annotate =--dsos" | "annotate -C" | "annotate --cpu" | "annotate =--cpu" | "annotate --percent-limit" | "annotate =--percent-limit" | "annotate -M" | "annotate --disassembler-style" | "annotate =--disassembler-style" | "annotate --objdump" | "annotate =--objdump" | "annotate --prefix" | "annotate =--prefix" | "annotate --prefix-strip" | "annotate =--prefix-strip") : ;;
     "annotate --percent-type" | "annotate =--percent-type") _perfpy_offer "" local-period global-period local-hits global-hits ;;
@@ -137,7 +140,7 @@ _perfpy()
     cur=${words[cword]} prev=${words[cword-1]}
     COMPREPLY=()
     if ((cword == 1)); then
-        _perfpy_offer "" stat record report annotate diff script list evlist buildid-list buildid-cache inject archive data config check version help --help --version
+        _perfpy_offer "" stat record report view annotate diff script list evlist buildid-list buildid-cache inject archive data config check version help --help --version
         return
     fi
     local options="" workload=""
@@ -151,7 +154,10 @@ _perfpy()
         workload="yes"
         ;;
     report)
-        options="-i --input -f --force -s --sort -F --fields -n --show-nr-samples --show-total-period --show-cpu-utilization --showcpuutilization -T --threads -g --call-graph --children --latency -G --inverted -H --hierarchy --max-stack --ignore-callees -p --parent -x --exclude-other -d --dsos -c --comms -S --symbols --symbol-filter --pid --tid -C --cpu --socket-filter --parallelism --time --switch-on --switch-off --show-on-off-events --percent-limit --percentage -U --hide-unresolved --group --group-sort-idx -t --field-separator -w --column-widths -b --branch-stack --mem-mode --with-off-cpu --ns --time-quantum --raw-trace --full-source-path --skip-empty --stdio --tui --stdio-color --whole-names --json --flamegraph --html --folded --speedscope --firefox --pprof --header --header-only -I --show-info --stats --tasks --mmaps -D --dump-raw-trace --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -m --modules --ignore-vmlinux -v --verbose -q --quiet --inline --help"
+        options="-i --input -f --force -s --sort -F --fields -n --show-nr-samples --show-total-period --show-cpu-utilization --showcpuutilization -T --threads -g --call-graph --children --latency -G --inverted -H --hierarchy --max-stack --ignore-callees -p --parent -x --exclude-other -d --dsos -c --comms -S --symbols --symbol-filter --pid --tid -C --cpu --socket-filter --parallelism --time --switch-on --switch-off --show-on-off-events --percent-limit --percentage -U --hide-unresolved --group --group-sort-idx -t --field-separator -w --column-widths -b --branch-stack --mem-mode --with-off-cpu --ns --time-quantum --raw-trace --full-source-path --skip-empty --stdio --tui --stdio-color --whole-names --json --flamegraph --html --source --folded --speedscope --firefox --pprof --header --header-only -I --show-info --stats --tasks --mmaps -D --dump-raw-trace --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -m --modules --ignore-vmlinux -v --verbose -q --quiet --inline --help"
+        ;;
+    view)
+        options="-i --input -f --force -o --output --source --browser --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -q --quiet --help"
         ;;
     annotate)
         options="-i --input -f --force -s --symbol -d --dsos -C --cpu --percent-limit --skip-missing --group --skip-empty --source --asm-raw -M --disassembler-style -l --print-line -P --full-paths --objdump --prefix --prefix-strip -n --show-nr-samples --show-total-period --percent-type --stdio-color --by-line -D --dump-raw-trace --stdio --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -m --modules --ignore-vmlinux -v --verbose -q --quiet --help"
@@ -194,7 +200,7 @@ _perfpy()
         options="--build-options -v --verbose --help"
         ;;
     help)
-        _perfpy_offer "" stat record report annotate diff script list evlist buildid-list buildid-cache inject archive data config check version help
+        _perfpy_offer "" stat record report view annotate diff script list evlist buildid-list buildid-cache inject archive data config check version help
         return
         ;;
     esac

@@ -25,6 +25,7 @@ _perfpy() {
         'stat:run a program and count events'
         'record:run a program and record its profile into perf.data'
         'report:read perf.data and show the profile'
+        'view:show the profile as a page in the browser'
         'annotate:show the code of hot functions, with the samples at each instruction'
         'diff:show what changed between recordings'
         'script:read perf.data and print every sample'
@@ -326,8 +327,9 @@ _perfpy() {
                 '*--stdio-color=[colours in plain text  always, never or auto]::value:(always never auto)' \
                 '*--whole-names[on screens, names of functions with all their arguments]' \
                 '*--json=[the report as JSON]::file:_files' \
-                '*--flamegraph=[a flame graph, one HTML file]::file:_files' \
-                '*--html=[a flame graph, one HTML file]::file:_files' \
+                '*--flamegraph=[a page  flame graph, time line, tables, code]::file:_files' \
+                '*--html=[a page  flame graph, time line, tables, code]::file:_files' \
+                '*--source[the code of hot functions in a page]' \
                 '*--folded=[stacks as lines for flamegraph.pl and others]::file:_files' \
                 '*--speedscope=[stacks for speedscope]::file:_files' \
                 '*--firefox=[samples for the Firefox Profiler]::file:_files' \
@@ -356,6 +358,28 @@ _perfpy() {
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
                 '*--inline[show inlined calls]' \
+                '*--help[show this text]' \
+                '*:file:_files'
+            ;;
+        view)
+            _arguments -s -S \
+                '*-i+[input file name]:recording:_perfpy_recordings' \
+                '*--input=[input file name]:recording:_perfpy_recordings' \
+                '*-f[read the file although somebody else owns it]' \
+                '*--force[read the file although somebody else owns it]' \
+                '*-o+[write the page into this file]:file:_files' \
+                '*--output=[write the page into this file]:file:_files' \
+                '*--source[the code of hot functions]' \
+                '*--browser[open the page in the browser where there is one]' \
+                '*--symfs=[look for files with symbols below this directory]:directory: _files -/' \
+                '*--kallsyms=[read the kernels symbols from this copy of /proc/kallsyms]:file:_files' \
+                '*-k+[read the kernels symbols from this ELF file]:file:_files' \
+                '*--vmlinux=[read the kernels symbols from this ELF file]:file:_files' \
+                '*--demangle[demangle C++ and Rust names]' \
+                '*--demangle-kernel[demangle the kernels names too]' \
+                '*--fold-interpreters[leave the frames of interpreters out where they named their functions]' \
+                '*-q[print no warnings or messages]' \
+                '*--quiet[print no warnings or messages]' \
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
@@ -444,8 +468,8 @@ _perfpy() {
                 '*--noise[mark what sampling noise does not explain]' \
                 '*--stdio[plain text in perfs layout, on a terminal too]' \
                 '*--json=-[the comparison as JSON]::file:_files' \
-                '*--flamegraph=[what changed as a flame graph, one HTML file]:file:_files' \
-                '*--html=[what changed as a flame graph, one HTML file]:file:_files' \
+                '*--flamegraph=[what changed as a page  flame graph, time line, tables]:file:_files' \
+                '*--html=[what changed as a page  flame graph, time line, tables]:file:_files' \
                 '*--all[on a terminal, also the rows that the noise of sampling explains]' \
                 '*--ignore-comm[commands are the same whatever they are called]' \
                 '*--whole-names[on a terminal and in flame graphs, each instance of a template by itself]' \
@@ -690,7 +714,7 @@ _perfpy() {
         help)
             _arguments -s -S \
                 '*--help[show this text]' \
-                '1:command:(stat record report annotate diff script list evlist buildid-list buildid-cache inject archive data config check version help)'
+                '1:command:(stat record report view annotate diff script list evlist buildid-list buildid-cache inject archive data config check version help)'
             ;;
         esac
         ;;

@@ -65,6 +65,7 @@ CHANGES = {
 METHODS = {"write_bytes", "write_text", "unlink", "mkdir", "symlink_to", "hardlink_to", "rename", "rmdir", "touch"}  # of pathlib
 WRITERS = {
     "cli/archive.py": "a new file beside the recording that was named",
+    "cli/view.py": "a new temporary file",
     "cli/scripting.py": "-g: a script to begin with, where the user is or says",
     "testing/baselines.py": "beside the tests, where the option or the setting says",
     "events/table_making.py": "in a Folder, by names that a pattern makes",
@@ -192,7 +193,7 @@ READERS = {
     "cli/build_id_list.py": "/proc",
     "cli/stat/output.py": "it writes, in a mode of which it knows",
     "cli/line/output_files.py": "it writes: a new file beside what an option names",
-    "views/stacks/flamegraph.py": "a file of the package",
+    "views/page/page.py": "files of the package",
     "kernel/procfs.py": "/proc",
     "kernel/refusals.py": "/proc",
     "kernel/ring.py": "/proc",

@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfpy.analysis.stacks.code_sites import CodeSites
     from perfpy.unwind.cut_stacks import CutStacks
+
+
+#: events whose periods are nanoseconds
+_CLOCKS = ("cpu-clock", "task-clock")
 
 
 class Function(NamedTuple):
@@ -52,7 +57,8 @@ class Stacks:
     innermost out (int32, int64); comms: table of command names. A row says
     that `chain` was seen `count` times in `comm`, with the periods' sum
     `weight` (equally long arrays). timed: the single samples, where wanted; cut: what copies of the recording's
-    stacks were too short for; in_seconds: weights are ns of time.
+    stacks were too short for; in_seconds: weights are ns of time. sites, site: where in code the frames are, and for each of
+    `frames` its row there, where wanted: chains that differ only in these are then different ones.
     """
 
     event: str
@@ -67,15 +73,27 @@ class Stacks:
     timed: TimedSamples | None = None
     cut: Sequence[CutStacks] = ()
     in_seconds: bool = False
+    sites: CodeSites | None = None
+    site: NDArray[np.int32] | None = None
 
     @property
     def total(self) -> int:
         """The sum of all weights."""
         return int(self.weight.sum())
 
+    @property
+    def in_nanoseconds(self) -> bool:
+        """Whether weights are time, on the CPU or off it."""
+        return self.in_seconds or self.event.startswith(_CLOCKS)
+
     def chain_of(self, index: int) -> NDArray[np.int32]:
         """The function ids of one chain, innermost first."""
         return self.frames[self.offsets[index] : self.offsets[index + 1]]
+
+    def sites_of(self, index: int) -> NDArray[np.int32]:
+        """The sites of one chain, innermost first; only where they were wanted."""
+        assert self.site is not None
+        return self.site[self.offsets[index] : self.offsets[index + 1]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,6 @@
-"""Stacks from folded lines, the shortest way to write a profile down; and what other programs make of exports."""
-
-import json
-import os
-import shutil
-import subprocess
-from pathlib import Path
+"""Stacks from folded lines, the shortest way to write a profile down."""
 
 import numpy as np
-import pytest
 
 from perfpy.analysis.stacks.stacks import Function, Stacks
 
@@ -30,17 +23,3 @@ def stacks(folded: str, event: str = "cycles") -> Stacks:
         np.array([int(weight) for _, weight in rows], np.uint64),
         np.ones(len(rows), np.int64),
     )
-
-
-def consumed(program: str, file: Path) -> object:
-    """What a node program prints about an exported file, from JSON.
-
-    Needs node and a folder of npm packages named by PERFPY_NODE_PACKAGES: `npm install --prefix FOLDER ajv pprof-format speedscope`.
-    """
-    packages, node = os.environ.get("PERFPY_NODE_PACKAGES"), shutil.which("node")
-    if not packages or node is None:
-        pytest.skip("no node with the packages ajv, pprof-format and speedscope: set PERFPY_NODE_PACKAGES")
-    env = {**os.environ, "NODE_PATH": f"{packages}/node_modules"}
-    run = subprocess.run([node, "-e", program, packages, str(file)], capture_output=True, text=True, timeout=60, check=False, env=env)
-    assert run.returncode == 0, run.stderr
-    return json.loads(run.stdout)

@@ -36,13 +36,17 @@ class Source(NamedTuple):
 
 
 class FileMapping(NamedTuple):
-    """A file (or what stands for one) in memory. offset: where in the file it begins; has_symbols, has_lines: of any site in it."""
+    """A file (or what stands for one) in memory.
+
+    offset: where in the file it begins; made: at run time; has_symbols, has_lines: whether any site in it has one.
+    """
 
     start: int
     end: int
     offset: int
     path: str
     build_id: str
+    made: bool
     has_symbols: bool
     has_lines: bool
 
@@ -52,7 +56,8 @@ class CodeSites:
     """Distinct sites in code, as columns of one row a site.
 
     address: of callers within their calls; mapping: index into `mappings`, -1 where none is known; source: index into `sources`,
-    -1; inlined: whether the function there was inlined into that of the next frame of its stacks. begins: where each function of
+    -1; inlined: whether the function there was inlined into that of the next frame of its stacks; function_address, function_size: of the
+    symbol there, 0 for none. begins: where each function of
     the stacks begins, None where that is not known.
     """
 
@@ -60,6 +65,8 @@ class CodeSites:
     mapping: NDArray[np.int64]
     source: NDArray[np.int64]
     inlined: NDArray[np.bool_]
+    function_address: NDArray[np.uint64]
+    function_size: NDArray[np.uint64]
     mappings: Sequence[FileMapping]
     sources: Sequence[Source]
     begins: Sequence[Source | None]
@@ -98,8 +105,12 @@ class SiteFinder:
         source[there] = self._sources(known, lines.file, lines.line)
         inlined[there] = table.inlined[table.symbol[known]]
         address[there], mapping[there], mappings = self._mapped(known, back, source[there] >= 0)
+        start, end = table.symbol_bounds(table.symbol[known])
+        function_address, function_size = np.zeros(len(frames), np.uint64), np.zeros(len(frames), np.uint64)
+        function_size[there] = end - start
+        function_address[there] = address[there] - (table.address[known] - back - start)
         begins = self._begins(frames, source, functions, count)
-        return CodeSites(address, mapping, source, inlined, mappings, list(self._numbers), begins)
+        return CodeSites(address, mapping, source, inlined, function_address, function_size, mappings, list(self._numbers), begins)
 
     def _sources(self, frames: NDArray[np.int64], file: NDArray[np.int64], line: NDArray[np.int64]) -> list[int]:
         """The number of the source of each frame."""
@@ -141,11 +152,11 @@ class SiteFinder:
         linked = int(info.addresses(known.address[frame : frame + 1])[0]) - (ip - start)
         return linked if linked >= 0 else start
 
-    def _file(self, number: int) -> tuple[str, str]:
-        """A file's path and build-id."""
+    def _file(self, number: int) -> tuple[str, str, bool]:
+        """A file's path and build-id, and whether its code was made at run time."""
         dso = self._symbolizer.dsos[number]
         image = self._symbolizer.image(number) if dso.kernel else None
-        return image[0].path if image else dso.long_name, dso.build_id
+        return image[0].path if image else dso.long_name, dso.build_id, bool(dso.made_code)
 
     def _begins(
         self, frames: NDArray[np.int64], source: NDArray[np.int64], functions: NDArray[np.int64], count: int

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfpy.abi.columns import distinct, slices_index
-from perfpy.abi.flags import SampleType
+from perfpy.abi.flags import PerfType, SampleType
 from perfpy.analysis.aggregate.profile import LATENCY, Folded, Profile, Recipe
 from perfpy.analysis.aggregate.scan import SampleScan
 from perfpy.analysis.filters.sample_filter import frames_named
 from perfpy.analysis.samples.locations import Locations
 from perfpy.analysis.samples.parallelism import LATENCY_SCALE, Parallelism
-from perfpy.analysis.samples.wait_events import has_off_cpu, is_time
+from perfpy.analysis.samples.wait_events import has_off_cpu, is_off_cpu, is_time
 from perfpy.analysis.samples.waits import state_name
 from perfpy.analysis.stacks.stacks import Function, Stacks, TimedSamples
 from perfpy.symbols.interning import IdTable
@@ -49,13 +49,16 @@ def make_stacks(
     timed: bool = False,
     latency: bool = False,
     sites: bool = False,
+    payloads: bool = False,
 ) -> list[Stacks]:
     """The stacks of all events that have samples.
 
     timed: with the single samples, in order of time; latency: weighted by
     their shares of the wall clock (perfpy.analysis.samples.parallelism); sites: told apart by addresses, with these and their lines.
+    payloads: with the data of tracepoints for single samples.
     """
-    builder = _Builder(data, timeline, symbolizer, sample_filter, timed=timed, latency=latency, sites=sites)
+    raw = payloads and timed and any(event.attr.sample_type & SampleType.RAW for event in data.events)
+    builder = _Builder(data, timeline, symbolizer, sample_filter, timed=timed, latency=latency, sites=sites, payloads=raw)
     chains = builder.expanded_chains(symbolizer)  # adds frames: before anybody looks at all of them
     return builder.stacks(symbolizer, Locations(symbolizer), *chains)
 
@@ -71,12 +74,13 @@ class _Builder:
         timed: bool,
         latency: bool,
         sites: bool,
+        payloads: bool,
     ) -> None:
         self._events = data.events
         self._comms = timeline.comms
         self._sample_filter = sample_filter
         self._has_waits = has_off_cpu(data.events)
-        dimensions = ("comm", "frame", "state") if self._has_waits else ("comm", "frame")
+        dimensions = ("comm", "frame", *(("state",) if self._has_waits else ()), *(("raw",) if payloads else ()))
         recipe = Recipe(dimensions, sample_filter, (LATENCY,) if latency else (), chains=True, by_function=not sites)
         more = [Parallelism.of(data)] if latency or sample_filter.parallelism is not None else []
         scan = SampleScan(data, timeline, symbolizer, recipe, more=more)
@@ -89,9 +93,10 @@ class _Builder:
     @staticmethod
     def _folded_and_timed(scan: SampleScan, recipe: Recipe, timed: list[tuple[NDArray[np.int64], ...]]) -> Profile:
         profile = Profile(recipe)
-        for samples in scan.delivered({"time"}):
+        for samples in scan.delivered({"time", "cpu"}):
             rows = profile.add(samples).astype(np.int64)
-            timed.append((rows, *(samples.column(name).astype(np.int64) for name in ("pid", "tid", "time"))))
+            columns = (samples.column(name).astype(np.int64) for name in ("pid", "tid", "time", "cpu"))
+            timed.append((rows, *columns, samples.period().astype(np.int64)))
         timed[:] = [(profile.ranks(rows), *columns) for rows, *columns in timed]
         return profile
 
@@ -174,20 +179,26 @@ class _Builder:
             self._timed_samples(wanted, folded, chains),
             self._cut,
             is_time(self._events[number]) and LATENCY not in folded.measures,
+            is_off_cpu(self._events[number]),
+            tracepoint=self._events[number].attr.type == PerfType.TRACEPOINT,
+            payloads=self._profile.raw.payloads,
         )
 
     def _timed_samples(self, wanted: NDArray[np.bool_], folded: Folded, chains: _Chains) -> TimedSamples | None:
         if self._timed is None:
             return None
-        row, pid, tid, time = (np.concatenate(parts) for parts in zip(*self._timed, strict=True))
-        kept = wanted[row]
-        row, pid, tid, time = (column[kept] for column in (row, pid, tid, time))
+        columns = [np.concatenate(parts) for parts in zip(*self._timed, strict=True)]
+        kept = wanted[columns[0]]
+        row, pid, tid, time, cpu, weight = (column[kept] for column in columns)
         return TimedSamples(
             chain=chains.of_row[row].astype(np.int32),
             comm=folded.dimensions["comm"][row].astype(np.int32),
             pid=pid.astype(np.int32),
             tid=tid.astype(np.int32),
             time=time.astype(np.uint64),
+            cpu=cpu.astype(np.int32),
+            weight=weight.astype(np.uint64),
+            payload=folded.dimensions["raw"][row].astype(np.int32) if "raw" in folded.dimensions else None,
         )
 
 

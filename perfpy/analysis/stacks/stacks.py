@@ -38,7 +38,8 @@ class Function(NamedTuple):
 class TimedSamples:
     """Single samples, in time order, for formats that have a time line. All arrays have one entry a sample.
 
-    chain: index into the chains; comm: index into comms; pid, tid; time in nanoseconds.
+    chain: index into the chains; comm: index into comms; pid, tid; cpu (-1: not known); time in nanoseconds; weight: the period.
+    payload: index into Stacks.payloads, where these are wanted.
     """
 
     chain: NDArray[np.int32]
@@ -46,6 +47,9 @@ class TimedSamples:
     pid: NDArray[np.int32]
     tid: NDArray[np.int32]
     time: NDArray[np.uint64]
+    cpu: NDArray[np.int32]
+    weight: NDArray[np.uint64]
+    payload: NDArray[np.int32] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +61,9 @@ class Stacks:
     innermost out (int32, int64); comms: table of command names. A row says
     that `chain` was seen `count` times in `comm`, with the periods' sum
     `weight` (equally long arrays). timed: the single samples, where wanted; cut: what copies of the recording's
-    stacks were too short for; in_seconds: weights are ns of time. sites, site: where in code the frames are, and for each of
-    `frames` its row there, where wanted: chains that differ only in these are then different ones.
+    stacks were too short for; in_seconds: weights are ns of time; off_cpu: of waits, which end when their samples are taken.
+    sites, site: where in code the frames are, and for each of `frames` its row there, where wanted: chains that differ only in these
+    are then different ones. tracepoint: samples are of one; payloads: their raw data, where wanted.
     """
 
     event: str
@@ -73,8 +78,11 @@ class Stacks:
     timed: TimedSamples | None = None
     cut: Sequence[CutStacks] = ()
     in_seconds: bool = False
+    off_cpu: bool = False
     sites: CodeSites | None = None
     site: NDArray[np.int32] | None = None
+    tracepoint: bool = False
+    payloads: Sequence[bytes] = ()
 
     @property
     def total(self) -> int:

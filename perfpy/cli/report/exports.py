@@ -40,7 +40,7 @@ def write_exports(recording: Recording, asked: ReportCommandOptions, sample_filt
     makers: dict[str, Callable[[], bytes]] = {
         "flamegraph": lambda: flame_graph(recording, made.whole).encode(errors="replace"),
         "speedscope": lambda: _speedscope(recording, made.with_sites),
-        "firefox": lambda: _firefox(recording, made.with_sites),
+        "firefox": lambda: _firefox(recording, made.with_sites, symbols),
         "pprof": lambda: _pprof(recording, made.with_sites),
     }
     stacks: Sequence[Stacks] = ()
@@ -76,8 +76,10 @@ class _WantedStacks:
     @cached_property
     def with_sites(self) -> list[Stacks]:
         """Those with addresses and lines, and with single samples where a format needs these."""
-        timed, latency = self._asked.firefox is not None, self._asked.latency
-        return self._recording.stacks(self._symbols, sample_filter=self._filter, timed=timed, latency=latency, sites=True)
+        wanted, timed = self._asked, self._asked.firefox is not None
+        return self._recording.stacks(
+            self._symbols, sample_filter=self._filter, timed=timed, latency=wanted.latency, sites=True, payloads=timed
+        )
 
 
 def _refuse_what_stacks_have_not(asked: ReportCommandOptions) -> None:
@@ -146,10 +148,15 @@ def _speedscope(recording: Recording, stacks: Sequence[Stacks]) -> bytes:
     return speedscope(stacks, recording.title).encode(errors="replace")
 
 
-def _firefox(recording: Recording, stacks: Sequence[Stacks]) -> bytes:
-    from perfpy.views.stacks.exports import firefox
+def _firefox(recording: Recording, stacks: Sequence[Stacks], symbols: SymbolOptions) -> bytes:
+    from perfpy.views.stacks.firefox import Heading, firefox
 
-    return firefox(stacks, recording.title, started=_started(recording) / 1e9).encode(errors="replace")
+    said = recording.header
+    system = " ".join(str(said[name]) for name in ("osrelease", "arch") if said.get(name))
+    count = said.get("nrcpus")
+    heading = Heading(recording.title, _started(recording) / 1e9, system, str(said.get("cpudesc") or ""), count.online if count else 0)
+    words = recording.payload_texts(symbols) if any(part.tracepoint for part in stacks) else None
+    return firefox(stacks, heading, words).encode(errors="replace")
 
 
 def _pprof(recording: Recording, stacks: Sequence[Stacks]) -> bytes:

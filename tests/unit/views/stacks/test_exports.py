@@ -3,14 +3,13 @@
 import dataclasses
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pytest
 
-from perfpy.analysis.stacks.stacks import Stacks, TimedSamples, prefix_table
+from perfpy.analysis.stacks.stacks import prefix_table
 from perfpy.views.stacks import exports
-from tests.builders.stacks import consumed, stacks
+from tests.builders.stacks import stacks
+from tests.builders.viewers import consumed
 
 PROFILE = "sh;main;run;sys_read_[k] 3\nsh;main;run 2\nls;main 4\nls 1"
 # what node programs say of an export: speedscope's own schema
@@ -21,15 +20,6 @@ delete schema.$schema;
 const valid = new Ajv({ strict: false, validateFormats: false }).compile(schema);
 console.log(JSON.stringify([valid(JSON.parse(fs.readFileSync(file))), valid.errors]));
 """
-
-
-def timed() -> Stacks:
-    def column(*values: int) -> np.ndarray[Any, Any]:
-        return np.array(values)
-
-    samples = TimedSamples(column(0, 1, 2, 3, 0), column(0, 0, 1, 1, 0), column(7, 7, 8, 8, 7), column(7, 7, 8, 8, 9),
-                           column(5000000, 1000000, 2000000, 3000000, 4000000).astype(np.uint64))  # fmt: skip
-    return dataclasses.replace(stacks(PROFILE), timed=samples)
 
 
 def test_folded_lines_are_sorted_and_added_up() -> None:
@@ -57,44 +47,6 @@ def test_speedscope_holds_every_stack_outermost_first() -> None:
     assert got == {("sh", "main", "run", "sys_read"): 3, ("sh", "main", "run"): 2, ("ls", "main"): 4, ("ls",): 1}
     assert (first["unit"], first["endValue"]) == ("nanoseconds", 10)
     assert (second["unit"], second["name"]) == ("none", "faults")
-
-
-def test_firefox_has_a_track_a_thread_with_its_samples_in_time_order() -> None:
-    data = json.loads(exports.firefox([timed()], "perf record", started=1.5))
-    assert [(t["pid"], t["tid"], t["name"]) for t in data["threads"]] == [(7, 7, "sh"), (7, 9, "sh"), (8, 8, "ls")]
-    thread = data["threads"][0]
-    assert [sample[1] for sample in thread["samples"]["data"]] == [0.0, 4.0]
-    assert [gecko_stack(thread, sample[0]) for sample in thread["samples"]["data"]] == [
-        ["run (in app)", "main (in app)"],
-        ["sys_read (in kernel)", "run (in app)", "main (in app)"],
-    ]
-    assert data["threads"][2]["samples"]["data"][1][0] is None  # no frames
-    assert data["meta"]["startTime"] == 1500.0
-
-
-def gecko_stack(thread: dict[str, Any], stack: int | None) -> list[str]:
-    """Walk a Gecko stackTable from its innermost frame out."""
-    names = []
-    while stack is not None:
-        stack, frame = thread["stackTable"]["data"][stack]
-        names.append(thread["stringTable"][thread["frameTable"]["data"][frame][0]])
-    return names
-
-
-def test_firefox_needs_times() -> None:
-    with pytest.raises(ValueError, match="times"):
-        exports.firefox([stacks(PROFILE)], "x")
-
-
-def test_firefox_has_a_track_for_each_event_of_a_thread() -> None:
-    first = timed()
-    assert first.timed is not None
-    moved = dataclasses.replace(first.timed, time=first.timed.time + np.uint64(1000000))
-    data = json.loads(exports.firefox([first, dataclasses.replace(first, event="faults", timed=moved)], "perf record"))
-    assert [(t["tid"], t["name"]) for t in data["threads"]] == [
-        (7, "sh (cycles)"), (9, "sh (cycles)"), (8, "ls (cycles)"), (7, "sh (faults)"), (9, "sh (faults)"), (8, "ls (faults)"),
-    ]  # fmt: skip
-    assert data["threads"][3]["samples"]["data"][0][1] == 1.0  # they share one time line
 
 
 def test_prefixes_are_shared() -> None:
@@ -125,4 +77,3 @@ def test_functions_of_python_have_their_names_and_files_in_viewers_and_are_folde
     assert list(exports.folded(part)) == [PYTHON]
     frames = json.loads(exports.speedscope([part], "perf.data"))["shared"]["frames"]
     assert {"name": "main (app.py)", "file": "/srv/app.py"} in frames
-    assert exports._gecko_name(part.functions[0]) == "main (app.py)"

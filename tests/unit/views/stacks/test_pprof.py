@@ -12,7 +12,8 @@ import pytest
 from perfpy.cli import run
 from perfpy.views.stacks.pprof import Circumstances, pprof
 from tests.builders.annotated import spin_with_lines
-from tests.builders.stacks import consumed, stacks
+from tests.builders.stacks import stacks
+from tests.builders.viewers import consumed
 
 PROFILE = "sh;main;run;sys_read_[k] 3\nsh;main;run 2\nls;main 4\nls 1"
 # what a node program says of an export: pprof's own decoder

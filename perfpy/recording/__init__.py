@@ -201,18 +201,27 @@ class Recording(RecordingContents):
         return make_source_shares(self.data, timeline, symbolizer, self._narrowed(sample_filter or SampleFilter()))
 
     def stacks(
-        self, symbols: SymbolOptions | None = None, *, sample_filter: SampleFilter | None = None, timed: bool = False, latency: bool = False
+        self,
+        symbols: SymbolOptions | None = None,
+        *,
+        sample_filter: SampleFilter | None = None,
+        timed: bool = False,
+        latency: bool = False,
+        sites: bool = False,
+        payloads: bool = False,
     ) -> list[Stacks]:
         """The whole stacks of each event, for flame graphs and exports.
 
-        timed: with the single samples; latency: weighted by shares of the wall clock.
+        timed: with the single samples; latency: weighted by shares of the wall clock; sites: with addresses and lines;
+        payloads: with the data of tracepoints for the single samples.
         """
         from perfpy.analysis.filters.sample_filter import SampleFilter
         from perfpy.analysis.stacks.stack_builder import make_stacks
 
         timeline = self.make_timeline(keep_exited=True)
         symbolizer = self._new_symbolizer(timeline, symbols)
-        return make_stacks(self.data, timeline, symbolizer, self._narrowed(sample_filter or SampleFilter()), timed=timed, latency=latency)
+        wanted = self._narrowed(sample_filter or SampleFilter())
+        return make_stacks(self.data, timeline, symbolizer, wanted, timed=timed, latency=latency, sites=sites, payloads=payloads)
 
     def page(
         self,
@@ -269,6 +278,10 @@ class Recording(RecordingContents):
     def _narrowed(self, sample_filter: SampleFilter) -> SampleFilter:
         """A filter within what where() left."""
         return sample_filter if self.sample_filter is None else sample_filter._replace(within=self.sample_filter)
+
+    def payload_texts(self, symbols: SymbolOptions | None = None) -> PayloadTexts | None:
+        """What words the data of tracepoints; None where the recording describes none."""
+        return self._payloads(self.symbolizer(symbols))
 
     def _payloads(self, symbolizer: Symbolizer) -> PayloadTexts | None:
         """What words the data of tracepoints; None where the recording describes none."""

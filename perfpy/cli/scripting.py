@@ -106,6 +106,7 @@ def run_script(recording: Recording, run: ScriptRun, asked: str, args: Sequence[
         return _status(asked_to.code)
     finally:
         signal.signal(signal.SIGINT, interrupted)
+        program.flush_files()
     return 0
 
 

@@ -17,7 +17,7 @@ _NO_TIME: Final = -1
 _SWAPPER: Final = "swapper"
 
 
-class Command:
+class ThreadName:
     """What a thread was called from some time on."""
 
     __slots__ = ("by_exec", "name", "row", "since")
@@ -37,7 +37,7 @@ class Thread:
     def __init__(self, pid: int, tid: int) -> None:
         self.pid = pid
         self.tid = tid
-        self.commands = [Command(f":{tid}" if tid else _SWAPPER, 0, by_exec=False)]
+        self.commands = [ThreadName(f":{tid}" if tid else _SWAPPER, 0, by_exec=False)]
         self.named = not tid  #: whether any record said what it is called
         self.row = 0
 
@@ -45,10 +45,10 @@ class Thread:
         """It has another name from now on."""
         if not self.named:
             self.commands.clear()
-        self.commands.append(Command(name, since, by_exec=by_exec))
+        self.commands.append(ThreadName(name, since, by_exec=by_exec))
         self.named = True
 
-    def program(self) -> Command:
+    def program(self) -> ThreadName:
         """What its last exec called it; without any the first name, which is its parent's where others were known at the start."""
         last_exec = next((command for command in reversed(self.commands) if command.by_exec), None)
         if last_exec is not None:

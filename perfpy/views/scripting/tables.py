@@ -16,7 +16,7 @@ from perfpy.views.scripting.known_tasks import KnownTasks
 if TYPE_CHECKING:
     from perfpy.perfdata.records.batches import Batch
     from perfpy.views.scripting.frames import FrameValues
-    from perfpy.views.scripting.known_tasks import Command, Thread
+    from perfpy.views.scripting.known_tasks import Thread, ThreadName
     from perfpy.views.scripting.program import ScriptProgram
     from perfpy.views.scripting.samples import SampleValues
 
@@ -95,7 +95,7 @@ class TableRows:
             self._machine = True
             self._row("machine", _HOST, _HOST_PID, "")
 
-    def _know_task(self, thread: Thread) -> Command | None:
+    def _know_task(self, thread: Thread) -> ThreadName | None:
         """The rows of a thread, of its process, and of what both are called; what the process is called."""
         program = None
         main = thread if thread.pid == thread.tid else self.tasks.thread(thread.pid, thread.pid) if thread.pid >= 0 else None
@@ -118,7 +118,7 @@ class TableRows:
             thread.row = self._next("thread")
             self._row("thread", thread.row, _HOST, main.row, thread.pid, thread.tid)
 
-    def _know_command(self, command: Command, thread: Thread) -> None:
+    def _know_command(self, command: ThreadName, thread: Thread) -> None:
         command.row = self._next("comm")
         self._row("comm", command.row, command.name, thread.row, _signed(command.since), int(command.by_exec))
 
@@ -160,9 +160,9 @@ class TableRows:
         if not self._chains:
             return 0
         frames = self._frames.symbolizer.resolve()
-        steps = [(self._located(frame, caller=frame != sampled)[1], int(frames.ip[frame])) for frame in reversed(chain)]
+        calls = [(self._located(frame, caller=frame != sampled)[1], int(frames.ip[frame])) for frame in reversed(chain)]
         path = self._known_path(0, 0, 0)
-        for symbol, ip in steps:
+        for symbol, ip in calls:
             path = self._known_path(path, symbol, 0 if symbol else _signed(ip))
         return path
 

@@ -7,7 +7,7 @@ names all together, after the file was read, each different one once.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -18,18 +18,19 @@ from perfpy.perfdata.records.batches import Batch
 from perfpy.perfdata.sample_columns import Samples
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from perfpy.analysis.filters.sample_filter import SampleFilter
+    from perfpy.analysis.sample_batch import SampleBatch
     from perfpy.perfdata.reader import PerfData
     from perfpy.perfdata.records.batches import FurtherColumns
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
 
 #: the columns of names, and the kernel's fields that they are made of
-_MADE_OF: Final[dict[str, tuple[str, ...]]] = {
+MADE_OF: Final[dict[str, tuple[str, ...]]] = {
     "comm": ("tid",),
     "dso": ("pid", "ip", "cpumode"),
     "symbol": ("pid", "ip", "cpumode"),
@@ -75,33 +76,40 @@ class NamedSamples(Samples):
     def names(self) -> list[str]:
         """The columns of names that there are; keys() has the kernel's fields."""
         there = set(self.keys())
-        return [name for name, fields in _MADE_OF.items() if not set(fields) - there]
+        return [name for name, fields in MADE_OF.items() if not set(fields) - there]
 
     def __contains__(self, name: object) -> bool:
         return name in self.names or super().__contains__(name)
 
     def load(self, names: Collection[str]) -> None:
         """Read several columns at once: one pass over the file instead of one for each. Raises KeyError for an unknown name."""
-        asked = [name for name in _MADE_OF if name in names and name not in self._columns]
+        asked = [name for name in MADE_OF if name in names and name not in self._columns]
         for name in asked:
             self.check(name)
         if not asked:
             super().load(names)
             return
         naming = self._naming()
-        makers: list[_Comms | _AtAddress | _Stacks] = []
-        if "comm" in asked:
-            makers.append(_Comms(naming))
-        if at_address := [name for name in _AT_ADDRESS if name in asked]:
-            makers.append(_AtAddress(naming, at_address))
-        if "stack" in asked:
-            makers.append(_Stacks(naming))
-        for view in self._views(naming, {field for name in asked for field in _MADE_OF[name]}):
-            for maker in makers:
-                maker.see(view)
+        makers = name_makers(naming, asked)
+        made_of = {field for name in asked for field in MADE_OF[name]}
+        fields = [name for name in names if name not in MADE_OF and name not in self._columns]
+        if "callchain" in made_of:  # whole chains, which the column of that name does not have
+            fields = [name for name in fields if name != "callchain"]
+        for name in fields:
+            self.check(name)
+        self._keep(fields, self._shown(makers, naming, made_of, fields))
         for maker in makers:
             self._columns.update(maker.columns())
-        super().load([name for name in names if name not in _MADE_OF])
+        super().load([name for name in names if name not in MADE_OF])
+
+    def _shown(self, makers: Sequence[NameMaker], naming: Naming, made_of: set[str], fields: Collection[str]) -> Iterator[Batch]:
+        """The batches, each of which the makers have seen."""
+        more = user_callchains(self._data, naming.symbolizer) if "callchain" in made_of else None
+        for batch in self.batches({*made_of, *fields} - {"event"}, more):
+            view = self._view(batch, naming)
+            for maker in makers:
+                maker.see(view)
+            yield batch
 
     def batches(self, fields: Collection[str] | None = None, more: FurtherColumns | None = None) -> Iterator[Batch]:
         """The samples wanted, as Recording.batches() has them."""
@@ -116,17 +124,49 @@ class NamedSamples(Samples):
                 rows = np.flatnonzero(wanted.kept(self._view(batch, naming)))
                 yield Batch(batch.columns.take(rows), batch.event[rows], batch.key[rows], batch.offset[rows])
 
+    def in_batches(self) -> Iterator[SampleBatch]:
+        """The samples wanted, some thousands at a time, as columns with names: for recordings that are larger than memory."""
+        from perfpy.analysis.sample_batch import SampleBatch  # those who have the memory need none
+
+        naming = self._naming()
+        unwound = user_callchains(self._data, naming.symbolizer)
+        for batch in filter(len, self.batches()):
+            view = self._view(batch, naming)
+
+            def whole_chains(view: SampleView = view) -> SampleView:
+                return view.with_columns({**unwound.extended(view.columns, view.event, view.key)}) if unwound else view
+
+            yield SampleBatch(view, self._data.events, naming, whole_chains)
+
     def _batches(self, fields: Collection[str]) -> Iterator[Batch]:
         return super()._batches(fields) if self._wanted is None else self.batches(fields)
-
-    def _views(self, naming: Naming, fields: set[str]) -> Iterator[SampleView]:
-        more = user_callchains(self._data, naming.symbolizer) if "callchain" in fields else None
-        return (self._view(batch, naming) for batch in self.batches(fields, more))
 
     def _view(self, batch: Batch, naming: Naming) -> SampleView:
         order = DeliveryOrder(batch.key, batch.key, np.arange(len(batch)))
         attrs = [event.attr for event in self._data.events]
         return SampleView(batch.columns, batch.event, order, attrs, naming.timeline, naming.symbolizer)
+
+
+class NameMaker(Protocol):
+    """Makes columns of names."""
+
+    def see(self, view: SampleView) -> None:
+        """Some more samples."""
+
+    def columns(self) -> dict[str, Any]:
+        """The columns of all samples seen."""
+
+
+def name_makers(naming: Naming, names: Collection[str]) -> list[NameMaker]:
+    """What makes these columns of names."""
+    makers: list[NameMaker] = []
+    if "comm" in names:
+        makers.append(_Comms(naming))
+    if at_address := [name for name in _AT_ADDRESS if name in names]:
+        makers.append(_AtAddress(naming, at_address))
+    if "stack" in names:
+        makers.append(_Stacks(naming))
+    return makers
 
 
 class _Comms:

@@ -164,7 +164,7 @@ class EventStream:
         self._number += 1  # of two at the same time the first comes first
         if isinstance(record, RingSample):
             name = self._names.get(record.identifier, "")
-            live: Live = LiveSample(name, self._comm(record.tid), record, self._readers.get(name))
+            live = LiveSample(name, self._comm(record.tid), record, self._readers.get(name))
             self._held.append((live.time, self._number, live))
             return
         self._follow(record)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from perfpy.analysis.named_samples import MADE_OF, name_makers
+from perfpy.analysis.sample_names import MADE_OF, name_makers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from perfpy.analysis.named_samples import Naming
+    from perfpy.analysis.sample_names import Naming
     from perfpy.analysis.samples.sample_view import SampleView
     from perfpy.perfdata.container.events import FileEvent
 

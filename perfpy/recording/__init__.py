@@ -56,7 +56,8 @@ class Recording(RecordingContents):
     def samples(self) -> NamedSamples:
         """All samples as columns, names included: recording.samples["ip"], recording.samples["symbol"]."""
         # numpy is loaded when samples are asked for, not by opening a file
-        from perfpy.analysis.named_samples import NamedSamples, Naming
+        from perfpy.analysis.named_samples import NamedSamples
+        from perfpy.analysis.sample_names import Naming
 
         return NamedSamples(self.data, self.sample_filter, lambda: Naming(self.timeline, self._naming_symbolizer))
 

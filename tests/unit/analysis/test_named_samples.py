@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -117,7 +118,12 @@ def test_of_several_events_one(own: Path) -> None:
 def test_names_and_fields_are_read_in_one_pass(recording: perfpy.Recording, monkeypatch: pytest.MonkeyPatch) -> None:
     passes = []
     batches = recording.data.batches
-    monkeypatch.setattr(recording.data, "batches", lambda *args: (passes.append(args), batches(*args))[1])
+
+    def counted(*args: Any) -> Any:
+        passes.append(args)
+        return batches(*args)
+
+    monkeypatch.setattr(recording.data, "batches", counted)
     recording.samples.load(["event", "comm", "symbol", "ip", "tid"])
     assert len(passes) == 1
     assert recording.samples["ip"].tolist() == perfpy.open(recording.path).samples["ip"].tolist()

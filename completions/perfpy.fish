@@ -392,6 +392,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from script' -l fold-interpreters 
 complete -c perfpy -n '__fish_seen_subcommand_from script' -s v -l verbose -f -d 'say more'
 complete -c perfpy -n '__fish_seen_subcommand_from script' -s q -l quiet -f -d 'print no warnings or messages'
 complete -c perfpy -n '__fish_seen_subcommand_from script' -s s -l script -x -d 'call the functions of a program in Python for each sample'
+complete -c perfpy -n '__fish_seen_subcommand_from script' -l py -r -F -d 'call on_sample(batch) and on_record(record) of a program in Python, on columns'
 complete -c perfpy -n '__fish_seen_subcommand_from script' -s g -l gen-script -x -d 'write a program to begin with  python, or FILE.py'
 complete -c perfpy -n '__fish_seen_subcommand_from script' -s l -l list -f -d 'list the scripts of an installed perf'
 complete -c perfpy -n '__fish_seen_subcommand_from script' -s a -l all-cpus -f -d 'with script record NAME  on all CPUs'

@@ -558,6 +558,7 @@ _perfpy() {
                 '*--quiet[print no warnings or messages]' \
                 '*-s+[call the functions of a program in Python for each sample]:value: ' \
                 '*--script=[call the functions of a program in Python for each sample]:value: ' \
+                '*--py=[call on_sample(batch) and on_record(record) of a program in Python, on columns]:file:_files' \
                 '*-g+[write a program to begin with  python, or FILE.py]:value: ' \
                 '*--gen-script=[write a program to begin with  python, or FILE.py]:value: ' \
                 '*-l[list the scripts of an installed perf]' \

@@ -56,7 +56,8 @@ class Recording(RecordingContents):
     def samples(self) -> NamedSamples:
         """All samples as columns, names included: recording.samples["ip"], recording.samples["symbol"]."""
         # numpy is loaded when samples are asked for, not by opening a file
-        from perfpy.analysis.named_samples import NamedSamples, Naming
+        from perfpy.analysis.named_samples import NamedSamples
+        from perfpy.analysis.sample_names import Naming
 
         return NamedSamples(self.data, self.sample_filter, lambda: Naming(self.timeline, self._naming_symbolizer))
 
@@ -89,16 +90,21 @@ class Recording(RecordingContents):
         ...     len(part.samples["ip"]), len(recording.samples["ip"])
         (5, 10)
         """
-        from copy import copy
-
         from perfpy.analysis.filters.conditions import both, conditions
 
         sets = {"pid": pid, "tid": tid, "cpu": cpu, "comm": comm, "dso": dso, "symbol": symbol}
         asked = conditions(self.events, self.times, event=event, time=time, **sets)
+        return self.narrowed(asked if self.sample_filter is None else both(self.sample_filter, asked))
+
+    def narrowed(self, sample_filter: SampleFilter, symbols: SymbolOptions | None = None) -> Recording:
+        """The same recording with these samples alone, in place of what where() left; symbols: where to look for symbols, where told."""
+        from copy import copy
+
         part = copy(self)
         for name in ("samples", "_naming_symbolizer"):
             part.__dict__.pop(name, None)
-        part.sample_filter = asked if self.sample_filter is None else both(self.sample_filter, asked)
+        part.sample_filter = None if sample_filter.is_open and sample_filter.switch is None else sample_filter
+        part.symbol_options = symbols or self.symbol_options
         return part
 
     def batches(self, fields: Collection[str] | None = None, more: FurtherColumns | None = None) -> Iterator[Batch]:

@@ -82,7 +82,8 @@ class Drawing:
         self._now = int(times[-1])
 
     def _words(self, starts: NDArray[np.int64], word: int) -> NDArray[np.uint64]:
-        return self._seed.data.view(np.uint64)[starts // 8 + word]
+        found: NDArray[np.uint64] = self._seed.data.view(np.uint64)[starts // 8 + word]
+        return found
 
     def block(self, count: int) -> NDArray[np.uint64]:
         """So many samples as the words of a file."""

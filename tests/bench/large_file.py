@@ -93,7 +93,7 @@ class Drawing:
         ends = np.cumsum(lengths)
         at = ends - lengths
         source = np.repeat(seed.starts[drawn] // 8 - at, lengths) + np.arange(ends[-1])
-        words = seed.data.view(np.uint64)[source]
+        words: NDArray[np.uint64] = seed.data.view(np.uint64)[source]
         gaps = self._rng.integers(1, 2 * self._step, count)
         words[at + seed.word("time")] = self._now + np.cumsum(gaps)
         self._now += int(gaps.sum())

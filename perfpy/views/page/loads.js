@@ -31,7 +31,7 @@ export function lanesOf(profile, choice, by, range, count) {
       spread(samples.off ? lane.off : lane.on, stop, samples.seconds ? weight / profile.tick / width : 0, weight);
     });
   }
-  const lanes = [...found.values()].sort((a, b) => by === "cpu" ? a.lane - b.lane || a.recording - b.recording : b.weight - a.weight);
+  const lanes = [...found.values()].sort((a, b) => a.recording - b.recording || (by === "cpu" ? a.lane - b.lane : b.weight - a.weight));
   const most = seconds ? width * profile.tick : Math.max(1, ...lanes.map(lane => lane.on.reduce((a, b) => Math.max(a, b), 0)));
   for (const lane of lanes) for (const bins of [lane.on, lane.off]) for (let i = 0; i < bins.length; i++) bins[i] = Math.min(1, bins[i] / most);
   return lanes;

@@ -54,6 +54,7 @@ _perfpy() {
                 '*--filter=[filter of the tracepoints before it]:value: ' \
                 '*--event-files=[take named events from these JSON files, too]:directory: _files -/' \
                 '*--cputype=[count on this kind of cores only, where there are several]:pmus: _perfpy_ask pmus' \
+                '*--pmu-filter=[of several PMUs that an event means, count on this one]:pmus: _perfpy_ask pmus' \
                 '*-i[child tasks do not inherit counters]' \
                 '*--no-inherit[child tasks do not inherit counters]' \
                 '*-p+[count on these processes]:pids: _sequence _perfpy_ask pids -' \
@@ -224,6 +225,7 @@ _perfpy() {
                 '*--mmap-pages=[size of each buffer]:value: ' \
                 '*--mmap-flush=[least bytes to write at once]:value: ' \
                 '*--affinity=[read each buffer on its own CPU or node]:value:(sys node cpu)' \
+                '*--threads=-[empty the buffers with several threads, into a folder with a file for each CPU  cpu, core, package, numa, or lists of CPUs]::value: ' \
                 '*--aio=-[for scripts written for perf  perfpy leaves that to the kernel]::value: ' \
                 '*--overwrite[keep what came last where there is no room for all]' \
                 '*--switch-output=-[go on in a new file  at SIGUSR2, after a size]::value: ' \
@@ -297,6 +299,7 @@ _perfpy() {
                 '*--cpu=[only these CPUs]:value: ' \
                 '*--socket-filter=[only the CPUs of this socket]:value: ' \
                 '*--parallelism=[only while so many threads ran]:value: ' \
+                '*--event=[only samples of this event]:events: _sequence _perfpy_ask events -' \
                 '*--time=[only this time  start,stop, 10%-20%, 10%/2]:value: ' \
                 '*--switch-on=[only samples after this event]:events: _sequence _perfpy_ask events -' \
                 '*--switch-off=[only samples before this event]:events: _sequence _perfpy_ask events -' \
@@ -495,8 +498,8 @@ _perfpy() {
                 '*--input=[input file name]:recording:_perfpy_recordings' \
                 '*-f[read the file although somebody else owns it]' \
                 '*--force[read the file although somebody else owns it]' \
-                '*-F+[fields to print]:value: _sequence compadd - comm tid pid time cpu event trace ip sym dso dsoff addr symoff srcline period iregs uregs brstack brstacksym data_src weight bpf-output callindent brstackoff synth phys_addr metric misc srccode ipc tod data_page_size code_page_size ins_lat machine_pid vcpu cgroup retire_lat' \
-                '*--fields=[fields to print]:value: _sequence compadd - comm tid pid time cpu event trace ip sym dso dsoff addr symoff srcline period iregs uregs brstack brstacksym data_src weight bpf-output callindent brstackoff synth phys_addr metric misc srccode ipc tod data_page_size code_page_size ins_lat machine_pid vcpu cgroup retire_lat' \
+                '*-F+[fields to print]:value: _sequence compadd - comm tid pid time cpu event trace ip sym dso dsoff addr symoff srcline period iregs uregs brstack brstacksym data_src weight bpf-output callindent insn disasm insnlen brstackinsn brstackoff synth phys_addr metric misc srccode ipc tod data_page_size code_page_size ins_lat brstackinsnlen machine_pid vcpu cgroup retire_lat brstackdisasm brcntr' \
+                '*--fields=[fields to print]:value: _sequence compadd - comm tid pid time cpu event trace ip sym dso dsoff addr symoff srcline period iregs uregs brstack brstacksym data_src weight bpf-output callindent insn disasm insnlen brstackinsn brstackoff synth phys_addr metric misc srccode ipc tod data_page_size code_page_size ins_lat brstackinsnlen machine_pid vcpu cgroup retire_lat brstackdisasm brcntr' \
                 '*-D[print every record as bytes and as text]' \
                 '*--dump-raw-trace[print every record as bytes and as text]' \
                 '*--dump-unsorted-raw-trace[the same in the order of the file, not of time]' \
@@ -511,6 +514,7 @@ _perfpy() {
                 '*-G[no callchains, only the sampled address]' \
                 '*--hide-call-graph[no callchains, only the sampled address]' \
                 '*--max-stack=[this many frames of a callchain at most]:value: ' \
+                '*--max-blocks=[with brstackinsn  so many blocks at most]:value: ' \
                 '*--stop-bt=[end callchains at these functions]:value: ' \
                 '*--full-source-path[name source files with their folders]' \
                 '*--show-kernel-path[the path of the kernels symbols in place of (kernel.kallsyms)]' \
@@ -554,6 +558,7 @@ _perfpy() {
                 '*--quiet[print no warnings or messages]' \
                 '*-s+[call the functions of a program in Python for each sample]:value: ' \
                 '*--script=[call the functions of a program in Python for each sample]:value: ' \
+                '*--py=[call on_sample(batch) and on_record(record) of a program in Python, on columns]:file:_files' \
                 '*-g+[write a program to begin with  python, or FILE.py]:value: ' \
                 '*--gen-script=[write a program to begin with  python, or FILE.py]:value: ' \
                 '*-l[list the scripts of an installed perf]' \

@@ -56,7 +56,8 @@ class Recording(RecordingContents):
     def samples(self) -> NamedSamples:
         """All samples as columns, names included: recording.samples["ip"], recording.samples["symbol"]."""
         # numpy is loaded when samples are asked for, not by opening a file
-        from perfpy.analysis.named_samples import NamedSamples, Naming
+        from perfpy.analysis.named_samples import NamedSamples
+        from perfpy.analysis.sample_names import Naming
 
         return NamedSamples(self.data, self.sample_filter, lambda: Naming(self.timeline, self._naming_symbolizer))
 
@@ -89,16 +90,21 @@ class Recording(RecordingContents):
         ...     len(part.samples["ip"]), len(recording.samples["ip"])
         (5, 10)
         """
-        from copy import copy
-
         from perfpy.analysis.filters.conditions import both, conditions
 
         sets = {"pid": pid, "tid": tid, "cpu": cpu, "comm": comm, "dso": dso, "symbol": symbol}
         asked = conditions(self.events, self.times, event=event, time=time, **sets)
+        return self.narrowed(asked if self.sample_filter is None else both(self.sample_filter, asked))
+
+    def narrowed(self, sample_filter: SampleFilter, symbols: SymbolOptions | None = None) -> Recording:
+        """The same recording with these samples alone, in place of what where() left; symbols: where to look for symbols, where told."""
+        from copy import copy
+
         part = copy(self)
         for name in ("samples", "_naming_symbolizer"):
             part.__dict__.pop(name, None)
-        part.sample_filter = asked if self.sample_filter is None else both(self.sample_filter, asked)
+        part.sample_filter = None if sample_filter.is_open and sample_filter.switch is None else sample_filter
+        part.symbol_options = symbols or self.symbol_options
         return part
 
     def batches(self, fields: Collection[str] | None = None, more: FurtherColumns | None = None) -> Iterator[Batch]:
@@ -201,18 +207,27 @@ class Recording(RecordingContents):
         return make_source_shares(self.data, timeline, symbolizer, self._narrowed(sample_filter or SampleFilter()))
 
     def stacks(
-        self, symbols: SymbolOptions | None = None, *, sample_filter: SampleFilter | None = None, timed: bool = False, latency: bool = False
+        self,
+        symbols: SymbolOptions | None = None,
+        *,
+        sample_filter: SampleFilter | None = None,
+        timed: bool = False,
+        latency: bool = False,
+        sites: bool = False,
+        payloads: bool = False,
     ) -> list[Stacks]:
         """The whole stacks of each event, for flame graphs and exports.
 
-        timed: with the single samples; latency: weighted by shares of the wall clock.
+        timed: with the single samples; latency: weighted by shares of the wall clock; sites: with addresses and lines;
+        payloads: with the data of tracepoints for the single samples.
         """
         from perfpy.analysis.filters.sample_filter import SampleFilter
         from perfpy.analysis.stacks.stack_builder import make_stacks
 
         timeline = self.make_timeline(keep_exited=True)
         symbolizer = self._new_symbolizer(timeline, symbols)
-        return make_stacks(self.data, timeline, symbolizer, self._narrowed(sample_filter or SampleFilter()), timed=timed, latency=latency)
+        wanted = self._narrowed(sample_filter or SampleFilter())
+        return make_stacks(self.data, timeline, symbolizer, wanted, timed=timed, latency=latency, sites=sites, payloads=payloads)
 
     def page(
         self,
@@ -269,6 +284,10 @@ class Recording(RecordingContents):
     def _narrowed(self, sample_filter: SampleFilter) -> SampleFilter:
         """A filter within what where() left."""
         return sample_filter if self.sample_filter is None else sample_filter._replace(within=self.sample_filter)
+
+    def payload_texts(self, symbols: SymbolOptions | None = None) -> PayloadTexts | None:
+        """What words the data of tracepoints; None where the recording describes none."""
+        return self._payloads(self.symbolizer(symbols))
 
     def _payloads(self, symbolizer: Symbolizer) -> PayloadTexts | None:
         """What words the data of tracepoints; None where the recording describes none."""

@@ -75,6 +75,7 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
         _example("what happened between two times", "perfpy script --time 12.5,13.0"),
         _example("for tools that read perf script's text", "perfpy script | stackcollapse-perf.pl | flamegraph.pl > flame.svg"),
         _example("your own program for each sample, or one of perf's", "perfpy script -s FILE.py", "perfpy script report stackcollapse"),
+        _example("quicker, on numpy columns: its on_sample(batch) has batch['symbol']", "perfpy script --py FILE.py"),
     ),
     "list": (
         _example("the software events, and everything about scheduling", "perfpy list sw", "perfpy list 'sched:*'"),

@@ -149,7 +149,7 @@ class Page {
     const joined = this.tree.kind === "parts", on = key("on", "on the CPU"), off = key("off", "off the CPU, waiting");
     const changes = [...key("more", "more in the second recording"), ...key("less", "less"), ...key("same", "as before")];
     $("legend").replaceChildren(...(this.tree.kind === "changes" ? changes : joined ? [...on, ...off] : []));
-    $("time-legend").replaceChildren(...(joined ? [...key("on", "on the CPU"), ...key("off", "off the CPU")] : []));
+    $("time-legend").replaceChildren(...(joined && $("lanes").value !== "heat" ? [...key("on", "on the CPU"), ...key("off", "off the CPU")] : []));
   }
 
   select(range, moving) {
@@ -219,6 +219,7 @@ class Page {
     $("heat-box").hidden = !heat;
     document.querySelectorAll(".heat").forEach(one => { one.hidden = !heat; });
     if (heat) $("more-lanes").hidden = true;
+    this.legends();
     this.loadTimes();
   }
 

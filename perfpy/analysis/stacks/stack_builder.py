@@ -45,20 +45,30 @@ def make_stacks(
     *,
     timed: bool = False,
     latency: bool = False,
+    jobs: int = 1,
 ) -> list[Stacks]:
     """The stacks of all events that have samples.
 
     timed: with the single samples, in order of time; latency: weighted by
-    their shares of the wall clock (perfpy.analysis.samples.parallelism).
+    their shares of the wall clock (perfpy.analysis.samples.parallelism); jobs: how many processes may share the work (0: as many as
+    there are CPUs), unless single samples are wanted.
     """
-    builder = _Builder(data, timeline, symbolizer, sample_filter, timed=timed, latency=latency)
+    builder = _Builder(data, timeline, symbolizer, sample_filter, timed=timed, latency=latency, jobs=jobs)
     chains = builder.expanded_chains(symbolizer)  # adds frames: before anybody looks at all of them
     return builder.stacks(Locations(symbolizer), *chains)
 
 
 class _Builder:
     def __init__(
-        self, data: PerfData, timeline: TaskTimeline, symbolizer: Symbolizer, sample_filter: SampleFilter, *, timed: bool, latency: bool
+        self,
+        data: PerfData,
+        timeline: TaskTimeline,
+        symbolizer: Symbolizer,
+        sample_filter: SampleFilter,
+        *,
+        timed: bool,
+        latency: bool,
+        jobs: int,
     ) -> None:
         self._events = data.events
         self._comms = timeline.comms
@@ -67,7 +77,7 @@ class _Builder:
         dimensions = ("comm", "frame", "state") if self._has_waits else ("comm", "frame")
         recipe = Recipe(dimensions, sample_filter, (LATENCY,) if latency else (), chains=True, by_function=True)
         more = [Parallelism.of(data)] if latency or sample_filter.parallelism is not None else []
-        scan = SampleScan(data, timeline, symbolizer, recipe, more=more)
+        scan = SampleScan(data, timeline, symbolizer, recipe, more=more, jobs=jobs)
         self._timed: list[tuple[NDArray[np.int64], ...]] | None = [] if timed else None
         self._profile = scan.profile() if self._timed is None else self._folded_and_timed(scan, recipe, self._timed)
         self._cut = scan.cut

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 def write_exports(recording: Recording, asked: ReportCommandOptions, sample_filter: SampleFilter, symbols: SymbolOptions) -> None:
     """Write every format that is asked for."""
     _refuse_what_stacks_have_not(asked)
-    stacks = recording.stacks(symbols, sample_filter=sample_filter, timed=asked.firefox is not None, latency=asked.latency)
+    timed = asked.firefox is not None
+    stacks = recording.stacks(symbols, sample_filter=sample_filter, timed=timed, latency=asked.latency, jobs=asked.jobs)
     if not stacks:
         from perfpy.cli.line.nothing_left import say_why_nothing  # few reports are empty
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfpy.abi import flags
-from perfpy.abi.columns import Columns, Ragged, Slices, distinct, slices_index
+from perfpy.abi.columns import Columns, Ragged, Slices, distinct, rows_where, slices_index
 from perfpy.unwind.architectures import architecture
 from perfpy.unwind.caller_rules import UserStacks
 from perfpy.unwind.cut_stacks import CutStacks
@@ -90,7 +90,7 @@ class UserCallchains:
         for number in distinct(event[wanted]).tolist():
             mine = wanted & (event == number)
             for abi in distinct(abis[mine]).tolist():
-                yield np.flatnonzero(mine & (abis == abi)), self._attrs[number], abi
+                yield rows_where(mine & (abis == abi)), self._attrs[number], abi
 
     def _stepper(self, abi: int) -> Stepper | None:
         if abi not in self._steppers:

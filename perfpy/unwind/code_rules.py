@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfpy.abi.columns import distinct
+from perfpy.abi.columns import distinct, rows_where
 from perfpy.symbols.dso import DsoKind
 from perfpy.symbols.files.debug_files import KEPT
 from perfpy.unwind.call_frames import CallFrames
@@ -102,7 +102,7 @@ class CodeRules:
         dso, address = self._symbolizer.frames.dso[done:], self._symbolizer.frames.address[done:]
         numbers = np.full(len(dso), END, np.int32)
         for one in distinct(dso[dso >= 0]).tolist():
-            rows = np.flatnonzero(dso == one)
+            rows = rows_where(dso == one)
             numbers[rows] = self._in_file(one, address[rows])
         return numbers
 
@@ -148,7 +148,7 @@ class CodeRules:
         for one in distinct(dso[dso >= 0]).tolist():
             frames = self._call_frames(one)
             if frames is not None:
-                rows = np.flatnonzero(dso == one)
+                rows = rows_where(dso == one)
                 values[rows], known[rows] = frames.words(offset[rows], word)
         return values, known
 

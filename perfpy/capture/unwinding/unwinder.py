@@ -211,7 +211,10 @@ class PieceUnwinder:
         symbolizer = self._replay.symbolizer(before)
         if self._current is None or symbolizer is not self._current[0]:
             self._note_cut()
-            self._current = symbolizer, UserCallchains(self._attrs, self._machine, symbolizer, endian=NATIVE_ENDIAN)
+            self._current = (
+                symbolizer,
+                UserCallchains(self._attrs, self._machine, symbolizer, endian=NATIVE_ENDIAN, runtime_code=self._java),
+            )
         return self._current[1]
 
     def hits(self) -> bytes:

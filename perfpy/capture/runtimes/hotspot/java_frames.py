@@ -21,7 +21,7 @@ from perfpy.kernel.procfs import ProcFs
 from perfpy.symbols.mapped_names import is_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from perfpy.abi.columns import Columns
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.records.chunk import Chunk
+    from perfpy.unwind.rules import FrameRules
 
 #: the columns of samples that are looked at
 FIELDS: Final = frozenset({"pid", "user_regs", "user_regs_abi", "user_stack"})
@@ -92,6 +93,11 @@ class JavaFrames:
         return None
 
     # what is unwound
+
+    def rules(self, pid: int, addresses: Sequence[int]) -> list[FrameRules | None]:
+        """How callers are found in code that a process made; None where a JVM does not say."""
+        process = self._known.get(pid)
+        return [None] * len(addresses) if process is None else process.rules(addresses)
 
     def named(
         self, columns: Columns, chains: Ragged, ip: NDArray[np.uint64], keys: NDArray[np.uint64]

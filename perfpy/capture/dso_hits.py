@@ -16,7 +16,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
-from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_KERNEL, MISC_MMAP_BUILD_ID, NATIVE_ENDIAN, RecordType, SampleType
+from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_KERNEL, NATIVE_ENDIAN, RecordType, SampleType
 from perfpy.abi.records import Fork, Mmap, Mmap2, decode
 from perfpy.abi.sample_id import NO_ID
 from perfpy.capture.equal_samples import EqualSamples

@@ -94,7 +94,7 @@ RUNTIMES: Final = (
         (
             Variable(
                 "JAVA_TOOL_OPTIONS",
-                "-XX:+IgnoreUnrecognizedVMOptions -XX:+UnlockDiagnosticVMOptions -XX:+DebugNonSafepoints"
+                "-XX:+IgnoreUnrecognizedVMOptions -XX:+PreserveFramePointer -XX:+UnlockDiagnosticVMOptions -XX:+DebugNonSafepoints"
                 " -XX:+DumpPerfMapAtExit",
                 " ",
             ),

@@ -230,7 +230,11 @@ class PieceUnwinder:
         """What the user ought to know, at the end."""
         self._note_cut()
         self._current = None
-        return [f"note: {line}" for line in note(self._cut.values())] + (self._waits.notes() if self._waits else [])
+        return (
+            [f"note: {line}" for line in note(self._cut.values())]
+            + (self._waits.notes() if self._waits else [])
+            + (self._java.notes() if self._java else [])
+        )
 
 
 def _without_false_markers(chains: Ragged) -> Ragged:

@@ -21,6 +21,7 @@ _WORD: Final = 8
 _LARGEST: Final = 1 << 16  # words
 _PUSH, _POP, _RET = b"\x55", b"\x5d", b"\xc3"  # push %rbp; pop %rbp; ret
 _POLL: Final = (b"\x49\x3b\x67", b"\x49\x3b\xa7")  # cmp N(%r15),%rsp: after the frame is gone; then ja to what stops it
+_MAKE: Final = (b"\x48\x83\xec", b"\x48\x81\xec")  # sub $N,%rsp
 _ABOVE: Final = b"\x0f\x87"
 _RETURNS: Final = (_RETURN, (OFFSET, -_WORD))
 _SAVED: Final = (_RBP, (OFFSET, -2 * _WORD))
@@ -36,7 +37,9 @@ def rules_at(blob: CodeBlob, address: int, memory: ProcessMemory) -> FrameRules 
     if not 0 < blob.frame_size <= _LARGEST or blob.complete < 0:
         return None
     if address < blob.start + blob.complete:
-        return _PUSHED if _PUSH in memory.some(blob.start, address - blob.start) else _BEFORE
+        done = memory.some(blob.start, address - blob.start)
+        if not any(made in done for made in _MAKE):  # what comes after it in front of a complete frame waits for collectors
+            return _PUSHED if _PUSH in done else _BEFORE
     code = memory.some(address, 7)
     if code.startswith(_POP):
         return _PUSHED

@@ -59,6 +59,7 @@ class JavaFrames:
         self._procfs = ProcFs()
         self._known: dict[int, JavaProcess] = {}
         self._waiting: dict[int, _Pause] = {}
+        self._refused: set[int] = set()
         self._mapped: dict[int, list[tuple[int, int]]] = {}
         self._first: dict[int, int] = {}  # the first samples whose methods are not told yet
 
@@ -86,6 +87,8 @@ class JavaFrames:
         if library is not None:
             try:
                 return self._known.setdefault(pid, JavaProcess.of(pid, library))
+            except PermissionError:
+                self._refused.add(pid)
             except (OSError, LookupError, ValueError):
                 pass  # it has not begun, or may not be read
         pause = min(2 * waiting.pause, _LONGEST_PAUSE if library is None else 1.0)
@@ -138,6 +141,15 @@ class JavaFrames:
             if methods:
                 names[pid] = "".join(f"{one.begin:x} {one.end - one.begin:x} {one.name}\n" for one in methods)
         return mappings, names
+
+    def notes(self) -> list[str]:
+        """What the user ought to know, at the end."""
+        refused = sorted(self._refused - self._known.keys())
+        if not refused:
+            return []
+        named = ", ".join(map(str, refused[:3])) + (" ..." if len(refused) > 3 else "")
+        told = f"warning: --jit: the memory of Java process {named} may not be read (kernel.yama.ptrace_scope?)"
+        return [f"{told}: methods that are interpreted or inlined have no names"]
 
     def hides(self, chunk: Chunk, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Which of some records would hide these mappings: those of the data of JVMs, as they get more of it."""

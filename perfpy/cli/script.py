@@ -29,7 +29,6 @@ _LACKING: Final = {
     "--dlfilter": "filters written in C are not loaded",
     "--dlarg": "filters written in C are not loaded",
     "--list-dlfilters": "filters written in C are not loaded",
-    "--max-blocks": "it needs a disassembler",
     "--itrace": _HARDWARE_TRACE,
     "--insn-trace": _HARDWARE_TRACE,
     "--xed": _HARDWARE_TRACE,
@@ -61,6 +60,7 @@ class ScriptLineOptions(CommandOptions):
     deltatime: bool = option("--deltatime", Flag(), "times since the sample before")
     hide_call_graph: bool = option("-G,--hide-call-graph", Flag(), "no callchains, only the sampled address")
     max_stack: int = option("--max-stack", Value(unsigned, default=127), "this many frames of a callchain at most", metavar="<n>")
+    max_blocks: int = option("--max-blocks", Value(unsigned, default=0), "with brstackinsn: so many blocks at most", metavar="<n>")
     stop_bt: str = option("--stop-bt", Value(default=""), "end callchains at these functions", metavar="<symbol[,symbol...]>")
     addr2line: str = option("--addr2line", Value(default=""), "taken as perf takes it: lines are read without a program", hidden=True)
     full_source_path: bool = option("--full-source-path", Flag(), "name source files with their folders")
@@ -128,6 +128,9 @@ class ScriptProgramOptions(CommandOptions):
     """Programs that are called for every sample."""
 
     script: str = option("-s,--script", Value(default=""), "call the functions of a program in Python for each sample", metavar="<name>")
+    py: str = option(
+        "--py", Value(default=""), "call on_sample(batch) and on_record(record) of a program in Python, on columns", metavar="<file>"
+    )
     gen_script: str = option("-g,--gen-script", Value(default=""), "write a program to begin with: python, or FILE.py", metavar="<lang>")
     list: bool = option("-l,--list", Flag(), "list the scripts of an installed perf", negatable=False)
     all_cpus: bool = option("-a,--all-cpus", Flag(), "with script record NAME: on all CPUs")
@@ -165,7 +168,9 @@ def run(asked: ScriptCommandOptions) -> int:
         from perfpy.cli.scripting import list_scripts
 
         return list_scripts()
-    if asked.words and not asked.script:
+    if asked.py and asked.script:
+        fail("-s calls a program for each sample, --py for columns of them: choose one")
+    if asked.words and not (asked.script or asked.py):
         return _run_named(asked)
     if asked.reltime and asked.deltatime:
         fail("--reltime and --deltatime are two ways to show time: choose one")
@@ -227,6 +232,13 @@ class _ScriptRun:
             from perfpy.views.script.run import ScriptRun
 
             return run_script(recording, ScriptRun(recording, self._options()), asked.script, asked.words)
+        if asked.py:
+            from perfpy.cli.scripting import run_on_columns
+            from perfpy.views.script.run import ScriptRun
+
+            options = self._options()
+            part = recording.narrowed(ScriptRun(recording, options).sample_filter(), options.symbols)
+            return run_on_columns(part, asked.py, asked.words)
         self._show_samples()
         return 0
 
@@ -301,6 +313,7 @@ class _ScriptRun:
             shown=asked.shown_records,
             callchains=not asked.hide_call_graph,
             max_stack=asked.max_stack,
+            max_blocks=asked.max_blocks,
             callers_first="caller".startswith(config.get("call-graph.order", "callee")),
             stop_at=_listed(asked.stop_bt) or frozenset(),
             kernel_path=asked.show_kernel_path,

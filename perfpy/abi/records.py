@@ -20,6 +20,8 @@ from perfpy.abi.sample_id import NO_ID, IdLayout, SampleId
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_BUILD_ID_SIZE = 20
+
 
 class Mmap(NamedTuple):
     """{ u32 pid, tid; u64 addr, len, pgoff; char filename[]; }"""
@@ -336,10 +338,15 @@ def decode(type: int, misc: int, body: bytes, id_layout: IdLayout = NO_ID, endia
 
 
 def _mmap2(misc: int, values: tuple[Any, ...], body: bytes, sample_id: SampleId | None) -> Mmap2:
-    """Tell the two meanings of an MMAP2's bytes 32-56 apart."""
-    if not misc & MISC_MMAP_BUILD_ID:
+    """Tell the two meanings of an MMAP2's bytes 32-56 apart.
+
+    Where another recording asked for build-ids at the same time, kernels set the bit in records that have none: what stands
+    where the size of one would is a device's number then, and an inode where there would be nothing.
+    """
+    size = body[32]
+    if not misc & MISC_MMAP_BUILD_ID or size > _BUILD_ID_SIZE or any(body[36 + size : 36 + _BUILD_ID_SIZE]):
         return Mmap2._make((misc, *values, b"", sample_id))
-    build_id = body[36 : 36 + min(body[32], 20)]
+    build_id = body[36 : 36 + size]
     return Mmap2._make((misc, *values[:5], 0, 0, 0, 0, *values[9:], build_id, sample_id))
 
 

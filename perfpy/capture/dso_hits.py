@@ -16,7 +16,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
-from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_KERNEL, MISC_MMAP_BUILD_ID, NATIVE_ENDIAN, RecordType, SampleType
+from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_KERNEL, NATIVE_ENDIAN, RecordType, SampleType
 from perfpy.abi.records import Fork, Mmap, Mmap2, decode
 from perfpy.abi.sample_id import NO_ID
 from perfpy.capture.equal_samples import EqualSamples
@@ -139,7 +139,7 @@ class DsoHits:
         name = KERNEL_NAME if is_kernel and is_kernel_name(record.filename) else record.filename
         dso = self.dsos.setdefault(name, HitDso(name, is_kernel=is_kernel))
         dso.pid = record.pid
-        if isinstance(record, Mmap2) and record.misc & MISC_MMAP_BUILD_ID:
+        if isinstance(record, Mmap2) and record.build_id:
             dso.build_id = record.build_id
         maps = self._kernel_maps if is_kernel else self._maps.setdefault(record.pid, [])
         maps.append((record.addr >> _PAGE_SHIFT, -(-(record.addr + record.len) >> _PAGE_SHIFT), dso))

@@ -50,10 +50,8 @@ def host(tmp_path):
 
 
 def test_the_page_names_five_files():
-    names = "perfpy-record.service perfpy-ship.service perfpy-ship.timer"
-    assert [*FILES] == [
-        *(UNITS + name for name in names.split()[:1]), SCRIPTS + "perfpy-ship", *(UNITS + name for name in names.split()[1:]), SCRIPTS + "perfpy-nightly",
-    ]  # fmt: skip
+    record, *ship = (f"{UNITS}perfpy-{name}" for name in ("record.service", "ship.service", "ship.timer"))
+    assert [*FILES] == [record, f"{SCRIPTS}perfpy-ship", *ship, f"{SCRIPTS}perfpy-nightly"]
 
 
 def test_systemd_takes_the_units(tmp_path):

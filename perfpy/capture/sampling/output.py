@@ -57,6 +57,10 @@ class RecordOutput:
         self.rounds = 0
         self.round_starts = RoundStarts()
 
+    def names(self) -> dict[int, bytes]:
+        """Lines of perf maps by pid, as far as those that help to write it found out any."""
+        return {}
+
     def _open(self) -> RecordWriter:
         if self.is_pipe:
             return PipeWriter(_STDOUT_FD)

@@ -359,7 +359,7 @@ class Recorder:
         self._say_captured()
         self._attention.wait_for_workload()  # at last: it need not heed a signal, and the file is complete
         if self._names and not self._failure:
-            self._names.end(self._output_switch.files if self._stamps else [self.options.output])
+            self._names.end(self._output_switch.files if self._stamps else [self.options.output], self._output.names())
 
     @property
     def _stamps(self) -> bool:

@@ -42,7 +42,7 @@ def open_output(
     if options.unwind and not any(has_stacks(event.attr) for event in events):
         raise UsageError("--unwind: none of the events has call chains of DWARF stacks")
     only = None if options.unwind or plan is None else (plan.switches,)
-    output = UnwoundOutput(options.output, packer, partial(_serve, plan, only, options.output), tell=tell, keep_stacks=options.keep_stacks)
+    output = UnwoundOutput(options.output, packer, partial(_serve, plan, only, options), tell=tell, keep_stacks=options.keep_stacks)
     output.most = options.max_size
     if not options.unwind:
         output.piece = _PIECE_OF_WAITS
@@ -50,13 +50,14 @@ def open_output(
 
 
 def _serve(
-    plan: WaitPlan | None, only: Collection[int] | None, path: str, requests: int, answers: int, stores: tuple[int, int, int]
+    plan: WaitPlan | None, only: Collection[int] | None, options: RecordOptions, requests: int, answers: int, stores: tuple[int, int, int]
 ) -> None:
     """What the other process does: numpy is for it alone."""
     from perfpy.capture.unwinding.rescue import Rescue
     from perfpy.capture.unwinding.serving import serve
 
-    serve(requests, answers, stores, plan=plan, only=only, rescue=None if path == STANDARD_OUTPUT else Rescue(path))
+    rescue = None if options.output == STANDARD_OUTPUT else Rescue(options.output)
+    serve(requests, answers, stores, plan=plan, only=only, jit=options.jit, rescue=rescue)
 
 
 def open_file(

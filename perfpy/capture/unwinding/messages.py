@@ -27,7 +27,7 @@ FEATURES: Final = 5
 WRITTEN: Final = 6
 
 #: answers: ready to begin; records of the oldest piece; its last ones; those of them that are no samples, once more; a line
-#: for the user; which files samples fell into; everything is done
+#: for the user; which files samples fell into; everything is done; lines of a perf map (u64 pid, text)
 READY: Final = 11
 RECORDS: Final = 12
 PIECE_DONE: Final = 13
@@ -35,11 +35,13 @@ SIDE_BAND: Final = 14
 NOTE: Final = 15
 HITS: Final = 16
 FINISHED: Final = 17
+NAMES: Final = 18
 
 _REQUEST: Final = struct.Struct("=II")
 _EXTENT: Final = struct.Struct("=QQQ")
 _ANSWER: Final = struct.Struct("=IIQ")
 _FEATURE: Final = struct.Struct("=IQ")
+_PID: Final = struct.Struct("=Q")
 
 
 def request(kind: int, extents: Sequence[Extent] = ()) -> bytes:
@@ -66,6 +68,16 @@ def unpacked_features(data: bytes) -> dict[int, bytes]:
         found[number] = data[offset : offset + size]
         offset += size
     return found
+
+
+def names(pid: int, lines: str) -> bytes:
+    """An answer with lines of a process's perf map."""
+    return answer(NAMES, _PID.pack(pid) + lines.encode("utf-8", "replace"))
+
+
+def named(data: bytes) -> tuple[int, bytes]:
+    """What such an answer holds."""
+    return _PID.unpack_from(data)[0], data[_PID.size :]
 
 
 class Incoming:

@@ -44,13 +44,14 @@ def serve(
     *,
     plan: WaitPlan | None = None,
     only: Collection[int] | None = None,
+    jit: bool = False,
     rescue: Rescue | None = None,
 ) -> None:
-    """Serve until there is nothing more to do, or nobody there. plan, only: as PieceUnwinder has them.
+    """Serve until there is nothing more to do, or nobody there. plan, only, jit: as PieceUnwinder has them.
 
     rescue: completes the file where the recorder is gone before its time; None where there is no file.
     """
-    service = _Service(_Stores(stores), partial(PieceUnwinder, plan=plan, only=only), rescue)
+    service = _Service(_Stores(stores), partial(PieceUnwinder, plan=plan, only=only, jit=jit), rescue)
     try:
         for answer in service.answers(_requests(requests)):
             try:
@@ -134,6 +135,7 @@ class _Service:
             self._rescue.keep(piece.parts)
         if piece.side_band:
             yield messages.answer(messages.SIDE_BAND, piece.side_band)
+        yield from (messages.names(pid, lines) for pid, lines in piece.names.items())
         yield from (messages.answer(messages.RECORDS, part) for part in piece.parts)
         yield messages.answer(messages.PIECE_DONE)
 

@@ -76,10 +76,11 @@ class RecordFile:
     written stays, cut after its last whole record.
     """
 
-    def __init__(self, path: str, flags: int = os.O_CREAT | os.O_TRUNC) -> None:
+    def __init__(self, path: str, fd: int = -1) -> None:
+        """fd: of a file that is there; without it is made."""
         self.path = path
         try:
-            self.fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | flags, 0o600)
+            self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600) if fd < 0 else fd
         except OSError as error:
             raise OutputFailed(path, os.strerror(error.errno or 0), remedy="choose another file with -o") from None
         self.size = 0
@@ -122,8 +123,8 @@ class RecordFile:
 class FileWriter(RecordFile):
     """A perf.data that can be sought in. When write() has failed, finish() still works."""
 
-    def __init__(self, path: str, flags: int = os.O_CREAT | os.O_TRUNC) -> None:
-        super().__init__(path, flags)
+    def __init__(self, path: str, fd: int = -1) -> None:
+        super().__init__(path, fd)
         self._records_from = HEADER_SIZE + 1
         self._ids = FileSection(HEADER_SIZE, 0)
         self._attrs = FileSection(HEADER_SIZE, 0)
@@ -134,9 +135,9 @@ class FileWriter(RecordFile):
     def resumed(cls, path: str) -> FileWriter:
         """A file whose recorder ended before its time, to be written on behind its last mark.
 
-        Raises OutputFailed, OSError, and ValueError where it has no mark.
+        Raises OSError, and ValueError where it has no mark.
         """
-        writer = cls(path, os.O_NOFOLLOW)
+        writer = cls(path, os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC))
         try:
             header = decode_header(os.pread(writer.fd, HEADER_SIZE, 0))
             if not isinstance(header, FileHeader) or not header.data.size or header.data.end > os.fstat(writer.fd).st_size:

@@ -337,16 +337,20 @@ def decode(type: int, misc: int, body: bytes, id_layout: IdLayout = NO_ID, endia
     return record
 
 
-def _mmap2(misc: int, values: tuple[Any, ...], body: bytes, sample_id: SampleId | None) -> Mmap2:
-    """Tell the two meanings of an MMAP2's bytes 32-56 apart.
+def holds_build_id(body: bytes | memoryview) -> bool:
+    """Whether an MMAP2 that is marked to have a build-id has one: { u8 size, 3 bytes of 0, u8 build_id[20] }, 0 beyond its size.
 
-    Where another recording asked for build-ids at the same time, kernels set the bit in records that have none: what stands
-    where the size of one would is a device's number then, and an inode where there would be nothing.
+    Linux 6.18 leaves the mark in records that have none, where another recording asked for build-ids at the same time.
     """
     size = body[32]
-    if not misc & MISC_MMAP_BUILD_ID or size > _BUILD_ID_SIZE or any(body[36 + size : 36 + _BUILD_ID_SIZE]):
-        return Mmap2._make((misc, *values, b"", sample_id))
-    build_id = body[36 : 36 + size]
+    return size <= 20 and not any(body[33:36]) and not any(body[36 + size : 56])
+
+
+def _mmap2(misc: int, values: tuple[Any, ...], body: bytes, sample_id: SampleId | None) -> Mmap2:
+    """Tell the two meanings of an MMAP2's bytes 32-56 apart."""
+    if not misc & MISC_MMAP_BUILD_ID or not holds_build_id(body):
+        return Mmap2._make((misc & ~MISC_MMAP_BUILD_ID, *values, b"", sample_id))
+    build_id = body[36 : 36 + body[32]]
     return Mmap2._make((misc, *values[:5], 0, 0, 0, 0, *values[9:], build_id, sample_id))
 
 

@@ -182,7 +182,7 @@ class PieceUnwinder:
         callchains = self._callchains(int(keys.min()))
         columns = self._table.layouts[number].decode(samples.data, samples.starts, {*callchains.fields, "ip", "cpumode"}, late=True)
         found: Ragged = callchains.extended(columns, np.full(len(samples), number, np.int32), keys)["callchain"].gathered()
-        return _with_leaves(_without_false_markers(found), columns["ip"], columns["cpumode"] == MISC_USER)
+        return recordable(found, columns["ip"], columns["cpumode"] == MISC_USER)
 
     def _callchains(self, before: int) -> UserCallchains:
         """What unwinds by all that is known; before: no sample with a lower key is to come."""
@@ -206,6 +206,11 @@ class PieceUnwinder:
         self._note_cut()
         self._current = None
         return [f"note: {line}" for line in note(self._cut.values())] + (self._waits.notes() if self._waits else [])
+
+
+def recordable(chains: Ragged, ip: NDArray[np.uint64], is_user: NDArray[np.bool_]) -> Ragged:
+    """Callchains as they can stand in a file; ip, is_user: where the samples were taken."""
+    return _with_leaves(_without_false_markers(chains), ip, is_user)
 
 
 def _without_false_markers(chains: Ragged) -> Ragged:

@@ -25,6 +25,7 @@ _perfpy() {
         'stat:run a program and count events'
         'record:run a program and record its profile into perf.data'
         'report:read perf.data and show the profile'
+        'view:show the profile as a page in the browser'
         'annotate:show the code of hot functions, with the samples at each instruction'
         'diff:show what changed between recordings'
         'script:read perf.data and print every sample'
@@ -224,6 +225,7 @@ _perfpy() {
                 '*--mmap-pages=[size of each buffer]:value: ' \
                 '*--mmap-flush=[least bytes to write at once]:value: ' \
                 '*--affinity=[read each buffer on its own CPU or node]:value:(sys node cpu)' \
+                '*--threads=-[empty the buffers with several threads, into a folder with a file for each CPU  cpu, core, package, numa, or lists of CPUs]::value: ' \
                 '*--aio=-[for scripts written for perf  perfpy leaves that to the kernel]::value: ' \
                 '*--overwrite[keep what came last where there is no room for all]' \
                 '*--switch-output=-[go on in a new file  at SIGUSR2, after a size]::value: ' \
@@ -297,6 +299,7 @@ _perfpy() {
                 '*--cpu=[only these CPUs]:value: ' \
                 '*--socket-filter=[only the CPUs of this socket]:value: ' \
                 '*--parallelism=[only while so many threads ran]:value: ' \
+                '*--event=[only samples of this event]:events: _sequence _perfpy_ask events -' \
                 '*--time=[only this time  start,stop, 10%-20%, 10%/2]:value: ' \
                 '*--switch-on=[only samples after this event]:events: _sequence _perfpy_ask events -' \
                 '*--switch-off=[only samples before this event]:events: _sequence _perfpy_ask events -' \
@@ -325,8 +328,9 @@ _perfpy() {
                 '*--stdio-color=[colours in plain text  always, never or auto]::value:(always never auto)' \
                 '*--whole-names[on screens, names of functions with all their arguments]' \
                 '*--json=[the report as JSON]::file:_files' \
-                '*--flamegraph=[a flame graph, one HTML file]::file:_files' \
-                '*--html=[a flame graph, one HTML file]::file:_files' \
+                '*--flamegraph=[a page  flame graph, time line, tables, code]::file:_files' \
+                '*--html=[a page  flame graph, time line, tables, code]::file:_files' \
+                '*--source[the code of hot functions in a page]' \
                 '*--folded=[stacks as lines for flamegraph.pl and others]::file:_files' \
                 '*--speedscope=[stacks for speedscope]::file:_files' \
                 '*--firefox=[samples for the Firefox Profiler]::file:_files' \
@@ -355,6 +359,28 @@ _perfpy() {
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
                 '*--inline[show inlined calls]' \
+                '*--help[show this text]' \
+                '*:file:_files'
+            ;;
+        view)
+            _arguments -s -S \
+                '*-i+[input file name]:recording:_perfpy_recordings' \
+                '*--input=[input file name]:recording:_perfpy_recordings' \
+                '*-f[read the file although somebody else owns it]' \
+                '*--force[read the file although somebody else owns it]' \
+                '*-o+[write the page into this file]:file:_files' \
+                '*--output=[write the page into this file]:file:_files' \
+                '*--source[the code of hot functions]' \
+                '*--browser[open the page in the browser where there is one]' \
+                '*--symfs=[look for files with symbols below this directory]:directory: _files -/' \
+                '*--kallsyms=[read the kernels symbols from this copy of /proc/kallsyms]:file:_files' \
+                '*-k+[read the kernels symbols from this ELF file]:file:_files' \
+                '*--vmlinux=[read the kernels symbols from this ELF file]:file:_files' \
+                '*--demangle[demangle C++ and Rust names]' \
+                '*--demangle-kernel[demangle the kernels names too]' \
+                '*--fold-interpreters[leave the frames of interpreters out where they named their functions]' \
+                '*-q[print no warnings or messages]' \
+                '*--quiet[print no warnings or messages]' \
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
@@ -443,8 +469,8 @@ _perfpy() {
                 '*--noise[mark what sampling noise does not explain]' \
                 '*--stdio[plain text in perfs layout, on a terminal too]' \
                 '*--json=-[the comparison as JSON]::file:_files' \
-                '*--flamegraph=[what changed as a flame graph, one HTML file]:file:_files' \
-                '*--html=[what changed as a flame graph, one HTML file]:file:_files' \
+                '*--flamegraph=[what changed as a page  flame graph, time line, tables]:file:_files' \
+                '*--html=[what changed as a page  flame graph, time line, tables]:file:_files' \
                 '*--all[on a terminal, also the rows that the noise of sampling explains]' \
                 '*--ignore-comm[commands are the same whatever they are called]' \
                 '*--whole-names[on a terminal and in flame graphs, each instance of a template by itself]' \
@@ -532,6 +558,7 @@ _perfpy() {
                 '*--quiet[print no warnings or messages]' \
                 '*-s+[call the functions of a program in Python for each sample]:value: ' \
                 '*--script=[call the functions of a program in Python for each sample]:value: ' \
+                '*--py=[call on_sample(batch) and on_record(record) of a program in Python, on columns]:file:_files' \
                 '*-g+[write a program to begin with  python, or FILE.py]:value: ' \
                 '*--gen-script=[write a program to begin with  python, or FILE.py]:value: ' \
                 '*-l[list the scripts of an installed perf]' \
@@ -691,7 +718,7 @@ _perfpy() {
         help)
             _arguments -s -S \
                 '*--help[show this text]' \
-                '1:command:(stat record report annotate diff script list evlist buildid-list buildid-cache inject archive data config check version help)'
+                '1:command:(stat record report view annotate diff script list evlist buildid-list buildid-cache inject archive data config check version help)'
             ;;
         esac
         ;;

@@ -152,7 +152,7 @@ def test_readme_s_python_examples_are_python():
 # -- docstrings ----------------------------------------------------------------
 
 
-MEASURING = {"stat", "record", "count", "Region"}
+MEASURING = {"stat", "record", "count", "Region", "watch"}
 DOCUMENTED = [name for name in perfpy.__all__ if inspect.getdoc(getattr(perfpy, name))]
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from perfpy.cli.line.kinds import Counted, Flag, Value
 from perfpy.cli.line.options import PerfCommand, fail, option
 from perfpy.cli.line.shared import InputOptions
-from perfpy.errors import OutputFailed
+from perfpy.errors import OutputFailed, PerfError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -103,10 +103,14 @@ def _converter(recording: Recording, options: InjectCommandOptions) -> Callchain
         return None
     if options.jit or options.mmap2_buildids or options.mmap2_buildid_all:
         fail("--convert-callchain changes samples, -j and -B mappings: one after the other")
+    from perfpy.analysis.samples.user_callchains import user_callchains
     from perfpy.capture.sampling.converting import CallchainConverter  # loads what unwinds
     from perfpy.symbols.files.debug_files import SymbolOptions
 
-    return CallchainConverter(recording.data, recording.symbolizer(SymbolOptions(symfs=options.symfs)))
+    callchains = user_callchains(recording.data, recording.symbolizer(SymbolOptions(symfs=options.symfs)))
+    if callchains is None:
+        raise PerfError(f"{recording.path}: it has no copies of stacks to be unwound: record with --call-graph dwarf")
+    return CallchainConverter(recording.data, callchains)
 
 
 def _known_build_ids(text: str) -> dict[str, bytes]:

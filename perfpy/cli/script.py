@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 _HARDWARE_TRACE: Final = "it needs decoders of hardware traces"
 _GUESTS: Final = "guests are not told apart yet"
 _LACKING: Final = {
-    "--dlfilter": "filters written in C are not loaded",
-    "--dlarg": "filters written in C are not loaded",
-    "--list-dlfilters": "filters written in C are not loaded",
+    **dict.fromkeys(("--dlfilter", "--dlarg", "--list-dlfilters"), "it loads filters written in C: --py calls one in Python"),
     "--itrace": _HARDWARE_TRACE,
     "--insn-trace": _HARDWARE_TRACE,
     "--xed": _HARDWARE_TRACE,
@@ -128,6 +126,9 @@ class ScriptProgramOptions(CommandOptions):
     """Programs that are called for every sample."""
 
     script: str = option("-s,--script", Value(default=""), "call the functions of a program in Python for each sample", metavar="<name>")
+    py: str = option(
+        "--py", Value(default=""), "call on_sample(batch) and on_record(record) of a program in Python, on columns", metavar="<file>"
+    )
     gen_script: str = option("-g,--gen-script", Value(default=""), "write a program to begin with: python, or FILE.py", metavar="<lang>")
     list: bool = option("-l,--list", Flag(), "list the scripts of an installed perf", negatable=False)
     all_cpus: bool = option("-a,--all-cpus", Flag(), "with script record NAME: on all CPUs")
@@ -165,7 +166,9 @@ def run(asked: ScriptCommandOptions) -> int:
         from perfpy.cli.scripting import list_scripts
 
         return list_scripts()
-    if asked.words and not asked.script:
+    if asked.py and asked.script:
+        fail("-s calls a program for each sample, --py for columns of them: choose one")
+    if asked.words and not (asked.script or asked.py):
         return _run_named(asked)
     if asked.reltime and asked.deltatime:
         fail("--reltime and --deltatime are two ways to show time: choose one")
@@ -227,6 +230,13 @@ class _ScriptRun:
             from perfpy.views.script.run import ScriptRun
 
             return run_script(recording, ScriptRun(recording, self._options()), asked.script, asked.words)
+        if asked.py:
+            from perfpy.cli.scripting import run_on_columns
+            from perfpy.views.script.run import ScriptRun
+
+            options = self._options()
+            part = recording.narrowed(ScriptRun(recording, options).sample_filter(), options.symbols)
+            return run_on_columns(part, asked.py, asked.words)
         self._show_samples()
         return 0
 

@@ -56,7 +56,8 @@ class Recording(RecordingContents):
     def samples(self) -> NamedSamples:
         """All samples as columns, names included: recording.samples["ip"], recording.samples["symbol"]."""
         # numpy is loaded when samples are asked for, not by opening a file
-        from perfpy.analysis.named_samples import NamedSamples, Naming
+        from perfpy.analysis.named_samples import NamedSamples
+        from perfpy.analysis.sample_names import Naming
 
         return NamedSamples(self.data, self.sample_filter, lambda: Naming(self.timeline, self._naming_symbolizer))
 
@@ -89,16 +90,21 @@ class Recording(RecordingContents):
         ...     len(part.samples["ip"]), len(recording.samples["ip"])
         (5, 10)
         """
-        from copy import copy
-
         from perfpy.analysis.filters.conditions import both, conditions
 
         sets = {"pid": pid, "tid": tid, "cpu": cpu, "comm": comm, "dso": dso, "symbol": symbol}
         asked = conditions(self.events, self.times, event=event, time=time, **sets)
+        return self.narrowed(asked if self.sample_filter is None else both(self.sample_filter, asked))
+
+    def narrowed(self, sample_filter: SampleFilter, symbols: SymbolOptions | None = None) -> Recording:
+        """The same recording with these samples alone, in place of what where() left; symbols: where to look for symbols, where told."""
+        from copy import copy
+
         part = copy(self)
         for name in ("samples", "_naming_symbolizer"):
             part.__dict__.pop(name, None)
-        part.sample_filter = asked if self.sample_filter is None else both(self.sample_filter, asked)
+        part.sample_filter = None if sample_filter.is_open and sample_filter.switch is None else sample_filter
+        part.symbol_options = symbols or self.symbol_options
         return part
 
     def batches(self, fields: Collection[str] | None = None, more: FurtherColumns | None = None) -> Iterator[Batch]:
@@ -201,21 +207,65 @@ class Recording(RecordingContents):
         return make_source_shares(self.data, timeline, symbolizer, self._narrowed(sample_filter or SampleFilter()))
 
     def stacks(
-        self, symbols: SymbolOptions | None = None, *, sample_filter: SampleFilter | None = None, timed: bool = False, latency: bool = False
+        self,
+        symbols: SymbolOptions | None = None,
+        *,
+        sample_filter: SampleFilter | None = None,
+        timed: bool = False,
+        latency: bool = False,
+        sites: bool = False,
+        payloads: bool = False,
     ) -> list[Stacks]:
         """The whole stacks of each event, for flame graphs and exports.
 
-        timed: with the single samples; latency: weighted by shares of the wall clock.
+        timed: with the single samples; latency: weighted by shares of the wall clock; sites: with addresses and lines;
+        payloads: with the data of tracepoints for the single samples.
         """
         from perfpy.analysis.filters.sample_filter import SampleFilter
         from perfpy.analysis.stacks.stack_builder import make_stacks
 
         timeline = self.make_timeline(keep_exited=True)
         symbolizer = self._new_symbolizer(timeline, symbols)
-        return make_stacks(self.data, timeline, symbolizer, self._narrowed(sample_filter or SampleFilter()), timed=timed, latency=latency)
+        wanted = self._narrowed(sample_filter or SampleFilter())
+        return make_stacks(self.data, timeline, symbolizer, wanted, timed=timed, latency=latency, sites=sites, payloads=payloads)
+
+    def page(
+        self,
+        stacks: Sequence[Stacks] | None = None,
+        *,
+        sample_filter: SampleFilter | None = None,
+        symbols: SymbolOptions | None = None,
+        source: bool = True,
+    ) -> str:
+        """The profile as a page: one HTML file for any browser, complete in itself.
+
+        stacks: of which it is made (default: all, with their times); source: with the code of the hottest functions, lines of
+        source files among it.
+        """
+        from perfpy.analysis.filters.sample_filter import SampleFilter
+        from perfpy.analysis.report.options import ReportOptions
+        from perfpy.views.page.code_data import code_data
+        from perfpy.views.page.page import PageText, render
+        from perfpy.views.page.verdict import verdict
+
+        parts = self.stacks(symbols, sample_filter=sample_filter, timed=True) if stacks is None else stacks
+        code = self.annotate(options=ReportOptions(sample_filter=sample_filter or SampleFilter()), symbols=symbols)
+        text = PageText(self.title, self.circumstances, verdict(code.report, parts[0].cut if parts else ()))
+        return render(parts, text, code=code_data(code) if source else [])
+
+    def page_of_changes(
+        self, after: Recording, stacks: Sequence[Sequence[Stacks]] | None = None, *, symbols: SymbolOptions | None = None
+    ) -> str:
+        """The same of what changed from this recording to another one. stacks: of both, comparable (analysis.stacks.matching)."""
+        from perfpy.views.page.page import PageText, render
+
+        both = (self, after)
+        first, second = stacks or [one.stacks(symbols, timed=True) for one in both]
+        told = [f"{one.path}: {', '.join([one.title, *one.circumstances])}" for one in both]
+        return render(first, PageText(f"{self.path} \N{RIGHTWARDS ARROW} {after.path}", told), after=second)
 
     def flamegraph(self, path: str | PathLike[str], *, after: Recording | None = None, symbols: SymbolOptions | None = None) -> None:
-        """Write all stacks as a flame graph: one HTML page for any browser, complete in itself.
+        """Write the profile as a page with flame graph, time line and tables: one HTML file for any browser, complete in itself.
 
         after: a second recording; the page shows then what changed from this
         one to that. symbols: where to look for symbols. Raises OutputFailed.
@@ -224,10 +274,7 @@ class Recording(RecordingContents):
         >>> with perfpy.open("perf.data") as recording:
         ...     recording.flamegraph("flame.html")
         """
-        from perfpy.views.stacks.flamegraph import render
-
-        later = None if after is None else after.stacks(symbols)
-        page = render(self.stacks(symbols), title=self.title, circumstances=self.circumstances, after=later)
+        page = self.page(symbols=symbols) if after is None else self.page_of_changes(after, symbols=symbols)
         try:
             with open(path, "wb") as file:
                 file.write(page.encode(errors="replace"))
@@ -237,6 +284,10 @@ class Recording(RecordingContents):
     def _narrowed(self, sample_filter: SampleFilter) -> SampleFilter:
         """A filter within what where() left."""
         return sample_filter if self.sample_filter is None else sample_filter._replace(within=self.sample_filter)
+
+    def payload_texts(self, symbols: SymbolOptions | None = None) -> PayloadTexts | None:
+        """What words the data of tracepoints; None where the recording describes none."""
+        return self._payloads(self.symbolizer(symbols))
 
     def _payloads(self, symbolizer: Symbolizer) -> PayloadTexts | None:
         """What words the data of tracepoints; None where the recording describes none."""

@@ -51,7 +51,7 @@ class RecordingContents:
 
     def __init__(self, origin: Origin, *, check_owner: bool = False, as_stored: bool = False, symbols: SymbolOptions | None = None) -> None:
         self.data = PerfData(origin, check_owner=check_owner, as_stored=as_stored)
-        self._symbols = symbols  #: where to look where a method is not told
+        self.symbol_options = symbols  #: where to look where a method is not told
         self._symbolizers: list[Symbolizer] = []
 
     def __enter__(self) -> Self:
@@ -190,7 +190,7 @@ class RecordingContents:
         from perfpy.symbols.files.debug_files import Inline
         from perfpy.symbols.symbolizer import Symbolizer
 
-        symbolizer = Symbolizer(timeline, options or self._symbols, kept=self.data.kept_files)
+        symbolizer = Symbolizer(timeline, options or self.symbol_options, kept=self.data.kept_files)
         self._symbolizers.append(symbolizer)
         unwound = any(event.attr.sample_type & SampleType.STACK_USER for event in self.events)
         if unwound or symbolizer.inline not in (Inline.NONE, Inline.UNWOUND_AS_PERF):

@@ -1,6 +1,6 @@
 """perf inject --convert-callchain: the copies of stacks in a recording become callchains, and are left out.
 
-What enters: the records of a recording with keys, and a Symbolizer of it: the files that ran have to be here. What leaves: the
+What enters: the records of a recording with keys, and what unwinds its stacks: the files that ran have to be here. What leaves: the
 bytes of the same records, their samples as if the kernel had walked the user's frames. Nothing else of them changes.
 """
 
@@ -11,28 +11,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfpy.abi.flags import MISC_USER, RecordType
-from perfpy.analysis.samples.user_callchains import user_callchains
 from perfpy.capture.unwinding.plain_attrs import plain_attr
 from perfpy.capture.unwinding.rewriting import Rewriting, parts_of
 from perfpy.capture.unwinding.unwinder import recordable
-from perfpy.errors import PerfError
 from perfpy.unwind.callchains import has_user_stacks
 
 if TYPE_CHECKING:
     from perfpy.abi.attr import EventAttr
     from perfpy.perfdata.reader import PerfData
     from perfpy.perfdata.records.delivery_keys import OrderedChunk
-    from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.unwind.callchains import UserCallchains
     from perfpy.unwind.cut_stacks import CutStacks
 
 
 class CallchainConverter:
-    """Converts the chunks of one recording. Raises PerfError where it has no copies of stacks."""
+    """Converts the chunks of one recording. callchains: unwinds its stacks."""
 
-    def __init__(self, data: PerfData, symbolizer: Symbolizer) -> None:
-        callchains = user_callchains(data, symbolizer)
-        if callchains is None:
-            raise PerfError(f"{data.path}: it has no copies of stacks to be unwound: record with --call-graph dwarf")
+    def __init__(self, data: PerfData, callchains: UserCallchains) -> None:
         self._callchains = callchains
         self._data = data
         self._unwound = [event.index for event in data.events if has_user_stacks(event.attr)]

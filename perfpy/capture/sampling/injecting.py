@@ -211,8 +211,8 @@ def inject(
     """Write a copy of a recording with what is to be added.
 
     path: "-" is standard output. jit: adds jitted code; build_ids: takes the place of the BUILD_ID feature, and comes as records
-    before all others, where readers of a pipe look for it; mapper: puts build-ids into mappings; converter: makes callchains of stacks (alone or with
-    build_ids). Raises PerfError and OutputFailed.
+    before all others, where readers of a pipe look for it; mapper: puts build-ids into mappings; converter: makes callchains
+    of stacks (alone or with build_ids). Raises PerfError and OutputFailed.
     """
     if data.endian != NATIVE_ENDIAN:
         raise PerfError(f"{data.path}: it is of the other byte order; inject on a machine like the one that recorded it")

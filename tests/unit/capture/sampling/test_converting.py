@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import lzma
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 import perfpy
 from perfpy.abi.flags import CONTEXT_MAX, CONTEXTS, RecordType, SampleType
+from perfpy.analysis.samples.user_callchains import user_callchains
 from perfpy.capture.sampling.converting import CallchainConverter
 from perfpy.capture.sampling.injecting import inject
 from perfpy.cli import run
-from perfpy.errors import PerfError
 from perfpy.symbols.files.debug_files import SymbolOptions
 from tests.builders import own_corpus
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SYMFS = str(own_corpus.HERE / "symfs")
 
@@ -29,7 +32,9 @@ def recording(name: str, folder: Path) -> Path:
 def converted(path: Path) -> Path:
     made = path.with_suffix(".made")
     with perfpy.open(str(path)) as old:
-        inject(old.data, str(made), converter=CallchainConverter(old.data, old.symbolizer(SymbolOptions(symfs=SYMFS))))
+        callchains = user_callchains(old.data, old.symbolizer(SymbolOptions(symfs=SYMFS)))
+        assert callchains is not None
+        inject(old.data, str(made), converter=CallchainConverter(old.data, callchains))
     return made
 
 
@@ -64,9 +69,10 @@ def test_what_is_left_of_samples(tmp_path: Path) -> None:
         assert min(chains.lengths.tolist()) > 1
 
 
-def test_recordings_without_copies_of_stacks_are_refused(tmp_path: Path) -> None:
-    with perfpy.open(str(recording("chains", tmp_path))) as old, pytest.raises(PerfError, match="record with --call-graph dwarf"):
-        CallchainConverter(old.data, old.symbolizer())
+def test_recordings_without_copies_of_stacks_are_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["inject", "--convert-callchain", "-i", str(recording("chains", tmp_path)), "-o", str(tmp_path / "new")]) == 255
+    assert "record with --call-graph dwarf" in capfd.readouterr().err
+    assert not (tmp_path / "new").exists()
 
 
 def test_the_command(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -235,12 +235,12 @@ class Recording(RecordingContents):
         *,
         sample_filter: SampleFilter | None = None,
         symbols: SymbolOptions | None = None,
-        source: bool = True,
+        code: bool = True,
     ) -> str:
         """The profile as a page: one HTML file for any browser, complete in itself.
 
-        stacks: of which it is made (default: all, with their times); source: with the code of the hottest functions, lines of
-        source files among it.
+        stacks: of which it is made (default: all, with their times); code: with that of the hottest functions, for which
+        objdump is run, and lines of source files.
         """
         from perfpy.analysis.filters.sample_filter import SampleFilter
         from perfpy.analysis.report.options import ReportOptions
@@ -249,9 +249,9 @@ class Recording(RecordingContents):
         from perfpy.views.page.verdict import verdict
 
         parts = self.stacks(symbols, sample_filter=sample_filter, timed=True) if stacks is None else stacks
-        code = self.annotate(options=ReportOptions(sample_filter=sample_filter or SampleFilter()), symbols=symbols)
-        text = PageText(self.title, self.circumstances, verdict(code.report, parts[0].cut if parts else ()))
-        return render(parts, text, code=code_data(code) if source else [])
+        hot = self.annotate(options=ReportOptions(sample_filter=sample_filter or SampleFilter()), symbols=symbols)
+        text = PageText(self.title, self.circumstances, verdict(hot.report, parts[0].cut if parts else ()))
+        return render(parts, text, code=code_data(hot) if code else [])
 
     def page_of_changes(
         self, after: Recording, stacks: Sequence[Sequence[Stacks]] | None = None, *, symbols: SymbolOptions | None = None
@@ -268,13 +268,13 @@ class Recording(RecordingContents):
         """Write the profile as a page with flame graph, time line and tables: one HTML file for any browser, complete in itself.
 
         after: a second recording; the page shows then what changed from this
-        one to that. symbols: where to look for symbols. Raises OutputFailed.
+        one to that. symbols: where to look for symbols. No program is run for it: page() has code, too. Raises OutputFailed.
 
         >>> import perfpy
         >>> with perfpy.open("perf.data") as recording:
         ...     recording.flamegraph("flame.html")
         """
-        page = self.page(symbols=symbols) if after is None else self.page_of_changes(after, symbols=symbols)
+        page = self.page(symbols=symbols, code=False) if after is None else self.page_of_changes(after, symbols=symbols)
         try:
             with open(path, "wb") as file:
                 file.write(page.encode(errors="replace"))

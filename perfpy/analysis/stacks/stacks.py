@@ -145,8 +145,7 @@ def _paths(parts: Sequence[Stacks], ranks: dict[Function, int]) -> tuple[NDArray
     Returns the paths one after the other, their lengths, and a weight column
     for each part (shape: parts, rows).
     """
-    paths: list[NDArray[np.int32]] = []
-    lengths: list[NDArray[np.int64]] = []
+    paths, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
     for part in parts:
         function_rank = np.array([ranks[f] for f in part.functions], np.int32)
         comm_rank = np.array([ranks[Function(c, "")] for c in part.comms], np.int32)

@@ -102,7 +102,7 @@ def _refuse_what_stacks_have_not(asked: ReportCommandOptions) -> None:
 
 def page(recording: Recording, stacks: Sequence[Stacks], sample_filter: SampleFilter, symbols: SymbolOptions, *, source: bool) -> str:
     """The page."""
-    return recording.page(stacks, sample_filter=sample_filter, symbols=symbols, source=source)
+    return recording.page(stacks, sample_filter=sample_filter, symbols=symbols, code=source)
 
 
 def page_of_changes(

@@ -458,6 +458,8 @@ complete -c perfpy -n '__fish_seen_subcommand_from inject' -l buildid-all -f -d 
 complete -c perfpy -n '__fish_seen_subcommand_from inject' -s B -l mmap2-buildids -f -d 'put build-ids into the mappings of files that samples hit, drop all other mappings'
 complete -c perfpy -n '__fish_seen_subcommand_from inject' -l mmap2-buildid-all -f -d 'put build-ids into all mappings'
 complete -c perfpy -n '__fish_seen_subcommand_from inject' -l known-build-ids -x -d 'build-ids to believe  path id,..., or a file of such lines'
+complete -c perfpy -n '__fish_seen_subcommand_from inject' -l convert-callchain -f -d 'unwind copies of stacks into callchains, and leave them out'
+complete -c perfpy -n '__fish_seen_subcommand_from inject' -l symfs -x -a '(__fish_complete_directories)' -d 'look for the files that ran below this directory'
 complete -c perfpy -n '__fish_seen_subcommand_from inject' -s v -l verbose -f -d 'say what was done'
 complete -c perfpy -n '__fish_seen_subcommand_from inject' -l help -f -d 'show this text'
 

@@ -146,6 +146,7 @@ JOINS = {
     "cli/line/perfconfig.py": "HOME",
     "events/event_files.py": "the user's folder of event files",
     "events/sdt.py": "the cache's index, whose names listdir gave",
+    "kernel/hwmon.py": "below /sys; names that listdir gave",
     "kernel/sysfs.py": "below /sys",
     "perfdata/reader.py": "a folder that is a recording; names that listdir gave",
 }

@@ -25,6 +25,7 @@ _perfpy() {
         'stat:run a program and count events'
         'record:run a program and record its profile into perf.data'
         'report:read perf.data and show the profile'
+        'view:show the profile as a page in the browser'
         'annotate:show the code of hot functions, with the samples at each instruction'
         'diff:show what changed between recordings'
         'script:read perf.data and print every sample'
@@ -53,6 +54,7 @@ _perfpy() {
                 '*--filter=[filter of the tracepoints before it]:value: ' \
                 '*--event-files=[take named events from these JSON files, too]:directory: _files -/' \
                 '*--cputype=[count on this kind of cores only, where there are several]:pmus: _perfpy_ask pmus' \
+                '*--pmu-filter=[of several PMUs that an event means, count on this one]:pmus: _perfpy_ask pmus' \
                 '*-i[child tasks do not inherit counters]' \
                 '*--no-inherit[child tasks do not inherit counters]' \
                 '*-p+[count on these processes]:pids: _sequence _perfpy_ask pids -' \
@@ -223,6 +225,7 @@ _perfpy() {
                 '*--mmap-pages=[size of each buffer]:value: ' \
                 '*--mmap-flush=[least bytes to write at once]:value: ' \
                 '*--affinity=[read each buffer on its own CPU or node]:value:(sys node cpu)' \
+                '*--threads=-[empty the buffers with several threads, into a folder with a file for each CPU  cpu, core, package, numa, or lists of CPUs]::value: ' \
                 '*--aio=-[for scripts written for perf  perfpy leaves that to the kernel]::value: ' \
                 '*--overwrite[keep what came last where there is no room for all]' \
                 '*--switch-output=-[go on in a new file  at SIGUSR2, after a size]::value: ' \
@@ -324,8 +327,9 @@ _perfpy() {
                 '*--stdio-color=[colours in plain text  always, never or auto]::value:(always never auto)' \
                 '*--whole-names[on screens, names of functions with all their arguments]' \
                 '*--json=[the report as JSON]::file:_files' \
-                '*--flamegraph=[a flame graph, one HTML file]::file:_files' \
-                '*--html=[a flame graph, one HTML file]::file:_files' \
+                '*--flamegraph=[a page  flame graph, time line, tables, code]::file:_files' \
+                '*--html=[a page  flame graph, time line, tables, code]::file:_files' \
+                '*--source[the code of hot functions in a page]' \
                 '*--folded=[stacks as lines for flamegraph.pl and others]::file:_files' \
                 '*--speedscope=[stacks for speedscope]::file:_files' \
                 '*--firefox=[samples for the Firefox Profiler]::file:_files' \
@@ -354,6 +358,28 @@ _perfpy() {
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
                 '*--inline[show inlined calls]' \
+                '*--help[show this text]' \
+                '*:file:_files'
+            ;;
+        view)
+            _arguments -s -S \
+                '*-i+[input file name]:recording:_perfpy_recordings' \
+                '*--input=[input file name]:recording:_perfpy_recordings' \
+                '*-f[read the file although somebody else owns it]' \
+                '*--force[read the file although somebody else owns it]' \
+                '*-o+[write the page into this file]:file:_files' \
+                '*--output=[write the page into this file]:file:_files' \
+                '*--source[the code of hot functions]' \
+                '*--browser[open the page in the browser where there is one]' \
+                '*--symfs=[look for files with symbols below this directory]:directory: _files -/' \
+                '*--kallsyms=[read the kernels symbols from this copy of /proc/kallsyms]:file:_files' \
+                '*-k+[read the kernels symbols from this ELF file]:file:_files' \
+                '*--vmlinux=[read the kernels symbols from this ELF file]:file:_files' \
+                '*--demangle[demangle C++ and Rust names]' \
+                '*--demangle-kernel[demangle the kernels names too]' \
+                '*--fold-interpreters[leave the frames of interpreters out where they named their functions]' \
+                '*-q[print no warnings or messages]' \
+                '*--quiet[print no warnings or messages]' \
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
@@ -442,8 +468,8 @@ _perfpy() {
                 '*--noise[mark what sampling noise does not explain]' \
                 '*--stdio[plain text in perfs layout, on a terminal too]' \
                 '*--json=-[the comparison as JSON]::file:_files' \
-                '*--flamegraph=[what changed as a flame graph, one HTML file]:file:_files' \
-                '*--html=[what changed as a flame graph, one HTML file]:file:_files' \
+                '*--flamegraph=[what changed as a page  flame graph, time line, tables]:file:_files' \
+                '*--html=[what changed as a page  flame graph, time line, tables]:file:_files' \
                 '*--all[on a terminal, also the rows that the noise of sampling explains]' \
                 '*--ignore-comm[commands are the same whatever they are called]' \
                 '*--whole-names[on a terminal and in flame graphs, each instance of a template by itself]' \
@@ -471,8 +497,8 @@ _perfpy() {
                 '*--input=[input file name]:recording:_perfpy_recordings' \
                 '*-f[read the file although somebody else owns it]' \
                 '*--force[read the file although somebody else owns it]' \
-                '*-F+[fields to print]:value: _sequence compadd - comm tid pid time cpu event trace ip sym dso dsoff addr symoff srcline period iregs uregs brstack brstacksym data_src weight bpf-output callindent brstackoff synth phys_addr metric misc srccode ipc tod data_page_size code_page_size ins_lat machine_pid vcpu cgroup retire_lat' \
-                '*--fields=[fields to print]:value: _sequence compadd - comm tid pid time cpu event trace ip sym dso dsoff addr symoff srcline period iregs uregs brstack brstacksym data_src weight bpf-output callindent brstackoff synth phys_addr metric misc srccode ipc tod data_page_size code_page_size ins_lat machine_pid vcpu cgroup retire_lat' \
+                '*-F+[fields to print]:value: _sequence compadd - comm tid pid time cpu event trace ip sym dso dsoff addr symoff srcline period iregs uregs brstack brstacksym data_src weight bpf-output callindent insn disasm insnlen brstackinsn brstackoff synth phys_addr metric misc srccode ipc tod data_page_size code_page_size ins_lat brstackinsnlen machine_pid vcpu cgroup retire_lat brstackdisasm brcntr' \
+                '*--fields=[fields to print]:value: _sequence compadd - comm tid pid time cpu event trace ip sym dso dsoff addr symoff srcline period iregs uregs brstack brstacksym data_src weight bpf-output callindent insn disasm insnlen brstackinsn brstackoff synth phys_addr metric misc srccode ipc tod data_page_size code_page_size ins_lat brstackinsnlen machine_pid vcpu cgroup retire_lat brstackdisasm brcntr' \
                 '*-D[print every record as bytes and as text]' \
                 '*--dump-raw-trace[print every record as bytes and as text]' \
                 '*--dump-unsorted-raw-trace[the same in the order of the file, not of time]' \
@@ -487,6 +513,7 @@ _perfpy() {
                 '*-G[no callchains, only the sampled address]' \
                 '*--hide-call-graph[no callchains, only the sampled address]' \
                 '*--max-stack=[this many frames of a callchain at most]:value: ' \
+                '*--max-blocks=[with brstackinsn  so many blocks at most]:value: ' \
                 '*--stop-bt=[end callchains at these functions]:value: ' \
                 '*--full-source-path[name source files with their folders]' \
                 '*--show-kernel-path[the path of the kernels symbols in place of (kernel.kallsyms)]' \
@@ -688,7 +715,7 @@ _perfpy() {
         help)
             _arguments -s -S \
                 '*--help[show this text]' \
-                '1:command:(stat record report annotate diff script list evlist buildid-list buildid-cache inject archive data config check version help)'
+                '1:command:(stat record report view annotate diff script list evlist buildid-list buildid-cache inject archive data config check version help)'
             ;;
         esac
         ;;

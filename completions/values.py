@@ -13,7 +13,7 @@ from perfpy.capture import option_values
 from perfpy.cli.line.kinds import Choice
 from perfpy.cli.report.call_graph import call_graph_words
 from perfpy.errors import UsageError
-from perfpy.views.script.fields import FIELDS, LACKING
+from perfpy.views.script.fields import FIELDS
 
 if TYPE_CHECKING:
     from perfpy.cli.line.options import Option, PerfCommand
@@ -84,7 +84,7 @@ _BY_METAVAR = {
     "<PMU>": Values("pmus"),
     "<key[,key2...]>": _SORT_KEYS,
     "<key[,keys...]>": _SORT_KEYS,
-    "<[type:]field,...>": Values("words", " ".join(field for field in FIELDS if field not in LACKING), listed=True),
+    "<[type:]field,...>": Values("words", " ".join(FIELDS), listed=True),
     "<mode[,size]>": Values("words", _CALL_GRAPH_MODES),
     "<print_type,...>": Values("words", " ".join(call_graph_words()), listed=True),
     "<filter,...>": Values("words", " ".join(option_values.branch_filters()), listed=True),

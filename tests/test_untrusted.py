@@ -65,6 +65,7 @@ CHANGES = {
 METHODS = {"write_bytes", "write_text", "unlink", "mkdir", "symlink_to", "hardlink_to", "rename", "rmdir", "touch"}  # of pathlib
 WRITERS = {
     "cli/archive.py": "a new file beside the recording that was named",
+    "cli/view.py": "a new temporary file",
     "cli/scripting.py": "-g: a script to begin with, where the user is or says",
     "testing/baselines.py": "beside the tests, where the option or the setting says",
     "events/table_making.py": "in a Folder, by names that a pattern makes",
@@ -78,6 +79,7 @@ WRITERS = {
     "symbols/files/debuginfod.py": "in a folder of ours alone, by build-id",
     "capture/sampling/kernel_extent.py": "in a Folder",
     "symbols/providers/mapped_dump.py": "a new folder, in one of ours alone",
+    "capture/runtimes/perf_maps.py": "lines more for a map of ours alone, which a runtime wrote for us",
     "capture/runtimes/java_attach.py": "an empty file that tells a JVM to listen: new, in its /tmp, by its number; removed again",
     "capture/runtimes/jitted_code.py": "images: in a new folder of ours, by numbers; dumps that our command wrote, by their inodes",
     "capture/runtimes/rewriting.py": "the recording, as -o names it, and a new file beside it",
@@ -86,6 +88,7 @@ WRITERS = {
     "capture/unwinding/spool.py": "a nameless file, in the folder of the recording",
     "capture/sampling/injecting.py": "images: in a new folder of ours alone, by numbers",
     "capture/sampling/output.py": "the recording, as -o names it, and its .old",
+    "capture/sampling/folder_output.py": "the recording, a folder as -o names it, and its .old",
     "capture/sampling/output_switch.py": "recordings that it wrote itself",
     "perfdata/container/writer.py": "the recording, as the user names it",
     "recording/__init__.py": "what the caller names",
@@ -133,6 +136,8 @@ JOINS = {
     "symbols/files/column_files.py": "a key without separators",
     "symbols/files/debuginfod.py": "a folder of the user's environment",
     "capture/sampling/kernel_extent.py": "a folder of the user's environment",
+    "capture/sampling/folder_output.py": "the recording, and a file of a fixed name in it",
+    "capture/sampling/ring_files.py": "the recording, and files with numbers in it",
     "capture/cgroups.py": "what -G names, below the hierarchy",
     "capture/runtimes/programs.py": "PATH",
     "capture/workload.py": "PATH",
@@ -162,6 +167,7 @@ def test_paths_are_joined_where_their_parts_are_known():
 # -- reading: what stands where a file is expected may be a FIFO --------------------------------------------------
 
 READERS = {
+    "capture/runtimes/hotspot/process_memory.py": "the memory of a process, in /proc",
     "views/scripting/program.py": "a program that the user wants to run, perhaps from a pipe",
     "events/vendor_table.py": "the package's own tables",
     "kernel/cpu_identity.py": "/proc/cpuinfo and /sys",
@@ -187,7 +193,7 @@ READERS = {
     "cli/build_id_list.py": "/proc",
     "cli/stat/output.py": "it writes, in a mode of which it knows",
     "cli/line/output_files.py": "it writes: a new file beside what an option names",
-    "views/stacks/flamegraph.py": "a file of the package",
+    "views/page/page.py": "files of the package",
     "kernel/procfs.py": "/proc",
     "kernel/refusals.py": "/proc",
     "kernel/ring.py": "/proc",

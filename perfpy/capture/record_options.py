@@ -49,7 +49,8 @@ class RecordOptions(NamedTuple):
     Side-band: switch_events, namespaces, all_cgroups, bpf_events,
     buildid_mmap, synth (what of /proc is written first), tail_synthesize.
 
-    Buffers: mmap_pages and aux_pages (0 = perf's), mmap_flush (bytes), no_buffering, affinity (where rings are read),
+    Buffers: mmap_pages and aux_pages (0 = perf's), mmap_flush (bytes), no_buffering, affinity (where rings are read), threads (which of
+    them read which rings: the text of --threads, "" for the recorder itself),
     overwrite, delay (ms, -1 = start disabled, or ranges of ms), control
     (text of --control), realtime (priority), max_cpu (CPUs that recording may take, 0: any number).
 
@@ -122,6 +123,7 @@ class RecordOptions(NamedTuple):
     mmap_flush: int = 1
     no_buffering: bool = False
     affinity: str = ANYWHERE
+    threads: str = ""
     overwrite: bool = False
     delay: int | tuple[tuple[int, int], ...] = 0
     control: str = ""
@@ -171,6 +173,8 @@ class RecordOptions(NamedTuple):
 
         if self.self_contained and (self.output == STANDARD_OUTPUT or self.switch_output is not None):
             raise UsageError("--self-contained completes one file in the end; leave out -o - and --switch-output")
+        if self.threads:
+            self._check_threads()
         if self.unwind or self.keep_stacks:
             self._check_unwinding()
         if self.off_cpu and (self.overwrite or self.tail_synthesize):
@@ -191,6 +195,28 @@ class RecordOptions(NamedTuple):
             raise UsageError(f"--unwind has to know first what runs already; leave out {option}, or --unwind")
         if self.keep_stacks and self.switch_output is not None:
             raise UsageError("--keep-stacks writes one file, --switch-output many; leave out one of them")
+
+    def _check_threads(self) -> None:
+        from perfpy.capture.thread_masks import check  # rarely asked for
+
+        check(self.threads)
+        others = {
+            "-o -": self.output == STANDARD_OUTPUT,
+            "--affinity": self.affinity != ANYWHERE,
+            "--per-thread": self.per_thread,
+            "--switch-output": self.switch_output is not None,
+            "--timestamp-filename": self.timestamp_filename,
+            "--unwind": self.unwind,
+            "--off-cpu": self.off_cpu,
+            "--jit": self.jit,
+        }
+        if option := next((option for option, asked in others.items() if asked), ""):
+            raise UsageError(f"--threads writes a file for each CPU, all at once; leave out {option}, or --threads")
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether the recording is a folder."""
+        return bool(self.threads)
 
     @property
     def rewritten(self) -> bool:

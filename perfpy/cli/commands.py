@@ -31,6 +31,7 @@ COMMANDS = {
     "stat": Entry("perfpy.cli.stat.command", "run a program and count events"),
     "record": Entry("perfpy.cli.record.command", "run a program and record its profile into perf.data"),
     "report": Entry("perfpy.cli.report.command", "read perf.data and show the profile", pages=True),
+    "view": Entry("perfpy.cli.view", "show the profile as a page in the browser"),
     "annotate": Entry("perfpy.cli.annotate.command", "show the code of hot functions, with the samples at each instruction", pages=True),
     "diff": Entry("perfpy.cli.diff", "show what changed between recordings", pages=True),
     "script": Entry("perfpy.cli.script", "read perf.data and print every sample", pages=True),

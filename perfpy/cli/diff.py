@@ -83,7 +83,9 @@ class DiffOutputOptions(CommandOptions):
     """In which form the comparison is written, and whose files are read."""
 
     json: str | None = option("--json", Attached("-"), "the comparison as JSON", metavar="<file>")
-    flamegraph: str | None = option("--flamegraph,--html", Value(), "what changed as a flame graph, one HTML file", metavar="<file>")
+    flamegraph: str | None = option(
+        "--flamegraph,--html", Value(), "what changed as a page: flame graph, time line, tables; one HTML file", metavar="<file>"
+    )
     all: bool = option("--all", Flag(), "on a terminal, also the rows that the noise of sampling explains")
     ignore_comm: bool | None = option(
         "--ignore-comm", Flag(default=None), "commands are the same whatever they are called (default where each file has one)"
@@ -337,19 +339,20 @@ class _DiffRun:
 
     def _flame_graph(self, path: str) -> int:
         from perfpy.cli.line.output_files import write_bytes
-        from perfpy.cli.report.exports import flame_graph_of_changes
+        from perfpy.cli.report.exports import page_of_changes
 
         if len(self._recordings) != 2:
             fail("--flamegraph compares two recordings")
         numbered = enumerate(self._recordings)
         stacks = [
-            recording.stacks(self._symbols(recording), sample_filter=self._options(index).sample_filter) for index, recording in numbered
+            recording.stacks(self._symbols(recording), sample_filter=self._options(index).sample_filter, timed=True)
+            for index, recording in numbered
         ]
         for index, parts in enumerate(stacks):
             if not parts:
                 self._explain(index, always=True)
         asked = self._asked
-        page = flame_graph_of_changes(self._recordings, stacks, ignore_comm=asked.ignore_comm, whole_names=asked.whole_names)
+        page = page_of_changes(self._recordings, stacks, ignore_comm=asked.ignore_comm, whole_names=asked.whole_names)
         write_bytes(path, page.encode(errors="replace"), quiet=self._asked.quiet)
         return 0
 

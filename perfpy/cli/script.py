@@ -29,7 +29,6 @@ _LACKING: Final = {
     "--dlfilter": "filters written in C are not loaded",
     "--dlarg": "filters written in C are not loaded",
     "--list-dlfilters": "filters written in C are not loaded",
-    "--max-blocks": "it needs a disassembler",
     "--itrace": _HARDWARE_TRACE,
     "--insn-trace": _HARDWARE_TRACE,
     "--xed": _HARDWARE_TRACE,
@@ -61,6 +60,7 @@ class ScriptLineOptions(CommandOptions):
     deltatime: bool = option("--deltatime", Flag(), "times since the sample before")
     hide_call_graph: bool = option("-G,--hide-call-graph", Flag(), "no callchains, only the sampled address")
     max_stack: int = option("--max-stack", Value(unsigned, default=127), "this many frames of a callchain at most", metavar="<n>")
+    max_blocks: int = option("--max-blocks", Value(unsigned, default=0), "with brstackinsn: so many blocks at most", metavar="<n>")
     stop_bt: str = option("--stop-bt", Value(default=""), "end callchains at these functions", metavar="<symbol[,symbol...]>")
     addr2line: str = option("--addr2line", Value(default=""), "taken as perf takes it: lines are read without a program", hidden=True)
     full_source_path: bool = option("--full-source-path", Flag(), "name source files with their folders")
@@ -313,6 +313,7 @@ class _ScriptRun:
             shown=asked.shown_records,
             callchains=not asked.hide_call_graph,
             max_stack=asked.max_stack,
+            max_blocks=asked.max_blocks,
             callers_first="caller".startswith(config.get("call-graph.order", "callee")),
             stop_at=_listed(asked.stop_bt) or frozenset(),
             kernel_path=asked.show_kernel_path,

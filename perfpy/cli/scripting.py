@@ -167,7 +167,7 @@ def start_script(recording: Recording, asked: str) -> int:
             file.write(starter(recording))
     except OSError as error:
         raise PerfError(f"{name}: {error.strerror}") from None
-    print(f"generated Python script: {name}")
+    print(f"generated Python script: {name}", file=sys.stderr)
     return 0
 
 

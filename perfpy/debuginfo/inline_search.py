@@ -245,7 +245,6 @@ class InlineSearch:
         addresses, hits = self._addresses, list[int]()
         for start, end in ranges:
             index = bisect_left(addresses, start)
-            while index < len(addresses) and addresses[index] < end:
-                hits.append(index)
-                index += 1
+            if index < len(addresses) and addresses[index] < end:
+                hits += range(index, bisect_left(addresses, end, index))
         return hits

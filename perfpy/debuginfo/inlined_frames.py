@@ -88,8 +88,7 @@ class InlinedFrames:
         ends = np.cumsum(counts)
         mirror = np.repeat(2 * ends - counts - 1, counts) - np.arange(len(frames)) if callers_first else slice(None)
         states = self._states(frames, counts, callers_first=callers_first)
-        queries = states[mirror]
-        self._learn(queries[first_occurrences(queries.view(np.uint64))])
+        self._learn(states[mirror])
         many = self._count[states]
         grown = np.flatnonzero(many)
         if not len(grown):
@@ -124,6 +123,9 @@ class InlinedFrames:
         fresh = np.full(max(2 * len(table) - len(self._count), 0), _UNSEEN, np.int64)
         self._count, self._start = np.concatenate([self._count, fresh]), np.concatenate([self._start, np.zeros_like(fresh)])
         states = states[self._count[states] == _UNSEEN]
+        if not len(states):
+            return
+        states = states[first_occurrences(states.view(np.uint64))]
         self._count[states] = 0
         frames = states >> 1
         level = table.level[frames]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from perfpy.debuginfo.unit import Attribute, DebugUnit
 
 _BYTES_OF_ENTRY: Final = 3  # at least, to count the work
+_MORE: Final = 0x80  # of a byte in LEB128: others follow
 Ranges = list[tuple[int, int]]
 
 
@@ -76,23 +77,30 @@ def _of_5(unit: DebugUnit, offset: int) -> Ranges:
     while True:
         kind = data[offset]
         if kind == dwarf.RLE_OFFSET_PAIR:  # nearly all of them
-            one, offset = leb128.unsigned(data, offset + 1)
-            two, offset = leb128.unsigned(data, offset)
+            one, two = data[offset + 1], data[offset + 2]
+            offset += 3
+            if one >= _MORE or two >= _MORE:
+                one, offset = leb128.unsigned(data, offset - 2)
+                two, offset = leb128.unsigned(data, offset)
             if one < two:
                 found.append((base + one, base + two))
-            continue
-        offset += 1
-        if kind == dwarf.RLE_END_OF_LIST:
-            unit.sections.spend(1 + (offset - begin) // _BYTES_OF_ENTRY)
+        elif kind == dwarf.RLE_END_OF_LIST:
+            unit.sections.spend(1 + (offset + 1 - begin) // _BYTES_OF_ENTRY)
             return found
-        one, offset = _operand(unit, offset, fixed=kind >= dwarf.RLE_BASE_ADDRESS)
-        if kind == dwarf.RLE_BASE_ADDRESS:
-            base = one
-        elif kind == dwarf.RLE_BASE_ADDRESSX:
-            base = unit.indexed(one)
         else:
-            two, offset = _operand(unit, offset, fixed=kind == dwarf.RLE_START_END)
-            found += _some(*_bounds(unit, kind, one, two))
+            base, offset = _rarely(unit, kind, offset + 1, base, found)
+
+
+def _rarely(unit: DebugUnit, kind: int, offset: int, base: int, found: Ranges) -> tuple[int, int]:
+    """Read an entry that is no pair of offsets; returns what such pairs count from after it, and where it ends."""
+    one, offset = _operand(unit, offset, fixed=kind >= dwarf.RLE_BASE_ADDRESS)
+    if kind == dwarf.RLE_BASE_ADDRESS:
+        return one, offset
+    if kind == dwarf.RLE_BASE_ADDRESSX:
+        return unit.indexed(one), offset
+    two, offset = _operand(unit, offset, fixed=kind == dwarf.RLE_START_END)
+    found += _some(*_bounds(unit, kind, one, two))
+    return base, offset
 
 
 def _bounds(unit: DebugUnit, kind: int, one: int, two: int) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.disassembly.code_lines import NOT_CODE, AsmLine
-from perfpy.disassembly.function_code import NoCode
+from perfpy.disassembly.function_code import NoCode, code_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +34,7 @@ _MACHINES: Final = {
 def instructions(code: FunctionCode, style: CodeStyle) -> list[AsmLine]:
     """The instructions of a function."""
     reader = _reader(code, style)
-    data = _bytes(code)
+    data = code_bytes(code)
     lines = list(_instructions(reader, data, code, style))
     if not lines:
         raise NoCode(code.name, f"capstone finds no instructions in {code.file.path}")
@@ -58,21 +58,6 @@ def _reader(code: FunctionCode, style: CodeStyle) -> Any:
     if architecture == "ARCH_X86" and style.syntax != "intel":
         reader.syntax = capstone.CS_OPT_SYNTAX_ATT
     return reader
-
-
-def _bytes(code: FunctionCode) -> bytes:
-    """The code itself: of the segment, or else of the section, that has its address."""
-    file = code.file
-    for segment in file.segments:
-        address, offset, size = int(segment["vaddr"]), int(segment["offset"]), int(segment["filesz"])
-        if address <= code.start < address + size:
-            first = offset + code.start - address
-            return bytes(file.content[first : first + min(code.end, address + size) - code.start])
-    for section in file.sections[1:]:
-        if section.addr <= code.start < section.addr + section.size:
-            data = file.data(section)
-            return bytes(data[code.start - section.addr : code.end - section.addr])
-    raise NoCode(code.name, f"{code.file.path} has nothing at {code.start:#x}")
 
 
 def _instructions(reader: Any, data: bytes, code: FunctionCode, style: CodeStyle) -> Iterator[AsmLine]:

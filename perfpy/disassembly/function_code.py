@@ -70,6 +70,28 @@ def function_code(symbolizer: Symbolizer, symbol: int) -> FunctionCode:
     return FunctionCode(name, file, start, end, kernel_memory.PATH if file.path == kernel_memory.NAME else "")
 
 
+def code_bytes(code: FunctionCode) -> bytes:
+    """The code itself: of the segment, or else of the section, that has its address."""
+    file = code.file
+    for segment in file.segments:
+        address, offset, size = int(segment["vaddr"]), int(segment["offset"]), int(segment["filesz"])
+        if address <= code.start < address + size:
+            first = offset + code.start - address
+            return bytes(file.content[first : first + min(code.end, address + size) - code.start])
+    for section in file.sections[1:]:
+        if section.addr <= code.start < section.addr + section.size:
+            data = file.data(section)
+            return bytes(data[code.start - section.addr : code.end - section.addr])
+    raise NoCode(code.name, f"{code.file.path} has nothing at {code.start:#x}")
+
+
+def bytes_at(symbolizer: Symbolizer, dso: int, start: int, size: int) -> tuple[ElfFile, bytes]:
+    """The code at an address of a dso, as its symbols have it: its file, and as many bytes as there are; raises NoCode."""
+    name = symbolizer.dsos[dso].name
+    file, first, _ = _in_file(symbolizer, dso, name, start, start + size)
+    return file, code_bytes(FunctionCode(name, file, first, first + size))
+
+
 def _in_file(symbolizer: Symbolizer, number: int, name: str, start: int, end: int) -> tuple[ElfFile, int, int]:
     dso = symbolizer.dsos[number]
     image = symbolizer.image(number)

@@ -71,7 +71,7 @@ class Event(NamedTuple):
     of its group, None for the leader itself and when alone. pmu: the PMU's name
     in sysfs, or "" for the kernel's generic events; unit, scale: what a count
     times `scale` is in; tool: "duration_time" or another name of catalog.TOOL
-    and MACHINE_VALUES: not a counter, perfpy has the value itself; per_pkg: counted once a
+    and MACHINE_VALUES, or a sensor (kernel.hwmon): not a counter, perfpy has the value itself; per_pkg: counted once a
     package; snapshot: the last reading counts, not the difference; cpus: the
     CPUs that the PMU is to be opened on (an uncore PMU: one a package; a core
     PMU of a hybrid CPU: its cores), None = any; requires_cpu: it counts for a

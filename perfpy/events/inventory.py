@@ -103,6 +103,13 @@ def tool() -> Iterator[Offer]:
         yield Offer(name, "Tool event", topic="tool")
 
 
+def sensors(machine: Machine) -> Iterator[Offer]:
+    """What hardware monitors tell."""
+    for one in machine.all_sensors:
+        name, alias = one.alias or one.name, one.name if one.alias else ""
+        yield Offer(name, "Hwmon event", alias, topic="hwmon", pmu=one.pmu, description=one.description)
+
+
 def cache(machine: Machine, *, all_of_them: bool = False) -> Iterator[Offer]:
     """The hardware cache events of each core PMU that can be opened here (all_of_them: or not)."""
     for pmu in machine.core_pmus:

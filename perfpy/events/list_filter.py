@@ -106,6 +106,7 @@ class Selector:
         elif section == "sw":
             yield from inventory.software()
             yield from inventory.tool()
+            yield from inventory.sensors(machine)
         elif section == "cache":
             yield from inventory.cache(machine, all_of_them=self._unsupported)
         elif section == "pmu":

@@ -17,11 +17,12 @@ from perfpy.kernel.tracefs import Tracefs, mount_as_root
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from typing import Final
 
     from perfpy.events.event_files import EventFiles, MetricDefinition
     from perfpy.events.vendor_table import VendorTable
+    from perfpy.kernel.hwmon import Sensor
 
 #: names a folder of JSON event files for all commands and the API
 EVENT_FILES_VARIABLE: Final = "PERFPY_EVENT_FILES"
@@ -46,16 +47,23 @@ class Machine:
         can_open: Callable[[int, int], bool] | None = None,
         identity: Callable[[], str] = str,
         cores: str = "",
+        only: str = "",
     ) -> None:
-        """cores: the PMU of the one kind of core on which generic events are meant; "": of all kinds. Raises UsageError."""
+        """cores: the PMU of the one kind of core on which generic events are meant; "": of all kinds. only: of several PMUs that are
+
+        meant, the one of this name. Raises UsageError.
+        """
         self.sysfs = sysfs or Sysfs()
         self.tracefs = tracefs or Tracefs(mount=mount_as_root)
         self.event_files = event_files
         self._can_open = can_open
         self._identity = identity
         self._cores = cores
+        self._only = only
+        if only and not any(_is_meant(pmu.name, only) for pmu in self.pmus):
+            raise UsageError(self._no_pmu(only))
         if cores and not self._chosen():
-            raise UsageError(f"no PMU of this machine is called {cores!r}; there are {', '.join(pmu.name for pmu in self.pmus)}")
+            raise UsageError(self._no_pmu(cores))
 
     @cached_property
     def core_pmus(self) -> list[Pmu]:
@@ -131,7 +139,7 @@ class Machine:
         (uncore_imc for uncore_imc_0, ...); each also without `uncore_`.
         """
         exact = [pmu for pmu in self.pmus if pmu.name == name]
-        return exact or [pmu for pmu in self.pmus if _is_meant(pmu.name, name)]
+        return exact or self._chosen_of([pmu for pmu in self.pmus if _is_meant(pmu.name, name)])
 
     def alias(self, pmu: Pmu, name: str) -> Alias | None:
         """The PMU's named event, whatever the case of its letters; sysfs goes before files and tables."""
@@ -151,9 +159,27 @@ class Machine:
             names.update(source.names(pmu))
         return sorted(names)
 
-    def pmus_with_event(self, name: str) -> Iterator[Pmu]:
+    def pmus_with_event(self, name: str) -> list[Pmu]:
         """The PMUs that have an event of that name."""
-        return (pmu for pmu in self.pmus if self.alias(pmu, name) is not None)
+        return self._chosen_of([pmu for pmu in self.pmus if self.alias(pmu, name) is not None])
+
+    def _chosen_of(self, pmus: list[Pmu]) -> list[Pmu]:
+        """Of several PMUs that a name means those that were said."""
+        return [pmu for pmu in pmus if _is_meant(pmu.name, self._only)] if self._only and len(pmus) > 1 else pmus
+
+    def sensors(self, monitor: str, name: str) -> list[Sensor]:
+        """The sensors of that name or label; of one monitor, or ("") of any."""
+        return [one for one in self.all_sensors if name.lower() in (one.name, one.alias) and (not monitor or one.is_of(monitor))]
+
+    @cached_property
+    def all_sensors(self) -> list[Sensor]:
+        """What hardware monitors tell, which no PMU counts."""
+        from perfpy.kernel.hwmon import sensors  # only for names that no PMU has, and for lists
+
+        return sensors(os.path.join(self.sysfs.root, "class/hwmon"))
+
+    def _no_pmu(self, name: str) -> str:
+        return f"no PMU of this machine is called {name!r}; there are {', '.join(pmu.name for pmu in self.pmus)}"
 
 
 def _is_meant(pmu_name: str, asked: str) -> bool:
@@ -166,10 +192,10 @@ def _is_meant(pmu_name: str, asked: str) -> bool:
     return any(fnmatchcase(name, asked) or split_number(name)[0] == asked for name in names)
 
 
-def this_machine(event_files: str = "", *, cores: str = "") -> Machine:
+def this_machine(event_files: str = "", *, cores: str = "", only: str = "") -> Machine:
     """The machine that perfpy runs on.
 
-    cores: the kind of core that generic events are meant for.
+    cores: the kind of core that generic events are meant for. only: of several PMUs that are meant, the one of this name.
     event_files: a folder of JSON event files; default: the one that the
     environment variable PERFPY_EVENT_FILES names, if any.
     """
@@ -179,7 +205,7 @@ def this_machine(event_files: str = "", *, cores: str = "") -> Machine:
         from perfpy.events.event_files import EventFiles  # json and its files only for those who have some
 
         files = EventFiles(folder)
-    return Machine(event_files=files, can_open=_can_open, identity=this_identity, cores=cores)
+    return Machine(event_files=files, can_open=_can_open, identity=this_identity, cores=cores, only=only)
 
 
 def this_identity() -> str:

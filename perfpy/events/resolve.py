@@ -189,10 +189,24 @@ class _Resolver:
             pmus = self.machine.matching_pmus(name)
             if pmus:
                 return self.on_pmus(pmus, spec.terms, spec.name)
-        pmus = list(self.machine.pmus_with_event(name))
+        pmus = self.machine.pmus_with_event(name)
         if not pmus:
-            raise self.unknown(name, spec)
+            return self.sensors(name, spec)
         return self.on_pmus(pmus, (Term(name, None, spec.column, spec.column), *(spec.terms or ())), spec.name)
+
+    def sensors(self, name: str, spec: EventSpec) -> list[EventDraft]:
+        """What hardware monitors tell: read, and never opened."""
+        terms = spec.terms or ()
+        asked = [(name, term.name) for term in terms if term.value is None and len(terms) == 1] if terms else [("", name)]
+        found = self.machine.sensors(*asked[0]) if asked else []
+        if not found:
+            raise self.unknown(name, spec)
+        events = []
+        for sensor in found:
+            event = EventDraft(spec.name if len(found) == 1 else f"{sensor.pmu}/{sensor.name}/", PerfType.SOFTWARE, SoftwareId.DUMMY)
+            event.tool, event.snapshot, event.unit, event.scale = sensor.location, True, sensor.unit, sensor.scale
+            events.append(event)
+        return events
 
     def on_pmus(self, pmus: list[Pmu], terms: tuple[Term, ...], name: str) -> list[EventDraft]:
         """The same terms on each PMU; where several are meant, one that lacks a term is passed over."""

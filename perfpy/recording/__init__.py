@@ -220,8 +220,43 @@ class Recording(RecordingContents):
         symbolizer = self._new_symbolizer(timeline, symbols)
         return make_stacks(self.data, timeline, symbolizer, self._narrowed(sample_filter or SampleFilter()), timed=timed, latency=latency)
 
+    def page(
+        self,
+        stacks: Sequence[Stacks] | None = None,
+        *,
+        sample_filter: SampleFilter | None = None,
+        symbols: SymbolOptions | None = None,
+        source: bool = True,
+    ) -> str:
+        """The profile as a page: one HTML file for any browser, complete in itself.
+
+        stacks: of which it is made (default: all, with their times); source: with the code of the hottest functions, lines of
+        source files among it.
+        """
+        from perfpy.analysis.filters.sample_filter import SampleFilter
+        from perfpy.analysis.report.options import ReportOptions
+        from perfpy.views.page.code_data import code_data
+        from perfpy.views.page.page import PageText, render
+        from perfpy.views.page.verdict import verdict
+
+        parts = self.stacks(symbols, sample_filter=sample_filter, timed=True) if stacks is None else stacks
+        code = self.annotate(options=ReportOptions(sample_filter=sample_filter or SampleFilter()), symbols=symbols)
+        text = PageText(self.title, self.circumstances, verdict(code.report, parts[0].cut if parts else ()))
+        return render(parts, text, code=code_data(code) if source else [])
+
+    def page_of_changes(
+        self, after: Recording, stacks: Sequence[Sequence[Stacks]] | None = None, *, symbols: SymbolOptions | None = None
+    ) -> str:
+        """The same of what changed from this recording to another one. stacks: of both, comparable (analysis.stacks.matching)."""
+        from perfpy.views.page.page import PageText, render
+
+        both = (self, after)
+        first, second = stacks or [one.stacks(symbols, timed=True) for one in both]
+        told = [f"{one.path}: {', '.join([one.title, *one.circumstances])}" for one in both]
+        return render(first, PageText(f"{self.path} \N{RIGHTWARDS ARROW} {after.path}", told), after=second)
+
     def flamegraph(self, path: str | PathLike[str], *, after: Recording | None = None, symbols: SymbolOptions | None = None) -> None:
-        """Write all stacks as a flame graph: one HTML page for any browser, complete in itself.
+        """Write the profile as a page with flame graph, time line and tables: one HTML file for any browser, complete in itself.
 
         after: a second recording; the page shows then what changed from this
         one to that. symbols: where to look for symbols. Raises OutputFailed.
@@ -230,10 +265,7 @@ class Recording(RecordingContents):
         >>> with perfpy.open("perf.data") as recording:
         ...     recording.flamegraph("flame.html")
         """
-        from perfpy.views.stacks.flamegraph import render
-
-        later = None if after is None else after.stacks(symbols)
-        page = render(self.stacks(symbols), title=self.title, circumstances=self.circumstances, after=later)
+        page = self.page(symbols=symbols) if after is None else self.page_of_changes(after, symbols=symbols)
         try:
             with open(path, "wb") as file:
                 file.write(page.encode(errors="replace"))

@@ -33,9 +33,10 @@ KINDS: Final = {
     "buildids": ["buildid-list"],
     "stat": ["stat", "report"],
     "dump": ["report", "-D", "--stdio"],
+    "code": ["script", "-F", "ip,sym,insn,insnlen,brstackinsn"],
 }
 #: those that look for symbols
-RESOLVING: Final = ("script", "events", "report", "tree")
+RESOLVING: Final = ("script", "events", "report", "tree", "code")
 #: lines that are random
 RANDOM: Final = re.compile(rb"(?m)^# \(Tip: .*\n")
 #: answers of more bytes than these are packed

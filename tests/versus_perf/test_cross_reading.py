@@ -31,6 +31,7 @@ LINES = {
     "side-band": ["--switch-events", "--namespaces", "--all-cgroups", "--no-bpf-event", "--synth=task", "--synth=no"],
     "buffers": ["-m 1", "-m 64K,8", "-m 0", "--mmap-flush=4K", "--no-buffering", "--affinity=cpu", "--aio"],
     "what comes last": ["--tail-synthesize", "--overwrite -m 16", "--timestamp-boundary", "--buildid-all", "-B", "--buildid-mmap"],
+    "folders": ["--threads", "--threads=core -g", "--threads=numa -z"],
     "compressed": ["-z", "-z99", "-z5 -g"],
     "held down, off the CPU": ["--max-cpu 50%", "--max-cpu 1000 -g", "--off-cpu -g", "--off-cpu --off-cpu-thresh 0"],
     "delayed": ["-D 1", "-D -1", "-D 1-5,10-20"],

@@ -17,7 +17,7 @@ from perfpy.analysis.aggregate.scan import SampleScan
 from perfpy.analysis.filters.sample_filter import frames_named
 from perfpy.analysis.samples.locations import Locations
 from perfpy.analysis.samples.parallelism import LATENCY_SCALE, Parallelism
-from perfpy.analysis.samples.wait_events import has_off_cpu, is_time
+from perfpy.analysis.samples.wait_events import has_off_cpu, is_off_cpu, is_time
 from perfpy.analysis.samples.waits import state_name
 from perfpy.analysis.stacks.stacks import Function, Stacks, TimedSamples
 from perfpy.symbols.interning import IdTable
@@ -75,9 +75,10 @@ class _Builder:
     @staticmethod
     def _folded_and_timed(scan: SampleScan, recipe: Recipe, timed: list[tuple[NDArray[np.int64], ...]]) -> Profile:
         profile = Profile(recipe)
-        for samples in scan.delivered({"time"}):
+        for samples in scan.delivered({"time", "cpu"}):
             rows = profile.add(samples).astype(np.int64)
-            timed.append((rows, *(samples.column(name).astype(np.int64) for name in ("pid", "tid", "time"))))
+            columns = (samples.column(name).astype(np.int64) for name in ("pid", "tid", "time", "cpu"))
+            timed.append((rows, *columns, samples.period().astype(np.int64)))
         timed[:] = [(profile.ranks(rows), *columns) for rows, *columns in timed]
         return profile
 
@@ -126,20 +127,23 @@ class _Builder:
             self._timed_samples(wanted, folded, chains),
             self._cut,
             is_time(self._events[number]) and LATENCY not in folded.measures,
+            is_off_cpu(self._events[number]),
         )
 
     def _timed_samples(self, wanted: NDArray[np.bool_], folded: Folded, chains: _Chains) -> TimedSamples | None:
         if self._timed is None:
             return None
-        row, pid, tid, time = (np.concatenate(parts) for parts in zip(*self._timed, strict=True))
-        kept = wanted[row]
-        row, pid, tid, time = (column[kept] for column in (row, pid, tid, time))
+        columns = [np.concatenate(parts) for parts in zip(*self._timed, strict=True)]
+        kept = wanted[columns[0]]
+        row, pid, tid, time, cpu, weight = (column[kept] for column in columns)
         return TimedSamples(
             chain=chains.of_row[row].astype(np.int32),
             comm=folded.dimensions["comm"][row].astype(np.int32),
             pid=pid.astype(np.int32),
             tid=tid.astype(np.int32),
             time=time.astype(np.uint64),
+            cpu=cpu.astype(np.int32),
+            weight=weight.astype(np.uint64),
         )
 
 

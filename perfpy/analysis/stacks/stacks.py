@@ -33,7 +33,7 @@ class Function(NamedTuple):
 class TimedSamples:
     """Single samples, in time order, for formats that have a time line. All arrays have one entry a sample.
 
-    chain: index into the chains; comm: index into comms; pid, tid; time in nanoseconds.
+    chain: index into the chains; comm: index into comms; pid, tid; cpu (-1: not known); time in nanoseconds; weight: the period.
     """
 
     chain: NDArray[np.int32]
@@ -41,6 +41,8 @@ class TimedSamples:
     pid: NDArray[np.int32]
     tid: NDArray[np.int32]
     time: NDArray[np.uint64]
+    cpu: NDArray[np.int32]
+    weight: NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ class Stacks:
     innermost out (int32, int64); comms: table of command names. A row says
     that `chain` was seen `count` times in `comm`, with the periods' sum
     `weight` (equally long arrays). timed: the single samples, where wanted; cut: what copies of the recording's
-    stacks were too short for; in_seconds: weights are ns of time.
+    stacks were too short for; in_seconds: weights are ns of time; off_cpu: of waits, which end when their samples are taken.
     """
 
     event: str
@@ -67,6 +69,7 @@ class Stacks:
     timed: TimedSamples | None = None
     cut: Sequence[CutStacks] = ()
     in_seconds: bool = False
+    off_cpu: bool = False
 
     @property
     def total(self) -> int:
@@ -85,7 +88,8 @@ class StackTree:
     names: distinct (name, dso, kernel) of nodes, commands among them with dso
     ""; name: index into names; depth: 0 for commands; own: one weight column
     for each of the Stacks it was built from, of stacks that end at the node;
-    totals: the sum of each column. Siblings are in order of their names.
+    totals: the sum of each column; leaf: the node at which each row of the Stacks ends, part after part. Siblings are in
+    order of their names.
     """
 
     names: Sequence[Function]
@@ -93,13 +97,14 @@ class StackTree:
     depth: NDArray[np.int32]
     own: tuple[NDArray[np.float64], ...]
     totals: tuple[float, ...]
+    leaf: NDArray[np.int32]
 
     @classmethod
-    def build(cls, *parts: Stacks) -> StackTree:
-        """The tree of one Stacks, or of several laid over one another."""
+    def build(cls, *parts: Stacks, weighed: bool = True) -> StackTree:
+        """The tree of one Stacks, or of several laid over one another; weighed: with their weights."""
         names, ranks = _ranked_names(parts)
         paths, lengths, weights = _paths(parts, ranks)
-        return _tree(names, paths, lengths, weights)
+        return _tree(names, paths, lengths, weights if weighed else weights[:0])
 
 
 def _ranked_names(parts: Sequence[Stacks]) -> tuple[list[Function], dict[Function, int]]:
@@ -143,11 +148,13 @@ def _paths(parts: Sequence[Stacks], ranks: dict[Function, int]) -> tuple[NDArray
 
 
 class _StackLevel(NamedTuple):
-    """All nodes of one depth, ordered by parent, then name."""
+    """All nodes of one depth, ordered by parent, then name; ending: the paths that end there, and (last) at which of the nodes."""
 
     parent: NDArray[np.int64]
     name: NDArray[np.int64]
     own: NDArray[np.float64]
+    ending: NDArray[np.int64]
+    last: NDArray[np.int64]
 
 
 def _tree(names: list[Function], paths: NDArray[np.int32], lengths: NDArray[np.int64], weights: NDArray[np.float64]) -> StackTree:
@@ -156,6 +163,7 @@ def _tree(names: list[Function], paths: NDArray[np.int32], lengths: NDArray[np.i
     count = int(sizes[0].sum()) if levels else 0
     name, depth = np.empty(count, np.int32), np.empty(count, np.int32)
     own = np.zeros((len(weights), count))
+    leaf = np.empty(len(lengths), np.int32)
     above = np.array([-1], np.int64)
     for level, (nodes, size) in enumerate(zip(levels, sizes, strict=True)):
         before = np.cumsum(size) - size
@@ -163,8 +171,9 @@ def _tree(names: list[Function], paths: NDArray[np.int32], lengths: NDArray[np.i
         position = above[nodes.parent] + 1 + before - before[first_sibling]
         name[position], depth[position] = nodes.name, level
         own[:, position] = nodes.own
+        leaf[nodes.ending] = position[nodes.last]
         above = position
-    return StackTree(names, name, depth, tuple(own), tuple(float(w.sum()) for w in weights))
+    return StackTree(names, name, depth, tuple(own), tuple(float(w.sum()) for w in weights), leaf)
 
 
 def _levels(width: int, paths: NDArray[np.int32], lengths: NDArray[np.int64], weights: NDArray[np.float64]) -> list[_StackLevel]:
@@ -177,8 +186,9 @@ def _levels(width: int, paths: NDArray[np.int32], lengths: NDArray[np.int64], we
         depth = len(levels)
         keys, node = np.unique(node * width + paths[starts[alive] + depth], return_inverse=True)
         ends = lengths[alive] == depth + 1
-        own = np.stack([np.bincount(node[ends], column[alive[ends]], len(keys)).astype(np.float64) for column in weights])
-        levels.append(_StackLevel(keys // width, keys % width, own))
+        weight = [np.bincount(node[ends], column[alive[ends]], len(keys)).astype(np.float64) for column in weights]
+        own = np.array(weight).reshape(len(weights), len(keys))
+        levels.append(_StackLevel(keys // width, keys % width, own, alive[ends], node[ends]))
         alive, node = alive[~ends], node[~ends]
     return levels
 

@@ -61,12 +61,13 @@ def choose_events(
     null_run: bool = False,
     event_files: str = "",
     cores: str = "",
+    only: str = "",
 ) -> tuple[list[Event], list[str]]:
     """The events to count, and warnings.
 
     filters: (number of texts before it, expression); event_files: a folder
     with more named events, or ""; cores: the one kind of core on which generic
-    events are counted, or "".
+    events are counted, or ""; only: of several PMUs that an event means, the one of this name, or "".
     """
     if null_run:
         return [], []
@@ -76,7 +77,7 @@ def choose_events(
     from perfpy.events.machine import this_machine
 
     texts = [*(texts or default_events(target)), *detail_events(detailed)]
-    parsed = parse_events(texts, filters=filters, machine=this_machine(event_files, cores=cores), counting=True)
+    parsed = parse_events(texts, filters=filters, machine=this_machine(event_files, cores=cores, only=only), counting=True)
     return parsed, parsed.warnings
 
 

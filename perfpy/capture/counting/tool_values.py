@@ -1,4 +1,5 @@
-"""The values of events that no counter has: times that perfpy takes itself, and facts about the machine (perf 7.3's tool PMU).
+"""The values of events that no counter has: times that perfpy takes itself, facts about the machine (perf 7.3's tool
+PMU), and what its sensors say (perf 7.3's hwmon PMUs).
 
 What enters: how long it took, what the command used, whether whole CPUs are counted, and below /sys what the machine is like.
 What leaves: a value for each name that is asked for.
@@ -30,7 +31,7 @@ def times(elapsed: int, ended: Ended | None) -> dict[str, int]:
 
 
 def machine_values(names: Iterable[str], *, on_cpus: bool, root: str = _CPUS) -> dict[str, int]:
-    """Those of the names that are facts about the machine; on_cpus: CPUs are counted, not tasks."""
+    """Those of the names that are facts about the machine, or its sensors; on_cpus: CPUs are counted, not tasks."""
     machine = _Machine(root)
     known: dict[str, Callable[[], int]] = {
         "num_cpus": lambda: len(machine.cpus("possible")),
@@ -43,7 +44,13 @@ def machine_values(names: Iterable[str], *, on_cpus: bool, root: str = _CPUS) ->
         "has_pmem": lambda: int(os.path.exists(_PERSISTENT_MEMORY)),
         "target_cpu": lambda: int(on_cpus),
     }
-    return {name: known[name]() for name in names if name in known}
+    return {name: known[name]() if name in known else _sensed(name) for name in names if name in known or "/" in name}
+
+
+def _sensed(name: str) -> int:
+    from perfpy.kernel.hwmon import reading
+
+    return reading(name)
 
 
 class _Machine:

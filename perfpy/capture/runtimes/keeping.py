@@ -7,6 +7,7 @@ the code of their jitdumps as images, with the records that map them.
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi import records
@@ -20,7 +21,7 @@ from perfpy.perfdata.container.kept_files import encode
 from perfpy.perfdata.reader import PerfData
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 _MOST: Final = 1 << 30  # bytes of perf maps and images together, not compressed
 
@@ -34,14 +35,16 @@ class Kept(NamedTuple):
     pids: frozenset[int] = frozenset()
 
 
-def keep_names(path: str, began: float, cache: str | None = "", *, remove_dumps: bool = False) -> Kept:
-    """Put the names into a recording.
+def keep_names(
+    path: str, began: float, cache: str | None = "", *, told: Mapping[int, bytes] = MappingProxyType({}), remove_dumps: bool = False
+) -> Kept:
+    """Put the names into a recording. told: more lines of the perf maps of some processes.
 
     began: when it began, in seconds since the epoch; cache: see JittedCode; remove_dumps: dumps that are in the recording
     are of no more use. Raises PerfError where the file cannot be read again.
     """
     with PerfData(path) as data:
-        maps, code = PerfMaps(began), JittedCode(data, cache)
+        maps, code = PerfMaps(began, told), JittedCode(data, cache)
         for side in data.side_band():
             if isinstance(side.record, (records.Mmap, records.Mmap2)):
                 maps.see(side.record)

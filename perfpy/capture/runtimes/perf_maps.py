@@ -8,7 +8,9 @@ before its process began is that of another one, which had the number before.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi import records
@@ -19,7 +21,7 @@ from perfpy.untrusted import paths
 from perfpy.untrusted.files import open_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from perfpy.abi.records import Mmap, Mmap2
 
@@ -29,13 +31,14 @@ _SLACK: Final = 2.0  # seconds: the clocks of file systems are coarse
 class PerfMaps:
     """Collects the processes that made code. began: when the recording did, in seconds since the epoch.
 
-    pids: of these processes; failures: what is there, but is not believed, a line each.
+    told: lines that are known already, by pid. pids: of these processes; failures: what is there, but is not believed, a line each.
     """
 
-    def __init__(self, began: float) -> None:
+    def __init__(self, began: float, told: Mapping[int, bytes]) -> None:
         self.pids: set[int] = set()
         self.failures: list[str] = []
         self._began = began
+        self._told = told
         self._older: set[int] = set()  # they ran before the recording
 
     def see(self, record: Mmap | Mmap2) -> None:
@@ -49,23 +52,38 @@ class PerfMaps:
     def files(self) -> Iterator[tuple[str, bytes]]:
         """What each map is called in recordings, and what is in it."""
         for pid in sorted(self.pids):
-            data = self._read(pid)
-            if data:
-                yield paths.perf_map(pid), data
+            path, written = self._read(pid)
+            more = self._told.get(pid, b"")
+            if written and more:
+                _append(path, more)
+            if written or more:
+                yield paths.perf_map(pid), written + more
 
-    def _read(self, pid: int) -> bytes:
+    def _read(self, pid: int) -> tuple[str, bytes]:
         for path in live_process.perf_map_paths(pid):
             try:
                 with open_regular(path, owners=live_process.believed(pid), limit=LARGEST) as file:
                     if os.fstat(file.fileno()).st_mtime >= self._born(pid) - _SLACK:
-                        return file.read()
+                        return path, file.read()
             except FileNotFoundError:
                 continue
             except OSError as error:
                 self.failures.append(f"{path}: {error.strerror}; not kept")
-        return b""
+        return "", b""
 
     def _born(self, pid: int) -> float:
         """When a process began, as far as that is known: where it is gone, and ran before the recording, at any time."""
         found = live_process.began(pid)
         return found if found is not None else 0.0 if pid in self._older else self._began
+
+
+def _append(path: str, lines: bytes) -> None:
+    """Add lines to a map that was written for our sake: perf, which does not look into the recording, finds them there."""
+    with contextlib.suppress(OSError):
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            state = os.fstat(fd)
+            if stat.S_ISREG(state.st_mode) and state.st_uid == os.geteuid() and state.st_nlink == 1:
+                os.write(fd, lines)
+        finally:
+            os.close(fd)

@@ -20,7 +20,7 @@ from perfpy.capture.runtimes.environment import environment_for, told, writes_du
 from perfpy.errors import PerfError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from perfpy.capture.record_options import RecordOptions
     from perfpy.capture.runtimes.cpython.attach import Trampolines
@@ -71,8 +71,8 @@ class RuntimeNames:
         for one in self._switched:
             one.off()
 
-    def end(self, files: Iterable[str]) -> None:
-        """Put the names into finished recordings, and remove what was left behind for our sake."""
+    def end(self, files: Iterable[str], told: Mapping[int, bytes] | None = None) -> None:
+        """Put the names into finished recordings, and remove what was left behind for our sake. told: see keep_names."""
         written = [name for path in files for name in (path, f"{path}{_STACKS}" if self.options.unwind else "")]
         recordings = [path for path in written if os.path.isfile(path) and os.path.getmtime(path) >= self._began - 1]
         if not recordings:
@@ -82,7 +82,7 @@ class RuntimeNames:
         cache = self.options.buildid_dir if self.options.buildid_cache else None
         for path in recordings:
             try:
-                kept = keep_names(path, self._began, cache, remove_dumps=bool(self.variables) and path == recordings[-1])
+                kept = keep_names(path, self._began, cache, told=told or {}, remove_dumps=bool(self.variables) and path == recordings[-1])
             except PerfError as error:
                 self._tell(f"warning: --jit: {error}")
                 continue

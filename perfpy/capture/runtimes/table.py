@@ -86,17 +86,20 @@ RUNTIMES: Final = (
         logs="isolate-0x*-{pid}-v8.log",
         attach="start it with --v8-flags=--perf-basic-prof",
     ),
-    # OpenJDK 17 was tried. Older ones, which have no such map, are to ignore it.
+    # OpenJDK 17 and 25 were tried. Older ones, which have no such map, are to ignore it. Methods that are interpreted or inlined
+    # stand in no map: they are found in copies of the stack (perfpy.capture.runtimes.hotspot).
     LanguageRuntime(
         "Java",
         ("java", "gradle", "mvn", "scala", "kotlin", "clojure", "sbt", "ant"),
         (
             Variable(
                 "JAVA_TOOL_OPTIONS",
-                "-XX:+IgnoreUnrecognizedVMOptions -XX:+PreserveFramePointer -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit",
+                "-XX:+IgnoreUnrecognizedVMOptions -XX:+PreserveFramePointer -XX:+UnlockDiagnosticVMOptions -XX:+DebugNonSafepoints"
+                " -XX:+DumpPerfMapAtExit",
                 " ",
             ),
         ),
+        stacks="dwarf",
         attach="jcmd",
     ),
     # not tried (learn.microsoft.com, "Runtime configuration options for debugging and profiling"): 3 is the perf map alone

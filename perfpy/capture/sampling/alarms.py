@@ -29,9 +29,14 @@ _NOW_AND_THEN: Final = 1.0
 
 
 def emptying(counters: SampleCounters, options: RecordOptions) -> list[Alarm]:
+    """What has the rings emptied from time to time, where that is for the recorder to do."""
+    return [] if options.overwrite or options.threads else [Regularly(patience(counters, options))]
+
+
+def patience(counters: SampleCounters, options: RecordOptions) -> float:
     """Large rings that nobody asked for are emptied often; all others so that a killed recording lacks a second, not half a ring."""
     large = counters.rings and counters.rings[0].size >= _LARGE_RING and not options.mmap_pages
-    return [] if options.overwrite else [Regularly(_OFTEN if large else _NOW_AND_THEN)]
+    return _OFTEN if large else _NOW_AND_THEN
 
 
 def progress(

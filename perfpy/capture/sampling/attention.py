@@ -118,13 +118,18 @@ class Attention:
         self.signal = 0
         self.wakeups = 0
 
-    def begin(self, fds: Iterable[int], delay: int | tuple[tuple[int, int], ...]) -> None:
-        """The measurement starts. fds: the counters whose end is its end; delay: as a Timetable takes it."""
+    def begin(self, fds: Iterable[int], delay: int | tuple[tuple[int, int], ...], *, ends_only: bool = False) -> None:
+        """The measurement starts. fds: the counters whose end is its end; delay: as a Timetable takes it.
+
+        ends_only: what the counters write is for others to take.
+        """
         now = self._looked = time.monotonic()
         self._timetable = Timetable(delay, now)
         self._alive = set(fds)
         others = [source.fileno() for source in (self._signals, self._control, self._answers, *self.others) if source]
-        for fd in (*self._alive, *others):
+        for fd in self._alive:
+            self._poller.register(fd, 0 if ends_only else select.POLLIN)
+        for fd in others:
             self._poller.register(fd, select.POLLIN)
         for other in self.others:
             other.enable()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import mmap
 import os
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from perfpy.abi.flags import SampleType
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from perfpy.abi.build_id_record import HeaderBuildId
     from perfpy.capture.dso_hits import DsoHits
     from perfpy.capture.record_options import RecordOptions
-    from perfpy.capture.sampling.output import RecordOutput
+    from perfpy.capture.sampling.output import OutputPart, RecordOutput
     from perfpy.capture.sampling.sample_counters import SampleCounters
     from perfpy.kernel.procfs import ProcFs
     from perfpy.perfdata.container.compression import Packer
@@ -223,25 +224,26 @@ class DataFile:
 
         hits = DsoHits(self._attrs)
         try:
-            mapped = mmap.mmap(writer.fd, writer.size, mmap.MAP_SHARED, mmap.PROT_READ)
+            with ExitStack() as stack:
+                parts = [(stack.enter_context(_mapped(part)), part) for part in self._output.parts() if part.end > part.begin]
+                for data, _ in parts:
+                    hits.scan(data)
+                for data, part in parts:
+                    self._judge_chains(data, hits, [start - part.begin for start in part.starts])
         except OSError:  # a device such as /dev/null
             return None
-        with mapped, memoryview(mapped) as whole, whole[writer.data.offset :] as data:
-            hits.scan(data)
-            self._judge_chains(data, hits, writer.data.offset)
         if options.buildids and not options.buildid_all:
             self.samples = hits.samples
         return hits
 
-    def _judge_chains(self, data: memoryview, hits: DsoHits, start: int) -> None:
+    def _judge_chains(self, data: memoryview, hits: DsoHits, rounds: list[int]) -> None:
         """Whether the callchains that the kernel walked are worth something, where somebody reads it."""
         if self._options.unwind or not self._options.notes or not all(attr.sample_type & SampleType.CALLCHAIN for attr in self._attrs):
             return
         from perfpy.capture.sampling.chain_ends import chain_ends, has_walked_chains  # not needed while the measurement runs
 
         if has_walked_chains(self._attrs):
-            rounds = [offset - start for offset in self._output.round_starts.offsets]
-            self.hint = chain_ends(data, rounds, self._attrs, hits).of_frame_pointers()
+            self.hint = self.hint or chain_ends(data, rounds, self._attrs, hits).of_frame_pointers()
 
     def _build_ids(self, hits: DsoHits) -> tuple[HeaderBuildId, ...]:
         from perfpy.capture.sampling.build_id_table import keep, paths, table  # as above
@@ -255,3 +257,10 @@ class DataFile:
 
     def _longest_piece(self) -> int:
         return max((ring.size for ring in self._counters.rings), default=0)
+
+
+@contextmanager
+def _mapped(part: OutputPart) -> Iterator[memoryview]:
+    """The records of a part of the output. Raises OSError where they cannot be mapped."""
+    with mmap.mmap(part.fd, part.end, mmap.MAP_SHARED, mmap.PROT_READ) as mapped, memoryview(mapped) as whole, whole[part.begin :] as data:
+        yield data

@@ -29,8 +29,11 @@ class Drain:
 
     flush: bytes that a ring must hold before it is worth a write; stop: asked
     between two rings, ends the pass (which rest() completes then); move: told
-    which ring is read next, by its index; inspect: given what a pass finds in each ring, for as long as it is set.
+    which ring is read next, by its index; inspect: given what a pass finds in each ring, for as long as it is set. tids: of
+    threads that do the work; there are none.
     """
+
+    tids: tuple[int, ...] = ()
 
     def __init__(
         self,
@@ -81,6 +84,9 @@ class Drain:
             return self._round(sum(self._take(ring, ring.pending(), 1) for ring in self._backward))
         finally:
             self._counters.pause(False)
+
+    def close(self) -> None:
+        """Nothing is left to do."""
 
     def _take(self, ring: Ring, slices: Held, least: int) -> int:
         size = sum(map(len, slices))

@@ -12,19 +12,29 @@ import os
 import time
 from typing import TYPE_CHECKING, Final
 
+from perfpy.abi.startup import NamedTuple
 from perfpy.capture.record_options import STANDARD_OUTPUT
 from perfpy.capture.sampling.round_starts import RoundStarts
 from perfpy.errors import OutputFailed
 from perfpy.perfdata.container.writer import FINISHED_ROUND, FileWriter, PipeWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from perfpy.capture.sampling.attention import Answers
     from perfpy.perfdata.container.compression import Packer
     from perfpy.perfdata.container.writer import RecordWriter, Slice, WrittenEvent
 
 _STDOUT_FD: Final = 1
+
+
+class OutputPart(NamedTuple):
+    """Where whole records are: from `begin` to `end` of a file. starts: offsets at which some rounds begin."""
+
+    fd: int
+    begin: int
+    end: int
+    starts: list[int]
 
 
 class RecordOutput:
@@ -47,10 +57,14 @@ class RecordOutput:
         self.rounds = 0
         self.round_starts = RoundStarts()
 
+    def names(self) -> dict[int, bytes]:
+        """Lines of perf maps by pid, as far as those that help to write it found out any."""
+        return {}
+
     def _open(self) -> RecordWriter:
         if self.is_pipe:
             return PipeWriter(_STDOUT_FD)
-        self._old = _rotate(self.path)
+        self._old = rotate(self.path)
         return FileWriter(self.path)
 
     @property
@@ -77,6 +91,11 @@ class RecordOutput:
             self.writer.write(*self._packer.pack(*slices))
         else:
             self.writer.write(*slices)
+
+    def parts(self) -> Iterator[OutputPart]:
+        """Where the records are, if they can be read again."""
+        if isinstance(self.writer, FileWriter):
+            yield OutputPart(self.writer.fd, self.writer.data.offset, self.writer.size, self.round_starts.offsets)
 
     def start(self) -> None:
         """What stands in front of the samples is written; they come next."""
@@ -129,7 +148,7 @@ def _stamped(path: str, now: float) -> str:
     return f"{path}.{time.strftime('%Y%m%d%H%M%S', time.localtime(now))}{int(now % 1 * 100):02d}"
 
 
-def _rotate(path: str) -> str:
+def rotate(path: str) -> str:
     """Keep a recording of the same name as PATH.old; returns that name, "" when there was none."""
     if not (os.path.isdir(path) or (os.path.isfile(path) and os.path.getsize(path))):
         return ""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _ANONYMOUS_GROUP = "{anon_group}"
 _COMPRESSION_VERSION = 1
 _ZSTD = 1
+FOLDER_VERSION = 1
 _CLOCK_DATA_VERSION = 1
 
 
@@ -46,6 +47,8 @@ class RecordedFeatures:
         if clock is not None:
             self._fixed[Feature.CLOCKID] = int(time.clock_getres(clock) * 1e9)
             self._fixed[Feature.CLOCK_DATA] = ClockData(_CLOCK_DATA_VERSION, clock, time.time_ns(), time.clock_gettime_ns(clock))
+        if options.is_folder:
+            self._fixed[Feature.DIR_FORMAT] = FOLDER_VERSION
 
     def collect(
         self,

@@ -15,13 +15,11 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.startup import NamedTuple
-from perfpy.capture.record_options import ANYWHERE, RecordOptions
+from perfpy.capture.record_options import RecordOptions
 from perfpy.capture.sampling import alarms
 from perfpy.capture.sampling.attention import STOPPING, Attention, names_only
-from perfpy.capture.sampling.data_file import DataFile
-from perfpy.capture.sampling.draining import Drain
 from perfpy.capture.sampling.frequency import MAX_RATE, with_frequency
-from perfpy.capture.sampling.output import RecordOutput
+from perfpy.capture.sampling.output_kinds import new_drain, open_file, open_output
 from perfpy.capture.sampling.output_switch import OutputSwitch
 from perfpy.capture.sampling.sample_attrs import configure_sampling
 from perfpy.capture.sampling.sample_counters import SampleCounters, default_pages, is_in_a_hurry, roomy_pages
@@ -37,14 +35,17 @@ from perfpy.kernel.refusals import kernel_addresses_hidden, own_status
 from perfpy.perfdata.container.compression import Packer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from perfpy.capture.control import Control
     from perfpy.capture.off_cpu.sources import WaitPlan
     from perfpy.capture.runtimes.session import RuntimeNames
     from perfpy.capture.sampling.attention import Describe
+    from perfpy.capture.sampling.data_file import DataFile
+    from perfpy.capture.sampling.draining import Drain
     from perfpy.capture.sampling.own_samples import OwnSamples
     from perfpy.capture.sampling.progress import ProgressLine
+    from perfpy.capture.sampling.threaded_draining import ThreadedDrain
     from perfpy.events.event import Event
     from perfpy.kernel import Kernel
 
@@ -120,7 +121,7 @@ class Recorder:
         with ExitStack() as stack:
             # before anything is touched: no signal ends it in the middle of something
             signals = stack.enter_context(Wakeups((*STOPPING, signal.SIGCHLD, signal.SIGUSR2)))
-            self._output = self._open_output(events)
+            self._output = open_output(self.options, self._packer, events, self._tell, self._waits)
             if self.options.exclude_perf:
                 from perfpy.capture.sampling.own_samples import leaving_out  # rarely asked for
 
@@ -162,19 +163,8 @@ class Recorder:
         events, self._waits = with_waits(events, options, target, self._kernel, self._note)
         return target, events
 
-    def _open_output(self, events: list[Event]) -> RecordOutput:
-        if not self.options.rewritten:
-            return RecordOutput(self.options.output, self._packer)
-        from perfpy.capture.sampling.unwound_recording import open_output  # not asked for by all
-
-        return open_output(self.options, self._packer, events, self._tell, self._waits)
-
     def _open_file(self) -> DataFile:
         workload = self._workload.pid if self._workload else 0
-        if not self.options.rewritten:
-            return DataFile(self._output, self._counters, self.options, self._procfs, workload=workload, packer=self._packer)
-        from perfpy.capture.sampling.unwound_recording import open_file  # as above
-
         return open_file(self._output, self._counters, self.options, self._procfs, workload, self._packer, self._waits)
 
     def _tell(self, text: str) -> None:
@@ -299,17 +289,18 @@ class Recorder:
         self._attention.alarms += alarms.emptying(self._counters, options)
         self._attention.alarms += alarms.cost_limit(self._counters, self._output, options, self._tell)
         self._attention.alarms += [self._progress] if self._progress else []
-        self._attention.begin(self._counters.fds() if target.has_tasks else self._counters.ring_fds(), options.delay)
+        ends = self._counters.fds() if target.has_tasks else self._counters.ring_fds()
+        self._attention.begin(ends, options.delay, ends_only=bool(options.threads))
 
     def _loop(self, target: Target) -> None:
         """Empty the rings whenever they are worth it, until it is time to stop; then once more what they hold then."""
         attention = self._attention
-        drain = Drain(self._counters, self._output, self.options.mmap_flush, stop=lambda: attention.called, move=self._mover())
+        drain = new_drain(self._counters, self._output, self.options, lambda: attention.called)
         own: OwnSamples | None = None
         if any(one.event.tracepoint for one in self._counters.events):  # others do not run faster because of a write
             from perfpy.capture.sampling.own_samples import OwnSamples
 
-            own = OwnSamples(self._counters.events, self._output.others)
+            own = OwnSamples(self._counters.events, (*self._output.others, *drain.tids))
         try:
             while not attention.stopping:
                 taken = drain.forward()
@@ -323,19 +314,14 @@ class Recorder:
             drain.backward()
         except OutputFailed as failure:
             self._failure = failure
+        finally:
+            drain.close()
         try:
             self._output.complete(attention.signal_fd, attention.is_called_again)
         except OutputFailed as failure:
             self._failure = self._failure or failure
 
-    def _mover(self) -> Callable[[int], None] | None:
-        if self.options.affinity == ANYWHERE:
-            return None
-        from perfpy.capture.sampling.affinity import mover  # rarely asked for
-
-        return mover(self.options.affinity, self._counters)
-
-    def _check_size(self, drain: Drain) -> None:
+    def _check_size(self, drain: Drain | ThreadedDrain) -> None:
         """Stop at --max-size; go on in a new file at --switch-output."""
         most, size = self.options.max_size, self._output.size
         if most and size >= most:
@@ -373,7 +359,7 @@ class Recorder:
         self._say_captured()
         self._attention.wait_for_workload()  # at last: it need not heed a signal, and the file is complete
         if self._names and not self._failure:
-            self._names.end(self._output_switch.files if self._stamps else [self.options.output])
+            self._names.end(self._output_switch.files if self._stamps else [self.options.output], self._output.names())
 
     @property
     def _stamps(self) -> bool:

@@ -67,6 +67,7 @@ class UnwoundOutput(RecordOutput):
         self._stacks: StackFile | None = None
         self.stack_file: Callable[[], StackFile] | None = None
         self.hits = b""
+        self._lines: dict[int, bytearray] = {}
         self._side_band = SideBandLog(self._spool.folder)
         self._knows = True  # what is written so far the other process has to know of
         self._begun = 0.0  # when the open piece was begun
@@ -84,6 +85,10 @@ class UnwoundOutput(RecordOutput):
     def taken(self) -> int:
         """Bytes that the rings gave."""
         return self._taken
+
+    def names(self) -> dict[int, bytes]:
+        """Lines of perf maps that the other process found out, by pid."""
+        return {pid: bytes(lines) for pid, lines in self._lines.items()}
 
     @property
     def stacks_path(self) -> str:
@@ -163,6 +168,9 @@ class UnwoundOutput(RecordOutput):
                 self._finished_parts += [*self._parts, None]
                 self._parts.clear()
                 self._spool.done()
+            elif kind == messages.NAMES:
+                pid, lines = messages.named(data)
+                self._lines.setdefault(pid, bytearray()).extend(lines)
             elif kind == messages.HITS:
                 self.hits = data
             elif kind == messages.NOTE:

@@ -41,18 +41,18 @@ def open_output(
     if options.unwind and not any(has_stacks(event.attr) for event in events):
         raise UsageError("--unwind: none of the events has call chains of DWARF stacks")
     only = None if options.unwind or plan is None else (plan.switches,)
-    output = UnwoundOutput(options.output, packer, partial(_serve, plan, only), tell=tell, keep_stacks=options.keep_stacks)
+    output = UnwoundOutput(options.output, packer, partial(_serve, plan, only, options.jit), tell=tell, keep_stacks=options.keep_stacks)
     output.most = options.max_size
     if not options.unwind:
         output.piece = _PIECE_OF_WAITS
     return output
 
 
-def _serve(plan: WaitPlan | None, only: Collection[int] | None, requests: int, answers: int, stores: tuple[int, int]) -> None:
+def _serve(plan: WaitPlan | None, only: Collection[int] | None, jit: bool, requests: int, answers: int, stores: tuple[int, int]) -> None:
     """What the other process does: numpy is for it alone."""
     from perfpy.capture.unwinding.serving import serve
 
-    serve(requests, answers, stores, plan=plan, only=only)
+    serve(requests, answers, stores, plan=plan, only=only, jit=jit)
 
 
 def open_file(

@@ -24,7 +24,7 @@ PIECE: Final = 3
 END: Final = 4
 
 #: answers: ready to begin; records of the oldest piece; its last ones; those of them that are no samples, once more; a line
-#: for the user; which files samples fell into; everything is done
+#: for the user; which files samples fell into; everything is done; lines of a perf map (u64 pid, text)
 READY: Final = 11
 RECORDS: Final = 12
 PIECE_DONE: Final = 13
@@ -32,10 +32,12 @@ SIDE_BAND: Final = 14
 NOTE: Final = 15
 HITS: Final = 16
 FINISHED: Final = 17
+NAMES: Final = 18
 
 _REQUEST: Final = struct.Struct("=II")
 _EXTENT: Final = struct.Struct("=QQQ")
 _ANSWER: Final = struct.Struct("=IIQ")
+_PID: Final = struct.Struct("=Q")
 
 
 def request(kind: int, extents: Sequence[Extent] = ()) -> bytes:
@@ -46,6 +48,16 @@ def request(kind: int, extents: Sequence[Extent] = ()) -> bytes:
 def answer(kind: int, data: bytes = b"") -> bytes:
     """An answer."""
     return _ANSWER.pack(kind, 0, len(data)) + data
+
+
+def names(pid: int, lines: str) -> bytes:
+    """An answer with lines of a process's perf map."""
+    return answer(NAMES, _PID.pack(pid) + lines.encode("utf-8", "replace"))
+
+
+def named(data: bytes) -> tuple[int, bytes]:
+    """What such an answer holds."""
+    return _PID.unpack_from(data)[0], data[_PID.size :]
 
 
 class Incoming:

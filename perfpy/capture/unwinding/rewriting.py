@@ -74,6 +74,11 @@ class Rewriting:
         self._ends = [nowhere.copy(), nowhere.copy(), nowhere.copy()]
         self._rows: list[NDArray[np.int64]] = []
         self._chains: list[Ragged] = []
+        self._words_put: list[tuple[NDArray[np.int64], int, NDArray[np.uint64]]] = []
+
+    def put(self, rows: NDArray[np.int64], word: int, values: NDArray[np.uint64]) -> None:
+        """Other values for a word of some records that lies before the callchain."""
+        self._words_put.append((rows, word, values))
 
     def replace(self, rows: NDArray[np.int64], parts: SampleParts, chains: Ragged) -> None:
         """These records are samples with stacks, of which the callchains have been made."""
@@ -106,6 +111,8 @@ class Rewriting:
         out[counts] = chains.lengths.astype(np.uint64)
         out[slices_index(counts + 1, chains.lengths)[0]] = chains.values
         out.view(np.uint16)[(records[kept] << 2) + _SIZE] = (sizes[kept] << 3).astype(np.uint16)
+        for changed, word, values in self._words_put:
+            out[records[changed[kept[changed]]] + word] = values[kept[changed]]
         # a part ends with the first record beyond each multiple
         borders = ends[np.searchsorted(ends << 3, np.arange(most, len(out) << 3, most))].tolist() if len(out) << 3 > most else []
         edges = [0, *dict.fromkeys(borders), len(out)]

@@ -37,11 +37,17 @@ _READ: Final = 1 << 16
 
 
 def serve(
-    requests: int, answers: int, stores: tuple[int, int], *, plan: WaitPlan | None = None, only: Collection[int] | None = None
+    requests: int,
+    answers: int,
+    stores: tuple[int, int],
+    *,
+    plan: WaitPlan | None = None,
+    only: Collection[int] | None = None,
+    jit: bool = False,
 ) -> None:
-    """Serve until there is nothing more to do, or nobody there. plan, only: as PieceUnwinder has them."""
+    """Serve until there is nothing more to do, or nobody there. plan, only, jit: as PieceUnwinder has them."""
     try:
-        for answer in _answers(_Stores(stores), _requests(requests), partial(PieceUnwinder, plan=plan, only=only)):
+        for answer in _answers(_Stores(stores), _requests(requests), partial(PieceUnwinder, plan=plan, only=only, jit=jit)):
             _write(answers, answer)
     except (KeyboardInterrupt, BrokenPipeError):
         raise
@@ -92,6 +98,7 @@ def _done(piece: UnwoundPiece | None) -> Iterator[bytes]:
     if piece is not None:
         if piece.side_band:
             yield messages.answer(messages.SIDE_BAND, piece.side_band)
+        yield from (messages.names(pid, lines) for pid, lines in piece.names.items())
         yield from (messages.answer(messages.RECORDS, part) for part in piece.parts)
         yield messages.answer(messages.PIECE_DONE)
 

@@ -15,6 +15,8 @@ import numpy as np
 from perfpy.abi.columns import Ragged, slices_index
 from perfpy.abi.flags import CONTEXT_MAX, CONTEXT_USER, CONTEXTS, MISC_USER, NATIVE_ENDIAN, RecordType
 from perfpy.capture.dso_hits import DsoHits
+from perfpy.capture.runtimes.hotspot.java_frames import FIELDS as LOOKED_AT
+from perfpy.capture.runtimes.hotspot.java_frames import JavaFrames
 from perfpy.capture.unwinding.plain_attrs import has_stacks, plain_attr
 from perfpy.capture.unwinding.replay import Replay
 from perfpy.capture.unwinding.rewriting import Rewriting, parts_of
@@ -52,17 +54,19 @@ class _Held(NamedTuple):
 
 
 class UnwoundPiece(NamedTuple):
-    """A piece with plain callchains: its records, in parts of whole ones; and once more those that are no samples."""
+    """A piece with plain callchains: its records, in parts of whole ones; once more those that are no samples; lines of perf maps."""
 
     parts: list[bytes]
     side_band: bytes
+    names: dict[int, str]
 
 
 class PieceUnwinder:
     """Unwinds the pieces of one recording, one after the other. own: the pid whose samples are left out; machine: as uname names it.
 
     plan: how samples of waits are made (record --off-cpu), which then stand for those that tell of switches; only: the events
-    whose stacks are unwound, None for all.
+    whose stacks are unwound, None for all; jit: find the names of methods that are interpreted or inlined, where a runtime's
+    memory tells them.
     """
 
     def __init__(
@@ -73,6 +77,7 @@ class PieceUnwinder:
         *,
         plan: WaitPlan | None = None,
         only: Collection[int] | None = None,
+        jit: bool = False,
     ) -> None:
         self._table = EventTable(events, NATIVE_ENDIAN)
         self._attrs = [event.attr for event in events]
@@ -82,6 +87,7 @@ class PieceUnwinder:
         self._plan = plan
         self._waits = self._new_waits(events)
         self._machine = machine or os.uname().machine
+        self._java = JavaFrames(events[0]) if jit and self._machine == "x86_64" else None
         self._held: _Held | None = None
         self._current: tuple[Symbolizer, UserCallchains] | None = None
         self._cut: dict[int, CutStacks] = {}
@@ -108,6 +114,7 @@ class PieceUnwinder:
     def take(self, chunk: Chunk) -> UnwoundPiece | None:
         """The next piece; returns the records of the one before, None for the first."""
         held, self._held = self._held, self._see(chunk)
+        self._look(self._held)
         self._get_ready(0 if held is None or not len(held.keys) else int(held.keys.min()))
         return None if held is None else self._unwound(held)
 
@@ -118,7 +125,15 @@ class PieceUnwinder:
         if self._waits is None or not (waits := self._waits.rest()):
             return piece
         self._hits.scan(memoryview(waits))
-        return UnwoundPiece([*(piece.parts if piece else ()), waits], piece.side_band if piece else b"")
+        return UnwoundPiece([*(piece.parts if piece else ()), waits], *(piece[1:] if piece else (b"", {})))
+
+    def _look(self, held: _Held) -> None:
+        """Ask runtimes at once what they know of samples: they may be gone when these are unwound."""
+        for number in self._unwound_events if self._java else ():
+            mine = np.flatnonzero(held.events == number)
+            if self._java and len(mine):
+                columns = self._table.layouts[number].decode(held.chunk.data, held.samples.starts[mine], LOOKED_AT, late=True)
+                self._java.look(columns, self._attrs[number])
 
     def _see(self, chunk: Chunk) -> _Held:
         """Take over what the records say of tasks."""
@@ -143,19 +158,25 @@ class PieceUnwinder:
             mine = np.flatnonzero(held.events == number)
             if len(mine):
                 samples = held.samples.rows(mine)
-                chains = self._chains(number, samples, held.keys[mine])
+                chains, leaves = self._chains(number, samples, held.keys[mine])
                 if self._plan and number == self._plan.switches:
                     switches = chains
                 else:
                     rewriting.replace(held.rows[mine], parts_of(self._attrs[number], samples), chains)
+                    if leaves is not None and (word := self._table.layouts[number].word_of("ip")) is not None:
+                        rewriting.put(held.rows[mine], word, leaves)
         rewriting.kept[held.rows[self._is_own(held)]] = False
         rewriting.kept[held.rows[held.events < 0]] = False
         waits = self._with_waits(held, rewriting, switches)
-        parts = [*rewriting.written(_PART), *([waits] if waits else [])]
+        mappings, names = self._java.told() if self._java else (b"", {})
+        others = held.chunk.others
+        if self._java:
+            rewriting.kept[others[self._java.hides(held.chunk, others)]] = False
+        parts = [*([mappings] if mappings else []), *rewriting.written(_PART), *([waits] if waits else [])]
         for part in parts:
             self._hits.scan(memoryview(part))
-        others = held.chunk.others
-        return UnwoundPiece(parts, _bytes_of(held.chunk, others if self._plan is None else others[rewriting.kept[others]]))
+        side_band = _bytes_of(held.chunk, others[rewriting.kept[others]])
+        return UnwoundPiece(parts, mappings + side_band, names)
 
     def _with_waits(self, held: _Held, rewriting: Rewriting, switches: Ragged | None) -> bytes:
         """The samples of waits that come with a piece; what tells of them is left out."""
@@ -177,12 +198,13 @@ class PieceUnwinder:
         layout = self._table.layouts[0]
         return layout.decode(held.samples.data, held.samples.starts, [name]).get(name) if len(held.rows) else None
 
-    def _chains(self, number: int, samples: Chunk, keys: NDArray[np.uint64]) -> Ragged:
-        """Whole callchains of samples of one event."""
+    def _chains(self, number: int, samples: Chunk, keys: NDArray[np.uint64]) -> tuple[Ragged, NDArray[np.uint64] | None]:
+        """Whole callchains of samples of one event; and the sampled addresses, where these are others than were recorded."""
         callchains = self._callchains(int(keys.min()))
         columns = self._table.layouts[number].decode(samples.data, samples.starts, {*callchains.fields, "ip", "cpumode"}, late=True)
         found: Ragged = callchains.extended(columns, np.full(len(samples), number, np.int32), keys)["callchain"].gathered()
-        return _with_leaves(_without_false_markers(found), columns["ip"], columns["cpumode"] == MISC_USER)
+        chains = _with_leaves(_without_false_markers(found), columns["ip"], columns["cpumode"] == MISC_USER)
+        return self._java.named(columns, chains, columns["ip"], keys) if self._java else (chains, None)
 
     def _callchains(self, before: int) -> UserCallchains:
         """What unwinds by all that is known; before: no sample with a lower key is to come."""

@@ -51,7 +51,7 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
             "perfpy record --switch-events -g -- make -j8",
             "perfpy report --latency --sort parallelism,comm",
         ),
-        _example("a flame graph in one page that needs no network", "perfpy report --flamegraph profile.html"),
+        _example("time line, flame graph, tables and code in one page that needs no network", "perfpy report --html profile.html"),
         _example("for programs", "perfpy report --json | jq '.events[0].rows[:10][] | [.overhead, .keys.symbol]'"),
     ),
     "annotate": (
@@ -59,6 +59,10 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
         _example("which lines of source code cost most, and what was inlined into them", "perfpy annotate --by-line"),
         _example("one function, in perf's text, without lines of source code", "perfpy annotate --stdio --no-source -s main"),
         _example("which source lines of one library matter, and the instructions they became", "perfpy annotate -l -d libc.so.6"),
+    ),
+    "view": (
+        _example("the profile in the browser", "perfpy view"),
+        _example("what changed between two recordings, as a page for somebody else", "perfpy view -o changes.html before.data after.data"),
     ),
     "diff": (
         _example("what the second run spends more or less in, and whether that is noise", "perfpy diff --noise before.data after.data"),

@@ -162,6 +162,7 @@ def _with_buffers(wanted: RecordOptions, options: RecordCommandOptions) -> Recor
         mmap_flush=options.mmap_flush,
         no_buffering=options.no_buffering,
         affinity=options.affinity,
+        threads=options.threads,
         overwrite=options.overwrite,
         delay=options.delay,
         control=options.control,

@@ -57,7 +57,6 @@ _BPF = "it needs a BPF program, which perfpy does not load; --filter narrows tra
 _LACKING: Final = {
     "-S,--snapshot": _HARDWARE,
     "--aux-sample": _HARDWARE,
-    "--threads": "perfpy writes with one thread; larger buffers (-m) help where it does not keep up",
     "--kcore": "perfpy writes single files; record, and copy /proc/kcore beside it",
     "--setup-filter": _BPF,
     "--bpf-aux-pause": _BPF,
@@ -209,6 +208,12 @@ class FileOptions(CommandOptions):
         Value(Choice(*AFFINITIES), default=AFFINITIES[0]),
         "read each buffer on its own CPU or node (default: sys, on any)",
         metavar="<node|cpu>",
+    )
+    threads: str = option(
+        "--threads",
+        Attached("cpu", default=""),
+        "empty the buffers with several threads, into a folder with a file for each CPU: cpu, core, package, numa, or lists of CPUs",
+        metavar="<cpu|core|package|numa|buffers/runs-on:...>",
     )
     aio: str | None = option("--aio", Attached(""), "for scripts written for perf: perfpy leaves that to the kernel", metavar="<n>")
     overwrite: bool = option("--overwrite", Flag(), "keep what came last where there is no room for all")

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 def write_exports(recording: Recording, asked: ReportCommandOptions, sample_filter: SampleFilter, symbols: SymbolOptions) -> None:
     """Write every format that is asked for."""
     _refuse_what_stacks_have_not(asked)
-    stacks = recording.stacks(symbols, sample_filter=sample_filter, timed=asked.firefox is not None, latency=asked.latency)
+    timed = asked.firefox is not None or (asked.flamegraph is not None and not asked.latency)  # shares of the wall clock are of stacks
+    stacks = recording.stacks(symbols, sample_filter=sample_filter, timed=timed, latency=asked.latency)
     if not stacks:
         from perfpy.cli.line.nothing_left import say_why_nothing  # few reports are empty
 
@@ -34,7 +35,7 @@ def write_exports(recording: Recording, asked: ReportCommandOptions, sample_filt
             say_why_nothing(recording, sample_filter, symbols)
         return
     makers: dict[str, Callable[[], bytes]] = {
-        "flamegraph": lambda: flame_graph(recording, stacks).encode(errors="replace"),
+        "flamegraph": lambda: page(recording, stacks, sample_filter, symbols, source=asked.source).encode(errors="replace"),
         "folded": lambda: _folded(stacks),
         "speedscope": lambda: _speedscope(recording, stacks),
         "firefox": lambda: _firefox(recording, stacks),
@@ -61,26 +62,20 @@ def _refuse_what_stacks_have_not(asked: ReportCommandOptions) -> None:
         fail(f"flame graphs and other exports have whole stacks, not rows: leave {', '.join(given)} out")
 
 
-def flame_graph(recording: Recording, stacks: Sequence[Stacks]) -> str:
+def page(recording: Recording, stacks: Sequence[Stacks], sample_filter: SampleFilter, symbols: SymbolOptions, *, source: bool) -> str:
     """The page."""
-    from perfpy.views.stacks.flamegraph import render
-
-    samples = f"{sum(int(part.count.sum()) for part in stacks):,} samples"
-    return render(stacks, title=recording.title, circumstances=[samples, *recording.circumstances])
+    return recording.page(stacks, sample_filter=sample_filter, symbols=symbols, source=source)
 
 
-def flame_graph_of_changes(
+def page_of_changes(
     recordings: Sequence[Recording], stacks: Sequence[Sequence[Stacks]], *, ignore_comm: bool | None, whole_names: bool
 ) -> str:
     """The page that shows what changed from the first to the second recording."""
     from perfpy.analysis.stacks.matching import matched
     from perfpy.symbols.demangling.short_names import without_instance
-    from perfpy.views.stacks.flamegraph import render
 
     before, after = recordings
-    circumstances = [f"{recording.path}: {', '.join([recording.title, *recording.circumstances])}" for recording in recordings]
-    first, second = matched(*stacks, ignore_comm=ignore_comm, name=str if whole_names else without_instance)
-    return render(first, title=f"{before.path} \N{RIGHTWARDS ARROW} {after.path}", circumstances=circumstances, after=second)
+    return before.page_of_changes(after, matched(*stacks, ignore_comm=ignore_comm, name=str if whole_names else without_instance))
 
 
 def _folded(stacks: Sequence[Stacks]) -> bytes:

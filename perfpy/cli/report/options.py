@@ -127,7 +127,13 @@ class ReportOutputOptions(CommandOptions):
     )
     whole_names: bool = option("--whole-names", Flag(), "on screens, names of functions with all their arguments")
     json: str | None = option("--json", Attached("-", takes_word=True), "the report as JSON", metavar="<file>")
-    flamegraph: str | None = option("--flamegraph,--html", Attached("", takes_word=True), "a flame graph, one HTML file", metavar="<file>")
+    flamegraph: str | None = option(
+        "--flamegraph,--html",
+        Attached("", takes_word=True),
+        "a page: flame graph, time line, tables, code; one HTML file",
+        metavar="<file>",
+    )
+    source: bool = option("--source", Flag(default=True), "the code of hot functions in a page (default)")
     folded: str | None = option(
         "--folded", Attached("-", takes_word=True), "stacks as lines for flamegraph.pl and others", metavar="<file>"
     )
@@ -149,7 +155,6 @@ class UnneededOptions(CommandOptions):
         "--unwind-style", Value(_styles("libdw", "libunwind"), default=""), "stacks are unwound without", hidden=True
     )
     objdump: str = option("--objdump", Value(default=""), "for annotated code, which this report has not", hidden=True)
-    source: bool = option("--source", Flag(default=True), "for annotated code", hidden=True)
     asm_raw: bool = option("--asm-raw", Flag(), "for annotated code", hidden=True)
     disassembler_style: str = option("-M,--disassembler-style", Value(default=""), "for annotated code", hidden=True)
     percent_type: str = option("--percent-type", Value(Choice(*_PERCENT_TYPES), default=""), "for annotated code", hidden=True)

@@ -17,7 +17,6 @@ _LACKING = {
     "--pfm-events": "it needs libpfm4; name events as perfpy list does",
     "--iostat": "it needs Intel's IIO counters",
     "--tpebs-mode": "it needs Intel's timed PEBS",
-    "--pmu-filter": "name the PMU in the event: cpu_core/cycles/",
     "--record-tpebs": "it needs Intel's timed PEBS",
 }
 
@@ -43,6 +42,7 @@ class RunOptions(CommandOptions):
     filter: tuple[str, ...] = option("--filter", Listed(), "filter of the tracepoints before it", metavar="<filter>", negatable=False)
     event_files: str = option("--event-files", Value(default=""), "take named events from these JSON files, too", metavar="<folder>")
     cputype: str = option("--cputype", Value(default=""), "count on this kind of cores only, where there are several", metavar="<PMU>")
+    pmu_filter: str = option("--pmu-filter", Value(default=""), "of several PMUs that an event means, count on this one", metavar="<PMU>")
     no_inherit: bool = option("-i,--no-inherit", Flag(), "child tasks do not inherit counters")
     pid: str = option("-p,--pid", Value(default=""), "count on these processes", metavar="<pid>")
     tid: str = option("-t,--tid", Value(default=""), "count on these threads", metavar="<tid>")

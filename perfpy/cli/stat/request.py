@@ -169,7 +169,14 @@ def _events(options: StatCommandOptions, target: Target) -> tuple[list[Event], M
 
     texts, filters = events_with_filters(options)
     events, warnings = planning.choose_events(
-        texts, filters, target, detailed=options.detailed, null_run=options.null, event_files=options.event_files, cores=options.cputype
+        texts,
+        filters,
+        target,
+        detailed=options.detailed,
+        null_run=options.null,
+        event_files=options.event_files,
+        cores=options.cputype,
+        only=options.pmu_filter,
     )
     for warning in warnings:
         _tell(options, warning)

@@ -68,12 +68,12 @@ class RecordWriter(Protocol):
         """Let go of the file."""
 
 
-class FileWriter:
-    """A perf.data that can be sought in.
+class RecordFile:
+    """A file of records.
 
     Raises OutputFailed: from the constructor where the file cannot be
     created; from write() when there is no room, in which case what was
-    written stays, cut after its last whole record, and finish() still works.
+    written stays, cut after its last whole record.
     """
 
     def __init__(self, path: str) -> None:
@@ -82,11 +82,53 @@ class FileWriter:
             self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise OutputFailed(path, os.strerror(error.errno or 0), remedy="choose another file with -o") from None
+        self.size = 0
+        self._records_from = 0  # whole records begin there
+
+    def write(self, *slices: Slice) -> None:
+        """Append whole records, given in any number of pieces."""
+        wanted = sum(map(len, slices))
+        written = 0
+        try:
+            written = os.writev(self.fd, slices)
+            while written < wanted:  # a signal, or a disk that is about to be full
+                rest = b"".join(slices)[written:]
+                written += os.write(self.fd, rest)
+        except OSError as error:
+            self._cut(b"".join(slices), written)
+            raise _output_failed(self.path, error) from None
+        self.size += wanted
+
+    def _cut(self, data: bytes, written: int) -> None:
+        """After a failure: keep the whole records of what was written, and the file ready for more."""
+        end = 0
+        if self.size >= self._records_from:
+            while end + 8 <= written and end + (size := _RECORD_SIZE.unpack_from(data, end)[0]) <= written and size:
+                end += size
+        self.size += end
+        try:
+            os.ftruncate(self.fd, self.size)
+            os.lseek(self.fd, self.size, os.SEEK_SET)
+        except OSError:  # a device: what is there stays there
+            pass
+
+    def close(self) -> None:
+        """Close the file."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+
+class FileWriter(RecordFile):
+    """A perf.data that can be sought in. When write() has failed, finish() still works."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self._records_from = HEADER_SIZE + 1
         self._ids = FileSection(HEADER_SIZE, 0)
         self._attrs = FileSection(HEADER_SIZE, 0)
         self._attr_size = 0
         self._data_start = HEADER_SIZE
-        self.size = 0
 
     @property
     def data(self) -> FileSection:
@@ -114,20 +156,6 @@ class FileWriter:
         data = FileSection(self._data_start, data_size)
         return FileHeader(NATIVE_ENDIAN, 2, self._attr_size, self._attrs, data, FileSection(0, 0), features).encode()
 
-    def write(self, *slices: Slice) -> None:
-        """Append whole records, given in any number of pieces."""
-        wanted = sum(map(len, slices))
-        written = 0
-        try:
-            written = os.writev(self.fd, slices)
-            while written < wanted:  # a signal, or a disk that is about to be full
-                rest = b"".join(slices)[written:]
-                written += os.write(self.fd, rest)
-        except OSError as error:
-            self._cut(b"".join(slices), written)
-            raise _output_failed(self.path, error) from None
-        self.size += wanted
-
     def mark(self) -> None:
         """Let the head say how much there is: should the recorder be killed, every perf reads that much."""
         if self._data_start == HEADER_SIZE:  # there is no head yet
@@ -135,18 +163,21 @@ class FileWriter:
         with contextlib.suppress(OSError):  # a device: nobody reads it again
             os.pwrite(self.fd, _SIZE.pack(self.size - self._data_start), _DATA_SIZE_AT)
 
-    def _cut(self, data: bytes, written: int) -> None:
-        """After a failure: keep the whole records of what was written, and the file ready for more."""
-        end = 0
-        if self.size > HEADER_SIZE:
-            while end + 8 <= written and end + (size := _RECORD_SIZE.unpack_from(data, end)[0]) <= written and size:
-                end += size
-        self.size += end
-        try:
-            os.ftruncate(self.fd, self.size)
-            os.lseek(self.fd, self.size, os.SEEK_SET)
-        except OSError:  # a device: what is there stays there
-            pass
+    def mark_with(self, features: Mapping[int, bytes]) -> None:
+        """As mark(), with features; what is written next takes their place."""
+        with contextlib.suppress(OSError):
+            os.pwrite(self.fd, self._sections(features), self.size)
+            os.pwrite(self.fd, self._header(self.size - self._data_start, tuple(sorted(features))), 0)
+
+    def _sections(self, features: Mapping[int, bytes]) -> bytes:
+        """The table of features and the features, as they stand behind the data."""
+        bodies = [features[number] for number in sorted(features)]
+        offset = self.size + SECTION_SIZE * len(bodies)
+        table = []
+        for body in bodies:
+            table.append(struct.pack("=2Q", offset, len(body)))
+            offset += len(body)
+        return b"".join((*table, *bodies))
 
     def finish(self, features: Mapping[int, bytes]) -> None:
         """Write the features after the data, and the final header.
@@ -156,17 +187,9 @@ class FileWriter:
         """
         failure = None
         numbers = tuple(sorted(features))
-        table_size = SECTION_SIZE * len(numbers)
-        offset = self.size + table_size
-        table, bodies = [], []
-        for number in numbers:
-            body = features[number]
-            table.append(struct.pack("=2Q", offset, len(body)))
-            bodies.append(body)
-            offset += len(body)
         data_size = self.size - self._data_start
         try:
-            self.write(b"".join(table), b"".join(bodies))
+            self.write(self._sections(features))
         except OutputFailed as error:
             failure, numbers = error, ()
             os.ftruncate(self.fd, self._data_start + data_size)
@@ -176,12 +199,6 @@ class FileWriter:
             raise _output_failed(self.path, error) from None
         if failure:
             raise failure
-
-    def close(self) -> None:
-        """Close the file."""
-        if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
 
 
 class PipeWriter:

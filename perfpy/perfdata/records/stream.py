@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 CHUNK_SIZE: Final = 1 << 20
 STACKS_CHUNK_SIZE: Final = 1 << 25  # of samples with copies of stacks: some thousands of them
-_STACKS_CHUNK_MOST: Final = 1 << 26
-_CHUNKS_OF_STACKS: Final = 8  # in a file, at least; each costs the same array operations, however many samples it has
+_STACKS_CHUNK_MOST: Final = 1 << 27
+_CHUNKS_OF_STACKS: Final = 2  # in a file, at least; each costs the same array operations, however many samples it has
 _MEMORY_FOR_OFFSETS: Final = 1 << 23  # of larger files the rest is walked again
 
 

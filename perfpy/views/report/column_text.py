@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _LONGEST_HEADER: Final = 1023  # bytes that perf has room for
 #: keys whose texts are names of functions, with [.] or the like in front
 _FUNCTIONS: Final = ("symbol", "symbol_from", "symbol_to", "parent")
+_INLINED: Final = " (inlined)"
 _LEVEL: Final = len("[.] ")
 
 
@@ -156,8 +157,16 @@ class KeyColumnText:
             made = {text: _set(text, self.entry.cell, self.width) for text in set(texts)}
             return [made[text] for text in texts]
         for index in np.flatnonzero(~values.column.unnamed[values.number[entries]]).tolist():  # addresses stay whole
-            texts[index] = _set(texts[index], self.entry.cell, self.width)
+            texts[index] = _set_function(texts[index], self.entry.cell, self.width)
         return texts
+
+
+def _set_function(text: str, cell: ColumnCell, width: int) -> str:
+    """As `_set`, but what says that it was inlined stays whole."""
+    if not text.endswith(_INLINED):
+        return _set(text, cell, width)
+    name = _cut(text.removesuffix(_INLINED), width) + _INLINED
+    return name if cell is ColumnCell.CUT else name + " " * (width - byte_width(name))
 
 
 def _set(text: str, cell: ColumnCell, width: int) -> str:

@@ -18,8 +18,10 @@ from perfpy.abi.waits import OFF_CPU_EVENT
 from perfpy.untrusted.text import one_line, one_line_bytes
 from perfpy.views.script import field_text
 from perfpy.views.script.addresses import frames_of
+from perfpy.views.script.branch_counters import is_counted
 from perfpy.views.script.fields import has_callchain
 from perfpy.views.script.frame_text import FrameStyle, chain_texts, outermost_first, shortened
+from perfpy.views.script.instruction_text import OF_BRANCHES, OF_SAMPLE, InstructionTexts
 from perfpy.views.script.pieces import Coded, Flat, Joiner, Piece
 from perfpy.views.script.time_text import time_piece
 
@@ -42,6 +44,8 @@ _COLUMNS: Final = {
     "brstack": ("branch_stack", "pid", "cpumode"), "brstacksym": ("branch_stack", "pid", "cpumode"),
     "brstackoff": ("branch_stack", "pid", "cpumode"), "bpf-output": ("raw",), "tod": ("time",), "metric": ("period",),
     "srcline": (), "srccode": ("ip", "pid", "tid", "cpumode"),
+    **dict.fromkeys(OF_SAMPLE, ("ip", "pid", "cpumode")), **dict.fromkeys(OF_BRANCHES, ("branch_stack", "ip", "pid", "cpumode")),
+    "brcntr": ("branch_counters",),
 }  # fmt: skip
 
 
@@ -97,6 +101,16 @@ class EventLines:
 
         return BranchTexts(self._event, self._context, self._fields)
 
+    @cached_property
+    def _legend(self) -> bytes:
+        counters = self._context.counters
+        return counters.legend if "brcntr" in self._fields and counters is not None and is_counted(self._event) else b""
+
+    @cached_property
+    def _instructions(self) -> InstructionTexts | None:
+        asked = self._fields & (OF_SAMPLE | OF_BRANCHES)
+        return InstructionTexts(self._event, self._context, asked | self._fields & {"srcline", "brcntr"}) if asked else None
+
     @property
     def is_silent(self) -> bool:
         """Whether nothing is printed for the event."""
@@ -105,7 +119,7 @@ class EventLines:
     def flat(self, batch: Batch, shown_times: NDArray[np.uint64]) -> Flat:
         """The text of the rows of a batch, all of this event. shown_times: what stands in the time field."""
         rows = len(batch)
-        pieces = [*self._start(batch, shown_times), self._number("period", batch)]
+        pieces = [self._legend, *self._start(batch, shown_times), self._number("period", batch)]
         if "event" in self._fields:
             pieces.append(self._name)
         if self._context.flags:
@@ -166,17 +180,19 @@ class EventLines:
         if "cgroup" in fields:
             pieces.append([b" " + self._cgroup(ident) for ident in self._column(batch, "cgroup").tolist()])
         if "ip" in fields:
-            pieces += self._instruction(batch)
+            pieces += self._address_of_code(batch)
         pieces += self._registers(batch)
         if "branch_stack" in batch.columns:
             pieces.append(self._branches.piece(batch))
         if "bpf-output" in fields and self._is_bpf_output:
             pieces.append([field_text.bpf_output_text(raw) for raw in _raw_bytes(columns)])
+        if self._instructions is not None:
+            pieces.append(self._instructions.piece(batch))
         pieces += [self._number(name, batch) for name in ("phys_addr", "data_page_size", "code_page_size")]
         return pieces
 
     def _branch_trace(self, batch: Batch) -> list[Piece]:
-        pieces: list[Piece] = self._instruction(batch) if "ip" in self._fields else []
+        pieces: list[Piece] = self._address_of_code(batch) if "ip" in self._fields else []
         if "addr" in self._fields or (self._event.attr.sample_type & SampleType.ADDR and not self._chosen):
             pieces += [b" => ", self._address(batch)]
         return pieces
@@ -196,7 +212,7 @@ class EventLines:
         ids = frames_of(context.symbolizer, pid, addresses, batch.key, batch.columns["cpumode"], context.kernel_start)
         return Coded(ids, self._data_frames.update())
 
-    def _instruction(self, batch: Batch) -> list[Piece]:
+    def _address_of_code(self, batch: Batch) -> list[Piece]:
         """The ip on the same line, or the callchain below it."""
         columns = batch.columns
         pid = self._column(batch, "pid")

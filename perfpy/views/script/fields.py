@@ -9,7 +9,7 @@ set, and is an error when it was asked for.
 
 from __future__ import annotations
 
-from perfpy.abi.flags import PerfType, SampleType, SoftwareId
+from perfpy.abi.flags import BranchSample, PerfType, SampleType, SoftwareId
 from perfpy.errors import PerfError, UsageError
 
 TYPE_CHECKING = False  # see perfpy.cli
@@ -25,13 +25,6 @@ FIELDS: Final = (
     "brstackoff", "synth", "phys_addr", "metric", "misc", "srccode", "ipc", "tod", "data_page_size", "code_page_size", "ins_lat",
     "brstackinsnlen", "machine_pid", "vcpu", "cgroup", "retire_lat", "brstackdisasm", "brcntr",
 )  # fmt: skip
-
-#: fields that need what is not here: a disassembler. (callindent, synth and ipc are of samples that decoders of hardware
-#: traces make, machine_pid and vcpu of those of guests: other samples have none, and nothing is printed for them.)
-LACKING: Final = {
-    **dict.fromkeys(("insn", "disasm", "insnlen", "brstackinsn", "brstackinsnlen", "brstackdisasm"), "it needs a disassembler"),
-    "brcntr": "branch counters stand beside the instructions of brstackinsn, and those need a disassembler",
-}
 
 SYNTH: Final = 6
 OTHER: Final = 7
@@ -167,8 +160,6 @@ class OutputFields:
                 self.flags = not removes
             elif name not in FIELDS:
                 raise UsageError(f"-F: there is no field {name!r}; `perfpy script --help` names them")
-            elif name in LACKING and not removes:
-                raise UsageError(f"field '{name}' is perf's, but not perfpy's: {LACKING[name]}")
             else:
                 self._set(kind, name, removes)
 
@@ -197,6 +188,7 @@ class OutputFields:
                 if one.chosen and not one.wildcard and kind != SYNTH:
                     raise PerfError(f"-F: no {long_kind_name(kind)} events are in this file: leave out their -F")
                 continue
+            _check_branches(one, events)
             if one.fields and not has_stat and not (is_pipe and (kind >= SYNTH or not first.attr.sample_type)):
                 self._fit(one, first, events, has_aux)
             if "dsoff" in one.fields:
@@ -261,6 +253,16 @@ def _check_symbols(one: FieldSet, sample_type: int) -> None:
 def _check_sources(one: FieldSet) -> None:
     if one.fields & {"srcline", "srccode"} and "ip" not in one.fields:
         raise PerfError("-F srcline, srccode: they are the ip's: add ip")
+
+
+def _check_branches(one: FieldSet, events: Iterable[FileEvent]) -> None:
+    recorded = 0
+    for event in events:
+        recorded |= event.attr.branch_sample_type
+    if one.asked & {"brstackinsn", "brstackinsnlen", "brstackdisasm"} and not recorded & BranchSample.ANY:
+        raise PerfError("-F brstackinsn: it needs all branches between two samples: perfpy record -b")
+    if "brcntr" in one.asked and not recorded & BranchSample.COUNTERS:
+        raise PerfError("-F brcntr: branches were recorded without counters: perfpy record -j any,counter")
 
 
 def _invalid(kind: int) -> frozenset[str]:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from perfpy.analysis.samples.source_texts import SourceTexts
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
+    from perfpy.views.script.branch_counters import BranchCounters
+    from perfpy.views.script.code_at import CodeAt
     from perfpy.views.script.frame_text import FrameStyle
     from perfpy.views.script.source_code import SourceCode
 
@@ -43,7 +45,19 @@ class LineContext:
     stop_at: frozenset[str] = frozenset()  # symbols after which a callchain is not shown
     sources: SourceTexts | None = None
     source_code: SourceCode | None = None
+    counters: BranchCounters | None = None  # what the CPU counted between branches
+    max_blocks: int = 0  # between branches, of one sample; 0: all
+    _code_at: CodeAt | None = None
     _frame_texts: dict[tuple[FrameStyle, bytes, bytes], FrameTexts] = field(default_factory=dict)
+
+    @property
+    def code_at(self) -> CodeAt:
+        """The code of the recording's files."""
+        if self._code_at is None:
+            from perfpy.views.script.code_at import CodeAt  # few listings show code
+
+            self._code_at = CodeAt(self.symbolizer)
+        return self._code_at
 
     def frame_texts(self, style: FrameStyle, before: bytes = b"", after: bytes = b"") -> FrameTexts:
         """The texts of all frames in a style: one for all events, of which there may be thousands."""

@@ -52,6 +52,7 @@ class ScriptOptions:
     shown: frozenset[str] = frozenset()
     callchains: bool = True
     max_stack: int = 127
+    max_blocks: int = 0
     callers_first: bool = False
     stop_at: frozenset[str] = frozenset()
     kernel_path: bool = False
@@ -175,6 +176,7 @@ class ScriptRun:
         return ScriptLines(events, options.fields, self._context(), sample_filter, self._tracepoints(), relative)
 
     def _context(self) -> LineContext:
+        from perfpy.views.script.branch_counters import BranchCounters
         from perfpy.views.script.line_context import LineContext
 
         recording, options = self._recording, self._options
@@ -196,6 +198,8 @@ class ScriptRun:
             clock=_clock(recording.header.get("clock_data"), ns=options.ns),
             stop_at=options.stop_at,
             sources=sources,
+            counters=BranchCounters.of(recording.header, recording.events),
+            max_blocks=options.max_blocks,
             source_code=_source_code(sources) if sources else None,
         )
 

@@ -63,8 +63,13 @@ def test_the_interpreter_may_be_in_a_library_beside_the_program(tmp_path: Path):
     assert choice(str(path)).callchain == Callchain("fp")
 
 
-def test_code_of_node_and_java_has_frame_pointers(tmp_path: Path):
-    assert choice("/usr/bin/node").callchain == choice("/usr/bin/java").callchain == Callchain("fp")
+def test_code_of_node_has_frame_pointers():
+    assert choice("/usr/bin/node").callchain == Callchain("fp")
+
+
+def test_methods_that_java_interprets_are_found_in_stacks():
+    options = choice("/usr/bin/java")
+    assert (options.callchain, options.unwind) == (Callchain("dwarf", 32768), True)
 
 
 def test_a_program_that_is_not_known_may_start_python(tmp_path: Path):

@@ -251,3 +251,16 @@ def test_a_dump_that_is_none_is_told(tmp_path: Path, dump: Path):
 def test_functions_of_other_processes_are_left_out(tmp_path: Path, dump: Path):
     dump.write_bytes(header() + load("theirs", CODE, b"\x90" * 16, 3, time=20, pid=PID + 1))
     assert keep_names(recording_of(tmp_path, mapping(str(dump), 0x1000, 10)), LONG_AGO, str(tmp_path / "cache")).functions == 0
+
+
+def test_lines_that_were_found_out_are_kept_and_stand_in_the_map_for_others(tmp_path: Path, perf_map: Path):
+    perf_map.write_bytes(MAP)
+    path = recording_of(tmp_path, mapping("//anon", CODE, 10))
+    more = f"{CODE + 0x100:x} 10 void App.main()\n".encode()
+    assert keep_names(path, LONG_AGO, told={PID: more}).maps == 1
+    assert perf_map.read_bytes() == MAP + more
+    perf_map.unlink()
+    assert "py::f:/a.py" in names(path)
+    path = recording_of(tmp_path, mapping("//anon", CODE, 10))
+    assert keep_names(path, LONG_AGO, told={PID: more}).maps == 1  # a process that was killed has written none
+    assert not perf_map.exists()

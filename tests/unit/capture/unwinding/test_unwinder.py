@@ -13,16 +13,20 @@ import pytest
 from perfpy.abi import records
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.columns import Ragged
-from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, MISC_USER, NATIVE_ENDIAN, SampleType
+from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, MISC_MMAP_DATA, MISC_USER, NATIVE_ENDIAN, SampleType
+from perfpy.abi.framing import HEADER
 from perfpy.abi.sample_encoding import encode_sample
 from perfpy.abi.sample_id import IdLayout, SampleId
 from perfpy.abi.samples import SampleLayout
 from perfpy.capture.dso_hits import DsoHits
+from perfpy.capture.runtimes.hotspot import java_frames
+from perfpy.capture.runtimes.hotspot.java_process import JavaProcess
 from perfpy.capture.unwinding import unwinder
 from perfpy.capture.unwinding.plain_attrs import plain_attr
 from perfpy.capture.unwinding.serving import chunk_of
 from perfpy.capture.unwinding.unwinder import PieceUnwinder
 from perfpy.perfdata.container.events import FileEvent
+from tests.builders.hotspot import HEAP, Jvm
 
 pytestmark = pytest.mark.skipif(NATIVE_ENDIAN == ">", reason="the samples are of x86-64")
 
@@ -176,3 +180,35 @@ def test_files_are_searched_for_once_and_let_go_with_their_processes(monkeypatch
     one.take(chunk_of(array(encoded(records.Comm(0, 3, 3, "x", SampleId(3, 3, 10))))))
     one.rest()
     assert one._replay._found == {}
+
+
+def test_methods_of_java_have_frames_of_their_own(monkeypatch):
+    jvm = Jvm(is_recent=True)
+    inlined, compiled = (jvm.method("App", name, "()V") for name in ("inlined", "compiled"))
+    start = jvm.compiled(compiled, [(16, [(inlined, 5), (compiled, 7)])])
+    monkeypatch.setattr(java_frames, "library_of", lambda pid, _procfs: (0, "/libjvm.so") if pid == 7 else None)
+    monkeypatch.setattr(JavaProcess, "of", lambda _pid, _library: JavaProcess(jvm.memory, jvm.exported))
+    mapping = records.Mmap2(MISC_USER, 7, 7, HEAP, 0x10000, HEAP, 0, 0, 0, 0, 5, 2, "//anon", b"", SampleId(7, 7, 5))
+    more_data = mapping._replace(misc=MISC_USER | MISC_MMAP_DATA, addr=0x10000, sample_id=SampleId(7, 7, 25))
+    one = PieceUnwinder([FileEvent(ATTR, (), "", 0)], OWN, "x86_64", jit=True)
+    one.learn(chunk_of(array(encoded(mapping) + mapped(6))))
+    piece = sample(10) + sample(20, registers={IP: start + 16}) + encoded(more_data)
+    assert one.take(chunk_of(array(piece))) is None
+    done = one.rest()
+    assert done is not None
+    frames = [jvm.code_of(inlined) + 5, jvm.code_of(compiled) + 7]
+    data = b"".join(done.parts)
+    assert chains(data)[1][:3] == [CONTEXT_USER, *frames]
+    chunk = chunk_of(array(data))
+    assert chunk.types.tolist() == [10, 9, 9]  # the JVM's own record would hide ours
+    kind, misc, _ = HEADER[NATIVE_ENDIAN].unpack_from(chunk.record(0))
+    told = records.decode(kind, misc, chunk.record(0)[8:], IdLayout.of(ATTR, NATIVE_ENDIAN), NATIVE_ENDIAN)
+    assert isinstance(told, records.Mmap2)
+    assert told.sample_id is not None
+    assert (told.pid, told.filename, told.sample_id.time) == (7, "//anon", 20)
+    assert all(told.addr <= frame < told.addr + told.len for frame in frames)
+    ips = SampleLayout(plain_attr(ATTR), NATIVE_ENDIAN).decode(chunk.data, chunk.starts[1:], ["ip"])["ip"].tolist()
+    assert ips == [CODE + 0x100, frames[0]]
+    (lines,) = done.names.values()
+    assert [line.split(" ", 2)[2] for line in lines.splitlines()] == ["void App.inlined()", "void App.compiled()"]
+    assert done.side_band == chunk.record(0)

@@ -162,3 +162,16 @@ def test_packed_records_are_one_stream(path):
         names = [side.record.comm for side in read.side_band()]
     assert (len(names), names[0], names[-2:]) == (3002, "one", ["two", "three"])
     assert packer.ratio > 1
+
+
+def test_a_marked_file_has_its_features_until_more_is_written(path):
+    writer = written(path, [comm("one")])
+    writer.mark_with(FEATURES)
+    with PerfData(path) as read:
+        assert (read.features["hostname"], [side.record.comm for side in read.side_band()]) == ("box", ["one"])
+    writer.write(comm("two") * 20)
+    writer.finish({Feature.ARCH: FEATURES[Feature.ARCH]})
+    writer.close()
+    with PerfData(path) as read:
+        assert read.features == {"arch": "z80"}
+        assert [side.record.comm for side in read.side_band()] == ["one", *["two"] * 20]

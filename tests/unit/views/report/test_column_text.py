@@ -9,7 +9,7 @@ import pytest
 from perfpy.analysis.sortkeys.names import sort_key
 from perfpy.analysis.sortkeys.sort_key import ColumnCell
 from perfpy.untrusted.terminal import Terminal, escape_of
-from perfpy.views.report.column_text import KeyColumnText, TextOptions, _set
+from perfpy.views.report.column_text import KeyColumnText, TextOptions, _set, _set_function
 from perfpy.views.report.table_text import _filled
 
 if TYPE_CHECKING:
@@ -54,3 +54,17 @@ def test_coloured_numbers_are_filled_beside_shorter_ones() -> None:
 def test_columns_are_cut_and_filled_by_bytes(cell: ColumnCell, width: int, shown: bytes) -> None:
     """As C's precision and width have it: a name may end within a character."""
     assert _set("comm=w\u00f6rker-0", cell, width).encode(errors="surrogateescape") == shown
+
+
+@pytest.mark.parametrize(
+    ("cell", "width", "shown"),
+    [
+        (ColumnCell.CUT, 9, "[.] inner (inlined)"),
+        (ColumnCell.CUT, 7, "[.] inn (inlined)"),
+        (ColumnCell.LEFT, 9, "[.] inner (inlined)"),
+        (ColumnCell.LEFT, 21, "[.] inner (inlined)  "),
+    ],
+)
+def test_that_a_function_was_inlined_stays_however_narrow_its_column_is(cell: ColumnCell, width: int, shown: str) -> None:
+    """perf cuts the name alone."""
+    assert _set_function("[.] inner (inlined)", cell, width) == shown

@@ -132,7 +132,6 @@ def test_fields_of_one_kind() -> None:
         ("", "no field at all"),
         ("comm,+ip", "not both"),
         ("hw:trace", "hardware events have no field .trace."),
-        ("insn", "disassembler"),
     ],
 )
 def test_requests_that_make_no_sense(text: str, reason: str) -> None:
@@ -142,7 +141,13 @@ def test_requests_that_make_no_sense(text: str, reason: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "reason"),
-    [("+addr", "have no ADDR"), ("sw:", "no software events are in this file"), ("+tod", "which clock it used")],
+    [
+        ("+addr", "have no ADDR"),
+        ("brstackinsn", "perfpy record -b"),
+        ("brcntr", "without counters"),
+        ("sw:", "no software events are in this file"),
+        ("+tod", "which clock it used"),
+    ],
 )
 def test_requests_that_a_recording_cannot_meet(text: str, reason: str) -> None:
     with pytest.raises(PerfError, match=reason):

@@ -232,7 +232,7 @@ def test_a_script_to_begin_with_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert run(["script", "-f", "-i", str(TRACEPOINTS), "-g", "python"]) == 0
-    assert capsys.readouterr().out == "generated Python script: perf-script.py\n"
+    assert capsys.readouterr().err == "generated Python script: perf-script.py\n"
     made = (tmp_path / "perf-script.py").read_text(encoding="utf-8")
     status, out, err = runs(made, TRACEPOINTS)
     assert (status, err) == (0, "")

@@ -40,7 +40,8 @@ def timed() -> Stacks:
         return np.array(values)
 
     samples = TimedSamples(column(0, 1, 2, 3, 0), column(0, 0, 1, 1, 0), column(7, 7, 8, 8, 7), column(7, 7, 8, 8, 9),
-                           column(5000000, 1000000, 2000000, 3000000, 4000000).astype(np.uint64))  # fmt: skip
+                           column(5000000, 1000000, 2000000, 3000000, 4000000).astype(np.uint64),
+                           column(0, 0, 1, 1, 0), column(1, 1, 1, 1, 1).astype(np.uint64))  # fmt: skip
     return dataclasses.replace(stacks(PROFILE), timed=samples)
 
 

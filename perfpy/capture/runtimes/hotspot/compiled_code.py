@@ -1,0 +1,275 @@
+"""Machine code that HotSpot made: an address -> the piece of code that holds it, and the methods that were inlined there.
+
+What enters: addresses. What leaves: CodeBlob. A piece of code is copied with all that it says of itself when it is met first,
+so that it can be asked when the process is gone. Layout: OpenJDK, heap.cpp (which segment of the heap belongs to which block),
+nmethod.hpp, pcDesc.hpp, debugInfoRec.cpp (scopes: offset of the caller's scope, number of the method, bytecode, ...),
+unsigned5.hpp (numbers). OpenJDK 17 and 25 were tried; where 23 moved things to, and what 20 changed, is told apart by the fields.
+"""
+
+from __future__ import annotations
+
+import bisect
+import struct
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from perfpy.capture.runtimes.hotspot.process_memory import ProcessMemory
+    from perfpy.capture.runtimes.hotspot.vm_structs import VmStructs
+
+_MOST_HEAPS: Final = 16
+_MOST_HOPS: Final = 1 << 14
+_FREE: Final = 0xFF
+_HEADER: Final = 512  # bytes: more than any version has of an nmethod
+_LARGEST: Final = 1 << 26  # bytes of one piece of code, and of what it says of itself
+_DEEPEST: Final = 128  # scopes
+_LOW, _GROUP_BITS, _MOST_BYTES = 192, 6, 5  # of numbers: see unsigned5.hpp
+_NMETHODS: Final = ("nmethod", "native nmethod")
+_INTERPRETER: Final = "Interpreter"
+
+
+class Scope(NamedTuple):
+    """A method that runs at an address, and the number of the bytecode that it has come to. method: the pointer."""
+
+    method: int
+    bci: int
+
+
+class CodeBlob(NamedTuple):
+    """A piece of code. pcs: addresses about which something is known, from its beginning; offsets: of their scopes; method: 0 for stubs."""
+
+    start: int
+    end: int
+    name: str
+    method: int = 0
+    pcs: tuple[int, ...] = ()
+    offsets: tuple[int, ...] = ()
+    scopes: bytes = b""
+    methods: tuple[int, ...] = ()
+
+    @property
+    def is_interpreter(self) -> bool:
+        """Whether it is the interpreter."""
+        return self.name == _INTERPRETER
+
+    def scopes_at(self, address: int) -> list[Scope]:
+        """The methods that run at an address, innermost first; a return address is where a call is known by."""
+        if not self.method:
+            return []
+        row = bisect.bisect_left(self.pcs, address - self.start)
+        if row < len(self.pcs) and self.offsets[row]:
+            for excess in (1, 0):
+                found = self._decoded(self.offsets[row], excess)
+                if found and found[-1].method == self.method:
+                    return found
+        return [Scope(self.method, -1)]
+
+    def _decoded(self, offset: int, excess: int) -> list[Scope]:
+        found: list[Scope] = []
+        while offset and len(found) < _DEEPEST:
+            values = numbers(self.scopes, offset, 3, excess)
+            if len(values) < 3 or not 0 < values[1] <= len(self.methods):
+                return []
+            found.append(Scope(self.methods[values[1] - 1], values[2] - 1))
+            offset = values[0]
+        return found
+
+
+def numbers(data: bytes, index: int, count: int, excess: int) -> list[int]:
+    """Some numbers in a row. excess: 1 where no byte of them is 0 (since 20)."""
+    found: list[int] = []
+    for _ in range(count):
+        value = 0
+        for group in range(_MOST_BYTES):
+            if index >= len(data) or data[index] < excess:
+                return found
+            byte = data[index] - excess
+            value += byte << (_GROUP_BITS * group)
+            index += 1
+            if byte < _LOW - (1 if excess else 0):
+                break
+        found.append(value & 0xFFFFFFFF)
+    return found
+
+
+class _Heap(NamedTuple):
+    low: int
+    high: int
+    segments: int  # the address of the map of segments
+    shift: int
+
+
+class CompiledCode:
+    """The code of one JVM. Raises LookupError or OSError where this version, or the moment, does not tell."""
+
+    def __init__(self, memory: ProcessMemory, vm: VmStructs) -> None:
+        self._memory = memory
+        self._heaps = self._read_heaps(vm)
+        if not self._heaps:
+            raise OSError("no code yet")
+        self.low, self.high = min(heap.low for heap in self._heaps), max(heap.high for heap in self._heaps)
+        self._block = vm.size("HeapBlock")
+        self._used = vm.field(("HeapBlock::Header", "_used"))
+        self._layout = _BlobLayout(vm)
+        self._blobs: dict[int, CodeBlob] = {}
+        self._starts: list[int] = []
+
+    def _read_heaps(self, vm: VmStructs) -> list[_Heap]:
+        memory = self._memory
+        listed = memory.number(vm.field(("CodeCache", "_heaps")).offset)
+        count = memory.number(listed + vm.field(("GrowableArrayBase", "_len"), ("GenericGrowableArray", "_len")).offset, 4)
+        rows = memory.number(listed + vm.field(("GrowableArray<int>", "_data")).offset)
+        low, high = vm.field(("VirtualSpace", "_low_boundary")).offset, vm.field(("VirtualSpace", "_high_boundary")).offset
+        mapped, segments = vm.field(("CodeHeap", "_memory")).offset, vm.field(("CodeHeap", "_segmap")).offset
+        shift = vm.field(("CodeHeap", "_log2_segment_size")).offset
+        found = []
+        for number in range(min(count, _MOST_HEAPS)):
+            heap = memory.number(rows + 8 * number)
+            first, end = memory.number(heap + mapped + low), memory.number(heap + mapped + high)
+            found.append(_Heap(first, end, memory.number(heap + segments + low), memory.number(heap + shift, 4) & 31))
+        return [heap for heap in found if heap.low < heap.high]
+
+    def find(self, address: int) -> CodeBlob | None:
+        """The piece of code that holds an address, as it is known; None where there is none."""
+        row = bisect.bisect_right(self._starts, address) - 1
+        if row >= 0:
+            blob = self._blobs[self._starts[row]]
+            if blob.start <= address < blob.end:
+                return blob
+        try:
+            found = self._read(address)
+        except (OSError, ValueError, struct.error):
+            return None
+        if found is None or not found.start <= address < found.end:
+            return None
+        self._know(found)
+        return found
+
+    def forget_changed(self) -> None:
+        """Code that was thrown away, and in whose place there is other by now, is looked at anew when it is met."""
+        for blob in [*self._blobs.values()]:
+            if blob.method and not self._layout.is_still(self._memory, blob):
+                self._forget(blob)
+
+    def _know(self, blob: CodeBlob) -> None:
+        first = bisect.bisect_left(self._starts, blob.start)
+        while first < len(self._starts) and self._starts[first] < blob.end:
+            self._forget(self._blobs[self._starts[first]])
+        bisect.insort(self._starts, blob.start)
+        self._blobs[blob.start] = blob
+
+    def _forget(self, blob: CodeBlob) -> None:
+        del self._blobs[blob.start]
+        self._starts.remove(blob.start)
+
+    def _read(self, address: int) -> CodeBlob | None:
+        heap = next((heap for heap in self._heaps if heap.low <= address < heap.high), None)
+        if heap is None:
+            return None
+        segment = (address - heap.low) >> heap.shift
+        for _ in range(_MOST_HOPS):
+            back = self._memory.number(heap.segments + segment, 1)
+            if back == 0 or segment < back:
+                break
+            if back == _FREE:
+                return None
+            segment -= back
+        block = heap.low + (segment << heap.shift)
+        if not self._memory.number(block + self._used.offset, 1):
+            return None
+        return self._layout.read(self._memory, block + self._block)
+
+
+class _BlobLayout:
+    """Where a piece of code says what of itself."""
+
+    def __init__(self, vm: VmStructs) -> None:
+        field, has = vm.field, vm.has
+        self._name, self._size = field(("CodeBlob", "_name")), field(("CodeBlob", "_size"))
+        self._code_begin, self._code_end = has(("CodeBlob", "_code_begin")), has(("CodeBlob", "_code_end"))
+        self._data = field(("CodeBlob", "_data_offset"))
+        self._code_offset = None if self._code_begin else field(("CodeBlob", "_code_offset"))
+        self._method = field(("nmethod", "_method"), ("CompiledMethod", "_method"))
+        self._pcs = field(("nmethod", "_scopes_pcs_offset"))
+        self._beside = has(("nmethod", "_immutable_data"))  # since 23
+        self._scopes = field(("nmethod", "_scopes_data_offset")) if self._beside else None
+        self._scopes_begin = None if self._beside else field(("nmethod", "_scopes_data_begin"), ("CompiledMethod", "_scopes_data_begin"))
+        self._pcs_end = None if self._beside else field(("nmethod", "_dependencies_offset"))
+        self._beside_size = field(("nmethod", "_immutable_data_size")) if self._beside else None
+        self._changing = has(("CodeBlob", "_mutable_data"))  # since 25
+        self._changing_size = has(("CodeBlob", "_mutable_data_size"))
+        self._relocations = has(("CodeBlob", "_relocation_size"))
+        self._metadata = has(("nmethod", "_metadata_offset"))
+        self._desc = [field(("PcDesc", name)) for name in ("_pc_offset", "_scope_decode_offset")]
+        self._desc_size = vm.size("PcDesc")
+        self._compilation = has(("nmethod", "_compile_id"))
+        self._methods_of: dict[int, tuple[int, int]] = {}
+
+    def is_still(self, memory: ProcessMemory, blob: CodeBlob) -> bool:
+        """Whether a piece of code is what it was; so where nobody can be asked any more."""
+        if blob.start not in self._methods_of or self._compilation is None:
+            return True
+        address, number = self._methods_of[blob.start]
+        data = memory.some(address + self._compilation.offset, 4)
+        return len(data) < 4 or int.from_bytes(data, "little") == number
+
+    def read(self, memory: ProcessMemory, address: int) -> CodeBlob:
+        """The piece of code whose header is there."""
+        data = memory.read(address, _HEADER)
+        name = memory.text(self._name.of(data))
+        size = self._size.of(data)
+        if self._code_begin and self._code_end:
+            start, end = self._code_begin.of(data), self._code_end.of(data)
+        else:
+            assert self._code_offset is not None
+            start, end = address + self._code_offset.of(data), address + self._data.of(data)
+        if not 0 < size <= _LARGEST or not address <= start < end <= address + size:
+            raise ValueError("not a piece of code")
+        method = self._method.of(data) if name in _NMETHODS else 0
+        if not method:
+            return CodeBlob(start, end, name)
+        if self._compilation:
+            self._methods_of[start] = address, self._compilation.of(data) & 0xFFFFFFFF
+        pcs, scopes = self._debug_information(memory, address, data)
+        rows = range(0, len(pcs) - self._desc_size + 1, self._desc_size)
+        described = sorted((self._desc[0].of(pcs, row), self._desc[1].of(pcs, row)) for row in rows)
+        return CodeBlob(
+            start,
+            end,
+            name,
+            method,
+            tuple(pc for pc, _ in described),
+            tuple(offset for _, offset in described),
+            scopes,
+            self._methods(memory, address, data, size),
+        )
+
+    def _debug_information(self, memory: ProcessMemory, address: int, data: bytes) -> tuple[bytes, bytes]:
+        """The descriptions of addresses, and the scopes."""
+        if self._beside and self._scopes and self._beside_size:
+            base, whole = self._beside.of(data), self._beside_size.of(data)
+            first, middle, end = self._pcs.of(data), self._scopes.of(data), whole
+            return _between(memory, base, first, middle), _between(memory, base, middle, end)
+        assert self._scopes_begin is not None
+        assert self._pcs_end is not None
+        first, end = self._pcs.of(data), self._pcs_end.of(data)
+        scopes = self._scopes_begin.of(data) - address
+        return _between(memory, address, first, end), _between(memory, address, scopes, first)
+
+    def _methods(self, memory: ProcessMemory, address: int, data: bytes, size: int) -> tuple[int, ...]:
+        """What the numbers of methods in scopes mean."""
+        if self._changing and self._changing_size and self._relocations:
+            base, first, end = self._changing.of(data), self._relocations.of(data), self._changing_size.of(data)
+        elif self._beside and self._metadata:
+            base, first, end = address, self._data.of(data) + self._metadata.of(data), size
+        elif self._metadata and self._scopes_begin:
+            base, first, end = address, self._metadata.of(data), self._scopes_begin.of(data) - address
+        else:
+            return ()
+        words = _between(memory, base, first, end)
+        return struct.unpack_from(f"={len(words) >> 3}Q", words)
+
+
+def _between(memory: ProcessMemory, base: int, first: int, end: int) -> bytes:
+    if not 0 <= first <= end <= _LARGEST:
+        raise ValueError("a piece of code that is not whole")
+    return memory.read(base + first, end - first) if end > first else b""

@@ -1,0 +1,214 @@
+"""Java in what is unwound while it is recorded: callchains with interpreted and inlined methods, and what readers need for these.
+
+What enters: samples with their stacks, and their callchains. What leaves: callchains, and sampled addresses, of bytecodes;
+records that map the memory where these are, which the kernel does not tell of, as it holds no machine code; lines of perf maps.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfpy.abi import records
+from perfpy.abi.columns import Ragged, Slices, distinct
+from perfpy.abi.flags import CONTEXT_MAX, CONTEXT_USER, MISC_MMAP_DATA, MISC_USER, NATIVE_ENDIAN, RecordType
+from perfpy.abi.framing import HEADER
+from perfpy.abi.sample_id import NO_ID, IdLayout, SampleId
+from perfpy.capture.runtimes.hotspot.java_process import JavaProcess, library_of
+from perfpy.kernel.procfs import ProcFs
+from perfpy.symbols.mapped_names import is_memory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from perfpy.abi.attr import EventAttr
+    from perfpy.abi.columns import Columns
+    from perfpy.perfdata.container.events import FileEvent
+    from perfpy.perfdata.records.chunk import Chunk
+
+#: the columns of samples that are looked at
+FIELDS: Final = frozenset({"pid", "user_regs", "user_regs_abi", "user_stack"})
+
+_STACK_POINTER: Final = 7  # of x86-64's registers in samples (perf_regs.h)
+_FIRST_PAUSE: Final = 0.05  # seconds until a process is looked at again that is no JVM, or none yet; twice as long each time
+_LONGEST_PAUSE: Final = 60.0
+_PAGE: Final = 4096
+_PROT_READ_EXEC: Final = 5
+_MAP_PRIVATE: Final = 2
+_ANONYMOUS: Final = "//anon"
+_MAPS: Final = (RecordType.MMAP, RecordType.MMAP2)
+_NEVER: Final = (1 << 64) - 1
+
+
+class _Pause(NamedTuple):
+    until: float
+    pause: float
+
+
+class JavaFrames:
+    """Knows the JVMs among the recorded processes. event: the first one of the recording."""
+
+    def __init__(self, event: FileEvent) -> None:
+        self._layout = IdLayout.of(event.attr, NATIVE_ENDIAN)
+        self._identity = event.ids[0] if event.ids else 0
+        self._procfs = ProcFs()
+        self._known: dict[int, JavaProcess] = {}
+        self._waiting: dict[int, _Pause] = {}
+        self._mapped: dict[int, list[tuple[int, int]]] = {}
+        self._first: dict[int, int] = {}  # the first samples whose methods are not told yet
+
+    # what was recorded just now
+
+    def look(self, columns: Columns, attr: EventAttr) -> None:
+        """Samples that have come in: find JVMs, and what their stacks lead to."""
+        pids = columns["pid"]
+        for pid in distinct(pids).tolist():
+            process = self._process(pid)
+            if process is not None:
+                process.refresh()
+                rows = np.flatnonzero(pids == pid)
+                pointers = _stack_pointers(columns, attr, rows)
+                for row, pointer in zip(rows.tolist(), pointers, strict=True):
+                    process.look(_words(columns, row), pointer)
+
+    def _process(self, pid: int) -> JavaProcess | None:
+        if pid in self._known:
+            return self._known[pid]
+        now, waiting = time.monotonic(), self._waiting.get(pid, _Pause(0.0, _FIRST_PAUSE / 2))
+        if now < waiting.until:
+            return None
+        library = library_of(pid, self._procfs)
+        if library is not None:
+            try:
+                return self._known.setdefault(pid, JavaProcess.of(pid, library))
+            except (OSError, LookupError, ValueError):
+                pass  # it has not begun, or may not be read
+        pause = min(2 * waiting.pause, _LONGEST_PAUSE if library is None else 1.0)
+        self._waiting[pid] = _Pause(now + pause, pause)
+        return None
+
+    # what is unwound
+
+    def named(
+        self, columns: Columns, chains: Ragged, ip: NDArray[np.uint64], keys: NDArray[np.uint64]
+    ) -> tuple[Ragged, NDArray[np.uint64]]:
+        """Callchains, and sampled addresses, with a frame for each method. keys: delivery keys, which are times, if there are any."""
+        changed: dict[int, list[int]] = {}
+        for pid in distinct(columns["pid"]).tolist():
+            if (process := self._known.get(pid)) is not None:
+                inside = (chains.values >= process.low) & (chains.values < process.high)
+                hits = np.add.reduceat(np.append(inside, False), chains.offsets[:-1]) if len(chains) else np.zeros(0)
+                for row in np.flatnonzero((columns["pid"] == pid) & (hits > 0) & (chains.lengths > 0)).tolist():
+                    values = self._chain(process, chains[row], _words(columns, row))
+                    if values != chains[row].tolist():
+                        changed[row] = values
+                        self._first[pid] = min(self._first.get(pid, _NEVER), int(keys[row]))
+        if not changed:
+            return chains, ip
+        return _replaced(chains, changed), _leaves(chains, changed, ip)
+
+    def _chain(self, process: JavaProcess, chain: NDArray[np.uint64], stack: NDArray[np.uint64]) -> list[int]:
+        values: list[int] = chain.tolist()
+        begin = values.index(CONTEXT_USER) + 1 if CONTEXT_USER in values else 0
+        return values[:begin] + process.named(values[begin:], stack)
+
+    # what readers need for it
+
+    def told(self) -> tuple[bytes, dict[int, str]]:
+        """What has not been told yet: records that map the memory of methods, and lines of perf maps, by pid."""
+        mappings, names, first = b"", {}, self._first
+        self._first = {}
+        for pid, moment in first.items():
+            methods = self._known[pid].new_methods()
+            for method in methods:
+                if not any(begin <= method.begin < end for begin, end in self._mapped.setdefault(pid, [])):
+                    begin, end = self._memory_around(pid, method.begin, method.end)
+                    self._mapped[pid].append((begin, end))
+                    mappings += self._record(pid, begin, end, moment)
+            if methods:
+                names[pid] = "".join(f"{one.begin:x} {one.end - one.begin:x} {one.name}\n" for one in methods)
+        return mappings, names
+
+    def hides(self, chunk: Chunk, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Which of some records would hide these mappings: those of the data of JVMs, as they get more of it."""
+        found = np.zeros(len(rows), bool)
+        for number in np.flatnonzero(np.isin(chunk.types[rows], _MAPS)).tolist() if self._known else ():
+            record = chunk.record(int(rows[number]))
+            kind, misc, _ = HEADER[NATIVE_ENDIAN].unpack_from(record)
+            if misc & MISC_MMAP_DATA:
+                mapping = records.decode(kind, misc, record[8:], NO_ID, NATIVE_ENDIAN)
+                assert isinstance(mapping, (records.Mmap, records.Mmap2))
+                found[number] = mapping.pid in self._known and is_memory(mapping.filename)
+        return found
+
+    def _memory_around(self, pid: int, first: int, last: int) -> tuple[int, int]:
+        """The mapping that an address lies in; of a process that has gone, its page."""
+        try:
+            for mapping in self._procfs.maps(pid, data=True):
+                if mapping.start <= first < mapping.end:
+                    return mapping.start, max(mapping.end, last)
+        except OSError:
+            pass
+        return first & -_PAGE, (last + _PAGE - 1) & -_PAGE
+
+    def _record(self, pid: int, begin: int, end: int, moment: int) -> bytes:
+        identity = self._identity
+        record = records.Mmap2(
+            misc=MISC_USER,
+            pid=pid,
+            tid=pid,
+            addr=begin,
+            len=end - begin,
+            pgoff=begin,
+            maj=0,
+            min=0,
+            ino=0,
+            ino_generation=0,
+            prot=_PROT_READ_EXEC,
+            flags=_MAP_PRIVATE,
+            filename=_ANONYMOUS,
+            sample_id=SampleId(pid, pid, moment, identity, 0, 0, identity),
+        )
+        return records.encode(record, self._layout, NATIVE_ENDIAN)
+
+
+def _stack_pointers(columns: Columns, attr: EventAttr, rows: NDArray[np.intp]) -> Iterable[int]:
+    """Where the copies of stacks were; 0 for samples without registers."""
+    registers = columns["user_regs"].gathered()
+    index = (attr.sample_regs_user & ((1 << _STACK_POINTER) - 1)).bit_count()
+    values = registers.values
+    starts, lengths = registers.offsets[:-1][rows], registers.lengths[rows]
+    return (int(values[start + index]) if length > index else 0 for start, length in zip(starts.tolist(), lengths.tolist(), strict=True))
+
+
+def _words(columns: Columns, row: int) -> NDArray[np.uint64]:
+    """The copy of a sample's stack."""
+    stacks = columns["user_stack"]
+    if isinstance(stacks, Slices) and not int(stacks.starts[row]) & 7:
+        start, length = int(stacks.starts[row]), int(stacks.lengths[row]) & ~7
+        return stacks.words[start : start + length].view(np.uint64)
+    data = stacks.take(np.array([row])).gathered().values
+    return np.frombuffer(data[: len(data) & ~7].tobytes(), np.uint64)
+
+
+def _replaced(chains: Ragged, changed: dict[int, list[int]]) -> Ragged:
+    rows = [np.array(changed[row], np.uint64) if row in changed else chains[row] for row in range(len(chains))]
+    offsets = np.zeros(len(chains) + 1, np.int64)
+    np.cumsum([len(row) for row in rows], out=offsets[1:])
+    return Ragged(np.concatenate(rows), offsets)
+
+
+def _leaves(chains: Ragged, changed: dict[int, list[int]], ip: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The sampled addresses: where one was the first of a callchain, the first one that took its index."""
+    found = ip.copy()
+    for row, values in changed.items():
+        for before, after in zip(chains[row].tolist(), values, strict=False):
+            if before < CONTEXT_MAX:
+                if before == int(ip[row]):
+                    found[row] = after
+                break
+    return found

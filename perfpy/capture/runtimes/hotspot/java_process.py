@@ -1,0 +1,176 @@
+"""One JVM that runs: addresses of a callchain -> those of the bytecodes that run there.
+
+What enters: callchains of the user's part, with the copies of the stacks that they were made of. What leaves: callchains with a
+frame for each method: a frame of the interpreter, and one of compiled code with what was inlined there, are bytecodes, each at
+its own address; all else stays as it is. Layout of an interpreter's frame (frame_x86.hpp): relative to where %rbp points,
+0 its caller's, +8 the return address, -24 the method, -64 the bytecode.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfpy.capture.runtimes.hotspot.compiled_code import CompiledCode
+from perfpy.capture.runtimes.hotspot.methods import JavaMethod, Methods
+from perfpy.capture.runtimes.hotspot.process_memory import ProcessMemory
+from perfpy.capture.runtimes.hotspot.vm_structs import VARIABLES, VmStructs
+from perfpy.symbols.files import elf, live_process
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from perfpy.capture.runtimes.hotspot.compiled_code import CodeBlob
+    from perfpy.kernel.procfs import ProcFs
+
+LIBRARY: Final = "/libjvm.so"
+_WORD: Final = 8
+_METHOD: Final = -3  # words from the frame pointer
+_BYTECODE: Final = -8
+_MOST_ANSWERS: Final = 1 << 18
+
+
+class JavaProcess:
+    """A JVM, by its memory and the addresses of what libjvm.so exports. Raises OSError or LookupError where it tells nothing (yet).
+
+    low, high: where its code is.
+    """
+
+    def __init__(self, memory: ProcessMemory, exported: Mapping[str, int]) -> None:
+        self._memory = memory
+        vm = VmStructs(memory, exported)
+        self._code = CompiledCode(memory, vm)
+        self._methods = Methods(memory, vm)
+        self.low, self.high = self._code.low, self._code.high
+        self._answers: dict[int, list[int]] = {}
+        self._met: dict[int, JavaMethod] = {}
+        self._told: set[int] = set()
+
+    @classmethod
+    def of(cls, pid: int, library: tuple[int, str]) -> JavaProcess:
+        """The one that runs by that pid, with its library where it is mapped."""
+        memory = ProcessMemory(pid)
+        try:
+            return cls(memory, _exported(pid, library))
+        except BaseException:
+            memory.close()
+            raise
+
+    def close(self) -> None:
+        """It is not asked any more."""
+        self._memory.close()
+
+    def refresh(self) -> None:
+        """Some time has passed: code may have changed, and what was not there may be."""
+        self._code.forget_changed()
+        self._methods.forget_failures()
+        self._answers.clear()
+
+    def look(self, stack: NDArray[np.uint64], stack_pointer: int) -> None:
+        """Learn what a stack leads to, as long as the process can be asked: its frames are asked for later."""
+        rows = np.flatnonzero((stack >= self.low) & (stack < self.high))
+        for row, word in zip(rows.tolist(), stack[rows].tolist(), strict=True):
+            blob = self._code.find(word)
+            if blob is not None and blob.is_interpreter and row:
+                slot = ((int(stack[row - 1]) - stack_pointer) >> 3) + _METHOD
+                if 0 <= slot < len(stack):
+                    self._methods.find(int(stack[slot]))
+            elif blob is not None and blob.method:
+                self._compiled(blob, word)
+
+    def named(self, chain: Sequence[int], stack: NDArray[np.uint64]) -> list[int]:
+        """A callchain with a frame for each method. chain: innermost first, callers one byte before the return address."""
+        found: list[int] = []
+        row = 0
+        for number, value in enumerate(chain):
+            blob = self._code.find(value) if self.low <= value < self.high else None
+            if blob is None:
+                found.append(value)
+            elif blob.method:
+                found += self._compiled(blob, value + 1 if number else value) or [value]
+            elif blob.is_interpreter and number + 1 < len(chain):
+                address, row = self._interpreted(stack, row, chain[number + 1] + 1)
+                found.append(address or value)
+            else:
+                found.append(value)
+        return found
+
+    def new_methods(self) -> list[JavaMethod]:
+        """The methods that were met since this was asked before."""
+        found = [method for method in self._met.values() if method.begin not in self._told]
+        self._told.update(self._met)
+        self._met = {}
+        return found
+
+    def _compiled(self, blob: CodeBlob, address: int) -> list[int]:
+        """The bytecodes that run at an address, innermost first."""
+        if address not in self._answers:
+            if len(self._answers) >= _MOST_ANSWERS:
+                self._answers.clear()
+            scopes = [(self._methods.find(scope.method), scope.bci) for scope in blob.scopes_at(address)]
+            self._answers[address] = [self._bytecode(method, bci) for method, bci in scopes if method is not None]
+        return self._answers[address]
+
+    def _interpreted(self, stack: NDArray[np.uint64], row: int, return_address: int) -> tuple[int, int]:
+        """The bytecode of the next frame of the interpreter on a stack, 0 if there is none; and where the one after it may begin.
+
+        A frame is known by its return address; that what is below it is a method, and a bytecode of that one, proves it.
+        """
+        for slot in (np.flatnonzero(stack[row:] == np.uint64(return_address)) + row).tolist():
+            frame = slot - 1
+            if frame + _BYTECODE >= 0:
+                method = self._methods.find(int(stack[frame + _METHOD]))
+                bytecode = int(stack[frame + _BYTECODE])
+                if method is not None and method.holds(bytecode):
+                    return self._bytecode(method, bytecode - method.code if bytecode else 0), slot + 1
+        return 0, row
+
+    def _bytecode(self, method: JavaMethod, bci: int) -> int:
+        self._met[method.begin] = method
+        return method.address(bci)
+
+
+def library_of(pid: int, procfs: ProcFs) -> tuple[int, str] | None:
+    """Where a process has its libjvm.so, and what that is called; None if it has none."""
+    try:
+        for mapping in procfs.maps(pid, data=True):
+            if mapping.offset == 0 and mapping.path.endswith(LIBRARY):
+                return mapping.start, mapping.path
+    except OSError:
+        pass
+    return None
+
+
+def _exported(pid: int, library: tuple[int, str]) -> dict[str, int]:
+    """The addresses of the variables that lead to the tables."""
+    base, name = library
+    path = live_process.seen_by(pid, name)
+    try:
+        file = elf.ElfFile(path)
+        section = file.section(".dynsym", elf.SHT_DYNSYM)
+        if section is None:
+            raise LookupError(f"{os.path.basename(path)} exports nothing")
+        entries, strings = file.symbols(section), bytes(file.strings(section))
+    except elf.BadElf as error:
+        raise LookupError(str(error)) from None
+    found = {}
+    for begin in _name_offsets(strings):
+        end = strings.find(b"\0", begin)
+        rows = np.flatnonzero(entries["name"] == begin)
+        if len(rows):
+            found[strings[begin:end].decode()] = base + int(entries["value"][rows[0]])
+    return found
+
+
+def _name_offsets(strings: bytes) -> list[int]:
+    """Where the names of these variables begin in a table of strings."""
+    prefix, index = b"\0" + VARIABLES.encode(), 0
+    found: list[int] = []
+    while (index := strings.find(prefix, index)) >= 0 and len(found) < 64:
+        found.append(index + 1)
+        index += 1
+    return found

@@ -1,0 +1,121 @@
+"""Java methods: a pointer to what HotSpot knows of one -> its name, and where its bytecode is.
+
+What enters: pointers to Method, from stacks and from what compilers left behind. What leaves: JavaMethod. The address of a
+bytecode is what stands for a frame that has no machine code of its own: it is the method's alone, and says how far it has come.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfpy.untrusted.text import one_line
+
+if TYPE_CHECKING:
+    from perfpy.capture.runtimes.hotspot.process_memory import ProcessMemory
+    from perfpy.capture.runtimes.hotspot.vm_structs import VmStructs
+
+_MOST_METHODS: Final = 1 << 20
+_LONGEST: Final = 4096  # characters of a name
+_PRIMITIVE: Final = {
+    "B": "byte", "C": "char", "D": "double", "F": "float", "I": "int", "J": "long", "S": "short", "Z": "boolean", "V": "void",
+}  # fmt: skip
+
+
+class JavaMethod(NamedTuple):
+    """begin: the first address that means it, end: after the last; code: the first bytecode; size: bytes of these, 0 if it is native."""
+
+    begin: int
+    code: int
+    size: int
+    name: str
+
+    @property
+    def end(self) -> int:
+        """After its last bytecode."""
+        return self.code + max(self.size, 1)
+
+    def address(self, bci: int) -> int:
+        """The address of a bytecode, by its number; of its first one where that is none of its."""
+        return self.code + (bci if 0 <= bci < self.size else 0)
+
+    def holds(self, bytecode: int) -> bool:
+        """Whether the address of a bytecode, as it lies on a stack, is of this method; a native one has none."""
+        return self.code <= bytecode < self.code + self.size if self.size else bytecode == 0
+
+
+class Methods:
+    """The methods of one JVM, each looked at once."""
+
+    def __init__(self, memory: ProcessMemory, vm: VmStructs) -> None:
+        self._memory = memory
+        self._const = vm.field(("Method", "_constMethod"))
+        self._const_size = vm.size("ConstMethod")
+        self._pool_size = vm.size("ConstantPool")
+        names = ("_constants", "_code_size", "_name_index", "_signature_index")
+        self._of_const = [vm.field(("ConstMethod", name)) for name in names]
+        self._holder = vm.field(("ConstantPool", "_pool_holder"))
+        self._class_name = vm.field(("Klass", "_name"))
+        self._length = vm.field(("Symbol", "_length"))
+        self._body = vm.field(("Symbol", "_body[0]"), ("Symbol", "_body"))
+        self._known: dict[int, JavaMethod | None] = {}
+
+    def find(self, pointer: int) -> JavaMethod | None:
+        """The method that a pointer leads to; None where it leads to none."""
+        if pointer not in self._known:
+            if pointer & 7 or len(self._known) >= _MOST_METHODS:
+                return None
+            try:
+                self._known[pointer] = self._read(pointer)
+            except (OSError, ValueError):
+                self._known[pointer] = None
+        return self._known[pointer]
+
+    def forget_failures(self) -> None:
+        """What could not be read may be there by now."""
+        self._known = {pointer: method for pointer, method in self._known.items() if method is not None}
+
+    def _read(self, pointer: int) -> JavaMethod:
+        const = self._memory.number(pointer + self._const.offset)
+        data = self._memory.read(const, self._const_size)
+        pool, size, name, signature = (field.of(data) for field in self._of_const)
+        holder = self._memory.number(pool + self._holder.offset)
+        of_class = self._symbol(self._memory.number(holder + self._class_name.offset))
+        slots = pool + self._pool_size
+        texts = [self._symbol(self._memory.number(slots + 8 * index)) for index in (name, signature)]
+        return JavaMethod(const, const + self._const_size, size, external_name(of_class, *texts))
+
+    def _symbol(self, pointer: int) -> str:
+        pointer &= ~7
+        length = self._memory.number(pointer + self._length.offset, self._length.size)
+        return self._memory.read(pointer + self._body.offset, min(length, _LONGEST)).decode("utf-8", "replace")
+
+
+def external_name(of_class: str, name: str, descriptor: str) -> str:
+    """A method as the JVM's own perf maps name it: void Main.main(java.lang.String[])."""
+    parameters, _, result = descriptor.removeprefix("(").partition(")")
+    named = ", ".join(_types(parameters))
+    before = "".join(_types(result)[:1])
+    return one_line(f"{before} {_class(of_class)}.{name}({named})"[:_LONGEST])
+
+
+def _class(name: str) -> str:
+    return name.replace("/", ".").replace("+0x", "/0x")  # hidden classes: App$$Lambda+0x7f...
+
+
+def _types(descriptor: str) -> list[str]:
+    """The types of a descriptor (JVM specification, 4.3.2)."""
+    found, index = [], 0
+    while index < len(descriptor):
+        first = index
+        while index < len(descriptor) and descriptor[index] == "[":
+            index += 1
+        arrays = "[]" * (index - first)
+        if descriptor[index : index + 1] == "L":
+            end = descriptor.find(";", index)
+            end = len(descriptor) if end < 0 else end
+            found.append(_class(descriptor[index + 1 : end]) + arrays)
+        else:
+            end = index
+            found.append(_PRIMITIVE.get(descriptor[index : index + 1], "?") + arrays)
+        index = end + 1
+    return found

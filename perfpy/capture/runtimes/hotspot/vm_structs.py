@@ -1,0 +1,97 @@
+"""Where HotSpot's data structures have their fields: the tables that libjvm.so exports for tools.
+
+What enters: the memory of a JVM, the addresses of its exported variables (gHotSpotVM...). What leaves: offsets, sizes, addresses.
+Layout: OpenJDK, vmStructs.cpp: gHotSpotVMStructs is an array of entries that ends with one without a type's name; how large
+an entry is, and where what is in it, stands in further variables.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from perfpy.capture.runtimes.hotspot.process_memory import ProcessMemory
+
+VARIABLES: Final = "gHotSpotVM"
+_MOST_ENTRIES: Final = 1 << 14
+_LARGEST_ENTRY: Final = 1 << 10
+_BLOCK: Final = 1 << 16
+_WORD: Final = struct.Struct("=Q")
+_INT: Final = struct.Struct("=i")
+_SIZES: Final = {"u1": 1, "u2": 2, "int16_t": 2, "bool": 1}
+_SIGNED: Final = ("int", "int16_t")
+
+
+class StructField(NamedTuple):
+    """offset: in its struct; of a static one the address. kind: its type in C++."""
+
+    offset: int
+    kind: str
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return 8 if self.kind.endswith("*") or self.kind in ("address", "size_t") else _SIZES.get(self.kind, 4)
+
+    def of(self, data: bytes, start: int = 0) -> int:
+        """Its value in the bytes of a struct. Raises ValueError where they do not reach so far."""
+        begin = start + self.offset
+        if not 0 <= begin <= len(data) - self.size:
+            raise ValueError("a field outside of its struct")
+        return int.from_bytes(data[begin : begin + self.size], "little", signed=self.kind in _SIGNED)
+
+
+class VmStructs:
+    """All fields, and the sizes of all types. addresses: of the exported variables."""
+
+    def __init__(self, memory: ProcessMemory, addresses: Mapping[str, int]) -> None:
+        self._memory = memory
+        self._addresses = addresses
+        self._fields: dict[tuple[str, str], StructField] = {}
+        self._sizes: dict[str, int] = {}
+        for entry, offsets in self._entries("Structs", "Struct", ("TypeName", "FieldName", "TypeString", "IsStatic", "Offset", "Address")):
+            type_name, field, kind, static, offset, address = offsets
+            is_static = _INT.unpack_from(entry, static)[0]
+            found = _WORD.unpack_from(entry, address if is_static else offset)[0]
+            self._fields[self._text(entry, type_name), self._text(entry, field)] = StructField(found, self._text(entry, kind))
+        for entry, (type_name, size) in self._entries("Types", "Type", ("TypeName", "Size")):
+            self._sizes[self._text(entry, type_name)] = _WORD.unpack_from(entry, size)[0]
+
+    def field(self, *names: tuple[str, str]) -> StructField:
+        """The first of some fields (struct, name) that this version has. Raises LookupError where it has none of them."""
+        found = self.has(*names)
+        if found is None:
+            raise LookupError("::".join(names[0]))
+        return found
+
+    def has(self, *names: tuple[str, str]) -> StructField | None:
+        """The same; None where it has none of them."""
+        return next((self._fields[name] for name in names if name in self._fields), None)
+
+    def size(self, type_name: str) -> int:
+        """The size of a type. Raises LookupError."""
+        return self._sizes[type_name]
+
+    def _text(self, entry: bytes, begin: int) -> str:
+        return self._memory.text(_WORD.unpack_from(entry, begin)[0])
+
+    def _entries(self, table: str, kind: str, names: tuple[str, ...]) -> Iterator[tuple[bytes, tuple[int, ...]]]:
+        """The bytes of each entry, and where in it is what."""
+        start, size = self._variable(table), self._variable(f"{kind}EntryArrayStride")
+        offsets = tuple(self._variable(f"{kind}Entry{name}Offset") for name in names)
+        if not max(offsets) + 8 <= size <= _LARGEST_ENTRY:
+            raise LookupError(f"{VARIABLES}{table}")
+        data = b""
+        for number in range(_MOST_ENTRIES):
+            if len(data) < (number + 1) * size:
+                data += self._memory.some(start + len(data), _BLOCK)
+            entry = data[number * size : (number + 1) * size]
+            if len(entry) < size or not _WORD.unpack_from(entry, offsets[0])[0]:
+                return
+            yield entry, offsets
+
+    def _variable(self, name: str) -> int:
+        return self._memory.number(self._addresses[f"{VARIABLES}{name}"])

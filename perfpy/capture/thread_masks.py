@@ -1,0 +1,73 @@
+"""--threads: which thread of the recorder empties the rings of which CPUs, and on which CPUs it runs.
+
+What enters: the option's text, the CPUs that are recorded, where they sit. What leaves: masks, or a UsageError. The forms
+are those of perf-record(1): cpu, core, package, numa, or MAPS/AFFINITY[:MAPS/AFFINITY...], both lists of CPUs.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfpy.abi.cpu_list import parse_cpu_list
+from perfpy.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from perfpy.kernel.topology import Topology
+
+EACH_CPU: Final = "cpu"
+#: the word -> the part of the machine that has a thread of its own
+_PARTS: Final = MappingProxyType({"core": "CORE", "package": "SOCKET", "numa": "NODE"})
+_FORMS: Final = "cpu, core, package, numa, or lists of CPUs such as 0-3/0:4-7/4"
+
+
+class ThreadMask(NamedTuple):
+    """One thread. rings: the CPUs whose rings it empties; runs_on: where it runs itself."""
+
+    rings: frozenset[int]
+    runs_on: frozenset[int]
+
+
+def thread_masks(text: str, recorded: Collection[int], online: Collection[int], topology: Topology) -> list[ThreadMask]:
+    """The threads of a recording of these CPUs. online: all that there are."""
+    if text == EACH_CPU:
+        return [ThreadMask(frozenset({cpu}), frozenset({cpu})) for cpu in sorted(recorded)]
+    if text not in _PARTS:
+        return list(_told(text, recorded, online))
+    parts: dict[tuple[int, ...], list[int]] = {}
+    for cpu in sorted({*online, *recorded}):
+        parts.setdefault(topology.part(_PARTS[text], cpu), []).append(cpu)
+    masks = (ThreadMask(frozenset(cpus).intersection(recorded), frozenset(cpus)) for cpus in parts.values())
+    return [mask for mask in masks if mask.rings]
+
+
+def check(text: str) -> None:
+    """Raises UsageError where the option's text is of no form."""
+    if text != EACH_CPU and text not in _PARTS:
+        for part in text.split(":"):
+            _lists(part)
+
+
+def _told(text: str, recorded: Collection[int], online: Collection[int]) -> Iterator[ThreadMask]:
+    seen: set[int] = set()
+    for part in text.split(":"):
+        rings, runs_on = _lists(part)
+        if unknown := (rings | runs_on).difference(online):
+            raise UsageError(f"--threads {part}: CPU {min(unknown)} is not online")
+        if again := seen & rings:
+            raise UsageError(f"--threads: the ring of CPU {min(again)} is given to two threads")
+        seen |= rings
+        yield ThreadMask(rings.intersection(recorded), runs_on)
+
+
+def _lists(part: str) -> tuple[frozenset[int], frozenset[int]]:
+    rings, slash, runs_on = part.partition("/")
+    try:
+        found = frozenset(parse_cpu_list(rings)), frozenset(parse_cpu_list(runs_on))
+    except ValueError as error:
+        raise UsageError(f"--threads {part}: {error}; there are {_FORMS}") from None
+    if not (slash and all(found)):
+        raise UsageError(f"--threads: '{part}' is none of its forms: there are {_FORMS}")
+    return found

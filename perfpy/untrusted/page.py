@@ -1,0 +1,36 @@
+"""What others chose -> data within a page that a browser reads.
+
+What enters: values of JSON, names out of recordings among them. What leaves: text for a script element of type application/json
+(HTML Standard, 4.12.1.3): nothing in it ends the element, opens a comment, or is anything else than a string of JSON. Names are
+as on screens (perfpy.untrusted.text): a browser, too, shows text in another order after a bidirectional override.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from perfpy.untrusted.text import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: what begins markup, in a script element or where somebody copies the data to; and what ends lines of a script
+_ESCAPED = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
+
+
+def page_json(value: Mapping[str, Any]) -> str:
+    r"""The value as JSON for a script element; all its texts are visible ones.
+
+    >>> page_json({"name": "</script>\u202e"})
+    '{"name":"\\u003c/script\\u003e\\\\u202e"}'
+    """
+    return json.dumps(_shown(value), separators=(",", ":"), ensure_ascii=False).translate(_ESCAPED)
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, str):
+        return visible(value)
+    if isinstance(value, dict):
+        return {visible(key): _shown(one) for key, one in value.items()}
+    return [_shown(one) for one in value] if isinstance(value, (list, tuple)) else value

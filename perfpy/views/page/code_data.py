@@ -1,0 +1,120 @@
+"""The code of hot functions -> the values that the page shows of it (code.js).
+
+What enters: Annotation. What leaves: for each of the hottest functions of each event a dict
+
+    name, module, event; share: of the event, 0 to 1
+    instructions  [number, share of the function, address, text, "file:line"] ...
+    sources       {path, share, lines: [number, share, text] ...} ...
+
+with what has samples and what is around that; numbers that do not follow one another leave something out. The text of source
+files is read where it is here, and where they are called as source files are: a page is made to be given to others, and debug
+information of others says which files are its source.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from perfpy.untrusted.files import read_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from perfpy.analysis.annotation.annotated import AnnotatedFunction, CodeRow
+    from perfpy.analysis.annotation.annotation import Annotation
+
+_FUNCTIONS: Final = 10  # of an event
+_MATTERS: Final = 1.0  # percent of the event
+_HOT: Final = 0.2  # percent of the function
+_INSTRUCTIONS_AROUND: Final = 6
+_LINES_AROUND: Final = 3
+_MOST_ROWS: Final = 400
+_FILE_MOST: Final = 16 << 20
+_TABS: Final = 4
+_SOURCE: Final = re.compile(
+    r"/.+\.(adb|asm|c|c\+\+|cc|cpp|cppm|cs|cu|cxx|d|f|f90|fs|go|h|h\+\+|hh|hpp|hs|hxx|inc|inl|ipp|java|js|kt|l|m|mjs|ml|mm|nim"
+    r"|pas|php|pl|py|pyx|rb|rs|s|scala|swift|tcc|ts|v|y|zig)",
+    re.IGNORECASE,
+)
+
+
+def code_data(annotation: Annotation, *, source: bool = True) -> list[dict[str, Any]]:
+    """The functions, those of the first event first. source: with lines of source files."""
+    texts = _SourceTexts() if source else None
+    found = []
+    for table in annotation.report.histograms:
+        if table.leader.samples:
+            functions = annotation.functions(table, percent_limit=_MATTERS)
+            found += [_function(one, table.leader.event.name, texts) for one in islice(functions, _FUNCTIONS)]
+    return found
+
+
+def _function(one: AnnotatedFunction, event: str, texts: _SourceTexts | None) -> dict[str, Any]:
+    rows = list(one.rows())
+    return {
+        "name": one.name,
+        "module": one.dso.short_name,
+        "event": event,
+        "share": one.hot.percent / 100,
+        "instructions": _instructions(rows),
+        "sources": [] if texts is None else _sources(rows, texts),
+    }
+
+
+def _near(hot: Iterable[int], around: int, first: int, end: int) -> list[int]:
+    """The numbers that are hot and those around them."""
+    numbers: set[int] = set()
+    for number in hot:
+        if len(numbers) >= _MOST_ROWS:
+            break
+        numbers.update(range(max(first, number - around), min(end, number + around + 1)))
+    return sorted(numbers)
+
+
+def _instructions(rows: list[CodeRow]) -> list[list[Any]]:
+    by_share = sorted((number for number, row in enumerate(rows) if row.percent >= _HOT), key=lambda number: -rows[number].percent)
+    return [
+        [number, row.percent / 100, f"{row.address:x}", row.text, _where(row)]
+        for number in _near(by_share, _INSTRUCTIONS_AROUND, 0, len(rows))
+        for row in (rows[number],)
+    ]
+
+
+def _where(row: CodeRow) -> str:
+    return f"{row.source[0].rpartition('/')[2]}:{row.source[1]}" if row.source else ""
+
+
+def _sources(rows: list[CodeRow], texts: _SourceTexts) -> list[dict[str, Any]]:
+    """The files with their lines, those with most first; only what is here to be read."""
+    shares: dict[str, dict[int, float]] = {}
+    for row in rows:
+        if row.source and row.percent:
+            lines = shares.setdefault(row.source[0], {})
+            lines[row.source[1]] = lines.get(row.source[1], 0.0) + row.percent / 100
+    found = []
+    for path, lines in sorted(shares.items(), key=lambda pair: -sum(pair[1].values())):
+        text = texts.of(path)
+        if text:
+            hot = sorted((line for line in lines if line), key=lambda line: -lines[line])
+            shown = [[number, lines.get(number, 0.0), text[number - 1]] for number in _near(hot, _LINES_AROUND, 1, len(text) + 1)]
+            found.append({"path": path, "share": sum(lines.values()), "lines": shown})
+    return found
+
+
+class _SourceTexts:
+    """The lines of source files, each file read once; none of those that are not here."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, list[str]] = {}
+
+    def of(self, path: str) -> list[str]:
+        """The lines of a file."""
+        if path not in self._lines:
+            try:
+                text = read_regular(path, limit=_FILE_MOST).decode("utf-8", "replace") if _SOURCE.fullmatch(path) else ""
+            except (OSError, ValueError):
+                text = ""
+            self._lines[path] = [line.expandtabs(_TABS) for line in text.splitlines()]
+        return self._lines[path]

@@ -1,0 +1,111 @@
+/* The heat map: how many samples there were at each offset within each second (or other column), so that what comes and goes
+   within a second, and what stalls, is seen. */
+
+import { heatOf } from "./loads.js";
+import { ordered } from "./timeline.js";
+import { duration, whole } from "./words.js";
+
+const ROWS = 50, CELL = 5, NARROWEST = 4, WIDEST = 24;
+
+export class HeatMap {
+  /* told: {selected() -> range or null, select(range or null, moving), say(text)} */
+  constructor(canvas, told) {
+    Object.assign(this, { canvas, told, pen: canvas.getContext("2d"), heat: null, cursor: null, begin: null });
+    canvas.onpointerdown = event => {
+      this.begin = this.cellAt(event);
+      canvas.setPointerCapture(event.pointerId);
+    };
+    canvas.onpointermove = event => {
+      if (!this.heat) return;
+      const cell = this.cellAt(event);
+      this.say(cell);
+      if (this.begin !== null) told.select(this.ticks(this.begin, cell), true);
+    };
+    canvas.onpointerup = event => {
+      if (this.begin === null) return;
+      const cell = this.cellAt(event), clicked = cell === this.begin && told.selected();
+      told.select(clicked && this.again === cell ? null : this.ticks(this.begin, cell), false);
+      this.again = clicked && this.again === cell ? null : cell;
+      this.begin = null;
+    };
+    canvas.onkeydown = event => this.key(event);
+    canvas.onblur = () => { this.cursor = null; this.draw(); };
+  }
+
+  load(profile, choice, length) {
+    this.heat = heatOf(profile, choice, length, ROWS);
+    this.tick = profile.tick;
+    this.last = profile.last;
+    this.draw();
+  }
+
+  get columnWidth() {
+    return Math.max(NARROWEST, Math.min(WIDEST, (this.canvas.parentElement.clientWidth || 800) / this.heat.columns));
+  }
+
+  /* The cell's number: its column times the rows, and its row. */
+  cellAt(event) {
+    const r = this.canvas.getBoundingClientRect(), { columns, rows } = this.heat;
+    const column = Math.floor((event.clientX - r.left) / this.columnWidth), row = Math.floor((event.clientY - r.top) / CELL);
+    return Math.max(0, Math.min(columns - 1, column)) * rows + Math.max(0, Math.min(rows - 1, row));
+  }
+
+  /* From the begin of one cell to the end of the other. */
+  ticks(a, b) {
+    const [first, last] = ordered(a, b), each = this.heat.ticks / this.heat.rows;
+    return [Math.floor(first * each), Math.min(this.last + 1, Math.ceil((last + 1) * each))];
+  }
+
+  say(cell) {
+    const each = this.heat.ticks / this.heat.rows * this.tick, [from, to] = [cell, cell + 1].map(edge => duration(edge * each));
+    this.told.say(`${from} to ${to}: ${whole(this.heat.cells[cell])} samples`);
+  }
+
+  draw() {
+    if (!this.heat) return;
+    const { canvas, pen, heat } = this, wide = this.columnWidth, width = Math.ceil(wide * heat.columns), height = heat.rows * CELL, ratio = window.devicePixelRatio || 1;
+    const style = getComputedStyle(document.documentElement), ink = name => style.getPropertyValue(name).trim();
+    canvas.style.width = width + "px";
+    canvas.style.height = height + "px";
+    canvas.width = width * ratio;
+    canvas.height = height * ratio;
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    const heatInk = ink("--heat");
+    for (let cell = 0; cell < heat.cells.length; cell++) {
+      if (!heat.cells[cell]) continue;
+      pen.fillStyle = `rgb(${heatInk} / ${0.12 + 0.88 * heat.cells[cell] / heat.most})`;
+      pen.fillRect(Math.floor(cell / heat.rows) * wide, cell % heat.rows * CELL, wide - (wide > 6 ? 1 : 0), CELL);
+    }
+    const selected = this.told.selected();
+    if (selected) this.outline(selected.map(tick => tick / heat.ticks * heat.rows), wide, ink("--on"));
+    if (this.cursor !== null) this.outline([this.cursor, this.cursor + 1], wide, ink("--fg"));
+  }
+
+  /* A range of cells: the parts of the columns that it covers. */
+  outline([from, to], wide, colour) {
+    const { pen, heat } = this;
+    pen.strokeStyle = colour;
+    pen.lineWidth = 2;
+    for (let column = Math.floor(from / heat.rows); column * heat.rows < to; column++) {
+      const first = Math.max(from - column * heat.rows, 0), last = Math.min(to - column * heat.rows, heat.rows);
+      if (last > first) pen.strokeRect(column * wide + 1, first * CELL + 1, wide - 2, (last - first) * CELL - 2);
+    }
+  }
+
+  key(event) {
+    const { heat } = this, step = { ArrowLeft: -heat.rows, ArrowRight: heat.rows, ArrowUp: -1, ArrowDown: 1 }[event.key];
+    if (event.key === "Escape") { this.begin = null; this.told.select(null, false); }
+    else if (step !== undefined) {
+      const next = this.cursor === null ? 0 : this.cursor + step;
+      this.cursor = Math.max(0, Math.min(heat.cells.length - 1, next));
+      if (this.begin !== null) this.told.select(this.ticks(this.begin, this.cursor), true);
+      this.draw();
+      this.say(this.cursor);
+    } else if ((event.key === "Enter" || event.key === " ") && this.cursor !== null) {
+      if (this.begin === null) this.begin = this.cursor;
+      else { this.told.select(this.ticks(this.begin, this.cursor), false); this.begin = null; }
+    } else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+}

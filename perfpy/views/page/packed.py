@@ -1,0 +1,42 @@
+"""Columns of numbers -> what the page's scripts unpack (unpack.js).
+
+What enters: numpy arrays. What leaves: values of JSON. A column is one of
+
+    {"n": rows, "all": value}              every row is this
+    {"n": rows, "bytes": 1 to 4, "z": ...} unsigned numbers: the lowest byte of each row, then the next one of each ...
+    {..., "delta": 1}                      the same of what each row has more than the one before
+    {"n": rows, "bytes": 8, "z": ...}      doubles
+
+z is base64 of deflated bytes. Bytes of one significance are together, as they are more alike than those of one number.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_WIDEST: Final = 1 << 32
+
+
+def packed(values: NDArray[Any], *, ascending: bool = False) -> dict[str, Any]:
+    """A column of numbers that are not negative; ascending: none is less than the one before it."""
+    rows = len(values)
+    if not rows or (values == values[0]).all():
+        return {"n": rows, "all": values[0].item() if rows else 0}
+    if values.dtype.kind == "f" or int(values.max()) >= _WIDEST:
+        return {"n": rows, "bytes": 8, "z": _deflated(values.astype("<f8").tobytes())}
+    numbers = np.diff(values, prepend=values[:1] * 0) if ascending else values
+    width = max(1, (int(numbers.max()).bit_length() + 7) // 8)
+    planes = numbers.astype("<u4").view(np.uint8).reshape(rows, 4)[:, :width].T
+    column = {"n": rows, "bytes": width, "z": _deflated(planes.tobytes())}
+    return {**column, "delta": 1} if ascending else column
+
+
+def _deflated(data: bytes) -> str:
+    return base64.b64encode(zlib.compress(data, 6)).decode("ascii")

@@ -1,0 +1,179 @@
+"""Stacks of one or two recordings -> the values that the page's scripts begin with.
+
+What enters: perfpy.analysis.stacks.stacks.Stacks, one an event, with single samples where there is to be a time line. What leaves: a dict
+for JSON. All samples of all events end at nodes of one tree of stacks, which is there once: a sample is a node, a time, a
+thread, a CPU and a weight. The scripts add up what somebody selects.
+
+    names    [name, module, whether it is the kernel's, the short name if that is another] ...
+    tree     name, depth: columns, in depth-first order
+    threads  [pid, tid, command] ...; cpus: numbers, -1 where it is not known
+    tick     ns, the unit of times; begins at the first sample of each recording
+    events   name, seconds (weights are ns), off (waits, which end at their times),
+             samples: of each recording node, weight, and time, thread, cpu; or count, where there are no times
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from perfpy.analysis.stacks.stacks import Function, Stacks, StackTree
+from perfpy.symbols.demangling.managed_names import without_tier
+from perfpy.views.page.packed import packed
+from perfpy.views.readable import at_a_glance, source_file
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+_FINEST: Final = 1000  # ns
+_TICKS: Final = 1 << 22  # at most, in a recording
+_COARSER: Final = 4
+#: more samples than that are put together, those alike in all but their times, within longer and longer ticks
+MOST_ROWS: Final = 1_000_000
+
+
+class _Rows(NamedTuple):
+    """The samples of one event of one recording. node; weight; samples: how many; time (ns since the first), task, cpu: maybe empty."""
+
+    node: NDArray[np.int64]
+    weight: NDArray[np.int64]
+    samples: NDArray[np.int64]
+    time: NDArray[np.int64]
+    task: NDArray[np.int64]
+    cpu: NDArray[np.int64]
+
+    def at_ticks(self, tick: int) -> _Rows:
+        """In order of time, samples alike within a tick as one."""
+        keys = np.stack([self.time // tick, self.task, self.cpu, self.node])
+        order = np.lexsort(keys[::-1])
+        keys = keys[:, order]
+        begins = np.flatnonzero(np.append(True, (keys[:, 1:] != keys[:, :-1]).any(axis=0)))
+        weight, samples = (np.add.reduceat(values[order], begins) for values in (self.weight, self.samples))
+        time, task, cpu, node = keys[:, begins]
+        return _Rows(node, weight, samples, time, task, cpu)
+
+
+def profile_data(recordings: Sequence[Sequence[Stacks]]) -> dict[str, Any]:
+    """The values, of one recording's events or of two recordings'. Of two, events that only one has are left out."""
+    both = [{part.event: _with_tiers_as_one(part) for part in parts} for parts in recordings]
+    events = [event for event in both[0] if all(event in parts for parts in both)]
+    columns = [[parts[event] for event in events] for parts in both]
+    folded = [[_by_pairs(part) for part in parts] for parts in columns]
+    tree = StackTree.build(*(part for parts in folded for part, _ in parts), weighed=False)
+    rows = _rows_of(columns, folded, tree)
+    tick = _tick(rows)
+    timed = [[one.at_ticks(tick) if len(one.time) else one for one in parts] for parts in rows]
+    tasks = np.unique(np.concatenate([one.task for parts in timed for one in parts]))
+    cpus = np.unique(np.concatenate([one.cpu for parts in timed for one in parts]))
+    return {
+        "names": [_named(function) for function in tree.names],
+        "tree": {"name": packed(tree.name), "depth": packed(tree.depth)},
+        "threads": _threads(columns, tasks),
+        "cpus": cpus.tolist(),
+        "tick": tick,
+        "events": [
+            {
+                "event": event,
+                "seconds": int(columns[0][number].in_seconds),
+                "off": int(columns[0][number].off_cpu),
+                "samples": [_packed_rows(parts[number], tasks, cpus) for parts in timed],
+            }
+            for number, event in enumerate(events)
+        ],
+    }
+
+
+def _with_tiers_as_one(part: Stacks) -> Stacks:
+    """All code that a runtime made of one function is that function."""
+    return replace(part, functions=[one._replace(name=without_tier(one.name)) for one in part.functions])
+
+
+def _named(function: Function) -> list[Any]:
+    """Name, module, whether it is the kernel's; and the short name where that is another."""
+    short = at_a_glance(function.name)
+    return [function.name, source_file(function.name) or function.dso, int(function.kernel), *([short] if short != function.name else [])]
+
+
+def _by_pairs(part: Stacks) -> tuple[Stacks, NDArray[np.int64]]:
+    """The distinct pairs of command and chain as rows of stacks; and which of them each sample is, or row where there are no samples."""
+    rows = part if part.timed is None else part.timed
+    chains = len(part.offsets)
+    pairs, number = np.unique(rows.comm.astype(np.int64) * chains + rows.chain, return_inverse=True)
+    none = np.zeros(len(pairs), np.int64)
+    folded = replace(part, comm=(pairs // chains).astype(np.int32), chain=(pairs % chains).astype(np.int32), weight=none.astype(np.uint64),
+                     count=none)  # fmt: skip
+    return folded, number.ravel()
+
+
+def _rows_of(
+    columns: Sequence[Sequence[Stacks]], folded: Sequence[Sequence[tuple[Stacks, NDArray[np.int64]]]], tree: StackTree
+) -> list[list[_Rows]]:
+    found, first = [], 0
+    for parts, pairs in zip(columns, folded, strict=True):
+        begins = [int(part.timed.time.min()) for part in parts if _is_timed(part) and part.timed is not None and len(part.timed.time)]
+        rows = []
+        for part, (pair, number) in zip(parts, pairs, strict=True):
+            rows.append(_rows(part, tree.leaf[first + number], min(begins, default=0)))
+            first += len(pair.chain)
+        found.append(rows)
+    return found
+
+
+def _is_timed(part: Stacks) -> bool:
+    """Whether its samples say when they were taken."""
+    return part.timed is not None and bool(len(part.timed.time)) and int(part.timed.time.max()) < 1 << 63
+
+
+def _rows(part: Stacks, node: NDArray[np.int32], begin: int) -> _Rows:
+    none = np.zeros(0, np.int64)
+    timed = part.timed
+    if timed is None:
+        return _Rows(node.astype(np.int64), part.weight.astype(np.int64), part.count, none, none, none)
+    ones = np.ones(len(node), np.int64)
+    when = timed.time.astype(np.int64) - begin if _is_timed(part) else none
+    task = timed.pid.astype(np.int64) << 32 | timed.tid.astype(np.int64) & 0xFFFFFFFF
+    return _Rows(node.astype(np.int64), timed.weight.astype(np.int64), ones, when, task, timed.cpu.astype(np.int64))
+
+
+def _tick(rows: Sequence[Sequence[_Rows]]) -> int:
+    """The unit of times: fine, but for long recordings and for those of very many samples."""
+    timed = [one for parts in rows for one in parts if len(one.time)]
+    last = max((int(one.time.max()) for one in timed), default=0)
+    tick = max(_FINEST, -(-last // _TICKS))
+    while sum(map(len, (one.node for one in timed))) > MOST_ROWS and tick <= last:
+        if sum(len(one.at_ticks(tick).node) for one in timed) <= MOST_ROWS:
+            break
+        tick *= _COARSER
+    return tick
+
+
+def _threads(columns: Sequence[Sequence[Stacks]], tasks: NDArray[np.int64]) -> list[list[Any]]:
+    """Of each task its process, its number, and the last name that it had."""
+    comms: dict[int, str] = {}
+    for parts in columns:
+        for part in parts:
+            if part.timed is None:
+                continue
+            key = part.timed.pid.astype(np.int64) << 32 | part.timed.tid.astype(np.int64) & 0xFFFFFFFF
+            known, last = np.unique(key[::-1], return_index=True)
+            rows = len(key) - 1 - last
+            comms.update((task, part.comms[comm]) for task, comm in zip(known.tolist(), part.timed.comm[rows].tolist(), strict=True))
+    return [[task >> 32, _signed(task & 0xFFFFFFFF), comms.get(task, "")] for task in tasks.tolist()]
+
+
+def _signed(number: int) -> int:
+    return number - (1 << 32) if number >> 31 else number
+
+
+def _packed_rows(rows: _Rows, tasks: NDArray[np.int64], cpus: NDArray[np.int64]) -> dict[str, Any]:
+    columns = {"node": packed(rows.node), "weight": packed(rows.weight), "count": packed(rows.samples)}
+    if len(rows.task):
+        columns["thread"] = packed(np.searchsorted(tasks, rows.task))
+        columns["cpu"] = packed(np.searchsorted(cpus, rows.cpu))
+    if len(rows.time):
+        columns["time"] = packed(rows.time, ascending=True)
+    return columns

@@ -1,0 +1,79 @@
+/* Which samples count, and what of each stack they are. */
+
+/* The choice of an event: a number, or both of the time on the CPU and off it. */
+export const JOINED = "joined";
+
+/* Whether time on the CPU and off it were both recorded: [the one event, the other]; else null. */
+export function onAndOff(profile) {
+  const off = profile.events.findIndex(event => event.off), on = profile.events.findIndex(event => event.seconds && !event.off);
+  return profile.recordings === 1 && off >= 0 && on >= 0 ? [on, off] : null;
+}
+
+/* The samples of a choice: of each table the column of weights that it is for. */
+export function tablesOf(profile, event) {
+  if (event === JOINED) return onAndOff(profile).map((number, column) => ({ samples: profile.events[number].samples[0], column }));
+  return profile.events[event].samples.map((samples, column) => ({ samples, column }));
+}
+
+export const kindOf = (profile, event) => event === JOINED ? "parts" : profile.recordings > 1 ? "changes" : "one";
+
+/* The first row whose value is not less than a limit; values ascend. */
+export function firstNotBelow(values, limit) {
+  let low = 0, high = values.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (values[middle] < limit) low = middle + 1; else high = middle;
+  }
+  return low;
+}
+
+/* What a choice leaves: a byte for each thread, CPU and node, 0 for those that do not count; null where all do. */
+export function masksOf(profile, choice) {
+  const { threads, cpus, names, tree } = profile;
+  const mask = (wanted, length, keep) => wanted ? Uint8Array.from({ length }, (_, i) => +keep(i)) : null;
+  const task = choice.process !== null || choice.thread !== null;
+  return {
+    thread: mask(task, threads.length, i => (choice.process === null || threads[i][0] === choice.process) && (choice.thread === null || i === choice.thread)),
+    cpu: mask(choice.cpu !== null, cpus.length, i => i === choice.cpu),
+    node: mask(choice.module !== null, tree.n, i => i > 0 && names[tree.name[i]][1] === choice.module),
+  };
+}
+
+/* Calls visit(row) for each sample that the masks leave, from one row up to another. */
+export function eachKept(samples, masks, from, to, visit) {
+  const { thread, cpu, node } = samples;
+  for (let row = from; row < to; row++) {
+    if (masks.thread && thread && !masks.thread[thread[row]]) continue;
+    if (masks.cpu && cpu && !masks.cpu[cpu[row]]) continue;
+    if (masks.node && !masks.node[node[row] + 1]) continue;
+    visit(row);
+  }
+}
+
+/* The samples within the range of a choice; of waits, which end at their times, the part that lies in it. */
+function weightWithin(samples, row, begin, end, tick) {
+  const stop = samples.time[row] * tick, start = stop - samples.weight[row];
+  return Math.max(0, Math.min(stop, end) - Math.max(start, begin));
+}
+
+/* Adds up the samples of a choice: own weights of the tree's nodes for each column, how many samples, and of how many. */
+export function collect(profile, choice) {
+  const tables = tablesOf(profile, choice.event), masks = masksOf(profile, choice), tick = profile.tick;
+  const own = Array.from({ length: Math.max(...tables.map(table => table.column)) + 1 }, () => new Float64Array(profile.tree.n));
+  let samples = 0, all = 0;
+  for (const { samples: table, column } of tables) {
+    const weights = own[column], { node, weight, count, time, n } = table;
+    for (let row = 0; row < n; row++) all += count[row];
+    if (!choice.range || !time) {
+      eachKept(table, masks, 0, n, row => { weights[node[row] + 1] += weight[row]; samples += count[row]; });
+      continue;
+    }
+    const [from, to] = choice.range, first = firstNotBelow(time, from);
+    if (table.off) eachKept(table, masks, first, n, row => {
+      const part = weightWithin(table, row, from * tick, to * tick, tick);
+      if (part) { weights[node[row] + 1] += part; samples += count[row]; }
+    });
+    else eachKept(table, masks, first, firstNotBelow(time, to), row => { weights[node[row] + 1] += weight[row]; samples += count[row]; });
+  }
+  return { own, samples, all };
+}

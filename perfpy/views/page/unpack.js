@@ -1,0 +1,46 @@
+/* The packed columns of packed.py -> typed arrays; the data of the page -> the profile that the other scripts use. */
+
+import { shape } from "./trees.js";
+
+function bytesOf(text) {
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
+  const letters = atob(text), bytes = new Uint8Array(letters.length);
+  for (let i = 0; i < letters.length; i++) bytes[i] = letters.charCodeAt(i);
+  return bytes;
+}
+
+async function inflated(text) {
+  const stream = new Blob([bytesOf(text)]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+/* A column as numbers: Uint32Array, or Float64Array for what is larger. */
+export async function unpacked(column) {
+  const n = column.n;
+  if ("all" in column) return (column.all < 2 ** 32 ? new Uint32Array(n) : new Float64Array(n)).fill(column.all);
+  const bytes = await inflated(column.z);
+  if (column.bytes === 8) return new Float64Array(bytes.buffer);
+  const values = new Uint32Array(n);
+  for (let plane = 0; plane < column.bytes; plane++) {
+    const first = plane * n, shift = 8 * plane;
+    for (let i = 0; i < n; i++) values[i] |= bytes[first + i] << shift;
+  }
+  if (column.delta) for (let i = 1; i < n; i++) values[i] += values[i - 1];
+  return values;
+}
+
+async function samplesOf(packed, event) {
+  const names = Object.keys(packed), columns = await Promise.all(names.map(name => unpacked(packed[name])));
+  const samples = Object.fromEntries(names.map((name, i) => [name, columns[i]]));
+  return { ...samples, n: samples.node.length, off: !!event.off, seconds: !!event.seconds };
+}
+
+/* names, tree, threads, cpus, tick, last (of all times), events with their samples, one for each recording. */
+export async function profileOf(data) {
+  const tree = shape(await unpacked(data.tree.name), await unpacked(data.tree.depth));
+  const events = await Promise.all(data.events.map(async event => (
+    { ...event, samples: await Promise.all(event.samples.map(one => samplesOf(one, event))) })));
+  let last = 0;
+  for (const event of events) for (const one of event.samples) if (one.time && one.n) last = Math.max(last, one.time[one.n - 1]);
+  return { ...data, tree, events, last, recordings: events.length ? events[0].samples.length : 1, code: data.code || [] };
+}

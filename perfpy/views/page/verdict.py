@@ -1,0 +1,27 @@
+"""What a page says of how far its profile can be trusted.
+
+What enters: a Report. What leaves: lines, the first of them the judgement, then each thing that makes the numbers less certain.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfpy.analysis.report.quality import margin, quality_notes
+from perfpy.symbols.providers.missing import note
+from perfpy.unwind.cut_stacks import note as cut_note
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfpy.analysis.report.report import Report
+    from perfpy.unwind.cut_stacks import CutStacks
+
+
+def verdict(report: Report, cut: Sequence[CutStacks] = ()) -> list[str]:
+    """The lines. cut: what copies of stacks were too short for."""
+    doubts = [*quality_notes(report), *note(report.missing, report.samples), *report.notes, *cut_note(cut)]
+    counted = f"{report.samples:,} samples, {f'{report.lost:,} lost' if report.lost else 'none lost'}"
+    half, small = (f"{margin(share, report.samples):.2g}" for share in (50, 5))
+    judgement = f"{counted}: a share of 50 % is known to {half} points, one of 5 % to {small}"
+    return [judgement, *(doubt.strip() for doubt in doubts)]

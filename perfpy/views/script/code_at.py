@@ -1,0 +1,79 @@
+"""The code at frames: instructions as bytes, and in a disassembler's words.
+
+What enters: a Symbolizer and frames of it. What leaves: bytes, lengths, words; nothing where the file is not here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfpy.disassembly.function_code import NoCode, bytes_at
+from perfpy.disassembly.x86_lengths import LONGEST, always_elsewhere, length
+from perfpy.untrusted.text import one_line
+
+if TYPE_CHECKING:
+    from perfpy.symbols.symbolizer import Symbolizer
+
+_I386: Final = 3
+_X86: Final = (_I386, 62)  # e_machine
+_BAD: Final = b"<bad>"
+
+
+class Code(NamedTuple):
+    """Some bytes of code. bits: 32 or 64; 0 for a machine whose instructions are not told apart."""
+
+    content: bytes
+    bits: int
+
+    def size_at(self, offset: int) -> int:
+        """How long the instruction there is; 0 where that is not known."""
+        return length(self.content[offset : offset + LONGEST], bits=self.bits) if self.bits else 0
+
+    def bytes_at(self, offset: int) -> bytes:
+        """The instruction there, as perf writes its bytes."""
+        size = self.size_at(offset)
+        return b"insn: %s " % self.content[offset : offset + size].hex(" ").encode() if size else _BAD
+
+    def leaves_at(self, offset: int) -> bool:
+        """Whether the instruction there is never followed by the next one."""
+        return bool(self.bits) and always_elsewhere(self.content[offset : offset + LONGEST], bits=self.bits)
+
+
+NOTHING: Final = Code(b"", 0)
+
+
+class CodeAt:
+    """Reads code of one recording's files."""
+
+    def __init__(self, symbolizer: Symbolizer) -> None:
+        self._symbolizer = symbolizer
+        self._unreadable: set[int] = set()
+        self._words: dict[int, dict[int, bytes]] = {}
+
+    def read(self, dso: int, address: int, size: int) -> Code:
+        """As many bytes as there are."""
+        if dso < 0 or dso in self._unreadable:
+            return NOTHING
+        try:
+            file, content = bytes_at(self._symbolizer, dso, address, size)
+        except NoCode:
+            if not self._symbolizer.dsos[dso].kernel:  # of the kernel's memory another place may be readable
+                self._unreadable.add(dso)
+            return NOTHING
+        return Code(content, (32 if file.machine == _I386 else 64) if file.machine in _X86 else 0)
+
+    def words(self, symbol: int, offset: int) -> bytes:
+        """The instruction in words: what a disassembler says of a function; "" where there is none."""
+        known = self._words.get(symbol)
+        if known is None:
+            known = self._words[symbol] = self._disassembled(symbol) if symbol >= 0 else {}
+        return known.get(offset, b"")
+
+    def _disassembled(self, symbol: int) -> dict[int, bytes]:
+        from perfpy.disassembly.disassembler import Disassembler  # few listings ask for words
+        from perfpy.disassembly.objdump import CodeStyle
+
+        for found in Disassembler(self._symbolizer, CodeStyle(source=False)).functions([symbol]):
+            if not isinstance(found, NoCode):
+                return {line.offset: one_line(line.text.strip()).encode("utf-8", "surrogateescape") for line in found.lines if line.is_code}
+        return {}

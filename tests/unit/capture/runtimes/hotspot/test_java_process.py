@@ -1,0 +1,149 @@
+"""What is read of a JVM's memory: methods that are interpreted, and those that were inlined."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from perfpy.capture.runtimes.hotspot.compiled_code import numbers
+from perfpy.capture.runtimes.hotspot.java_process import JavaProcess
+from perfpy.capture.runtimes.hotspot.methods import external_name
+from tests.builders.hotspot import HEAP, Jvm
+
+STACK = 0x7FFE00001000
+
+
+@pytest.fixture(params=[False, True], ids=["17", "25"])
+def jvm(request: pytest.FixtureRequest) -> Jvm:
+    return Jvm(is_recent=request.param)
+
+
+def names(process: JavaProcess, addresses: list[int]) -> list[str]:
+    methods = process.new_methods()
+    found = [[one.name for one in methods if one.begin <= address < one.end] for address in addresses]
+    return [each[0] if each else hex(addresses[number]) for number, each in enumerate(found)]
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        (("Main", "main", "([Ljava/lang/String;)V"), "void Main.main(java.lang.String[])"),
+        (("a/B$C", "<init>", "(IJ[[D)V"), "void a.B$C.<init>(int, long, double[][])"),
+        (("A$$Lambda$14+0x00007f", "run", "()Lx/Y;"), "x.Y A$$Lambda$14/0x00007f.run()"),
+        (("A", "m\nffff 10 forged", "(Lbroken"), " A.m\\nffff 10 forged(broken)"),
+    ],
+)
+def test_methods_are_named_as_the_jvm_names_them(parts: tuple[str, str, str], expected: str):
+    named = external_name(*parts)
+    assert "\n" not in named
+    assert named.replace("^J", "\\n") == expected
+
+
+def test_numbers_of_scopes():
+    assert numbers(bytes((0, 191, 192, 0, 255, 1)), 0, 4, 0) == [0, 191, 192, 255 + 64]
+    assert numbers(bytes((1, 191, 192, 1, 255, 2)), 0, 4, 1) == [0, 190, 191, 254 + 64]
+    assert numbers(bytes((1, 1, 0)), 0, 3, 1) == [0, 0]  # no byte is 0 there
+    assert numbers(b"\xff", 0, 1, 0) == []  # cut
+
+
+def test_what_was_inlined_has_frames(jvm: Jvm):
+    leaf, middle, outer = (jvm.method("App", name, "()V") for name in ("leaf", "middle", "outer"))
+    start = jvm.compiled(outer, [(8, [(outer, 300)]), (32, [(leaf, 1), (middle, 20), (outer, 250)])])
+    process = JavaProcess(jvm.memory, jvm.exported)
+    nothing = np.zeros(0, np.uint64)
+    # a call is known by its return address, an interrupted instruction by what is described next
+    frames = process.named([start + 20, start + 31], nothing)
+    expected = [jvm.code_of(leaf) + 1, jvm.code_of(middle) + 20, jvm.code_of(outer)]
+    assert frames == [*expected, *expected]  # of `outer` there are 100 bytecodes only
+    assert process.named([start + 4], nothing) == [jvm.code_of(outer)]
+    assert names(process, expected) == ["void App.leaf()", "void App.middle()", "void App.outer()"]
+    assert process.new_methods() == []
+
+
+def test_code_without_methods_stays(jvm: Jvm):
+    stub = jvm.blob("StubRoutines (1)")
+    process = JavaProcess(jvm.memory, jvm.exported)
+    chain = [stub + 8, HEAP - 16, HEAP + 0xFF00, 0x1234]
+    assert process.named(chain, np.zeros(0, np.uint64)) == chain
+
+
+def frame(jvm: Jvm, method: int, bytecode: int, caller: int, returns: int) -> list[int]:
+    """The words of an interpreter's frame, lowest first: eight below where the frame pointer points."""
+    return [bytecode, 0, 0, 0, 0, method, 0, 0, caller, returns]
+
+
+def test_interpreted_methods_have_frames(jvm: Jvm):
+    first, second, native = (jvm.method("App", name, "()I", size) for name, size in (("first", 50), ("second", 60), ("native", 0)))
+    interpreter = jvm.blob("Interpreter")
+    words = [
+        *[interpreter + 21] * 2,  # what is left of a call before: no frame
+        *frame(jvm, native, 0, 0, interpreter + 21),
+        *frame(jvm, first, jvm.code_of(first) + 7, 0, interpreter + 21),
+        *frame(jvm, second, jvm.code_of(second) + 9, 0, interpreter + 21),
+        *frame(jvm, second, jvm.code_of(first) + 9, 0, 0x5001),  # a bytecode of another method: not believed
+    ]
+    process = JavaProcess(jvm.memory, jvm.exported)
+    inside = interpreter + 20
+    found = process.named([interpreter + 5, inside, inside, inside, 0x5000], np.array(words, np.uint64))
+    assert found == [jvm.code_of(native), jvm.code_of(first) + 7, jvm.code_of(second) + 9, inside, 0x5000]
+
+
+def test_a_process_that_is_gone_is_known_as_far_as_it_was_looked_at(jvm: Jvm):
+    interpreted, compiled, missed = (jvm.method("App", name, "()V") for name in ("interpreted", "compiled", "missed"))
+    interpreter = jvm.blob("Interpreter")
+    start, other = (jvm.compiled(one, [(16, [(one, 5)])]) for one in (compiled, missed))
+    words = np.array([start + 16, *frame(jvm, interpreted, jvm.code_of(interpreted) + 3, 0, 0x5001)], np.uint64)
+    # its callee's return address, and before that the frame pointer that it saved
+    stack = np.concatenate([np.array([STACK + 8 * (2 + 9), interpreter + 33], np.uint64), words])
+    process = JavaProcess(jvm.memory, jvm.exported)
+    process.look(stack, STACK)
+    expected = [jvm.code_of(compiled) + 5, jvm.code_of(interpreted) + 3, 0x5000, other + 15]
+    jvm.memory.pieces.clear()
+    process.refresh()
+    assert process.named([start + 15, interpreter + 32, 0x5000, other + 15], stack) == expected
+
+
+def test_code_in_the_place_of_other_code_is_looked_at_anew(jvm: Jvm):
+    before, after = (jvm.method("App", name, "()V") for name in ("before", "after"))
+    start = jvm.compiled(before, [(16, [(before, 5)])])
+    process = JavaProcess(jvm.memory, jvm.exported)
+    nothing = np.zeros(0, np.uint64)
+    assert process.named([start + 15], nothing) == [jvm.code_of(before) + 5]
+    jvm._block = 0
+    assert jvm.compiled(after, [(16, [(after, 7)])]) == start
+    process.refresh()
+    assert process.named([start + 15], nothing) == [jvm.code_of(after) + 7]
+
+
+def test_a_jvm_that_has_not_begun_is_refused(jvm: Jvm):
+    with pytest.raises((OSError, LookupError)):
+        JavaProcess(jvm.memory, {})
+    jvm.memory.pieces.clear()
+    with pytest.raises((OSError, LookupError)):
+        JavaProcess(jvm.memory, jvm.exported)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_memory_that_holds_anything_ends_nothing(jvm: Jvm, seed: int):
+    """What is in the memory of a process is its own affair."""
+    chance = random.Random(seed)
+    one, other = (jvm.method("App", name, "()V") for name in ("one", "other"))
+    start, interpreter = jvm.compiled(one, [(16, [(other, 5), (one, 3)])]), jvm.blob("Interpreter")
+    whole = JavaProcess(jvm.memory, jvm.exported) if seed % 2 else None
+    for data in jvm.memory.pieces.values():
+        for _ in range(max(1, len(data) // 24) if len(data) < 4096 else 40):
+            data[chance.randrange(len(data))] = chance.choice((0, 1, 0x7F, 0xFF, chance.randrange(256)))
+    near = (start, interpreter, one, other, chance.getrandbits(64))
+    words = [chance.choice(near) + chance.randrange(64) & (1 << 64) - 1 for _ in range(64)]
+    stack = np.array(words, np.uint64)
+    try:
+        process = whole or JavaProcess(jvm.memory, jvm.exported)
+    except (OSError, LookupError, ValueError):
+        return
+    process.refresh()
+    process.look(stack, STACK)
+    chain = [start + 15, interpreter + 20, start + 3, *words[:20]]
+    assert len(process.named(chain, stack)) >= len(chain)
+    assert all("\n" not in method.name for method in process.new_methods())

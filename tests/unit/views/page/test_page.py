@@ -1,0 +1,116 @@
+"""The page is one file, needs no other, and takes no name for anything else than text."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import perfpy.views.page
+from perfpy.analysis.stacks.stacks import Function
+from perfpy.recording import Recording
+from perfpy.symbols.files.debug_files import SymbolOptions
+from perfpy.views.page.page import SCRIPTS, PageText, render
+from tests.builders.long_names import OWNER, SORT, recording_with_long_names
+from tests.builders.stacks import stacks
+
+FOLDER = Path(perfpy.views.page.__file__).parent
+MARKUP = "</script><img src=x onerror=owned()>\u2028\u2029<!--<script>'\"`${owned()}&lt;]]>\u202egpj.exe"
+LONGEST_SCRIPT = 400
+
+
+class Elements(HTMLParser):
+    """What a browser makes of a page: its elements, and what stands in scripts and styles."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.inside: list[tuple[str, str]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        if self.elements and self.elements[-1][0] in ("script", "style") and data.strip():
+            self.inside.append((self.elements[-1][0], data))
+
+    def data(self) -> dict[str, object]:
+        found: dict[str, object] = json.loads(next(text for tag, text in self.inside if tag == "script"))
+        return found
+
+
+def page_with(name: str) -> str:
+    named = dataclasses.replace(stacks("sh;x 1", name), functions=[Function(name, name, False)], comms=[name])
+    code = {"name": name, "module": name, "event": name, "share": 1.0, "instructions": [[0, 1.0, "0", name, name]],
+            "sources": [{"path": name, "share": 1.0, "lines": [[1, 1.0, name]]}]}  # fmt: skip
+    return render([named], PageText(name, [name], [name]), code=[code])
+
+
+def test_the_page_fetches_nothing() -> None:
+    page = page_with("x")
+    assert not re.search(r"""\b(src|href|action)\s*=\s*["']|https?://|@import|url\(""", page)
+
+
+def test_names_with_markup_make_no_elements() -> None:
+    hostile = Elements(page_with(MARKUP))
+    assert [tag for tag, _ in hostile.elements] == [tag for tag, _ in Elements(page_with("x")).elements]
+    shown = MARKUP.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\u202e", "\\u202e")
+    data = hostile.data()
+    assert data["title"] == shown
+    assert isinstance(data["names"], list)
+    assert [shown, shown, 0] in data["names"]
+
+
+def test_only_the_pages_own_script_and_style_may_run() -> None:
+    page = Elements(page_with("x"))
+    (policy,) = (attributes["content"] for tag, attributes in page.elements if tag == "meta" and attributes.get("http-equiv"))
+    assert policy is not None
+    assert policy.startswith("default-src 'none'; ")
+    assert "unsafe" not in policy
+    assert "require-trusted-types-for 'script'" in policy
+    scripts = [text for tag, text in page.inside if tag == "script"]
+    styles = [text for tag, text in page.inside if tag == "style"]
+    assert [len(scripts), len(styles)] == [2, 1]  # the data, which do not run, and the script
+    for text in (scripts[1], styles[0]):
+        assert f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" in policy
+
+
+def test_scripts_make_no_markup_of_text_and_no_code() -> None:
+    dangerous = re.compile(r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|new Function\(|fetch\(|XMLHttp|WebSocket")
+    for name in SCRIPTS:
+        assert not dangerous.search((FOLDER / f"{name}.js").read_text()), name
+
+
+def test_scripts_are_short_enough_to_read_and_all_in_the_page() -> None:
+    assert {path.stem for path in FOLDER.glob("*.js")} == set(SCRIPTS)
+    for path in FOLDER.glob("*.js"):
+        lines = path.read_text().splitlines()
+        assert len(lines) <= LONGEST_SCRIPT, path.name
+        assert max(map(len, lines)) <= 180, path.name
+
+
+def test_scripts_import_what_stands_before_them() -> None:
+    """They are put together in this order, without their imports."""
+    for number, name in enumerate(SCRIPTS):
+        imported = re.findall(r'^import .* from "\./(\w+)\.js";$', (FOLDER / f"{name}.js").read_text(), re.MULTILINE)
+        assert set(imported) <= set(SCRIPTS[:number]), name
+
+
+def test_the_page_has_short_names_beside_whole_ones(tmp_path: Path) -> None:
+    with Recording(str(recording_with_long_names(tmp_path))) as recording:
+        page = render(recording.stacks(SymbolOptions(symfs=str(tmp_path), cache=False)), PageText("t"))
+    names = Elements(page).data()["names"]
+    assert isinstance(names, list)
+    assert [name[::3] for name in names if len(name) > 3] == [list(OWNER[1:]), list(SORT[1:])]
+    assert [name for name in names if len(name) == 3]
+
+
+def test_functions_of_python_are_shown_with_their_files() -> None:
+    names = Elements(render([stacks("sh;py::main:/srv/app.py 5")], PageText("t"))).data()["names"]
+    assert isinstance(names, list)
+    assert ["py::main:/srv/app.py", "/srv/app.py", 0, "main (app.py)"] in names

@@ -1,0 +1,103 @@
+"""What the page's scripts get: samples at nodes of one tree."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perfpy.views.page import profile_data as module
+from perfpy.views.page.profile_data import profile_data
+from tests.builders.stacks import At, stacks, timed_stacks
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def column(packed: dict[str, Any]) -> list[Any]:
+    if "all" in packed:
+        return [packed["all"]] * packed["n"]
+    import base64
+    import zlib
+
+    data, rows = zlib.decompress(base64.b64decode(packed["z"])), packed["n"]
+    values = [sum(data[plane * rows + row] << 8 * plane for plane in range(packed["bytes"])) for row in range(rows)]
+    return [sum(values[: row + 1]) for row in range(rows)] if "delta" in packed else values
+
+
+def paths(data: dict[str, Any], samples: dict[str, Any]) -> list[str]:
+    """The stack of each sample, from the tree."""
+    names, depths = column(data["tree"]["name"]), column(data["tree"]["depth"])
+    found: list[str] = []
+    open_: list[str] = []
+    for name, depth in zip(names, depths, strict=True):
+        open_[depth:] = [data["names"][name][0]]
+        found.append(";".join(open_))
+    return [found[node] for node in column(samples["node"])]
+
+
+ONE = [At("a;main;run", 5_000_000, 1000), At("b;main", 7_000_000, 3000, 8, 9, 1), At("a;main;run", 9_000_000, 2000)]
+
+
+def test_a_sample_has_its_stack_time_thread_cpu_and_weight() -> None:
+    data = profile_data([[timed_stacks(ONE)]])
+    (samples,) = data["events"][0]["samples"]
+    assert paths(data, samples) == ["a;main;run", "b;main", "a;main;run"]
+    assert [tick * data["tick"] for tick in column(samples["time"])] == [0, 2_000_000, 4_000_000]
+    assert column(samples["weight"]) == [1000, 3000, 2000]
+    assert [data["threads"][number] for number in column(samples["thread"])] == [[7, 7, "a"], [8, 9, "b"], [7, 7, "a"]]
+    assert [data["cpus"][number] for number in column(samples["cpu"])] == [0, 1, 0]
+    assert (data["events"][0]["seconds"], data["events"][0]["off"]) == (1, 0)
+
+
+def test_a_thread_is_called_as_it_was_last() -> None:
+    data = profile_data([[timed_stacks([At("old;f", 1), At("new;f", 2)])]])
+    assert data["threads"] == [[7, 7, "new"]]
+
+
+def test_times_of_two_recordings_begin_with_each() -> None:
+    later = [sample._replace(time=sample.time + 10**12) for sample in ONE]
+    data = profile_data([[timed_stacks(ONE)], [timed_stacks(later)]])
+    first, second = data["events"][0]["samples"]
+    assert column(first["time"]) == column(second["time"])
+    assert column(first["node"]) == column(second["node"])
+
+
+def test_an_event_of_only_one_recording_is_left_out() -> None:
+    parts = [timed_stacks(ONE, "a"), timed_stacks(ONE, "b")]
+    assert [event["event"] for event in profile_data([parts, parts[1:]])["events"]] == ["b"]
+    assert [event["event"] for event in profile_data([parts])["events"]] == ["a", "b"]
+
+
+def test_stacks_without_times_are_there_with_their_counts() -> None:
+    data = profile_data([[stacks("a;f 4\nb;g 6")]])
+    (samples,) = data["events"][0]["samples"]
+    assert sorted(zip(paths(data, samples), column(samples["weight"]), strict=True)) == [("a;f", 4), ("b;g", 6)]
+    assert "time" not in samples
+    assert data["threads"] == []
+
+
+def test_samples_that_do_not_say_when_have_no_times() -> None:
+    part = timed_stacks(ONE)
+    assert part.timed is not None
+    part = replace(part, timed=replace(part.timed, time=np.full(3, (1 << 64) - 1, np.uint64)))
+    (samples,) = profile_data([[part]])["events"][0]["samples"]
+    assert "time" not in samples
+    assert len(column(samples["thread"])) == 3
+
+
+def test_very_many_samples_are_put_together_in_longer_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = [At(f"a;f{number % 2}", number * 1_000_000, 5) for number in range(1000)]
+    monkeypatch.setattr(module, "MOST_ROWS", 100)
+    data = profile_data([[timed_stacks(many)]])
+    (samples,) = data["events"][0]["samples"]
+    assert samples["node"]["n"] <= 100
+    assert sum(column(samples["count"])) == 1000
+    assert sum(column(samples["weight"])) == 5000
+    assert data["tick"] > 1_000_000
+
+
+def test_code_that_a_runtime_made_twice_is_one_function() -> None:
+    names = [name[0] for name in profile_data([[stacks("a;JS:~f 1\na;JS:*f 2")]])["names"]]
+    assert [name for name in names if "f" in name] == ["JS:f"]

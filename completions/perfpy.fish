@@ -201,6 +201,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from report' -l tid -x -d 'only th
 complete -c perfpy -n '__fish_seen_subcommand_from report' -s C -l cpu -x -d 'only these CPUs'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l socket-filter -x -d 'only the CPUs of this socket'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l parallelism -x -d 'only while so many threads ran'
+complete -c perfpy -n '__fish_seen_subcommand_from report' -l event -x -a '(__perfpy_list (__perfpy_ask events))' -d 'only samples of this event'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l time -x -d 'only this time  start,stop, 10%-20%, 10%/2'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l switch-on -x -a '(__perfpy_list (__perfpy_ask events))' -d 'only samples after this event'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l switch-off -x -a '(__perfpy_list (__perfpy_ask events))' -d 'only samples before this event'

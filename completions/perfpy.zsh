@@ -300,6 +300,7 @@ _perfpy() {
                 '*--cpu=[only these CPUs]:value: ' \
                 '*--socket-filter=[only the CPUs of this socket]:value: ' \
                 '*--parallelism=[only while so many threads ran]:value: ' \
+                '*--event=[only samples of this event]:events: _sequence _perfpy_ask events -' \
                 '*--time=[only this time  start,stop, 10%-20%, 10%/2]:value: ' \
                 '*--switch-on=[only samples after this event]:events: _sequence _perfpy_ask events -' \
                 '*--switch-off=[only samples before this event]:events: _sequence _perfpy_ask events -' \

@@ -32,7 +32,7 @@ def api_lines() -> Iterator[str]:
         if inspect.isclass(thing):
             yield ""
             yield from _entry(f"  {name}", thing)
-            if hasattr(thing, "_fields"):
+            if issubclass(thing, tuple) and hasattr(thing, "_fields"):
                 yield f"    {', '.join(thing._fields)}"
             for member, value in _members(thing):
                 yield from _entry(f"    .{member}", value)

@@ -34,7 +34,7 @@ COMMANDS = {
     "view": Entry("perfpy.cli.view", "show the profile as a page in the browser"),
     "annotate": Entry("perfpy.cli.annotate.command", "show the code of hot functions, with the samples at each instruction", pages=True),
     "diff": Entry("perfpy.cli.diff", "show what changed between recordings", pages=True),
-    "script": Entry("perfpy.cli.script", "read perf.data and print every sample", pages=True),
+    "script": Entry("perfpy.cli.script.command", "read perf.data and print every sample", pages=True),
     "list": Entry("perfpy.cli.list", "list the events of this machine", pages=True),
     "evlist": Entry("perfpy.cli.evlist", "list the events in a perf.data", pages=True),
     "buildid-list": Entry("perfpy.cli.build_id_list", "list the build-ids of a perf.data's files", pages=True),

@@ -208,18 +208,27 @@ class Recording(RecordingContents):
         return make_source_shares(self.data, timeline, symbolizer, self._narrowed(sample_filter or SampleFilter()))
 
     def stacks(
-        self, symbols: SymbolOptions | None = None, *, sample_filter: SampleFilter | None = None, timed: bool = False, latency: bool = False
+        self,
+        symbols: SymbolOptions | None = None,
+        *,
+        sample_filter: SampleFilter | None = None,
+        timed: bool = False,
+        latency: bool = False,
+        sites: bool = False,
+        payloads: bool = False,
     ) -> list[Stacks]:
         """The whole stacks of each event, for flame graphs and exports.
 
-        timed: with the single samples; latency: weighted by shares of the wall clock.
+        timed: with the single samples; latency: weighted by shares of the wall clock; sites: with addresses and lines;
+        payloads: with the data of tracepoints for the single samples.
         """
         from perfpy.analysis.filters.sample_filter import SampleFilter
         from perfpy.analysis.stacks.stack_builder import make_stacks
 
         timeline = self.make_timeline(keep_exited=True)
         symbolizer = self._new_symbolizer(timeline, symbols)
-        return make_stacks(self.data, timeline, symbolizer, self._narrowed(sample_filter or SampleFilter()), timed=timed, latency=latency)
+        wanted = self._narrowed(sample_filter or SampleFilter())
+        return make_stacks(self.data, timeline, symbolizer, wanted, timed=timed, latency=latency, sites=sites, payloads=payloads)
 
     def page(
         self,
@@ -227,12 +236,12 @@ class Recording(RecordingContents):
         *,
         sample_filter: SampleFilter | None = None,
         symbols: SymbolOptions | None = None,
-        source: bool = True,
+        code: bool = True,
     ) -> str:
         """The profile as a page: one HTML file for any browser, complete in itself.
 
-        stacks: of which it is made (default: all, with their times); source: with the code of the hottest functions, lines of
-        source files among it.
+        stacks: of which it is made (default: all, with their times); code: with that of the hottest functions, for which
+        objdump is run, and lines of source files.
         """
         from perfpy.analysis.filters.sample_filter import SampleFilter
         from perfpy.analysis.report.options import ReportOptions
@@ -241,9 +250,9 @@ class Recording(RecordingContents):
         from perfpy.views.page.verdict import verdict
 
         parts = self.stacks(symbols, sample_filter=sample_filter, timed=True) if stacks is None else stacks
-        code = self.annotate(options=ReportOptions(sample_filter=sample_filter or SampleFilter()), symbols=symbols)
-        text = PageText(self.title, self.circumstances, verdict(code.report, parts[0].cut if parts else ()))
-        return render(parts, text, code=code_data(code) if source else [])
+        hot = self.annotate(options=ReportOptions(sample_filter=sample_filter or SampleFilter()), symbols=symbols)
+        text = PageText(self.title, self.circumstances, verdict(hot.report, parts[0].cut if parts else ()))
+        return render(parts, text, code=code_data(hot) if code else [])
 
     def page_of_changes(
         self, after: Recording, stacks: Sequence[Sequence[Stacks]] | None = None, *, symbols: SymbolOptions | None = None
@@ -260,13 +269,13 @@ class Recording(RecordingContents):
         """Write the profile as a page with flame graph, time line and tables: one HTML file for any browser, complete in itself.
 
         after: a second recording; the page shows then what changed from this
-        one to that. symbols: where to look for symbols. Raises OutputFailed.
+        one to that. symbols: where to look for symbols. No program is run for it: page() has code, too. Raises OutputFailed.
 
         >>> import perfpy
         >>> with perfpy.open("perf.data") as recording:
         ...     recording.flamegraph("flame.html")
         """
-        page = self.page(symbols=symbols) if after is None else self.page_of_changes(after, symbols=symbols)
+        page = self.page(symbols=symbols, code=False) if after is None else self.page_of_changes(after, symbols=symbols)
         try:
             with open(path, "wb") as file:
                 file.write(page.encode(errors="replace"))
@@ -291,6 +300,10 @@ class Recording(RecordingContents):
     def _narrowed(self, sample_filter: SampleFilter) -> SampleFilter:
         """A filter within what where() left."""
         return sample_filter if self.sample_filter is None else sample_filter._replace(within=self.sample_filter)
+
+    def payload_texts(self, symbols: SymbolOptions | None = None) -> PayloadTexts | None:
+        """What words the data of tracepoints; None where the recording describes none."""
+        return self._payloads(self.symbolizer(symbols))
 
     def _payloads(self, symbolizer: Symbolizer) -> PayloadTexts | None:
         """What words the data of tracepoints; None where the recording describes none."""

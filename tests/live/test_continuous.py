@@ -50,10 +50,13 @@ def host(tmp_path):
 
 
 def test_the_page_names_five_files():
-    names = "perfpy-record.service perfpy-ship.service perfpy-ship.timer"
     assert [*FILES] == [
-        *(UNITS + name for name in names.split()[:1]), SCRIPTS + "perfpy-ship", *(UNITS + name for name in names.split()[1:]), SCRIPTS + "perfpy-nightly",
-    ]  # fmt: skip
+        UNITS + "perfpy-record.service",
+        SCRIPTS + "perfpy-ship",
+        UNITS + "perfpy-ship.service",
+        UNITS + "perfpy-ship.timer",
+        SCRIPTS + "perfpy-nightly",
+    ]
 
 
 def test_systemd_takes_the_units(tmp_path):

@@ -87,6 +87,7 @@ class ReportFilterOptions(CommandOptions):
     parallelism: str = option(
         "--parallelism", Value(default=""), "only while so many threads ran (of recordings with context switches)", metavar="<n[,n-n...]>"
     )
+    event: str = option("--event", Value(default=""), "only samples of this event", metavar="<event>")
     time: str = option("--time", Value(default=""), "only this time: start,stop, 10%-20%, 10%/2", metavar="<str>")
     switch_on: str = option("--switch-on", Value(default=""), "only samples after this event", metavar="<event>")
     switch_off: str = option("--switch-off", Value(default=""), "only samples before this event", metavar="<event>")

@@ -67,8 +67,7 @@ def profile_data(recordings: Sequence[Sequence[Stacks]]) -> dict[str, Any]:
     rows = _rows_of(columns, folded, tree)
     tick = _tick(rows)
     timed = [[one.at_ticks(tick) if len(one.time) else one for one in parts] for parts in rows]
-    tasks = np.unique(np.concatenate([one.task for parts in timed for one in parts]))
-    cpus = np.unique(np.concatenate([one.cpu for parts in timed for one in parts]))
+    tasks, cpus = (_distinct(timed, name) for name in ("task", "cpu"))
     return {
         "names": [_named(function) for function in tree.names],
         "tree": {"name": packed(tree.name), "depth": packed(tree.depth)},
@@ -85,6 +84,11 @@ def profile_data(recordings: Sequence[Sequence[Stacks]]) -> dict[str, Any]:
             for number, event in enumerate(events)
         ],
     }
+
+
+def _distinct(rows: Sequence[Sequence[_Rows]], name: str) -> NDArray[np.int64]:
+    """All values of a column."""
+    return np.unique(np.concatenate([np.zeros(0, np.int64), *(getattr(one, name) for parts in rows for one in parts)]))
 
 
 def _with_tiers_as_one(part: Stacks) -> Stacks:

@@ -101,3 +101,8 @@ def test_very_many_samples_are_put_together_in_longer_ticks(monkeypatch: pytest.
 def test_code_that_a_runtime_made_twice_is_one_function() -> None:
     names = [name[0] for name in profile_data([[stacks("a;JS:~f 1\na;JS:*f 2")]])["names"]]
     assert [name for name in names if "f" in name] == ["JS:f"]
+
+
+def test_of_nothing_there_is_nothing() -> None:
+    data = profile_data([[]])
+    assert (data["events"], data["names"], data["threads"]) == ([], [], [])

@@ -129,6 +129,9 @@ _perfpy_value()
     "data -i" | "data --input" | "data =--input") _perfpy_recordings ;;
     "data --to-json" | "data =--to-json") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "data --time" | "data =--time") : ;;
+    "export --symfs" | "export =--symfs" | "export --parquet" | "export =--parquet") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "export --kallsyms" | "export =--kallsyms" | "export -k" | "export --vmlinux" | "export =--vmlinux") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "export -i" | "export --input" | "export =--input") _perfpy_recordings ;;
     *) return 1 ;;
     esac
     return 0
@@ -141,7 +144,7 @@ _perfpy()
     cur=${words[cword]} prev=${words[cword-1]}
     COMPREPLY=()
     if ((cword == 1)); then
-        _perfpy_offer "" stat record report view annotate diff script list evlist buildid-list buildid-cache inject archive data config check version help --help --version
+        _perfpy_offer "" stat record report view annotate diff script list evlist buildid-list buildid-cache inject archive data export config check version help --help --version
         return
     fi
     local options="" workload=""
@@ -191,6 +194,9 @@ _perfpy()
     data)
         options="-i --input --to-json -f --force --time --help"
         ;;
+    export)
+        options="--symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -q --quiet --parquet -i --input -f --force --help"
+        ;;
     config)
         options="-l --list --system --user --help"
         ;;
@@ -201,7 +207,7 @@ _perfpy()
         options="--build-options -v --verbose --help"
         ;;
     help)
-        _perfpy_offer "" stat record report view annotate diff script list evlist buildid-list buildid-cache inject archive data config check version help
+        _perfpy_offer "" stat record report view annotate diff script list evlist buildid-list buildid-cache inject archive data export config check version help
         return
         ;;
     esac

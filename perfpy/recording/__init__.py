@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.batches import Batch, FurtherColumns
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.views.parquet.export import Exported
     from perfpy.views.script.payloads import PayloadTexts
 
 
@@ -282,6 +283,21 @@ class Recording(RecordingContents):
                 file.write(page.encode(errors="replace"))
         except OSError as error:
             raise OutputFailed(fspath(path), error.strerror or str(error)) from None
+
+    def to_parquet(self, folder: str | PathLike[str], *, symbols: SymbolOptions | None = None) -> Exported:
+        """Add this recording to the tables in a folder (perfpy.views.parquet says which), for DuckDB, Polars, Spark; needs pyarrow.
+
+        symbols: where to look for symbols. perfpy.open() reads it back. Returns its key in the tables, how many samples and bytes were
+        written. A recording that is there already is written anew. Raises PerfError, OutputFailed.
+
+        >>> import perfpy
+        >>> with perfpy.open("perf.data") as recording:
+        ...     recording.to_parquet("tables").samples
+        10
+        """
+        from perfpy.views.parquet.export import export
+
+        return export(self, fspath(folder), symbols)
 
     def _narrowed(self, sample_filter: SampleFilter) -> SampleFilter:
         """A filter within what where() left."""

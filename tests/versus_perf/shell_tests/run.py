@@ -61,7 +61,7 @@ def run(name: str, place: Path | None) -> tuple[str, str]:
     with tempfile.TemporaryDirectory(prefix="shell-tests-") as folder:
         path = f"{place}:{os.environ['PATH']}" if place else os.environ["PATH"]
         environment = {**os.environ, "PATH": path, "HOME": folder, "TMPDIR": folder, "LC_ALL": "C", "PERF_CONFIG": "/dev/null"}
-        command = ["timeout", "-k", "5", str(_LIMIT), "bash", SCRIPTS / name]
+        command = ["timeout", "-k", "5", str(_LIMIT), "bash", str(SCRIPTS / name)]
         done = subprocess.run(
             command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
         )

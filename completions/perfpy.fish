@@ -247,6 +247,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from report' -l demangle-kernel -f
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l fold-interpreters -f -d 'leave the frames of interpreters out where they named their functions'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -s m -l modules -f -d 'load symbols of modules'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l ignore-vmlinux -f -d 'do not look for a vmlinux'
+complete -c perfpy -n '__fish_seen_subcommand_from report' -l jobs -x -d 'read large files with at most so many processes'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -s v -l verbose -f -d 'say more'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -s q -l quiet -f -d 'print no warnings or messages'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l inline -f -d 'show inlined calls'

@@ -354,6 +354,7 @@ _perfpy() {
                 '*-m[load symbols of modules]' \
                 '*--modules[load symbols of modules]' \
                 '*--ignore-vmlinux[do not look for a vmlinux]' \
+                '*--jobs=[read large files with at most so many processes]:value: ' \
                 '*-v[say more]' \
                 '*--verbose[say more]' \
                 '*-q[print no warnings or messages]' \

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _WIDTH: Final = np.uint64(32)
 _END: Final = (1 << 64) - 1
 _MIX: Final = np.uint64(0x9E3779B97F4A7C15)  # odd: different scenes stay different
+_UNMIX: Final = np.uint64(pow(0x9E3779B97F4A7C15, -1, 1 << 64))
 _OF_INLINED: Final = np.uint64(0xA3B195354A39B70D)
 _NEVER: Final = -1
 _NO_SCENE: Final = np.uint64(NO_SPACE << 3 | 2 << 1)  # neither the kernel's nor the process's
@@ -56,6 +57,13 @@ class UserScenes(NamedTuple):
 
     scene: NDArray[np.uint64]
     rank: NDArray[np.int32]
+
+
+class FrameOrigins(NamedTuple):
+    """What frames are made of: the scene and the address of each, of which they are the only ones."""
+
+    scene: NDArray[np.uint64]
+    ip: NDArray[np.uint64]
 
 
 class Symbolizer:
@@ -111,6 +119,15 @@ class Symbolizer:
             scene = np.where(cpumode == MISC_USER, of_user, np.where(cpumode == MISC_KERNEL, of_kernel, _NO_SCENE))
             rank = _spread(rank, counts)
         return self._frames_at_rank(scene, rank, ip)
+
+    def learnt(self, known: int) -> FrameOrigins:
+        """What the frames after the first `known` ones were made of: what another symbolizer of the recording makes the same of."""
+        ip = self.frames.ip[known:]
+        return FrameOrigins((self._scene_addresses.keys[known:] ^ ip) * _UNMIX, ip)
+
+    def learn(self, origins: FrameOrigins) -> Ids:
+        """The frames of such, new ones in their order."""
+        return self._intern(*origins)
 
     def companion(self) -> Symbolizer:
         """Another one, with frames of its own, that has the same files."""

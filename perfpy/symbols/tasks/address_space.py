@@ -88,7 +88,7 @@ class TaskTimeline:
         unknown = rows_where(found < 0)
         if len(unknown):
             strangers, which = np.unique(tid[unknown].astype(np.int32), return_inverse=True)
-            numbers = [self._comm_number(unnamed(stranger)) for stranger in strangers.tolist()]
+            numbers = [self.comm_number(unnamed(stranger)) for stranger in strangers.tolist()]
             found[unknown] = np.array(numbers, np.int32)[which.ravel()]
         return found
 
@@ -118,7 +118,8 @@ class TaskTimeline:
         """As space_states, of the kernel's address space."""
         return self._changes.find(np.full(len(rank), KERNEL_PID), rank, 0)
 
-    def _comm_number(self, comm: str) -> int:
+    def comm_number(self, comm: str) -> int:
+        """The number of a comm; a new one the first time."""
         number = self._comm_numbers.get(comm)
         if number is None:
             number = self._comm_numbers[comm] = len(self.comms)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from perfpy.perfdata.container.kept_files import KeptFiles
     from perfpy.perfdata.records.batches import Batch, Change, FurtherColumns, StoredBatch
+    from perfpy.perfdata.records.delivery_spans import Span
     from perfpy.perfdata.records.equal_times import EqualTimes
     from perfpy.perfdata.records.raw_records import RawRecord
     from perfpy.perfdata.records.scans import RecordScans
@@ -247,6 +248,10 @@ class PerfData:
         more: makes further columns of others, which need not be among the fields.
         """
         return self.records.batches(_with(fields, more), self._change(fields, more))
+
+    def batch_of(self, span: Span, fields: Collection[str] | None = None, more: FurtherColumns | None = None) -> Batch | None:
+        """The samples of one of `records.spans`, in order of delivery; None where there are none. fields, more: as for batches."""
+        return self.records.batch_of(span, _with(fields, more), self._change(fields, more))
 
     def stored(
         self, fields: Collection[str] | None = None, turns: range | None = None, more: FurtherColumns | None = None

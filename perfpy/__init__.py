@@ -4,6 +4,7 @@
     with perfpy.count("task-clock", "page-faults") as counts: ...
     perfpy.record(["make"], output="perf.data", call_graph=True)
     with perfpy.open("perf.data") as recording: ...
+    for sample in perfpy.watch("sched:sched_switch", pid=1234): ...
     for event in perfpy.list_events("cache*"): ...
     with perfpy.Counter.open("task-clock:u") as counter: counter.read()
 
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from perfpy.capture.counter_group import CounterGroup, GroupReading
     from perfpy.capture.counting.counted import CountedFunction
     from perfpy.capture.counting.region import Region
+    from perfpy.capture.event_stream import EventStream
+    from perfpy.capture.live_samples import LiveSample
     from perfpy.capture.sampling.recorder import RecordSummary
     from perfpy.counts.comparison import Comparison
     from perfpy.counts.named_counts import Count, Counts, ProgramCounts
@@ -49,43 +52,11 @@ if TYPE_CHECKING:
     R = TypeVar("R")
 
 __all__ = [
-    "AuxArea",
-    "Comparison",
-    "Count",
-    "Counter",
-    "CounterGroup",
-    "Counts",
-    "EventAttr",
-    "GroupReading",
-    "Offer",
-    "Profiler",
-    "ProgramCounts",
-    "ReadFormat",
-    "Reading",
-    "RecordSummary",
-    "Recording",
-    "RecordingChanges",
-    "Region",
-    "Report",
-    "Ring",
-    "RingSample",
-    "SampleType",
-    "UserReading",
-    "__version__",
-    "compare",
-    "count",
-    "counted",
-    "diff",
-    "disable_all",
-    "enable_all",
-    "errors",
-    "list_events",
-    "open",
-    "parse_events",
-    "profile",
-    "record",
-    "stat",
-]
+    "AuxArea", "Comparison", "Count", "Counter", "CounterGroup", "Counts", "EventAttr", "EventStream", "GroupReading",
+    "LiveSample", "Offer", "Profiler", "ProgramCounts", "ReadFormat", "Reading", "RecordSummary", "Recording", "RecordingChanges",
+    "Region", "Report", "Ring", "RingSample", "SampleType", "UserReading", "__version__", "compare", "count", "counted", "diff",
+    "disable_all", "enable_all", "errors", "list_events", "open", "parse_events", "profile", "record", "stat", "watch",
+]  # fmt: skip
 
 _HOMES = {
     "AuxArea": "perfpy.kernel.ring",
@@ -95,7 +66,9 @@ _HOMES = {
     "CounterGroup": "perfpy.capture.counter_group",
     "Counts": "perfpy.counts.named_counts",
     "EventAttr": "perfpy.abi.attr",
+    "EventStream": "perfpy.capture.event_stream",
     "GroupReading": "perfpy.capture.counter_group",
+    "LiveSample": "perfpy.capture.live_samples",
     "Offer": "perfpy.events.inventory",
     "Profiler": "perfpy.profiling",
     "ProgramCounts": "perfpy.counts.named_counts",
@@ -243,6 +216,43 @@ def profile(
 
     whom: Any = {"pid": pid, "events": events, "frequency": frequency}
     return make_profile(output, **whom, call_graph=call_graph, unwind=unwind)
+
+
+def watch(
+    *events: str,
+    pid: int | None = None,
+    tid: int | None = None,
+    cpus: Iterable[int] | None = None,
+    system_wide: bool = False,
+    filter: str = "",
+    frequency: int | None = None,
+    period: int | None = None,
+    call_graph: bool = False,
+    duration: float | None = None,
+) -> EventStream:
+    """What events do while they run, sample by sample, without a file: an iterator, for `async for` too.
+
+    events: as -e of perfpy record takes them; pid, tid, cpus, system_wide: whom to watch; filter: of tracepoints, as
+    "next_pid == 1"; frequency, period: of events that are no tracepoints; call_graph: with call chains; duration: for so many
+    seconds (None: until those who are watched end, or close()).
+
+    Samples come in order of time, some hundredths of a second after they were taken. A sample has `event`, `comm`, the fields
+    of its event as attributes (time, pid, tid, cpu, ip, period ...), those of a tracepoint as sample["next_comm"]. Memory is
+    bounded by the kernel's rings: what is not taken in time is dropped, and `lost` of what this returns counts it.
+    with_records() of it has the kernel's other records, too.
+    Raises UsageError, UnknownEvent, KernelRefused.
+
+    >>> import os, perfpy
+    >>> with perfpy.watch("page-faults:u", pid=os.getpid(), period=1, duration=5) as faults:
+    ...     pages = bytearray(1 << 22)
+    ...     sample = next(faults)
+    >>> sample.event, sample.pid == os.getpid()
+    ('page-faults:u', True)
+    """
+    from perfpy.measuring import watch_events
+
+    whom: Any = {"pid": pid, "tid": tid, "cpus": cpus, "system_wide": system_wide, "filter": filter}
+    return watch_events(events, **whom, frequency=frequency, period=period, call_graph=call_graph, duration=duration)
 
 
 def compare(

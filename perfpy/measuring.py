@@ -21,6 +21,7 @@ from perfpy.errors import PerfError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from perfpy.capture.event_stream import EventStream
     from perfpy.capture.sampling.recorder import RecordSummary
     from perfpy.capture.targets import Target
     from perfpy.counts.comparison import Comparison
@@ -152,7 +153,7 @@ def record_program(
 ) -> RecordSummary:
     """See perfpy.record, which has the same parameters; kernel: the machine to record on."""
     from perfpy.capture.option_values import parse_callchain
-    from perfpy.capture.record_options import DEFAULT_COMPRESSION, RecordOptions
+    from perfpy.capture.record_options import RecordOptions, compression_of_unwound
     from perfpy.capture.sampling.recorder import Recorder
 
     _check_positive(frequency=frequency, period=period, max_cpu=max_cpu)
@@ -166,12 +167,42 @@ def record_program(
         unwind=unwind,
         off_cpu=off_cpu,
         max_cpu=max_cpu or 0.0,
-        compression_level=DEFAULT_COMPRESSION if unwind else 0,
+        compression_level=compression_of_unwound() if unwind else 0,
         output=os.fspath(output),
         command_line=tuple(sys.argv),
         quiet=True,
     )
     return Recorder(_words(command), event_texts(events), options=options, kernel=kernel).run()
+
+
+def watch_events(
+    events: Sequence[str],
+    *,
+    pid: int | None = None,
+    tid: int | None = None,
+    cpus: Iterable[int] | None = None,
+    system_wide: bool = False,
+    filter: str = "",
+    frequency: int | None = None,
+    period: int | None = None,
+    call_graph: bool = False,
+    duration: float | None = None,
+    kernel: Kernel | None = None,
+) -> EventStream:
+    """See perfpy.watch, which has the same parameters; kernel: the machine to watch."""
+    from perfpy.capture.event_stream import open_stream
+    from perfpy.capture.option_values import parse_callchain
+    from perfpy.capture.record_options import RecordOptions
+
+    _check_positive(frequency=frequency, period=period, duration=duration)
+    if not events:
+        raise UsageError('nothing says what to watch: give events, as in perfpy.watch("sched:sched_switch", pid=1234)')
+    chain = parse_callchain("fp") if call_graph else None
+    options = RecordOptions(**_whom(pid, tid, cpus, system_wide=system_wide), freq=frequency, period=period, callchain=chain)
+    stream = open_stream([*events], [filter] if filter else [], options, kernel=kernel)
+    if duration is not None:
+        stream.stop_after(duration)
+    return stream
 
 
 def _whom(pid: int | None, tid: int | None, cpus: Iterable[int] | None, *, system_wide: bool) -> dict[str, Any]:

@@ -16,7 +16,9 @@ PUBLIC = [
     "CounterGroup",
     "Counts",
     "EventAttr",
+    "EventStream",
     "GroupReading",
+    "LiveSample",
     "Offer",
     "Profiler",
     "ProgramCounts",
@@ -45,6 +47,7 @@ PUBLIC = [
     "profile",
     "record",
     "stat",
+    "watch",
 ]
 
 

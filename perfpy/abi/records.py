@@ -20,6 +20,8 @@ from perfpy.abi.sample_id import NO_ID, IdLayout, SampleId
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_BUILD_ID_SIZE = 20
+
 
 class Mmap(NamedTuple):
     """{ u32 pid, tid; u64 addr, len, pgoff; char filename[]; }"""

@@ -64,7 +64,7 @@ FEATURES: Final = (
     PerfFeature("libopencsd", "HAVE_CSTRACE_SUPPORT", _never),
     PerfFeature("libperl", "HAVE_LIBPERL_SUPPORT", _never),
     PerfFeature("libpfm4", "HAVE_LIBPFM", _never),
-    PerfFeature("libpython", "HAVE_LIBPYTHON_SUPPORT", _never),
+    PerfFeature("libpython", "HAVE_LIBPYTHON_SUPPORT", _always),
     PerfFeature("libslang", "HAVE_SLANG_SUPPORT", _module("textual")),
     PerfFeature("libtraceevent", "HAVE_LIBTRACEEVENT", _always),
     PerfFeature("libunwind", "HAVE_LIBUNWIND_SUPPORT", _always),

@@ -68,7 +68,7 @@ def _page(recordings: list[Recording], asked: ViewCommandOptions) -> str:
             say_why_nothing(recording, SampleFilter(), where)
             return ""
     if len(recordings) == 1:
-        return recordings[0].page(stacks[0], symbols=symbols[0], source=asked.source)
+        return recordings[0].page(stacks[0], symbols=symbols[0], code=asked.source)
     from perfpy.cli.report.exports import page_of_changes
 
     return page_of_changes(recordings, stacks, ignore_comm=None, whole_names=False)

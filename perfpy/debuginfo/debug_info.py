@@ -73,10 +73,12 @@ class DebugInfos:
             self._infos[dso] = self._opened(dso)
         return self._infos[dso]
 
-    def code_lines(self, frames: NDArray[np.int64]) -> CodeLines:
-        """Where the code at some frames is from."""
+    def code_lines(self, frames: NDArray[np.int64], back: NDArray[np.uint64] | None = None) -> CodeLines:
+        """Where the code at some frames is from; back: so many bytes before each."""
         table = self._symbolizer.frames
         dso, address = table.dso[frames], table.address[frames].copy()
+        if back is not None:
+            address -= back
         found = CodeLines(np.full(len(frames), -1), np.zeros(len(frames), np.int64), address)
         for number in distinct(dso[dso >= 0]).tolist():
             info = self.of(number)

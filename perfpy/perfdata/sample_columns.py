@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
     from typing import Any
 
     from perfpy.perfdata.reader import PerfData
@@ -66,21 +66,29 @@ class Samples:
 
         Raises KeyError for a name that is not in keys().
         """
+        missing = [name for name in names if name not in self._columns]
+        for name in missing:
+            self.check(name)
+        if missing:
+            self._keep(missing, self._batches([name for name in missing if name != "event"]))
+
+    def _keep(self, names: Collection[str], batches: Iterable[Batch]) -> None:
+        """Make whole columns of those of all batches."""
         # numpy is loaded when the first column is asked for, not by opening a file
         import numpy as np
 
         from perfpy.abi.columns import Columns
 
-        missing = [name for name in names if name not in self._columns]
-        for name in missing:
-            self.check(name)
-        wanted = [name for name in missing if name != "event"]
-        batches = list(self._batches(wanted)) if missing else []
+        wanted = [name for name in names if name != "event"]
         empty = self._data.records.no_samples()  # of an event that was never sampled, the others have not its columns
-        fields = Columns.concat([Columns(0, {name: empty[name] for name in wanted}), *(batch.columns for batch in batches)])
-        if "event" in missing:
-            self._columns["event"] = np.concatenate([batch.event for batch in batches] or [np.zeros(0, np.int32)])
+        parts, events = [Columns(0, {name: empty[name] for name in wanted})], [np.zeros(0, np.int32)]
+        for batch in batches:
+            parts.append(Columns(len(batch), {name: batch.columns[name] for name in wanted if name in batch.columns}))
+            events.append(batch.event)
+        fields = Columns.concat(parts)
         self._columns.update({name: fields[name] for name in wanted})
+        if "event" in names:
+            self._columns["event"] = np.concatenate(events)
 
     def check(self, name: str) -> None:
         """Raise KeyError for a name that is not in keys()."""

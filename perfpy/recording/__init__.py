@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.batches import Batch, FurtherColumns
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.views.parquet.export import Exported
     from perfpy.views.script.payloads import PayloadTexts
 
 
@@ -56,7 +57,8 @@ class Recording(RecordingContents):
     def samples(self) -> NamedSamples:
         """All samples as columns, names included: recording.samples["ip"], recording.samples["symbol"]."""
         # numpy is loaded when samples are asked for, not by opening a file
-        from perfpy.analysis.named_samples import NamedSamples, Naming
+        from perfpy.analysis.named_samples import NamedSamples
+        from perfpy.analysis.sample_names import Naming
 
         return NamedSamples(self.data, self.sample_filter, lambda: Naming(self.timeline, self._naming_symbolizer))
 
@@ -89,16 +91,21 @@ class Recording(RecordingContents):
         ...     len(part.samples["ip"]), len(recording.samples["ip"])
         (5, 10)
         """
-        from copy import copy
-
         from perfpy.analysis.filters.conditions import both, conditions
 
         sets = {"pid": pid, "tid": tid, "cpu": cpu, "comm": comm, "dso": dso, "symbol": symbol}
         asked = conditions(self.events, self.times, event=event, time=time, **sets)
+        return self.narrowed(asked if self.sample_filter is None else both(self.sample_filter, asked))
+
+    def narrowed(self, sample_filter: SampleFilter, symbols: SymbolOptions | None = None) -> Recording:
+        """The same recording with these samples alone, in place of what where() left; symbols: where to look for symbols, where told."""
+        from copy import copy
+
         part = copy(self)
         for name in ("samples", "_naming_symbolizer"):
             part.__dict__.pop(name, None)
-        part.sample_filter = asked if self.sample_filter is None else both(self.sample_filter, asked)
+        part.sample_filter = None if sample_filter.is_open and sample_filter.switch is None else sample_filter
+        part.symbol_options = symbols or self.symbol_options
         return part
 
     def batches(self, fields: Collection[str] | None = None, more: FurtherColumns | None = None) -> Iterator[Batch]:
@@ -113,14 +120,14 @@ class Recording(RecordingContents):
         options: ReportOptions | None = None,
         symbols: SymbolOptions | None = None,
         progress: Callable[[float], None] | None = None,
+        jobs: int = 1,
     ) -> Report:
         """A histogram of the samples, for each event.
 
-        by: sort keys such as "comm", "dso", "symbol", "pid", "cpu", or a text
-        with commas (default: "comm,dso,symbol"); callers: count callers, too, and keep call trees;
-        options: everything that perf report can be asked, instead of these;
-        symbols: where to look for symbols; progress: called with the share of
-        the file that has been read. Raises UsageError for unknown keys. The report is a sequence of rows, has
+        by: sort keys such as "comm", "dso", "symbol", "pid", "cpu", or a text with commas (default: "comm,dso,symbol"); callers: count
+        callers, too, and keep call trees; options: everything that perf report can be asked, instead of these; symbols: where to look
+        for symbols; progress: called with the share of the file that has been read; jobs: how many processes may be forked for large
+        files (0: as many as CPUs). Raises UsageError for unknown keys. The report is a sequence of rows, has
         to_pandas(), to_arrow() and to_dict(), and shows itself in notebooks.
 
         >>> import perfpy
@@ -142,7 +149,7 @@ class Recording(RecordingContents):
         options = options._replace(sample_filter=self._narrowed(options.sample_filter))
         timeline = self.make_timeline(keep_exited=options.keep_exited)
         symbolizer = self._new_symbolizer(timeline, symbols)
-        report = make_report(self.data, timeline, symbolizer, options, self._payloads(symbolizer), _memory_words(options), progress)
+        report = make_report(self.data, timeline, symbolizer, options, self._payloads(symbolizer), _memory_words(options), progress, jobs)
         report.display = _Display()
         return report
 
@@ -201,18 +208,29 @@ class Recording(RecordingContents):
         return make_source_shares(self.data, timeline, symbolizer, self._narrowed(sample_filter or SampleFilter()))
 
     def stacks(
-        self, symbols: SymbolOptions | None = None, *, sample_filter: SampleFilter | None = None, timed: bool = False, latency: bool = False
+        self,
+        symbols: SymbolOptions | None = None,
+        *,
+        sample_filter: SampleFilter | None = None,
+        timed: bool = False,
+        latency: bool = False,
+        sites: bool = False,
+        payloads: bool = False,
+        jobs: int = 1,
     ) -> list[Stacks]:
         """The whole stacks of each event, for flame graphs and exports.
 
-        timed: with the single samples; latency: weighted by shares of the wall clock.
+        timed: with the single samples; latency: weighted by shares of the wall clock; sites: with addresses and lines;
+        payloads: with the data of tracepoints for the single samples; jobs: as for report.
         """
         from perfpy.analysis.filters.sample_filter import SampleFilter
         from perfpy.analysis.stacks.stack_builder import make_stacks
 
         timeline = self.make_timeline(keep_exited=True)
         symbolizer = self._new_symbolizer(timeline, symbols)
-        return make_stacks(self.data, timeline, symbolizer, self._narrowed(sample_filter or SampleFilter()), timed=timed, latency=latency)
+        wanted = self._narrowed(sample_filter or SampleFilter())
+        more = {"timed": timed, "latency": latency, "sites": sites, "payloads": payloads}
+        return make_stacks(self.data, timeline, symbolizer, wanted, **more, jobs=jobs)
 
     def page(
         self,
@@ -220,12 +238,12 @@ class Recording(RecordingContents):
         *,
         sample_filter: SampleFilter | None = None,
         symbols: SymbolOptions | None = None,
-        source: bool = True,
+        code: bool = True,
     ) -> str:
         """The profile as a page: one HTML file for any browser, complete in itself.
 
-        stacks: of which it is made (default: all, with their times); source: with the code of the hottest functions, lines of
-        source files among it.
+        stacks: of which it is made (default: all, with their times); code: with that of the hottest functions, for which
+        objdump is run, and lines of source files.
         """
         from perfpy.analysis.filters.sample_filter import SampleFilter
         from perfpy.analysis.report.options import ReportOptions
@@ -234,9 +252,9 @@ class Recording(RecordingContents):
         from perfpy.views.page.verdict import verdict
 
         parts = self.stacks(symbols, sample_filter=sample_filter, timed=True) if stacks is None else stacks
-        code = self.annotate(options=ReportOptions(sample_filter=sample_filter or SampleFilter()), symbols=symbols)
-        text = PageText(self.title, self.circumstances, verdict(code.report, parts[0].cut if parts else ()))
-        return render(parts, text, code=code_data(code) if source else [])
+        hot = self.annotate(options=ReportOptions(sample_filter=sample_filter or SampleFilter()), symbols=symbols)
+        text = PageText(self.title, self.circumstances, verdict(hot.report, parts[0].cut if parts else ()))
+        return render(parts, text, code=code_data(hot) if code else [])
 
     def page_of_changes(
         self, after: Recording, stacks: Sequence[Sequence[Stacks]] | None = None, *, symbols: SymbolOptions | None = None
@@ -253,22 +271,41 @@ class Recording(RecordingContents):
         """Write the profile as a page with flame graph, time line and tables: one HTML file for any browser, complete in itself.
 
         after: a second recording; the page shows then what changed from this
-        one to that. symbols: where to look for symbols. Raises OutputFailed.
+        one to that. symbols: where to look for symbols. No program is run for it: page() has code, too. Raises OutputFailed.
 
         >>> import perfpy
         >>> with perfpy.open("perf.data") as recording:
         ...     recording.flamegraph("flame.html")
         """
-        page = self.page(symbols=symbols) if after is None else self.page_of_changes(after, symbols=symbols)
+        page = self.page(symbols=symbols, code=False) if after is None else self.page_of_changes(after, symbols=symbols)
         try:
             with open(path, "wb") as file:
                 file.write(page.encode(errors="replace"))
         except OSError as error:
             raise OutputFailed(fspath(path), error.strerror or str(error)) from None
 
+    def to_parquet(self, folder: str | PathLike[str], *, symbols: SymbolOptions | None = None) -> Exported:
+        """Add this recording to the tables in a folder (perfpy.views.parquet says which), for DuckDB, Polars, Spark; needs pyarrow.
+
+        symbols: where to look for symbols. perfpy.open() reads it back. Returns its key in the tables, how many samples and bytes were
+        written. A recording that is there already is written anew. Raises PerfError, OutputFailed.
+
+        >>> import perfpy
+        >>> with perfpy.open("perf.data") as recording:
+        ...     recording.to_parquet("tables").samples
+        10
+        """
+        from perfpy.views.parquet.export import export
+
+        return export(self, fspath(folder), symbols)
+
     def _narrowed(self, sample_filter: SampleFilter) -> SampleFilter:
         """A filter within what where() left."""
         return sample_filter if self.sample_filter is None else sample_filter._replace(within=self.sample_filter)
+
+    def payload_texts(self, symbols: SymbolOptions | None = None) -> PayloadTexts | None:
+        """What words the data of tracepoints; None where the recording describes none."""
+        return self._payloads(self.symbolizer(symbols))
 
     def _payloads(self, symbolizer: Symbolizer) -> PayloadTexts | None:
         """What words the data of tracepoints; None where the recording describes none."""

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 from perfpy.abi import records
 from perfpy.abi.flags import SampleType
 from perfpy.abi.sample_id import SampleId
+from perfpy.debuginfo import dwarf
+from tests.builders.dies import Dies, code, function, inlined, unit
 from tests.builders.elf import ALLOC, EXEC, Elf
+from tests.builders.line_programs import COPY, END, advance_line, advance_pc, line_section, set_address, set_file
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
 if TYPE_CHECKING:
@@ -35,6 +38,26 @@ Disassembly of section .text:
 deadbeef: no instruction
     1016:\tret
 """
+
+#: a.c:2 from 0x1010 on, b.h:9 from 0x1011 to 0x1016, a.c:3 from there to 0x1020
+LINES = line_section(
+    set_address(0x1010)
+    + advance_line(1)
+    + COPY
+    + set_file(2)
+    + advance_pc(1)
+    + advance_line(7)
+    + COPY
+    + set_file(1)
+    + advance_pc(5)
+    + advance_line(-6)
+    + COPY
+    + advance_pc(10)
+    + END,
+    [("a.c", 0), ("b.h", 0)],
+    [],
+    version=4,
+)
 
 
 def program(machine: int = 62) -> Elf:
@@ -71,3 +94,17 @@ def stand_in(folder: Path, text: str = TEXT) -> Path:
     path.write_text(f'#!/bin/sh\nprintf \'%s\\n\' "$@" >>{folder}/asked.txt\nfor file; do :; done\nsed "s#@FILE@#$file#" {said}\n')
     path.chmod(0o755)
     return path
+
+
+def spin_with_lines(folder: Path) -> Path:
+    """A folder for --symfs with /bin/spin: in spin, b.h:9 was inlined at a.c:2; rest has no lines. And perf.data, a recording of it."""
+    helper = function("helper")
+    spin = function("spin", (0x1010, 0x1017), inlined(helper, (0x1011, 0x1016), line=2))
+    root = code(unit(helper, spin, low_pc=None), (0x1010, 0x1020))
+    root.add(dwarf.AT_STMT_LIST, dwarf.FORM_SEC_OFFSET, 0).add(dwarf.AT_COMP_DIR, dwarf.FORM_STRING, str(folder))
+    elf = Dies(root, line=LINES).elf().symbol("spin", 0x1010, 7).symbol("rest", 0x1020, 16)
+    (folder / "bin").mkdir()
+    (folder / "bin" / "spin").write_bytes(elf.build())
+    (folder / "a.c").write_text("first\n\tsecond\x1b[2J\nthird\nfourth\nfifth\nsixth\n")
+    (folder / "perf.data").write_bytes(recording())
+    return folder

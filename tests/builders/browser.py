@@ -131,7 +131,8 @@ class Browser:
         """Wait until an expression is true."""
         end = time.monotonic() + PATIENCE
         while not self.run(condition):
-            assert time.monotonic() < end, f"never: {condition}; {self.errors}"
+            assert not self.errors, self.errors
+            assert time.monotonic() < end, f"never: {condition}"
             time.sleep(0.02)
 
     def text(self, selector: str) -> str:

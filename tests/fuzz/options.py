@@ -56,7 +56,7 @@ _OF_REPORTS = _sets(
     " | -C {} | --parallelism {} | --time {} | --switch-on {} | --symfs . | -k app.elf | --stdio-color always | --no-demangle"
     " | --demangle-kernel | --fold-interpreters | --skip-empty | -f"
 )
-_EXPORTS = ("--json=out", "--folded=out", "--flamegraph=out", "--speedscope=out", "--firefox=out", "--pprof=out")
+_EXPORTS = ("--json=out", "--folded=out", "--flamegraph=out --no-source", "--speedscope=out", "--firefox=out", "--pprof=out")
 
 _FIELDS = (
     "comm,tid,pid,time,cpu,event,ip,sym,dso ip,sym,symoff,dso,dsoff trace,event brstack brstacksym,brstackoff addr,data_src,weight"
@@ -79,8 +79,8 @@ _OF_SCRIPTS = _sets(
 )
 _OF_STACKS = _sets("--inline | --no-inline | -v | --max-stack 9 | --full-source-path | --fold-interpreters | -k kallsyms")
 _STACK_REPORTS = _sets(
-    "-s srcline | -s srcfile,sym | -g caller,srcline | -g callee,address --no-children | --children | --folded=out | --flamegraph=out"
-    " | --json=out | -s sym,srcline -g | --pprof=out"
+    "-s srcline | -s srcfile,sym | -g caller,srcline | -g callee,address --no-children | --children | --folded=out"
+    " | --flamegraph=out --no-source | --json=out | -s sym,srcline -g | --pprof=out"
 )
 _STACK_FIELDS = ("ip,sym,srcline", "ip,sym,symoff,dso", "ip,sym,srcline,srccode", "comm,ip,sym,dso,srcline", "+srcline")
 _OF_DIFFS = _sets(
@@ -119,7 +119,7 @@ def report(rng: random.Random, seed: str) -> Words:
 
 def export(rng: random.Random, seed: str) -> Words:
     """Of `report`, whole stacks."""
-    return (*symbols(rng), rng.choice(_EXPORTS), *(("--latency",) if seed == "switches" else ()))
+    return (*symbols(rng), *rng.choice(_EXPORTS).split(), *(("--latency",) if seed == "switches" else ()))
 
 
 def script(rng: random.Random, seed: str) -> Words:

@@ -1,4 +1,4 @@
-"""The worked example of docs/continuous.md, as it stands there: a recorder, a store, a job at night."""
+"""The worked example of man/continuous.md, as it stands there: a recorder, a store, a job at night."""
 
 from __future__ import annotations
 

@@ -362,6 +362,11 @@ def test_the_browser_itself_refuses_what_is_not_the_pages_own(page: Browser) -> 
 
 
 def test_stacks_without_times_have_no_time_line(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "empty.html"
+    file.write_text(render([], PageText("t")), encoding="utf-8")
+    browser.open(file)
+    assert browser.run("document.body.dataset.ready") == "yes"
+    assert not browser.errors
     file = tmp_path / "untimed.html"
     file.write_text(render([stacks("sh;main;run 30\nls;main;list 50")], PageText("t")), encoding="utf-8")
     browser.open(file)

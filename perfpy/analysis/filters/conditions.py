@@ -42,7 +42,7 @@ def conditions(
     names = texts("event", event)
     return SampleFilter(
         **found,
-        events=None if names is None else [number for name in sorted(names) for number in _indexes(name, events)],
+        events=None if names is None else [number for name in sorted(names) for number in events_named(name, events)],
         times=None if time is None else _time_ranges(time, times()),
     )
 
@@ -67,7 +67,7 @@ def texts(name: str, value: Any) -> frozenset[str] | None:
     return frozenset(found)
 
 
-def _indexes(name: str, events: Sequence[FileEvent]) -> list[int]:
+def events_named(name: str, events: Sequence[FileEvent]) -> list[int]:
     """The events of a name, with its modifiers or without."""
     found = [event.index for event in events if name in (event.name, event.name.rpartition(":")[0])]
     if not found:

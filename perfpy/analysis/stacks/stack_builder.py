@@ -7,11 +7,13 @@ of one function.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from perfpy.abi.columns import distinct, slices_index
+from perfpy.abi.flags import PerfType, SampleType
 from perfpy.analysis.aggregate.profile import LATENCY, Folded, Profile, Recipe
 from perfpy.analysis.aggregate.scan import SampleScan
 from perfpy.analysis.filters.sample_filter import frames_named
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.analysis.filters.sample_filter import SampleFilter
+    from perfpy.analysis.stacks.code_sites import CodeSites, SiteFinder
     from perfpy.perfdata.reader import PerfData
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
@@ -45,29 +48,47 @@ def make_stacks(
     *,
     timed: bool = False,
     latency: bool = False,
+    sites: bool = False,
+    payloads: bool = False,
+    jobs: int = 1,
 ) -> list[Stacks]:
     """The stacks of all events that have samples.
 
     timed: with the single samples, in order of time; latency: weighted by
-    their shares of the wall clock (perfpy.analysis.samples.parallelism).
+    their shares of the wall clock (perfpy.analysis.samples.parallelism); sites: told apart by addresses, with these and their lines.
+    payloads: with the data of tracepoints for single samples; jobs: how many processes may share the work (0: as many as there are
+    CPUs), unless single samples are wanted.
     """
-    builder = _Builder(data, timeline, symbolizer, sample_filter, timed=timed, latency=latency)
+    raw = payloads and timed and any(event.attr.sample_type & SampleType.RAW for event in data.events)
+    builder = _Builder(data, timeline, symbolizer, sample_filter, timed=timed, latency=latency, sites=sites, payloads=raw, jobs=jobs)
     chains = builder.expanded_chains(symbolizer)  # adds frames: before anybody looks at all of them
-    return builder.stacks(Locations(symbolizer), *chains)
+    return builder.stacks(symbolizer, Locations(symbolizer), *chains)
 
 
 class _Builder:
     def __init__(
-        self, data: PerfData, timeline: TaskTimeline, symbolizer: Symbolizer, sample_filter: SampleFilter, *, timed: bool, latency: bool
+        self,
+        data: PerfData,
+        timeline: TaskTimeline,
+        symbolizer: Symbolizer,
+        sample_filter: SampleFilter,
+        *,
+        timed: bool,
+        latency: bool,
+        sites: bool,
+        payloads: bool,
+        jobs: int,
     ) -> None:
         self._events = data.events
         self._comms = timeline.comms
         self._sample_filter = sample_filter
         self._has_waits = has_off_cpu(data.events)
-        dimensions = ("comm", "frame", "state") if self._has_waits else ("comm", "frame")
-        recipe = Recipe(dimensions, sample_filter, (LATENCY,) if latency else (), chains=True, by_function=True)
+        dimensions = ("comm", "frame", *(("state",) if self._has_waits else ()), *(("raw",) if payloads else ()))
+        recipe = Recipe(dimensions, sample_filter, (LATENCY,) if latency else (), chains=True, by_function=not sites)
         more = [Parallelism.of(data)] if latency or sample_filter.parallelism is not None else []
-        scan = SampleScan(data, timeline, symbolizer, recipe, more=more)
+        scan = SampleScan(data, timeline, symbolizer, recipe, more=more, jobs=jobs)
+        self._by_site = sites
+        self._unwound = any(event.attr.sample_type & SampleType.STACK_USER for event in data.events)
         self._timed: list[tuple[NDArray[np.int64], ...]] | None = [] if timed else None
         self._profile = scan.profile() if self._timed is None else self._folded_and_timed(scan, recipe, self._timed)
         self._cut = scan.cut
@@ -82,22 +103,56 @@ class _Builder:
         timed[:] = [(profile.ranks(rows), *columns) for rows, *columns in timed]
         return profile
 
-    def expanded_chains(self, symbolizer: Symbolizer) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """The distinct chains with inlined calls: frames, and where each begins."""
+    def expanded_chains(self, symbolizer: Symbolizer) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
+        """The distinct chains with inlined calls: frames, where each begins, and that of every row.
+
+        By sites, samples without a callchain are chains of one frame, for inlined calls there; otherwise these are empty.
+        """
         assert self._profile.chains is not None
         frames, offsets = self._profile.chains.chains()
-        frames, lengths = symbolizer.expanded(frames, np.diff(offsets))
-        return frames, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        lengths, of_row = np.diff(offsets), self._profile.folded.chain
+        if self._by_site:
+            short = lengths[of_row] == 0
+            singles, number = np.unique(self._profile.folded.dimensions["frame"][short], return_inverse=True)
+            of_row = of_row.copy()
+            of_row[short] = len(lengths) + number.ravel()
+            frames = np.concatenate([frames, singles.astype(np.int32)])
+            lengths = np.concatenate([lengths, np.ones(len(singles), np.int64)])
+        frames, lengths = symbolizer.expanded(frames, lengths)
+        return frames, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), of_row
 
-    def stacks(self, locations: Locations, frames: NDArray[np.int32], offsets: NDArray[np.int64]) -> list[Stacks]:
+    def stacks(
+        self, symbolizer: Symbolizer, locations: Locations, frames: NDArray[np.int32], offsets: NDArray[np.int64], of_row: NDArray[np.int64]
+    ) -> list[Stacks]:
         folded = self._profile.folded
         functions, function_of = _functions(locations)
-        chains = _Chains(folded, function_of[frames], offsets, function_of)
-        if self._has_waits:
-            functions = chains.with_states(folded.dimensions["state"], functions)
+        nodes, node_of = function_of[frames].astype(np.int64), function_of.astype(np.int64)
+        if self._by_site:
+            nodes, node_of = self._site_nodes(locations, frames, np.diff(offsets))
+        chains = _Chains(nodes, offsets, of_row, node_of[folded.dimensions["frame"]])
+        first_reason = 2 * len(function_of) if self._by_site else len(functions)
+        reasons = chains.with_states(folded.dimensions["state"], first_reason) if self._has_waits else []
+        sites, site = None, None
+        if self._by_site:
+            from perfpy.analysis.stacks.code_sites import SiteFinder
+
+            sites, site = chains.to_functions(SiteFinder(symbolizer, locations), function_of, first_reason, len(functions))
+        functions = [*functions, *reasons]
         wanted = self._wanted(folded, locations)
         present = distinct(folded.event[wanted]).tolist()
-        return [self._of_event(number, folded, wanted & (folded.event == number), functions, chains) for number in present]
+        made = [self._of_event(number, folded, wanted & (folded.event == number), functions, chains) for number in present]
+        return made if sites is None else [replace(one, sites=sites, site=site) for one in made]
+
+    def _site_nodes(
+        self, locations: Locations, frames: NDArray[np.int32], lengths: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Frames as numbers of sites, twice theirs, one more for callers; those of chains, and of all as the innermost ones."""
+        from perfpy.analysis.stacks.code_sites import are_callers  # few want lines
+
+        callers = are_callers(frames, lengths, locations)
+        if self._unwound:  # their addresses are within their calls
+            callers &= locations.level[frames] == ord("k")
+        return frames.astype(np.int64) << 1 | callers, np.arange(len(locations.ip)) << 1
 
     def _wanted(self, folded: Folded, locations: Locations) -> NDArray[np.bool_]:
         """Which rows the filters leave."""
@@ -117,7 +172,7 @@ class _Builder:
         return Stacks(
             name,
             functions,
-            chains.frames,
+            chains.frames.astype(np.int32),
             chains.offsets,
             self._comms,
             chains.of_row[rows].astype(np.int32),
@@ -128,6 +183,8 @@ class _Builder:
             self._cut,
             is_time(self._events[number]) and LATENCY not in folded.measures,
             is_off_cpu(self._events[number]),
+            tracepoint=self._events[number].attr.type == PerfType.TRACEPOINT,
+            payloads=self._profile.raw.payloads,
         )
 
     def _timed_samples(self, wanted: NDArray[np.bool_], folded: Folded, chains: _Chains) -> TimedSamples | None:
@@ -144,23 +201,24 @@ class _Builder:
             time=time.astype(np.uint64),
             cpu=cpu.astype(np.int32),
             weight=weight.astype(np.uint64),
+            payload=folded.dimensions["raw"][row].astype(np.int32) if "raw" in folded.dimensions else None,
         )
 
 
 class _Chains:
-    """The chain of every row: its callchain, or its one location; frames are function ids, innermost first."""
+    """The chain of every row: its callchain, or its one location. frames are numbers of nodes (functions, or sites), innermost first."""
 
-    def __init__(self, folded: Folded, frames: NDArray[np.int32], offsets: NDArray[np.int64], function_of: NDArray[np.int32]) -> None:
+    def __init__(self, nodes: NDArray[np.int64], offsets: NDArray[np.int64], of_row: NDArray[np.int64], own: NDArray[np.int64]) -> None:
         lengths = np.diff(offsets)
-        short = lengths[folded.chain] == 0
-        singles, number = np.unique(function_of[folded.dimensions["frame"][short]], return_inverse=True)
-        self.frames = np.concatenate([frames, singles.astype(np.int32)])
+        short = lengths[of_row] == 0
+        singles, number = np.unique(own[short], return_inverse=True)
+        self.frames = np.concatenate([nodes, singles])
         self.offsets = np.concatenate([offsets, offsets[-1] + 1 + np.arange(len(singles))])
-        self.of_row = folded.chain.copy()
+        self.of_row = of_row.copy()
         self.of_row[short] = len(lengths) + number.ravel()
 
-    def with_states(self, states: NDArray[np.int64], functions: Sequence[Function]) -> list[Function]:
-        """Put on top of the chain of each wait why it was one; returns the functions, and after them these reasons."""
+    def with_states(self, states: NDArray[np.int64], first: int) -> list[Function]:
+        """Put on top of the chain of each wait why it was one, nodes from `first` on; returns these reasons."""
         waits = np.flatnonzero(states)
         names, reason = np.unique(states[waits], return_inverse=True)
         pairs, number = np.unique(self.of_row[waits] * len(names) + reason.ravel(), return_inverse=True)
@@ -168,15 +226,27 @@ class _Chains:
         index, offsets = slices_index(self.offsets[:-1][below], np.diff(self.offsets)[below])
         lengths = np.diff(offsets) + 1
         starts = np.cumsum(lengths) - lengths
-        added = np.empty(int(lengths.sum()), np.int32)
-        added[starts] = len(functions) + top
+        added = np.empty(int(lengths.sum()), np.int64)
+        added[starts] = first + top
         rest = np.ones(len(added), bool)
         rest[starts] = False
         added[rest] = self.frames[index]
         self.of_row[waits] = len(self.offsets) - 1 + number.ravel()
         self.offsets = np.concatenate([self.offsets, self.offsets[-1] + np.cumsum(lengths)])
         self.frames = np.concatenate([self.frames, added])
-        return [*functions, *(Function(f"[{state_name(state)}]", "") for state in names.tolist())]
+        return [Function(f"[{state_name(state)}]", "") for state in names.tolist()]
+
+    def to_functions(
+        self, finder: SiteFinder, function_of: NDArray[np.int32], first_reason: int, functions: int
+    ) -> tuple[CodeSites, NDArray[np.int32]]:
+        """Make functions of sites; returns these, and of each frame of the chains where it is. functions: how many there are."""
+        nodes, site = np.unique(self.frames, return_inverse=True)
+        is_code = nodes < first_reason
+        frame = np.where(is_code, nodes >> 1, -1)
+        function = np.where(is_code, function_of[frame], nodes - first_reason + functions).astype(np.int64)
+        self.frames = function[site.ravel()]
+        count = int(function.max(initial=-1)) + 1
+        return finder.find(frame, (nodes & 1 != 0) & is_code, function, max(count, functions)), site.ravel().astype(np.int32)
 
 
 def _functions(locations: Locations) -> tuple[list[Function], NDArray[np.int32]]:

@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfpy.analysis.stacks.code_sites import CodeSites
     from perfpy.unwind.cut_stacks import CutStacks
+
+
+#: events whose periods are nanoseconds
+_CLOCKS = ("cpu-clock", "task-clock")
 
 
 class Function(NamedTuple):
@@ -34,6 +39,7 @@ class TimedSamples:
     """Single samples, in time order, for formats that have a time line. All arrays have one entry a sample.
 
     chain: index into the chains; comm: index into comms; pid, tid; cpu (-1: not known); time in nanoseconds; weight: the period.
+    payload: index into Stacks.payloads, where these are wanted.
     """
 
     chain: NDArray[np.int32]
@@ -43,6 +49,7 @@ class TimedSamples:
     time: NDArray[np.uint64]
     cpu: NDArray[np.int32]
     weight: NDArray[np.uint64]
+    payload: NDArray[np.int32] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +62,8 @@ class Stacks:
     that `chain` was seen `count` times in `comm`, with the periods' sum
     `weight` (equally long arrays). timed: the single samples, where wanted; cut: what copies of the recording's
     stacks were too short for; in_seconds: weights are ns of time; off_cpu: of waits, which end when their samples are taken.
+    sites, site: where in code the frames are, and for each of `frames` its row there, where wanted: chains that differ only in these
+    are then different ones. tracepoint: samples are of one; payloads: their raw data, where wanted.
     """
 
     event: str
@@ -70,15 +79,29 @@ class Stacks:
     cut: Sequence[CutStacks] = ()
     in_seconds: bool = False
     off_cpu: bool = False
+    sites: CodeSites | None = None
+    site: NDArray[np.int32] | None = None
+    tracepoint: bool = False
+    payloads: Sequence[bytes] = ()
 
     @property
     def total(self) -> int:
         """The sum of all weights."""
         return int(self.weight.sum())
 
+    @property
+    def in_nanoseconds(self) -> bool:
+        """Whether weights are time, on the CPU or off it."""
+        return self.in_seconds or self.event.startswith(_CLOCKS)
+
     def chain_of(self, index: int) -> NDArray[np.int32]:
         """The function ids of one chain, innermost first."""
         return self.frames[self.offsets[index] : self.offsets[index + 1]]
+
+    def sites_of(self, index: int) -> NDArray[np.int32]:
+        """The sites of one chain, innermost first; only where they were wanted."""
+        assert self.site is not None
+        return self.site[self.offsets[index] : self.offsets[index + 1]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +145,7 @@ def _paths(parts: Sequence[Stacks], ranks: dict[Function, int]) -> tuple[NDArray
     Returns the paths one after the other, their lengths, and a weight column
     for each part (shape: parts, rows).
     """
-    paths: list[NDArray[np.int32]] = []
-    lengths: list[NDArray[np.int64]] = []
+    paths, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
     for part in parts:
         function_rank = np.array([ranks[f] for f in part.functions], np.int32)
         comm_rank = np.array([ranks[Function(c, "")] for c in part.comms], np.int32)

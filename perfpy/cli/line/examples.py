@@ -75,6 +75,7 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
         _example("what happened between two times", "perfpy script --time 12.5,13.0"),
         _example("for tools that read perf script's text", "perfpy script | stackcollapse-perf.pl | flamegraph.pl > flame.svg"),
         _example("your own program for each sample, or one of perf's", "perfpy script -s FILE.py", "perfpy script report stackcollapse"),
+        _example("quicker, on numpy columns: its on_sample(batch) has batch['symbol']", "perfpy script --py FILE.py"),
     ),
     "list": (
         _example("the software events, and everything about scheduling", "perfpy list sw", "perfpy list 'sched:*'"),
@@ -84,6 +85,11 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
     ),
     "archive": (_example("take a recording to another machine", "perfpy archive perf.data", "perfpy archive --unpack perf.data.tar.bz2"),),
     "data": (_example("every sample for programs that read JSON", "perfpy data convert --to-json samples.json -i perf.data"),),
+    "export": (
+        _example("a recording as tables", "perfpy export --parquet tables -i perf.data"),
+        _example("those of many hosts, in one place", "perfpy export --parquet tables hosts/*.data"),
+        _example("a report of what was exported", "perfpy report -i tables"),
+    ),
     "check": (_example("whether perf's scripts may rely on a feature", "perfpy check feature libtraceevent && echo yes"),),
     "config": (
         _example("the settings that are in force", "perfpy config --list"),

@@ -22,7 +22,7 @@ from perfpy.capture.option_values import (
     parse_size,
     size_text,
 )
-from perfpy.capture.record_options import DEFAULT_COMPRESSION, STANDARD_OUTPUT, SYNTH_ALL, RecordOptions
+from perfpy.capture.record_options import STANDARD_OUTPUT, SYNTH_ALL, RecordOptions, compression_of_unwound
 from perfpy.cli.line.notes import are_read, tell
 from perfpy.cli.line.options import PerfCommand, fail
 from perfpy.cli.line.perfconfig import load
@@ -194,7 +194,7 @@ def _with_file(wanted: RecordOptions, options: RecordCommandOptions, config: Con
 
 def _level(level: int | None, *, unwind: bool) -> int:
     if level is None:
-        return DEFAULT_COMPRESSION if unwind else 0
+        return compression_of_unwound() if unwind else 0
     if level < 0:
         fail(f"--compression-level {level}: zstd has levels 1 to {_MOST_COMPRESSION}")
     return min(level, _MOST_COMPRESSION)

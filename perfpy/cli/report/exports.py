@@ -6,8 +6,12 @@ line on standard error says which.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+import re
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
+from perfpy.abi.flags import PerfType, SoftwareId
 from perfpy.cli.line.notes import tell
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.output_files import write_bytes
@@ -16,34 +20,68 @@ from perfpy.unwind.cut_stacks import note
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from perfpy.abi.attr import EventAttr
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.stacks.stacks import Stacks
     from perfpy.cli.report.options import ReportCommandOptions
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
 
+#: formats that do not need to know where in functions samples are
+_BY_FUNCTION: Final = ("flamegraph", "folded")
+#: what is not in names of files
+_NO_NAME: Final = re.compile(r"[^\w.:=,+-]")
+
 
 def write_exports(recording: Recording, asked: ReportCommandOptions, sample_filter: SampleFilter, symbols: SymbolOptions) -> None:
     """Write every format that is asked for."""
     _refuse_what_stacks_have_not(asked)
-    timed = asked.firefox is not None or (asked.flamegraph is not None and not asked.latency)  # shares of the wall clock are of stacks
-    stacks = recording.stacks(symbols, sample_filter=sample_filter, timed=timed, latency=asked.latency)
-    if not stacks:
-        from perfpy.cli.line.nothing_left import say_why_nothing  # few reports are empty
-
-        if not asked.quiet:
-            say_why_nothing(recording, sample_filter, symbols)
-        return
+    made = _WantedStacks(recording, asked, sample_filter, symbols)
     makers: dict[str, Callable[[], bytes]] = {
-        "flamegraph": lambda: page(recording, stacks, sample_filter, symbols, source=asked.source).encode(errors="replace"),
-        "folded": lambda: _folded(stacks),
-        "speedscope": lambda: _speedscope(recording, stacks),
-        "firefox": lambda: _firefox(recording, stacks),
-        "pprof": lambda: _pprof(stacks),
+        "flamegraph": lambda: page(recording, made.whole, sample_filter, symbols, source=asked.source).encode(errors="replace"),
+        "speedscope": lambda: _speedscope(recording, made.with_sites),
+        "firefox": lambda: _firefox(recording, made.with_sites, symbols),
+        "pprof": lambda: _pprof(recording, made.with_sites),
     }
+    stacks: Sequence[Stacks] = ()
     for name, path in asked.exports.items():
-        write_bytes(path, makers[name](), quiet=asked.quiet)
+        stacks = made.whole if name in _BY_FUNCTION else made.with_sites
+        if not stacks:
+            from perfpy.cli.line.nothing_left import say_why_nothing  # few reports are empty
+
+            if not asked.quiet:
+                say_why_nothing(recording, sample_filter, symbols)
+            return
+        if name == "folded":
+            _write_folded(stacks, path, quiet=asked.quiet)
+        else:
+            write_bytes(path, makers[name](), quiet=asked.quiet)
     tell(note(stacks[0].cut), quiet=asked.quiet, verbose=asked.verbose)
+
+
+class _WantedStacks:
+    """The stacks of a recording, read as often as formats need other ones of them."""
+
+    def __init__(self, recording: Recording, asked: ReportCommandOptions, sample_filter: SampleFilter, symbols: SymbolOptions) -> None:
+        self._recording = recording
+        self._asked = asked
+        self._filter = sample_filter
+        self._symbols = symbols
+
+    @cached_property
+    def whole(self) -> list[Stacks]:
+        """Those of functions, and with single samples for the page; shares of the wall clock are of stacks."""
+        wanted = self._asked
+        timed = wanted.flamegraph is not None and not wanted.latency
+        return self._recording.stacks(self._symbols, sample_filter=self._filter, timed=timed, latency=wanted.latency, jobs=wanted.jobs)
+
+    @cached_property
+    def with_sites(self) -> list[Stacks]:
+        """Those with addresses and lines, and with single samples where a format needs these."""
+        wanted, timed = self._asked, self._asked.firefox is not None
+        return self._recording.stacks(
+            self._symbols, sample_filter=self._filter, timed=timed, latency=wanted.latency, sites=True, payloads=timed
+        )
 
 
 def _refuse_what_stacks_have_not(asked: ReportCommandOptions) -> None:
@@ -64,7 +102,7 @@ def _refuse_what_stacks_have_not(asked: ReportCommandOptions) -> None:
 
 def page(recording: Recording, stacks: Sequence[Stacks], sample_filter: SampleFilter, symbols: SymbolOptions, *, source: bool) -> str:
     """The page."""
-    return recording.page(stacks, sample_filter=sample_filter, symbols=symbols, source=source)
+    return recording.page(stacks, sample_filter=sample_filter, symbols=symbols, code=source)
 
 
 def page_of_changes(
@@ -78,10 +116,26 @@ def page_of_changes(
     return before.page_of_changes(after, matched(*stacks, ignore_comm=ignore_comm, name=str if whole_names else without_instance))
 
 
-def _folded(stacks: Sequence[Stacks]) -> bytes:
+def _write_folded(stacks: Sequence[Stacks], path: str, *, quiet: bool) -> None:
+    """The stacks of one event in a file, as the format has no units; those of others beside it."""
     from perfpy.views.stacks.exports import folded
 
-    return "".join(f"{line}\n" for line in folded(stacks)).encode(errors="surrogateescape")
+    first, *others = stacks
+    named = {path: first}
+    if path != "-":
+        for part in others:
+            named.setdefault(_beside(path, part.event), part)
+    elif others:
+        more = ", ".join(part.event for part in others)
+        tell([f"these are the stacks of {first.event}; --event <name> gives those of others: {more}"], quiet=quiet)
+    for file, part in named.items():
+        write_bytes(file, "".join(f"{line}\n" for line in folded(part)).encode(errors="surrogateescape"), quiet=quiet)
+
+
+def _beside(path: str, event: str) -> str:
+    """stacks-page-faults.txt for stacks.txt."""
+    stem, extension = os.path.splitext(path)
+    return f"{stem}-{_NO_NAME.sub('_', event)[:100]}{extension}"
 
 
 def _speedscope(recording: Recording, stacks: Sequence[Stacks]) -> bytes:
@@ -90,13 +144,41 @@ def _speedscope(recording: Recording, stacks: Sequence[Stacks]) -> bytes:
     return speedscope(stacks, recording.title).encode(errors="replace")
 
 
-def _firefox(recording: Recording, stacks: Sequence[Stacks]) -> bytes:
-    from perfpy.views.stacks.exports import firefox
+def _firefox(recording: Recording, stacks: Sequence[Stacks], symbols: SymbolOptions) -> bytes:
+    from perfpy.views.stacks.firefox import Heading, firefox
 
-    return firefox(stacks, recording.title).encode(errors="replace")
+    said = recording.header
+    system = " ".join(str(said[name]) for name in ("osrelease", "arch") if said.get(name))
+    count = said.get("nrcpus")
+    heading = Heading(recording.title, _started(recording) / 1e9, system, str(said.get("cpudesc") or ""), count.online if count else 0)
+    words = recording.payload_texts(symbols) if any(part.tracepoint for part in stacks) else None
+    return firefox(stacks, heading, words).encode(errors="replace")
 
 
-def _pprof(stacks: Sequence[Stacks]) -> bytes:
-    from perfpy.views.stacks.exports import pprof
+def _pprof(recording: Recording, stacks: Sequence[Stacks]) -> bytes:
+    from perfpy.views.stacks.pprof import Circumstances, pprof
 
-    return pprof(stacks)
+    times = recording.times()
+    said = Circumstances(
+        start=_started(recording),
+        duration=max(times.last - times.first, 0),
+        period=_period(recording.events[0].attr),
+        comments=[recording.title, ", ".join(recording.circumstances)],
+    )
+    return pprof(stacks, said)
+
+
+def _started(recording: Recording) -> int:
+    """When the first sample was taken, in ns since 1970: as the clock that was recorded beside says, or else from the file's age."""
+    times, clocks = recording.times(), recording.header.get("clock_data")
+    if clocks is not None:
+        return max(int(clocks.wall_clock_ns + times.first - clocks.clockid_ns), 0)
+    return max(int(recording.data.modified * 1e9) - max(times.last - times.first, 0), 0)
+
+
+def _period(attr: EventAttr) -> int:
+    """From one sample to the next; of clocks that were asked for a frequency in ns, 0 for other frequencies."""
+    if not attr.freq:
+        return attr.sample_period
+    is_clock = attr.type == PerfType.SOFTWARE and attr.config in (SoftwareId.CPU_CLOCK, SoftwareId.TASK_CLOCK)
+    return round(1e9 / attr.sample_freq) if is_clock and attr.sample_freq else 0

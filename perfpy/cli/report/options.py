@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perfpy.cli.line.kinds import Attached, Choice, Flag, Value, unsigned
 from perfpy.cli.line.options import CommandOptions, option, word
-from perfpy.cli.line.shared import HeaderOptions, InputOptions, QuietOptions, StdioOptions, SymbolFileOptions, VerboseOptions
+from perfpy.cli.line.shared import HeaderOptions, InputOptions, JobOptions, QuietOptions, StdioOptions, SymbolFileOptions, VerboseOptions
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ class ReportFilterOptions(CommandOptions):
     parallelism: str = option(
         "--parallelism", Value(default=""), "only while so many threads ran (of recordings with context switches)", metavar="<n[,n-n...]>"
     )
+    event: str = option("--event", Value(default=""), "only samples of this event", metavar="<event>")
     time: str = option("--time", Value(default=""), "only this time: start,stop, 10%-20%, 10%/2", metavar="<str>")
     switch_on: str = option("--switch-on", Value(default=""), "only samples after this event", metavar="<event>")
     switch_off: str = option("--switch-off", Value(default=""), "only samples before this event", metavar="<event>")
@@ -195,6 +196,7 @@ class ReportCommandOptions(
     ReportMetadataOptions,
     SymbolFileOptions,
     ReportModuleOptions,
+    JobOptions,
     VerboseOptions,
     QuietOptions,
     lacks=_LACKING,

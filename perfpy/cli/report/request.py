@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfpy.abi.flags import SampleType
+from perfpy.analysis.filters.conditions import events_named
 from perfpy.analysis.report.options import DEFAULT_PARENT, ReportOptions
 from perfpy.analysis.report.report import cpus_of_socket
 from perfpy.analysis.samples.wait_events import has_off_cpu, says_why_it_waited
@@ -93,6 +94,8 @@ class ReportRequest:
         """The filters."""
         asked = self._asked
         chosen = texts.sample_filter(asked, self._times(), self._switch())
+        if asked.event:
+            chosen = chosen._replace(events=events_named(asked.event, self._recording.events))
         if asked.socket_filter < 0:
             return chosen
         cpus = cpus_of_socket(self._recording.data, asked.socket_filter)

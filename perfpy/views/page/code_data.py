@@ -34,7 +34,7 @@ _MOST_ROWS: Final = 400
 _FILE_MOST: Final = 16 << 20
 _TABS: Final = 4
 _SOURCE: Final = re.compile(
-    r"/.+\.(adb|asm|c|c\+\+|cc|cpp|cppm|cs|cu|cxx|d|f|f90|fs|go|h|h\+\+|hh|hpp|hs|hxx|inc|inl|ipp|java|js|kt|l|m|mjs|ml|mm|nim"
+    r"/.*[^/]\.(adb|asm|c|c\+\+|cc|cpp|cppm|cs|cu|cxx|d|f|f90|fs|go|h|h\+\+|hh|hpp|hs|hxx|inc|inl|ipp|java|js|kt|l|m|mjs|ml|mm|nim"
     r"|pas|php|pl|py|pyx|rb|rs|s|scala|swift|tcc|ts|v|y|zig)",
     re.IGNORECASE,
 )

@@ -5,7 +5,7 @@ import { heatOf } from "./loads.js";
 import { ordered } from "./timeline.js";
 import { duration, whole } from "./words.js";
 
-const ROWS = 50, CELL = 5, NARROWEST = 4, WIDEST = 24;
+const ROWS = 50, CELL = 5, NARROWEST = 4, WIDEST = 24, HEADER = 18, LABEL = 56;
 
 export class HeatMap {
   /* told: {selected() -> range or null, select(range or null, moving), say(text)} */
@@ -46,7 +46,7 @@ export class HeatMap {
   /* The cell's number: its column times the rows, and its row. */
   cellAt(event) {
     const r = this.canvas.getBoundingClientRect(), { columns, rows } = this.heat;
-    const column = Math.floor((event.clientX - r.left) / this.columnWidth), row = Math.floor((event.clientY - r.top) / CELL);
+    const column = Math.floor((event.clientX - r.left) / this.columnWidth), row = Math.floor((event.clientY - r.top - HEADER) / CELL);
     return Math.max(0, Math.min(columns - 1, column)) * rows + Math.max(0, Math.min(rows - 1, row));
   }
 
@@ -63,13 +63,15 @@ export class HeatMap {
 
   draw() {
     if (!this.heat) return;
-    const { canvas, pen, heat } = this, wide = this.columnWidth, width = Math.ceil(wide * heat.columns), height = heat.rows * CELL, ratio = window.devicePixelRatio || 1;
+    const { canvas, pen, heat } = this, wide = this.columnWidth, width = Math.ceil(wide * heat.columns), height = HEADER + heat.rows * CELL, ratio = window.devicePixelRatio || 1;
     const style = getComputedStyle(document.documentElement), ink = name => style.getPropertyValue(name).trim();
     canvas.style.width = width + "px";
     canvas.style.height = height + "px";
     canvas.width = width * ratio;
     canvas.height = height * ratio;
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.ruler(wide, ink("--dim"));
+    pen.translate(0, HEADER);
     const heatInk = ink("--heat");
     for (let cell = 0; cell < heat.cells.length; cell++) {
       if (!heat.cells[cell]) continue;
@@ -79,6 +81,17 @@ export class HeatMap {
     const selected = this.told.selected();
     if (selected) this.outline(selected.map(tick => tick / heat.ticks * heat.rows), wide, ink("--on"));
     if (this.cursor !== null) this.outline([this.cursor, this.cursor + 1], wide, ink("--fg"));
+  }
+
+  ruler(wide, ink) {
+    const { pen, heat } = this, step = Math.ceil(LABEL / wide);
+    pen.font = "11px system-ui, sans-serif";
+    pen.textBaseline = "top";
+    pen.fillStyle = ink;
+    for (let column = 0; column < heat.columns; column += step) {
+      pen.fillRect(column * wide, 0, 1, HEADER);
+      pen.fillText(`${+(column * heat.ticks * this.tick / 1e9).toFixed(1)} s`, column * wide + 3, 3);
+    }
   }
 
   /* A range of cells: the parts of the columns that it covers. */

@@ -1,6 +1,6 @@
 /* Samples -> how much each CPU or thread had to do when; and how many samples there were within each second. */
 
-import { eachKept, masksOf, tablesOf } from "./selection.js";
+import { JOINED, eachKept, masksOf, tablesOf } from "./selection.js";
 
 /* Adds a weight to the bins that it was spent in: it ends at `stop`, all in units of bins. */
 function spread(bins, stop, length, weight) {
@@ -19,7 +19,7 @@ export function lanesOf(profile, choice, by, range, count) {
   const changes = profile.recordings > 1;
   let seconds = true;
   for (const { samples, column } of tablesOf(profile, choice.event)) {
-    if (!samples.time || (by === "cpu" && samples.off && choice.event === "joined")) continue;
+    if (!samples.time || (by === "cpu" && samples.off && choice.event === JOINED)) continue;
     seconds = seconds && samples.seconds;
     const lanes = samples[by];
     eachKept(samples, masks, 0, samples.n, row => {
@@ -31,7 +31,7 @@ export function lanesOf(profile, choice, by, range, count) {
       spread(samples.off ? lane.off : lane.on, stop, samples.seconds ? weight / profile.tick / width : 0, weight);
     });
   }
-  const lanes = [...found.values()].sort((a, b) => by === "cpu" ? a.lane - b.lane || a.recording - b.recording : b.weight - a.weight);
+  const lanes = [...found.values()].sort((a, b) => a.recording - b.recording || (by === "cpu" ? a.lane - b.lane : b.weight - a.weight));
   const most = seconds ? width * profile.tick : Math.max(1, ...lanes.map(lane => lane.on.reduce((a, b) => Math.max(a, b), 0)));
   for (const lane of lanes) for (const bins of [lane.on, lane.off]) for (let i = 0; i < bins.length; i++) bins[i] = Math.min(1, bins[i] / most);
   return lanes;
@@ -43,12 +43,12 @@ export function columnsFor(seconds) {
   return fits.length ? fits : [seconds < 1 ? 0.1 : 60];
 }
 
-/* The heat map: cells[column * rows + row] samples, row by row later within the column. */
+/* The heat map: cells[column * rows + row] samples, row by row later within the column; of time on and off the CPU the former. */
 export function heatOf(profile, choice, length, rows) {
   const ticks = length * 1e9 / profile.tick, columns = Math.max(1, Math.floor(profile.last / ticks) + 1);
   const cells = new Float64Array(columns * rows), masks = masksOf(profile, choice);
   for (const { samples } of tablesOf(profile, choice.event)) {
-    if (!samples.time) continue;
+    if (!samples.time || (samples.off && choice.event === JOINED)) continue;
     eachKept(samples, masks, 0, samples.n, row => {
       const when = samples.time[row] / ticks, column = Math.floor(when);
       cells[column * rows + Math.min(rows - 1, Math.floor((when - column) * rows))] += samples.count[row];

@@ -8,7 +8,7 @@ import { HeatMap } from "./heat.js";
 import { columnsFor } from "./loads.js";
 import { collect, kindOf, JOINED } from "./selection.js";
 import { Timeline } from "./timeline.js";
-import { share, shareOfAll, weighed } from "./trees.js";
+import { weighed } from "./trees.js";
 import { callees, callers, inverted } from "./tries.js";
 import { profileOf } from "./unpack.js";
 import { amount, duration, percent, signed, whole } from "./words.js";
@@ -98,15 +98,15 @@ class Page {
 
   /* ---- what follows what ---- */
 
-  /* Which samples count has changed: everything follows. */
-  refresh({ lanes = true } = {}) {
+  /* Which samples count has changed: everything follows; while a range is being dragged, the table does when that ends. */
+  refresh({ lanes = true, table = true } = {}) {
     this.choice = this.filters.choice(this.range);
     const { own, samples, all } = collect(this.profile, this.choice);
     this.counted = [samples, all];
     this.tree = weighed(this.profile.tree, own, kindOf(this.profile, this.choice.event));
     this.inner = null;
     this.grow();
-    this.table.load(this.tree, this.profile.names);
+    if (table) this.table.load(this.tree, this.profile.names);
     if (lanes) this.loadTimes(); else this.drawTimes();
     this.legends();
     this.saySelected(samples, all);
@@ -149,15 +149,20 @@ class Page {
     const joined = this.tree.kind === "parts", on = key("on", "on the CPU"), off = key("off", "off the CPU, waiting");
     const changes = [...key("more", "more in the second recording"), ...key("less", "less"), ...key("same", "as before")];
     $("legend").replaceChildren(...(this.tree.kind === "changes" ? changes : joined ? [...on, ...off] : []));
-    $("time-legend").replaceChildren(...(joined ? [...key("on", "on the CPU"), ...key("off", "off the CPU")] : []));
+    $("time-legend").replaceChildren(...(joined && $("lanes").value !== "heat" ? [...key("on", "on the CPU"), ...key("off", "off the CPU")] : []));
   }
 
   select(range, moving) {
     this.range = range && [Math.max(0, range[0]), Math.min(this.profile.last + 1, range[1])];
     this.drawTimes();
-    if (!moving) { this.refresh({ lanes: false }); return; }
+    if (!moving) {
+      cancelAnimationFrame(this.waiting);
+      this.waiting = 0;
+      this.refresh({ lanes: false });
+      return;
+    }
     if (this.waiting) return;
-    this.waiting = requestAnimationFrame(() => { this.waiting = 0; this.refresh({ lanes: false }); });
+    this.waiting = requestAnimationFrame(() => { this.waiting = 0; this.refresh({ lanes: false, table: false }); });
   }
 
   sayRange() {
@@ -214,6 +219,7 @@ class Page {
     $("heat-box").hidden = !heat;
     document.querySelectorAll(".heat").forEach(one => { one.hidden = !heat; });
     if (heat) $("more-lanes").hidden = true;
+    this.legends();
     this.loadTimes();
   }
 
@@ -259,14 +265,17 @@ class Page {
   }
 
   start() {
-    const { profile } = this, timed = profile.last > 0, tasks = profile.threads.length > 0;
+    const { profile } = this, timed = profile.last > 0, tasks = profile.threads.length > 0, cpus = profile.cpus.some(cpu => cpu >= 0);
     document.title = profile.title;
     $("title").textContent = profile.title;
     $("circumstances").textContent = profile.circumstances.join(" \u00b7 ");
     $("verdict").append(...profile.verdict.map(text => { const item = document.createElement("li"); item.textContent = text; return item; }));
     $("times").hidden = !timed;
     document.querySelectorAll(".timed").forEach(one => { one.hidden = !tasks; });
-    if (profile.cpus.length < 2 && profile.threads.length > 1) $("lanes").value = "thread";
+    if (!cpus) {
+      $("cpu").parentElement.hidden = $("lanes").options[0].hidden = $("lanes").options[0].disabled = true;
+      $("lanes").value = "thread";
+    } else if (profile.cpus.length < 2 && profile.threads.length > 1) $("lanes").value = "thread";
     this.theme();
     document.querySelectorAll(".heat").forEach(one => { one.hidden = true; });
     if (profile.events.length) this.refresh();

@@ -5,9 +5,10 @@ What enters: a Report. What leaves: lines, the first of them the judgement, then
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from perfpy.analysis.report.quality import margin, quality_notes
+from perfpy.analysis.samples.wait_events import is_off_cpu
 from perfpy.symbols.providers.missing import note
 from perfpy.unwind.cut_stacks import note as cut_note
 
@@ -18,9 +19,17 @@ if TYPE_CHECKING:
     from perfpy.unwind.cut_stacks import CutStacks
 
 
+_SHORT_WAITS: Final = (
+    "waits shorter than record's --off-cpu-thresh (usually 500 ms) were added up where they were alike: "
+    "the time line shows each sum as one wait that ends with the last of them"
+)
+
+
 def verdict(report: Report, cut: Sequence[CutStacks] = ()) -> list[str]:
     """The lines. cut: what copies of stacks were too short for."""
     doubts = [*quality_notes(report), *note(report.missing, report.samples), *report.notes, *cut_note(cut)]
+    if any(is_off_cpu(histogram.leader.event) for histogram in report.histograms):
+        doubts.append(_SHORT_WAITS)
     counted = f"{report.samples:,} samples, {f'{report.lost:,} lost' if report.lost else 'none lost'}"
     half, small = (f"{margin(share, report.samples):.2g}" for share in (50, 5))
     judgement = f"{counted}: a share of 50 % is known to {half} points, one of 5 % to {small}"

@@ -1,7 +1,8 @@
 """What scripts are told between samples: throttling, context switches, counters of perf stat record, lost hardware traces.
 
 What enters: the records, in order of delivery. What leaves: calls of throttle, unthrottle, context_switch, auxtrace_error,
-stat__EVENT and stat__interval, with perf's arguments.
+stat__EVENT and stat__interval, with perf's arguments; rows of tables
+about context switches, for scripts that fill tables.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.side_band import SideRecord
     from perfpy.views.recorded import Recorded
     from perfpy.views.scripting.program import ScriptProgram
+    from perfpy.views.scripting.tables import TableRows
 
 _SWITCH_OUT: Final = 1 << 13
 _PREEMPTED: Final = 1 << 14
@@ -30,16 +32,20 @@ _TYPES: Final = {
     "throttle": (RecordType.THROTTLE,), "unthrottle": (RecordType.UNTHROTTLE,),
     "context_switch": (RecordType.SWITCH, RecordType.SWITCH_CPU_WIDE), "auxtrace_error": (RecordType.AUXTRACE_ERROR,),
 }  # fmt: skip
+_TASK_TYPES: Final = (RecordType.COMM, RecordType.FORK, RecordType.EXIT)
 _STAT_TYPES: Final = (RecordType.THREAD_MAP, RecordType.CPU_MAP, RecordType.STAT, RecordType.STAT_ROUND)
 
 
 class OtherRecords:
     """Follows the records besides samples."""
 
-    def __init__(self, recording: Recorded, program: ScriptProgram) -> None:
+    def __init__(self, recording: Recorded, program: ScriptProgram, tables: TableRows | None) -> None:
         self._program = program
+        self._tables = tables
         self._rounds = StatRounds(recording.events)
         types = {kind for name, kinds in _TYPES.items() if program.function(name) for kind in kinds}
+        if tables is not None:
+            types.update((*_TASK_TYPES, *_TYPES["context_switch"]))
         if recording.data.survey.types[RecordType.STAT_ROUND]:
             types.update(_STAT_TYPES)
         self._side: Iterator[SideRecord] = iter(recording.side_band(types) if types else ())
@@ -72,7 +78,13 @@ class OtherRecords:
             name = "throttle" if isinstance(record, records.Throttle) else "unthrottle"
             call(name, record.time, _or_nobody(cpu), _or_nobody(pid), _or_nobody(tid))
         elif isinstance(record, (records.Switch, records.SwitchCpuWide)):
-            call("context_switch", *_switched(record))
+            if self._tables is not None:
+                _fill_switch(self._tables, record)
+            else:
+                call("context_switch", *_switched(record))
+        elif isinstance(record, (records.Comm, records.Fork, records.Exit)):
+            if self._tables is not None:
+                self._tables.tasks.see(record)
         elif isinstance(record, AuxtraceError):
             numbers = (record.type, record.code, record.cpu, record.pid, record.tid, record.ip, record.time)
             call("auxtrace_error", *numbers, record.msg, 0, record.machine_pid, record.vcpu)
@@ -89,6 +101,12 @@ def _switched(record: Any) -> tuple[Any, ...]:
     others = (record.next_prev_pid, record.next_prev_tid) if isinstance(record, records.SwitchCpuWide) else (_NOBODY, _NOBODY)
     out = bool(record.misc & _SWITCH_OUT)
     return (*map(_or_nobody, head), *others, _NOBODY, out, out and bool(record.misc & _PREEMPTED), 0, _NOBODY)
+
+
+def _fill_switch(tables: TableRows, record: records.Switch | records.SwitchCpuWide) -> None:
+    time, cpu, pid, tid, next_pid, next_tid, _, out, preempted, *_ = _switched(record)
+    other = (next_pid, next_tid) if isinstance(record, records.SwitchCpuWide) else None
+    tables.switch(time, cpu, (pid, tid), other, out=out, preempted=preempted)
 
 
 def _or_nobody(number: int | None) -> int:

@@ -7,9 +7,12 @@ perf, or else from perfpy.views.scripting.standins.
 
 from __future__ import annotations
 
+import gc
+import io
 import os
 import sys
 import traceback
+from contextlib import suppress
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -66,8 +69,10 @@ class ScriptProgram:
         sys.path += [folder for folder in (library, _STANDINS) if folder not in sys.path]
         os.environ["PERF_EXEC_PATH"] = self._exec_path  # scripts add its folders to sys.path, and die without it
         self.call("the script", exec, self._code, self._module.__dict__)
-        if self._module.__dict__.get("perf_db_export_mode"):
-            raise PerfError(f"{self.path}: perf_db_export_mode: no tables for databases are made; perfpy.open(...).samples has columns")
+
+    def asks_for(self, name: str) -> bool:
+        """Whether a variable of the script's is set."""
+        return bool(self._module.__dict__.get(name))
 
     def function(self, name: str) -> Callable[..., Any] | None:
         """A function of the script; None where it has none of that name."""
@@ -86,6 +91,13 @@ class ScriptProgram:
             function(*args)
         except Exception as error:  # noqa: BLE001  # whatever a script raises is told with its own lines
             raise self.failure(name, error) from None
+
+    def flush_files(self) -> None:
+        """Write out what the script's open files still hold, as the end of an interpreter does."""
+        for one in gc.get_objects():
+            if isinstance(one, (io.TextIOWrapper, io.BufferedWriter)) and not one.closed:
+                with suppress(OSError, ValueError):
+                    one.flush()
 
     def failure(self, name: str, error: Exception) -> ScriptFailed:
         """What to say of an exception that came out of a function of the script's."""

@@ -20,6 +20,7 @@ from perfpy.views.scripting.handlers import Head, TracepointArguments
 from perfpy.views.scripting.other_records import OtherRecords
 from perfpy.views.scripting.program import ScriptFailed
 from perfpy.views.scripting.samples import COLUMNS, SampleValues
+from perfpy.views.scripting.tables import TableRows, sample_rows
 from perfpy.views.scripting.words import define_words
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class ScriptedRun:
         self.context = SampleContext(recording.data.tracing, self._source_line)
         self._makers: dict[int, _OfEvent] = {}
         self._stopped = False
+        self.tables: TableRows | None = None  #: where the script fills tables
 
     def stop(self) -> None:
         """Read no further: the script is told the end. May be called by a signal."""
@@ -59,7 +61,10 @@ class ScriptedRun:
         """The whole run. Raises ScriptFailed where one of its functions does."""
         program.start()
         program.call_if_there("trace_begin")
-        others = OtherRecords(self._recording, program)
+        if program.asks_for("perf_db_export_mode"):
+            self.tables = TableRows(program, self._frames)
+            self.tables.begin()
+        others = OtherRecords(self._recording, program, self.tables)
         for batch in self._run.parts(set(COLUMNS)):
             if self._stopped:
                 break
@@ -159,8 +164,8 @@ class _OfEvent:
         self._arguments: TracepointArguments | None = None
         self._function: Callable[..., Any] | None
         if form is None:
-            self._name = "process_event"
-            self._function = program.function(self._name)
+            self._name = "process_event" if run.tables is None else "sample_table"
+            self._function = program.function(self._name) if run.tables is None else run.tables.sample
             return
         self._name = f"{form.system}__{form.name}"
         self._function = program.function(self._name)
@@ -177,6 +182,8 @@ class _OfEvent:
         function, name = self._function, self._name
         if function is None:
             return [None] * len(batch)
+        if self._arguments is None and self._run.tables is not None:
+            return [(name, function, values) for values in sample_rows(self._samples, batch, self._run.shown(self._event.name))]
         if self._arguments is None:
             return [(name, function, (values,)) for values in self._samples.dictionaries(batch)]
         raw = batch.columns.get("raw")

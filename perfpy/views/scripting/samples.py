@@ -87,7 +87,7 @@ class SampleValues:
         columns += [self._served_from(columns[-1]), batch.columns["cpumode"].tolist()]
         keys = (*_NUMBERS, "datasrc_decode", "cpumode")
         found = [dict(zip(keys, values, strict=True)) for values in zip(*columns, strict=True)]
-        if self._event.attr.sample_type & SampleType.ADDR and names_data_address(self._event):
+        if self._has_data_address:
             for sample, located in zip(found, self._data_locations(batch), strict=True):
                 sample["addr_correlates_sym"] = True
                 sample.update(located)
@@ -95,14 +95,18 @@ class SampleValues:
 
     def callchains(self, batch: Batch) -> list[list[dict[str, Any]]]:
         """The callchain of each sample, innermost first."""
+        found = self.chain_frames(batch)
+        return [[] for _ in range(len(batch))] if found is None else chain_lists(self._frames, *found)
+
+    def chain_frames(self, batch: Batch) -> tuple[NDArray[np.int32], NDArray[np.int64]] | None:
+        """The frames of all callchains, and how many each has; None where samples have none."""
         context, columns = self._context, batch.columns
         if not (context.use_callchain and has_callchain(self._event) and "callchain" in columns):
-            return [[] for _ in range(len(batch))]
+            return None
         from perfpy.analysis.samples.callchains import frames_of
 
         frames, counts = frames_of(columns["callchain"], field_text.column(batch, self._event, "pid"), batch.key, context.symbolizer)
-        frames, counts = context.symbolizer.expanded(*shortened(frames, counts, self._most_frames))
-        return chain_lists(self._frames, frames, counts)
+        return context.symbolizer.expanded(*shortened(frames, counts, self._most_frames))
 
     def _column(self, batch: Batch, name: str) -> NDArray[Any]:
         bits, absent = _ABSENT.get(name, (0, 0))
@@ -140,17 +144,31 @@ class SampleValues:
             known[word] = memory_text(word)
         return [known[word] for word in words]
 
-    def _located(self, batch: Batch) -> Values:
+    def frame_ids(self, batch: Batch) -> NDArray[np.int32]:
+        """The frame of each sample's address."""
         pid, ip = (field_text.column(batch, self._event, name) for name in ("pid", "ip"))
-        ids = self._context.symbolizer.frame_ids(pid, ip, batch.key, batch.columns["cpumode"])
+        return self._context.symbolizer.frame_ids(pid, ip, batch.key, batch.columns["cpumode"])
+
+    def _located(self, batch: Batch) -> Values:
+        ids = self.frame_ids(batch)
         return list(map(self._frames.locations().__getitem__, ids.tolist()))
 
-    def _data_locations(self, batch: Batch) -> Iterable[dict[str, Any]]:
+    @property
+    def _has_data_address(self) -> bool:
+        return bool(self._event.attr.sample_type & SampleType.ADDR) and names_data_address(self._event)
+
+    def data_frame_ids(self, batch: Batch) -> NDArray[np.int32] | None:
+        """The frame of the address that each sample's access or jump was to; None where the event has none."""
+        if not self._has_data_address:
+            return None
         pid, addresses = (field_text.column(batch, self._event, name) for name in ("pid", "addr"))
         context = self._context
-        ids = address_frames(context.symbolizer, pid, addresses, batch.key, batch.columns["cpumode"], context.kernel_start)
+        return address_frames(context.symbolizer, pid, addresses, batch.key, batch.columns["cpumode"], context.kernel_start)
+
+    def _data_locations(self, batch: Batch) -> Iterable[dict[str, Any]]:
+        ids = self.data_frame_ids(batch)
         locations = self._frames.locations()
-        return ({f"addr_{name}": value for name, value in locations[frame].items()} for frame in ids.tolist())
+        return ({f"addr_{name}": value for name, value in locations[frame].items()} for frame in ([] if ids is None else ids.tolist()))
 
     def _branches(self, batch: Batch) -> tuple[Values, Values]:
         if "branch_stack" not in batch.columns or not field_text.has_column(self._event, "branch_stack"):

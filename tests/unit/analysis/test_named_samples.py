@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -112,3 +113,29 @@ def test_of_several_events_one(own: Path) -> None:
         part = recording.where(event=name.split(":")[0])
         assert {*part.samples["event"].tolist()} == {0}
         assert 0 < part.report(by="comm").samples == recording.samples["event"].tolist().count(0)
+
+
+def test_names_and_fields_are_read_in_one_pass(recording: perfpy.Recording, monkeypatch: pytest.MonkeyPatch) -> None:
+    passes = []
+    batches = recording.data.batches
+
+    def counted(*args: Any) -> Any:
+        passes.append(args)
+        return batches(*args)
+
+    monkeypatch.setattr(recording.data, "batches", counted)
+    recording.samples.load(["event", "comm", "symbol", "ip", "tid"])
+    assert len(passes) == 1
+    assert recording.samples["ip"].tolist() == perfpy.open(recording.path).samples["ip"].tolist()
+    assert len(recording.samples["comm"]) == len(recording.samples["event"]) == len(recording.samples["ip"])
+
+
+def test_batches_have_the_columns_of_the_whole(recording: perfpy.Recording) -> None:
+    samples = recording.samples
+    names = [*samples.names, "event", "ip", "time"]
+    found: dict[str, list[object]] = {name: [] for name in names}
+    for batch in samples.in_batches():
+        assert set(batch.names) == set(samples.names)
+        for name in names:
+            found[name] += batch[name].tolist()
+    assert found == {name: samples[name].tolist() for name in names}

@@ -11,12 +11,9 @@ from perfpy.abi.flags import SampleType
 from perfpy.abi.sample_id import SampleId
 from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.cli import run
-from perfpy.debuginfo import dwarf
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
-from tests.builders.annotated import recording
-from tests.builders.dies import Dies, code, function, inlined, unit
-from tests.builders.line_programs import COPY, END, advance_line, advance_pc, line_section, set_address, set_file
+from tests.builders.annotated import spin_with_lines
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
 if TYPE_CHECKING:
@@ -24,40 +21,11 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.annotation.source_files import SourceShares
 
-#: a.c:2 from 0x1010 on, b.h:9 from 0x1011 to 0x1016, a.c:3 from there to 0x1020
-LINES = line_section(
-    set_address(0x1010)
-    + advance_line(1)
-    + COPY
-    + set_file(2)
-    + advance_pc(1)
-    + advance_line(7)
-    + COPY
-    + set_file(1)
-    + advance_pc(5)
-    + advance_line(-6)
-    + COPY
-    + advance_pc(10)
-    + END,
-    [("a.c", 0), ("b.h", 0)],
-    [],
-    version=4,
-)
-
 
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
-    """A folder for --symfs with /bin/spin: in spin, b.h:9 was inlined at a.c:2; rest has no lines."""
-    helper = function("helper")
-    spin = function("spin", (0x1010, 0x1017), inlined(helper, (0x1011, 0x1016), line=2))
-    root = code(unit(helper, spin, low_pc=None), (0x1010, 0x1020))
-    root.add(dwarf.AT_STMT_LIST, dwarf.FORM_SEC_OFFSET, 0).add(dwarf.AT_COMP_DIR, dwarf.FORM_STRING, str(tmp_path))
-    elf = Dies(root, line=LINES).elf().symbol("spin", 0x1010, 7).symbol("rest", 0x1020, 16)
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "spin").write_bytes(elf.build())
-    (tmp_path / "a.c").write_text("first\n\tsecond\x1b[2J\nthird\nfourth\nfifth\nsixth\n")
-    (tmp_path / "perf.data").write_bytes(recording())
-    return tmp_path
+    """A folder for --symfs with /bin/spin, of b.h and a.c, and a recording of it."""
+    return spin_with_lines(tmp_path)
 
 
 def shares(files: Path, function: str | None = None) -> SourceShares:

@@ -35,7 +35,7 @@ def recording(tmp_path: Path) -> Recording:
 
 
 def lines(recording: Recording, sample_filter: SampleFilter | None = None, *, timed: bool = False, latency: bool = False) -> list[str]:
-    return list(folded(recording.stacks(sample_filter=sample_filter, timed=timed, latency=latency)))
+    return [line for part in recording.stacks(sample_filter=sample_filter, timed=timed, latency=latency) for line in folded(part)]
 
 
 def test_every_sample_is_in_a_stack(recording: Recording) -> None:

@@ -101,6 +101,19 @@ def test_scripts_import_what_stands_before_them() -> None:
         assert set(imported) <= set(SCRIPTS[:number]), name
 
 
+def test_scripts_have_no_name_twice() -> None:
+    """Put together they are one scope."""
+    names = [
+        name
+        for script in SCRIPTS
+        for line in (FOLDER / f"{script}.js").read_text().splitlines()
+        for kind, name, more in re.findall(r"^(?:export )?(?:async )?(const|let|function|class) (\w+)(.*)", line)
+        for name in (name, *(re.findall(r", (\w+) =", more) if kind == "const" and "=>" not in more else ()))
+    ]
+    assert sorted(names) == sorted(set(names))
+    assert {"RULER", "HEADER", "collect"} <= set(names)
+
+
 def test_the_page_has_short_names_beside_whole_ones(tmp_path: Path) -> None:
     with Recording(str(recording_with_long_names(tmp_path))) as recording:
         page = render(recording.stacks(SymbolOptions(symfs=str(tmp_path), cache=False)), PageText("t"))

@@ -163,10 +163,17 @@ def test_what_is_no_program_is_a_line(text: str, said: str, runs: Runs, recordin
     assert said in err
 
 
-def test_a_script_that_wants_tables_is_told_that_there_are_none(runs: Runs, recording: Path) -> None:
-    status, out, err = runs("perf_db_export_mode = True\ndef sample_table(*values): print(values)\n", recording)
-    assert (status, out, err.count("\n")) == (255, "", 1)
-    assert "perf_db_export_mode" in err
+def test_what_a_script_has_not_closed_is_written_all_the_same(runs: Runs, recording: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "kept.txt"
+    text = f"""
+def trace_begin():
+    global file
+    file = open({str(kept)!r}, "w")
+def process_event(sample):
+    print(sample["comm"], file=file)
+"""
+    assert runs(text, recording)[0] == 0
+    assert kept.read_text().splitlines() == ["w\u00f6rker", "w\u00f6rker"]
 
 
 @pytest.mark.parametrize(("code", "status"), [("0", 0), ("3", 3), ("'why'", 1)])

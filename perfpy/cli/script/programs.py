@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from perfpy.recording import Recording
     from perfpy.views.script.run import ScriptRun
+    from perfpy.views.scripting.column_run import ColumnRun
+    from perfpy.views.scripting.program import ScriptProgram
     from perfpy.views.scripting.run import ScriptedRun
 
 _FOLDERS: Final = ("/usr/lib/perf-core", "/usr/libexec/perf-core", "/usr/local/lib/perf-core", "/usr/local/libexec/perf-core")
@@ -87,14 +89,27 @@ def script_file(asked: str) -> str:
 
 def run_script(recording: Recording, run: ScriptRun, asked: str, args: Sequence[str]) -> int:
     """Call a script's functions for the recording's samples; its exit status."""
-    import signal
-
     from perfpy.views.scripting.context import context_module
-    from perfpy.views.scripting.program import ScriptFailed, ScriptProgram
+    from perfpy.views.scripting.program import ScriptProgram
     from perfpy.views.scripting.run import ScriptedRun
 
     scripted = ScriptedRun(recording, run, _on_screen() or str)
-    program = ScriptProgram(script_file(asked), args, [context_module(scripted.context)], exec_path())
+    return _carried_out(scripted, ScriptProgram(script_file(asked), args, [context_module(scripted.context)], exec_path()))
+
+
+def run_on_columns(part: Recording, asked: str, args: Sequence[str]) -> int:
+    """Call a script's functions for columns of a recording's samples (--py), of those that where() left; its exit status."""
+    from perfpy.views.scripting.column_run import ColumnRun
+    from perfpy.views.scripting.program import ScriptProgram
+
+    return _carried_out(ColumnRun(part, part.samples.in_batches(), part.side_band()), ScriptProgram(asked, args, [], exec_path()))
+
+
+def _carried_out(scripted: ScriptedRun | ColumnRun, program: ScriptProgram) -> int:
+    import signal
+
+    from perfpy.views.scripting.program import ScriptFailed
+
     interrupted = signal.signal(signal.SIGINT, lambda _number, _frame: _stop(scripted))
     try:
         scripted.go(program)
@@ -106,10 +121,11 @@ def run_script(recording: Recording, run: ScriptRun, asked: str, args: Sequence[
         return _status(asked_to.code)
     finally:
         signal.signal(signal.SIGINT, interrupted)
+        program.flush_files()
     return 0
 
 
-def _stop(scripted: ScriptedRun) -> None:
+def _stop(scripted: ScriptedRun | ColumnRun) -> None:
     """The first Ctrl-C ends what is read, the second the script."""
     import signal
 

@@ -1,0 +1,78 @@
+"""Some thousands of samples as columns, names included, for who goes through a recording that is larger than memory.
+
+What enters: a SampleView. What leaves: a SampleBatch, whose names are looked up when they are asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from perfpy.analysis.sample_names import MADE_OF, name_makers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+    from perfpy.analysis.sample_names import Naming
+    from perfpy.analysis.samples.sample_view import SampleView
+    from perfpy.perfdata.container.events import FileEvent
+
+
+class SampleBatch:
+    """Some samples, in order of delivery: batch["ip"] is a column of them, batch["symbol"] one of names, as Recording.samples has them.
+
+    len(batch) says how many samples there are, keys() which fields, names which columns of names.
+    batch["event"] indexes `events`, the events of the recording.
+    """
+
+    def __init__(self, view: SampleView, events: list[FileEvent], naming: Naming, whole_chains: Callable[[], SampleView]) -> None:
+        """whole_chains: the same samples with whole callchains, where stacks were copied."""
+        self._view = view
+        self._naming = naming
+        self._whole_chains = whole_chains
+        self._columns: dict[str, Any] = {"event": view.event}
+        self.events = events
+
+    def __len__(self) -> int:
+        return len(self._view)
+
+    @property
+    def first_key(self) -> int:
+        """Where in the order of delivery these samples begin."""
+        return int(self._view.key[0])
+
+    def keys(self) -> list[str]:
+        """The columns of the kernel's fields that these samples have."""
+        return ["event", *self._view.columns]
+
+    @property
+    def names(self) -> list[str]:
+        """The columns of names that there are: "comm", "dso", "symbol", "srcline", "stack"."""
+        there = set(self.keys())
+        return [name for name, fields in MADE_OF.items() if not set(fields) - there]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.keys() or name in self.names
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._columns:
+            if name not in self:
+                raise KeyError(f"no column {name!r}; these samples have {', '.join([*self.keys(), *self.names])}")
+            if name in MADE_OF:
+                (maker,) = name_makers(self._naming, [name])
+                maker.see(self._whole_chains() if name == "stack" else self._view)
+                self._columns.update(maker.columns())
+            else:
+                self._columns[name] = self._view.columns[name]
+        return self._columns[name]
+
+    def to_pandas(self, columns: Collection[str] | None = None) -> Any:
+        """These columns as a pandas.DataFrame, names included (None: all of keys()). Needs pandas."""
+        import pandas
+
+        from perfpy.abi.columns import Ragged
+
+        found = {name: self[name] for name in (self.keys() if columns is None else columns)}
+        return pandas.DataFrame({name: list(column) if isinstance(column, Ragged) else column for name, column in found.items()})

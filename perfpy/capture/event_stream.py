@@ -1,0 +1,227 @@
+"""EventStream: the records of running events as they come, without a file: perfpy.watch().
+
+What enters: events and whom to watch. What leaves: samples, one by one, in order of time; with that, other records of the
+kernel's. Nothing is kept: what is not taken in time the kernel drops once its rings are full, and `lost` counts that.
+"""
+
+from __future__ import annotations
+
+import select
+import sys
+import time
+import weakref
+from bisect import bisect_right
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from perfpy.abi import records
+from perfpy.abi.ring_records import RingDecoder, RingSample
+from perfpy.capture.live_samples import LiveSample, field_reader
+from perfpy.capture.sampling.sample_attrs import configure_sampling
+from perfpy.capture.sampling.sample_counters import SampleCounters, default_pages
+from perfpy.capture.targets import ANY, resolve
+from perfpy.errors import UsageError
+from perfpy.events.resolve import parse_events
+from perfpy.kernel import this_kernel
+from perfpy.kernel.procfs import ProcFs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from types import TracebackType
+    from typing import Self
+
+    from perfpy.abi.records import KernelRecord
+    from perfpy.capture.record_options import RecordOptions
+    from perfpy.capture.targets import Target
+    from perfpy.events.event import Event
+    from perfpy.kernel import Kernel
+
+    Live = LiveSample | KernelRecord
+
+_INTERVAL: Final = 0.05  # seconds between looks at the rings; those that fill wake earlier
+_SETTLING: Final = 0.002  # what is newer than the last look comes with the next, which need not be so far away
+_MOST_NAMES: Final = 65_536
+_GONE: Final = select.POLLHUP | select.POLLERR | select.POLLNVAL
+
+
+class EventStream:
+    """Samples of running events, to iterate over, also with `async for`: see perfpy.watch().
+
+    lost: how many samples were dropped so far, as nobody took them in time. It ends where all that was watched
+    has ended, after the duration that was asked for, and by close() (`with` does that).
+    """
+
+    def __init__(self, events: Sequence[Event], options: RecordOptions, target: Target, kernel: Kernel) -> None:
+        self.lost = 0
+        self._others = False
+        self._procfs = procfs = ProcFs()
+        counters = SampleCounters(
+            kernel, events, target.cpus, target.tids if target.has_tasks else (ANY,), skip_missing=target.kind == "pid", tell=_nothing
+        )
+        counters.open()
+        self._finalizer = weakref.finalize(self, counters.close)
+        counters.map(options.mmap_pages or default_pages(procfs))
+        self._counters = counters
+        self._decoder = RingDecoder({one.id: one.event.attr for one in counters.opened}, "<" if sys.byteorder == "little" else ">")
+        self._names = {one.id: one.event.name for one in counters.opened}
+        self._readers = _field_readers(events)
+        self._comms: dict[int, str] = {}
+        self._ready: deque[Live] = deque()
+        self._held: list[tuple[int, int, Live]] = []
+        self._number = 0
+        self._watched = {*counters.fds()} if target.has_tasks else {*counters.ring_fds()}
+        self._poll = select.poll()
+        for fd in self._watched:
+            self._poll.register(fd, select.POLLIN)
+        self._end = float("inf")
+        counters.enable()
+
+    def stop_after(self, seconds: float) -> None:
+        """End so long from now."""
+        self._end = time.monotonic() + seconds
+
+    def with_records(self) -> Iterator[Live]:
+        """From here on, other records, too, as values of perfpy.abi.records: of tasks, of what they map, of what was lost.
+
+        >>> import os, perfpy
+        >>> with perfpy.watch("page-faults:u", pid=os.getpid(), duration=0.1) as stream:
+        ...     kinds = {type(record).__name__ for record in stream.with_records()}
+        """
+        self._others = True
+        return cast("Iterator[Live]", self)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> LiveSample:
+        while not self._ready:
+            if self._has_ended():
+                raise StopIteration
+            self._wait(self._pause())
+            self._take()
+        return cast("LiveSample", self._ready.popleft())  # unless with_records() was called, which says what comes then
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> LiveSample:
+        import asyncio  # for those who use it
+
+        while not self._ready:
+            if self._has_ended():
+                raise StopAsyncIteration
+            await asyncio.sleep(self._pause())
+            if not self._has_ended():
+                self._wait(0)
+                self._take()
+        return cast("LiveSample", self._ready.popleft())
+
+    def close(self) -> None:
+        """Stop watching, and give the counters back; what has come and was not taken is dropped."""
+        self._finalizer()
+        self._ready.clear()
+        self._held.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _has_ended(self) -> bool:
+        return not self._finalizer.alive
+
+    def _pause(self) -> float:
+        """How long to wait until the rings are looked at."""
+        return max(min(_SETTLING if self._held else _INTERVAL, self._end - time.monotonic()), 0)
+
+    def _wait(self, seconds: float) -> None:
+        """Until a ring is half full or so much time has passed; forget what will not write any more."""
+        for fd, happened in self._poll.poll(seconds * 1000):
+            if happened & _GONE:
+                self._poll.unregister(fd)
+                self._watched.discard(fd)
+
+    def _take(self) -> None:
+        """Take out what the rings hold. What is older than this look is complete, in all of them; the rest is held until the next."""
+        last = not self._watched or time.monotonic() >= self._end
+        if last:
+            self._counters.disable()
+        now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        for ring in self._counters.rings:
+            data = b"".join(ring.pending())
+            ring.consume()
+            for record in self._decoder.decode(data) if data else ():
+                self._see(record)
+        self._held.sort()
+        ripe = len(self._held) if last else bisect_right(self._held, now, key=lambda one: one[0])
+        self._ready.extend(live for _, _, live in self._held[:ripe])
+        del self._held[:ripe]
+        if last:
+            self._finalizer()
+
+    def _see(self, record: RingSample | KernelRecord) -> None:
+        self._number += 1  # of two at the same time the first comes first
+        if isinstance(record, RingSample):
+            name = self._names.get(record.identifier, "")
+            live = LiveSample(name, self._comm(record.tid), record, self._readers.get(name))
+            self._held.append((live.time, self._number, live))
+            return
+        self._follow(record)
+        if self._others:
+            stamp = getattr(record, "sample_id", None)
+            self._held.append((stamp.time or 0 if stamp else 0, self._number, record))
+
+    def _follow(self, record: Any) -> None:
+        """What threads are called, and what was lost."""
+        if isinstance(record, records.Comm):
+            self._comms[record.tid] = record.comm
+        elif isinstance(record, records.Fork):
+            if record.ptid in self._comms:
+                self._comms[record.tid] = self._comms[record.ptid]
+        elif isinstance(record, records.Exit):
+            self._comms.pop(record.tid, None)
+        elif isinstance(record, (records.Lost, records.LostSamples)):
+            self.lost += record.lost
+
+    def _comm(self, tid: int) -> str:
+        comm = self._comms.get(tid)
+        if comm is None:
+            if len(self._comms) >= _MOST_NAMES:
+                self._comms.clear()
+            status = self._procfs.status(tid)
+            comm = self._comms[tid] = status.comm if status else f":{tid}"
+        return comm
+
+
+def open_stream(texts: Sequence[str], filters: Iterable[str], options: RecordOptions, *, kernel: Kernel | None = None) -> EventStream:
+    """Open events for whom the options name. filters: of the tracepoints.
+
+    Raises UsageError, UnknownEvent, KernelRefused.
+    """
+    kernel = kernel or this_kernel()
+    if not (options.pid or options.tid or options.cpu or options.all_cpus):
+        raise UsageError("nothing says whom to watch: give a pid, a tid, cpus, or system_wide=True")
+    events = parse_events(texts, [(len(texts), text) for text in filters])
+    if tool := next((event.name for event in events if event.tool), ""):
+        raise UsageError(f"'{tool}' can be counted, and has no samples: perfpy.stat() and perfpy.count() count it")
+    target, _ = resolve(pid=options.pid, tid=options.tid, cpu=options.cpu, system_wide=options.all_cpus)
+    inherit = target.kind != "tid"
+    options = options._replace(identifier=True, time=True, cpu_field=True, clockid=time.CLOCK_MONOTONIC, inherit=inherit)
+    return EventStream(configure_sampling(events, options, target, kernel), options, target, kernel)
+
+
+def _field_readers(events: Sequence[Event]) -> dict[str, Callable[[bytes], dict[str, Any]]]:
+    """Of each tracepoint what reads its fields."""
+    named = [(event.name, event.tracepoint) for event in events if event.tracepoint]
+    if not named:
+        return {}
+    from perfpy.kernel.tracefs import Tracefs
+    from perfpy.perfdata.tracepoints.event_format import parse_format
+
+    tracefs = Tracefs()
+    return {name: field_reader(parse_format(tracefs.format(*tracepoint) or "", tracepoint[0])) for name, tracepoint in named}
+
+
+def _nothing(_text: str) -> None:
+    """Advice is for the command line."""

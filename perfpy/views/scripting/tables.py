@@ -1,0 +1,209 @@
+"""Tables for databases: what a script with perf_db_export_mode gets in place of process_event, a row a call.
+
+What enters: the rows of a batch, and the records of tasks and of context switches. What leaves: calls of the script's
+evsel_table, machine_table, thread_table, comm_table, comm_thread_table, dso_table, symbol_table, branch_type_table,
+call_path_table, sample_table and context_switch_table, with perf's arguments; each row once, before the first one that names
+it by its number. Rows number from 1 on; 0 is "unknown". No call_return_table: only decoded hardware traces tell of returns.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any, Final
+
+from perfpy.views.scripting.known_tasks import KnownTasks
+
+if TYPE_CHECKING:
+    from perfpy.perfdata.records.batches import Batch
+    from perfpy.views.scripting.frames import FrameValues
+    from perfpy.views.scripting.known_tasks import Thread, ThreadName
+    from perfpy.views.scripting.program import ScriptProgram
+    from perfpy.views.scripting.samples import SampleValues
+
+    SampleRow = tuple[str, dict[str, Any], int, "int | None", list[int]]
+
+_HOST: Final = 1
+_HOST_PID: Final = -1
+#: flags of a branch, as hardware traces have them -> what it was
+_BRANCHES: Final = {
+    0: "no branch", 3: "call", 5: "return", 9: "conditional jump", 1: "unconditional jump", 67: "software interrupt",
+    69: "return from interrupt", 19: "system call", 21: "return from system call", 33: "asynchronous branch",
+    99: "hardware interrupt", 129: "transaction abort", 257: "trace begin", 513: "trace end", 2051: "vm entry", 4099: "vm exit",
+}  # fmt: skip
+_TRACE_BEGIN: Final = 256
+_TRACE_END: Final = 512
+_ALONE: Final = ("trace begin", "trace end")
+
+
+class TableRows:
+    """Calls the script's functions for tables."""
+
+    def __init__(self, program: ScriptProgram, frames: FrameValues) -> None:
+        self._program = program
+        self._frames = frames
+        self._chains = program.asks_for("perf_db_export_callchains")
+        self.tasks = KnownTasks(frames.shown)
+        self._events: dict[str, int] = {}
+        self._machine = False
+        self._dsos: dict[int, int] = {}
+        self._symbols: dict[int, int] = {}
+        self._unnamed: dict[tuple[int, int], int] = {}
+        self._paths: dict[tuple[int, int, int], int] = {}
+        self._last = dict.fromkeys(("symbol", "thread", "comm", "comm_thread", "sample", "context_switch"), 0)
+
+    def begin(self) -> None:
+        """The rows that do not depend on the recording."""
+        for number, name in branch_types():
+            self._row("branch_type", number, name)
+
+    def sample(self, name: str, values: dict[str, Any], frame: int, data_frame: int | None, chain: list[int]) -> None:
+        """One sample. name: of its event; frame, data_frame: ids of its addresses' frames; chain: of its callchain, innermost first."""
+        event = self._events.get(name)
+        if event is None:
+            event = self._events[name] = len(self._events) + 1
+            self._row("evsel", event, name)
+        self._know_machine()
+        thread = self.tasks.thread(_signed(values["pid"], 32), _signed(values["tid"], 32))
+        program = self._know_task(thread)
+        known = self._last["symbol"]
+        located = self._located(frame)
+        path = self._path(chain, frame) if chain else 0
+        data = (0, 0, 0) if data_frame is None else self._located(data_frame, again=data_frame == frame and located[1] > known)
+        address = 0 if data_frame is None else values["addr"]
+        numbers = (values["ip"], values["time"], _signed(values["cpu"], 32), *data, address, values["period"])
+        memory = (values["weight"], values["transaction"], values["datasrc"])
+        rest = (0, 0, path, 0, 0, 0, values["id"], values["stream_id"], values["ins_lat"])  # no branch: that is for hardware traces
+        row = (self._next("sample"), event, _HOST, thread.row, program.row if program else 0, *located, *numbers, *memory, *rest)
+        self._row("sample", *map(_signed, row))
+
+    def switch(self, time: int, cpu: int, task: tuple[int, int], other: tuple[int, int] | None, *, out: bool, preempted: bool) -> None:
+        """A context switch of a task, away to another one (out) or from it, where that is known."""
+        self._know_machine()
+        mine, others = self._of_switch(*task), (0, 0) if other is None else self._of_switch(*other)
+        ends = (*mine, *others) if out else (*others, *mine)
+        self._row("context_switch", self._next("context_switch"), _HOST, _signed(time), cpu, *ends, out | preempted << 1)
+
+    def _of_switch(self, pid: int, tid: int) -> tuple[int, int]:
+        thread = self.tasks.thread(pid, tid)
+        if not thread.named:  # it has exited, and only its last switch comes
+            return 0, 0
+        program = self._know_task(thread)
+        return thread.row, program.row if program else 0
+
+    def _know_machine(self) -> None:
+        if not self._machine:
+            self._machine = True
+            self._row("machine", _HOST, _HOST_PID, "")
+
+    def _know_task(self, thread: Thread) -> ThreadName | None:
+        """The rows of a thread, of its process, and of what both are called; what the process is called."""
+        program = None
+        main = thread if thread.pid == thread.tid else self.tasks.thread(thread.pid, thread.pid) if thread.pid >= 0 else None
+        if main is not None:
+            self._know_thread(main, main)
+            program = main.program()
+            if not program.row:
+                self._know_command(program, main)
+                self._row("comm_thread", self._next("comm_thread"), program.row, main.row)
+        if not thread.row:
+            self._know_thread(thread, main or thread)
+            if program is not None:
+                self._row("comm_thread", self._next("comm_thread"), program.row, thread.row)
+        if not thread.commands[-1].row:
+            self._know_command(thread.commands[-1], thread)
+        return program
+
+    def _know_thread(self, thread: Thread, main: Thread) -> None:
+        if not thread.row:
+            thread.row = self._next("thread")
+            self._row("thread", thread.row, _HOST, main.row, thread.pid, thread.tid)
+
+    def _know_command(self, command: ThreadName, thread: Thread) -> None:
+        command.row = self._next("comm")
+        self._row("comm", command.row, command.name, thread.row, _signed(command.since), int(command.by_exec))
+
+    def _located(self, frame: int, *, caller: bool = False, again: bool = False) -> tuple[int, int, int]:
+        """The rows of a frame's file and symbol, and how far into the symbol it is. caller: a step of a callchain.
+
+        again: it became known with this sample, whose addresses perf looks up before it makes a symbol of one without.
+        """
+        frames = self._frames.symbolizer.resolve()
+        number = int(frames.dso[frame])
+        if number < 0:
+            return 0, 0, 0
+        dso = self._dsos.get(number)
+        if dso is None:
+            dso = self._dsos[number] = len(self._dsos) + 1
+            one = self._frames.symbolizer.dsos[number]
+            short, long = self._frames.shown(one.short_name), self._frames.shown(one.name)
+            self._row("dso", dso, _HOST, short, long, one.build_id or "")
+        symbol = int(frames.symbol[frame])
+        if symbol < 0:  # each address without one is a symbol of its own
+            address = _signed(int(frames.ip[frame] if caller else frames.address[frame]))
+            row = None if again else self._unnamed.get((dso, address))
+            if row is None:
+                row = self._new_symbol(dso, address, address, 0, "unknown")
+            return dso, row if again else self._unnamed.setdefault((dso, address), row), 0
+        if symbol not in self._symbols:
+            known = self._frames.symbolizer.symbols
+            bounds = _signed(known.start(symbol)), _signed(known.end(symbol))
+            self._symbols[symbol] = self._new_symbol(dso, *bounds, known.binding(symbol), self._frames.name(symbol))
+        return dso, self._symbols[symbol], int(frames.symbol_offset[frame])
+
+    def _new_symbol(self, *described: Any) -> int:
+        row = self._next("symbol")
+        self._row("symbol", row, *described)
+        return row
+
+    def _path(self, chain: list[int], sampled: int) -> int:
+        """The row of a whole callchain: a tree of calls, whose root is row 1."""
+        if not self._chains:
+            return 0
+        frames = self._frames.symbolizer.resolve()
+        calls = [(self._located(frame, caller=frame != sampled)[1], int(frames.ip[frame])) for frame in reversed(chain)]
+        path = self._known_path(0, 0, 0)
+        for symbol, ip in calls:
+            path = self._known_path(path, symbol, 0 if symbol else _signed(ip))
+        return path
+
+    def _known_path(self, parent: int, symbol: int, ip: int) -> int:
+        row = self._paths.get((parent, symbol, ip))
+        if row is None:
+            row = self._paths[parent, symbol, ip] = len(self._paths) + 1
+            self._row("call_path", row, parent, symbol, ip)
+        return row
+
+    def _next(self, table: str) -> int:
+        self._last[table] += 1
+        return self._last[table]
+
+    def _row(self, table: str, *values: Any) -> None:
+        self._program.call_if_there(f"{table}_table", *values)
+
+
+def sample_rows(samples: SampleValues, batch: Batch, name: str) -> list[SampleRow]:
+    """What TableRows.sample takes of each row of a batch of one event's."""
+    frames, data, chains = samples.frame_ids(batch), samples.data_frame_ids(batch), samples.chain_frames(batch)
+    ids: list[list[int]] = [[]] * len(batch)
+    if chains is not None:
+        each, ends = chains[0].tolist(), chains[1].cumsum().tolist()
+        ids = [each[begin:end] for begin, end in itertools.pairwise([0, *ends])]
+    of_data: list[int | None] = [None] * len(batch) if data is None else data.tolist()
+    return list(zip(itertools.repeat(name, len(batch)), samples.samples(batch), frames.tolist(), of_data, ids, strict=True))
+
+
+def branch_types() -> list[tuple[int, str]]:
+    """Number and name of each kind of branch; where a hardware trace begins and ends, too."""
+    plain = [(number, name) for number, name in _BRANCHES.items() if name not in _ALONE]
+    both = [(_TRACE_BEGIN, "trace begin / no branch"), (_TRACE_END, "no branch / trace end")]
+    for number, name in plain:
+        if number and not name.startswith("vm ") and name != "unconditional jump":
+            both += [(number | _TRACE_BEGIN, f"trace begin / {name}"), (number | _TRACE_END, f"{name} / trace end")]
+    both += [(2051 | _TRACE_BEGIN, "trace begin / vm entry"), (2051 | _TRACE_END, "vm entry / trace end")]
+    return [*_BRANCHES.items(), *both, (4099 | _TRACE_BEGIN, "trace begin / vm exit"), (4099 | _TRACE_END, "vm exit / trace end")]
+
+
+def _signed(number: int, bits: int = 64) -> int:
+    """As perf hands numbers to a script's functions for tables."""
+    number &= (1 << bits) - 1
+    return number - (1 << bits) if number >> (bits - 1) else number

@@ -1,0 +1,208 @@
+"""Stacks -> a profile for the Firefox Profiler, in its processed format, version 60.
+
+What enters: perfpy.analysis.stacks.stacks.Stacks with single samples, one an event. What leaves: JSON: a track for each thread and
+event, categories by where code is from, tracepoints as markers with their fields. The format is described beside its types:
+https://github.com/firefox-devtools/profiler/blob/main/src/types/profile.ts; newer viewers bring older versions up to date.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from perfpy.views.stacks.firefox_tables import CATEGORIES, FrameTables
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from perfpy.analysis.stacks.stacks import Stacks, TimedSamples
+    from perfpy.views.script.payloads import PayloadTexts
+
+_VERSION: Final = 60
+_GECKO_VERSION: Final = 31
+_MS: Final = 1e6  # ns
+_INSTANT: Final = 0
+#: where the viewer shows markers of tracepoints
+_SHOWN_IN: Final = ("marker-chart", "marker-table", "timeline-overview")
+
+
+class Heading(NamedTuple):
+    """What the profile says of the recording. started: the first sample, in seconds since 1970; cpu, cpus: which, and how many."""
+
+    command: str = ""
+    started: float = 0.0
+    system: str = ""
+    cpu: str = ""
+    cpus: int = 0
+
+
+def firefox(parts: Sequence[Stacks], recorded: Heading, words: PayloadTexts | None = None) -> str:
+    """The profile; words: of the data of tracepoints. Raises ValueError when samples have no times."""
+    return json.dumps(_Profile(parts, words).content(recorded), separators=(",", ":"))
+
+
+class _Profile:
+    """Builds the profile's tables."""
+
+    def __init__(self, parts: Sequence[Stacks], words: PayloadTexts | None) -> None:
+        self._parts = parts
+        self._words = words
+        self._tables = FrameTables()
+        self._threads: dict[tuple[int, int, str], dict[str, Any]] = {}
+        self._schemas: dict[str, list[str]] = {}
+        self._timed = [_timed(part) for part in parts]
+        began = (_began(part, timed) for part, timed in zip(parts, self._timed, strict=True))
+        self._zero = min((float(times.min()) for times in began if len(times)), default=0.0)
+        self._interval = _median_interval(self._timed[0]) if parts else _MS
+        last = max((float(timed.time.max()) for timed in self._timed if len(timed.time)), default=0.0)
+        self._end = last + self._interval  # the last sample is within
+        self._only_tracepoints = all(part.tracepoint for part in parts)
+        self._tracks = [part.event for part in parts if self._only_tracepoints or not part.tracepoint]
+
+    def content(self, recorded: Heading) -> dict[str, Any]:
+        """Everything."""
+        for part, timed in zip(self._parts, self._timed, strict=True):
+            stacks = self._tables.of(part).stack_of_chains(timed.chain)
+            if not part.tracepoint or self._only_tracepoints:
+                self._add_samples(part, timed, stacks)
+            if part.tracepoint:
+                self._add_markers(part, timed, stacks)
+        threads = sorted(self._threads.values(), key=lambda thread: (int(thread["pid"]), not thread["isMainThread"]))
+        return {
+            "meta": self._meta(recorded),
+            "libs": self._tables.libs,
+            "threads": threads,
+            "shared": self._tables.content(),
+            "pages": [],
+            "counters": [],
+        }
+
+    def _meta(self, recorded: Heading) -> dict[str, Any]:
+        return {
+            "version": _GECKO_VERSION,
+            "preprocessedProfileVersion": _VERSION,
+            "importedFrom": "perfpy",
+            "product": recorded.command,
+            "arguments": recorded.command,
+            "oscpu": recorded.system,
+            "CPUName": recorded.cpu,
+            **({"logicalCPUs": recorded.cpus} if recorded.cpus else {}),
+            "interval": self._interval / _MS,
+            "startTime": recorded.started * 1e3,
+            "profilingStartTime": 0,
+            "profilingEndTime": (self._end - self._zero) / _MS,
+            "processType": 0,
+            "stackwalk": 1,
+            "debug": False,
+            "symbolicated": True,
+            "usesOnlyOneStackType": True,
+            "sourceCodeIsNotOnSearchfox": True,
+            "sampleUnits": {"time": "ms", "eventDelay": "ms", "threadCPUDelta": "ns"},
+            "categories": [{"name": name, "color": color, "subcategories": ["Other"]} for name, color in CATEGORIES],
+            "markerSchema": [_schema(name, fields) for name, fields in self._schemas.items()],
+        }
+
+    def _add_samples(self, part: Stacks, timed: TimedSamples, stacks: NDArray[np.int64]) -> None:
+        """A track for each thread."""
+        began = _began(part, timed)
+        order = np.lexsort((began, timed.tid, timed.pid))
+        for rows in _runs(order, timed):
+            thread = self._thread(part, timed, rows, part.event if len(self._tracks) > 1 else "")
+            thread["samples"] = {
+                "stack": [stack if stack >= 0 else None for stack in stacks[rows].tolist()],
+                "time": self._milliseconds(began[rows]),
+                "weight": (timed.weight[rows] / _MS).tolist() if part.in_nanoseconds else None,
+                "weightType": "tracing-ms" if part.in_nanoseconds else "samples",
+                **({"threadCPUDelta": _cpu_times(part, timed, rows)} if part.in_nanoseconds else {}),
+                "length": len(rows),
+            }
+
+    def _add_markers(self, part: Stacks, timed: TimedSamples, stacks: NDArray[np.int64]) -> None:
+        """A marker for each sample."""
+        words, payload, name = self._words, timed.payload, self._tables.string(part.event)
+        fields = self._schemas.setdefault(part.event, [])
+        for rows in _runs(np.lexsort((timed.time, timed.tid, timed.pid)), timed):
+            markers = self._thread(part, timed, rows, self._tracks[0] if len(self._tracks) > 1 else "")["markers"]
+            for row, time in zip(rows.tolist(), self._milliseconds(timed.time[rows]), strict=True):
+                said = dict(words.fields(part.payloads[payload[row]])) if words is not None and payload is not None else {}
+                fields += [field for field in said if field not in fields]
+                cause = {"cause": {"stack": int(stacks[row]), "time": time}} if stacks[row] >= 0 else {}
+                data = {**{f"_{field}": text for field, text in said.items()}, "type": part.event, **cause}
+                values = (("data", data), ("name", name), ("startTime", time), ("endTime", None), ("phase", _INSTANT), ("category", 0))
+                for column, value in values:
+                    markers[column].append(value)
+                markers["length"] += 1
+
+    def _milliseconds(self, times: NDArray[np.float64] | NDArray[np.uint64]) -> list[float]:
+        found: list[float] = ((times - self._zero) / _MS).tolist()
+        return found
+
+    def _thread(self, part: Stacks, timed: TimedSamples, rows: NDArray[np.int64], event: str) -> dict[str, Any]:
+        """The track of a thread and an event; "" where there is one event only."""
+        pid, tid = int(timed.pid[rows[0]]), int(timed.tid[rows[0]])
+        known = self._threads.get((pid, tid, event))
+        if known is not None:
+            return known
+        comm = part.comms[int(timed.comm[rows[-1]])]  # the last one: it may have changed its name
+        first = event in ("", self._tracks[0])
+        return self._threads.setdefault(
+            (pid, tid, event),
+            {
+                "processType": "default",
+                "processStartupTime": 0,
+                "processShutdownTime": None,
+                "registerTime": 0,
+                "unregisterTime": None,
+                "pausedRanges": [],
+                "showMarkersInTimeline": True,
+                "name": f"{comm} ({event})" if event else comm,
+                "isMainThread": pid == tid and first,
+                "processName": comm,
+                "pid": str(pid),
+                "tid": tid if first else f"{tid} {event}",
+                "samples": {"stack": [], "time": [], "weight": None, "weightType": "samples", "length": 0},
+                "markers": {"data": [], "name": [], "startTime": [], "endTime": [], "phase": [], "category": [], "length": 0},
+            },
+        )
+
+
+def _schema(event: str, fields: Sequence[str]) -> dict[str, Any]:
+    """What the viewer shows of the markers of a tracepoint."""
+    shown = [{"key": f"_{field}", "label": field, "format": "string"} for field in fields]
+    label = " ".join(f"{field}={{marker.data._{field}}}" for field in fields)
+    return {"name": event, "tooltipLabel": event, "tableLabel": label, "chartLabel": event, "display": list(_SHOWN_IN), "fields": shown}
+
+
+def _timed(part: Stacks) -> TimedSamples:
+    if part.timed is None:
+        raise ValueError("Firefox Profiler needs the samples' times")
+    return part.timed
+
+
+def _began(part: Stacks, timed: TimedSamples) -> NDArray[np.float64]:
+    """When what samples stand for began: of waits, which end with their samples, so much earlier."""
+    times = timed.time.astype(np.float64)
+    return times - timed.weight if part.off_cpu else times
+
+
+def _cpu_times(part: Stacks, timed: TimedSamples, rows: NDArray[np.int64]) -> list[int]:
+    """The time on the CPU, in ns, before each sample."""
+    return [0] * len(rows) if part.off_cpu else timed.weight[rows].tolist()
+
+
+def _runs(order: NDArray[np.int64], timed: TimedSamples) -> list[NDArray[np.int64]]:
+    """The samples of each thread, in order."""
+    pairs = np.stack([timed.pid[order], timed.tid[order]], axis=1)
+    cuts = np.flatnonzero((pairs[1:] != pairs[:-1]).any(axis=1)) + 1
+    return [rows for rows in np.split(order, cuts) if len(rows)]
+
+
+def _median_interval(timed: TimedSamples) -> float:
+    """The usual distance of two samples in nanoseconds; 1 ms where there are too few."""
+    if len(timed.time) < 2:
+        return _MS
+    return max(1.0, float(np.median(np.diff(np.sort(timed.time)))))

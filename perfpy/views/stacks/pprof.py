@@ -1,0 +1,211 @@
+"""Stacks -> pprof's profile: a gzipped protocol buffer (profile.proto, message perftools.profiles.Profile).
+
+What enters: perfpy.analysis.stacks.stacks.Stacks, one an event, with their sites or without. What leaves: bytes. With sites a
+location is an address in a mapping, with the lines of all functions inlined there; without it is a function.
+"""
+
+from __future__ import annotations
+
+import gzip
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from perfpy.abi.columns import distinct
+from perfpy.views.readable import readable, source_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from perfpy.analysis.stacks.code_sites import FileMapping, Source
+    from perfpy.analysis.stacks.stacks import Function, Stacks
+
+_UNNAMED = "[unknown]"
+
+
+class Circumstances(NamedTuple):
+    """What the profile says of the recording. start, duration: in ns, from 1970 on; period: ns between two samples, where that is known."""
+
+    start: int = 0
+    duration: int = 0
+    period: int = 0
+    comments: Sequence[str] = ()
+
+
+def pprof(parts: Sequence[Stacks], said: Circumstances = Circumstances()) -> bytes:  # noqa: B008 - a value
+    """The profile: two values an event (samples, and the sum of periods), the command as label `comm`."""
+    return gzip.compress(_Writer(parts).profile(said), 6, mtime=0)
+
+
+class _Location(NamedTuple):
+    """A location: its mapping (0: none) and address, and the functions at work there, innermost first, with their lines."""
+
+    mapping: int
+    address: int
+    lines: tuple[tuple[int, int], ...]
+
+
+class _Writer:
+    """Builds the Profile message; field numbers are profile.proto's."""
+
+    def __init__(self, parts: Sequence[Stacks]) -> None:
+        self._parts = parts
+        self._strings: dict[str, int] = {"": 0}
+        self._functions: dict[tuple[Function, str, int], int] = {}
+        self._locations: dict[_Location, int] = {}
+        self._mappings: dict[FileMapping | str, int] = {}
+        for mapping in _in_order(parts):
+            self._mappings[mapping] = len(self._mappings) + 1
+
+    def profile(self, said: Circumstances) -> bytes:
+        kinds = self._kinds()
+        out = [_message(1, self._value_type(*kind)) for kind in kinds]
+        out += [_message(2, sample) for sample in self._samples()]
+        locations = [self._location(i, site) for site, i in self._locations.items()]
+        functions = [self._function(i, *function) for function, i in self._functions.items()]
+        out += [_message(3, self._mapping(i, mapping)) for mapping, i in self._mappings.items()]
+        out += [_message(4, location) for location in locations]
+        out += [_message(5, function) for function in functions]
+        first = self._string(kinds[1][0]) if kinds else 0
+        period_type = self._value_type(*kinds[1]) if kinds else b""
+        comments = [self._string(comment) for comment in said.comments]
+        out += [_message(6, text.encode("utf-8", "replace")) for text in self._strings]
+        out += [_number(9, said.start), _number(10, said.duration), _message(11, period_type), _number(12, said.period or 1)]
+        return b"".join([*out, _packed(13, comments), _number(14, first)])
+
+    def _kinds(self) -> list[tuple[str, str]]:
+        kinds = []
+        for part in self._parts:
+            kinds += [(f"{part.event} samples", "count"), (part.event, "nanoseconds" if part.in_nanoseconds else "count")]
+        return kinds
+
+    def _string(self, text: str) -> int:
+        return self._strings.setdefault(text, len(self._strings))
+
+    def _value_type(self, kind: str, unit: str) -> bytes:
+        return _number(1, self._string(kind)) + _number(2, self._string(unit))
+
+    def _samples(self) -> Iterator[bytes]:
+        label = self._string("comm")
+        for position, part in enumerate(self._parts):
+            locations = _Locations(self, part)
+            chains = {chain: _packed(1, locations.of_chain(chain)) for chain in distinct(part.chain).tolist()}
+            comms = [_message(3, _number(1, label) + _number(2, self._string(comm))) for comm in part.comms]
+            rows = zip(part.chain.tolist(), part.comm.tolist(), part.count.tolist(), part.weight.tolist(), strict=True)
+            for chain, comm, count, weight in rows:
+                values = [0] * (2 * len(self._parts))
+                values[2 * position : 2 * position + 2] = count, weight
+                yield chains[chain] + _packed(2, values) + comms[comm]
+
+    def location(self, site: _Location) -> int:
+        """The number of a location."""
+        return self._locations.setdefault(site, len(self._locations) + 1)
+
+    def function(self, function: Function, file: str, begins: int) -> int:
+        """The number of a function in a file."""
+        return self._functions.setdefault((function, file, begins), len(self._functions) + 1)
+
+    def mapping(self, mapping: FileMapping | str) -> int:
+        """The number of a mapping, or of a file whose mapping is not known."""
+        return self._mappings.setdefault(mapping, len(self._mappings) + 1) if mapping else 0
+
+    def _location(self, ident: int, site: _Location) -> bytes:
+        lines = b"".join(_message(4, _number(1, function) + _number(2, line)) for function, line in site.lines)
+        return _number(1, ident) + _number(2, site.mapping) + _number(3, site.address) + lines
+
+    def _function(self, ident: int, function: Function, file: str, begins: int) -> bytes:
+        name, raw = self._string(readable(function.name) or _UNNAMED), self._string(function.name or _UNNAMED)
+        return _number(1, ident) + _number(2, name) + _number(3, raw) + _number(4, self._string(file)) + _number(5, begins)
+
+    def _mapping(self, ident: int, mapping: FileMapping | str) -> bytes:
+        if isinstance(mapping, str):
+            return _number(1, ident) + _number(5, self._string(mapping)) + _number(7, 1)
+        where = _number(2, mapping.start) + _number(3, mapping.end) + _number(4, mapping.offset)
+        names = _number(5, self._string(mapping.path)) + _number(6, self._string(mapping.build_id))
+        symbols, lines = int(mapping.has_symbols), int(mapping.has_lines)
+        return _number(1, ident) + where + names + b"".join(_number(7 + i, flag) for i, flag in enumerate((symbols, lines, lines, lines)))
+
+
+class _Locations:
+    """The locations of one event's chains."""
+
+    def __init__(self, writer: _Writer, part: Stacks) -> None:
+        self._writer = writer
+        self._part = part
+        self._known: dict[tuple[int, ...], int] = {}
+
+    def of_chain(self, chain: int) -> list[int]:
+        """Their numbers, innermost first."""
+        functions, sites = self._part.chain_of(chain).tolist(), self._part.sites
+        if sites is None:
+            return [self._of_function(function) for function in functions]
+        numbers, inlined = self._part.sites_of(chain).tolist(), sites.inlined
+        found, begun = [], 0
+        for position, number in enumerate(numbers):
+            if not inlined[number] or position == len(numbers) - 1:
+                whole = slice(begun, position + 1)
+                found.append(self._of_sites(functions[whole], numbers[whole]))
+                begun = position + 1
+        return found
+
+    def _of_function(self, number: int) -> int:
+        function = self._part.functions[number]
+        writer, file = self._writer, source_file(function.name) or function.dso
+        return writer.location(_Location(writer.mapping(function.dso), 0, ((writer.function(function, file, 0), 0),)))
+
+    def _of_sites(self, functions: list[int], numbers: list[int]) -> int:
+        known = self._known.get(tuple(numbers))
+        if known is None:
+            sites, last = self._part.sites, numbers[-1]
+            assert sites is not None
+            lines = tuple(self._line(function, sites.source_of(number)) for function, number in zip(functions, numbers, strict=True))
+            mapping = int(sites.mapping[last])
+            site = _Location(self._writer.mapping(sites.mappings[mapping]) if mapping >= 0 else 0, int(sites.address[last]), lines)
+            known = self._known[tuple(numbers)] = self._writer.location(site)
+        return known
+
+    def _line(self, number: int, source: Source | None) -> tuple[int, int]:
+        function, sites = self._part.functions[number], self._part.sites
+        begins = sites.begins[number] if sites and number < len(sites.begins) else None
+        file = source.path if source else begins.path if begins else source_file(function.name)
+        line = begins.line if begins and begins.path == file else 0
+        return self._writer.function(function, file, line), source.line if source else 0
+
+
+def _in_order(parts: Sequence[Stacks]) -> list[FileMapping]:
+    """The mappings, first the program's own, which pprof takes the first one for: that with most of the samples, named as its command."""
+    weights: dict[FileMapping, float] = {}
+    for part in parts:
+        sites, comms = part.sites, set(part.comms)
+        if sites is None:
+            continue
+        innermost = part.site[part.offsets[:-1]] if part.site is not None and len(part.site) else np.zeros(0, np.int32)
+        of_chain = sites.mapping[innermost]
+        mapping = of_chain[part.chain]
+        hits = np.bincount(mapping[mapping >= 0], part.count[mapping >= 0], len(sites.mappings)).tolist()
+        for one, weight in zip(sites.mappings, hits, strict=True):
+            named = one.path.startswith("/") and one.path.rpartition("/")[2][:15] in comms
+            weights[one] = weights.get(one, 0.0) + weight + named * 1e18
+    return sorted(weights, key=lambda one: -weights[one])
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _number(field: int, value: int) -> bytes:
+    """A varint field; 0 is left out, as proto3 has it."""
+    return _varint(field << 3) + _varint(value) if value else b""
+
+
+def _message(field: int, data: bytes) -> bytes:
+    return _varint(field << 3 | 2) + _varint(len(data)) + data
+
+
+def _packed(field: int, values: Sequence[int]) -> bytes:
+    return _message(field, b"".join(map(_varint, values)))

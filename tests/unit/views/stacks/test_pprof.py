@@ -1,0 +1,178 @@
+"""pprof's profile: what it holds is what was recorded, and pprof finds the source and the instructions of it."""
+
+import gzip
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perfpy.cli import run
+from perfpy.views.stacks.pprof import Circumstances, pprof
+from tests.builders.annotated import spin_with_lines
+from tests.builders.stacks import stacks
+from tests.builders.viewers import consumed
+
+PROFILE = "sh;main;run;sys_read_[k] 3\nsh;main;run 2\nls;main 4\nls 1"
+# what a node program says of an export: pprof's own decoder
+PPROF = """
+const fs = require("fs"), zlib = require("zlib"), { Profile } = require("pprof-format"), [packages, file] = process.argv.slice(1);
+const profile = Profile.decode(zlib.gunzipSync(fs.readFileSync(file))), text = i => profile.stringTable.strings[Number(i)];
+const name = Object.fromEntries(profile.function.map(f => [f.id, text(f.name)]));
+const site = Object.fromEntries(profile.location.map(l => [l.id, name[l.line[0].functionId]]));
+console.log(JSON.stringify(profile.sample.map(s => [s.locationId.map(i => site[i]), s.value.map(Number), text(s.label[0].str)])));
+"""
+
+
+def test_pprof_decodes_to_the_profile_that_went_in() -> None:
+    fields = list(protobuf(gzip.decompress(pprof([stacks(PROFILE, "cycles"), stacks("x;y 1", "faults")], Circumstances(start=5)))))
+    strings = [value.decode() for number, value in fields if number == 6]
+    functions = {dict(protobuf(v))[1]: strings[dict(protobuf(v))[2]] for n, v in fields if n == 5}
+    assert [strings[dict(protobuf(v))[1]] for n, v in fields if n == 1] == ["cycles samples", "cycles", "faults samples", "faults"]
+    got = []
+    for sample in (dict(protobuf(v)) for n, v in fields if n == 2):
+        chain = [functions[i] for i in varints(sample.get(1, b""))]
+        label = dict(protobuf(sample[3]))
+        got.append((strings[label[2]], chain, varints(sample[2])))
+    assert got == [
+        ("sh", ["sys_read", "run", "main"], [1, 3, 0, 0]),
+        ("sh", ["run", "main"], [1, 2, 0, 0]),
+        ("ls", ["main"], [1, 4, 0, 0]),
+        ("ls", [], [1, 1, 0, 0]),
+        ("x", ["y"], [0, 0, 1, 1]),
+    ]
+    assert dict(fields)[9] == 5
+
+
+def varints(data: bytes) -> list[int]:
+    values, shift, value = [], 0, 0
+    for byte in data:
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            values.append(value)
+            shift = value = 0
+    return values
+
+
+def protobuf(data: bytes) -> Iterator[tuple[int, Any]]:
+    """A message's fields: varints as int, length-delimited ones as bytes."""
+    at = 0
+
+    def varint() -> int:
+        nonlocal at
+        start = at
+        while data[at] > 0x7F:
+            at += 1
+        at += 1
+        return varints(data[start:at])[0]
+
+    while at < len(data):
+        key = varint()
+        if key & 7 == 2:
+            size = varint()
+            yield key >> 3, data[at : at + size]
+            at += size
+        else:
+            yield key >> 3, varint()
+
+
+def test_pprofs_decoder_finds_the_profile(tmp_path: Path) -> None:
+    file = tmp_path / "profile.pb.gz"
+    file.write_bytes(pprof([stacks(PROFILE)]))
+    assert consumed(PPROF, file) == [
+        [["sys_read", "run", "main"], [1, 3], "sh"],
+        [["run", "main"], [1, 2], "sh"],
+        [["main"], [1, 4], "ls"],
+        [[], [1, 1], "ls"],
+    ]
+
+
+def test_functions_of_python_have_their_names_and_files() -> None:
+    strings = gzip.decompress(pprof([stacks("sh;py::main:/srv/app.py;run 5")]))
+    assert b"main (app.py)" in strings
+    assert b"py::main:/srv/app.py" in strings  # the system's name
+
+
+class Profile:
+    """A profile's messages, as far as tests look at them."""
+
+    def __init__(self, data: bytes) -> None:
+        fields = list(protobuf(gzip.decompress(data)))
+        self.strings = [value.decode() for number, value in fields if number == 6]
+        self.numbers = {number: value for number, value in fields if number > 8}
+        self.mappings = {one[1]: one for one in (dict(protobuf(value)) for number, value in fields if number == 3)}
+        self.functions = {one[1]: one for one in (dict(protobuf(value)) for number, value in fields if number == 5)}
+        self.locations = {dict(protobuf(value))[1]: list(protobuf(value)) for number, value in fields if number == 4}
+        self.samples = [(varints(one[1]), varints(one[2])) for one in (dict(protobuf(value)) for number, value in fields if number == 2)]
+
+    def location(self, number: int) -> tuple[int, int, list[tuple[str, str, int, int]]]:
+        """Mapping, address, and function, file, its line, the function's line of each function there."""
+        fields = self.locations[number]
+        lines = [dict(protobuf(value)) for field, value in fields if field == 4]
+        known = dict(fields)
+        return known.get(2, 0), known.get(3, 0), [self._line(line[1], line.get(2, 0)) for line in lines]
+
+    def _line(self, number: int, line: int) -> tuple[str, str, int, int]:
+        fields = self.functions[number]
+        return self.strings[fields[2]], self.strings[fields.get(4, 0)], line, fields.get(5, 0)
+
+
+@pytest.fixture
+def exported(tmp_path: Path) -> Path:
+    """The profile of a recording of a program with lines and an inlined call."""
+    spin_with_lines(tmp_path)
+    assert run(["report", "-q", "-i", str(tmp_path / "perf.data"), "--symfs", str(tmp_path), f"--pprof={tmp_path}/spin.pb.gz"]) == 0
+    return tmp_path / "spin.pb.gz"
+
+
+def test_a_location_is_an_address_of_the_file_with_the_lines_of_all_functions_inlined_there(exported: Path) -> None:
+    profile, folder = Profile(exported.read_bytes()), exported.parent
+    (mapping,) = profile.mappings.values()
+    assert (mapping[2], mapping[3], mapping[4]) == (0x1000, 0x2000, 0x1000)
+    assert profile.strings[mapping[5]] == "/bin/spin"
+    assert (mapping[7], mapping[8], mapping[9], mapping[10]) == (1, 1, 1, 1)  # functions, files, lines, inlined calls
+    found = {profile.location(site)[1]: (profile.location(site)[2], values[0]) for (site,), values in profile.samples}
+    inlined = [("helper", f"{folder}/b.h", 9, 0), ("spin", f"{folder}/a.c", 2, 2)]
+    assert found == {
+        0x1010: ([("spin", f"{folder}/a.c", 2, 2)], 1),
+        0x1011: (inlined, 6),
+        0x1014: (inlined, 2),
+        0x1016: ([("spin", f"{folder}/a.c", 3, 2)], 1),
+        0x1020: ([("rest", "", 0, 0)], 2),
+        0x1800: ([("[spin]", "", 0, 0)], 1),
+    }
+
+
+def test_it_says_when_and_how_long(exported: Path) -> None:
+    numbers, modified = Profile(exported.read_bytes()).numbers, (exported.parent / "perf.data").stat().st_mtime
+    assert numbers[10] == 120  # ns from the first sample to the last
+    assert abs(numbers[9] + 120 - modified * 1e9) < 1e6
+
+
+def test_no_function_is_without_a_name(exported: Path) -> None:
+    profile = Profile(exported.read_bytes())
+    assert all(profile.strings[function[2]] for function in profile.functions.values())
+    assert all(profile.location(site)[2] for site in profile.locations)
+
+
+def asked_pprof(*words: str) -> str:
+    go = shutil.which("go")
+    if go is None:
+        pytest.skip("no go, whose tool pprof reads the profile: install golang-go")
+    done = subprocess.run([go, "tool", "pprof", *words], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_pprof_lists_the_source_of_a_function(exported: Path) -> None:
+    listed = [line.split() for line in asked_pprof("-list", "spin", str(exported)).splitlines()]
+    assert ["1us", "9us", "2:", "second\x1b[2J"] in listed
+
+
+def test_pprof_shows_the_instructions_of_a_function(exported: Path) -> None:
+    with_file = ["-disasm", "spin", str(exported.parent / "bin" / "spin"), str(exported)]
+    shown = [line.split()[:3] for line in asked_pprof(*with_file).splitlines()]
+    assert ["2us", "2us", "1014:"] in shown

@@ -21,9 +21,9 @@ from perfpy.abi.sample_id import NO_ID, IdLayout, SampleId
 from perfpy.abi.user_records import encode
 from perfpy.capture.record_options import STANDARD_OUTPUT
 from perfpy.errors import OutputFailed, PerfError
-from perfpy.perfdata.container.features import FEATURE_NAMES, Feature, encode_feature, key_of
-from perfpy.perfdata.container.kept_files import KEPT_FILES
+from perfpy.perfdata.container.features import Feature, encode_feature, key_of
 from perfpy.perfdata.container.writer import FileWriter, PipeWriter, WrittenEvent
+from perfpy.perfdata.copied_features import features_of
 from perfpy.symbols.files.build_id_cache import BuildIdCache
 from perfpy.symbols.mapped_names import KERNEL_NAME, is_anonymous
 from perfpy.symbols.providers import jitdump
@@ -45,7 +45,6 @@ _MAPPING: Final = (records.Mmap, records.Mmap2)
 _STDOUT_FD: Final = 1
 _PROT_READ_EXEC: Final = 5
 _MAP_PRIVATE: Final = 2
-_OWN_FEATURES: Final = (Feature.TRACING_DATA, Feature.COMPRESSED)  # written otherwise; not true of the new file
 
 
 class _Mapped(NamedTuple):
@@ -221,7 +220,7 @@ def inject(
     _first_event(data)  # before anything is written
     added = jit.records(data.side_band()) if jit else []
     writer: RecordWriter = PipeWriter(_STDOUT_FD) if path == STANDARD_OUTPUT else FileWriter(path)
-    features = _features(data, build_ids, converter)
+    features = features_of(data, build_ids) | _changed_events(data, converter)
     try:
         writer.begin(_events(data, converter), features)
         known = build_ids if build_ids is not None else data.features.get(key_of(Feature.BUILD_ID), ())
@@ -266,20 +265,10 @@ def _events(data: PerfData, converter: CallchainConverter | None) -> list[Writte
     return [WrittenEvent(attr, tuple(event.ids)) for attr, event in zip(attrs, data.events, strict=True)]
 
 
-def _features(data: PerfData, build_ids: Collection[HeaderBuildId] | None, converter: CallchainConverter | None) -> dict[int, bytes]:
-    features: dict[int, bytes] = {
-        feature: encode_feature(feature, data.features[key_of(feature)], data.endian)
-        for feature in FEATURE_NAMES
-        if key_of(feature) in data.features and feature not in _OWN_FEATURES
-    }
-    if key_of(Feature.TRACING_DATA) in data.features:
-        features[Feature.TRACING_DATA] = data.features[key_of(Feature.TRACING_DATA)]
-    if KEPT_FILES in data.feature_sections:
-        features[KEPT_FILES] = data.section(KEPT_FILES)
+def _changed_events(data: PerfData, converter: CallchainConverter | None) -> dict[int, bytes]:
+    """The feature that describes events, where what they sample is another thing now."""
     described = data.features.get(key_of(Feature.EVENT_DESC))
-    if converter is not None and described:
-        changed = tuple(one._replace(attr=converter.attr(one.attr)) for one in described)
-        features[Feature.EVENT_DESC] = encode_feature(Feature.EVENT_DESC, changed, data.endian)
-    if build_ids is not None:
-        features[Feature.BUILD_ID] = encode_feature(Feature.BUILD_ID, tuple(build_ids), data.endian)
-    return features
+    if converter is None or not described:
+        return {}
+    changed = tuple(one._replace(attr=converter.attr(one.attr)) for one in described)
+    return {Feature.EVENT_DESC: encode_feature(Feature.EVENT_DESC, changed, data.endian)}

@@ -211,7 +211,10 @@ class PieceUnwinder:
         symbolizer = self._replay.symbolizer(before)
         if self._current is None or symbolizer is not self._current[0]:
             self._note_cut()
-            self._current = symbolizer, UserCallchains(self._attrs, self._machine, symbolizer, endian=NATIVE_ENDIAN)
+            self._current = (
+                symbolizer,
+                UserCallchains(self._attrs, self._machine, symbolizer, endian=NATIVE_ENDIAN, runtime_code=self._java),
+            )
         return self._current[1]
 
     def hits(self) -> bytes:
@@ -227,7 +230,11 @@ class PieceUnwinder:
         """What the user ought to know, at the end."""
         self._note_cut()
         self._current = None
-        return [f"note: {line}" for line in note(self._cut.values())] + (self._waits.notes() if self._waits else [])
+        return (
+            [f"note: {line}" for line in note(self._cut.values())]
+            + (self._waits.notes() if self._waits else [])
+            + (self._java.notes() if self._java else [])
+        )
 
 
 def recordable(chains: Ragged, ip: NDArray[np.uint64], is_user: NDArray[np.bool_]) -> Ragged:

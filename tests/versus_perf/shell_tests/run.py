@@ -85,7 +85,7 @@ def run(name: str, place: Path) -> tuple[str, str]:
             "LC_ALL": "C",
             "PERF_CONFIG": "/dev/null",
         }
-        command = ["timeout", "-k", "5", str(_LIMIT), "bash", SCRIPTS / name]
+        command = ["timeout", "-k", "5", str(_LIMIT), "bash", str(SCRIPTS / name)]
         done = subprocess.run(
             command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
         )

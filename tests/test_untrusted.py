@@ -66,7 +66,7 @@ METHODS = {"write_bytes", "write_text", "unlink", "mkdir", "symlink_to", "hardli
 WRITERS = {
     "cli/archive.py": "a new file beside the recording that was named",
     "cli/view.py": "a new temporary file",
-    "cli/scripting.py": "-g: a script to begin with, where the user is or says",
+    "cli/script/programs.py": "-g: a script to begin with, where the user is or says",
     "testing/baselines.py": "beside the tests, where the option or the setting says",
     "events/table_making.py": "in a Folder, by names that a pattern makes",
     "capture/runtimes/cpython/attach.py": "in a new folder of ours alone",
@@ -97,7 +97,7 @@ WRITERS = {
     "cli/list.py": "what an option names",
     "cli/stat/output.py": "what an option names",
     "cli/__init__.py": "/dev/null",
-    "views/script/run.py": "beside the recording; the event's name is one part of a path (cli/script.py)",
+    "views/script/run.py": "beside the recording; the event's name is one part of a path (cli/script/run.py)",
     "views/report/browser.py": "a new file with a number, in the current folder, when the user asks for it",
 }
 
@@ -128,8 +128,9 @@ PATH_MAKERS = {
     "kernel/procfs.py": "below /proc, which nobody can write into",
 }
 JOINS = {
-    "cli/scripting.py": "folders of an installed perf; a name of a script that the user types",
+    "cli/script/programs.py": "folders of an installed perf; a name of a script that the user types",
     "views/scripting/program.py": "folders of an installed perf, and the package's own",
+    "events/machine.py": "the root of /sys, and a fixed name",
     "events/table_making.py": "names of files that below() takes; own_folder() and a name that a pattern makes",
     "events/vendor_table.py": "the package's own tables; own_folder() and a name that a pattern makes",
     "symbols/files/build_id_cache.py": "parts that listdir gave",
@@ -144,6 +145,7 @@ JOINS = {
     "cli/line/perfconfig.py": "HOME",
     "events/event_files.py": "the user's folder of event files",
     "events/sdt.py": "the cache's index, whose names listdir gave",
+    "kernel/hwmon.py": "below /sys; names that listdir gave",
     "kernel/sysfs.py": "below /sys",
     "perfdata/reader.py": "a folder that is a recording; names that listdir gave",
 }
@@ -200,6 +202,7 @@ READERS = {
     "kernel/sysfs.py": "/sys",
     "kernel/tracefs.py": "tracefs",
     "untrusted/folders.py": "folders",
+    "perfdata/container/writer.py": "a recording that we began, no link",
 }
 OPENERS = ("open", "os.open", "io.open", "gzip.open", "lzma.open", "np.fromfile", "np.memmap")
 

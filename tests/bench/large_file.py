@@ -82,7 +82,8 @@ class Drawing:
         self._now = int(times[-1])
 
     def _words(self, starts: NDArray[np.int64], word: int) -> NDArray[np.uint64]:
-        return self._seed.data.view(np.uint64)[starts // 8 + word]
+        found: NDArray[np.uint64] = self._seed.data.view(np.uint64)[starts // 8 + word]
+        return found
 
     def block(self, count: int) -> NDArray[np.uint64]:
         """So many samples as the words of a file."""
@@ -92,7 +93,7 @@ class Drawing:
         ends = np.cumsum(lengths)
         at = ends - lengths
         source = np.repeat(seed.starts[drawn] // 8 - at, lengths) + np.arange(ends[-1])
-        words = seed.data.view(np.uint64)[source]
+        words: NDArray[np.uint64] = seed.data.view(np.uint64)[source]
         gaps = self._rng.integers(1, 2 * self._step, count)
         words[at + seed.word("time")] = self._now + np.cumsum(gaps)
         self._now += int(gaps.sum())

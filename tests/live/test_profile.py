@@ -84,7 +84,7 @@ def test_a_failure_of_the_block_is_the_one_that_is_told() -> None:
 
 
 def test_what_lies_in_the_current_folder_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from perfpy.cli import scripting
+    from perfpy.cli.script import programs
 
     for name in ("perfpy.py", "os.py", "subprocess.py"):
         (tmp_path / name).write_text("open('ran', 'w')\n")
@@ -94,7 +94,7 @@ def test_what_lies_in_the_current_folder_is_not_run(tmp_path: Path, monkeypatch:
     with perfpy.profile(events="cpu-clock:u") as profile:
         busy(0.05)
     assert profile.report(by="comm").samples > 0
-    command = scripting._shell("./some-record", [])
+    command = programs._shell("./some-record", [])
     assert subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.startswith("perfpy version")
     assert not (tmp_path / "ran").exists()
 

@@ -131,3 +131,8 @@ def test_a_program_that_does_not_end_is_ended(tmp_path: Path, monkeypatch: pytes
     tool.write_text("#!/bin/sh\nexec sleep 60\n")
     tool.chmod(0o755)
     assert "finds no instructions" in next(iter(reasons(annotation(tmp_path), CodeStyle(program=str(tool)))))
+
+
+def test_code_of_power_is_shown_with_its_bytes(tmp_path: Path) -> None:
+    list(annotation(tmp_path, 21).functions(style=CodeStyle(program=str(stand_in(tmp_path)))))
+    assert "--no-show-raw-insn" not in asked(tmp_path)

@@ -8,7 +8,8 @@ import pytest
 
 from perfpy.abi.flags import SampleType
 from perfpy.cli.commands import load
-from perfpy.cli.script import ScriptCommandOptions, command
+from perfpy.cli.script.command import command
+from perfpy.cli.script.options import ScriptCommandOptions
 from perfpy.errors import PerfError, UsageError
 from perfpy.perfdata.container.features import Feature
 from tests.builders.perfdata import USUAL, PerfDataBuilder, simple_recording, usual_attr

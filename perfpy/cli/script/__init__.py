@@ -1,0 +1,1 @@
+"""`perfpy script`: its options, its run, programs that it calls, the command."""

@@ -1,0 +1,45 @@
+"""`perfpy script`: every sample of a recording as a line of text, or as calls of a program.
+
+What enters: perf script's options. What leaves: perf's plain text, or what the program prints.
+"""
+
+from __future__ import annotations
+
+from perfpy.cli.line.options import PerfCommand, fail
+from perfpy.cli.script.options import ScriptCommandOptions
+
+
+def run(asked: ScriptCommandOptions) -> int:
+    """Read a recording and print every sample."""
+    from perfpy.cli.line.opening import open_recording
+
+    if asked.list:
+        from perfpy.cli.script.programs import list_scripts
+
+        return list_scripts()
+    if asked.py and asked.script:
+        fail("-s calls a program for each sample, --py for columns of them: choose one")
+    if asked.words and not (asked.script or asked.py):
+        return _run_named(asked)
+    if asked.reltime and asked.deltatime:
+        fail("--reltime and --deltatime are two ways to show time: choose one")
+    from perfpy.cli.script.run import SampleListing, output_fields
+
+    fields = output_fields(asked.fields)
+    with open_recording(asked.input, force=asked.force, quiet=asked.quiet, verbose=asked.verbose, as_stored=asked.as_stored) as recording:
+        return SampleListing(recording, asked, fields).show()
+
+
+def _run_named(asked: ScriptCommandOptions) -> int:
+    import os
+
+    from perfpy.cli.line.opening import input_hint
+    from perfpy.cli.script.programs import run_named
+
+    word = asked.words[0]
+    if word not in ("record", "report") and os.path.exists(word):
+        fail(f"unexpected argument '{word}'" + input_hint(word))
+    return run_named(asked.words, everywhere=asked.all_cpus)
+
+
+command = PerfCommand(ScriptCommandOptions, run)

@@ -1,0 +1,148 @@
+"""What `perfpy script` takes.
+
+What enters: nothing. What leaves: ScriptCommandOptions.
+"""
+
+from __future__ import annotations
+
+from perfpy.cli.line.kinds import Flag, Listed, Value, unsigned
+from perfpy.cli.line.options import CommandOptions, option, program_to_run
+from perfpy.cli.line.shared import HeaderOptions, InputOptions, QuietOptions, SymbolFileOptions, VerboseOptions
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from typing import Final
+
+_HARDWARE_TRACE: Final = "it needs decoders of hardware traces"
+_GUESTS: Final = "guests are not told apart yet"
+_LACKING: Final = {
+    **dict.fromkeys(("--dlfilter", "--dlarg", "--list-dlfilters"), "it loads filters written in C: --py calls one in Python"),
+    "--itrace": _HARDWARE_TRACE,
+    "--insn-trace": _HARDWARE_TRACE,
+    "--xed": _HARDWARE_TRACE,
+    "--call-trace": _HARDWARE_TRACE,
+    "--call-ret-trace": _HARDWARE_TRACE,
+    "--graph-function": _HARDWARE_TRACE,
+    "--stitch-lbr": "it needs call stacks from last branch records",
+    "--guestmount": _GUESTS,
+    "--guestvmlinux": _GUESTS,
+    "--guestkallsyms": _GUESTS,
+    "--guestmodules": _GUESTS,
+    "--guest-code": _GUESTS,
+}
+
+
+class ScriptLineOptions(CommandOptions):
+    """What a sample's line shows."""
+
+    fields: tuple[str, ...] = option(
+        "-F,--fields", Listed(), "fields to print; +field and -field change the usual ones", metavar="<[type:]field,...>"
+    )
+    dump_raw_trace: bool = option("-D,--dump-raw-trace", Flag(), "print every record as bytes and as text")
+    dump_unsorted_raw_trace: bool = option("--dump-unsorted-raw-trace", Flag(), "the same in the order of the file, not of time")
+    time: str = option("--time", Value(default=""), "only this time: start,stop, 10%-20%, 10%/2", metavar="<str>")
+    latency: bool = option("-L,--Latency", Flag(), "shorter names of commands and CPUs")
+    debug_mode: bool = option("-d,--debug-mode", Flag(), "print no samples, count those that come out of order")
+    ns: bool = option("--ns", Flag(), "times with 9 decimal places")
+    reltime: bool = option("--reltime", Flag(), "times since the first sample")
+    deltatime: bool = option("--deltatime", Flag(), "times since the sample before")
+    hide_call_graph: bool = option("-G,--hide-call-graph", Flag(), "no callchains, only the sampled address")
+    max_stack: int = option("--max-stack", Value(unsigned, default=127), "this many frames of a callchain at most", metavar="<n>")
+    max_blocks: int = option("--max-blocks", Value(unsigned, default=0), "with brstackinsn: so many blocks at most", metavar="<n>")
+    stop_bt: str = option("--stop-bt", Value(default=""), "end callchains at these functions", metavar="<symbol[,symbol...]>")
+    addr2line: str = option("--addr2line", Value(default=""), "taken as perf takes it: lines are read without a program", hidden=True)
+    full_source_path: bool = option("--full-source-path", Flag(), "name source files with their folders")
+    merge_callchains: bool = option(
+        "--merge-callchains", Flag(default=True), "join what was deferred of callchains to its samples", negatable=False, hidden=True
+    )
+    show_kernel_path: bool = option("--show-kernel-path", Flag(), "the path of the kernel's symbols in place of [kernel.kallsyms]")
+
+
+class ScriptSideBandOptions(CommandOptions):
+    """Which records are shown among the samples."""
+
+    show_task_events: bool = option("--show-task-events", Flag(), "show task records among the samples")
+    show_mmap_events: bool = option("--show-mmap-events", Flag(), "show mmap records among the samples")
+    show_switch_events: bool = option("--show-switch-events", Flag(), "show switch records among the samples")
+    show_namespace_events: bool = option("--show-namespace-events", Flag(), "show namespace records among the samples")
+    show_cgroup_events: bool = option("--show-cgroup-events", Flag(), "show cgroup records among the samples")
+    show_lost_events: bool = option("--show-lost-events", Flag(), "show lost records among the samples")
+    show_bpf_events: bool = option("--show-bpf-events", Flag(), "show bpf records among the samples")
+    show_text_poke_events: bool = option("--show-text-poke-events", Flag(), "show text-poke records among the samples")
+    show_round_events: bool = option("--show-round-events", Flag(), "show round records among the samples")
+
+    @property
+    def shown_records(self) -> frozenset[str]:
+        """Their names."""
+        asked = {
+            "task": self.show_task_events,
+            "mmap": self.show_mmap_events,
+            "switch": self.show_switch_events,
+            "namespace": self.show_namespace_events,
+            "cgroup": self.show_cgroup_events,
+            "lost": self.show_lost_events,
+            "bpf": self.show_bpf_events,
+            "text-poke": self.show_text_poke_events,
+            "round": self.show_round_events,
+        }
+        return frozenset(name for name, shown in asked.items() if shown)
+
+
+class ScriptFilterOptions(CommandOptions):
+    """Where lines go, and which samples have one."""
+
+    per_event_dump: bool = option("--per-event-dump", Flag(), "write each event's lines to a file, INPUT.EVENT.dump")
+    cpu: str = option("-C,--cpu", Value(default=""), "only these CPUs", metavar="<cpu>")
+    comms: str = option("-c,--comms", Value(default=""), "only these commands", metavar="<comm[,comm...]>")
+    pid: str = option("--pid", Value(default=""), "only these processes", metavar="<pid[,pid...]>")
+    tid: str = option("--tid", Value(default=""), "only these threads", metavar="<tid[,tid...]>")
+    symbols: str = option(
+        "-S,--symbols", Value(default=""), "only samples in these functions, or at 0xADDRESS", metavar="<symbol[,symbol...]>"
+    )
+    addr_range: int = option("--addr-range", Value(int, default=0), "with -S 0xADDRESS: so many bytes after it, too", metavar="<n>")
+    dsos: str = option("--dsos", Value(default=""), "only samples in these files", metavar="<dso[,dso...]>")
+    switch_on: str = option("--switch-on", Value(default=""), "only samples after this event", metavar="<event>")
+    switch_off: str = option("--switch-off", Value(default=""), "only samples before this event", metavar="<event>")
+    show_on_off_events: bool = option("--show-on-off-events", Flag(), "print the events of --switch-on and --switch-off, too")
+
+
+class ScriptInfoOptions(CommandOptions):
+    """What of the header is shown."""
+
+    show_info: bool = option("-I,--show-info", Flag(), "show more of the header")
+
+
+class ScriptProgramOptions(CommandOptions):
+    """Programs that are called for every sample."""
+
+    script: str = option("-s,--script", Value(default=""), "call the functions of a program in Python for each sample", metavar="<name>")
+    py: str = option(
+        "--py", Value(default=""), "call on_sample(batch) and on_record(record) of a program in Python, on columns", metavar="<file>"
+    )
+    gen_script: str = option("-g,--gen-script", Value(default=""), "write a program to begin with: python, or FILE.py", metavar="<lang>")
+    list: bool = option("-l,--list", Flag(), "list the scripts of an installed perf", negatable=False)
+    all_cpus: bool = option("-a,--all-cpus", Flag(), "with script record NAME: on all CPUs")
+
+
+class ScriptCommandOptions(
+    InputOptions,
+    ScriptLineOptions,
+    ScriptSideBandOptions,
+    ScriptFilterOptions,
+    HeaderOptions,
+    ScriptInfoOptions,
+    SymbolFileOptions,
+    VerboseOptions,
+    QuietOptions,
+    ScriptProgramOptions,
+    lacks=_LACKING,
+):
+    """What the command takes."""
+
+    words: tuple[str, ...] = program_to_run("[[record | report] NAME] [ARGS]...")
+    inline: bool | None = option("--inline", Flag(default=None), "show inlined calls (default: in unwound stacks)")
+
+    @property
+    def as_stored(self) -> bool:
+        """Whether records come as they stand in the file: perf shows rounds there, so all else comes in that order, too."""
+        return self.dump_unsorted_raw_trace or self.show_round_events

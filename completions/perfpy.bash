@@ -88,7 +88,7 @@ _perfpy_value()
     "report -i" | "report --input" | "report =--input") _perfpy_recordings ;;
     "report -s" | "report --sort" | "report =--sort" | "report -F" | "report --fields" | "report =--fields") _perfpy_offer "," overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism state waker dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked ;;
     "report -g" | "report --call-graph" | "report =--call-graph") _perfpy_offer "," none graph flat fractal folded caller callee function address srcline branch percent period count ;;
-    "report --max-stack" | "report =--max-stack" | "report --ignore-callees" | "report =--ignore-callees" | "report -p" | "report --parent" | "report =--parent" | "report -d" | "report --dsos" | "report =--dsos" | "report -c" | "report --comms" | "report =--comms" | "report -S" | "report --symbols" | "report =--symbols" | "report --symbol-filter" | "report =--symbol-filter" | "report --pid" | "report =--pid" | "report --tid" | "report =--tid" | "report -C" | "report --cpu" | "report =--cpu" | "report --socket-filter" | "report =--socket-filter" | "report --parallelism" | "report =--parallelism" | "report --time" | "report =--time" | "report --percent-limit" | "report =--percent-limit" | "report --group-sort-idx" | "report =--group-sort-idx" | "report -t" | "report --field-separator" | "report =--field-separator" | "report -w" | "report --column-widths" | "report =--column-widths" | "report --time-quantum" | "report =--time-quantum") : ;;
+    "report --max-stack" | "report =--max-stack" | "report --ignore-callees" | "report =--ignore-callees" | "report -p" | "report --parent" | "report =--parent" | "report -d" | "report --dsos" | "report =--dsos" | "report -c" | "report --comms" | "report =--comms" | "report -S" | "report --symbols" | "report =--symbols" | "report --symbol-filter" | "report =--symbol-filter" | "report --pid" | "report =--pid" | "report --tid" | "report =--tid" | "report -C" | "report --cpu" | "report =--cpu" | "report --socket-filter" | "report =--socket-filter" | "report --parallelism" | "report =--parallelism" | "report --time" | "report =--time" | "report --percent-limit" | "report =--percent-limit" | "report --group-sort-idx" | "report =--group-sort-idx" | "report -t" | "report --field-separator" | "report =--field-separator" | "report -w" | "report --column-widths" | "report =--column-widths" | "report --time-quantum" | "report =--time-quantum" | "report --jobs" | "report =--jobs") : ;;
     "report --event" | "report =--event" | "report --switch-on" | "report =--switch-on" | "report --switch-off" | "report =--switch-off") _perfpy_ask "," events ;;
     "report --percentage" | "report =--percentage") _perfpy_offer "" relative absolute ;;
     "report --stdio-color" | "report =--stdio-color") _perfpy_offer "" always never auto ;;
@@ -125,9 +125,13 @@ _perfpy_value()
     "inject -i" | "inject --input" | "inject =--input") _perfpy_recordings ;;
     "inject -o" | "inject --output" | "inject =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "inject --known-build-ids" | "inject =--known-build-ids") : ;;
+    "inject --symfs" | "inject =--symfs") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "data -i" | "data --input" | "data =--input") _perfpy_recordings ;;
     "data --to-json" | "data =--to-json") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "data --time" | "data =--time") : ;;
+    "export --symfs" | "export =--symfs" | "export --parquet" | "export =--parquet") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "export --kallsyms" | "export =--kallsyms" | "export -k" | "export --vmlinux" | "export =--vmlinux") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "export -i" | "export --input" | "export =--input") _perfpy_recordings ;;
     *) return 1 ;;
     esac
     return 0
@@ -140,7 +144,7 @@ _perfpy()
     cur=${words[cword]} prev=${words[cword-1]}
     COMPREPLY=()
     if ((cword == 1)); then
-        _perfpy_offer "" stat record report view annotate diff script list evlist buildid-list buildid-cache inject archive data config check version help --help --version
+        _perfpy_offer "" stat record report view annotate diff script list evlist buildid-list buildid-cache inject archive data export config check version help --help --version
         return
     fi
     local options="" workload=""
@@ -154,7 +158,7 @@ _perfpy()
         workload="yes"
         ;;
     report)
-        options="-i --input -f --force -s --sort -F --fields -n --show-nr-samples --show-total-period --show-cpu-utilization --showcpuutilization -T --threads -g --call-graph --children --latency -G --inverted -H --hierarchy --max-stack --ignore-callees -p --parent -x --exclude-other -d --dsos -c --comms -S --symbols --symbol-filter --pid --tid -C --cpu --socket-filter --parallelism --event --time --switch-on --switch-off --show-on-off-events --percent-limit --percentage -U --hide-unresolved --group --group-sort-idx -t --field-separator -w --column-widths -b --branch-stack --mem-mode --with-off-cpu --ns --time-quantum --raw-trace --full-source-path --skip-empty --stdio --tui --stdio-color --whole-names --json --flamegraph --html --source --folded --speedscope --firefox --pprof --header --header-only -I --show-info --stats --tasks --mmaps -D --dump-raw-trace --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -m --modules --ignore-vmlinux -v --verbose -q --quiet --inline --help"
+        options="-i --input -f --force -s --sort -F --fields -n --show-nr-samples --show-total-period --show-cpu-utilization --showcpuutilization -T --threads -g --call-graph --children --latency -G --inverted -H --hierarchy --max-stack --ignore-callees -p --parent -x --exclude-other -d --dsos -c --comms -S --symbols --symbol-filter --pid --tid -C --cpu --socket-filter --parallelism --event --time --switch-on --switch-off --show-on-off-events --percent-limit --percentage -U --hide-unresolved --group --group-sort-idx -t --field-separator -w --column-widths -b --branch-stack --mem-mode --with-off-cpu --ns --time-quantum --raw-trace --full-source-path --skip-empty --stdio --tui --stdio-color --whole-names --json --flamegraph --html --source --folded --speedscope --firefox --pprof --header --header-only -I --show-info --stats --tasks --mmaps -D --dump-raw-trace --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -m --modules --ignore-vmlinux --jobs -v --verbose -q --quiet --inline --help"
         ;;
     view)
         options="-i --input -f --force -o --output --source --browser --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -q --quiet --help"
@@ -182,13 +186,16 @@ _perfpy()
         options="-a --add -r --remove -p --purge -P --purge-all -u --update -M --missing -l --list -f --force -v --verbose --help"
         ;;
     inject)
-        options="-i --input -f --force -o --output -j --jit -b --build-ids --buildid-all -B --mmap2-buildids --mmap2-buildid-all --known-build-ids -v --verbose --help"
+        options="-i --input -f --force -o --output -j --jit -b --build-ids --buildid-all -B --mmap2-buildids --mmap2-buildid-all --known-build-ids --convert-callchain --symfs -v --verbose --help"
         ;;
     archive)
         options="--unpack -f --force --help"
         ;;
     data)
         options="-i --input --to-json -f --force --time --help"
+        ;;
+    export)
+        options="--symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -q --quiet --parquet -i --input -f --force --help"
         ;;
     config)
         options="-l --list --system --user --help"
@@ -200,7 +207,7 @@ _perfpy()
         options="--build-options -v --verbose --help"
         ;;
     help)
-        _perfpy_offer "" stat record report view annotate diff script list evlist buildid-list buildid-cache inject archive data config check version help
+        _perfpy_offer "" stat record report view annotate diff script list evlist buildid-list buildid-cache inject archive data export config check version help
         return
         ;;
     esac

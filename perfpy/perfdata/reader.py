@@ -205,13 +205,13 @@ class PerfData:
         """The passes over the records, of which survey, side_band, batches and stored are the usual ones."""
         # numpy is loaded for the records, not for the header
         from perfpy.perfdata.records.scans import RecordScans
-        from perfpy.perfdata.records.stream import RecordStream, stacks_chunk_size
+        from perfpy.perfdata.records.stream import RecordStream, chunk_size
 
         packing = self.features.get(key_of(Feature.COMPRESSED))
         limit = packing.mmap_len if packing else None  # of the buffer that a record was packed from
-        size = {"chunk_size": stacks_chunk_size(self.size)} if self.has(SampleType.STACK_USER) else {}
-        main = RecordStream(self._source, self.data.offset, self.data.end, self.endian, unpack_limit=limit, **size)
-        threads = [RecordStream(source, 0, source.size, self.endian, unpack_limit=limit, **size) for source in self._sources[1:]]
+        size = chunk_size(self.size, has_stacks=self.has(SampleType.STACK_USER))
+        main = RecordStream(self._source, self.data.offset, self.data.end, self.endian, chunk_size=size, unpack_limit=limit)
+        threads = [RecordStream(source, 0, source.size, self.endian, chunk_size=size, unpack_limit=limit) for source in self._sources[1:]]
         return RecordScans(
             [main, *threads], self.events, is_pipe=self.is_pipe, warn=self._warn, as_stored=self.as_stored, are_decoded=self._are_decoded
         )

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.batches import Batch, FurtherColumns
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.views.parquet.export import Exported
     from perfpy.views.script.payloads import PayloadTexts
 
 
@@ -119,14 +120,14 @@ class Recording(RecordingContents):
         options: ReportOptions | None = None,
         symbols: SymbolOptions | None = None,
         progress: Callable[[float], None] | None = None,
+        jobs: int = 1,
     ) -> Report:
         """A histogram of the samples, for each event.
 
-        by: sort keys such as "comm", "dso", "symbol", "pid", "cpu", or a text
-        with commas (default: "comm,dso,symbol"); callers: count callers, too, and keep call trees;
-        options: everything that perf report can be asked, instead of these;
-        symbols: where to look for symbols; progress: called with the share of
-        the file that has been read. Raises UsageError for unknown keys. The report is a sequence of rows, has
+        by: sort keys such as "comm", "dso", "symbol", "pid", "cpu", or a text with commas (default: "comm,dso,symbol"); callers: count
+        callers, too, and keep call trees; options: everything that perf report can be asked, instead of these; symbols: where to look
+        for symbols; progress: called with the share of the file that has been read; jobs: how many processes may be forked for large
+        files (0: as many as CPUs). Raises UsageError for unknown keys. The report is a sequence of rows, has
         to_pandas(), to_arrow() and to_dict(), and shows itself in notebooks.
 
         >>> import perfpy
@@ -148,7 +149,7 @@ class Recording(RecordingContents):
         options = options._replace(sample_filter=self._narrowed(options.sample_filter))
         timeline = self.make_timeline(keep_exited=options.keep_exited)
         symbolizer = self._new_symbolizer(timeline, symbols)
-        report = make_report(self.data, timeline, symbolizer, options, self._payloads(symbolizer), _memory_words(options), progress)
+        report = make_report(self.data, timeline, symbolizer, options, self._payloads(symbolizer), _memory_words(options), progress, jobs)
         report.display = _Display()
         return report
 
@@ -215,11 +216,12 @@ class Recording(RecordingContents):
         latency: bool = False,
         sites: bool = False,
         payloads: bool = False,
+        jobs: int = 1,
     ) -> list[Stacks]:
         """The whole stacks of each event, for flame graphs and exports.
 
         timed: with the single samples; latency: weighted by shares of the wall clock; sites: with addresses and lines;
-        payloads: with the data of tracepoints for the single samples.
+        payloads: with the data of tracepoints for the single samples; jobs: as for report.
         """
         from perfpy.analysis.filters.sample_filter import SampleFilter
         from perfpy.analysis.stacks.stack_builder import make_stacks
@@ -227,7 +229,8 @@ class Recording(RecordingContents):
         timeline = self.make_timeline(keep_exited=True)
         symbolizer = self._new_symbolizer(timeline, symbols)
         wanted = self._narrowed(sample_filter or SampleFilter())
-        return make_stacks(self.data, timeline, symbolizer, wanted, timed=timed, latency=latency, sites=sites, payloads=payloads)
+        more = {"timed": timed, "latency": latency, "sites": sites, "payloads": payloads}
+        return make_stacks(self.data, timeline, symbolizer, wanted, **more, jobs=jobs)
 
     def page(
         self,
@@ -280,6 +283,21 @@ class Recording(RecordingContents):
                 file.write(page.encode(errors="replace"))
         except OSError as error:
             raise OutputFailed(fspath(path), error.strerror or str(error)) from None
+
+    def to_parquet(self, folder: str | PathLike[str], *, symbols: SymbolOptions | None = None) -> Exported:
+        """Add this recording to the tables in a folder (perfpy.views.parquet says which), for DuckDB, Polars, Spark; needs pyarrow.
+
+        symbols: where to look for symbols. perfpy.open() reads it back. Returns its key in the tables, how many samples and bytes were
+        written. A recording that is there already is written anew. Raises PerfError, OutputFailed.
+
+        >>> import perfpy
+        >>> with perfpy.open("perf.data") as recording:
+        ...     recording.to_parquet("tables").samples
+        10
+        """
+        from perfpy.views.parquet.export import export
+
+        return export(self, fspath(folder), symbols)
 
     def _narrowed(self, sample_filter: SampleFilter) -> SampleFilter:
         """A filter within what where() left."""

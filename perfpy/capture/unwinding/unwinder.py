@@ -203,7 +203,7 @@ class PieceUnwinder:
         callchains = self._callchains(int(keys.min()))
         columns = self._table.layouts[number].decode(samples.data, samples.starts, {*callchains.fields, "ip", "cpumode"}, late=True)
         found: Ragged = callchains.extended(columns, np.full(len(samples), number, np.int32), keys)["callchain"].gathered()
-        chains = _with_leaves(_without_false_markers(found), columns["ip"], columns["cpumode"] == MISC_USER)
+        chains = recordable(found, columns["ip"], columns["cpumode"] == MISC_USER)
         return self._java.named(columns, chains, columns["ip"], keys) if self._java else (chains, None)
 
     def _callchains(self, before: int) -> UserCallchains:
@@ -211,7 +211,10 @@ class PieceUnwinder:
         symbolizer = self._replay.symbolizer(before)
         if self._current is None or symbolizer is not self._current[0]:
             self._note_cut()
-            self._current = symbolizer, UserCallchains(self._attrs, self._machine, symbolizer, endian=NATIVE_ENDIAN)
+            self._current = (
+                symbolizer,
+                UserCallchains(self._attrs, self._machine, symbolizer, endian=NATIVE_ENDIAN, runtime_code=self._java),
+            )
         return self._current[1]
 
     def hits(self) -> bytes:
@@ -227,7 +230,16 @@ class PieceUnwinder:
         """What the user ought to know, at the end."""
         self._note_cut()
         self._current = None
-        return [f"note: {line}" for line in note(self._cut.values())] + (self._waits.notes() if self._waits else [])
+        return (
+            [f"note: {line}" for line in note(self._cut.values())]
+            + (self._waits.notes() if self._waits else [])
+            + (self._java.notes() if self._java else [])
+        )
+
+
+def recordable(chains: Ragged, ip: NDArray[np.uint64], is_user: NDArray[np.bool_]) -> Ragged:
+    """Callchains as they can stand in a file; ip, is_user: where the samples were taken."""
+    return _with_leaves(_without_false_markers(chains), ip, is_user)
 
 
 def _without_false_markers(chains: Ragged) -> Ragged:

@@ -49,7 +49,7 @@ def render(
     are left out. code: functions with their instructions (perfpy.views.page.code_data).
     """
     data = profile_data([parts] if after is None else [parts, after])
-    data |= {"title": text.title, "circumstances": list(text.circumstances), "verdict": list(text.verdict), "code": list(code)}
+    data |= {"title": text.title, "circumstances": list(text.circumstances), "verdict": [*text.verdict, *_grain(data)], "code": list(code)}
     page, style, script = _parts()
     pieces = {
         "POLICY": f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; base-uri 'none'; "
@@ -59,6 +59,13 @@ def render(
         "SCRIPT": script,
     }
     return re.sub(r"/\*([A-Z]+)\*/", lambda match: pieces[match[1]], page)
+
+
+def _grain(data: Mapping[str, Any]) -> list[str]:
+    """What is to be said of times that are not the samples' own."""
+    if not data["together"]:
+        return []
+    return [f"there are so many samples that those alike within {data['tick'] / 1e6:.3g} ms are one here: times and ranges are no finer"]
 
 
 @cache

@@ -1,0 +1,95 @@
+"""perf's own shell tests, with perf and with perfpy in its place: python tests/versus_perf/shell_tests/run.py [WORD...]
+
+What enters: the scripts that come with perf (linux-perf: /usr/lib/perf-core/tests/shell). What leaves: a row for each: what perf
+makes of it, and what perfpy does; with -v also what it says where they differ. WORD: only scripts whose name has it.
+
+perfpy is called by the name perf. The commands that only prepare a test, `perf test -w`, `perf bench` and `perf probe`, are perf's
+own. Scripts about commands that perfpy lacks are left out: see _OTHER_COMMANDS.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+SCRIPTS = Path("/usr/lib/perf-core/tests/shell")
+_LIMIT = 240  # seconds for one script
+_SKIPPED = 2
+_PREPARING = ("test", "bench", "probe")
+#: script -> the command of perf that it tests
+_OTHER_COMMANDS = {
+    "daemon.sh": "daemon",
+    "ftrace.sh": "ftrace",
+    "lock_contention.sh": "lock",
+    "perftool-testsuite_probe.sh": "probe",
+    "probe_vfs_getname.sh": "probe",
+    "record_bpf_filter.sh": "record --filter of BPF",
+    "stat_bpf_counters.sh": "stat --bpf-counters",
+    "stat_bpf_counters_cgrp.sh": "stat --bpf-counters",
+    "test_data_symbol.sh": "mem",
+    "test_uprobe_from_different_cu.sh": "probe",
+    "trace+probe_vfs_getname.sh": "trace",
+    "trace_btf_enum.sh": "trace",
+}
+
+
+def names(words: list[str]) -> list[str]:
+    """The scripts to run."""
+    found = sorted(path.name for path in SCRIPTS.glob("*.sh"))
+    return [name for name in found if name not in _OTHER_COMMANDS and all(word in name for word in words)]
+
+
+def in_perfs_place(folder: Path, perf: str, perfpy: str) -> Path:
+    """A folder for PATH whose `perf` is perfpy, but for what prepares tests."""
+    (folder / "own").mkdir()
+    (folder / "own" / "perf").symlink_to(perfpy)
+    (folder / "bin").mkdir()
+    shim = folder / "bin" / "perf"
+    shim.write_text(f'#!/bin/sh\ncase "$1" in {"|".join(_PREPARING)}) exec {perf} "$@" ;; esac\nexec {folder}/own/perf "$@"\n')
+    shim.chmod(0o755)
+    return folder / "bin"
+
+
+def run(name: str, place: Path | None) -> tuple[str, str]:
+    """The verdict of a script, and what it said; place: in front of PATH."""
+    with tempfile.TemporaryDirectory(prefix="shell-tests-") as folder:
+        path = f"{place}:{os.environ['PATH']}" if place else os.environ["PATH"]
+        environment = {**os.environ, "PATH": path, "HOME": folder, "TMPDIR": folder, "LC_ALL": "C", "PERF_CONFIG": "/dev/null"}
+        command = ["timeout", "-k", "5", str(_LIMIT), "bash", str(SCRIPTS / name)]
+        done = subprocess.run(
+            command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+        )
+    status = done.returncode
+    return "passes" if not status else "skips" if status == _SKIPPED else f"fails ({status})", done.stdout.decode("utf-8", "replace")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("words", nargs="*", metavar="WORD")
+    parser.add_argument("-v", "--verbose", action="store_true", help="say what a script said where perf and perfpy differ")
+    parser.add_argument("--perf", default=shutil.which("perf"))
+    parser.add_argument("--perfpy", default=str(Path(sys.executable).with_name("perfpy")))
+    options = parser.parse_args()
+    counted: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory(prefix="shell-tests-") as folder:
+        place = in_perfs_place(Path(folder), options.perf, options.perfpy)
+        for name in names(options.words):
+            theirs, _ = run(name, None)
+            ours, said = run(name, place)
+            verdict = "same" if theirs.split()[0] == ours.split()[0] else "better" if ours == "passes" else "differs"
+            counted[verdict] += 1
+            print(f"{verdict:9}{name:40} perf {theirs}, perfpy {ours}", flush=True)
+            if options.verbose and verdict == "differs":
+                print("".join(f"      {line}\n" for line in said.splitlines()[-25:]), flush=True)
+    print(", ".join(f"{number} {verdict}" for verdict, number in sorted(counted.items())))
+    return int(bool(counted["differs"]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -246,7 +246,7 @@ def watch(
 
     >>> import os, perfpy
     >>> with perfpy.watch("page-faults:u", pid=os.getpid(), period=1, duration=5) as faults:
-    ...     pages = bytearray(1 << 22)
+    ...     pages = bytearray(b"x") * (1 << 24)
     ...     sample = next(faults)
     >>> sample.event, sample.pid == os.getpid()
     ('page-faults:u', True)

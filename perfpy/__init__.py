@@ -246,7 +246,7 @@ def watch(
 
     >>> import os, perfpy
     >>> with perfpy.watch("page-faults:u", pid=os.getpid(), period=1, duration=5) as faults:
-    ...     pages = bytearray(b"x") * (1 << 24)
+    ...     pages = bytearray(b"x") * (1 << 26)
     ...     sample = next(faults)
     >>> sample.event, sample.pid == os.getpid()
     ('page-faults:u', True)

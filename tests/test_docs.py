@@ -153,8 +153,8 @@ def test_readme_s_python_examples_are_python():
 
 
 MEASURING = {
-    "stat", "record", "count", "Region", "watch", "compare", "counted", "profile", "Comparison", "Count", "Counts", "ProgramCounts", "Counter",
-    "CounterGroup", "RecordSummary", "Ring", "RingSample", "UserReading", "LiveSample", "EventStream", "Profiler", "enable_all", "disable_all",
+    *"stat record count Region watch compare counted profile Comparison Count Counts ProgramCounts".split(),
+    *"Counter CounterGroup RecordSummary Ring RingSample UserReading LiveSample EventStream Profiler enable_all disable_all".split(),
 }  # fmt: skip
 DOCUMENTED = [name for name in perfpy.__all__ if inspect.getdoc(getattr(perfpy, name))]
 

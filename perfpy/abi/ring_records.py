@@ -42,11 +42,11 @@ class RingSample:
     Reading, one a member of the group; branch_stack a list of (from, to, flags).
 
     >>> import perfpy
-    >>> with perfpy.Counter.open("page-faults:u", sample_period=1, sample_type=perfpy.SampleType.ADDR) as counter:
+    >>> with perfpy.Counter.open("page-faults:u", sample_period=1, sample_type=perfpy.SampleType.IP) as counter:
     ...     ring = counter.ring(pages=1)
-    ...     pages = bytearray(b"x") * (1 << 24)
+    ...     pages = bytearray(b"x") * (1 << 26)
     ...     sample = next(iter(ring))
-    >>> sample.addr > 0
+    >>> sample.ip > 0
     True
     """
 

@@ -19,7 +19,7 @@ def enable_all(kernel: Kernel | None = None) -> None:
     >>> import perfpy
     >>> with perfpy.Counter.open("page-faults:u", disabled=1) as counter:
     ...     perfpy.enable_all()
-    ...     pages = bytearray(b"x") * (1 << 24)
+    ...     pages = bytearray(b"x") * (1 << 26)
     ...     counter.read().value > 0
     True
     """
@@ -32,7 +32,7 @@ def disable_all(kernel: Kernel | None = None) -> None:
     >>> import perfpy
     >>> with perfpy.Counter.open("page-faults:u") as counter:
     ...     perfpy.disable_all()
-    ...     before, pages = counter.read().value, bytearray(b"x") * (1 << 24)
+    ...     before, pages = counter.read().value, bytearray(b"x") * (1 << 26)
     ...     counter.read().value == before
     True
     """

@@ -80,7 +80,7 @@ class CounterGroup:
     >>> import perfpy
     >>> events = perfpy.parse_events("page-faults:u,minor-faults:u")
     >>> with perfpy.CounterGroup([event.attr for event in events]) as group:
-    ...     pages = bytearray(b"x") * (1 << 24)
+    ...     pages = bytearray(b"x") * (1 << 26)
     ...     first, second = group.read()
     >>> first.value >= second.value > 0
     True

@@ -52,7 +52,7 @@ class EventStream:
 
     >>> import os, perfpy
     >>> with perfpy.watch("page-faults:u", pid=os.getpid(), period=1, duration=5) as faults:
-    ...     pages = bytearray(b"x") * (1 << 24)
+    ...     pages = bytearray(b"x") * (1 << 26)
     ...     times = [next(faults).time for _ in range(3)]
     >>> times == sorted(times), faults.lost
     (True, 0)

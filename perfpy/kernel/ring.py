@@ -85,7 +85,7 @@ class Ring:
     >>> import perfpy
     >>> with perfpy.Counter.open("page-faults:u", sample_period=1, sample_type=perfpy.SampleType.ADDR) as counter:
     ...     ring = counter.ring(pages=1)
-    ...     pages = bytearray(b"x") * (1 << 24)
+    ...     pages = bytearray(b"x") * (1 << 26)
     ...     kinds = {type(record).__name__ for record in ring}
     >>> kinds
     {'RingSample'}

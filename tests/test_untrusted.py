@@ -138,7 +138,6 @@ JOINS = {
     "views/parquet/tables.py": "a folder that the user names; fixed names, component() of the host, a day, a number",
     "cli/script/programs.py": "folders of an installed perf; a name of a script that the user types",
     "views/scripting/program.py": "folders of an installed perf, and the package's own",
-    "events/machine.py": "the root of /sys, and a fixed name",
     "events/table_making.py": "names of files that below() takes; own_folder() and a name that a pattern makes",
     "events/vendor_table.py": "the package's own tables; own_folder() and a name that a pattern makes",
     "symbols/files/build_id_cache.py": "parts that listdir gave",

@@ -148,6 +148,7 @@ JOINS = {
     "events/sdt.py": "the cache's index, whose names listdir gave",
     "kernel/sysfs.py": "below /sys",
     "perfdata/reader.py": "a folder that is a recording; names that listdir gave",
+    "fleet/recordings.py": "a folder that the user names, and a fixed name or pattern",
 }
 
 
